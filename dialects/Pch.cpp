@@ -1,0 +1,1 @@
+// Carries the precompiled header (Pch.h); has no code of its own.

@@ -1,0 +1,25 @@
+// The tile dialect, its types and enums. Include TileOps.h for the ops.
+#pragma once
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+
+#include "dialects/tile/TileDialect.h.inc"
+#include "dialects/tile/TileEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/tile/TileAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/tile/TileTypes.h.inc"
+
+namespace kiln::tile {
+
+/// The largest odd factor a side of a tile may have (a side is 2^k * m with m odd).
+constexpr int64_t kMaxOddFactor = 31;
+/// The most elements one tile may have.
+constexpr int64_t kMaxTileElements = 1 << 20;
+
+/// True when `side` is 2^k * m, m odd and at most kMaxOddFactor.
+bool isLegalSide(int64_t side);
+
+} // namespace kiln::tile

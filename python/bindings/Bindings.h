@@ -1,0 +1,9 @@
+// What each binding file adds to the module kiln._kiln.
+#pragma once
+#include <pybind11/pybind11.h>
+
+namespace kiln::python {
+void bindBuilder(pybind11::module_ &m);  ///< Builder, Module: emitting and holding tile IR.
+void bindCompiler(pybind11::module_ &m); ///< Targets, stages, compile, artifacts.
+void bindLaunch(pybind11::module_ &m);   ///< Specialisation, launching, devices.
+} // namespace kiln::python

@@ -1,0 +1,2 @@
+#include "python/bindings/Bindings.h"
+void kiln::python::bindCompiler(pybind11::module_ &m) {}

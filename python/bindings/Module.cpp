@@ -1,0 +1,9 @@
+// The extension module kiln._kiln.
+#include "python/bindings/Bindings.h"
+
+PYBIND11_MODULE(_kiln, m) {
+  m.doc() = "Kiln's compiler and runtime";
+  kiln::python::bindBuilder(m);
+  kiln::python::bindCompiler(m);
+  kiln::python::bindLaunch(m);
+}

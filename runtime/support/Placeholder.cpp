@@ -1,0 +1,1 @@
+namespace kiln { int placeholder_kiln_support; }
