@@ -1,0 +1,72 @@
+#include "compiler/pipeline/Program.h"
+#include "dialects/tile/TileDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace kiln;
+
+void kiln::registerDialects(DialectRegistry &registry) {
+  registry.insert<tile::TileDialect, arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
+                  math::MathDialect, scf::SCFDialect, tensor::TensorDialect, ub::UBDialect, vector::VectorDialect>();
+  func::registerInlinerExtension(registry);
+}
+
+static std::unique_ptr<MLIRContext> makeContext() {
+  DialectRegistry registry;
+  registerDialects(registry);
+  auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  return context;
+}
+
+Program::Program() : context(makeContext()) {
+  context->loadDialect<tile::TileDialect>();
+  module = ModuleOp::create(UnknownLoc::get(context.get()));
+}
+
+std::unique_ptr<Program> Program::parse(const std::string &text, std::string &error) {
+  auto program = std::make_unique<Program>();
+  llvm::raw_string_ostream stream(error);
+  ScopedDiagnosticHandler handler(program->context.get(), [&](Diagnostic &diagnostic) {
+    stream << diagnostic.getLocation() << ": " << diagnostic << "\n";
+    return success();
+  });
+  program->module = parseSourceString<ModuleOp>(text, ParserConfig(program->context.get()));
+  if (!program->module)
+    return nullptr;
+  return program;
+}
+
+std::string Program::print(bool locations, bool generic) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  OpPrintingFlags flags;
+  if (locations)
+    flags.enableDebugInfo(true, false);
+  if (generic)
+    flags.printGenericOpForm();
+  module->print(stream, flags);
+  stream << "\n";
+  return text;
+}
+
+bool Program::verify(std::string &error) {
+  llvm::raw_string_ostream stream(error);
+  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
+    stream << diagnostic.getLocation() << ": " << diagnostic << "\n";
+    return success();
+  });
+  return succeeded(mlir::verify(*module));
+}

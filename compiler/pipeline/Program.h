@@ -1,0 +1,37 @@
+// A module of IR together with the context that owns it. One compile = one Program = one single-threaded context, so
+// that programs of different threads never share state and nothing survives a fork.
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <memory>
+#include <string>
+
+namespace kiln {
+
+/// Registers every dialect and extension Kiln uses, lazily loaded.
+void registerDialects(mlir::DialectRegistry &registry);
+
+class Program {
+public:
+  /// An empty module in a fresh context with the front end's dialects loaded.
+  Program();
+
+  /// Parses `text`; on failure returns null and puts the diagnostics into `error`.
+  static std::unique_ptr<Program> parse(const std::string &text, std::string &error);
+
+  mlir::MLIRContext &getContext() { return *context; }
+  mlir::ModuleOp getModule() { return *module; }
+
+  /// Prints the module; with `locations`, each op's location too.
+  std::string print(bool locations = false, bool generic = false);
+
+  /// Verifies the whole module; on failure puts the diagnostics into `error`.
+  bool verify(std::string &error);
+
+private:
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+} // namespace kiln
