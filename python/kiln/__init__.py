@@ -1,0 +1,68 @@
+"""Kiln: GPU and CPU kernels written over tiles, in Python.
+
+    import kiln
+    import kiln.language as kl
+
+Everything is loaded when it is first used, so importing costs nothing a program would notice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# attribute → module that holds it (the attribute itself, or None for the module as a whole)
+_LAZY: dict[str, tuple[str, str | None]] = {
+    "language": ("kiln.language", None),
+    "knobs": ("kiln.knobs", None),
+    "testing": ("kiln.testing", None),
+    "errors": ("kiln.errors", None),
+    "jit": ("kiln.jit", "jit"),
+    "JITFunction": ("kiln.jit", "JITFunction"),
+    "CompiledKernel": ("kiln.jit", "CompiledKernel"),
+    "autotune": ("kiln.autotune", "autotune"),
+    "heuristics": ("kiln.autotune", "heuristics"),
+    "Config": ("kiln.autotune", "Config"),
+}
+
+
+def cdiv(x: int, y: int) -> int:
+    """Ceiling division.
+
+    >>> cdiv(10, 4)
+    3
+    """
+    return -(-x // y)
+
+
+def next_power_of_2(n: int) -> int:
+    """The smallest power of two that is at least ``n`` (1 for ``n`` below 1).
+
+    >>> next_power_of_2(100)
+    128
+    """
+    return 1 if n <= 1 else 1 << (int(n) - 1).bit_length()
+
+
+def __getattr__(name: str) -> Any:
+    entry = _LAZY.get(name)
+    if entry is None:
+        raise AttributeError(f"module 'kiln' has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(entry[0])
+    value = module if entry[1] is None else getattr(module, entry[1])
+    # A submodule named like its main function (kiln.jit) is bound on import; the function wins.
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])
+
+
+if TYPE_CHECKING:
+    from kiln import errors, knobs, language, testing
+    from kiln.autotune import Config, autotune, heuristics
+    from kiln.jit import CompiledKernel, JITFunction, jit

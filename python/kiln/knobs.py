@@ -1,0 +1,192 @@
+"""Every switch Kiln reads from the environment: one typed registry, the only reader of ``os.environ``.
+
+A switch is an attribute of this module (``kiln.knobs.check``). Assigning to it beats the environment; ``scope()`` does
+so for a block; ``reset()`` goes back. An unknown ``KILN_…`` variable is reported once, with the nearest known name.
+
+    with kiln.knobs.scope(check="bounds"):
+        kernel[grid](x, y)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered in ("1", "true", "on", "yes"):
+        return True
+    if lowered in ("", "0", "false", "off", "no"):
+        return False
+    raise ValueError("expected one of 1, 0, true, false, on, off, yes, no")
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError("expected a number that is not negative")
+    return value
+
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"expected one of {', '.join(names)}")
+        return text
+
+    return parse
+
+
+def _user_cache() -> str:
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(root, "kiln")
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One switch: attribute name, how its text is read, default (a value or a function giving it), meaning."""
+
+    name: str
+    parse: Callable[[str], Any]
+    default: Any
+    meaning: str
+    values: str
+
+    @property
+    def variable(self) -> str:
+        return "KILN_" + self.name.upper()
+
+    def default_value(self) -> Any:
+        return self.default() if callable(self.default) else self.default
+
+
+SWITCHES: tuple[Switch, ...] = (
+    Switch("target", str, "cpu", "target row to compile for (`kiln info` lists them)", "row name"),
+    Switch("check", _one_of("none", "bounds", "races"), "none",
+           "check every memory access of the CPU target: `bounds` against the buffers passed in, "
+           "`races` between program instances", "none, bounds, races"),
+    Switch("assert", _boolean, True, "keep `kl.device_assert` in compiled kernels", "0, 1"),
+    Switch("num_threads", _natural, 0, "worker threads of the CPU target; 0: one per core this process may use",
+           "number"),
+    Switch("dump", str, "", "write one numbered file per stage of every compile into this directory", "directory"),
+    Switch("crash_dir", str, lambda: os.path.join(_user_cache(), "crashes"),
+           "where an internal failure saves its IR", "directory"),
+    Switch("timing", _boolean, False, "print the time of each stage of every compile to stderr", "0, 1"),
+    Switch("verify_each", _boolean, False, "verify the IR after each pass", "0, 1"),
+    Switch("line_info", _boolean, False, "keep source lines in CPU code, for debuggers and profilers", "0, 1"),
+    Switch("log", str, "", "logging of the `kiln` loggers to stderr: a level, or `level,component`",
+           "debug, info, warning"),
+)
+_BY_NAME = {switch.name: switch for switch in SWITCHES}
+_overrides: dict[str, Any] = {}
+_parsed: dict[str, tuple[str, Any]] = {}
+
+
+def _read(switch: Switch) -> Any:
+    if switch.name in _overrides:
+        return _overrides[switch.name]
+    text = os.environ.get(switch.variable)
+    if text is None:
+        return switch.default_value()
+    cached = _parsed.get(switch.name)
+    if cached is not None and cached[0] == text:
+        return cached[1]
+    try:
+        value = switch.parse(text)
+    except ValueError as error:
+        raise ValueError(f"{switch.variable}: {error}, got {text!r}") from None
+    _parsed[switch.name] = (text, value)
+    return value
+
+
+def _write(name: str, value: Any) -> None:
+    switch = _BY_NAME[name]
+    if isinstance(value, str):
+        value = switch.parse(value)
+    elif type(value) is not type(switch.default_value()):
+        expected = type(switch.default_value()).__name__
+        raise TypeError(f"knobs.{name}: expected {expected}, got {type(value).__name__}")
+    _overrides[name] = value
+
+
+@contextlib.contextmanager
+def scope(**values: Any) -> Iterator[None]:
+    """Sets switches for a block: ``with scope(check="bounds"): ...``."""
+    saved = dict(_overrides)
+    try:
+        for name, value in values.items():
+            if name not in _BY_NAME:
+                raise AttributeError(_unknown(name, _BY_NAME, "kiln.knobs has no switch"))
+            _write(name, value)
+        yield
+    finally:
+        _overrides.clear()
+        _overrides.update(saved)
+
+
+def reset() -> None:
+    """Forgets every value assigned in code."""
+    _overrides.clear()
+
+
+def current() -> dict[str, Any]:
+    """The value of every switch, by name."""
+    return {switch.name: _read(switch) for switch in SWITCHES}
+
+
+def _unknown(name: str, known: Any, message: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"{message} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _warn_unknown_variables() -> None:
+    known = {switch.variable for switch in SWITCHES}
+    for variable in os.environ:
+        if variable.startswith("KILN_") and variable not in known:
+            import warnings
+
+            warnings.warn(_unknown(variable, known, "unknown environment switch"), stacklevel=3)
+
+
+def markdown() -> str:
+    """The table of switches, as the README shows it."""
+    rows = ["| switch | values | default | meaning |", "|---|---|---|---|"]
+    for switch in SWITCHES:
+        default = "the user's cache directory" if callable(switch.default) else str(switch.default) or "unset"
+        if isinstance(switch.default, bool):
+            default = str(int(switch.default))
+        rows.append(f"| `{switch.variable}` | {switch.values} | {default} | {switch.meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+class _Knobs(types.ModuleType):
+    """The module itself: reading or assigning an attribute that is a switch goes through the registry."""
+
+    def __getattr__(self, name: str) -> Any:
+        switch = _BY_NAME.get(name)
+        if switch is None:
+            raise AttributeError(_unknown(name, _BY_NAME, "kiln.knobs has no switch"))
+        return _read(switch)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _BY_NAME:
+            _write(name, value)
+        elif name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            raise AttributeError(_unknown(name, _BY_NAME, "kiln.knobs has no switch"))
+
+
+sys.modules[__name__].__class__ = _Knobs
+_warn_unknown_variables()
+
+if __name__ == "__main__":
+    print(markdown(), end="")
