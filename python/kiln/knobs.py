@@ -71,7 +71,7 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("check", _one_of("none", "bounds", "races"), "none",
            "check every memory access of the CPU target: `bounds` against the buffers passed in, "
            "`races` between program instances", "none, bounds, races"),
-    Switch("assert", _boolean, True, "keep `kl.device_assert` in compiled kernels", "0, 1"),
+    Switch("device_assert", _boolean, True, "keep `kl.device_assert` in compiled kernels", "0, 1"),
     Switch("num_threads", _natural, 0, "worker threads of the CPU target; 0: one per core this process may use",
            "number"),
     Switch("dump", str, "", "write one numbered file per stage of every compile into this directory", "directory"),

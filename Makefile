@@ -1,0 +1,104 @@
+# make demo, make test: each sets up whatever is missing (packages, Python environment, build) and then runs.
+#   PYTHON=python3.12   another interpreter          BUILD=dir    another build folder
+#   SETUP=0             skip the package check (no root, everything already there)
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+BUILD ?= build
+VENV ?= .venv
+SETUP ?= 1
+JOBS ?= $(shell nproc)
+WHEEL_PYTHONS ?= python3.11 python3.12
+FUZZ ?= 2000
+
+LLVM := 22
+PACKAGES := clang-$(LLVM) lld-$(LLVM) llvm-$(LLVM)-dev libmlir-$(LLVM)-dev mlir-$(LLVM)-tools clang-format-$(LLVM) \
+  cmake ninja-build ccache g++ libfmt-dev libgtest-dev libzstd-dev zlib1g-dev
+PYTHON_PACKAGES := python3 python3-venv python3-dev
+RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV)/bin/python
+PYTEST := $(RUN) -m pytest -p no:cacheprovider
+
+.PHONY: help setup packages build demo test check-lit check-cpp check-python check-kernels check-fuzz docs-check \
+  lint format wheel clean
+
+help:
+	@echo 'make demo        run every kernel of the library, show a table'
+	@echo 'make test        everything that needs no GPU (check-lit check-cpp check-python check-kernels check-fuzz docs-check)'
+	@echo 'make wheel       dist/*.whl for $(WHEEL_PYTHONS)'
+	@echo 'make lint format docs-check build clean'
+
+# ---- set-up ----------------------------------------------------------------------------------------------------------
+packages:
+ifeq ($(SETUP),1)
+	@missing=""; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if ! $(PYTHON) -c 'import ensurepip, sysconfig, os; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' \
+	    >/dev/null 2>&1; then missing="$$missing $(PYTHON_PACKAGES)"; fi; \
+	if [ -n "$$missing" ]; then \
+	  echo "installing:$$missing"; \
+	  if [ "$$(id -u)" = 0 ]; then as=""; elif command -v sudo >/dev/null; then as=sudo; else \
+	    echo "These packages are missing and this is not root; see 'Without root' in README.md."; exit 1; fi; \
+	  $$as apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$as apt-get install -y -qq --no-install-recommends $$missing \
+	    >/dev/null; \
+	fi
+endif
+
+$(VENV)/.ready: pyproject.toml | packages
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -c 'import re; text = open("pyproject.toml").read(); \
+	  print("\n".join(re.findall(r"\"([^\"]+)\"", re.search(r"\ndev = \[(.*?)\]\n", text, re.S)[1])))' > $(VENV)/pins.txt
+	@$(VENV)/bin/pip install -q --disable-pip-version-check -r $(VENV)/pins.txt
+	@touch $@
+
+setup: packages $(VENV)/.ready
+
+$(BUILD)/build.ninja: | setup
+	@cmake -G Ninja -S . -B $(BUILD) -DCMAKE_C_COMPILER=clang-$(LLVM) -DCMAKE_CXX_COMPILER=clang++-$(LLVM) \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/bin/python > $(BUILD).log 2>&1 || { tail -30 $(BUILD).log; exit 1; }; \
+	  mv $(BUILD).log $(BUILD)/configure.log
+
+build: setup $(BUILD)/build.ninja
+	@ninja -C $(BUILD) -j $(JOBS) --quiet
+
+# ---- use -------------------------------------------------------------------------------------------------------------
+demo: build
+	@$(RUN) -m kiln.demo
+
+wheel: setup
+	@$(VENV)/bin/python python/wheels.py --build $(BUILD) --dist dist $(WHEEL_PYTHONS)
+
+# ---- tests: each tier can be run alone; `test` is all of them ---------------------------------------------------------
+test: check-lit check-cpp check-python check-kernels check-fuzz docs-check
+
+check-lit: build
+	@KILN_BUILD=$(BUILD) $(VENV)/bin/lit -j $(JOBS) -s -D python=$(CURDIR)/$(VENV)/bin/python test
+
+check-cpp: build
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error | tail -n 15; exit $${PIPESTATUS[0]}
+
+check-python: build
+	@$(PYTEST) -n $(JOBS) -m "not bench and not fuzz and not gpu" test/python
+	@$(PYTEST) -m bench test/python
+
+check-kernels: build
+	@$(PYTEST) -n $(JOBS) test/kernels
+
+check-fuzz: build
+	@KILN_FUZZ_PROGRAMS=$(FUZZ) $(PYTEST) -n $(JOBS) -m fuzz test/python
+
+docs-check: build
+	@$(RUN) test/docs_check.py
+
+# ---- form ------------------------------------------------------------------------------------------------------------
+CXX_FILES = $(shell git ls-files '*.cpp' '*.h')
+lint: setup
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+	@clang-format-$(LLVM) --dry-run -Werror $(CXX_FILES)
+
+format: setup
+	@$(VENV)/bin/ruff check --fix -q . ; $(VENV)/bin/ruff format -q .
+	@clang-format-$(LLVM) -i $(CXX_FILES)
+
+clean:
+	rm -rf $(BUILD) dist

@@ -1,0 +1,86 @@
+"""Builds one wheel per interpreter into dist/, checks its size and what it exports and needs.
+
+One build folder serves all interpreters: only the four binding files are compiled again for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+LIMIT_MEGABYTES = 25
+# The oldest C library the distribution's LLVM archives link against (arc4random).
+PLATFORM = "manylinux_2_36_x86_64"
+ALLOWED_NEEDS = ("libc.so", "libm.so", "libstdc++.so", "libgcc_s.so", "libdl.so", "libpthread.so", "ld-linux")
+BUILD_REQUIREMENTS = ("scikit-build-core", "pybind11")
+
+
+def run(*command: str) -> str:
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}")
+    return result.stdout
+
+
+def pins() -> list[str]:
+    text = pathlib.Path("pyproject.toml").read_text()
+    return [pin for pin in re.findall(r'"([^"]+==[^"]+)"', text) if pin.split("==")[0] in BUILD_REQUIREMENTS]
+
+
+def build(interpreter: str, folder: pathlib.Path, dist: pathlib.Path) -> pathlib.Path:
+    venv = folder / f"venv-{interpreter}"
+    python = str(venv / "bin" / "python")
+    if not venv.exists():
+        run(interpreter, "-m", "venv", str(venv))
+    run(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "wheel==0.45.1", *sorted(set(pins())))
+    with tempfile.TemporaryDirectory() as staging:
+        run(python, "-m", "pip", "wheel", ".", "-q", "--disable-pip-version-check", "--no-deps",
+            "--no-build-isolation", "-w", staging, f"-Cbuild-dir={folder}/wheel",
+            "-Ccmake.define.CMAKE_C_COMPILER=clang-22", "-Ccmake.define.CMAKE_CXX_COMPILER=clang++-22",
+            f"-Ccmake.define.Python_EXECUTABLE={venv.absolute()}/bin/python")  # fmt: skip
+        (wheel,) = pathlib.Path(staging).glob("*.whl")
+        run(python, "-m", "wheel", "tags", "--remove", "--platform-tag", PLATFORM, str(wheel))
+        (wheel,) = pathlib.Path(staging).glob("*.whl")
+        return pathlib.Path(shutil.move(wheel, dist / wheel.name))
+
+
+def check(wheel: pathlib.Path) -> None:
+    size = wheel.stat().st_size / 1e6
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
+        (extension,) = [name for name in archive.namelist() if "/_kiln." in name and name.endswith(".so")]
+        path = archive.extract(extension, folder)
+        exported = re.findall(r" [TDBVW] (\S+)", run("nm", "-D", "--defined-only", path))
+        needed = re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", path))
+    print(f"{wheel.name}  {size:.1f} MB  exports {', '.join(exported)}  needs {', '.join(needed)}")
+    if size > LIMIT_MEGABYTES:
+        raise SystemExit(f"expected at most {LIMIT_MEGABYTES} MB, got {size:.1f}")
+    if exported != ["PyInit__kiln"]:
+        raise SystemExit(f"expected one exported symbol, got {exported}")
+    if strange := [name for name in needed if not name.startswith(ALLOWED_NEEDS)]:
+        raise SystemExit(f"expected only the C and C++ run-time libraries to be needed, got {strange}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
+    parser.add_argument("--dist", type=pathlib.Path, default=pathlib.Path("dist"))
+    parser.add_argument("interpreters", nargs="+")
+    arguments = parser.parse_args()
+    arguments.dist.mkdir(exist_ok=True)
+    found = [name for name in arguments.interpreters if shutil.which(name)]
+    for name in set(arguments.interpreters) - set(found):
+        print(f"{name}: not found on this machine, no wheel for it", file=sys.stderr)
+    if not found:
+        raise SystemExit("no interpreter to build for")
+    for name in found:
+        check(build(name, arguments.build, arguments.dist))
+
+
+if __name__ == "__main__":
+    main()
