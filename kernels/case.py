@@ -1,0 +1,27 @@
+"""A measured example of a library function: what ``make demo`` runs and what the benchmarks sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the demo's table.
+
+    ``inputs(rng)`` makes the keyword arguments of ``run`` and of ``reference``; ``reference`` returns float64 arrays in
+    the structure that ``run`` returns. ``bytes`` counts each array's traffic once, ``flops`` the arithmetic of a matrix
+    product (0 for kernels bound by memory). ``length`` is the number of terms behind one output element: the error
+    allowed grows with its square root.
+    """
+
+    name: str
+    size: str
+    inputs: Callable[[Any], dict[str, Any]]
+    run: Callable[..., Any]
+    reference: Callable[..., Any]
+    bytes: int = 0
+    flops: int = 0
+    length: int = 1

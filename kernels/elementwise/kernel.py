@@ -1,0 +1,35 @@
+"""Vector add: the smallest kernel, and the one that measures what the memory gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.kernels.operator import Spec, operator, output
+
+BLOCK = 4096
+
+
+@kiln.jit
+def add_kernel(x, y, out, n, BLOCK: kl.constexpr):
+    offsets = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    mask = offsets < n
+    total = kl.load(x + offsets, mask=mask) + kl.load(y + offsets, mask=mask)
+    kl.store(out + offsets, total, mask=mask)
+
+
+@operator(outputs=lambda x, y: (Spec(x.shape, x.dtype),))
+def add(x: Any, y: Any, *, out: Any = None) -> Any:
+    """``x + y`` for arrays of one shape and dtype whose elements lie side by side."""
+    if tuple(x.shape) != tuple(y.shape) or x.dtype != y.dtype:
+        raise ValueError(
+            f"y: expected shape {tuple(x.shape)} and dtype {x.dtype} (because add does not broadcast), "
+            f"got {tuple(y.shape)} and {y.dtype}"
+        )
+    out = output(out, Spec(x.shape, x.dtype), x)
+    n = 1
+    for side in x.shape:
+        n *= side
+    add_kernel[(kiln.cdiv(n, BLOCK),)](x, y, out, n, BLOCK=BLOCK)
+    return out

@@ -1,0 +1,81 @@
+"""``make demo``: runs every case of the kernel library, checks it against float64, and shows speed in a table."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from kiln.kernels import FAMILIES
+from kiln.kernels.case import Case
+
+# Relative error allowed in the norm of an output: a few roundings of its own type, and float32's growth over a sum.
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def cases() -> Iterator[tuple[str, Case]]:
+    for family in FAMILIES:
+        for case in importlib.import_module(f"kiln.kernels.{family}.configs").CASES:
+            yield family, case
+
+
+def relative_error(out: Any, exact: Any) -> float:
+    import numpy as np
+
+    out = np.asarray(out, np.float64)
+    exact = np.asarray(exact, np.float64)
+    norm = float(np.linalg.norm(exact))
+    return float(np.linalg.norm(out - exact)) / (norm or 1.0)
+
+
+def check(case: Case, out: Any, exact: Any) -> tuple[bool, float]:
+    """Whether every output is within its type's bound, and the worst relative error."""
+    outs = out if isinstance(out, tuple) else (out,)
+    exacts = exact if isinstance(exact, tuple) else (exact,)
+    worst, good = 0.0, len(outs) == len(exacts)
+    for one, other in zip(outs, exacts):
+        error = relative_error(one, other)
+        unit = ROUNDOFF.get(str(one.dtype))
+        bound = 0.0 if unit is None else 4 * unit + 8 * case.length**0.5 * ROUNDOFF["float32"]
+        good &= error <= bound
+        worst = max(worst, error)
+    return good, worst
+
+
+def speed(case: Case, milliseconds: float) -> str:
+    if case.flops:
+        return f"{case.flops / milliseconds / 1e6:.1f} GFLOP/s"
+    return f"{case.bytes / milliseconds / 1e6:.1f} GB/s"
+
+
+def main() -> int:
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    import kiln
+    from kiln import knobs
+    from kiln.testing import do_bench
+
+    table = Table(title=f"Kiln {kiln.__version__} on target {knobs.target}")
+    for column in ("family", "kernel", "size", "correct", "error", "time", "speed"):
+        table.add_column(column, justify="left" if column in ("family", "kernel", "size") else "right")
+    failures = 0
+    console = Console()
+    with console.status("") as status:
+        for family, case in cases():
+            status.update(f"{family}: {case.name} {case.size}")
+            inputs = case.inputs(np.random.default_rng(0))
+            exact = case.reference(**inputs)
+            good, error = check(case, case.run(**inputs), exact)
+            failures += not good
+            milliseconds = do_bench(lambda: case.run(**inputs), warmup=10, rep=60)  # noqa: B023
+            table.add_row(family, case.name, case.size, "yes" if good else "[red]NO[/red]", f"{error:.1e}",
+                          f"{milliseconds:.3f} ms", speed(case, milliseconds))  # fmt: skip
+    console.print(table)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
