@@ -1,0 +1,215 @@
+// Metadata to and from JSON, and the layout of the argument block.
+#include "runtime/artifact/Artifact.h"
+#include "runtime/launch/Abi.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace kiln;
+using namespace kiln::artifact;
+namespace json = llvm::json;
+
+//===-- Arguments ------------------------------------------------------------------------------------------------===//
+
+ErrorOr<ArgumentSpec> kiln::artifact::makeArgument(std::string name, std::string type) {
+  llvm::StringRef text = type;
+  ArgumentSpec spec;
+  spec.kind = text.consume_front("*") ? ArgumentKind::Pointer : ArgumentKind::Scalar;
+  std::optional<ElementType> element = parseElementType(text);
+  if (!element)
+    return corrupt(llvm::formatv("expected an element type for argument '{0}', got '{1}'", name, type).str());
+  spec.element = *element;
+  spec.size = spec.align = spec.kind == ArgumentKind::Pointer ? 8 : getBytes(*element);
+  spec.name = std::move(name);
+  spec.type = std::move(type);
+  return spec;
+}
+
+uint32_t kiln::artifact::layoutArguments(std::vector<ArgumentSpec> &arguments) {
+  uint32_t offset = 0;
+  for (ArgumentSpec &argument : arguments) {
+    offset = (offset + argument.align - 1) / argument.align * argument.align;
+    argument.offset = offset;
+    offset += argument.size;
+  }
+  return (offset + 7) / 8 * 8;
+}
+
+//===-- Names of enumerators in JSON -----------------------------------------------------------------------------===//
+
+static constexpr llvm::StringLiteral siteNames[] = {"print", "assert", "load", "store", "atomic"};
+static llvm::StringRef getKindName(ArgumentKind kind) { return kind == ArgumentKind::Pointer ? "pointer" : "scalar"; }
+
+//===-- To JSON --------------------------------------------------------------------------------------------------===//
+
+static json::Value toJSON(const ArgumentSpec &argument) {
+  return json::Object{{"name", argument.name},     {"type", argument.type}, {"kind", getKindName(argument.kind)},
+                      {"offset", argument.offset}, {"size", argument.size}, {"align", argument.align}};
+}
+
+static json::Value toJSON(const Site &site) {
+  json::Array location, operands;
+  for (const SourceFrame &frame : site.location)
+    location.push_back(json::Array{frame.file, frame.line, frame.column, frame.function});
+  for (const Site::Operand &operand : site.operands)
+    operands.push_back(json::Object{{"type", (operand.pointer ? "*" : "") + std::string(getName(operand.type))},
+                                    {"shape", json::Array(operand.shape)}});
+  json::Object object{{"kind", siteNames[unsigned(site.kind)]},
+                      {"message", site.message},
+                      {"location", std::move(location)},
+                      {"operands", std::move(operands)},
+                      {"hex", site.hex}};
+  if (!site.shape.empty())
+    object["shape"] = json::Array(site.shape);
+  return object;
+}
+
+json::Value Metadata::toJSON() const {
+  json::Array argumentList, siteList;
+  for (const ArgumentSpec &argument : arguments)
+    argumentList.push_back(::toJSON(argument));
+  for (const Site &site : sites)
+    siteList.push_back(::toJSON(site));
+  json::Object object = extra;
+  object["abi"] = abi;
+  object["name"] = name;
+  object["symbol"] = symbol;
+  object["target"] = json::Object(target);
+  object["check"] = check;
+  object["arguments"] = std::move(argumentList);
+  object["arguments_bytes"] = argumentsBytes;
+  object["frame_bytes"] = frameBytes;
+  object["workspace_bytes"] = workspaceBytes;
+  object["sites"] = std::move(siteList);
+  return object;
+}
+
+std::string Metadata::print() const {
+  // llvm::json prints the keys of an object in sorted order.
+  return llvm::formatv("{0:2}\n", toJSON()).str();
+}
+
+//===-- From JSON ------------------------------------------------------------------------------------------------===//
+// json::ObjectMapper gives "expected integer at metadata.arguments[0].size" by itself.
+
+static bool parseTypeName(const json::Object &object, bool &pointer, ElementType &element, json::Path path) {
+  std::optional<llvm::StringRef> text = object.getString("type");
+  if (!text) {
+    path.field("type").report("expected a string");
+    return false;
+  }
+  pointer = text->consume_front("*");
+  std::optional<ElementType> parsed = parseElementType(*text);
+  if (!parsed) {
+    path.field("type").report("expected an element type");
+    return false;
+  }
+  element = *parsed;
+  return true;
+}
+
+namespace kiln::artifact {
+
+static bool fromJSON(const json::Value &value, ArgumentSpec &argument, json::Path path) {
+  std::string kind;
+  int64_t offset, size, align;
+  bool pointer;
+  json::ObjectMapper mapper(value, path);
+  if (!mapper || !mapper.map("name", argument.name) || !mapper.map("type", argument.type) || !mapper.map("kind", kind) ||
+      !mapper.map("offset", offset) || !mapper.map("size", size) || !mapper.map("align", align) ||
+      !parseTypeName(*value.getAsObject(), pointer, argument.element, path))
+    return false;
+  argument.kind = pointer ? ArgumentKind::Pointer : ArgumentKind::Scalar;
+  argument.offset = offset;
+  argument.size = size;
+  argument.align = align;
+  int64_t expected = pointer ? 8 : getBytes(argument.element);
+  if (kind != getKindName(argument.kind) || size != expected || align != expected || offset < 0 || offset % align) {
+    path.report("expected kind, size, alignment and offset to fit the type");
+    return false;
+  }
+  return true;
+}
+
+static bool fromJSON(const json::Value &value, SourceFrame &frame, json::Path path) {
+  const json::Array *array = value.getAsArray();
+  if (!array || array->size() != 4) {
+    path.report("expected [file, line, column, function]");
+    return false;
+  }
+  return json::fromJSON((*array)[0], frame.file, path.index(0)) &&
+         json::fromJSON((*array)[1], frame.line, path.index(1)) &&
+         json::fromJSON((*array)[2], frame.column, path.index(2)) &&
+         json::fromJSON((*array)[3], frame.function, path.index(3));
+}
+
+static bool fromJSON(const json::Value &value, Site::Operand &operand, json::Path path) {
+  json::ObjectMapper mapper(value, path);
+  return mapper && mapper.map("shape", operand.shape) &&
+         parseTypeName(*value.getAsObject(), operand.pointer, operand.type, path);
+}
+
+static bool fromJSON(const json::Value &value, Site &site, json::Path path) {
+  std::string kind;
+  json::ObjectMapper mapper(value, path);
+  if (!mapper || !mapper.map("kind", kind) || !mapper.map("message", site.message) ||
+      !mapper.map("location", site.location) || !mapper.mapOptional("operands", site.operands) ||
+      !mapper.mapOptional("shape", site.shape) || !mapper.mapOptional("hex", site.hex))
+    return false;
+  for (unsigned i = 0; i < std::size(siteNames); ++i)
+    if (siteNames[i] == kind) {
+      site.kind = SiteKind(i);
+      return true;
+    }
+  path.field("kind").report("expected print, assert, load, store or atomic");
+  return false;
+}
+
+static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path path) {
+  int64_t argumentsBytes, frameBytes, workspaceBytes = 0;
+  json::ObjectMapper mapper(value, path);
+  if (!mapper || !mapper.map("abi", metadata.abi) || !mapper.map("name", metadata.name) ||
+      !mapper.map("symbol", metadata.symbol) || !mapper.mapOptional("check", metadata.check) ||
+      !mapper.map("arguments", metadata.arguments) || !mapper.map("arguments_bytes", argumentsBytes) ||
+      !mapper.map("frame_bytes", frameBytes) || !mapper.mapOptional("workspace_bytes", workspaceBytes) ||
+      !mapper.mapOptional("sites", metadata.sites))
+    return false;
+  if (argumentsBytes < 0 || argumentsBytes > (1 << 20) || frameBytes < 0 || workspaceBytes < 0) {
+    path.report("expected sizes that are not negative and at most 1 MiB of arguments");
+    return false;
+  }
+  for (const ArgumentSpec &argument : metadata.arguments)
+    if (argument.offset + argument.size > uint64_t(argumentsBytes)) {
+      path.field("arguments_bytes").report("expected the block to hold every argument");
+      return false;
+    }
+  metadata.argumentsBytes = argumentsBytes;
+  metadata.frameBytes = frameBytes;
+  metadata.workspaceBytes = workspaceBytes;
+  metadata.extra = *value.getAsObject();
+  if (const json::Object *target = metadata.extra.getObject("target"))
+    metadata.target = *target;
+  for (llvm::StringRef known : {"abi", "name", "symbol", "target", "check", "arguments", "arguments_bytes",
+                                "frame_bytes", "workspace_bytes", "sites"})
+    metadata.extra.erase(known);
+  return true;
+}
+
+} // namespace kiln::artifact
+
+ErrorOr<Metadata> Metadata::fromJSON(const json::Value &value) {
+  Metadata metadata;
+  json::Path::Root root("metadata");
+  if (!kiln::artifact::fromJSON(value, metadata, root))
+    return corrupt(llvm::toString(root.getError()));
+  if (metadata.abi != KILN_ABI_VERSION)
+    return corrupt(llvm::formatv("expected launch interface {0} (because this runtime speaks it), got {1}",
+                                 KILN_ABI_VERSION, metadata.abi)
+                       .str());
+  return metadata;
+}
+
+ErrorOr<Metadata> Metadata::parse(llvm::StringRef text) {
+  llvm::Expected<json::Value> value = json::parse(text);
+  if (!value)
+    return corrupt("metadata is no JSON: " + llvm::toString(value.takeError()));
+  return fromJSON(*value);
+}

@@ -1,0 +1,89 @@
+// What a compile leaves behind and a launch needs: the code and its metadata. The metadata describes the packed argument
+// block, the scratch memory, and the sites that hooks report. Its JSON form is written out in ARCHITECTURE.md; printing
+// is deterministic, so equal metadata has equal bytes.
+#pragma once
+#include "runtime/artifact/ElementType.h"
+#include "runtime/support/Status.h"
+#include "llvm/Support/JSON.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kiln::artifact {
+
+enum class ArgumentKind : uint8_t { Pointer, Scalar };
+
+/// One flattened argument (tuples and descriptors are already their pointers and scalars, in order).
+struct ArgumentSpec {
+  std::string name;
+  std::string type; ///< "*fp32", "i32" …
+  ArgumentKind kind = ArgumentKind::Scalar;
+  ElementType element = ElementType::I32; ///< of the scalar, or what the pointer points at
+  uint32_t offset = 0;
+  uint32_t size = 0;
+  uint32_t align = 0;
+};
+
+/// A spec with everything but its offset filled in from a type such as "*fp32" or "i32".
+ErrorOr<ArgumentSpec> makeArgument(std::string name, std::string type);
+
+/// Gives each argument its offset: in order, at natural alignment. Returns the size of the block, a multiple of 8.
+uint32_t layoutArguments(std::vector<ArgumentSpec> &arguments);
+
+/// One frame of a source location.
+struct SourceFrame {
+  std::string file;
+  int64_t line = 0;
+  int64_t column = 0;
+  std::string function;
+};
+
+enum class SiteKind : uint8_t { Print, Assert, Load, Store, Atomic };
+
+/// A place in the kernel that calls a hook: what it is, where it is, what it shows.
+struct Site {
+  struct Operand {
+    ElementType type = ElementType::I32;
+    bool pointer = false; ///< printed as an address
+    std::vector<int64_t> shape; ///< empty for a scalar
+  };
+  SiteKind kind = SiteKind::Print;
+  std::string message;
+  std::vector<SourceFrame> location; ///< innermost first
+  std::vector<Operand> operands;
+  std::vector<int64_t> shape; ///< of the tile that is accessed or asserted on; empty for a scalar
+  bool hex = false;
+};
+
+struct Metadata {
+  int64_t abi = 0;
+  std::string name;   ///< the kernel's, as the user wrote it
+  std::string symbol; ///< of the entry in the binary
+  llvm::json::Object target;
+  std::string check = "none"; ///< none, bounds or races
+  std::vector<ArgumentSpec> arguments;
+  uint32_t argumentsBytes = 0;
+  uint64_t frameBytes = 0;
+  uint64_t workspaceBytes = 0;
+  std::vector<Site> sites;
+  llvm::json::Object extra; ///< options, toolchain ids and what later versions add: kept, not interpreted
+
+  Metadata() = default;
+  Metadata(const Metadata &other) = default;
+  Metadata(Metadata &&other) = default;
+  Metadata &operator=(const Metadata &other) = default;
+  Metadata &operator=(Metadata &&other) = default;
+
+  llvm::json::Value toJSON() const;
+  std::string print() const;
+
+  static ErrorOr<Metadata> fromJSON(const llvm::json::Value &value);
+  static ErrorOr<Metadata> parse(llvm::StringRef text);
+};
+
+struct Artifact {
+  std::string binary; ///< for the CPU a relocatable object
+  Metadata metadata;
+};
+
+} // namespace kiln::artifact

@@ -1,0 +1,95 @@
+// Element types of the launch boundary. Narrow floats go through APFloat: exact, and one rounding only.
+#include "runtime/artifact/ElementType.h"
+#include "llvm/ADT/APFloat.h"
+#include <cstring>
+
+using namespace kiln::artifact;
+
+namespace {
+struct Row {
+  std::string_view name;
+  uint8_t bytes;
+  bool floating;
+  bool isSigned;
+};
+} // namespace
+
+// In the order of the enumeration.
+static constexpr Row rows[numElementTypes] = {
+    {"i1", 1, false, false}, {"i8", 1, false, true},   {"i16", 2, false, true},  {"i32", 4, false, true},
+    {"i64", 8, false, true}, {"u8", 1, false, false},  {"u16", 2, false, false}, {"u32", 4, false, false},
+    {"u64", 8, false, false}, {"fp8e4nv", 1, true, true}, {"fp8e5", 1, true, true}, {"fp16", 2, true, true},
+    {"bf16", 2, true, true}, {"fp32", 4, true, true},  {"fp64", 8, true, true},
+};
+
+std::string_view kiln::artifact::getName(ElementType type) { return rows[unsigned(type)].name; }
+unsigned kiln::artifact::getBytes(ElementType type) { return rows[unsigned(type)].bytes; }
+bool kiln::artifact::isFloat(ElementType type) { return rows[unsigned(type)].floating; }
+bool kiln::artifact::isSignedInteger(ElementType type) { return !isFloat(type) && rows[unsigned(type)].isSigned; }
+
+std::optional<ElementType> kiln::artifact::parseElementType(std::string_view name) {
+  if (name == "u1" || name == "B")
+    return ElementType::I1;
+  for (unsigned i = 0; i < numElementTypes; ++i)
+    if (rows[i].name == name)
+      return ElementType(i);
+  return std::nullopt;
+}
+
+static const llvm::fltSemantics &getSemantics(ElementType type) {
+  switch (type) {
+  case ElementType::FP8E4NV: return llvm::APFloat::Float8E4M3FN();
+  case ElementType::FP8E5: return llvm::APFloat::Float8E5M2();
+  case ElementType::FP16: return llvm::APFloat::IEEEhalf();
+  case ElementType::BF16: return llvm::APFloat::BFloat();
+  case ElementType::FP32: return llvm::APFloat::IEEEsingle();
+  default: return llvm::APFloat::IEEEdouble();
+  }
+}
+
+void kiln::artifact::encodeFloat(ElementType type, double value, void *destination) {
+  if (type == ElementType::FP64) {
+    std::memcpy(destination, &value, 8);
+    return;
+  }
+  if (type == ElementType::FP32) {
+    float single = float(value);
+    std::memcpy(destination, &single, 4);
+    return;
+  }
+  llvm::APFloat number(value);
+  bool losesInfo;
+  number.convert(getSemantics(type), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  uint64_t bits = number.bitcastToAPInt().getZExtValue();
+  std::memcpy(destination, &bits, getBytes(type)); // little-endian, as every target of Kiln
+}
+
+double kiln::artifact::decodeFloat(ElementType type, const void *source) {
+  if (type == ElementType::FP64) {
+    double value;
+    std::memcpy(&value, source, 8);
+    return value;
+  }
+  if (type == ElementType::FP32) {
+    float value;
+    std::memcpy(&value, source, 4);
+    return value;
+  }
+  uint64_t bits = 0;
+  std::memcpy(&bits, source, getBytes(type));
+  llvm::APFloat number(getSemantics(type), llvm::APInt(8 * getBytes(type), bits));
+  bool losesInfo;
+  number.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  return number.convertToDouble();
+}
+
+uint64_t kiln::artifact::decodeInteger(ElementType type, const void *source) {
+  unsigned bytes = getBytes(type);
+  uint64_t bits = 0;
+  std::memcpy(&bits, source, bytes);
+  if (isSignedInteger(type) && bytes < 8) {
+    unsigned shift = 64 - 8 * bytes;
+    bits = uint64_t(int64_t(bits << shift) >> shift);
+  }
+  return bits;
+}

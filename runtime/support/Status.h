@@ -1,0 +1,57 @@
+// Errors as values for the runtime: a Status says what went wrong in one lower-case sentence, ErrorOr<T> is a T or that.
+// Nothing below runtime/ throws; the Python binding turns a Status into the exception class its code stands for.
+#pragma once
+#include <cassert>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace kiln {
+
+enum class StatusCode {
+  Ok,
+  InvalidArgument, ///< the caller passed something unusable
+  Corrupt,         ///< bytes that should be an artifact are not
+  Resource,        ///< valid, but does not fit this machine
+  Internal,        ///< our own mistake
+};
+
+class [[nodiscard]] Status {
+public:
+  Status() = default;
+  Status(StatusCode code, std::string message) : code(code), message(std::move(message)) {}
+
+  bool ok() const { return code == StatusCode::Ok; }
+  StatusCode getCode() const { return code; }
+  const std::string &getMessage() const { return message; }
+
+private:
+  StatusCode code = StatusCode::Ok;
+  std::string message;
+};
+
+inline Status invalidArgument(std::string message) { return {StatusCode::InvalidArgument, std::move(message)}; }
+inline Status corrupt(std::string message) { return {StatusCode::Corrupt, std::move(message)}; }
+inline Status resourceError(std::string message) { return {StatusCode::Resource, std::move(message)}; }
+inline Status internalError(std::string message) { return {StatusCode::Internal, std::move(message)}; }
+
+/// A value or the reason why there is none.
+template <typename T>
+class [[nodiscard]] ErrorOr {
+public:
+  ErrorOr(T value) : value(std::move(value)) {}
+  ErrorOr(Status status) : status(std::move(status)) { assert(!this->status.ok() && "an error needs a code"); }
+
+  bool ok() const { return value.has_value(); }
+  const Status &getStatus() const { return status; }
+  T &operator*() { return *value; }
+  const T &operator*() const { return *value; }
+  T *operator->() { return &*value; }
+  const T *operator->() const { return &*value; }
+
+private:
+  std::optional<T> value;
+  Status status;
+};
+
+} // namespace kiln

@@ -1,0 +1,226 @@
+// The pool: a list of jobs under one mutex, an atomic counter inside each job. Short spins before blocking keep the cost
+// of back-to-back small launches at a few microseconds without burning a core between them.
+#include "runtime/support/ThreadPool.h"
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <pthread.h>
+#include <sched.h>
+#include <thread>
+#include <vector>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+using namespace kiln;
+
+static constexpr int64_t chunksPerWorker = 16;
+static constexpr auto spinTime = std::chrono::microseconds(20);
+
+static void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+template <typename Condition>
+static bool spinUntil(Condition condition) {
+  auto deadline = std::chrono::steady_clock::now() + spinTime;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (condition())
+        return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return false;
+}
+
+namespace {
+struct Job {
+  ThreadPool::ChunkFunction function;
+  void *context;
+  int64_t count;
+  int64_t chunk;
+  std::atomic<int64_t> next{0};
+  std::atomic<int> active{0}; ///< workers inside; changed under the pool's mutex
+  Job *following = nullptr;
+
+  bool isExhausted() const { return next.load(std::memory_order_relaxed) >= count; }
+
+  void runChunks(unsigned worker) {
+    for (;;) {
+      int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
+      if (begin >= count)
+        return;
+      if (!function(context, worker, begin, std::min(begin + chunk, count)))
+        next.store(count, std::memory_order_relaxed);
+    }
+  }
+};
+} // namespace
+
+struct ThreadPool::State {
+  std::mutex mutex;
+  std::condition_variable wake;     ///< workers: a job came, or stop
+  std::condition_variable finished; ///< callers: a job's last worker left
+  Job *jobs = nullptr;              ///< oldest first
+  std::atomic<int> pending{0};      ///< length of `jobs`, readable without the mutex
+  int sleeping = 0;
+  bool stopping = false;
+  std::vector<std::thread> threads;
+
+  void push(Job *job) {
+    Job **link = &jobs;
+    while (*link)
+      link = &(*link)->following;
+    *link = job;
+    pending.fetch_add(1, std::memory_order_release);
+  }
+
+  void remove(Job *job) {
+    for (Job **link = &jobs; *link; link = &(*link)->following)
+      if (*link == job) {
+        *link = job->following;
+        pending.fetch_sub(1, std::memory_order_release);
+        return;
+      }
+  }
+
+  void work(unsigned worker) {
+    std::unique_lock<std::mutex> lock(mutex);
+    for (;;) {
+      while (jobs && jobs->isExhausted())
+        remove(jobs);
+      if (stopping)
+        return;
+      if (!jobs) {
+        lock.unlock();
+        bool found = spinUntil([&] { return pending.load(std::memory_order_acquire) > 0; });
+        lock.lock();
+        if (!found && !jobs && !stopping) {
+          ++sleeping;
+          wake.wait(lock, [&] { return jobs || stopping; });
+          --sleeping;
+        }
+        continue;
+      }
+      Job *job = jobs;
+      job->active.fetch_add(1, std::memory_order_relaxed);
+      lock.unlock();
+      job->runChunks(worker);
+      lock.lock();
+      if (job->active.fetch_sub(1, std::memory_order_release) == 1)
+        finished.notify_all();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(unsigned size) : size(std::max(1u, size)), state(std::make_unique<State>()) {
+  for (unsigned worker = 1; worker < this->size; ++worker)
+    state->threads.emplace_back([this, worker] { state->work(worker); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard<std::mutex> lock(state->mutex);
+    state->stopping = true;
+  }
+  state->wake.notify_all();
+  for (std::thread &thread : state->threads)
+    thread.join();
+}
+
+void ThreadPool::run(int64_t count, ChunkFunction function, void *context, bool parallel) {
+  if (count <= 0)
+    return;
+  Job job;
+  job.function = function;
+  job.context = context;
+  job.count = count;
+  job.chunk = parallel ? std::max<int64_t>(1, count / (chunksPerWorker * size)) : count;
+  if (!parallel || size == 1 || count == 1) {
+    job.runChunks(0);
+    return;
+  }
+  {
+    std::lock_guard<std::mutex> lock(state->mutex);
+    state->push(&job);
+    int64_t others = std::min<int64_t>(state->sleeping, (count - 1) / job.chunk);
+    for (int64_t i = 0; i < others; ++i)
+      state->wake.notify_one();
+  }
+  job.runChunks(0);
+  spinUntil([&] { return job.active.load(std::memory_order_acquire) == 0; });
+  std::unique_lock<std::mutex> lock(state->mutex);
+  state->remove(&job); // now no further worker enters
+  state->finished.wait(lock, [&] { return job.active.load(std::memory_order_acquire) == 0; });
+}
+
+//===-- The process's pool ---------------------------------------------------------------------------------------===//
+
+namespace {
+struct Global {
+  std::mutex mutex;
+  std::shared_ptr<ThreadPool> pool;
+  unsigned requested = 0;
+};
+} // namespace
+
+// Never destroyed: workers must not be joined from a static destructor of an unloading process.
+static Global &global() {
+  static Global *instance = [] {
+    auto *created = new Global;
+    pthread_atfork([] { global().mutex.lock(); }, [] { global().mutex.unlock(); },
+                   [] {
+                     // The parent's threads do not exist here; its pool is left alone, unjoined.
+                     new std::shared_ptr<ThreadPool>(std::move(global().pool));
+                     global().mutex.unlock();
+                   });
+    return created;
+  }();
+  return *instance;
+}
+
+std::shared_ptr<ThreadPool> ThreadPool::get() {
+  std::lock_guard<std::mutex> lock(global().mutex);
+  if (!global().pool)
+    global().pool = std::make_shared<ThreadPool>(global().requested ? global().requested : getAvailableCpus());
+  return global().pool;
+}
+
+void ThreadPool::setSize(unsigned size) {
+  std::shared_ptr<ThreadPool> old; // destroyed, and so joined, after the lock is gone
+  std::lock_guard<std::mutex> lock(global().mutex);
+  global().requested = size;
+  old = std::move(global().pool);
+}
+
+unsigned kiln::getAvailableCpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+namespace {
+struct ThreadFrame {
+  void *memory = nullptr;
+  size_t capacity = 0;
+  ~ThreadFrame() { std::free(memory); }
+};
+} // namespace
+
+void *kiln::getThreadFrame(size_t bytes) {
+  static thread_local ThreadFrame frame;
+  if (bytes > frame.capacity) {
+    std::free(frame.memory);
+    size_t rounded = (bytes + 4095) / 4096 * 4096;
+    frame.memory = std::aligned_alloc(4096, rounded);
+    frame.capacity = frame.memory ? rounded : 0;
+  }
+  return frame.memory;
+}
