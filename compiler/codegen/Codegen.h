@@ -1,0 +1,60 @@
+// From a module of the LLVM dialect to machine code: translate, optimise, emit, check. Errors are sentences without a
+// source position: by this point whatever goes wrong is the compiler's fault. Callers wrap a whole compile in
+// runProtected() (FatalError.h).
+#pragma once
+#include "compiler/target/Target.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace llvm {
+class LLVMContext;
+class Module;
+class TargetMachine;
+} // namespace llvm
+
+namespace kiln::codegen {
+
+/// An LLVM module together with the context that owns it.
+class Unit {
+public:
+  Unit();
+  Unit(Unit &&);
+  ~Unit();
+
+  llvm::LLVMContext &context() { return *ownedContext; }
+  std::unique_ptr<llvm::Module> module;
+  std::string print() const;
+
+private:
+  std::unique_ptr<llvm::LLVMContext> ownedContext;
+  friend llvm::Error diagnosticsOf(Unit &unit);
+  struct Collector;
+  Collector *collector = nullptr; // owned by the context; gathers what LLVM would print
+};
+
+/// The LLVM IR of `module`, whose every function gets the target's processor, features and vector width. Functions the
+/// outside may call are those with KilnEntry's signature; the others become internal.
+llvm::Expected<Unit> translate(mlir::ModuleOp module, const Target &target);
+/// Parses LLVM IR text, as dumped from stage `llvm`.
+llvm::Expected<Unit> parse(llvm::StringRef text, const Target &target);
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const Target &target);
+
+/// LLVM's O3 pipeline with no library function known, loops neither unrolled nor vectorised (they are already).
+llvm::Error optimize(Unit &unit, llvm::TargetMachine &machine);
+
+enum class FileKind { Assembly, Object };
+/// Emits the optimised module; `unit` is spent unless `keep` (costs a copy).
+llvm::Expected<std::string> emit(Unit &unit, llvm::TargetMachine &machine, FileKind kind, bool keep = false);
+/// Assembly text to an object.
+llvm::Expected<std::string> assemble(llvm::StringRef text, const Target &target);
+
+/// Names an object leaves undefined, sorted.
+llvm::Expected<std::vector<std::string>> undefinedSymbols(llvm::StringRef object);
+/// Refuses an object that does not define `symbol` or that needs anything but memcpy, memmove and memset.
+llvm::Error checkObject(llvm::StringRef object, llvm::StringRef symbol);
+
+} // namespace kiln::codegen

@@ -1,0 +1,18 @@
+// Inside of codegen::Unit: what LLVM reports goes to a list instead of stderr.
+#pragma once
+#include "compiler/codegen/Codegen.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::codegen {
+
+struct Unit::Collector : llvm::DiagnosticHandler {
+  std::string errors;
+  bool handleDiagnostics(const llvm::DiagnosticInfo &info) override;
+};
+
+/// The errors LLVM reported on `unit` since the last call, as one error.
+llvm::Error diagnosticsOf(Unit &unit);
+
+} // namespace kiln::codegen
