@@ -1,0 +1,100 @@
+"""SwiGLU and bias + GELU: float32 inside, one rounding, each element read and written once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.kernels.operator import Spec, operator, output, rows_of, strides
+
+BLOCK = 2048
+
+
+@kiln.jit
+def _silu_times(gate, up):
+    gate = gate.to(kl.float32)
+    return gate * kl.sigmoid(gate) * up.to(kl.float32)
+
+
+@kiln.jit
+def swiglu_kernel(gate, up, y, gate_stride, gate_step, up_stride, up_step, y_stride, y_step, up_offset, n,
+                  INTERLEAVED: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
+    row = kl.program_id(1)
+    start = kl.program_id(0) * BLOCK
+    columns = start + kl.arange(0, BLOCK)
+    mask = columns < n
+    if INTERLEAVED:
+        both = 2 * start + kl.arange(0, 2 * BLOCK)
+        pairs = kl.load(gate + row * gate_stride + both * gate_step, mask=both < 2 * n, other=0.0)
+        left, right = kl.split(kl.reshape(pairs, (BLOCK, 2)))
+    else:
+        left = kl.load(gate + row * gate_stride + columns * gate_step, mask=mask, other=0.0)
+        right = kl.load(up + up_offset + row * up_stride + columns * up_step, mask=mask, other=0.0)
+    result = _silu_times(left, right).to(y.dtype.element_ty)
+    kl.store(y + row * y_stride + columns * y_step, result, mask=mask)
+
+
+@kiln.jit
+def bias_gelu_kernel(x, bias, y, x_stride, x_step, bias_step, y_stride, y_step, n,
+                     TANH: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
+    row = kl.program_id(1)
+    columns = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    mask = columns < n
+    value = kl.load(x + row * x_stride + columns * x_step, mask=mask, other=0.0).to(kl.float32)
+    if bias is not None:
+        value += kl.load(bias + columns * bias_step, mask=mask, other=0.0).to(kl.float32)
+    if TANH:
+        # 0.5·(1 + tanh(u)) is sigmoid(2u).
+        inner = 1.5957691216057308 * (value + 0.044715 * value * value * value)
+        result = value * kl.sigmoid(inner)
+    else:
+        result = 0.5 * value * (1.0 + kl.erf(value * 0.7071067811865476))
+    kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask)
+
+
+def _swiglu_specs(gate: Any, up: Any = None, *, layout: str = "halves", **_: Any) -> tuple[Spec, ...]:
+    columns = gate.shape[-1] if up is not None else gate.shape[-1] // 2
+    return (Spec((*gate.shape[:-1], columns), gate.dtype),)
+
+
+@operator(outputs=_swiglu_specs)
+def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None) -> Any:
+    """``silu(gate) · up``.
+
+    With ``up`` None, ``gate`` holds both: ``layout="halves"``: gates in the first half of the columns, ups in the second;
+    ``layout="interleaved"``: gate, up, gate, up, … (what one GEMM with interleaved weights gives).
+    """
+    if layout not in ("halves", "interleaved"):
+        raise ValueError(f'layout: expected "halves" or "interleaved", got {layout!r}')
+    if up is not None and tuple(up.shape) != tuple(gate.shape):
+        raise ValueError(f"up: expected shape {tuple(gate.shape)} (the shape of gate), got {tuple(up.shape)}")
+    if up is None and gate.shape[-1] % 2:
+        raise ValueError(f"gate: expected an even number of columns (because it holds pairs), got {gate.shape[-1]}")
+    spec = _swiglu_specs(gate, up)[0]
+    out = output(out, spec, gate)
+    n = spec.shape[-1]
+    rows, gate_stride, gate_step = rows_of(gate, "gate")
+    _, up_stride, up_step = (rows, gate_stride, gate_step) if up is None else rows_of(up, "up")
+    swiglu_kernel[(kiln.cdiv(n, BLOCK), rows)](
+        gate, gate if up is None else up, out, gate_stride, gate_step, up_stride, up_step, *rows_of(out, "out")[1:],
+        n * gate_step if up is None else 0, n, INTERLEAVED=up is None and layout == "interleaved", BLOCK=BLOCK,
+    )  # fmt: skip
+    return out
+
+
+@operator(outputs=lambda x, bias=None, **_: (Spec(x.shape, x.dtype),))
+def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any = None) -> Any:
+    """``gelu(x + bias)``: exact by erf, or with ``approximate="tanh"`` the tanh form (torch's names)."""
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f'approximate: expected "none" or "tanh", got {approximate!r}')
+    n = x.shape[-1]
+    if bias is not None and tuple(bias.shape) != (n,):
+        raise ValueError(f"bias: expected shape ({n},) (because rows have {n} elements), got {tuple(bias.shape)}")
+    out = output(out, Spec(x.shape, x.dtype), x)
+    rows, x_stride, x_step = rows_of(x)
+    bias_gelu_kernel[(kiln.cdiv(n, BLOCK), rows)](
+        x, bias, out, x_stride, x_step, strides(bias)[0] if bias is not None else 1, *rows_of(out, "out")[1:], n,
+        TANH=approximate == "tanh", BLOCK=BLOCK,
+    )  # fmt: skip
+    return out

@@ -1,0 +1,5 @@
+"""Rows of a table by index."""
+
+from kiln.kernels.embedding.kernel import embedding
+
+__all__ = ["embedding"]

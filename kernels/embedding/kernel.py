@@ -1,0 +1,43 @@
+"""Embedding: copies one row of a table per token. An index outside the table stops the kernel with its value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.kernels.operator import Spec, operator, output, rows_of, strides
+
+BLOCK = 2048
+
+
+@kiln.jit
+def embedding_kernel(ids, table, y, id_step, table_stride, table_step, y_stride, y_step, vocabulary, n,
+                     BLOCK: kl.constexpr):  # fmt: skip
+    token = kl.program_id(1)
+    columns = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    mask = columns < n
+    row = kl.load(ids + token * id_step).to(kl.int64)
+    kl.device_assert((row >= 0) & (row < vocabulary), "embedding: index outside the table")
+    value = kl.load(table + row * table_stride + columns * table_step, mask=mask)
+    kl.store(y + token * y_stride + columns * y_step, value, mask=mask)
+
+
+@operator(outputs=lambda ids, table: (Spec((*ids.shape, table.shape[1]), table.dtype),))
+def embedding(ids: Any, table: Any, *, out: Any = None) -> Any:
+    """``table[ids]``: ids of any shape whose elements one stride can walk, int32 or int64."""
+    spec = Spec((*ids.shape, table.shape[1]), table.dtype)
+    out = output(out, spec, table)
+    if ids.ndim == 0:
+        tokens, id_step, y_strides = 1, 1, (spec.shape[0], strides(out)[-1])
+    else:
+        rows, id_stride, id_step = rows_of(ids, "ids")
+        tokens = rows * ids.shape[-1]
+        if rows > 1 and id_stride != ids.shape[-1] * id_step:
+            raise ValueError(f"ids: expected elements that one stride can walk, got strides {strides(ids)}")
+        y_strides = rows_of(out, "out")[1:]
+    n = table.shape[1]
+    embedding_kernel[(kiln.cdiv(n, BLOCK), tokens)](
+        ids, table, out, id_step, *strides(table), *y_strides, table.shape[0], n, BLOCK=BLOCK
+    )
+    return out

@@ -1,0 +1,5 @@
+"""Optimizer steps: AdamW."""
+
+from kiln.kernels.optimizer.kernel import adamw
+
+__all__ = ["adamw"]
