@@ -1,0 +1,6 @@
+"""Attention: flash forward, and decoding over a KV cache."""
+
+from kiln.kernels.attention.decode import decode_attention
+from kiln.kernels.attention.kernel import attention
+
+__all__ = ["attention", "decode_attention"]

@@ -1,0 +1,58 @@
+"""Tile sizes and splits by shape, and the sizes that the demo and the benchmarks run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kiln.kernels.case import Case
+
+
+def prefill_tiles(q_tokens: int, k_tokens: int) -> dict[str, int]:
+    """Queries and keys per step: 64 of each, fewer where there are fewer."""
+    return {"BLOCK_M": 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16, "BLOCK_N": 64 if k_tokens > 32 else 32}
+
+
+def decode_splits(programs: int, length: int) -> int:
+    """Splits of the cache: enough programs for a large machine, no split shorter than 256 tokens."""
+    return max(1, min(-(-256 // max(programs, 1)), length // 256))
+
+
+def __getattr__(name: str) -> list[Case]:
+    if name == "CASES":
+        return _cases()
+    raise AttributeError(name)
+
+
+def _cases() -> list[Case]:
+    # kernel.py takes its tile sizes from here, so its functions are named only when cases are asked for.
+    import numpy as np
+
+    from kiln.kernels.attention import decode, kernel, reference
+    from kiln.kernels.case import Case
+
+    def prefill(tokens, heads, k_heads, size, causal):
+        def make(rng):
+            shapes = {"q": heads, "k": k_heads, "v": k_heads}
+            arrays = {n: rng.standard_normal((1, tokens, h, size), dtype=np.float32) for n, h in shapes.items()}
+            return {**arrays, "causal": causal}
+
+        return make
+
+    def cache(batch, length, heads, k_heads, size):
+        def make(rng):
+            k, v = rng.standard_normal((2, batch, length, k_heads, size), dtype=np.float32)
+            return {"q": rng.standard_normal((batch, heads, size), dtype=np.float32), "k": k, "v": v,
+                    "lengths": np.full(batch, length, np.int32)}  # fmt: skip
+
+        return make
+
+    flops = 4 * 512 * 512 * 128 * 8
+    return [
+        Case("attention", "512 tokens, 8+2 heads of 128", prefill(512, 8, 2, 128, False), kernel.attention,
+             reference.attention, flops=flops, length=512),
+        Case("attention causal", "512 tokens, 8+2 heads of 128", prefill(512, 8, 2, 128, True), kernel.attention,
+             reference.attention, flops=flops // 2, length=512),
+        Case("decode_attention", "4 × 4096 cached, 32+8 heads of 128", cache(4, 4096, 32, 8, 128),
+             decode.decode_attention, reference.decode_attention, bytes=2 * 4 * 4 * 4096 * 8 * 128, length=4096),
+    ]  # fmt: skip

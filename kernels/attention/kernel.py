@@ -1,0 +1,96 @@
+"""Flash attention, forward: scores never reach memory; a block of queries walks the keys with a running maximum.
+
+Layout (batch, tokens, heads, size), any strides; K and V may have fewer heads (grouped queries). ``causal`` aligns the
+last query with the last key, as FlashAttention does. Exponentials are powers of two: the scale carries log2(e).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.kernels.attention.configs import prefill_tiles
+from kiln.kernels.operator import Spec, empty, operator, output, strides, tile_side
+
+LOG2_E = 1.4426950408889634
+
+
+@kiln.jit
+def attention_kernel(q, k, v, y, lse, scale_log2, q_batch, q_token, q_head, q_step, k_batch, k_token, k_head, k_step,
+                     v_batch, v_token, v_head, v_step, y_batch, y_token, y_head, y_step, q_tokens, k_tokens, heads,
+                     group, size, CAUSAL: kl.constexpr, BLOCK_M: kl.constexpr, BLOCK_N: kl.constexpr,
+                     SIZE: kl.constexpr):  # fmt: skip
+    block = kl.program_id(0)
+    head = kl.program_id(1) % heads
+    batch = kl.program_id(1) // heads
+    rows = block * BLOCK_M + kl.arange(0, BLOCK_M)
+    columns = kl.arange(0, SIZE)
+    inside = columns[None, :] < size
+    q_at = q + batch * q_batch + head * q_head + rows[:, None] * q_token + columns[None, :] * q_step
+    query = kl.load(q_at, mask=(rows[:, None] < q_tokens) & inside, other=0.0)
+    k_at = k + batch * k_batch + (head // group) * k_head
+    v_at = v + batch * v_batch + (head // group) * v_head
+    shift = k_tokens - q_tokens
+    end = k_tokens
+    if CAUSAL:
+        end = kl.maximum(kl.minimum(k_tokens, (block + 1) * BLOCK_M + shift), 0)
+    top = kl.full((BLOCK_M,), -float("inf"), kl.float32)
+    total = kl.zeros((BLOCK_M,), kl.float32)
+    result = kl.zeros((BLOCK_M, SIZE), kl.float32)
+    for start in range(0, end, BLOCK_N):
+        keys = start + kl.arange(0, BLOCK_N)
+        present = (keys[:, None] < k_tokens) & inside
+        key = kl.load(k_at + keys[:, None] * k_token + columns[None, :] * k_step, mask=present, other=0.0)
+        score = kl.dot(query, kl.trans(key)) * scale_log2
+        allowed = keys[None, :] < k_tokens
+        if CAUSAL:
+            allowed = allowed & (keys[None, :] <= rows[:, None] + shift)
+        score = kl.where(allowed, score, -float("inf"))
+        new_top = kl.maximum(top, kl.max(score, axis=1))
+        # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
+        safe = kl.where(new_top == -float("inf"), 0.0, new_top)
+        weight = kl.exp2(score - safe[:, None])
+        correction = kl.exp2(top - safe)
+        total = total * correction + kl.sum(weight, axis=1)
+        value = kl.load(v_at + keys[:, None] * v_token + columns[None, :] * v_step, mask=present, other=0.0)
+        result = kl.dot(weight.to(value.dtype), value, result * correction[:, None])
+        top = new_top
+    result = result / kl.where(total == 0.0, 1.0, total)[:, None]
+    y_at = y + batch * y_batch + head * y_head + rows[:, None] * y_token + columns[None, :] * y_step
+    kl.store(y_at, result.to(y.dtype.element_ty), mask=(rows[:, None] < q_tokens) & inside)
+    if lse is not None:
+        # Natural logarithm; a row with no key gives -inf.
+        value = (top + kl.log2(total)) * 0.6931471805599453
+        kl.store(lse + (batch * heads + head) * q_tokens + rows, value, mask=rows < q_tokens)
+
+
+def _specs(q: Any, k: Any, v: Any, *, return_lse: bool = False, **_: Any) -> tuple[Spec, ...]:
+    y = Spec(q.shape, q.dtype)
+    return (y, Spec((q.shape[0], q.shape[2], q.shape[1]), "float32")) if return_lse else (y,)
+
+
+@operator(outputs=_specs)
+def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: float | None = None,
+              return_lse: bool = False, out: Any = None) -> Any:  # fmt: skip
+    """``softmax(q kᵀ · scale) v`` for (batch, tokens, heads, size) arrays; with ``return_lse`` also log-sum-exp.
+
+    Log-sum-exp is float32 of shape (batch, heads, tokens). A query that sees no key gives zeros and -inf. Scores and
+    sums are float32; weights are rounded to V's type before the second product, as tensor cores need them.
+    """
+    batch, q_tokens, heads, size = q.shape
+    k_tokens, k_heads = k.shape[1], k.shape[2]
+    if tuple(k.shape) != (batch, k_tokens, k_heads, size) or tuple(v.shape) != tuple(k.shape):
+        raise ValueError(f"k, v: expected shape ({batch}, tokens, heads, {size}), got {tuple(k.shape)} and {tuple(v.shape)}")
+    if k_heads == 0 or heads % k_heads:
+        raise ValueError(f"k: expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}")
+    out = output(out, Spec(q.shape, q.dtype), q)
+    lse = empty(Spec((batch, heads, q_tokens), "float32"), q) if return_lse else None
+    scale = (1 / math.sqrt(size) if softmax_scale is None else softmax_scale) * LOG2_E
+    tile = prefill_tiles(q_tokens, k_tokens)
+    attention_kernel[(kiln.cdiv(q_tokens, tile["BLOCK_M"]), batch * heads)](
+        q, k, v, out, lse, scale, *strides(q), *strides(k), *strides(v), *strides(out), q_tokens, k_tokens, heads,
+        heads // k_heads, size, CAUSAL=causal, SIZE=tile_side(size), **tile,
+    )  # fmt: skip
+    return (out, lse) if return_lse else out

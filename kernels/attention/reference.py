@@ -1,0 +1,42 @@
+"""Attention in float64."""
+
+import math
+
+import numpy as np
+
+
+def _softmax(score):
+    """Weights and log-sum-exp over the last axis; rows of -inf give zeros and -inf."""
+    top = score.max(axis=-1, keepdims=True, initial=-np.inf)
+    weight = np.exp(score - np.where(np.isinf(top), 0.0, top))
+    total = weight.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return weight / np.where(total == 0, 1.0, total), (np.log(total) + top)[..., 0]
+
+
+def attention(q, k, v, causal=False, softmax_scale=None, return_lse=False):
+    q, k, v = (np.moveaxis(np.asarray(x, np.float64), 2, 1) for x in (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+    scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
+    score = q @ np.swapaxes(k, -1, -2) * scale
+    if causal:
+        q_tokens, k_tokens = score.shape[-2:]
+        allowed = np.arange(k_tokens)[None, :] <= np.arange(q_tokens)[:, None] + (k_tokens - q_tokens)
+        score = np.where(allowed, score, -np.inf)
+    weight, lse = _softmax(score)
+    y = np.moveaxis(weight @ v, 1, 2)
+    return (y, lse) if return_lse else y
+
+
+def decode_attention(q, k, v, lengths, block_table=None, softmax_scale=None, return_lse=False, **_):
+    outputs = []
+    for b, length in enumerate(lengths):
+        if block_table is None:
+            keys, values = k[b, :length], v[b, :length]
+        else:
+            keys, values = (x[block_table[b]].reshape(-1, *x.shape[2:])[:length] for x in (k, v))
+        outputs.append(attention(q[b][None, None], keys[None], values[None], softmax_scale=softmax_scale, return_lse=True))
+    y = np.concatenate([y[0] for y, _ in outputs]) if outputs else np.zeros(q.shape)
+    lse = np.concatenate([lse[..., 0] for _, lse in outputs]) if outputs else np.zeros(q.shape[:2])
+    return (y, lse) if return_lse else y

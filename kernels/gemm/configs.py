@@ -1,0 +1,42 @@
+"""Tile sizes by shape, and the sizes that the demo and the benchmarks run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kiln.kernels.case import Case
+
+
+def tiles(m: int, n: int, k: int) -> dict[str, int]:
+    """Tile sides for an m×n×k product: square tiles that fit the first-level caches, narrow ones for few rows."""
+    block_m = 64 if m > 32 else 32 if m > 16 else 16
+    block_n = 64 if n > 32 else 32 if n > 16 else 16
+    return {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": 64 if k > 32 else 32, "GROUP": 8}
+
+
+def __getattr__(name: str) -> list[Case]:
+    if name == "CASES":
+        return _cases()
+    raise AttributeError(name)
+
+
+def _cases() -> list[Case]:
+    # kernel.py takes its tile sizes from here, so its functions are named only when cases are asked for.
+    import numpy as np
+
+    from kiln.kernels.case import Case
+    from kiln.kernels.gemm import kernel, reference
+
+    def inputs(m, n, k):
+        return lambda rng: {
+            "a": rng.standard_normal((m, k), dtype=np.float32),
+            "b": rng.standard_normal((k, n), dtype=np.float32),
+        }
+
+    return [
+        Case("matmul", "1024×1024×1024 float32", inputs(1024, 1024, 1024), kernel.matmul, reference.matmul,
+             flops=2 << 30, length=1024),
+        Case("matmul_split_k", "16×1024×8192 float32", inputs(16, 1024, 8192), kernel.matmul_split_k, reference.matmul,
+             flops=2 * 16 * 1024 * 8192, length=8192),
+    ]  # fmt: skip

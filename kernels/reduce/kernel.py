@@ -1,0 +1,91 @@
+"""Sum of all elements (two launches, a fixed order, so the same bits every time) and top-k of rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.kernels.operator import Spec, empty, operator, output, rows_of
+
+BLOCK = 4096
+
+
+@kiln.jit
+def sum_partial_kernel(x, partial, n, blocks, BLOCK: kl.constexpr):
+    """Program p adds blocks p, p + programs, … and leaves one float32."""
+    program = kl.program_id(0)
+    total = kl.zeros((BLOCK,), kl.float32)
+    for block in range(program, blocks, kl.num_programs(0)):
+        at = block.to(kl.int64) * BLOCK + kl.arange(0, BLOCK)
+        total += kl.load(x + at, mask=at < n, other=0.0).to(kl.float32)
+    kl.store(partial + program, kl.sum(total, axis=0))
+
+
+@kiln.jit
+def sum_final_kernel(partial, y, programs, BLOCK: kl.constexpr):
+    at = kl.arange(0, BLOCK)
+    total = kl.sum(kl.load(partial + at, mask=at < programs, other=0.0), axis=0)
+    kl.store(y, total.to(y.dtype.element_ty))
+
+
+@kiln.jit
+def _order_of(value):
+    """An int32 that orders as float32 does, NaN above everything, both zeros equal."""
+    bits = (value + 0.0).to(kl.int32, bitcast=True)
+    order = kl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    return kl.where(value != value, 0x7FFFFFFF, order)
+
+
+@kiln.jit
+def topk_kernel(x, values, indices, x_stride, x_step, v_stride, v_step, i_stride, i_step, n, k,
+                BLOCK: kl.constexpr, K: kl.constexpr):  # fmt: skip
+    row = kl.program_id(0)
+    column = kl.arange(0, BLOCK)
+    value = kl.load(x + row * x_stride + column * x_step, mask=column < n, other=0.0)
+    # One 64-bit key: the value above, the index below, complemented so that the first of equals comes first.
+    key = (_order_of(value.to(kl.float32)).to(kl.int64) << 32) | (0x7FFFFFFF - column).to(kl.int64)
+    key = kl.where(column < n, key, -0x7FFFFFFFFFFFFFFF)
+    best = kl.topk(key, K)
+    index = 0x7FFFFFFF - (best & 0x7FFFFFFF).to(kl.int32)
+    place = kl.arange(0, K)
+    mask = place < k
+    picked = kl.load(x + row * x_stride + index * x_step, mask=mask)
+    kl.store(values + row * v_stride + place * v_step, picked, mask=mask)
+    kl.store(indices + row * i_stride + place * i_step, index.to(kl.int64), mask=mask)
+
+
+@operator(outputs=lambda x: (Spec((), x.dtype),))
+def sum_all(x: Any, *, out: Any = None) -> Any:
+    """The sum of a contiguous array as an array of no dimensions. float32 inside, in an order that never changes."""
+    out = output(out, Spec((), x.dtype), x)
+    n = math.prod(x.shape)
+    blocks = kiln.cdiv(n, BLOCK)
+    programs = max(1, min(256, blocks))
+    partial = empty(Spec((programs,), "float32"), x)
+    sum_partial_kernel[(programs,)](x, partial, n, blocks, BLOCK=BLOCK)
+    sum_final_kernel[(1,)](partial, out, programs, BLOCK=256)
+    return out
+
+
+def _topk_specs(x: Any, k: int) -> tuple[Spec, Spec]:
+    shape = (*x.shape[:-1], k)
+    return Spec(shape, x.dtype), Spec(shape, "int64")
+
+
+@operator(outputs=_topk_specs)
+def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
+    """The ``k`` largest of each row, largest first, and their int64 indices. NaN is largest; of equals the first wins."""
+    n = x.shape[-1]
+    if not 0 < k <= n:
+        raise ValueError(f"k: expected a number from 1 to {n} (the length of a row), got {k}")
+    specs = _topk_specs(x, k)
+    values, indices = out or (None, None)
+    values = output(values, specs[0], x, "out[0]")
+    indices = output(indices, specs[1], x, "out[1]")
+    rows, stride, step = rows_of(x)
+    topk_kernel[(rows,)](x, values, indices, stride, step, *rows_of(values, "out[0]")[1:],
+                         *rows_of(indices, "out[1]")[1:], n, k, BLOCK=kiln.next_power_of_2(max(n, 16)),
+                         K=min(kiln.next_power_of_2(k), kiln.next_power_of_2(max(n, 16))))  # fmt: skip
+    return values, indices
