@@ -52,14 +52,11 @@ static json::Value toJSON(const Site &site) {
   for (const Site::Operand &operand : site.operands)
     operands.push_back(json::Object{{"type", (operand.pointer ? "*" : "") + std::string(getName(operand.type))},
                                     {"shape", json::Array(operand.shape)}});
-  json::Object object{{"kind", siteNames[unsigned(site.kind)]},
+  return json::Object{{"kind", siteNames[unsigned(site.kind)]},
                       {"message", site.message},
                       {"location", std::move(location)},
                       {"operands", std::move(operands)},
                       {"hex", site.hex}};
-  if (!site.shape.empty())
-    object["shape"] = json::Array(site.shape);
-  return object;
 }
 
 json::Value Metadata::toJSON() const {
@@ -152,7 +149,7 @@ static bool fromJSON(const json::Value &value, Site &site, json::Path path) {
   json::ObjectMapper mapper(value, path);
   if (!mapper || !mapper.map("kind", kind) || !mapper.map("message", site.message) ||
       !mapper.map("location", site.location) || !mapper.mapOptional("operands", site.operands) ||
-      !mapper.mapOptional("shape", site.shape) || !mapper.mapOptional("hex", site.hex))
+      !mapper.mapOptional("hex", site.hex))
     return false;
   for (unsigned i = 0; i < std::size(siteNames); ++i)
     if (siteNames[i] == kind) {

@@ -50,8 +50,7 @@ struct Site {
   SiteKind kind = SiteKind::Print;
   std::string message;
   std::vector<SourceFrame> location; ///< innermost first
-  std::vector<Operand> operands;
-  std::vector<int64_t> shape; ///< of the tile that is accessed or asserted on; empty for a scalar
+  std::vector<Operand> operands; ///< printed values; of an assert or access: the tile whose coordinate is reported
   bool hex = false;
 };
 

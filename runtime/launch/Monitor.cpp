@@ -1,0 +1,247 @@
+// Hooks of a launch, and what they have to say.
+#include "runtime/launch/Monitor.h"
+#include "runtime/device/CpuDevice.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+#include <charconv>
+#include <cmath>
+
+using namespace kiln;
+using namespace kiln::launch;
+using artifact::Site;
+
+// Enough for any output a person reads; a launch that prints more loses the rest, and says so.
+static constexpr size_t maxOutputBytes = size_t(64) << 20;
+
+Monitor::Monitor(const artifact::Metadata &metadata, device::Grid grid, std::vector<BufferExtent> buffers)
+    : metadata(metadata), grid(grid), buffers(std::move(buffers)) {
+  if (metadata.check == "races")
+    races.emplace();
+}
+
+const KilnHooks *Monitor::getHooks() const {
+  static const KilnHooks hooks = {print, fail, access};
+  return &hooks;
+}
+
+void Monitor::record(const Failure &candidate) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!failure || candidate.program < failure->program)
+    failure = candidate;
+}
+
+//===-- Coordinates ----------------------------------------------------------------------------------------------===//
+
+static std::string join(llvm::ArrayRef<int64_t> numbers) {
+  std::string text = "(";
+  for (size_t i = 0; i < numbers.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(numbers[i]);
+  return text + ")";
+}
+
+static std::string getCoordinate(llvm::ArrayRef<int64_t> shape, int64_t element) {
+  llvm::SmallVector<int64_t> coordinate(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    coordinate[i] = element % shape[i];
+    element /= shape[i];
+  }
+  return join(coordinate);
+}
+
+std::string Monitor::describeProgram(int64_t program) const {
+  return join({program % grid.x, program / grid.x % grid.y, program / grid.x / grid.y});
+}
+
+std::string Monitor::describeElement(int32_t site, int64_t element) const {
+  const Site &where = metadata.sites[site];
+  if (where.operands.empty() || where.operands.front().shape.empty())
+    return "";
+  return ", tile coordinate " + getCoordinate(where.operands.front().shape, element);
+}
+
+std::string Monitor::describeSource(int32_t site) const {
+  const Site &where = metadata.sites[site];
+  if (where.location.empty())
+    return "an unknown line";
+  return where.location.front().file + ":" + std::to_string(where.location.front().line);
+}
+
+//===-- Printing -------------------------------------------------------------------------------------------------===//
+
+static void printElement(llvm::raw_ostream &stream, const Site::Operand &operand, const char *element, bool hex) {
+  unsigned bytes = operand.pointer ? 8 : artifact::getBytes(operand.type);
+  if (hex || operand.pointer) {
+    uint64_t bits = 0;
+    memcpy(&bits, element, bytes);
+    stream << llvm::format_hex(bits, 2 + 2 * bytes);
+    return;
+  }
+  if (artifact::isFloat(operand.type)) {
+    // The shortest text that reads back as this value of its own type.
+    double value = artifact::decodeFloat(operand.type, element);
+    char text[64];
+    char *end = (bytes == 8 ? std::to_chars(text, text + sizeof text, value)
+                            : std::to_chars(text, text + sizeof text, float(value))).ptr;
+    llvm::StringRef digits(text, end - text);
+    stream << digits;
+    if (std::isfinite(value) && digits.find_first_of(".e") == llvm::StringRef::npos)
+      stream << ".0";
+    return;
+  }
+  uint64_t value = artifact::decodeInteger(operand.type, element);
+  if (operand.type == artifact::ElementType::I1)
+    stream << (value ? "True" : "False");
+  else if (artifact::isSignedInteger(operand.type))
+    stream << int64_t(value);
+  else
+    stream << value;
+}
+
+void Monitor::print(const KilnLaunch *launch, int32_t site, int64_t program, const void *const *operands) {
+  Monitor &self = *static_cast<Monitor *>(launch->runtime);
+  const Site &what = self.metadata.sites[site];
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  std::string prefix = "pid " + self.describeProgram(program);
+  // The prefix the user wrote may or may not end in a colon or a space of its own.
+  llvm::StringRef label = llvm::StringRef(what.message).rtrim(" :");
+  if (what.operands.empty())
+    stream << prefix << " " << what.message << "\n";
+  for (size_t i = 0; i < what.operands.size(); ++i) {
+    const Site::Operand &operand = what.operands[i];
+    unsigned bytes = operand.pointer ? 8 : artifact::getBytes(operand.type);
+    int64_t count = 1;
+    for (int64_t side : operand.shape)
+      count *= side;
+    for (int64_t element = 0; element < count; ++element) {
+      stream << prefix;
+      if (!operand.shape.empty())
+        stream << " idx " << getCoordinate(operand.shape, element);
+      if (!label.empty())
+        stream << " " << label << ":";
+      stream << " ";
+      printElement(stream, operand, static_cast<const char *>(operands[i]) + element * bytes, what.hex);
+      if (what.operands.size() > 1)
+        stream << " (operand " << i << ")";
+      stream << "\n";
+    }
+  }
+  std::lock_guard<std::mutex> lock(self.mutex);
+  if (self.outputBytes > maxOutputBytes)
+    return;
+  self.outputBytes += text.size();
+  self.output[program] += text;
+}
+
+std::string Monitor::takeOutput() {
+  std::string text;
+  for (auto &[program, lines] : output)
+    text += lines;
+  if (outputBytes > maxOutputBytes)
+    text += llvm::formatv("(more than {0} MiB printed by kernel '{1}': the rest is left out)\n", maxOutputBytes >> 20,
+                          metadata.name);
+  output.clear();
+  outputBytes = 0;
+  return text;
+}
+
+//===-- Assertions and checks ------------------------------------------------------------------------------------===//
+
+void Monitor::fail(const KilnLaunch *launch, int32_t site, int64_t program, int64_t element) {
+  Failure failure;
+  failure.site = site;
+  failure.program = program;
+  failure.element = element;
+  static_cast<Monitor *>(launch->runtime)->record(failure);
+  device::abandonInstance(launch);
+}
+
+void Monitor::access(const KilnLaunch *launch, int32_t site, int64_t program, int64_t element, const void *pointer,
+                     int32_t bytes, int32_t kindNumber) {
+  Monitor &self = *static_cast<Monitor *>(launch->runtime);
+  uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  Failure failure;
+  failure.site = site;
+  failure.program = program;
+  failure.element = element;
+  failure.address = address;
+  failure.bytes = bytes;
+  failure.access = AccessKind(kindNumber);
+  if (self.races) {
+    failure.kind = Failure::Kind::Race;
+    failure.other = self.races->note({program, site, failure.access}, address, bytes);
+    if (!failure.other)
+      return;
+  } else {
+    failure.kind = Failure::Kind::OutOfBounds;
+    for (const BufferExtent &buffer : self.buffers)
+      if (address >= buffer.begin && address + bytes <= buffer.end) {
+        if (buffer.writable || failure.access == AccessKind::Load)
+          return;
+        failure.kind = Failure::Kind::ReadOnly;
+      }
+  }
+  self.record(failure);
+  device::abandonInstance(launch);
+}
+
+static const char *getVerb(AccessKind kind) {
+  constexpr const char *verbs[] = {"load", "store", "atomic"};
+  return verbs[unsigned(kind)];
+}
+
+static std::string withBytes(uint64_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
+
+std::string Monitor::describeBuffers(uintptr_t address, int32_t bytes) const {
+  // The nearest buffer, and by how much the access misses it.
+  const BufferExtent *nearest = nullptr;
+  uint64_t distance = UINT64_MAX;
+  bool after = false;
+  for (const BufferExtent &buffer : buffers) {
+    bool isAfter = address + bytes > buffer.end;
+    uint64_t miss = isAfter ? address + bytes - buffer.end : buffer.begin - address;
+    if (address >= buffer.begin && address + bytes <= buffer.end)
+      miss = 0;
+    if (miss < distance) {
+      nearest = &buffer;
+      distance = miss;
+      after = isAfter;
+    }
+  }
+  if (!nearest)
+    return "; no argument of this launch is a buffer";
+  std::string range = llvm::formatv("argument '{0}', {1:x} to {2:x}, {3}", nearest->argument, nearest->begin,
+                                    nearest->end, withBytes(nearest->end - nearest->begin));
+  if (distance == 0)
+    return llvm::formatv("; the buffer is {0}", range);
+  // Counted to the far end of the access, so that "4 bytes after" is what must be cut off to be inside.
+  return llvm::formatv("; the nearest buffer is {0}: the access goes {1} {2} it", range, withBytes(distance),
+                       after ? "past the end of" : "before the start of");
+}
+
+std::string Monitor::describe(const Failure &failure) const {
+  std::string where = llvm::formatv("in program {0}{1}", describeProgram(failure.program),
+                                    describeElement(failure.site, failure.element));
+  const char *verb = getVerb(failure.access);
+  switch (failure.kind) {
+  case Failure::Kind::Assert: {
+    const std::string &message = metadata.sites[failure.site].message;
+    return llvm::formatv("assertion failed{0}{1} {2}", message.empty() ? "" : ": ", message, where);
+  }
+  case Failure::Kind::OutOfBounds:
+    return llvm::formatv("{0} of {1} at address {2:x} is outside every buffer passed in, {3}{4}", verb,
+                         withBytes(failure.bytes), failure.address, where,
+                         describeBuffers(failure.address, failure.bytes));
+  case Failure::Kind::ReadOnly:
+    return llvm::formatv("{0} of {1} at address {2:x} is to a read-only buffer, {3}{4}", verb,
+                         withBytes(failure.bytes), failure.address, where,
+                         describeBuffers(failure.address, failure.bytes));
+  case Failure::Kind::Race:
+    return llvm::formatv("{0} of {1} at address {2:x} {3} races with the {4} at {5} in program {6}{7}", verb,
+                         withBytes(failure.bytes), failure.address, where, getVerb(failure.other->kind),
+                         describeSource(failure.other->site), describeProgram(failure.other->program),
+                         describeBuffers(failure.address, failure.bytes));
+  }
+  return "";
+}

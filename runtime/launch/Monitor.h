@@ -1,0 +1,79 @@
+// What one launch observes through the hooks: printed text, a failed assertion, an access outside every buffer, two
+// instances that race. Made only for kernels that have sites; the others run with no monitor at all.
+//
+// The first failure wins by program id, not by time, so the same launch reports the same failure on any number of
+// threads. Printed lines come out in program order for the same reason. Races are looked for with the instances run one
+// after the other.
+#pragma once
+#include "runtime/device/Device.h"
+#include "runtime/launch/RaceDetector.h"
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace kiln::launch {
+
+/// Memory that an argument of the launch may reach: the storage behind an array, not just the view.
+struct BufferExtent {
+  std::string argument;
+  uintptr_t begin = 0, end = 0;
+  bool writable = true;
+};
+
+struct Failure {
+  enum class Kind { Assert, OutOfBounds, ReadOnly, Race };
+  Kind kind = Kind::Assert;
+  int32_t site = 0;
+  int64_t program = 0;
+  int64_t element = 0;          ///< linear coordinate in the site's tile
+  uintptr_t address = 0;        ///< not of an assertion
+  int32_t bytes = 0;
+  AccessKind access = AccessKind::Load;
+  std::optional<Access> other;  ///< of a race: the earlier access
+};
+
+class Monitor {
+public:
+  Monitor(const artifact::Metadata &metadata, device::Grid grid, std::vector<BufferExtent> buffers);
+
+  const KilnHooks *getHooks() const;
+  bool isSequential() const { return races.has_value(); }
+
+  /// True if a kernel with this metadata needs a monitor.
+  static bool isNeeded(const artifact::Metadata &metadata) {
+    return !metadata.sites.empty() || metadata.check != "none";
+  }
+
+  const std::optional<Failure> &getFailure() const { return failure; }
+
+  /// One lower-case sentence: what was expected, what happened, in which program and coordinate.
+  std::string describe(const Failure &failure) const;
+
+  /// What the instances printed, in program order.
+  std::string takeOutput();
+
+private:
+  static void print(const KilnLaunch *, int32_t site, int64_t program, const void *const *operands);
+  static void fail(const KilnLaunch *, int32_t site, int64_t program, int64_t element);
+  static void access(const KilnLaunch *, int32_t site, int64_t program, int64_t element, const void *address,
+                     int32_t bytes, int32_t kind);
+
+  /// Keeps the failure if it is the first by program id. Has nothing to destroy when it returns, so that the hook may
+  /// jump away.
+  void record(const Failure &candidate);
+  std::string describeProgram(int64_t program) const;
+  std::string describeElement(int32_t site, int64_t element) const;
+  std::string describeBuffers(uintptr_t address, int32_t bytes) const;
+  std::string describeSource(int32_t site) const;
+
+  const artifact::Metadata &metadata;
+  device::Grid grid;
+  std::vector<BufferExtent> buffers;
+  std::optional<RaceDetector> races;
+  std::mutex mutex;
+  std::optional<Failure> failure;
+  std::map<int64_t, std::string> output; ///< by program
+  size_t outputBytes = 0;
+};
+
+} // namespace kiln::launch

@@ -1,0 +1,39 @@
+// Finds two program instances that touch one byte, one of them writing, not both with an atomic.
+//
+// Shadow memory is a hash map from 8-byte granules to short lists of (program, kind, bytes). A list stays short because
+// only accesses that could still prove a race are kept: two different programs per byte and kind suffice, since a third
+// can only repeat what one of them shows. For one thread at a time: the monitor runs such launches sequentially, which
+// makes the report deterministic.
+#pragma once
+#include "llvm/ADT/SmallVector.h"
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+namespace kiln::launch {
+
+/// As the access hook numbers them.
+enum class AccessKind : uint8_t { Load, Store, Atomic };
+
+struct Access {
+  int64_t program;
+  int32_t site;
+  AccessKind kind;
+};
+
+class RaceDetector {
+public:
+  /// Notes an access; returns an earlier one that it races with.
+  std::optional<Access> note(const Access &access, uintptr_t address, uint32_t bytes);
+
+private:
+  struct Record {
+    Access access;
+    uint8_t mask; ///< bytes of the granule
+  };
+  std::optional<Access> noteGranule(const Access &access, uintptr_t granule, uint8_t mask);
+
+  std::unordered_map<uintptr_t, llvm::SmallVector<Record, 2>> shadow;
+};
+
+} // namespace kiln::launch

@@ -1,0 +1,431 @@
+// Encoding of calls, and decoding of keys.
+#include "runtime/launch/Specialize.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <climits>
+#include <cmath>
+#include <cstring>
+
+using namespace kiln;
+using namespace kiln::launch;
+using artifact::ArgumentSpec;
+using Kind = Specialization::Kind;
+
+static constexpr char divisibleFlag = 1, nanFlag = 2;
+
+//===-- Encoding -------------------------------------------------------------------------------------------------===//
+
+void CallEncoder::clear() {
+  key.clear();
+  block.clear();
+  used = 0;
+}
+
+void *CallEncoder::reserve(unsigned bytes) {
+  size_t offset = (used + bytes - 1) / bytes * bytes; // sizes are powers of two and equal to the alignment
+  used = offset + bytes;
+  block.resize((used + 7) / 8, 0);
+  return reinterpret_cast<char *>(block.data()) + offset;
+}
+
+const void *CallEncoder::getBlock() {
+  block.resize((used + 7) / 8 + 1, 0);
+  return block.data();
+}
+
+void CallEncoder::addKeyBytes(const void *data, size_t size) {
+  key.append(static_cast<const char *>(data), static_cast<const char *>(data) + size);
+}
+
+void CallEncoder::addKeyInteger(int64_t value) { addKeyBytes(&value, sizeof value); }
+
+void CallEncoder::addScalarKey(ElementType element, bool divisible) {
+  const char bytes[] = {char(Kind::Scalar), char(element), divisible ? divisibleFlag : char(0)};
+  addKeyBytes(bytes, 3);
+}
+
+void CallEncoder::addNone() { key.push_back(char(Kind::None)); }
+
+static bool isDivisible(const ParameterRule &rule, uint64_t value) {
+  return rule.specialize && rule.specializeAlignment && value % 16 == 0;
+}
+
+/// The values an integer type holds, as what they must lie between.
+static bool fits(ElementType type, int64_t value) {
+  if (type == ElementType::I1)
+    return value == 0 || value == 1;
+  unsigned bits = 8 * artifact::getBytes(type);
+  if (artifact::isSignedInteger(type))
+    return bits == 64 || (value >= -(int64_t(1) << (bits - 1)) && value < (int64_t(1) << (bits - 1)));
+  return value >= 0 && (bits == 64 || uint64_t(value) < (uint64_t(1) << bits));
+}
+
+static Status doesNotFit(const ParameterRule &rule, std::string value) {
+  return invalidArgument(llvm::formatv("expected a value of {0} (because the parameter is annotated so), got {1}",
+                                       artifact::getName(*rule.annotation), value));
+}
+
+Status CallEncoder::addBool(const ParameterRule &rule, bool value) {
+  if (rule.annotation)
+    return addInteger(rule, value);
+  addScalarKey(ElementType::I1, false);
+  *static_cast<char *>(reserve(1)) = value;
+  return {};
+}
+
+Status CallEncoder::addInteger(const ParameterRule &rule, int64_t value) {
+  ElementType type;
+  if (rule.annotation) {
+    type = *rule.annotation;
+    if (artifact::isFloat(type))
+      return addFloat(rule, double(value));
+    if (!fits(type, value))
+      return doesNotFit(rule, std::to_string(value));
+  } else {
+    if (value == 1 && rule.specialize) {
+      addConstantInteger(1);
+      return {};
+    }
+    type = fits(ElementType::I32, value) ? ElementType::I32 : ElementType::I64;
+  }
+  unsigned bytes = artifact::getBytes(type);
+  addScalarKey(type, type != ElementType::I1 && isDivisible(rule, value));
+  std::memcpy(reserve(bytes), &value, bytes);
+  return {};
+}
+
+Status CallEncoder::addUnsigned(const ParameterRule &rule, uint64_t value) {
+  if (rule.annotation && artifact::isFloat(*rule.annotation))
+    return addFloat(rule, double(value));
+  if (rule.annotation && *rule.annotation != ElementType::U64)
+    return doesNotFit(rule, std::to_string(value));
+  addScalarKey(ElementType::U64, isDivisible(rule, value));
+  std::memcpy(reserve(8), &value, 8);
+  return {};
+}
+
+Status CallEncoder::addFloat(const ParameterRule &rule, double value) {
+  ElementType type = rule.annotation.value_or(ElementType::FP32);
+  if (!artifact::isFloat(type))
+    return doesNotFit(rule, llvm::formatv("the float {0}", llvm::format("%g", value)));
+  addScalarKey(type, false);
+  artifact::encodeFloat(type, value, reserve(artifact::getBytes(type)));
+  return {};
+}
+
+void CallEncoder::addPointer(const ParameterRule &rule, ElementType element, const void *address) {
+  bool divisible = isDivisible(rule, reinterpret_cast<uintptr_t>(address));
+  const char bytes[] = {char(Kind::Pointer), char(element), divisible ? divisibleFlag : char(0)};
+  addKeyBytes(bytes, 3);
+  std::memcpy(reserve(8), &address, 8);
+}
+
+void CallEncoder::addDescriptor(const ParameterRule &rule, ElementType element, const void *base,
+                                llvm::ArrayRef<int64_t> blockShape, bool nanPadding, llvm::ArrayRef<int64_t> shape,
+                                llvm::ArrayRef<int64_t> strides) {
+  bool divisible = isDivisible(rule, reinterpret_cast<uintptr_t>(base));
+  const char bytes[] = {char(Kind::Descriptor), char(element),
+                        char((divisible ? divisibleFlag : 0) | (nanPadding ? nanFlag : 0)), char(blockShape.size())};
+  addKeyBytes(bytes, 4);
+  for (int64_t side : blockShape)
+    addKeyInteger(side);
+  std::memcpy(reserve(8), &base, 8);
+  for (llvm::ArrayRef<int64_t> list : {shape, strides})
+    for (int64_t number : list)
+      std::memcpy(reserve(8), &number, 8);
+}
+
+void CallEncoder::beginTuple(size_t items) {
+  key.push_back(char(Kind::Tuple));
+  addKeyInteger(items);
+}
+
+void CallEncoder::addConstantBool(bool value) {
+  const char bytes[] = {char(Kind::Bool), char(value)};
+  addKeyBytes(bytes, 2);
+}
+
+void CallEncoder::addConstantInteger(int64_t value) {
+  key.push_back(char(Kind::Integer));
+  addKeyInteger(value);
+}
+
+static void addText(llvm::SmallVectorImpl<char> &key, Kind kind, llvm::StringRef text) {
+  uint64_t size = text.size();
+  key.push_back(char(kind));
+  key.append(reinterpret_cast<char *>(&size), reinterpret_cast<char *>(&size + 1));
+  key.append(text.begin(), text.end());
+}
+
+void CallEncoder::addConstantBigInteger(llvm::StringRef decimal) { addText(key, Kind::BigInteger, decimal); }
+void CallEncoder::addConstantString(llvm::StringRef value) { addText(key, Kind::String, value); }
+
+void CallEncoder::addConstantFloat(double value) {
+  key.push_back(char(Kind::Float));
+  addKeyBytes(&value, sizeof value); // by bits: 0.0 and -0.0 are different constants, a nan equals itself
+}
+
+void CallEncoder::addConstantObject(int64_t id) {
+  key.push_back(char(Kind::Object));
+  addKeyInteger(id);
+}
+
+//===-- Decoding -------------------------------------------------------------------------------------------------===//
+
+namespace {
+class KeyReader {
+public:
+  explicit KeyReader(llvm::StringRef key) : rest(key) {}
+  bool atEnd() const { return rest.empty(); }
+
+  Specialization next() {
+    Specialization result;
+    result.kind = Kind(read<char>());
+    switch (result.kind) {
+    case Kind::None: break;
+    case Kind::Bool: result.integer = read<char>(); break;
+    case Kind::Integer:
+    case Kind::Object: result.integer = read<int64_t>(); break;
+    case Kind::Float: result.number = read<double>(); break;
+    case Kind::String:
+    case Kind::BigInteger: {
+      uint64_t size = read<uint64_t>();
+      result.text = rest.take_front(size).str();
+      rest = rest.drop_front(size);
+      break;
+    }
+    case Kind::Scalar:
+    case Kind::Pointer:
+    case Kind::Descriptor: {
+      result.element = ElementType(read<char>());
+      char flags = read<char>();
+      result.divisible = flags & divisibleFlag;
+      result.nanPadding = flags & nanFlag;
+      if (result.kind == Kind::Descriptor)
+        for (char rank = read<char>(); rank > 0; --rank)
+          result.block.push_back(read<int64_t>());
+      break;
+    }
+    case Kind::Tuple:
+      for (int64_t items = read<int64_t>(); items > 0; --items)
+        result.items.push_back(next());
+      break;
+    }
+    return result;
+  }
+
+private:
+  template <typename T>
+  T read() {
+    T value;
+    std::memcpy(&value, rest.data(), sizeof value);
+    rest = rest.drop_front(sizeof value);
+    return value;
+  }
+  llvm::StringRef rest;
+};
+} // namespace
+
+std::vector<Specialization> kiln::launch::decodeKey(llvm::StringRef key) {
+  std::vector<Specialization> result;
+  for (KeyReader reader(key); !reader.atEnd();)
+    result.push_back(reader.next());
+  return result;
+}
+
+static void encode(CallEncoder &encoder, const Specialization &item) {
+  // Values that show the facts the specialisation states, fed through the same rules as a call's.
+  ParameterRule rule;
+  rule.annotation = item.element;
+  int64_t number = item.divisible ? 16 : 8;
+  const void *address = reinterpret_cast<const void *>(number);
+  switch (item.kind) {
+  case Kind::None: return encoder.addNone();
+  case Kind::Bool: return encoder.addConstantBool(item.integer);
+  case Kind::Integer: return encoder.addConstantInteger(item.integer);
+  case Kind::BigInteger: return encoder.addConstantBigInteger(item.text);
+  case Kind::Float: return encoder.addConstantFloat(item.number);
+  case Kind::String: return encoder.addConstantString(item.text);
+  case Kind::Object: return encoder.addConstantObject(item.integer);
+  case Kind::Scalar:
+    (void)encoder.addInteger(rule, item.element == ElementType::I1 ? 0 : number);
+    return;
+  case Kind::Pointer: return encoder.addPointer(rule, item.element, address);
+  case Kind::Descriptor: {
+    llvm::SmallVector<int64_t> zeros(item.block.size(), 0);
+    return encoder.addDescriptor(rule, item.element, address, item.block, item.nanPadding, zeros, zeros);
+  }
+  case Kind::Tuple:
+    encoder.beginTuple(item.items.size());
+    for (const Specialization &inner : item.items)
+      encode(encoder, inner);
+  }
+}
+
+std::string kiln::launch::encodeKey(llvm::ArrayRef<Specialization> specializations) {
+  CallEncoder encoder;
+  for (const Specialization &item : specializations)
+    encode(encoder, item);
+  return encoder.getKey().str();
+}
+
+//===-- As arguments ---------------------------------------------------------------------------------------------===//
+
+std::string Specialization::getType() const {
+  std::string name(artifact::getName(element));
+  switch (kind) {
+  case Kind::Scalar: return name;
+  case Kind::Pointer: return "*" + name;
+  case Kind::Descriptor: {
+    std::string sides;
+    for (int64_t side : block)
+      sides += (sides.empty() ? "" : ",") + std::to_string(side);
+    return "tensordesc<" + name + "[" + sides + "]>";
+  }
+  default: return "";
+  }
+}
+
+static void flattenInto(std::vector<ArgumentSpec> &arguments, const std::string &name, const Specialization &item) {
+  auto add = [&](std::string name, std::string type) {
+    arguments.push_back(*artifact::makeArgument(std::move(name), std::move(type)));
+  };
+  switch (item.kind) {
+  case Kind::Scalar:
+  case Kind::Pointer: return add(name, item.getType());
+  case Kind::Descriptor:
+    add(name, "*" + std::string(artifact::getName(item.element)));
+    for (const char *part : {".shape.", ".stride."})
+      for (size_t i = 0; i < item.block.size(); ++i)
+        add(name + part + std::to_string(i), "i64");
+    return;
+  case Kind::Tuple:
+    for (size_t i = 0; i < item.items.size(); ++i)
+      flattenInto(arguments, name + "." + std::to_string(i), item.items[i]);
+    return;
+  default: return;
+  }
+}
+
+std::vector<ArgumentSpec> kiln::launch::flatten(llvm::ArrayRef<std::string> names,
+                                                llvm::ArrayRef<Specialization> specializations, uint32_t &blockBytes) {
+  std::vector<ArgumentSpec> arguments;
+  for (size_t i = 0; i < specializations.size(); ++i)
+    flattenInto(arguments, names[i], specializations[i]);
+  blockBytes = artifact::layoutArguments(arguments);
+  return arguments;
+}
+
+//===-- From text ------------------------------------------------------------------------------------------------===//
+
+static Status unreadable(llvm::StringRef text) {
+  return invalidArgument(llvm::formatv("expected a type such as '*fp32:16', 'i32' or 'tensordesc<fp16[64,32]>', a "
+                                       "constant such as 1024, 0.5, True, None or 'text', or a tuple of these, got "
+                                       "'{0}'",
+                                       text));
+}
+
+/// Splits at the commas outside any bracket or quote.
+static llvm::SmallVector<llvm::StringRef> splitItems(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> items;
+  int depth = 0;
+  char quote = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (quote)
+      quote = c == quote ? 0 : quote;
+    else if (c == '\'' || c == '"')
+      quote = c;
+    else if (strchr("([<", c))
+      ++depth;
+    else if (strchr(")]>", c))
+      --depth;
+    else if (c == ',' && depth == 0) {
+      items.push_back(text.slice(begin, i).trim());
+      begin = i + 1;
+    }
+  }
+  if (!text.drop_front(begin).trim().empty())
+    items.push_back(text.drop_front(begin).trim());
+  return items;
+}
+
+static bool parseConstant(llvm::StringRef text, Specialization &result) {
+  if (text == "None") {
+    result.kind = Kind::None;
+    return true;
+  }
+  if (text == "True" || text == "False") {
+    result.kind = Kind::Bool;
+    result.integer = text == "True";
+    return true;
+  }
+  if (!text.getAsInteger(0, result.integer)) {
+    result.kind = Kind::Integer;
+    return true;
+  }
+  if (text.size() >= 2 && (text.front() == '\'' || text.front() == '"') && text.back() == text.front()) {
+    result.kind = Kind::String;
+    result.text = text.drop_front().drop_back().str();
+    return true;
+  }
+  if (!text.empty() && (isdigit(text[0]) || strchr("+-.", text[0]) || text == "inf" || text == "nan") &&
+      !text.getAsDouble(result.number)) {
+    result.kind = Kind::Float;
+    return true;
+  }
+  return false;
+}
+
+ErrorOr<Specialization> kiln::launch::parseSpecialization(llvm::StringRef text) {
+  Specialization result;
+  llvm::StringRef whole = text = text.trim();
+  if (parseConstant(text, result))
+    return result;
+  if (text.consume_front("(")) {
+    if (!text.consume_back(")"))
+      return unreadable(whole);
+    result.kind = Kind::Tuple;
+    for (llvm::StringRef item : splitItems(text)) {
+      ErrorOr<Specialization> inner = parseSpecialization(item);
+      if (!inner.ok())
+        return inner;
+      result.items.push_back(std::move(*inner));
+    }
+    return result;
+  }
+  if (text.consume_back(":16")) {
+    result.divisible = true;
+  } else if (text.consume_back(":1")) {
+    result.kind = Kind::Integer;
+    result.integer = 1;
+    std::optional<ElementType> type = artifact::parseElementType(text);
+    if (!type || !artifact::isInteger(*type))
+      return unreadable(whole);
+    return result;
+  }
+  result.kind = Kind::Scalar;
+  if (text.consume_front("*")) {
+    result.kind = Kind::Pointer;
+  } else if (text.consume_front("tensordesc<")) {
+    result.kind = Kind::Descriptor;
+    auto [element, sides] = text.split('[');
+    if (!sides.consume_back("]>"))
+      return unreadable(whole);
+    for (llvm::StringRef side : splitItems(sides)) {
+      int64_t number;
+      if (side.getAsInteger(10, number) || number < 1)
+        return unreadable(whole);
+      result.block.push_back(number);
+    }
+    if (result.block.empty() || result.block.size() > 5)
+      return unreadable(whole);
+    text = element;
+  }
+  std::optional<ElementType> type = artifact::parseElementType(text);
+  if (!type || (result.divisible && result.kind == Kind::Scalar && artifact::isFloat(*type)))
+    return unreadable(whole);
+  result.element = *type;
+  return result;
+}

@@ -1,0 +1,114 @@
+// Specialisation: which facts about a call's arguments the compiled code may depend on. This is the only place that
+// knows the rules; launching, ahead-of-time compilation and export all come here.
+//
+// A call is encoded in one pass over its arguments into two strings of bytes:
+//   key    what the code depends on, self-describing: `decodeKey` gives the specialisations back
+//   block  the packed values the code reads, laid out as artifact::layoutArguments lays them out
+//
+// The rules, for a parameter that is not constexpr:
+//   None                       becomes a constant
+//   bool                       i1
+//   int                        the first of i32, i64, u64 that holds it; 1 becomes a constant (unless
+//                              do_not_specialize); divisibility by 16 is noted (unless do_not_specialize or
+//                              do_not_specialize_on_alignment)
+//   float                      fp32
+//   array                      pointer to its element type; divisibility of the address by 16 is noted as for int
+//   annotated with a type      that type, whatever the value: an int is not made constant
+//   tuple                      item by item
+//   descriptor                 by element type, block shape and padding; its base like an array
+#pragma once
+#include "runtime/artifact/Artifact.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include <optional>
+
+namespace kiln::launch {
+
+using artifact::ElementType;
+
+/// What the kernel's author said about one parameter.
+struct ParameterRule {
+  std::string name;
+  bool isConstexpr = false;
+  bool specialize = true;          ///< not named in do_not_specialize
+  bool specializeAlignment = true; ///< not named in do_not_specialize_on_alignment
+  std::optional<ElementType> annotation; ///< of a scalar annotated with a type
+};
+
+/// One parameter as the compiler sees it.
+struct Specialization {
+  enum class Kind : uint8_t {
+    None, Bool, Integer, BigInteger, Float, String, Object, // constants
+    Scalar, Pointer, Descriptor, Tuple,
+  };
+  Kind kind = Kind::None;
+  bool divisible = false;  ///< Scalar, Pointer, Descriptor
+  bool nanPadding = false; ///< Descriptor
+  ElementType element = ElementType::I32; ///< Scalar, Pointer, Descriptor
+  int64_t integer = 0;     ///< Bool, Integer, Object (the id the caller chose)
+  double number = 0;       ///< Float
+  std::string text;        ///< String, BigInteger (decimal)
+  llvm::SmallVector<int64_t, 4> block; ///< Descriptor
+  std::vector<Specialization> items;   ///< Tuple
+
+  bool isConstant() const { return kind < Kind::Scalar; }
+  /// "*fp32", "i32", "tensordesc<fp32[64,64]>"; empty for constants and tuples.
+  std::string getType() const;
+};
+
+/// Encodes one call. Reused between calls: it keeps its memory.
+class CallEncoder {
+public:
+  void clear();
+
+  // Values of a parameter that is not constexpr. Integers that do not fit an annotation are refused.
+  void addNone();
+  Status addBool(const ParameterRule &rule, bool value);
+  Status addInteger(const ParameterRule &rule, int64_t value);
+  Status addUnsigned(const ParameterRule &rule, uint64_t value); ///< above the range of int64
+  Status addFloat(const ParameterRule &rule, double value);
+  void addPointer(const ParameterRule &rule, ElementType element, const void *address);
+  void addDescriptor(const ParameterRule &rule, ElementType element, const void *base, llvm::ArrayRef<int64_t> block,
+                     bool nanPadding, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides);
+  void beginTuple(size_t items);
+
+  // Constants.
+  void addConstantBool(bool value);
+  void addConstantInteger(int64_t value);
+  void addConstantBigInteger(llvm::StringRef decimal);
+  void addConstantFloat(double value);
+  void addConstantString(llvm::StringRef value);
+  void addConstantObject(int64_t id);
+
+  llvm::StringRef getKey() const { return {key.data(), key.size()}; }
+  /// The packed block; valid until the next change, 16-byte aligned, at least 8 bytes readable past the last argument.
+  const void *getBlock();
+  size_t getBlockBytes() const { return (used + 7) / 8 * 8; }
+
+private:
+  void *reserve(unsigned bytes); ///< room for one argument at natural alignment
+  void addKeyBytes(const void *data, size_t size);
+  void addKeyInteger(int64_t value);
+  void addScalarKey(ElementType element, bool divisible);
+
+  llvm::SmallVector<char, 256> key;
+  llvm::SmallVector<uint64_t, 64> block;
+  size_t used = 0;
+};
+
+/// The specialisations in a key, one for each parameter.
+std::vector<Specialization> decodeKey(llvm::StringRef key);
+
+/// The key that `decodeKey` would read as these.
+std::string encodeKey(llvm::ArrayRef<Specialization> specializations);
+
+/// The arguments of the compiled function: constants dropped, tuples and descriptors flattened, offsets assigned. Names
+/// are `x`, `pair.0`, `desc.shape.1`.
+std::vector<artifact::ArgumentSpec> flatten(llvm::ArrayRef<std::string> names,
+                                            llvm::ArrayRef<Specialization> specializations, uint32_t &blockBytes);
+
+/// Reads one item of a textual signature: "*fp32:16", "i32", "i32:1", "1024", "2.5", "True", "None", "'text'",
+/// "tensordesc<fp16[64,32]>:16", "(*fp32, i32:16)". ":16" states divisibility; ":1" makes the constant 1.
+ErrorOr<Specialization> parseSpecialization(llvm::StringRef text);
+
+} // namespace kiln::launch
