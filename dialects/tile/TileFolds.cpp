@@ -22,3 +22,12 @@ void ExpandDimsOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIR
 void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
 void ReshapeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
 void AssertOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
+OpFoldResult PtrToIntOp::fold(FoldAdaptor adaptor) { return nullptr; }
+OpFoldResult IntToPtrOp::fold(FoldAdaptor adaptor) { return nullptr; }
+OpFoldResult HintOp::fold(FoldAdaptor adaptor) { return nullptr; }
+OpFoldResult JoinOp::fold(FoldAdaptor adaptor) { return nullptr; }
+LogicalResult ScanOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult> &results) { return failure(); }
+void AtomicRMWOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
+void TransOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
+void ReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
+void AssumeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}

@@ -8,5 +8,18 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace kiln::tile {
+
+/// Checks tile_c1 to tile_c4 on every tile among the operands and results of `op`.
+llvm::LogicalResult verifyTiles(mlir::Operation *op);
+
+/// The trait every tile op has, so that the rule about sides is checked in one place.
+template <typename ConcreteType>
+struct TileSideRule : mlir::OpTrait::TraitBase<ConcreteType, TileSideRule> {
+  static llvm::LogicalResult verifyTrait(mlir::Operation *op) { return verifyTiles(op); }
+};
+
+} // namespace kiln::tile
+
 #define GET_OP_CLASSES
 #include "dialects/tile/TileOps.h.inc"
