@@ -50,6 +50,7 @@ std::unique_ptr<Program> Program::parse(const std::string &text, std::string &er
 }
 
 std::string Program::print(bool locations, bool generic) {
+  std::lock_guard<std::mutex> lock(mutex);
   std::string text;
   llvm::raw_string_ostream stream(text);
   OpPrintingFlags flags;
@@ -63,6 +64,7 @@ std::string Program::print(bool locations, bool generic) {
 }
 
 bool Program::verify(std::string &error) {
+  std::lock_guard<std::mutex> lock(mutex);
   llvm::raw_string_ostream stream(error);
   ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
     stream << diagnostic.getLocation() << ": " << diagnostic << "\n";

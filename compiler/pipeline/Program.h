@@ -5,6 +5,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace kiln {
@@ -22,6 +23,8 @@ public:
 
   mlir::MLIRContext &getContext() { return *context; }
   mlir::ModuleOp getModule() { return *module; }
+  /// Held by whoever touches a finished program: its context is not made for two threads.
+  std::mutex &getMutex() { return mutex; }
 
   /// Prints the module; with `locations`, each op's location too.
   std::string print(bool locations = false, bool generic = false);
@@ -30,6 +33,7 @@ public:
   bool verify(std::string &error);
 
 private:
+  std::mutex mutex;
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };

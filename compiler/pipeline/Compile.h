@@ -1,0 +1,59 @@
+// One compile: from a module or a file of any stage to any later stage. Nothing is printed, nothing thrown; what went
+// wrong comes back as data, in the three kinds that are never mixed.
+#pragma once
+#include "compiler/pipeline/Diagnostics.h"
+#include "compiler/pipeline/Pipeline.h"
+#include "compiler/pipeline/Program.h"
+#include "compiler/pipeline/Stages.h"
+#include "compiler/target/Target.h"
+#include "runtime/artifact/Artifact.h"
+#include "llvm/Support/JSON.h"
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct CompileOptions {
+  /// Row of the target table. Empty: what the module says, else the host.
+  std::string target;
+  Stage to = Stage::Object;
+  PipelineOptions pipeline;
+  bool verifyEach = false;
+  std::string dumpDirectory;  ///< one numbered file per stage, if not empty
+  std::string crashDirectory; ///< where an internal failure saves IR, if not empty
+  llvm::json::Object recorded; ///< options of the launch that the compiler only records in the metadata
+};
+
+/// A failure that is not the user's program.
+struct Failure {
+  enum class Kind {
+    Input,    ///< the given text, file, target name: whoever called is wrong
+    Internal, ///< we are wrong
+  };
+  Kind kind = Kind::Internal;
+  std::string message;
+  std::string stage;     ///< the stage being made
+  std::string pass;      ///< its pass, if it was one
+  std::string irPath;    ///< the IR before that pass, saved
+  std::string reproduce; ///< the command that fails in the same way
+};
+
+struct CompileResult {
+  /// Text or bytes of stage `to`; meaningless unless succeeded().
+  std::string output;
+  artifact::Metadata metadata; ///< from stage cpu on
+  std::vector<std::pair<std::string, double>> timings; ///< stage, milliseconds
+  std::vector<Diagnostic> diagnostics;
+  std::optional<Failure> failure;
+
+  bool succeeded() const;
+  /// The first error in the user's program.
+  const Diagnostic *userError() const;
+};
+
+/// Compiles `program`, a module of stage `from` (tile, opt or cpu). The program itself stays as it is.
+CompileResult compile(Program &program, Stage from, const CompileOptions &options);
+/// The same from the text of any stage but the last.
+CompileResult compileText(llvm::StringRef text, Stage from, const CompileOptions &options);
+
+} // namespace kiln

@@ -1,0 +1,116 @@
+// See Metadata.h.
+#include "compiler/pipeline/Metadata.h"
+#include "compiler/pipeline/Toolchain.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "runtime/launch/Abi.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace kiln;
+namespace json = llvm::json;
+
+static constexpr llvm::StringLiteral kMark = "kiln.metadata: ";
+
+static json::Value toJSON(Attribute attr) {
+  if (auto text = dyn_cast<StringAttr>(attr))
+    return text.getValue();
+  if (auto flag = dyn_cast<BoolAttr>(attr))
+    return flag.getValue();
+  if (auto number = dyn_cast<IntegerAttr>(attr))
+    return number.getInt();
+  if (auto list = dyn_cast<DenseI64ArrayAttr>(attr))
+    return json::Array(list.asArrayRef());
+  if (auto list = dyn_cast<DenseI32ArrayAttr>(attr))
+    return json::Array(list.asArrayRef());
+  if (auto list = dyn_cast<ArrayAttr>(attr)) {
+    json::Array array;
+    for (Attribute entry : list)
+      array.push_back(toJSON(entry));
+    return array;
+  }
+  if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
+    json::Object object;
+    for (NamedAttribute entry : dictionary)
+      object[entry.getName().getValue()] = toJSON(entry.getValue());
+    return object;
+  }
+  return nullptr; // Refused by the schema when parsed.
+}
+
+json::Object kiln::targetJSON(const Target &target) {
+  json::Array capabilities;
+  for (unsigned i = 0; i < kNumFeatures; ++i)
+    if (target.has(Feature(i)))
+      capabilities.push_back(featureName(Feature(i)));
+  return json::Object{{"name", target.name},
+                      {"kind", "cpu"},
+                      {"triple", target.triple},
+                      {"cpu", target.cpu},
+                      {"features", target.features},
+                      {"capabilities", std::move(capabilities)},
+                      {"vector_bytes", target.vectorBytes},
+                      {"vector_registers", target.vectorRegisters},
+                      {"register_tile", json::Array{target.registerTileRows, target.registerTileCols}}};
+}
+
+bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileOptions &options,
+                           artifact::Metadata &metadata, std::string &error) {
+  func::FuncOp entry;
+  unsigned count = 0;
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    if (function->hasAttr("kiln.arguments")) {
+      entry = function;
+      ++count;
+    }
+  if (count != 1) {
+    error = llvm::formatv("expected one function with kiln.arguments (because an artifact is one kernel), got {0}", count)
+                .str();
+    return false;
+  }
+  json::Object object{{"abi", KILN_ABI_VERSION}, {"check", options.pipeline.check}, {"workspace_bytes", 0},
+                      {"sites", json::Array()}};
+  StringRef symbol = entry.getName(), name = symbol;
+  name.consume_front("kiln_");
+  object["name"] = name;
+  object["symbol"] = symbol;
+  for (StringRef key : {"arguments", "arguments_bytes", "frame_bytes", "workspace_bytes", "sites"})
+    if (Attribute attr = entry->getAttr(("kiln." + key).str()))
+      object[key] = toJSON(attr);
+  object["target"] = targetJSON(target);
+  json::Object recorded = options.recorded;
+  recorded["enable_fp_fusion"] = options.pipeline.enableFpFusion;
+  recorded["line_info"] = options.pipeline.lineInfo;
+  object["options"] = std::move(recorded);
+  json::Object tools;
+  for (auto &[tool, id] : toolchain())
+    tools[tool] = id;
+  object["toolchain"] = std::move(tools);
+
+  auto parsed = artifact::Metadata::fromJSON(std::move(object));
+  if (!parsed.ok()) {
+    error = parsed.getStatus().getMessage();
+    return false;
+  }
+  metadata = std::move(*parsed);
+  return true;
+}
+
+std::string kiln::withMetadata(StringRef comment, const artifact::Metadata &metadata, StringRef text) {
+  return llvm::formatv("{0}{1}{2}\n{3}", comment, kMark, metadata.toJSON(), text).str();
+}
+
+bool kiln::metadataOf(StringRef comment, StringRef text, artifact::Metadata &metadata, std::string &error) {
+  StringRef line = text.take_until([](char c) { return c == '\n'; });
+  if (!line.consume_front(comment) || !line.consume_front(kMark)) {
+    error = ("expected the first line to be '" + comment + kMark + "{...}' (because an artifact needs its metadata)").str();
+    return false;
+  }
+  auto parsed = artifact::Metadata::parse(line);
+  if (!parsed.ok()) {
+    error = parsed.getStatus().getMessage();
+    return false;
+  }
+  metadata = std::move(*parsed);
+  return true;
+}
