@@ -1,0 +1,47 @@
+"""SwiGLU in its three layouts, bias + GELU exact and tanh."""
+
+import numpy as np
+import pytest
+from harness import DTYPES, assert_close, random, strided
+
+from kiln.kernels.activation import bias_gelu, reference, swiglu
+
+SHAPES = [(1, 1), (1, 7), (3, 2048), (5, 2049), (2, 5003), (2, 3, 33), (0, 8), (4, 0)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_swiglu(rng, shape, dtype):
+    gate, up = random(rng, shape, dtype, scale=3), random(rng, shape, dtype)
+    assert_close(swiglu(gate, up), reference.swiglu(gate, up))
+
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 2), (3, 14), (2, 4096), (2, 4098), (2, 3, 66)], ids=str)
+def test_swiglu_of_one_tensor(rng, shape, dtype, layout):
+    both = random(rng, shape, dtype, scale=3)
+    assert_close(swiglu(both, layout=layout), reference.swiglu(both, layout=layout))
+    assert_close(swiglu(strided(both), layout=layout), reference.swiglu(both, layout=layout))
+
+
+def test_swiglu_of_large_gates():
+    gate = np.array([[-1e4, -100.0, -88.0, 88.0, 1e4, np.inf]], np.float32)
+    assert_close(swiglu(gate, np.ones_like(gate)), reference.swiglu(gate, np.ones_like(gate)), scale=0)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_bias_gelu(rng, shape, dtype, approximate):
+    x, bias = random(rng, shape, dtype, scale=3), random(rng, shape[-1], dtype)
+    assert_close(bias_gelu(x, bias, approximate=approximate), reference.bias_gelu(x, bias, approximate))
+
+
+def test_gelu_without_bias_and_errors(rng):
+    x = random(rng, (2, 100))
+    assert_close(bias_gelu(x), reference.bias_gelu(x))
+    with pytest.raises(ValueError, match="approximate"):
+        bias_gelu(x, approximate="sigmoid")
+    with pytest.raises(ValueError, match="even number of columns"):
+        swiglu(x[:, :3])

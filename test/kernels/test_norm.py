@@ -1,0 +1,85 @@
+"""RMSNorm, LayerNorm, residual + RMSNorm: shapes, strides, where they round."""
+
+import numpy as np
+import pytest
+from harness import DTYPES, assert_close, random, strided
+
+from kiln.kernels.norm import layer_norm, reference, residual_rms_norm, rms_norm
+
+SHAPES = [(1, 1), (1, 7), (3, 16), (5, 127), (4, 896), (3, 4096), (2, 5003), (2, 3, 33), (0, 8), (4, 0)]
+
+
+@pytest.mark.parametrize("cast", ["before", "after"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_rms_norm(rng, shape, dtype, cast):
+    x, weight = random(rng, shape, dtype), random(rng, shape[-1], dtype)
+    out = rms_norm(x, weight, cast=cast)
+    if x.size:
+        assert_close(out, reference.rms_norm(x, weight), length=shape[-1], roundings=cast == "before")
+    assert out.dtype == x.dtype and out.shape == shape
+
+
+@pytest.mark.parametrize("round_sum", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_residual_rms_norm(rng, shape, dtype, round_sum):
+    x, residual, weight = random(rng, shape, dtype), random(rng, shape, dtype), random(rng, shape[-1], dtype)
+    y, total = residual_rms_norm(x, residual, weight, round_sum=round_sum)
+    assert y.shape == total.shape == shape
+    if x.size:
+        exact_y, exact_total = reference.residual_rms_norm(x, residual, weight, round_sum=round_sum)
+        assert_close(total, exact_total)
+        assert_close(y, exact_y, length=shape[-1])
+
+
+def test_round_sum_is_what_the_norm_sees(rng):
+    """In bfloat16 the two choices differ visibly; each agrees with its own reference."""
+    x, residual = random(rng, (4, 512), "bfloat16"), random(rng, (4, 512), "bfloat16", scale=100)
+    weight = np.ones(512, np.float32)
+    out = (np.empty((4, 512), np.float32), np.empty_like(residual))
+    results = {}
+    for round_sum in (True, False):
+        results[round_sum] = residual_rms_norm(x, residual, weight, round_sum=round_sum, out=out)[0].copy()
+        exact = reference.residual_rms_norm(x, residual, weight, round_sum=round_sum)[0]
+        assert_close(results[round_sum], exact, length=512)
+    assert (results[True] != results[False]).any()
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_layer_norm(rng, shape, dtype, biased):
+    x, weight = random(rng, shape, dtype), random(rng, shape[-1], dtype)
+    bias = random(rng, shape[-1], dtype) if biased else None
+    out = layer_norm(x, weight, bias)
+    if x.size:
+        assert_close(out, reference.layer_norm(x, weight, bias), length=shape[-1])
+    assert out.shape == shape
+
+
+def test_layer_norm_of_a_large_mean(rng):
+    """The variance comes from centred values: a mean 1000 times the spread costs digits of x, not of the variance."""
+    x = random(rng, (4, 1024)) + np.float32(1000)
+    weight = np.ones(1024, np.float32)
+    assert_close(layer_norm(x, weight), reference.layer_norm(x, weight), length=1024, scale=1000)
+
+
+def test_views(rng):
+    x, weight = random(rng, (6, 40)), random(rng, 40)
+    exact = reference.rms_norm(x, weight)
+    assert_close(rms_norm(strided(x), weight), exact, length=40)
+    assert_close(rms_norm(x, strided(weight[None])[0]), exact, length=40)
+    assert_close(rms_norm(np.asfortranarray(x), weight), exact, length=40)
+    with pytest.raises(ValueError, match="leading dimensions that collapse"):
+        rms_norm(np.swapaxes(random(rng, (4, 5, 40)), 0, 1), weight)
+
+
+def test_specs_and_errors(rng):
+    x, weight = random(rng, (2, 3, 64), "float16"), random(rng, 64)
+    (spec,) = rms_norm.output_specs(x, weight, eps=1e-5)
+    assert spec.shape == (2, 3, 64) and spec.dtype == np.float16 and rms_norm.mutates == ()
+    with pytest.raises(ValueError, match=r"weight: expected shape \(64,\)"):
+        rms_norm(x, weight[:5])
+    with pytest.raises(ValueError, match="cast"):
+        rms_norm(x, weight, cast="never")
