@@ -2,6 +2,7 @@
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/codegen/Passes.h"
 #include "compiler/target/Passes.h"
+#include "compiler/transforms/tile/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
@@ -45,6 +46,7 @@ void kiln::registerPasses() {
   registerTransformsPasses();
   registerTargetPasses();
   registerCodegenPasses();
+  registerPrintAlignmentPass();
 
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
   auto pipeline = [](StringRef name, StringRef summary, Build build) {

@@ -28,6 +28,8 @@ static std::unique_ptr<MLIRContext> makeContext() {
   DialectRegistry registry;
   registerDialects(registry);
   auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  // Messages are for users: no operation is printed below them.
+  context->printOpOnDiagnostic(false);
   return context;
 }
 

@@ -1,2 +1,278 @@
+// Targets, stages and compile() for Python. Compiling runs without the interpreter lock; what went wrong is handed as
+// plain data to kiln.compiler.raise_failure, which knows the exception classes.
+#include "compiler/pipeline/Compile.h"
+#include "compiler/pipeline/Metadata.h"
+#include "compiler/pipeline/Toolchain.h"
 #include "python/bindings/Bindings.h"
-void kiln::python::bindCompiler(pybind11::module_ &m) {}
+#include "python/bindings/ModuleHandle.h"
+#include <map>
+#include <mutex>
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+namespace json = llvm::json;
+using namespace kiln;
+using kiln::python::PyModule;
+
+//===-- Data both ways -------------------------------------------------------------------------------------------===//
+
+static py::object toPython(const json::Value &value) {
+  switch (value.kind()) {
+  case json::Value::Null:
+    return py::none();
+  case json::Value::Boolean:
+    return py::bool_(*value.getAsBoolean());
+  case json::Value::Number:
+    if (std::optional<int64_t> integer = value.getAsInteger())
+      return py::int_(*integer);
+    return py::float_(*value.getAsNumber());
+  case json::Value::String:
+    return py::str(value.getAsString()->str());
+  case json::Value::Array: {
+    py::list list;
+    for (const json::Value &entry : *value.getAsArray())
+      list.append(toPython(entry));
+    return list;
+  }
+  case json::Value::Object: {
+    py::dict dictionary;
+    for (const auto &[key, entry] : *value.getAsObject())
+      dictionary[py::str(key.str())] = toPython(entry);
+    return dictionary;
+  }
+  }
+  return py::none();
+}
+
+static json::Value fromPython(const py::handle &object) {
+  if (object.is_none())
+    return nullptr;
+  if (py::isinstance<py::bool_>(object))
+    return py::cast<bool>(object);
+  if (py::isinstance<py::int_>(object))
+    return py::cast<int64_t>(object);
+  if (py::isinstance<py::float_>(object))
+    return py::cast<double>(object);
+  if (py::isinstance<py::str>(object))
+    return py::cast<std::string>(object);
+  if (py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object)) {
+    json::Array array;
+    for (py::handle entry : object)
+      array.push_back(fromPython(entry));
+    return array;
+  }
+  throw py::type_error("an option is None, bool, int, float, str or a list of these, got " +
+                       std::string(py::str(py::type::handle_of(object))));
+}
+
+static Stage stageFromName(const std::string &name) {
+  if (std::optional<Stage> stage = parseStage(name))
+    return *stage;
+  std::string known;
+  for (const StageInfo &info : stages())
+    known += (known.empty() ? "" : ", ") + info.name.str();
+  throw py::value_error("unknown stage '" + name + "': expected one of " + known);
+}
+
+static CompileOptions optionsFrom(const py::dict &dictionary) {
+  CompileOptions options;
+  for (auto [key, value] : dictionary) {
+    auto name = py::cast<std::string>(key);
+    if (name == "target")
+      options.target = value.is_none() ? "" : py::cast<std::string>(value);
+    else if (name == "to")
+      options.to = stageFromName(py::cast<std::string>(value));
+    else if (name == "check") {
+      options.pipeline.check = py::cast<std::string>(value);
+      if (options.pipeline.check != "none" && options.pipeline.check != "bounds" && options.pipeline.check != "races")
+        throw py::value_error("check: expected none, bounds or races, got '" + options.pipeline.check + "'");
+    } else if (name == "enable_fp_fusion")
+      options.pipeline.enableFpFusion = py::cast<bool>(value);
+    else if (name == "line_info")
+      options.pipeline.lineInfo = py::cast<bool>(value);
+    else if (name == "verify_each")
+      options.verifyEach = py::cast<bool>(value);
+    else if (name == "dump_directory")
+      options.dumpDirectory = py::cast<std::string>(value);
+    else if (name == "crash_directory")
+      options.crashDirectory = py::cast<std::string>(value);
+    else
+      options.recorded[name] = fromPython(value);
+  }
+  return options;
+}
+
+static py::dict diagnosticToPython(const Diagnostic &diagnostic) {
+  py::list frames, notes;
+  for (const Frame &frame : diagnostic.frames)
+    frames.append(py::make_tuple(frame.file, frame.line, frame.column, frame.endLine, frame.endColumn, frame.function));
+  for (const Diagnostic &note : diagnostic.notes)
+    notes.append(diagnosticToPython(note));
+  return py::dict(py::arg("severity") = severityName(diagnostic.severity).str(),
+                  py::arg("message") = diagnostic.message, py::arg("frames") = frames, py::arg("notes") = notes,
+                  py::arg("user") = diagnostic.isUserError());
+}
+
+static py::list diagnosticsToPython(const CompileResult &result) {
+  py::list list;
+  for (const Diagnostic &diagnostic : result.diagnostics)
+    list.append(diagnosticToPython(diagnostic));
+  return list;
+}
+
+[[noreturn]] static void raiseFailure(const CompileResult &result) {
+  py::object failure = py::none();
+  if (const std::optional<Failure> &f = result.failure)
+    failure = py::dict(py::arg("kind") = f->kind == Failure::Kind::Input ? "input" : "internal",
+                       py::arg("message") = f->message, py::arg("stage") = f->stage, py::arg("pass_name") = f->pass,
+                       py::arg("ir_path") = f->irPath, py::arg("reproduce") = f->reproduce);
+  py::module_::import("kiln.compiler").attr("raise_failure")(diagnosticsToPython(result), failure);
+  throw std::logic_error("kiln.compiler.raise_failure returned");
+}
+
+//===-- Artifact -------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+/// What compile() gives Python: the result, and its source, so that the text of any stage can be made when asked for.
+class PyArtifact {
+public:
+  PyArtifact(std::shared_ptr<Program> program, std::string source, Stage from, CompileOptions options)
+      : program(std::move(program)), source(std::move(source)), from(from), options(std::move(options)) {
+    result = run(this->options);
+    if (!result.succeeded())
+      raiseFailure(result);
+  }
+
+  py::object output() const {
+    if (options.to == Stage::Object)
+      return py::bytes(result.output);
+    return py::str(result.output);
+  }
+
+  py::bytes binary() const {
+    if (options.to != Stage::Object)
+      throw py::value_error("expected an object, got stage '" + stageInfo(options.to).name.str() + "'");
+    return py::bytes(result.output);
+  }
+
+  std::string text(const std::string &name) {
+    Stage stage = stageFromName(name);
+    if (stage == Stage::Object)
+      throw py::value_error("the object is not text: use .binary, or stage 'asm'");
+    if (stage < from)
+      throw py::value_error("expected a stage from " + stageInfo(from).name.str() +
+                            " on (because the compile started there), got " + name);
+    auto it = texts.find(stage);
+    if (it != texts.end())
+      return it->second;
+    CompileOptions again = options;
+    again.to = stage;
+    again.dumpDirectory.clear();
+    CompileResult made = run(again);
+    if (!made.succeeded())
+      raiseFailure(made);
+    return texts[stage] = std::move(made.output);
+  }
+
+  py::list diagnostics() const { return diagnosticsToPython(result); }
+
+  CompileResult result;
+
+private:
+  CompileResult run(const CompileOptions &how) const {
+    py::gil_scoped_release released;
+    return program ? compile(*program, from, how) : compileText(source, from, how);
+  }
+
+  std::shared_ptr<Program> program; ///< or
+  std::string source;               ///< text
+  Stage from;
+  CompileOptions options;
+  std::map<Stage, std::string> texts;
+};
+
+} // namespace
+
+static json::Value describeTarget(const Target &target) { return targetJSON(target); }
+
+void kiln::python::bindCompiler(py::module_ &m) {
+  py::class_<PyArtifact>(m, "Artifact", "The result of one compile.")
+      .def_property_readonly("output", &PyArtifact::output, "What the last stage made: bytes of an object, else text.")
+      .def_property_readonly("binary", &PyArtifact::binary, "The object's bytes.")
+      .def_property_readonly(
+          "metadata", [](const PyArtifact &self) { return self.result.metadata.print(); },
+          "The metadata as JSON text; complete from stage cpu on.")
+      .def_property_readonly(
+          "timings",
+          [](const PyArtifact &self) {
+            py::dict timings;
+            for (auto &[stage, milliseconds] : self.result.timings)
+              timings[py::str(stage)] = milliseconds;
+            return timings;
+          },
+          "Milliseconds by step.")
+      .def_property_readonly("diagnostics", &PyArtifact::diagnostics, "Warnings and remarks, as dictionaries.")
+      .def("text", &PyArtifact::text, py::arg("stage"),
+           "The text of a stage, made when first asked for: 'tile', 'opt', 'cpu', 'llvm' or 'asm'.");
+
+  m.def(
+      "compile",
+      [](const PyModule &module, const py::dict &options) {
+        return std::make_unique<PyArtifact>(module.program, "", Stage::Tile, optionsFrom(options));
+      },
+      py::arg("module"), py::arg("options") = py::dict(),
+      "Compiles a module of tile IR. Options: target, to, check, enable_fp_fusion, line_info, verify_each, "
+      "dump_directory, crash_directory; any other is recorded in the metadata. Raises what kiln.errors describes.");
+  m.def(
+      "compile_text",
+      [](const std::string &text, const std::string &stage, const py::dict &options) {
+        return std::make_unique<PyArtifact>(nullptr, text, stageFromName(stage), optionsFrom(options));
+      },
+      py::arg("text"), py::arg("stage"), py::arg("options") = py::dict(), "Compiles the text of any stage but the last.");
+
+  m.def(
+      "targets",
+      [] {
+        py::list list;
+        for (const std::string &name : targetNames())
+          list.append(toPython(describeTarget(*lookupTarget(name))));
+        return list;
+      },
+      "Every row of the target table; the first is this machine.");
+  m.def(
+      "target",
+      [](const std::string &name) {
+        std::optional<Target> row = lookupTarget(name);
+        if (!row)
+          throw py::value_error(unknownTargetMessage(name));
+        return toPython(describeTarget(*row));
+      },
+      py::arg("name"), "One row of the target table.");
+  m.def("host_target", [] { return toPython(describeTarget(hostTarget())); }, "This machine's row.");
+  m.def(
+      "toolchain",
+      [] {
+        py::dict ids;
+        for (auto &[tool, id] : toolchain())
+          ids[py::str(tool)] = id;
+        return ids;
+      },
+      "Ids of everything that may change the bytes of an artifact.");
+  m.def(
+      "stages",
+      [] {
+        py::list list;
+        for (const StageInfo &info : stages())
+          list.append(py::make_tuple(info.name.str(), info.extension.str(), info.meaning.str()));
+        return list;
+      },
+      "(name, file extension, meaning) of every stage, in order.");
+  m.def(
+      "stage_of_file",
+      [](const std::string &path) -> py::object {
+        std::optional<Stage> stage = stageOfFile(path);
+        return stage ? py::object(py::str(stageInfo(*stage).name.str())) : py::none();
+      },
+      py::arg("path"), "The stage a file's name stands for, or None.");
+}

@@ -1,0 +1,33 @@
+"""The console script `kiln`: one verb per module of this folder.
+
+Exit codes: 0 done; 1 the input is wrong (a kernel, a file, a signature); 2 wrong usage; 3 a fault of Kiln itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    from kiln import __version__, errors
+    from kiln.cli import compile as compile_verb
+    from kiln.cli import info as info_verb
+
+    parser = argparse.ArgumentParser(prog="kiln", description="Compile and inspect Kiln kernels.")
+    parser.add_argument("--version", action="version", version=f"kiln {__version__}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    compile_verb.add_parser(verbs)
+    info_verb.add_parser(verbs)
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except errors.InternalError as error:
+        print(error, file=sys.stderr)
+        return 3
+    except (errors.KilnError, OSError, ValueError) as error:
+        print(error if isinstance(error, errors.KilnError) else f"kiln: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # `kiln compile ... | head`
+        return 0

@@ -1,0 +1,153 @@
+"""`kiln compile`: a kernel of a Python file, or the file of any stage, to any later stage."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from kiln import compiler, errors
+
+EXAMPLES = """examples:
+  kiln compile add.py::add --signature "x=*fp32:16, y=*fp32:16, n=i32, BLOCK=1024" --to asm
+  kiln compile add.opt.mlir --to object -o add.o      (also writes add.json)
+  KILN_DUMP=out kiln compile add.py::add --signature "..."
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to the command line."""
+    parser = verbs.add_parser(
+        "compile",
+        help="compile a kernel, or go on from the file of a stage",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("input", help="FILE.py::NAME, or a file of a stage (.tile.mlir, .opt.mlir, .cpu.mlir, .ll, .s)")
+    parser.add_argument("--signature", default="", help='types and values, "x=*fp32:16, n=i32, BLOCK=1024"')
+    parser.add_argument("--target", help="row of the target table (default: KILN_TARGET, or what the file says)")
+    parser.add_argument(
+        "--to", default="object", help="stage: tile, opt, cpu, llvm, asm or object (default: object)"
+    )
+    parser.add_argument("-o", "--output", help="file to write; - is the terminal (default: NAME.EXTENSION; text: -)")
+    parser.add_argument("--check", choices=("none", "bounds", "races"), help="checks in the code (KILN_CHECK)")
+    parser.add_argument("--no-fp-fusion", action="store_true", help="never fuse a product and a sum")
+    parser.add_argument("--line-info", action="store_true", help="keep source lines in the code")
+    parser.add_argument("--timing", action="store_true", help="print the time of each step to stderr")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compiles and writes; returns the exit code."""
+    from kiln import _kiln
+
+    extensions = {name: extension for name, extension, _ in _kiln.stages()}
+    if options.to not in extensions:
+        near = errors.near_match(options.to, extensions)
+        raise errors.UserError(
+            f"unknown stage {options.to!r}: expected one of {', '.join(extensions)}"
+            + (f" (did you mean {near!r}?)" if near else "")
+        )
+    settings: dict[str, Any] = {"to": options.to}
+    if options.target:
+        settings["target"] = options.target
+    if options.check:
+        settings["check"] = options.check
+    if options.no_fp_fusion:
+        settings["enable_fp_fusion"] = False
+    if options.line_info:
+        settings["line_info"] = True
+
+    path, colons, kernel = options.input.partition("::")
+    if colons:
+        name, artifact = _from_kernel(path, kernel, options.signature, settings)
+    else:
+        name, artifact = _from_stage(path, settings)
+    if options.timing:
+        for step, milliseconds in artifact.timings.items():
+            print(f"{step:>14} {milliseconds:8.2f} ms", file=sys.stderr)
+    _write(artifact, options.to, options.output, f"{name}.{extensions[options.to]}")
+    return 0
+
+
+def _from_kernel(path: str, kernel: str, signature: str, settings: dict[str, Any]) -> tuple[str, Any]:
+    from kiln import frontend
+    from kiln.cli.signature import parse_signature
+
+    function = load_kernel(path, kernel)
+    module = frontend.emit(function, parse_signature(signature, function), function.name)
+    return function.name, compiler.compile(module, settings)
+
+
+def _from_stage(path: str, settings: dict[str, Any]) -> tuple[str, Any]:
+    from kiln import _kiln
+
+    if path.endswith(".py"):
+        raise errors.UserError(f"expected {path}::NAME (because a file may hold several kernels), got {path}")
+    stage = _kiln.stage_of_file(path)
+    if stage is None or stage == "object":
+        raise errors.UserError(
+            f"expected FILE.py::NAME or a file of a stage (.tile.mlir, .opt.mlir, .cpu.mlir, .ll, .s), got {path}"
+        )
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    extension = next(ext for name, ext, _ in _kiln.stages() if name == stage)
+    name = os.path.basename(path)
+    name = name[: -len(extension) - 1] if name.endswith(extension) else os.path.splitext(name)[0]
+    return name, compiler.compile_text(text, stage, settings)
+
+
+def load_kernel(path: str, name: str) -> Any:
+    """The jit function `name` of the Python file `path`."""
+    import importlib.util
+
+    from kiln.frontend.function import KernelFunction
+
+    if not os.path.isfile(path):
+        raise errors.UserError(f"no such file: {path}")
+    module_name = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise errors.UserError(f"expected a Python file, got {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    # As for `python FILE.py`: the file may import its neighbours.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
+    function = getattr(module, name, None)
+    # Autotuned and heuristic kernels hold the function they wrap.
+    while function is not None and not isinstance(function, KernelFunction) and hasattr(function, "fn"):
+        function = function.fn
+    if isinstance(function, KernelFunction):
+        return function
+    kernels = [key for key, value in vars(module).items() if isinstance(value, KernelFunction)]
+    near = errors.near_match(name, kernels)
+    raise errors.UserError(
+        f"{path} has no kernel {name!r}"
+        + (f"; did you mean {near!r}?" if near else f"; it has {', '.join(kernels) or 'none'}")
+    )
+
+
+def _write(artifact: Any, stage: str, output: str | None, default: str) -> None:
+    if stage == "object":
+        path = output or default
+        if path == "-":
+            sys.stdout.buffer.write(artifact.binary)
+            return
+        with open(path, "wb") as file:
+            file.write(artifact.binary)
+        beside = os.path.splitext(path)[0] + ".json"
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(artifact.metadata)
+        print(f"{path} {beside}")
+        return
+    if output in (None, "-"):
+        sys.stdout.write(artifact.output)
+        sys.stdout.flush()
+        return
+    with open(output, "w", encoding="utf-8") as file:
+        file.write(artifact.output)

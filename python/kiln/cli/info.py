@@ -1,0 +1,78 @@
+"""`kiln info`: what this installation is and what it sees of the machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from typing import Any
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to the command line."""
+    parser = verbs.add_parser("info", help="show versions, the machine, targets and switches")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(run=run)
+
+
+def collect() -> dict[str, Any]:
+    """Everything `kiln info` shows, as plain data."""
+    from kiln import __version__, _kiln, knobs
+
+    switches = {}
+    for switch in knobs.SWITCHES:
+        value, default = getattr(knobs, switch.name), switch.default_value()
+        switches[switch.variable] = {"value": value, "default": value == default}
+    return {
+        "kiln": __version__,
+        "toolchain": _kiln.toolchain(),
+        "library": os.path.abspath(_kiln.__file__),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in ("numpy", "torch", "ml_dtypes")},
+        "machine": {
+            "system": platform.platform(),
+            "cores": len(os.sched_getaffinity(0)),
+            "target": _kiln.host_target(),
+        },
+        "targets": [row["name"] for row in _kiln.targets()],
+        "stages": [name for name, _, _ in _kiln.stages()],
+        "directories": {"crashes": knobs.crash_dir, "dump": knobs.dump or None},
+        "switches": switches,
+    }
+
+
+def _version(package: str) -> str | None:
+    # Asking the installed metadata does not import the package (torch takes seconds).
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints; returns the exit code."""
+    facts = collect()
+    if options.json:
+        print(json.dumps(facts, indent=2, sort_keys=True))
+        return 0
+    host = facts["machine"]["target"]
+    tools = facts["toolchain"]
+    packages = ", ".join(f"{name} {version or 'not installed'}" for name, version in facts["packages"].items())
+    print(f"kiln       {facts['kiln']} (build {tools['build'][:12] or 'unknown'}, LLVM {tools['llvm']})")
+    print(f"library    {facts['library']}")
+    print(f"python     {facts['python']}; {packages}")
+    print(f"system     {facts['machine']['system']}, {facts['machine']['cores']} cores for this process")
+    rows, columns = host["register_tile"]
+    print(
+        f"cpu        {host['cpu']}: {host['vector_bytes']}-byte vectors, {rows}x{columns} register tile, "
+        f"{', '.join(host['capabilities']) or 'baseline'}"
+    )
+    print(f"targets    {', '.join(facts['targets'])}")
+    print(f"stages     {', '.join(facts['stages'])}")
+    print(f"crashes    {facts['directories']['crashes']}")
+    changed = {name: s["value"] for name, s in facts["switches"].items() if not s["default"]}
+    print("switches   " + (", ".join(f"{name}={value}" for name, value in changed.items()) or "all at their defaults"))
+    return 0

@@ -1,0 +1,95 @@
+"""Signatures on the command line: `x=*fp32:16, n=i32, BLOCK=1024`.
+
+    NAME=TYPE        an argument of that type: *fp32, i32, u8, fp32, i1, tensordesc<fp32[64,64]>
+    NAME=TYPE:16     which is a multiple of 16 (a pointer or an integer)
+    NAME=VALUE       a constexpr: a Python literal, or a type of the language such as kl.float32
+
+Parameters left out take their default, which makes them constexpr.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from kiln import errors
+from kiln.frontend.function import KernelFunction
+from kiln.frontend.signature import Parameter
+
+
+def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
+    """One parameter for each parameter of `function`, in order."""
+    given: dict[str, str] = {}
+    for part in split(text):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or not value:
+            raise errors.UserError(f"signature: expected NAME=TYPE or NAME=VALUE, got {part!r}")
+        if name in given:
+            raise errors.UserError(f"signature: {name!r} is given twice")
+        given[name] = value
+    parameters = [_parameter(p, given.pop(p.name, None)) for p in function.parameters]
+    if given:
+        name = next(iter(given))
+        near = errors.near_match(name, [p.name for p in function.parameters])
+        raise errors.UserError(
+            f"signature: the kernel has no parameter {name!r}" + (f"; did you mean {near!r}?" if near else "")
+        )
+    return parameters
+
+
+def split(text: str) -> list[str]:
+    """`text` at its commas, but not at those inside brackets or quotes."""
+    parts, depth, quote, start = [], 0, "", 0
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "([{<":
+            depth += 1
+        elif c in ")]}>":
+            depth -= 1
+        elif c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _parameter(parameter: Any, value: str | None) -> Parameter:
+    if value is None:
+        if not parameter.has_default:
+            raise errors.UserError(f"signature: expected a type or a value for parameter {parameter.name!r}, got none")
+        return Parameter(parameter.name, "constexpr", value=parameter.default)
+    known, constant = _constant(value)
+    if known:
+        return Parameter(parameter.name, "constexpr", value=constant)
+    if parameter.is_constexpr:
+        raise errors.UserError(
+            f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"
+        )
+    kind, colon, multiple = value.partition(":")
+    if colon and multiple.strip() != "16":
+        raise errors.UserError(f"signature: {parameter.name!r}: expected :16 after the type, got :{multiple.strip()}")
+    kind = kind.strip()
+    from kiln.language import types
+
+    try:
+        types.parse(kind)
+    except (ValueError, KeyError, errors.UserError) as error:
+        raise errors.UserError(f"signature: {parameter.name!r}: {error}") from None
+    return Parameter(parameter.name, "runtime", type=kind, divisible=bool(colon))
+
+
+def _constant(value: str) -> tuple[bool, Any]:
+    try:
+        return True, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        pass
+    prefix, dot, name = value.partition(".")
+    if dot and prefix in ("kl", "tl"):
+        from kiln import language
+
+        if hasattr(language, name):
+            return True, getattr(language, name)
+    return False, None
