@@ -19,7 +19,7 @@ def Tile_LoadOp : Tile_EffectOp<"load", [AttrSizedOperandSegments]> {
 
     ```mlir
     func.func @load(%p: tensor<64x!tile.ptr<f32>>, %m: tensor<64xi1>, %o: tensor<64xf32>) -> tensor<64xf32> {
-      %v = tile.load %p mask %m other %o {evict = #tile.evict<evict_first>}
+      %v = tile.load %p mask %m other %o {evict = #tile<evict evict_first>}
         : tensor<64x!tile.ptr<f32>> mask tensor<64xi1> other tensor<64xf32> -> tensor<64xf32>
       return %v : tensor<64xf32>
     }
@@ -81,7 +81,7 @@ def Tile_MakeDescOp : Tile_Op<"make_desc", [Pure, SameVariadicOperandSize]> {
     ```mlir
     func.func @make_desc(%b: !tile.ptr<f16>, %m: i64, %n: i64, %s: i64) -> !tile.desc<tensor<64x32xf16>> {
       %one = arith.constant 1 : i64
-      %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] {padding = #tile.padding<nan>}
+      %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] {padding = #tile<padding nan>}
         : !tile.ptr<f16> -> !tile.desc<tensor<64x32xf16>>
       return %d : !tile.desc<tensor<64x32xf16>>
     }
@@ -222,7 +222,7 @@ def Tile_BlockLoadOp : Tile_EffectOp<"block_load"> {
 
     ```mlir
     func.func @block_load(%p: !tile.block_ptr<tensor<64x32xf16>>) -> tensor<64x32xf16> {
-      %v = tile.block_load %p {boundary = array<i32: 0, 1>, padding = #tile.padding<zero>}
+      %v = tile.block_load %p {boundary = array<i32: 0, 1>, padding = #tile<padding zero>}
         : !tile.block_ptr<tensor<64x32xf16>> -> tensor<64x32xf16>
       return %v : tensor<64x32xf16>
     }

@@ -148,7 +148,7 @@ def Tile_TransOp : Tile_Op<"trans", [Pure]> {
 
     ```mlir
     func.func @trans(%x: tensor<64x32xf32>) -> tensor<32x64xf32> {
-      %y = tile.trans %x array<i32: 1, 0> : tensor<64x32xf32> -> tensor<32x64xf32>
+      %y = tile.trans %x [1, 0] : tensor<64x32xf32> -> tensor<32x64xf32>
       return %y : tensor<32x64xf32>
     }
     ```

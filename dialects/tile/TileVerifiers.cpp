@@ -40,8 +40,8 @@ LogicalResult kiln::tile::expectType(Operation *op, StringRef what, Type expecte
 LogicalResult kiln::tile::expectShape(Operation *op, StringRef what, Type like, StringRef why, Type type) {
   if (shapeOf(type) == shapeOf(like))
     return success();
-  return op->emitOpError() << "expected " << what << " to have " << shapeText(like) << " (because " << why
-                           << "), got " << shapeText(type);
+  return op->emitOpError() << "expected " << what << (isa<RankedTensorType>(like) ? " to have " : " to be ")
+                           << shapeText(like) << " (because " << why << "), got " << shapeText(type);
 }
 
 LogicalResult kiln::tile::expectCount(Operation *op, StringRef what, int64_t expected, StringRef why, int64_t count) {
