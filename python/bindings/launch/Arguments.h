@@ -1,0 +1,60 @@
+// From Python values to an encoded call: numbers, arrays of every library that describes its memory, descriptors, tuples,
+// constants. Plain CPython API, because this is the fast path of every launch.
+#pragma once
+#include "runtime/launch/Monitor.h"
+#include "runtime/launch/Specialize.h"
+#include <pybind11/pybind11.h>
+
+namespace kiln::python {
+
+/// Encodes the values of one call. Holds what must stay alive until the launch has ended.
+class ArgumentReader {
+public:
+  /// `collectExtents`: also note the storage behind each array, for the checks.
+  explicit ArgumentReader(bool collectExtents) : collectExtents(collectExtents) {}
+
+  /// Encodes the value of a parameter that is not constexpr. False leaves a sentence in `problem` ("expected …, got …"),
+  /// or a Python error set if the value's own code raised.
+  bool addValue(launch::CallEncoder &encoder, const launch::ParameterRule &rule, PyObject *value);
+
+  /// Encodes a value the code is compiled for.
+  bool addConstant(launch::CallEncoder &encoder, PyObject *value);
+
+  std::string problem;
+  std::string hint;
+  std::vector<launch::BufferExtent> extents;
+
+private:
+  bool fail(std::string message, std::string likelyFix = "");
+  bool addInteger(launch::CallEncoder &encoder, const launch::ParameterRule &rule, PyObject *value);
+  bool addTuple(launch::CallEncoder &encoder, const launch::ParameterRule &rule, PyObject *value);
+  bool addDescriptor(launch::CallEncoder &encoder, const launch::ParameterRule &rule, PyObject *value);
+
+  struct Memory {
+    artifact::ElementType element;
+    void *address = nullptr;
+    bool writable = true;
+    uintptr_t begin = 0, end = 0; ///< only when extents are collected
+  };
+  bool readArray(PyObject *value, Memory &memory);
+  bool readNumpy(PyObject *value, Memory &memory);
+  bool readTorch(PyObject *value, Memory &memory);
+  bool readInterface(PyObject *value, Memory &memory);
+  bool readDlpack(PyObject *value, Memory &memory);
+  bool finishArray(const launch::ParameterRule &rule, const Memory &memory);
+
+  bool collectExtents;
+  llvm::SmallVector<pybind11::object, 2> alive;
+};
+
+/// A decoded specialisation as the nested tuples `kiln.runtime.jit` reads: ("constexpr", value),
+/// ("runtime", type, divisible, padding) or ("tuple", items).
+pybind11::object toPython(const launch::Specialization &specialization);
+
+/// The object a constant of kind Object stands for.
+pybind11::object getConstantObject(int64_t id);
+
+/// The attribute or an empty object, never an error.
+pybind11::object getOptionalAttribute(PyObject *object, const char *name);
+
+} // namespace kiln::python

@@ -1,0 +1,597 @@
+// The launch path. A Launcher belongs to one jit function; `launcher.at(grid)` gives the object that is called.
+//
+// The kernel object (kiln.runtime.jit.JITFunction) provides:
+//   _revalidate() -> (prefix: str, watched: list[(holder, name, value)], collect_extents: bool)
+//       the code depends on `prefix` besides its arguments; it holds while every watched value is the same object
+//   _compile(parameters, options: dict) -> compiled, with `.loaded`
+//   _explain_binding(args: tuple, kwargs: dict)             raises
+//   _explain_argument(name, value, message, hint)           raises
+//   _explain_grid(grid, message)                            raises
+//   _explain_failure(compiled, failure: dict)               raises
+//   _explain_status(compiled, code: str, message)           raises
+//   _show(text)                                             what the kernel printed
+#include "python/bindings/launch/Launcher.h"
+#include "python/bindings/launch/Arguments.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <structmember.h>
+#include <unordered_map>
+
+namespace py = pybind11;
+using namespace kiln;
+using namespace kiln::python;
+using launch::CallEncoder;
+
+namespace {
+
+//===-- State ----------------------------------------------------------------------------------------------------===//
+
+struct Parameter {
+  launch::ParameterRule rule;
+  py::object name;
+  py::object defaultValue; ///< empty if there is none
+  bool variadic = false, keywordOnly = false;
+};
+
+struct Compiled {
+  std::shared_ptr<device::LoadedKernel> kernel;
+  py::object object;
+};
+
+/// Compiled code by key: the encoded arguments and options.
+using KernelTable = llvm::StringMap<Compiled>;
+
+struct Watched {
+  py::object holder, name, value; ///< value is empty for a name that must stay undefined
+};
+
+struct LauncherState {
+  py::object kernel; ///< borrowed in spirit: the jit function owns the launcher, see clear()
+  std::vector<Parameter> parameters;
+  std::vector<std::string> names;
+  size_t positionalCount = 0; ///< parameters that positions reach, *args excluded
+  int variadicIndex = -1;
+  std::vector<py::object> optionNames; ///< interned, "warmup" first; the index orders options in the key
+  py::dict optionIndex;
+
+  std::vector<Watched> watched;
+  bool collectExtents = false;
+  KernelTable *table = nullptr; ///< of the current prefix
+  std::unordered_map<std::string, std::unique_ptr<KernelTable>> tables;
+};
+
+struct LauncherObject {
+  PyObject_HEAD
+  LauncherState *state;
+};
+
+struct BoundObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  LauncherObject *launcher;
+  PyObject *grid;
+};
+
+PyTypeObject *launcherType = nullptr, *boundType = nullptr;
+
+/// The value a watched name has now, as a new or borrowed-then-owned reference; empty if undefined.
+py::object readWatched(const Watched &item) {
+  PyObject *holder = item.holder.ptr();
+  if (PyDict_CheckExact(holder))
+    return py::reinterpret_borrow<py::object>(PyDict_GetItemWithError(holder, item.name.ptr()));
+  if (PyCell_Check(holder))
+    return py::reinterpret_borrow<py::object>(PyCell_GET(holder));
+  PyObject *value = PyObject_GetAttr(holder, item.name.ptr());
+  if (!value)
+    PyErr_Clear();
+  return py::reinterpret_steal<py::object>(value);
+}
+
+bool isCurrent(const LauncherState &state) {
+  if (!state.table)
+    return false;
+  for (const Watched &item : state.watched) {
+    PyObject *holder = item.holder.ptr();
+    PyObject *now = PyDict_CheckExact(holder) ? PyDict_GetItemWithError(holder, item.name.ptr())
+                                              : readWatched(item).ptr(); // compared by identity only
+    if (now != item.value.ptr())
+      return false;
+  }
+  return true;
+}
+
+void revalidate(LauncherState &state) {
+  py::tuple answer = state.kernel.attr("_revalidate")();
+  std::vector<Watched> watched;
+  for (py::handle item : py::list(answer[1])) {
+    py::tuple triple = py::reinterpret_borrow<py::tuple>(item);
+    Watched entry{triple[0], triple[1], {}};
+    // Read here rather than taken from Python, so that "undefined" needs no stand-in.
+    entry.value = readWatched(entry);
+    watched.push_back(std::move(entry));
+  }
+  std::unique_ptr<KernelTable> &table = state.tables[answer[0].cast<std::string>()];
+  if (!table)
+    table = std::make_unique<KernelTable>();
+  state.watched = std::move(watched);
+  state.collectExtents = answer[2].cast<bool>();
+  state.table = table.get();
+}
+
+//===-- One call -------------------------------------------------------------------------------------------------===//
+
+/// A call in progress. Throws error_already_set when Python has raised.
+class Call {
+public:
+  Call(LauncherState &state, PyObject *grid) : state(state), grid(grid), reader(state.collectExtents) {}
+
+  PyObject *run(PyObject *const *args, size_t positional, PyObject *names);
+
+private:
+  void bind(PyObject *const *args, size_t positional, PyObject *names);
+  [[noreturn]] void explainBinding(PyObject *const *args, size_t positional, PyObject *names);
+  void encodeArguments();
+  void encodeOptions();
+  device::Grid evaluateGrid();
+  Compiled findOrCompile();
+  void launch(const Compiled &compiled, device::Grid grid);
+
+  LauncherState &state;
+  PyObject *grid;
+  llvm::SmallVector<PyObject *, 32> values;  ///< by parameter; null: not given
+  llvm::SmallVector<PyObject *, 8> options;  ///< by option index; null: not given
+  py::object variadic;
+  bool warmup = false;
+  CallEncoder encoder;
+  size_t argumentKeySize = 0;
+  ArgumentReader reader;
+};
+
+[[noreturn]] void raise() { throw py::error_already_set(); }
+
+/// After a call into a function that must raise.
+[[noreturn]] void mustHaveRaised() {
+  PyErr_SetString(PyExc_SystemError, "kiln: an error could not be explained");
+  raise();
+}
+
+void Call::explainBinding(PyObject *const *args, size_t positional, PyObject *names) {
+  py::tuple tuple(positional);
+  for (size_t i = 0; i < positional; ++i)
+    tuple[i] = py::handle(args[i]);
+  py::dict keywords;
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+    keywords[py::handle(PyTuple_GET_ITEM(names, i))] = py::handle(args[positional + i]);
+  state.kernel.attr("_explain_binding")(tuple, keywords);
+  mustHaveRaised();
+}
+
+void Call::bind(PyObject *const *args, size_t positional, PyObject *names) {
+  values.assign(state.parameters.size(), nullptr);
+  options.assign(state.optionNames.size(), nullptr);
+  size_t direct = std::min(positional, state.positionalCount);
+  std::copy(args, args + direct, values.begin());
+  if (state.variadicIndex >= 0) {
+    py::tuple rest(positional - direct);
+    for (size_t i = direct; i < positional; ++i)
+      rest[i - direct] = py::handle(args[i]);
+    variadic = rest;
+    values[state.variadicIndex] = variadic.ptr();
+  } else if (positional > direct) {
+    explainBinding(args, positional, names);
+  }
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
+    PyObject *name = PyTuple_GET_ITEM(names, i), *value = args[positional + i];
+    // Names in source code are interned: identity nearly always answers.
+    auto found = llvm::find_if(state.parameters, [&](Parameter &p) { return p.name.ptr() == name; });
+    if (found == state.parameters.end())
+      found = llvm::find_if(state.parameters,
+                            [&](Parameter &p) { return PyUnicode_Compare(p.name.ptr(), name) == 0; });
+    if (found != state.parameters.end()) {
+      size_t index = found - state.parameters.begin();
+      if (values[index] || found->variadic)
+        explainBinding(args, positional, names);
+      values[index] = value;
+      continue;
+    }
+    PyObject *index = PyDict_GetItemWithError(state.optionIndex.ptr(), name);
+    if (!index)
+      explainBinding(args, positional, names);
+    options[PyLong_AsSsize_t(index)] = value;
+  }
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!values[i]) {
+      values[i] = state.parameters[i].defaultValue.ptr();
+      if (!values[i])
+        explainBinding(args, positional, names);
+    }
+}
+
+void Call::encodeArguments() {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Parameter &parameter = state.parameters[i];
+    bool ok = parameter.rule.isConstexpr ? reader.addConstant(encoder, values[i])
+                                         : reader.addValue(encoder, parameter.rule, values[i]);
+    if (ok)
+      continue;
+    if (PyErr_Occurred())
+      raise();
+    state.kernel.attr("_explain_argument")(parameter.name, py::handle(values[i]), reader.problem, reader.hint);
+    mustHaveRaised();
+  }
+  argumentKeySize = encoder.getKey().size();
+}
+
+void Call::encodeOptions() {
+  for (size_t i = 0; i < options.size(); ++i) {
+    if (!options[i] || options[i] == Py_None)
+      continue;
+    encoder.addConstantInteger(i);
+    if (reader.addConstant(encoder, options[i]))
+      continue;
+    if (PyErr_Occurred())
+      raise();
+    state.kernel.attr("_explain_argument")(state.optionNames[i], py::handle(options[i]), reader.problem, reader.hint);
+    mustHaveRaised();
+  }
+}
+
+device::Grid Call::evaluateGrid() {
+  py::object value = py::reinterpret_borrow<py::object>(grid);
+  auto refuse = [&](const std::string &message) {
+    state.kernel.attr("_explain_grid")(value, message);
+    mustHaveRaised();
+  };
+  if (!PyTuple_Check(grid) && !PyLong_Check(grid) && PyCallable_Check(grid)) {
+    py::dict meta;
+    for (size_t i = 0; i < values.size(); ++i)
+      meta[state.parameters[i].name] = py::handle(values[i]);
+    for (size_t i = 0; i < options.size(); ++i)
+      if (options[i])
+        meta[state.optionNames[i]] = py::handle(options[i]);
+    value = py::reinterpret_steal<py::object>(PyObject_CallOneArg(grid, meta.ptr()));
+    if (!value)
+      raise();
+  }
+  int64_t sides[3] = {1, 1, 1};
+  auto read = [&](PyObject *side, unsigned axis) {
+    py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(side));
+    if (!index) {
+      PyErr_Clear();
+      refuse(llvm::formatv("expected integers, got {0} in dimension {1}", py::repr(side).cast<std::string>(), axis));
+    }
+    int overflow;
+    sides[axis] = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+    if (overflow || sides[axis] < 0 || sides[axis] > INT32_MAX)
+      refuse(llvm::formatv("expected 0 to {0} program instances in dimension {1}, got {2}", INT32_MAX, axis,
+                           py::str(index).cast<std::string>()));
+  };
+  if (PyTuple_Check(value.ptr()) || PyList_Check(value.ptr())) {
+    size_t rank = PySequence_Fast_GET_SIZE(value.ptr());
+    if (rank < 1 || rank > 3)
+      refuse(llvm::formatv("expected 1 to 3 dimensions, got {0}", rank));
+    for (size_t i = 0; i < rank; ++i)
+      read(PySequence_Fast_GET_ITEM(value.ptr(), i), i);
+  } else if (PyIndex_Check(value.ptr())) {
+    read(value.ptr(), 0);
+  } else {
+    refuse(llvm::formatv("expected an integer, a tuple of 1 to 3 integers or a function of the meta-parameters that gives "
+                         "one, got a {0}",
+                         Py_TYPE(value.ptr())->tp_name));
+  }
+  // Program ids are counted in 64 bits with room to spare.
+  if (double(sides[0]) * double(sides[1]) * double(sides[2]) > 0x1p60)
+    refuse("expected at most 2^60 program instances");
+  return {int32_t(sides[0]), int32_t(sides[1]), int32_t(sides[2])};
+}
+
+Compiled Call::findOrCompile() {
+  auto entry = state.table->find(encoder.getKey());
+  if (entry != state.table->end())
+    return entry->second;
+  KernelTable *table = state.table; // another thread may move state.table on while we compile
+  std::vector<launch::Specialization> specializations =
+      launch::decodeKey(encoder.getKey().take_front(argumentKeySize));
+  py::list parameters;
+  for (const launch::Specialization &item : specializations)
+    parameters.append(toPython(item));
+  py::dict given;
+  for (size_t i = 0; i < options.size(); ++i)
+    if (options[i] && options[i] != Py_None)
+      given[state.optionNames[i]] = py::handle(options[i]);
+  py::object object = state.kernel.attr("_compile")(parameters, given);
+  Compiled compiled{object.attr("loaded").cast<PyLoadedKernel &>().kernel, object};
+  // The block was packed before the code existed; both must have the same idea of it.
+  uint32_t blockBytes;
+  std::vector<artifact::ArgumentSpec> packed = launch::flatten(state.names, specializations, blockBytes);
+  const artifact::Metadata &metadata = compiled.kernel->getMetadata();
+  bool same = metadata.arguments.size() == packed.size() && metadata.argumentsBytes <= blockBytes + 8;
+  for (size_t i = 0; same && i < packed.size(); ++i)
+    same = metadata.arguments[i].offset == packed[i].offset && metadata.arguments[i].size == packed[i].size &&
+           metadata.arguments[i].kind == packed[i].kind;
+  if (!same) {
+    state.kernel.attr("_explain_status")(object, "internal",
+                                         "the arguments the code expects are not those of the launch: metadata " +
+                                             metadata.print());
+    mustHaveRaised();
+  }
+  (*table)[encoder.getKey()] = compiled;
+  return compiled;
+}
+
+py::dict describeFailure(const launch::Monitor &monitor, const launch::Failure &failure,
+                         const artifact::Metadata &metadata, device::Grid grid) {
+  auto frames = [&](int32_t site) {
+    py::list list;
+    for (const artifact::SourceFrame &frame : metadata.sites[site].location)
+      list.append(py::make_tuple(frame.file, frame.line, frame.column, frame.function));
+    return list;
+  };
+  auto program = [&](int64_t id) { return py::make_tuple(id % grid.x, id / grid.x % grid.y, id / grid.x / grid.y); };
+  static constexpr const char *kinds[] = {"assert", "bounds", "read-only", "race"};
+  const artifact::Site &site = metadata.sites[failure.site];
+  py::dict result;
+  result["kind"] = kinds[unsigned(failure.kind)];
+  result["description"] = monitor.describe(failure);
+  result["message"] = site.message;
+  result["program"] = program(failure.program);
+  result["frames"] = frames(failure.site);
+  result["element"] = failure.element;
+  py::list shape;
+  if (!site.operands.empty())
+    for (int64_t side : site.operands.front().shape)
+      shape.append(side);
+  result["shape"] = py::tuple(shape);
+  result["address"] = failure.address;
+  if (failure.other) {
+    result["other_frames"] = frames(failure.other->site);
+    result["other_program"] = program(failure.other->program);
+  }
+  return result;
+}
+
+void Call::launch(const Compiled &compiled, device::Grid grid) {
+  const artifact::Metadata &metadata = compiled.kernel->getMetadata();
+  device::LaunchRequest request;
+  request.grid = grid;
+  request.arguments = encoder.getBlock();
+  std::optional<launch::Monitor> monitor;
+  if (launch::Monitor::isNeeded(metadata)) {
+    monitor.emplace(metadata, grid, std::move(reader.extents));
+    request.hooks = monitor->getHooks();
+    request.runtime = &*monitor;
+    request.sequential = monitor->isSequential();
+  }
+  Status status;
+  {
+    py::gil_scoped_release release;
+    status = compiled.kernel->launch(request);
+  }
+  if (monitor) {
+    std::string output = monitor->takeOutput();
+    if (!output.empty())
+      state.kernel.attr("_show")(output);
+    if (monitor->getFailure()) {
+      state.kernel.attr("_explain_failure")(
+          compiled.object, describeFailure(*monitor, *monitor->getFailure(), metadata, grid));
+      mustHaveRaised();
+    }
+  }
+  if (!status.ok()) {
+    const char *code = status.getCode() == StatusCode::Resource ? "resource" : "internal";
+    state.kernel.attr("_explain_status")(compiled.object, code, status.getMessage());
+    mustHaveRaised();
+  }
+}
+
+PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
+  bind(args, positional, names);
+  device::Grid where = evaluateGrid();
+  encodeArguments();
+  // `warmup`, always the first option, is no property of the code.
+  if (options[0]) {
+    warmup = PyObject_IsTrue(options[0]) == 1;
+    options[0] = nullptr;
+  }
+  encodeOptions();
+  Compiled compiled = findOrCompile();
+  if (!warmup && where.count() > 0)
+    launch(compiled, where);
+  return py::object(compiled.object).release().ptr();
+}
+
+/// Runs a call and leaves a Python error set if anything throws.
+PyObject *callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional, PyObject *names) {
+  try {
+    if (!isCurrent(state))
+      revalidate(state);
+    return Call(state, grid).run(args, positional, names);
+  } catch (py::error_already_set &error) {
+    error.restore();
+  } catch (const std::exception &error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+//===-- The bound object: launcher.at(grid) ----------------------------------------------------------------------===//
+
+PyObject *boundVectorcall(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names) {
+  auto *self = reinterpret_cast<BoundObject *>(callable);
+  return callKernel(*self->launcher->state, self->grid, args, PyVectorcall_NARGS(flags), names);
+}
+
+int boundTraverse(PyObject *self, visitproc visit, void *arg) {
+  auto *bound = reinterpret_cast<BoundObject *>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(reinterpret_cast<PyObject *>(bound->launcher));
+  Py_VISIT(bound->grid);
+  return 0;
+}
+
+int boundClear(PyObject *self) {
+  Py_CLEAR(reinterpret_cast<BoundObject *>(self)->grid);
+  return 0;
+}
+
+void boundDealloc(PyObject *self) {
+  PyObject_GC_UnTrack(self);
+  auto *bound = reinterpret_cast<BoundObject *>(self);
+  PyTypeObject *type = Py_TYPE(self);
+  Py_XDECREF(reinterpret_cast<PyObject *>(bound->launcher));
+  Py_XDECREF(bound->grid);
+  PyObject_GC_Del(self);
+  Py_DECREF(type);
+}
+
+//===-- The launcher ---------------------------------------------------------------------------------------------===//
+
+PyObject *launcherAt(PyObject *self, PyObject *grid) {
+  auto *bound = PyObject_GC_New(BoundObject, boundType);
+  if (!bound)
+    return nullptr;
+  Py_INCREF(self);
+  Py_INCREF(grid);
+  bound->vectorcall = boundVectorcall;
+  bound->launcher = reinterpret_cast<LauncherObject *>(self);
+  bound->grid = grid;
+  PyObject_GC_Track(reinterpret_cast<PyObject *>(bound));
+  return reinterpret_cast<PyObject *>(bound);
+}
+
+/// invalidate(): the next launch asks the kernel object anew.
+PyObject *launcherInvalidate(PyObject *self, PyObject *) {
+  reinterpret_cast<LauncherObject *>(self)->state->table = nullptr;
+  Py_RETURN_NONE;
+}
+
+/// kernels(): every compiled kernel, in no order.
+PyObject *launcherKernels(PyObject *self, PyObject *) {
+  py::list list;
+  for (auto &[prefix, table] : reinterpret_cast<LauncherObject *>(self)->state->tables)
+    for (auto &entry : *table)
+      list.append(entry.second.object);
+  return list.release().ptr();
+}
+
+void readParameters(LauncherState &state, py::list parameters) {
+  for (py::handle item : parameters) {
+    Parameter parameter;
+    parameter.rule.name = item.attr("name").cast<std::string>();
+    parameter.name = py::reinterpret_steal<py::object>(PyUnicode_InternFromString(parameter.rule.name.c_str()));
+    parameter.rule.isConstexpr = item.attr("is_constexpr").cast<bool>();
+    parameter.rule.specialize = !item.attr("do_not_specialize").cast<bool>();
+    parameter.rule.specializeAlignment = !item.attr("do_not_specialize_on_alignment").cast<bool>();
+    parameter.rule.annotation = artifact::parseElementType(item.attr("annotation_type").cast<std::string>());
+    if (item.attr("has_default").cast<bool>())
+      parameter.defaultValue = item.attr("default");
+    std::string kind = item.attr("kind").cast<std::string>();
+    parameter.variadic = kind == "variadic";
+    parameter.keywordOnly = kind == "keyword";
+    if (parameter.variadic)
+      state.variadicIndex = state.parameters.size();
+    else if (!parameter.keywordOnly)
+      ++state.positionalCount;
+    state.names.push_back(parameter.rule.name);
+    state.parameters.push_back(std::move(parameter));
+  }
+}
+
+PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
+  PyObject *kernel, *parameters, *options;
+  if (!PyArg_ParseTuple(args, "OO!O!", &kernel, &PyList_Type, &parameters, &PyList_Type, &options))
+    return nullptr;
+  auto *self = reinterpret_cast<LauncherObject *>(type->tp_alloc(type, 0));
+  if (!self)
+    return nullptr;
+  try {
+    self->state = new LauncherState;
+    self->state->kernel = py::reinterpret_borrow<py::object>(kernel);
+    readParameters(*self->state, py::reinterpret_borrow<py::list>(parameters));
+    for (py::handle option : py::reinterpret_borrow<py::list>(options)) {
+      py::object name = py::reinterpret_steal<py::object>(
+          PyUnicode_InternFromString(option.cast<std::string>().c_str()));
+      self->state->optionIndex[name] = py::int_(self->state->optionNames.size());
+      self->state->optionNames.push_back(name);
+    }
+    return reinterpret_cast<PyObject *>(self);
+  } catch (py::error_already_set &error) {
+    error.restore();
+  } catch (const std::exception &error) {
+    PyErr_SetString(PyExc_TypeError, error.what());
+  }
+  Py_DECREF(self);
+  return nullptr;
+}
+
+int launcherTraverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  LauncherState *state = reinterpret_cast<LauncherObject *>(self)->state;
+  if (!state)
+    return 0;
+  Py_VISIT(state->kernel.ptr());
+  for (Parameter &parameter : state->parameters)
+    Py_VISIT(parameter.defaultValue.ptr());
+  for (Watched &item : state->watched) {
+    Py_VISIT(item.holder.ptr());
+    Py_VISIT(item.value.ptr());
+  }
+  for (auto &[prefix, table] : state->tables)
+    for (auto &entry : *table)
+      Py_VISIT(entry.second.object.ptr());
+  return 0;
+}
+
+/// Breaks the cycle jit function → launcher → jit function.
+int launcherClear(PyObject *self) {
+  LauncherState *state = reinterpret_cast<LauncherObject *>(self)->state;
+  reinterpret_cast<LauncherObject *>(self)->state = nullptr;
+  delete state;
+  return 0;
+}
+
+void launcherDealloc(PyObject *self) {
+  PyObject_GC_UnTrack(self);
+  PyTypeObject *type = Py_TYPE(self);
+  launcherClear(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+} // namespace
+
+void kiln::python::bindLauncher(py::module_ &m) {
+  static PyMethodDef launcherMethods[] = {
+      {"at", launcherAt, METH_O, "at(grid): what is called with the kernel's arguments"},
+      {"invalidate", launcherInvalidate, METH_NOARGS, "the next launch asks the kernel object anew"},
+      {"kernels", launcherKernels, METH_NOARGS, "every compiled kernel"},
+      {}};
+  static PyType_Slot launcherSlots[] = {{Py_tp_new, reinterpret_cast<void *>(launcherNew)},
+                                        {Py_tp_dealloc, reinterpret_cast<void *>(launcherDealloc)},
+                                        {Py_tp_traverse, reinterpret_cast<void *>(launcherTraverse)},
+                                        {Py_tp_clear, reinterpret_cast<void *>(launcherClear)},
+                                        {Py_tp_methods, launcherMethods},
+                                        {0, nullptr}};
+  static PyType_Spec launcherSpec = {"kiln._kiln.Launcher", sizeof(LauncherObject), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, launcherSlots};
+  static PyMemberDef boundMembers[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(BoundObject, vectorcall), READONLY, nullptr},
+      {"grid", T_OBJECT, offsetof(BoundObject, grid), READONLY, nullptr},
+      {}};
+  static PyType_Slot boundSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(boundDealloc)},
+                                     {Py_tp_traverse, reinterpret_cast<void *>(boundTraverse)},
+                                     {Py_tp_clear, reinterpret_cast<void *>(boundClear)},
+                                     {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+                                     {Py_tp_members, boundMembers},
+                                     {0, nullptr}};
+  static PyType_Spec boundSpec = {"kiln._kiln.BoundLauncher", sizeof(BoundObject), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                                      Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  boundSlots};
+  launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&launcherSpec));
+  boundType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&boundSpec));
+  if (!launcherType || !boundType)
+    throw py::error_already_set();
+  m.add_object("Launcher", reinterpret_cast<PyObject *>(launcherType));
+}
