@@ -1,0 +1,166 @@
+"""The kernel language: `import kiln.language as kl`.
+
+types.py     dtypes, pointers, tiles, descriptors        values.py    tensor, constexpr, tuple and their operators
+core.py      memory, shapes, choice, loops, debugging    math.py      functions of each element
+standard.py  reductions, softmax, index arithmetic       random.py    Philox
+extra/       names of device libraries                   semantic/    what all of it means in tile IR
+
+Names are those of Triton's `tl`; one that Triton lacks raises AttributeError, so that feature tests work.
+"""
+
+from . import core, extra, math, random, standard
+from .core import (
+    advance,
+    arange,
+    assume,
+    associative_scan,
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+    bitonic_merge,
+    broadcast,
+    broadcast_to,
+    cast,
+    cat,
+    condition,
+    debug_barrier,
+    device_assert,
+    device_print,
+    dot,
+    dot_scaled,
+    expand_dims,
+    extern_elementwise,
+    flip,
+    full,
+    gather,
+    histogram,
+    inline_asm_elementwise,
+    interleave,
+    join,
+    load,
+    load_tensor_descriptor,
+    make_block_ptr,
+    make_tensor_descriptor,
+    map_elementwise,
+    max_constancy,
+    max_contiguous,
+    multiple_of,
+    num_programs,
+    permute,
+    program_id,
+    range,
+    ravel,
+    reduce,
+    reshape,
+    sort,
+    split,
+    static_assert,
+    static_print,
+    static_range,
+    store,
+    store_tensor_descriptor,
+    topk,
+    trans,
+    view,
+    where,
+    zeros,
+    zeros_like,
+)
+from .math import (
+    abs,
+    add,
+    ceil,
+    clamp,
+    cos,
+    div_rn,
+    erf,
+    exp,
+    exp2,
+    fdiv,
+    floor,
+    fma,
+    log,
+    log2,
+    maximum,
+    minimum,
+    mul,
+    rsqrt,
+    sin,
+    sqrt,
+    sqrt_rn,
+    sub,
+    umulhi,
+)
+from .methods import attach as _attach
+from .random import (
+    pair_uniform_to_normal,
+    philox,
+    philox_impl,
+    rand,
+    rand4x,
+    randint,
+    randint4x,
+    randn,
+    randn4x,
+    uint_to_uniform_float,
+)
+from .standard import (
+    argmax,
+    argmin,
+    cdiv,
+    cumprod,
+    cumsum,
+    max,
+    min,
+    reduce_or,
+    sigmoid,
+    softmax,
+    sum,
+    swizzle2d,
+    xor_sum,
+)
+from .types import (
+    TRITON_MAX_TENSOR_NUMEL,
+    PropagateNan,
+    bfloat16,
+    block_type,
+    constexpr_type,
+    dtype,
+    float8e4b8,
+    float8e4b15,
+    float8e4nv,
+    float8e5,
+    float8e5b16,
+    float16,
+    float32,
+    float64,
+    int1,
+    int8,
+    int16,
+    int32,
+    int64,
+    pi32_t,
+    pointer_type,
+    tensor_descriptor_type,
+    tuple_type,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    void,
+)
+from .values import constexpr, slice, tensor, tensor_descriptor, tuple
+
+_attach()
+
+
+class const:
+    """Annotation of a pointer that the kernel does not write: `x_ptr: kl.const`."""
+
+
+__all__ = [name for name in globals() if not name.startswith("_") and name not in ("core", "standard", "methods")]

@@ -1,0 +1,83 @@
+"""Attaches the free functions to `tensor` and `tensor_descriptor` as methods: `x.sum(0)` is `kl.sum(x, 0)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import core, math, standard, values
+from .semantic import descriptor
+
+_METHODS = {
+    core: (
+        "advance", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
+        "atomic_xchg", "atomic_xor", "bitonic_merge", "broadcast_to", "cast", "cat", "device_print", "dot", "expand_dims",
+        "flip", "gather", "histogram", "item", "join", "load", "max_constancy", "max_contiguous", "multiple_of", "permute",
+        "ravel", "reduce", "reshape", "sort", "split", "store", "to", "topk", "trans", "view",
+    ),
+    math: (
+        "abs", "ceil", "clamp", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma", "log", "log2", "maximum",
+        "minimum", "rsqrt", "sin", "sqrt", "sqrt_rn", "umulhi",
+    ),
+    standard: (
+        "argmax", "argmin", "cdiv", "cumprod", "cumsum", "max", "min", "reduce_or", "sigmoid", "softmax", "sum", "xor_sum",
+    ),
+}  # fmt: skip
+
+
+@core.builtin
+def desc_load(self: Any, offsets: Any, cache_modifier: Any = "", eviction_policy: Any = "") -> values.tensor:
+    """The block at the given offsets; outside the array, the padding value.
+
+    >>> x = d.load([row, 0])
+    """
+    return descriptor.load(self, offsets, cache_modifier, eviction_policy)
+
+
+@core.builtin
+def desc_store(self: Any, offsets: Any, value: Any) -> None:
+    """Writes a block at the given offsets; what lies outside the array is dropped.
+
+    >>> d.store([row, 0], y)
+    """
+    descriptor.store(self, offsets, value)
+
+
+@core.builtin
+def desc_gather(self: Any, *args: Any) -> values.tensor:
+    """Rows picked by number, from a column on: `d.gather(rows, column)`.
+
+    >>> x = d.gather(rows, 0)
+    """
+    return descriptor.gather(self, *args)
+
+
+@core.builtin
+def desc_scatter(self: Any, value: Any, *args: Any) -> None:
+    """Rows of a tile to rows of the array: `d.scatter(value, rows, column)`.
+
+    >>> d.scatter(x, rows, 0)
+    """
+    descriptor.scatter(self, value, *args)
+
+
+def _desc_atomic(op: str) -> Any:
+    @core.builtin
+    def method(self: Any, offsets: Any, value: Any) -> None:
+        descriptor.atomic(op, self, offsets, value)
+
+    method.__name__ = method.__qualname__ = f"atomic_{op}"
+    method.__doc__ = f"""Combines a block into memory atomically, by {op}; gives nothing back.
+
+    >>> d.atomic_{op}([row, 0], y)
+    """
+    return method
+
+
+def attach() -> None:
+    for module, names in _METHODS.items():
+        for name in names:
+            setattr(values.tensor, name, getattr(module, name))
+    for name, function in (("load", desc_load), ("store", desc_store), ("gather", desc_gather), ("scatter", desc_scatter)):
+        setattr(values.tensor_descriptor, name, function)
+    for op in ("add", "min", "max", "and", "or", "xor"):
+        setattr(values.tensor_descriptor, f"atomic_{op}", _desc_atomic(op))

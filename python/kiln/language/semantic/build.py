@@ -1,0 +1,107 @@
+"""Emission of single ops: what the rest of the semantic package says IR with.
+
+Everything goes to the current emitter of the front end, which knows the builder, the insertion point and the location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..types import block_type, of_shape, type_
+from ..values import tensor
+
+
+def error(message: str, hint: str | None = None) -> Exception:
+    """The user's mistake; the front end adds where it is."""
+    from kiln.errors import CompilationError
+
+    return CompilationError(message, hint=hint)
+
+
+def emitter() -> Any:
+    from kiln.frontend import emitter as module
+
+    return module.current()
+
+
+def emit(
+    name: str,
+    operands: Sequence[tensor],
+    result: type_,
+    attrs: dict[str, Any] | None = None,
+    segments: Sequence[int] | None = None,
+    regions: Sequence[int] = (),
+) -> tensor:
+    """An op with one result."""
+    handles = emitter().op(
+        name, [t.handle for t in operands], [result.mlir], attrs or {}, list(regions),
+        None if segments is None else list(segments),
+    )  # fmt: skip
+    return tensor(handles[0], result)
+
+
+def emit_many(
+    name: str,
+    operands: Sequence[tensor],
+    results: Sequence[type_],
+    attrs: dict[str, Any] | None = None,
+    segments: Sequence[int] | None = None,
+    regions: Sequence[int] = (),
+) -> list[tensor]:
+    """An op with any number of results."""
+    handles = emitter().op(
+        name, [t.handle for t in operands], [r.mlir for r in results], attrs or {}, list(regions),
+        None if segments is None else list(segments),
+    )  # fmt: skip
+    return [tensor(handle, ty) for handle, ty in zip(handles, results)]
+
+
+def constant(ty: type_, value: Any) -> tensor:
+    """A scalar, or a tile whose elements are all `value`. Integers wrap to the type's width."""
+    element = ty.scalar
+    if element.is_int():  # type: ignore[attr-defined]
+        bits = element.int_bitwidth  # type: ignore[attr-defined]
+        if bits == 1:
+            value = bool(value)
+        else:
+            value = (int(value) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+    else:
+        value = float(value)
+    return tensor(emitter().constant(ty.mlir, value), ty)
+
+
+def i32(value: int) -> str:
+    """Attribute text."""
+    return f"{value} : i32"
+
+
+def array_i32(values: Sequence[int]) -> str:
+    """Attribute text of a DenseI32ArrayAttr."""
+    return f"array<i32: {', '.join(map(str, values))}>" if len(values) else "array<i32>"
+
+
+def array_i64(values: Sequence[int]) -> str:
+    """Attribute text of a DenseI64ArrayAttr."""
+    return f"array<i64: {', '.join(map(str, values))}>" if len(values) else "array<i64>"
+
+
+def string(text: str) -> str:
+    """Attribute text of a string: quoted, everything but plain characters as hex escapes."""
+    out = []
+    for byte in text.encode():
+        plain = 0x20 <= byte < 0x7F and byte not in (0x22, 0x5C)
+        out.append(chr(byte) if plain else f"\\{byte:02X}")
+    return '"' + "".join(out) + '"'
+
+
+def shaped(value: tensor, element: type_) -> type_:
+    """`element` in the shape of `value`."""
+    return of_shape(element, value.type.shape)
+
+
+def splat(value: tensor, shape: Sequence[int]) -> tensor:
+    """A scalar repeated in a shape; the scalar itself if the shape is empty."""
+    if not len(shape):
+        return value
+    return emit("tile.splat", [value], block_type(value.type, shape))

@@ -1,0 +1,132 @@
+"""Conversions between element types: value conversions, bit casts, pointers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..types import bfloat16, dtype, float16, float32, int1, int64, type_
+from ..values import is_number, tensor, unwrap
+from .build import constant, emit, error, shaped
+from .promotion import describe, to_tensor
+
+# arith's numbering of rounding modes.
+_ROUNDING = {"rtne": None, "rtz": "3 : i32"}
+
+
+def scalar_type(value: Any, what: str = "a type such as kl.float32") -> Any:
+    """A dtype argument: a dtype, a constexpr of one, or its name."""
+    value = unwrap(value)
+    if isinstance(value, type_):
+        return value.scalar
+    if isinstance(value, str) and dtype.is_dtype(value):
+        return dtype(value)
+    raise error(f"expected {what}, got {describe(value)}")
+
+
+def bitcast(value: tensor, target: Any) -> tensor:
+    """The same bits as another type of the same width."""
+    target = target.scalar
+    source = value.type.scalar
+    if source == target:
+        return value
+    if source.is_ptr() or target.is_ptr():
+        return cast(value, target)
+    if source.primitive_bitwidth != target.primitive_bitwidth:
+        raise error(
+            f"expected a type of {source.primitive_bitwidth} bits (because bitcast keeps the bits), got {target} of"
+            f" {target.primitive_bitwidth} bits"
+        )
+    ty = shaped(value, target)
+    if source.mlir == target.mlir:
+        return tensor(value.handle, ty)
+    return emit("arith.bitcast", [value], ty)
+
+
+def cast(value: Any, target: Any, fp_downcast_rounding: Any = None, bitcast_: bool = False) -> tensor:
+    """`value` as another element type.
+
+    Floats round to nearest even (or toward zero if asked, when narrowing), floats to integers truncate, anything to
+    bool is `!= 0`.
+    """
+    target = scalar_type(target)
+    rounding = unwrap(fp_downcast_rounding)
+    if is_number(unwrap(value)) and not bitcast_:
+        return constant(target, unwrap(value)) if not target.is_ptr() else cast(to_tensor(value), target)
+    value = to_tensor(value)
+    if unwrap(bitcast_):
+        return bitcast(value, target)
+    source = value.type.scalar
+    check_rounding(source, target, rounding)
+    if source == target:
+        return value
+    ty = shaped(value, target)
+    if source.is_ptr() or target.is_ptr():
+        return cast_pointer(value, source, target, ty)
+    if target.is_void():
+        raise error("expected a number type, got void")
+    if target.is_bool():
+        from .arithmetic import compare
+
+        return compare("!=", value, constant(source, 0))
+    if source.is_floating() and target.is_floating():
+        return cast_float(value, source, target, ty, _ROUNDING.get(rounding))
+    if source.is_floating():
+        if source.is_fp8():
+            value = cast(value, float32)
+        return emit("arith.fptosi" if target.is_int_signed() else "arith.fptoui", [value], ty)
+    if target.is_floating():
+        if target.is_fp8():
+            return cast(cast(value, float32), target)
+        return emit("arith.sitofp" if source.is_int_signed() else "arith.uitofp", [value], ty)
+    if source.int_bitwidth == target.int_bitwidth:
+        return tensor(value.handle, ty)
+    if source.int_bitwidth > target.int_bitwidth:
+        return emit("arith.trunci", [value], ty)
+    return emit("arith.extsi" if source.is_int_signed() else "arith.extui", [value], ty)
+
+
+def check_rounding(source: Any, target: Any, rounding: Any) -> None:
+    if rounding is None:
+        return
+    if rounding not in _ROUNDING:
+        raise error(f"expected 'rtne' or 'rtz' as fp_downcast_rounding, got {rounding!r}")
+    narrows = source.is_floating() and target.is_floating() and target.primitive_bitwidth < source.primitive_bitwidth
+    if not narrows:
+        raise error(
+            "expected fp_downcast_rounding only where a float narrows (because nothing else rounds),"
+            f" got a conversion from {source} to {target}"
+        )
+
+
+def cast_float(value: tensor, source: Any, target: Any, ty: type_, rounding: str | None) -> tensor:
+    attrs = {} if rounding is None else {"roundingmode": rounding}
+    if source.primitive_bitwidth < target.primitive_bitwidth:
+        return emit("arith.extf", [value], ty)
+    if source.primitive_bitwidth > target.primitive_bitwidth:
+        return emit("arith.truncf", [value], ty, attrs)
+    # Same width, other format: through a type that holds both. fp16 holds every fp8 value, fp32 every 16-bit one.
+    middle = float16 if source.is_fp8() else float32
+    return emit("arith.truncf", [cast(value, middle)], ty)
+
+
+def cast_pointer(value: tensor, source: Any, target: Any, ty: type_) -> tensor:
+    if source.is_ptr() and target.is_ptr():
+        if source.element_ty.is_block() or target.element_ty.is_block():
+            raise error(f"expected plain pointers in a conversion, got {source} and {target}")
+        if source.mlir == target.mlir:
+            return tensor(value.handle, ty)
+        return emit("tile.ptr_cast", [value], ty)
+    if source.is_ptr():
+        if target.is_int() and target.int_bitwidth == 64:
+            return emit("tile.ptr_to_int", [value], ty)
+        if target.is_bool():
+            return cast(cast(value, int64), int1)
+        raise error(f"expected kl.int64 (because an address has 64 bits), got {target}")
+    if not source.is_int():
+        raise error(f"expected an integer address, got {source}")
+    return emit("tile.int_to_ptr", [cast(value, int64)], ty)
+
+
+def widened_float(value: tensor) -> tensor:
+    """bf16 as fp32, anything else as it is: what reductions and scans start with."""
+    return cast(value, float32) if value.type.scalar == bfloat16 else value

@@ -1,0 +1,205 @@
+"""Reductions and scans: of one tile or several together, with any combining function.
+
+Library reductions give their combining function as Python over scalars; it is traced into the op's region like kernel
+code. A user's function (a jit function or a function of the language) goes through the front end.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import values
+from ..types import Kind, float32, int32, of_shape, uint32
+from ..values import tensor, unwrap
+from .arithmetic import binary, compare, extremum, where
+from .build import emit_many, emitter, error, i32
+from .cast import cast, widened_float
+from .promotion import broadcast_exact, describe, to_tensor
+from .shape import arange, axis_argument, expand_at, reshape
+
+Combine = Callable[..., Any]
+
+
+def operand_list(operands: Any, what: str) -> tuple[list[tensor], bool]:
+    """The tiles to combine, and whether they were given as a tuple."""
+    operands = unwrap(operands)
+    several = isinstance(operands, (builtins.tuple, list, values.tuple))
+    tiles = [to_tensor(v, f"a tile in {what}") for v in (operands if several else [operands])]
+    if not tiles:
+        raise error(f"expected at least one tile in {what}, got an empty tuple")
+    for tile in tiles:
+        if not tile.type.is_block():
+            raise error(f"expected a tile in {what} (because a scalar has nothing to combine), got {tile.type}")
+        if tile.type.scalar.is_ptr():
+            raise error(f"expected a tile of numbers in {what}, got {tile.type}", hint="load it first with kl.load")
+        if tile.type.shape != tiles[0].type.shape:
+            raise error(
+                f"expected tiles of one shape in {what}, got {list(tiles[0].type.shape)} and {list(tile.type.shape)}"
+            )
+    return tiles, several
+
+
+def combine_region(function: Any, types: Sequence[Any], what: str) -> int:
+    function = unwrap(function)
+    # A jit function, a function of the language, or one of the library's own below.
+    known = any(hasattr(function, mark) for mark in ("__kiln_trace__", "__kiln_builtin__", "cache_key"))
+    if not callable(function) or not known:
+        raise error(
+            f"expected a combining function in {what}, got {describe(function)}",
+            hint="pass a function marked with @kiln.jit that takes two elements and returns one",
+        )
+    return emitter().combine_region(function, list(types))
+
+
+def traced(function: Combine) -> Combine:
+    """Marks a combining function of the library."""
+    function.__kiln_trace__ = True  # type: ignore[attr-defined]
+    return function
+
+
+def reduce(operands: Any, axis: Any, function: Any, keep_dims: Any = False, what: str = "kl.reduce") -> Any:
+    """All elements along an axis (all of the tile, if the axis is None) combined to one."""
+    tiles, several = operand_list(operands, what)
+    shape = tiles[0].type.shape
+    rank = len(shape)
+    axis = unwrap(axis)
+    keep = bool(unwrap(keep_dims))
+    if isinstance(axis, (builtins.tuple, list, values.tuple)):
+        raise error(f"expected one axis or None in {what}, got {[unwrap(a) for a in axis]}", hint="reduce one axis after the other")
+    if axis is None:
+        tiles = [reshape(t, (t.type.numel,)) for t in tiles]  # type: ignore[attr-defined]
+        place = 0
+    else:
+        place = axis_argument(axis, rank, what)
+    source = tiles[0].type.shape
+    rest = [s for dim, s in enumerate(source) if dim != place]
+    elements = [t.type.scalar for t in tiles]
+    region = combine_region(function, elements, what)
+    results = emit_many(
+        "tile.reduce", tiles, [of_shape(e, rest) for e in elements], {"axis": i32(place)}, regions=[region]
+    )
+    if keep:
+        for i, result in enumerate(results):
+            if axis is None:
+                for _ in range(rank):
+                    result = expand_at(result, 0)
+            else:
+                result = expand_at(result, place)
+            results[i] = result
+    return values.tuple(results) if several else results[0]
+
+
+def scan(operands: Any, axis: Any, function: Any, reverse: Any = False, what: str = "kl.associative_scan") -> Any:
+    """The running combination along an axis, from the end if reversed."""
+    tiles, several = operand_list(operands, what)
+    place = axis_argument(axis, len(tiles[0].type.shape), what)
+    region = combine_region(function, [t.type.scalar for t in tiles], what)
+    attrs = {"axis": i32(place)}
+    if unwrap(reverse):
+        attrs["reverse"] = "unit"
+    results = emit_many("tile.scan", tiles, [t.type for t in tiles], attrs, regions=[region])
+    return values.tuple(results) if several else results[0]
+
+
+# --- what the library combines with -----------------------------------------------------------------------------------
+
+
+@traced
+def add(a: tensor, b: tensor) -> Any:
+    return binary("+", a, b)
+
+
+@traced
+def multiply(a: tensor, b: tensor) -> Any:
+    return binary("*", a, b)
+
+
+@traced
+def exclusive_or(a: tensor, b: tensor) -> Any:
+    return binary("^", a, b)
+
+
+@traced
+def inclusive_or(a: tensor, b: tensor) -> Any:
+    return binary("|", a, b)
+
+
+@traced
+def maximum(a: tensor, b: tensor) -> Any:
+    return extremum("max", a, b)
+
+
+@traced
+def minimum(a: tensor, b: tensor) -> Any:
+    return extremum("min", a, b)
+
+
+def _first(op: str, tie_left: bool) -> Combine:
+    """Keeps the pair whose value is `op` the other's; on a tie the lower index, or whichever comes."""
+
+    @traced
+    def combine(value1: tensor, index1: tensor, value2: tensor, index2: tensor) -> Any:
+        better = compare(op, value1, value2)
+        if tie_left:
+            tie = binary("&", compare("==", value1, value2), compare("<", index1, index2))
+            better = binary("|", better, tie)
+        return where(better, value1, value2), where(better, index1, index2)
+
+    return combine
+
+
+ARG = {(op, tie): _first(op, tie) for op in (">", "<") for tie in (False, True)}
+
+
+# --- library reductions -----------------------------------------------------------------------------------------------
+
+
+def sum_type(element: Any) -> Any:
+    """Integers of less than 32 bits are summed in 32; None for what stays as it is."""
+    if element.is_int() and element.int_bitwidth < 32:
+        return int32 if element.is_int_signed() else uint32
+    return None
+
+
+def extremum_reduce(which: str, value: Any, axis: Any, indices: Any, tie_left: Any, keep_dims: Any) -> Any:
+    """`which` is 'max' or 'min'."""
+    what = f"kl.{which}"
+    value = widened_float(to_tensor(value, f"a tile in {what}"))
+    if unwrap(indices):
+        op = ">" if which == "max" else "<"
+        return with_indices(value, axis, ARG[op, bool(unwrap(tie_left))], keep_dims, what)
+    element = value.type.scalar
+    if element.kind() is Kind.FLOATING:  # type: ignore[attr-defined]
+        if element.primitive_bitwidth < 32:  # type: ignore[attr-defined]
+            value = cast(value, float32)
+    elif element.int_bitwidth < 32:  # type: ignore[attr-defined]
+        value = cast(value, int32)
+    return reduce(value, axis, maximum if which == "max" else minimum, keep_dims, what)
+
+
+def with_indices(value: tensor, axis: Any, function: Combine, keep_dims: Any, what: str) -> Any:
+    """The combined value and its index along the axis (in the flattened tile, if the axis is None)."""
+    shape = value.type.shape
+    if not shape:
+        raise error(f"expected a tile in {what} (because a scalar has nothing to combine), got {value.type}")
+    axis = unwrap(axis)
+    rank = len(shape)
+    if axis is None:
+        index = reshape(arange(0, value.type.numel), shape)  # type: ignore[attr-defined]
+    else:
+        place = axis_argument(axis, rank, what)
+        index = arange(0, shape[place])
+        for dim in range(rank):
+            if dim != place:
+                index = expand_at(index, min(dim, len(index.type.shape)))
+        index = broadcast_exact(index, shape)
+    return reduce((value, index), axis, function, keep_dims, what)
+
+
+def integer_only(value: Any, what: str) -> tensor:
+    value = to_tensor(value, f"a tile in {what}")
+    if not value.type.scalar.is_int():  # type: ignore[attr-defined]
+        raise error(f"expected integers in {what} (because it combines bits), got {value.type}")
+    return value

@@ -1,0 +1,147 @@
+"""Functions of each element: the math dialect, library calls, inline assembly."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from .. import values
+from ..types import float32, float64, int32
+from ..values import is_number, tensor, unwrap
+from .build import emit, emit_many, error, i32, shaped, string
+from .cast import scalar_type
+from .promotion import common_type, number_type, promote, to_tensor, weak_constant
+from .shape import broadcast_many
+
+_WIDE = (float32, float64)
+
+
+def operand(value: Any, what: str) -> tensor:
+    """A number or tensor of floats; a Python number is fp32 (as in Triton, an integer is not)."""
+    return to_tensor(value, f"a number or a tensor in {what}")
+
+
+def wide_float(value: tensor, what: str) -> tensor:
+    """fp32 or fp64, which is what the math functions are defined on."""
+    if value.type.scalar not in _WIDE:
+        raise error(
+            f"expected fp32 or fp64 in {what} (because its accuracy is stated for those), got {value.type.scalar}",
+            hint="convert with .to(kl.float32)",
+        )
+    return value
+
+
+def math_op(name: str, what: str, value: Any, any_float: bool = False) -> tensor:
+    """A unary function of the math dialect."""
+    value = operand(value, what)
+    if any_float:
+        if not value.type.scalar.is_floating():  # type: ignore[attr-defined]
+            raise error(f"expected floats in {what}, got {value.type.scalar}", hint="convert with .to(kl.float32)")
+    else:
+        wide_float(value, what)
+    return emit(f"math.{name}", [value], value.type)
+
+
+def absolute(value: Any) -> tensor:
+    value = operand(value, "kl.abs")
+    element = value.type.scalar
+    if element.is_ptr():
+        raise error(f"expected numbers in kl.abs, got {value.type}")
+    if element.is_floating():  # type: ignore[attr-defined]
+        return emit("math.absf", [value], value.type)
+    if element.is_int_signed():  # type: ignore[attr-defined]
+        return emit("math.absi", [value], value.type)
+    return value
+
+
+def fused_multiply_add(x: Any, y: Any, z: Any) -> tensor:
+    x, y = promote(x, y, "kl.fma")
+    z, x = promote(z, x, "kl.fma")
+    z, y = promote(z, y, "kl.fma")
+    x, y, z = broadcast_many([x, y, z], "kl.fma")
+    if not x.type.scalar.is_floating():  # type: ignore[attr-defined]
+        from .arithmetic import binary
+
+        return binary("+", binary("*", x, y), z)
+    return emit("math.fma", [x, y, z], x.type)
+
+
+def same_type(operands: Sequence[Any], what: str) -> list[tensor]:
+    """All in one type and shape; plain numbers adopt the type of the tensors."""
+    plain = [unwrap(v) for v in operands]
+    target, weak = None, True
+    for value in plain:
+        is_weak = is_number(value)
+        ty = number_type(value) if is_weak else to_tensor(value, f"a number or a tensor in {what}").type.scalar
+        if ty.is_ptr():
+            raise error(f"expected numbers in {what}, got {ty}")
+        target, weak = (ty, is_weak) if target is None else (common_type(target, weak, ty, is_weak), weak and is_weak)
+    from .cast import cast
+
+    tensors = [weak_constant(v, target, target, what) if is_number(v) else cast(v, target) for v in plain]
+    return broadcast_many(tensors, what)
+
+
+def library_call(symbol: str, library: str, operands: Sequence[tensor], result: Any, pure: bool = True) -> tensor:
+    """A named scalar function of a library, for each element."""
+    attrs = {"symbol": string(symbol), "library": string(library)}
+    if pure:
+        attrs["isPure"] = "unit"
+    return emit("tile.extern_call", list(operands), shaped(operands[0], result), attrs)
+
+
+def inline_asm(
+    assembly: Any, constraints: Any, arguments: Any, dtype: Any, is_pure: Any, pack: Any, portable: Any = None
+) -> Any:
+    """Target assembly for each element. `portable`, a function of the elements, is used where the target has no such
+    assembly."""
+    what = "kl.inline_asm_elementwise"
+    assembly, constraints = unwrap(assembly), unwrap(constraints)
+    for name, text in (("asm", assembly), ("constraints", constraints)):
+        if not isinstance(text, str):
+            raise error(f"expected a constexpr string as {name} of {what}, got {text!r}")
+    dtype = unwrap(dtype)
+    several = isinstance(dtype, (builtins.tuple, list, values.tuple))
+    elements = [scalar_type(t) for t in dtype] if several else [scalar_type(dtype)]
+    operands = broadcast_many(list(unwrap(arguments)), what)
+    shape_of = operands[0] if operands else None
+    results = [shaped(shape_of, e) if shape_of is not None else e for e in elements]
+    attrs: dict[str, Any] = {"assembly": string(assembly), "constraints": string(constraints)}
+    if unwrap(is_pure):
+        attrs["isPure"] = "unit"
+    packed = unwrap(pack)
+    if isinstance(packed, bool) or not isinstance(packed, int) or packed < 1:
+        raise error(f"expected a positive constexpr integer as pack of {what}, got {packed!r}")
+    if packed != 1:
+        attrs["packed"] = i32(packed)
+    region = portable_region(unwrap(portable), [o.type.scalar for o in operands], elements, what)
+    found = emit_many("tile.inline_asm", operands, results, attrs, regions=[region])
+    return values.tuple(found) if several else found[0]
+
+
+def portable_region(function: Any, arguments: Sequence[Any], results: Sequence[Any], what: str) -> int:
+    from .build import emitter
+
+    em = emitter()
+    if function is None:
+        return -1  # the builder's handle of an empty region
+    handles = em.begin_region([t.mlir for t in arguments])
+    scalars = [tensor(h, t) for h, t in zip(handles, arguments)]
+    found = em.call(function, scalars, {})
+    found = list(found) if isinstance(found, (builtins.tuple, list, values.tuple)) else [found]
+    if len(found) != len(results):
+        raise error(f"expected {len(results)} results of the portable function in {what}, got {len(found)}")
+    from .cast import cast
+
+    em.op("tile.yield", [cast(v, t).handle for v, t in zip(found, results)], [])
+    return em.end_region()
+
+
+def float_classify(name: str, value: Any) -> tensor:
+    """isnan, isinf, isfinite, signbit as int32, as the device library gives them."""
+    from ..types import int1
+    from .cast import cast
+
+    value = operand(value, f"libdevice.{name}")
+    return cast(emit(f"math.{name}", [value], shaped(value, int1)), int32)

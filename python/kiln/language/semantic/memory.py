@@ -1,0 +1,307 @@
+"""Loads and stores through pointers and block pointers."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from .. import values
+from ..types import block_type, int8, int32, int64, pointer_type, with_element
+from ..values import is_number, tensor, unwrap
+from . import options
+from .build import array_i32, constant, emit, emit_many, error, shaped
+from .cast import cast
+from .promotion import broadcast_pair, describe, to_tensor
+from .shape import broadcast_to, constexpr_int, shape_argument
+
+
+def optional(value: Any) -> Any:
+    """None, or a tensor."""
+    value = unwrap(value)
+    return None if value is None else value
+
+
+def is_block_pointer(value: tensor) -> bool:
+    return isinstance(value.type, pointer_type) and value.type.element_ty.is_block()
+
+
+def check_mask(mask: Any, what: str) -> tensor | None:
+    if optional(mask) is None:
+        return None
+    mask = to_tensor(unwrap(mask), f"a mask of bools in {what}")
+    if not mask.type.scalar.is_bool():  # type: ignore[attr-defined]
+        raise error(f"expected a mask of bools in {what}, got {mask.type}", hint="compare, as in offsets < n")
+    return mask
+
+
+def check_pointer_operand(pointer: Any, what: str) -> tensor:
+    value = unwrap(pointer)
+    if isinstance(value, values.tensor_descriptor):
+        raise error(f"expected a pointer in {what}, got a tensor descriptor", hint="use its methods desc.load and desc.store")
+    if is_number(value) or not isinstance(value, tensor) or not value.type.scalar.is_ptr():
+        raise error(
+            f"expected a pointer or a tile of pointers in {what}, got {describe(value)}",
+            hint="add an offset to an argument that is an array, as in x_ptr + offsets",
+        )
+    return value
+
+
+def bool_as_byte(pointer: tensor) -> tensor:
+    """Bools lie in memory as bytes."""
+    element = pointer.type.scalar
+    if not element.element_ty.is_block() and element.element_ty.is_bool():  # type: ignore[attr-defined]
+        return cast(pointer, pointer_type(int8, element.address_space, element.const))  # type: ignore[attr-defined]
+    return pointer
+
+
+def load(
+    pointer: Any,
+    mask: Any = None,
+    other: Any = None,
+    boundary_check: Any = (),
+    padding_option: Any = "",
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+    volatile: Any = False,
+) -> tensor:
+    pointer = check_pointer_operand(pointer, "kl.load")
+    attrs = options.memory_attrs(cache_modifier, eviction_policy, store=False)
+    padding = options.padding(padding_option)
+    if is_block_pointer(pointer):
+        if optional(mask) is not None or optional(other) is not None:
+            raise error(
+                "expected no mask and no other in a load through a block pointer (because its shape says what is inside)",
+                hint="name the dimensions to check with boundary_check=(0, 1)",
+            )
+        return load_block(pointer, boundary_check, padding, attrs)
+    rank = len(pointer.type.shape)
+    if options.boundary(boundary_check, max(rank, 8)) or padding:
+        raise error(
+            "expected boundary_check and padding_option only with block pointers (because a plain pointer does not know"
+            " its array's shape)",
+            hint="use mask= and other=",
+        )
+    flags = check_mask(mask, "kl.load")
+    if flags is None and optional(other) is not None:
+        raise error("expected a mask in kl.load (because other is what masked-out elements read), got other alone")
+    pointer, flags = align_to_pointer(pointer, flags, "kl.load", "mask")
+    was_bool = pointer.type.scalar.element_ty.is_bool()  # type: ignore[attr-defined]
+    pointer = bool_as_byte(pointer)
+    element = pointer.type.scalar.element_ty  # type: ignore[attr-defined]
+    operands = [pointer] + ([flags] if flags is not None else [])
+    fallback = None
+    if optional(other) is not None:
+        fallback = fallback_value(pointer, unwrap(other), element)
+        operands.append(fallback)
+    if unwrap(volatile):
+        attrs["isVolatile"] = "unit"
+    segments = [1, int(flags is not None), int(fallback is not None)]
+    result = emit("tile.load", operands, shaped(pointer, element), attrs, segments)
+    if was_bool:
+        from ..types import int1
+
+        return cast(result, int1)
+    return result
+
+
+def fallback_value(pointer: tensor, other: Any, element: Any) -> tensor:
+    """`other` in the element type and the shape of the pointers."""
+    if is_number(other) and not element.is_ptr():
+        return constant(shaped(pointer, element), other)
+    value = to_tensor(other, "a number or a tensor as other of kl.load")
+    value = cast(value, element)
+    return align_to_pointer(pointer, value, "kl.load", "other")[1]
+
+
+def align_to_pointer(pointer: tensor, value: tensor | None, what: str, name: str) -> tuple[tensor, Any]:
+    """Mask or other in the pointers' shape. Like the tensors of an operator, pointers stretch too."""
+    if value is None:
+        return pointer, None
+    if not pointer.type.is_block():
+        if value.type.is_block():
+            raise error(
+                f"expected a scalar {name} in {what} (because the pointer is a scalar), got {value.type}",
+                hint="add offsets to the pointer: ptr + kl.arange(0, N)",
+            )
+        return pointer, value
+    return broadcast_pair(pointer, value, what)
+
+
+def load_block(pointer: tensor, boundary_check: Any, padding: str | None, attrs: dict[str, str]) -> tensor:
+    block = pointer.type.element_ty  # type: ignore[attr-defined]
+    if block.element_ty.is_int() and padding == "nan":
+        raise error(f"expected padding_option='zero' (because integers have no NaN), got 'nan' for {block.element_ty}")
+    dims = options.boundary(boundary_check, len(block.shape))
+    if dims:
+        attrs["boundary"] = array_i32(dims)
+    if padding:
+        attrs["padding"] = f"#tile<padding {padding}>"
+    return emit("tile.block_load", [pointer], block, attrs)
+
+
+def store(
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    boundary_check: Any = (),
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+) -> None:
+    pointer = check_pointer_operand(pointer, "kl.store")
+    attrs = options.memory_attrs(cache_modifier, eviction_policy, store=True)
+    if pointer.type.scalar.is_const():
+        raise error("expected a pointer that may be written in kl.store, got a const one")
+    if is_block_pointer(pointer):
+        if optional(mask) is not None:
+            raise error(
+                "expected no mask in a store through a block pointer (because its shape says what is inside)",
+                hint="name the dimensions to check with boundary_check=(0, 1)",
+            )
+        store_block(pointer, value, boundary_check, attrs)
+        return
+    if options.boundary(boundary_check, 8):
+        raise error(
+            "expected boundary_check only with block pointers (because a plain pointer does not know its array's shape)",
+            hint="use mask=",
+        )
+    flags = check_mask(mask, "kl.store")
+    pointer = bool_as_byte(pointer)
+    element = pointer.type.scalar.element_ty  # type: ignore[attr-defined]
+    data = stored_value(value, element)
+    shape = pointer.type.shape
+    for name, part in (("value", data), ("mask", flags)):
+        if part is not None and part.type.is_block():
+            check_fits(part, shape, name)
+    if pointer.type.is_block():
+        data = broadcast_pair(pointer, data, "kl.store")[1]
+        flags = align_to_pointer(pointer, flags, "kl.store", "mask")[1]
+    operands = [pointer, data] + ([flags] if flags is not None else [])
+    emit_many("tile.store", operands, [], attrs)
+
+
+def stored_value(value: Any, element: Any) -> tensor:
+    value = unwrap(value)
+    if isinstance(value, (values.tuple, builtins.tuple, list, values.tensor_descriptor)) or value is None:
+        raise error(f"expected a number or a tensor as value of kl.store, got {describe(value)}")
+    if element.is_ptr():
+        return cast(to_tensor(value), element)
+    return cast(value, element)
+
+
+def check_fits(part: tensor, shape: Sequence[int], name: str) -> None:
+    """Values and masks stretch to the pointers, never the pointers to them: each element is stored once."""
+    source = part.type.shape
+    if not len(shape):
+        raise error(
+            f"expected a scalar {name} in kl.store (because the pointer is a scalar), got {part.type}",
+            hint="add offsets to the pointer: ptr + kl.arange(0, N)",
+        )
+    padded = (1,) * (len(shape) - len(source)) + tuple(source)
+    if len(source) > len(shape) or any(s not in (1, d) for s, d in zip(padded, shape)):
+        raise error(
+            f"expected a {name} in kl.store that stretches to the pointers' shape {list(shape)}, got {list(source)}",
+            hint="give the pointers both axes: ptr + rows[:, None] * stride + columns[None, :]"
+            if len(source) > len(shape)
+            else None,
+        )
+
+
+def store_block(pointer: tensor, value: Any, boundary_check: Any, attrs: dict[str, str]) -> None:
+    block = pointer.type.element_ty  # type: ignore[attr-defined]
+    data = stored_value(value, block.element_ty)
+    if not data.type.is_block():
+        data = broadcast_to(data, block.shape)
+    if tuple(data.type.shape) != tuple(block.shape):
+        raise error(
+            f"expected a value of the block's shape {list(block.shape)} in kl.store, got {list(data.type.shape)}"
+        )
+    dims = options.boundary(boundary_check, len(block.shape))
+    if dims:
+        attrs["boundary"] = array_i32(dims)
+    emit_many("tile.block_store", [pointer, data], [], attrs)
+
+
+def scalar_list(items: Any, ty: Any, what: str) -> list[tensor]:
+    """Scalars of one integer type from a tuple of numbers and scalars."""
+    items = unwrap(items)
+    if not isinstance(items, (builtins.tuple, list, values.tuple)):
+        items = [items]
+    return [scalar_index(item, ty, what) for item in items]
+
+
+def scalar_index(item: Any, ty: Any, what: str) -> tensor:
+    item = unwrap(item)
+    if isinstance(item, int):
+        if not ty.get_int_min_value() <= item <= ty.get_int_max_value():
+            raise error(f"expected {what} that {ty} can hold, got {item}")
+        return constant(ty, item)
+    value = to_tensor(item, f"integers as {what}")
+    if value.type.is_block() or not value.type.scalar.is_int():  # type: ignore[attr-defined]
+        raise error(f"expected integer scalars as {what}, got {value.type}")
+    if value.type.scalar.int_bitwidth == 64 and ty == int32:  # type: ignore[attr-defined]
+        raise error(
+            f"expected 32-bit {what} (because a block's position is counted in 32 bits), got {value.type}",
+            hint="convert with .to(kl.int32)",
+        )
+    return cast(value, ty)
+
+
+def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> tensor:
+    base = check_pointer_operand(base, "kl.make_block_ptr")
+    if base.type.is_block() or is_block_pointer(base):
+        raise error(f"expected a scalar pointer as base of kl.make_block_ptr, got {base.type}")
+    base = bool_as_byte(base)
+    block = shape_argument(block_shape)
+    rank = len(block)
+    extents = scalar_list(shape, int64, "shape of kl.make_block_ptr")
+    steps = scalar_list(strides, int64, "strides of kl.make_block_ptr")
+    position = scalar_list(offsets, int32, "offsets of kl.make_block_ptr")
+    order = unwrap(order)
+    if not isinstance(order, (builtins.tuple, list, values.tuple)):
+        order = [order]
+    order = [constexpr_int(d, "an entry of order of kl.make_block_ptr") for d in order]
+    for name, part in (("shape", extents), ("strides", steps), ("offsets", position), ("order", order)):
+        if len(part) != rank:
+            raise error(
+                f"expected as many entries in {name} as in block_shape {list(block)} of kl.make_block_ptr, got {len(part)}"
+            )
+    if sorted(order) != list(range(rank)):
+        raise error(f"expected a permutation of {list(range(rank))} as order of kl.make_block_ptr, got {order}")
+    element = base.type.element_ty  # type: ignore[attr-defined]
+    ty = pointer_type(block_type(element, block), const=base.type.is_const())
+    return emit(
+        "tile.make_block_ptr", [base, *extents, *steps, *position], ty, {"order": array_i32(order)},
+        segments=[1, rank, rank, rank],
+    )  # fmt: skip
+
+
+def advance(pointer: Any, offsets: Any) -> tensor:
+    value = unwrap(pointer)
+    if not isinstance(value, tensor) or not is_block_pointer(value):
+        raise error(f"expected a block pointer in kl.advance, got {describe(value)}", hint="add the offset: ptr + n")
+    steps = scalar_list(offsets, int32, "offsets of kl.advance")
+    rank = len(value.type.element_ty.shape)  # type: ignore[attr-defined]
+    if len(steps) != rank:
+        raise error(f"expected {rank} offsets in kl.advance (one a dimension of the block), got {len(steps)}")
+    return emit("tile.advance", [value, *steps], value.type)
+
+
+def program_axis(axis: Any, what: str) -> str:
+    number = constexpr_int(axis, f"the axis of {what}")
+    if number not in (0, 1, 2):
+        raise error(f"expected axis 0, 1 or 2 in {what} (because a grid has three), got {number}")
+    return f"#tile<axis {'xyz'[number]}>"
+
+
+def program_id(axis: Any) -> tensor:
+    return emit("tile.program_id", [], int32, {"axis": program_axis(axis, "kl.program_id")})
+
+
+def num_programs(axis: Any) -> tensor:
+    return emit("tile.num_programs", [], int32, {"axis": program_axis(axis, "kl.num_programs")})
+
+
+def pointer_element(value: tensor) -> Any:
+    """The type of what a tile of pointers points at, in their shape."""
+    return with_element(value.type, value.type.scalar.element_ty)  # type: ignore[attr-defined]

@@ -1,0 +1,485 @@
+"""Values a kernel computes with: tensors and scalars (IR values), constexpr (known now), tuples, descriptors.
+
+A `tensor` is a handle into the builder and a type; operators and methods go to `kiln.language.semantic`, so that a
+library function written over tensors in plain Python emits the same IR as kernel code does. Methods named like the free
+functions (`x.sum(0)`) are attached by `kiln.language` when it is imported.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .types import (
+    block_type,
+    constexpr_type,
+    dtype,
+    pointer_type,
+    tensor_descriptor_type,
+    tuple_type,
+    type_,
+)
+
+_Slice = builtins.slice
+
+
+def unwrap(value: Any) -> Any:
+    """A constexpr's value; anything else as it is."""
+    return value.value if isinstance(value, constexpr) else value
+
+
+def unwrap_deep(value: Any) -> Any:
+    """`unwrap`, through tuples and lists (as Python tuples and lists)."""
+    value = unwrap(value)
+    if isinstance(value, tuple):
+        return builtins.tuple(unwrap_deep(v) for v in value.values)
+    if isinstance(value, (builtins.tuple, list)):
+        return type(value)(unwrap_deep(v) for v in value) if not hasattr(value, "_fields") else value
+    return value
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
+class constexpr:  # noqa: N801
+    """A value known at compile time. Operators fold; with a tensor they give a tensor.
+
+    As an annotation (`BLOCK: kl.constexpr`) it makes a parameter of a kernel one.
+
+    >>> (constexpr(6) // 4).value
+    1
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        while isinstance(value, constexpr):
+            value = value.value
+        self.value = value
+
+    @property
+    def type(self) -> constexpr_type:
+        return constexpr_type(self.value)
+
+    def __repr__(self) -> str:
+        return f"constexpr[{self.value}]"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __index__(self) -> int:
+        return self.value.__index__()
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self) -> Iterator[constexpr]:
+        return (constexpr(v) for v in self.value)
+
+    def __getitem__(self, index: Any) -> Any:
+        return constexpr(self.value[unwrap(index)])
+
+    def __contains__(self, item: Any) -> bool:
+        return unwrap(item) in self.value
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.value(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = self.value
+        if is_number(value) and not hasattr(value, name) and hasattr(tensor, name):
+            from .semantic import to_tensor
+
+            return getattr(to_tensor(value), name)
+        return getattr(value, name)
+
+    def __reduce__(self):
+        return (constexpr, (self.value,))
+
+
+def _fold(op: str, a: Any, b: Any) -> Any:
+    """`a op b` where one side is a constexpr: folded, unless the other is a tensor."""
+    a, b = unwrap(a), unwrap(b)
+    if isinstance(a, tensor) or isinstance(b, tensor):
+        from . import semantic
+
+        return semantic.compare(op, a, b) if op in COMPARISONS else semantic.binary(op, a, b)
+    return constexpr(FOLD[op](a, b))
+
+
+def _log_and(a: Any, b: Any) -> Any:
+    return a and b
+
+
+def _log_or(a: Any, b: Any) -> Any:
+    return a or b
+
+
+FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "**": lambda a, b: a**b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "@": lambda a, b: a @ b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+"""What each operator does to two values known at compile time: what Python does."""
+
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+
+_ARITHMETIC = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^",
+}  # fmt: skip
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _operator(function: Callable[[str, Any, Any], Any], op: str, reflected: bool) -> Callable[[Any, Any], Any]:
+    if reflected:
+        return lambda self, other: function(op, other, self)
+    return lambda self, other: function(op, self, other)
+
+
+def _add_operators(cls: type, arithmetic: Callable, compare: Callable) -> None:
+    for name, op in _ARITHMETIC.items():
+        setattr(cls, f"__{name}__", _operator(arithmetic, op, False))
+        setattr(cls, f"__r{name}__", _operator(arithmetic, op, True))
+    for name, op in _COMPARE.items():
+        setattr(cls, f"__{name}__", _operator(compare, op, False))
+
+
+_add_operators(constexpr, _fold, _fold)
+constexpr.__neg__ = lambda self: constexpr(-self.value)  # type: ignore[attr-defined]
+constexpr.__pos__ = lambda self: constexpr(+self.value)  # type: ignore[attr-defined]
+constexpr.__invert__ = lambda self: constexpr(~self.value)  # type: ignore[attr-defined]
+constexpr.__abs__ = lambda self: constexpr(abs(self.value))  # type: ignore[attr-defined]
+constexpr.logical_and = lambda self, other: constexpr(_log_and(self.value, unwrap(other)))  # type: ignore[attr-defined]
+constexpr.logical_or = lambda self, other: constexpr(_log_or(self.value, unwrap(other)))  # type: ignore[attr-defined]
+constexpr.not_ = lambda self: constexpr(not self.value)  # type: ignore[attr-defined]
+
+
+class tensor:  # noqa: N801
+    """A tile or a scalar that the kernel computes: a handle of the builder and a type.
+
+    `x.dtype` is the element type, `x.shape` a tuple of constexpr, `x.T` the transpose of a matrix.
+    """
+
+    __slots__ = ("handle", "type")
+
+    def __init__(self, handle: int, type: type_):  # noqa: A002
+        self.handle = handle
+        self.type = type
+
+    @property
+    def dtype(self) -> Any:
+        """The element type (of a scalar, its type)."""
+        return self.type.scalar
+
+    @property
+    def shape(self) -> tuple:
+        """The sides, as constexprs. A scalar has none."""
+        return tuple([constexpr(side) for side in self.type.shape])
+
+    @property
+    def numel(self) -> constexpr:
+        return constexpr(getattr(self.type, "numel", 1))
+
+    @property
+    def T(self) -> tensor:  # noqa: N802
+        """The transpose of a matrix."""
+        from .semantic.shape import transpose
+
+        return transpose(self)
+
+    def logical_and(self, other: Any) -> tensor:
+        from . import semantic
+
+        return semantic.logical_and(self, other)
+
+    def logical_or(self, other: Any) -> tensor:
+        from . import semantic
+
+        return semantic.logical_or(self, other)
+
+    def __neg__(self) -> tensor:
+        return _unary("-", self)
+
+    def __pos__(self) -> tensor:
+        return self
+
+    def __invert__(self) -> tensor:
+        return _unary("~", self)
+
+    def __not__(self) -> tensor:
+        return _unary("not", self)
+
+    def __getitem__(self, index: Any) -> tensor:
+        from . import semantic
+
+        return semantic.subscript(self, index)
+
+    def __bool__(self) -> bool:
+        from kiln.errors import CompilationError
+
+        raise CompilationError(
+            "expected a value known at compile time (because it decides how the kernel is built), got a tensor of type"
+            f" {self.type}",
+            hint="use kl.where, or declare what it comes from as kl.constexpr",
+        )
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"tensor[{self.type}]"
+
+    __str__ = __repr__
+
+
+def _unary(op: str, value: Any) -> tensor:
+    from . import semantic
+
+    return semantic.unary(op, value)
+
+
+def _tensor_arithmetic(op: str, a: Any, b: Any) -> tensor:
+    from . import semantic
+
+    return semantic.binary(op, a, b)
+
+
+def _tensor_compare(op: str, a: Any, b: Any) -> tensor:
+    from . import semantic
+
+    return semantic.compare(op, a, b)
+
+
+_add_operators(tensor, _tensor_arithmetic, _tensor_compare)
+
+
+class tuple:  # noqa: A001, N801
+    """Several values of a kernel. Of any types; made by `(a, b)`, taken apart by unpacking and indexing."""
+
+    __slots__ = ("values", "fields")
+
+    def __init__(self, values: Sequence[Any], fields: Sequence[str] | None = None):
+        self.values = list(values)
+        self.fields = list(fields) if fields else None
+
+    @property
+    def type(self) -> tuple_type:
+        return tuple_type([type_of(v) for v in self.values], self.fields)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__") and self.fields and name in self.fields:
+            return self.values[self.fields.index(name)]
+        raise AttributeError(name)
+
+    def __getitem__(self, index: Any) -> Any:
+        index = unwrap(index)
+        if isinstance(index, _Slice):
+            parts = [unwrap(part) for part in (index.start, index.stop, index.step)]
+            return tuple(self.values[_Slice(*parts)])
+        if isinstance(index, tensor):
+            from kiln.errors import CompilationError
+
+            raise CompilationError(
+                "expected a constexpr index (because a tuple's elements may differ in type), got a value of type"
+                f" {index.type}",
+                hint="loop over it with kl.static_range",
+            )
+        try:
+            return self.values[index]
+        except IndexError:
+            from kiln.errors import CompilationError
+
+            raise CompilationError(f"expected an index below {len(self.values)}, got {index}") from None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __add__(self, other: Any) -> tuple:
+        return tuple(self.values + list(other))
+
+    def __radd__(self, other: Any) -> tuple:
+        return tuple(list(other) + self.values)
+
+    def __mul__(self, count: Any) -> tuple:
+        return tuple(self.values * unwrap(count))
+
+    def __contains__(self, item: Any) -> bool:
+        return any(unwrap(v) is unwrap(item) or _same(v, item) for v in self.values)
+
+    def __eq__(self, other: Any) -> Any:
+        if not isinstance(other, (tuple, builtins.tuple, list)):
+            return NotImplemented
+        return len(self) == len(other) and all(_same(a, b) for a, b in zip(self.values, other))
+
+    def __ne__(self, other: Any) -> Any:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    def __hash__(self) -> int:
+        return hash(builtins.tuple(self.values))
+
+    def __repr__(self) -> str:
+        return "(" + ", ".join(map(repr, self.values)) + ")"
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, tensor) or isinstance(b, tensor):
+        return a is b
+    return bool(unwrap(a) == unwrap(b))
+
+
+class slice:  # noqa: A001, N801
+    """`start:stop:step` in a subscript."""
+
+    def __init__(self, start: Any, stop: Any, step: Any):
+        self.start, self.stop, self.step = start, stop, step
+
+
+class tensor_descriptor:  # noqa: N801
+    """A strided array in global memory that is read and written in blocks.
+
+    Made by `kl.make_tensor_descriptor`, or passed to a kernel. Outside the array reads give the padding value and
+    writes go nowhere.
+    """
+
+    __slots__ = ("type", "base", "_shape", "_strides", "_handle")
+
+    def __init__(self, type: tensor_descriptor_type, base: tensor, shape: Sequence[tensor], strides: Sequence[tensor]):  # noqa: A002
+        self.type = type
+        self.base = base
+        self._shape = list(shape)
+        self._strides = list(strides)
+        self._handle: int | None = None
+
+    @property
+    def handle(self) -> int:
+        """The `!tile.desc`, made where it is first asked for in each use (the op is pure; duplicates fold)."""
+        from .semantic.descriptor import make_handle
+
+        return make_handle(self)
+
+    @property
+    def block_type(self) -> block_type:
+        return self.type.block_type
+
+    @property
+    def block_shape(self) -> tuple:
+        return tuple([constexpr(s) for s in self.type.block_type.shape])
+
+    @property
+    def dtype(self) -> type_:
+        return self.type.element_ty
+
+    @property
+    def shape(self) -> tuple:
+        """Extents of the array (i64 values; not those of a block)."""
+        return tuple(self._shape)
+
+    @property
+    def strides(self) -> tuple:
+        """Strides of the array in elements; the last is 1."""
+        return tuple(self._strides)
+
+    def __repr__(self) -> str:
+        return f"tensor_descriptor[{self.type}]"
+
+
+def type_of(value: Any) -> type_:
+    """The type of any value of a kernel."""
+    if isinstance(value, (tensor, tuple, tensor_descriptor)):
+        return value.type
+    if isinstance(value, (builtins.tuple, list)):
+        return tuple_type([type_of(v) for v in value], getattr(value, "_fields", None))
+    return constexpr_type(unwrap(value))
+
+
+def flatten(value: Any) -> list[int]:
+    """The handles of the IR values that a value is made of, in order."""
+    if isinstance(value, tensor):
+        return [value.handle]
+    if isinstance(value, tensor_descriptor):
+        return [value.base.handle] + [t.handle for t in value._shape + value._strides]
+    if isinstance(value, (tuple, builtins.tuple, list)):
+        return [handle for v in value for handle in flatten(v)]
+    return []
+
+
+def flat_types(value: Any) -> list[str]:
+    """The MLIR types of `flatten(value)`; also of a type."""
+    return (value if isinstance(value, type_) else type_of(value)).flatten()
+
+
+def unflatten(like: Any, handles: Sequence[int]) -> Any:
+    """A value like `like` (a value or a type) made of these handles."""
+    handles = list(handles)
+    value = _take(like, handles)
+    assert not handles, "unflatten: more handles than the value is made of"
+    return value
+
+
+def _take(like: Any, handles: list[int]) -> Any:
+    if isinstance(like, constexpr_type):
+        return constexpr(like.value)
+    if isinstance(like, (tensor, tensor_descriptor)):
+        like = like.type
+    if isinstance(like, tensor_descriptor_type):
+        return _take_descriptor(like, handles)
+    if isinstance(like, tuple_type):
+        return tuple([_take(t, handles) for t in like.types], like.fields)
+    if isinstance(like, (dtype, pointer_type, block_type)):
+        return tensor(handles.pop(0), like)
+    if isinstance(like, tuple):
+        return tuple([_take(v, handles) for v in like.values], like.fields)
+    if isinstance(like, (builtins.tuple, list)):
+        return tuple([_take(v, handles) for v in like], getattr(like, "_fields", None))
+    return like
+
+
+def _take_descriptor(like: tensor_descriptor_type, handles: list[int]) -> tensor_descriptor:
+    from .semantic.build import constant
+    from .types import int64
+
+    base, *rest = [tensor(handles.pop(0), part) for part in like.parts()]
+    shape, strides = rest[: like.rank], rest[like.rank :]
+    # Every descriptor's last stride is 1; the constant says so to the compiler.
+    strides[-1] = constant(int64, 1)
+    return tensor_descriptor(like, base, shape, strides)
