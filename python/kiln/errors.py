@@ -1,0 +1,294 @@
+"""Every exception Kiln raises, in three kinds that are never mixed.
+
+UserError      the kernel or the launch is wrong: says where, what was expected and why, and one likely fix.
+ResourceError  a valid kernel that does not fit this machine: required, available, which option to change.
+InternalError  our fault: stage, pass, where the IR was saved and the command that reproduces it.
+
+Code that knows no source position raises `CompilationError(message, hint=...)`; the front end adds the position and the
+chain of calls on the way out.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class KilnError(Exception):
+    """Base of everything Kiln raises."""
+
+
+class UserError(KilnError):
+    """The kernel, or the way it is launched, is wrong."""
+
+
+class ResourceError(KilnError):
+    """A valid kernel that does not fit the machine."""
+
+    def __init__(
+        self, resource: str, required: int, available: int, option: str | None = None, kernel: str | None = None
+    ):
+        self.resource, self.required, self.available = resource, required, available
+        self.option, self.kernel = option, kernel
+        text = f"{kernel}: " if kernel else ""
+        text += f"out of {resource}: required {required}, available {available}"
+        if option:
+            text += f"\nhint: reduce {option}"
+        super().__init__(text)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.resource, self.required, self.available, self.option, self.kernel)
+
+
+class InternalError(KilnError):
+    """A fault of Kiln itself."""
+
+    def __init__(
+        self,
+        message: str,
+        stage: str | None = None,
+        pass_name: str | None = None,
+        ir_path: str | None = None,
+        reproduce: str | None = None,
+        location: str | None = None,
+    ):
+        self.message, self.stage, self.pass_name = message, stage, pass_name
+        self.ir_path, self.reproduce, self.location = ir_path, reproduce, location
+        lines = [f"internal error: {message.rstrip()}"]
+        for label, value in (
+            ("stage", stage),
+            ("pass", pass_name),
+            ("while compiling", location),
+            ("IR saved in", ir_path),
+            ("reproduce with", reproduce),
+        ):
+            if value:
+                lines.append(f"  {label}: {value}")
+        lines.append("This is a fault of Kiln, not of your program; please report it with the saved IR.")
+        super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple:
+        return type(self), (
+            self.message, self.stage, self.pass_name, self.ir_path, self.reproduce, self.location,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SourceRange:
+    """A piece of source text: lines count from 1, columns from 1, the end is exclusive (0: unknown)."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int = 0
+    end_column: int = 0
+    function: str = ""
+    text: str | None = None
+    """The source line, where it cannot be found through `linecache`."""
+
+    def source_line(self) -> str:
+        """The text of the first line, without its end; empty if unknown."""
+        if self.text is not None:
+            return self.text
+        return linecache.getline(self.file, self.line).rstrip("\n")
+
+    def excerpt(self) -> list[str]:
+        """The source line and a line of carets under the range."""
+        line = self.source_line()
+        if not line.strip():
+            return []
+        start = min(max(self.column - 1, 0), len(line))
+        if self.end_line == self.line and self.end_column > self.column:
+            end = self.end_column - 1
+        elif self.end_line > self.line:
+            end = len(line.rstrip())
+        else:
+            end = start + 1
+        width = max(1, min(end, len(line)) - start)
+        # A tab in front of the range stays a tab, so that the caret stands where the reader sees the text.
+        pad = "".join("\t" if c == "\t" else " " for c in line[:start])
+        number = str(self.line).rjust(5)
+        return [f"{number} | {line}", f"{' ' * len(number)} | {pad}^{'~' * (width - 1)}"]
+
+
+class CompilationError(UserError):
+    """A mistake in a kernel.
+
+    message   "expected X (because Y), got Z", without a position
+    hint      one likely fix
+    argument  the parameter of the called function that is at fault: the caret goes under what was passed for it
+    frames    where: the innermost position first, then each call on the way from the kernel
+    notes     further positions that matter, each with a sentence ("first assigned here")
+    """
+
+    def __init__(self, message: str, hint: str | None = None, argument: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.argument = argument
+        self.frames: list[SourceRange] = []
+        self.notes: list[tuple[str, SourceRange]] = []
+
+    def at(self, frame: SourceRange) -> CompilationError:
+        """Adds the next outer position."""
+        self.frames.append(frame)
+        return self
+
+    def note(self, sentence: str, frame: SourceRange) -> CompilationError:
+        self.notes.append((sentence, frame))
+        return self
+
+    @property
+    def location(self) -> SourceRange | None:
+        return self.frames[0] if self.frames else None
+
+    def __str__(self) -> str:
+        where = self.location
+        if where is None:
+            lines = [f"error: {self.message}"]
+        else:
+            inside = f" (in {where.function})" if where.function else ""
+            lines = [f"{where.file}:{where.line}:{where.column}: error: {self.message}{inside}"]
+            lines += where.excerpt()
+        for sentence, frame in self.notes:
+            lines.append(f"{frame.file}:{frame.line}:{frame.column}: note: {sentence}")
+            lines += frame.excerpt()
+        for frame in self.frames[1:]:
+            lines.append(f"{frame.file}:{frame.line}:{frame.column}: called from {frame.function or 'here'}")
+            lines += frame.excerpt()
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.message, self.hint, self.argument), self.__dict__
+
+    @classmethod
+    def from_locations(
+        cls, message: str, locations: Iterable[tuple[str, int, int, str]], hint: str | None = None
+    ) -> CompilationError:
+        """From a compiler diagnostic: (file, line, column, function) innermost first."""
+        error = cls(message, hint)
+        for file, line, column, function in locations:
+            error.at(SourceRange(file, line, column, function=function))
+        return error
+
+
+class StaticAssertionError(CompilationError):
+    """`kl.static_assert`, or `assert` of something known while compiling, failed."""
+
+
+class UnsupportedSyntaxError(CompilationError):
+    """Python that has no meaning in a kernel."""
+
+
+class LaunchError(UserError):
+    """A mistake in launching a kernel: names the kernel, the argument and the caller's line."""
+
+    def __init__(
+        self,
+        message: str,
+        kernel: str | None = None,
+        argument: str | None = None,
+        caller: SourceRange | None = None,
+        hint: str | None = None,
+    ):
+        super().__init__(message)
+        self.message, self.kernel, self.argument = message, kernel, argument
+        self.caller, self.hint = caller, hint
+
+    def __str__(self) -> str:
+        text = self.message
+        if self.argument:
+            text = f"argument {self.argument!r}: {text}"
+        if self.kernel:
+            text = f"launch of {self.kernel}: {text}"
+        lines = [text]
+        if self.caller is not None:
+            lines[0] = f"{self.caller.file}:{self.caller.line}: error: {text}"
+            lines += self.caller.excerpt()
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.message, self.kernel, self.argument, self.caller, self.hint)
+
+
+class DeviceError(UserError):
+    """A running program instance stopped: which one, where in the source, at which element of the tile.
+
+    program     (x, y, z) in the launch grid
+    coordinate  of the element in the tile, empty for a scalar
+    frames      innermost source position first
+    """
+
+    title = "device error"
+
+    def __init__(
+        self,
+        message: str,
+        kernel: str | None = None,
+        program: tuple[int, ...] = (),
+        coordinate: tuple[int, ...] = (),
+        frames: Iterable[SourceRange] = (),
+        details: Iterable[str] = (),
+    ):
+        super().__init__(message)
+        self.message, self.kernel = message, kernel
+        self.program, self.coordinate = tuple(program), tuple(coordinate)
+        self.frames, self.details = list(frames), list(details)
+
+    def __str__(self) -> str:
+        where = self.frames[0] if self.frames else None
+        head = f"{where.file}:{where.line}:{where.column}: " if where else ""
+        lines = [f"{head}{self.title}: {self.message}"]
+        if where:
+            lines += where.excerpt()
+        for frame in self.frames[1:]:
+            lines.append(f"{frame.file}:{frame.line}:{frame.column}: called from {frame.function or 'here'}")
+            lines += frame.excerpt()
+        place = [f"kernel {self.kernel}"] if self.kernel else []
+        if self.program:
+            place.append(f"program {self.program}")
+        if self.coordinate:
+            place.append(f"element {self.coordinate}")
+        if place:
+            lines.append("  in " + ", ".join(place))
+        lines += [f"  {detail}" for detail in self.details]
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (
+            self.message, self.kernel, self.program, self.coordinate, self.frames, self.details,
+        )  # fmt: skip
+
+
+class DeviceAssertError(DeviceError):
+    """`kl.device_assert` (or `assert`) failed in a running kernel."""
+
+    title = "assertion failed"
+
+
+class OutOfBoundsError(DeviceError):
+    """KILN_CHECK=bounds: an access outside every buffer passed in."""
+
+    title = "access out of bounds"
+
+
+class RaceError(DeviceError):
+    """KILN_CHECK=races: two instances touched one address with no atomic, one of them writing."""
+
+    title = "race between program instances"
+
+
+OutOfResources = ResourceError
+
+
+def near_match(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most like `name`, if any is like it."""
+    import difflib
+
+    matches = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
+    return matches[0] if matches else None

@@ -1,0 +1,362 @@
+"""Calls: of jit functions (a function of the module each, or emitted in place), builtins of the language, Python's.
+
+A jit function becomes one private func.func for each combination of argument types and constexprs, called by func.call
+and inlined by the compiler, so that locations keep the chain of calls. What it returns may be partly constexpr: only
+the IR values travel.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from types import FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from kiln.errors import CompilationError, near_match
+from kiln.frontend import scope as scopes
+from kiln.frontend.function import BoundFunction, FunctionParameter, KernelFunction, plain
+from kiln.frontend.python_builtins import PythonBuiltin
+from kiln.language import types, values
+
+if TYPE_CHECKING:
+    from kiln.frontend.emitter import Emitter
+    from kiln.frontend.visitor import Visitor
+
+
+@dataclass
+class EmittedFunction:
+    """A function of the module: its symbol, and a value like the one it returns."""
+
+    symbol: str
+    result: Any
+
+
+class Calls:
+    """`visit_Call`."""
+
+    def visit_Call(self: Visitor, node: ast.Call) -> Any:
+        function = self.callee(self.visit(node.func), node)
+        args = self._elements(node.args)
+        kwargs: dict[str, Any] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise self.locate(
+                    CompilationError("expected named arguments, got **", hint="write out each argument"), keyword.value
+                )
+            kwargs[keyword.arg] = self.visit(keyword.value)
+        try:
+            return self.value(self._call(function, args, kwargs))
+        except CompilationError as error:
+            if not error.frames and error.argument is not None:
+                self.locate(error, _argument_node(node, function, error.argument))
+            raise
+
+    def _call(self: Visitor, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if isinstance(function, BoundFunction):
+            function, args = function.function, [function.instance, *args]
+        if isinstance(function, KernelFunction):
+            return call_function(self.emitter, function, args, kwargs)
+        if isinstance(function, PythonBuiltin):
+            function = function.run
+        elif getattr(function, "__kiln_builtin__", False) or _owner(function) in _VALUES:
+            pass
+        else:
+            # What is known now, computed by Python.
+            for name, value in [*enumerate(args), *kwargs.items()]:
+                if not scopes.is_static(value):
+                    raise self._not_static(function, name, value)
+            args = [values.unwrap_deep(value) for value in args]
+            kwargs = {name: values.unwrap_deep(value) for name, value in kwargs.items()}
+        try:
+            return function(*args, **kwargs)
+        except TypeError as problem:
+            mistake = _binding_mistake(function, args, kwargs)
+            if mistake is None:
+                raise
+            raise mistake from problem
+        except (ValueError, ArithmeticError) as problem:
+            if _is_language(function):
+                raise
+            raise CompilationError(f"{_name(function)} failed: {problem}") from None
+
+    def callee(self: Visitor, function: Any, node: ast.Call) -> Any:
+        """What may be called: an error that says what to do instead for anything else."""
+        function = plain(function)
+        # An autotuned kernel wraps the function that is meant here.
+        while not isinstance(function, (KernelFunction, FunctionType)) and isinstance(
+            getattr(function, "fn", None), KernelFunction
+        ):
+            function = function.fn
+        if isinstance(function, (KernelFunction, BoundFunction, PythonBuiltin)):
+            return function
+        if getattr(function, "__kiln_builtin__", False) or getattr(function, "__kiln_constexpr_function__", False):
+            return function
+        owner = _owner(function)
+        if owner in _VALUES or owner is not None and issubclass(owner, (types.type_, str, int, float)):
+            return function
+        if isinstance(function, type) and (function.__module__ or "").startswith("kiln.language"):
+            return function
+        module = getattr(function, "__module__", None) or ""
+        if module in ("math", "kiln"):
+            return function
+        name = getattr(function, "__name__", type(function).__name__)
+        if isinstance(function, (FunctionType, MethodType)):
+            error = CompilationError(
+                f"expected a jit function (because only those are compiled), got {name}, a Python function",
+                hint=f"decorate {name} with @kiln.jit; with @kiln.constexpr_function if it computes constants only",
+            )
+        elif isinstance(function, ModuleType):
+            error = CompilationError(f"expected a function to call, got the module {name}")
+        elif isinstance(function, types.type_):
+            error = CompilationError(
+                f"expected a function to call, got the type {function}", hint="convert with .to(...), or use kl.full"
+            )
+        elif callable(function):
+            error = CompilationError(f"{name} cannot be called inside a kernel", hint=_known_substitute(name))
+        else:
+            error = CompilationError(f"expected a function to call, got {scopes.describe(function)}")
+        raise self.locate(error, node.func)
+
+    def _not_static(self: Visitor, function: Any, name: Any, value: Any) -> CompilationError:
+        title = _name(function)
+        hint = None
+        if title in ("cdiv", "next_power_of_2", "exp", "log", "sqrt", "floor", "ceil", "sin", "cos"):
+            hint = f"use kl.{title}" if title != "next_power_of_2" else "compute it before the launch"
+        return CompilationError(
+            f"expected constexpr arguments of {title} (because Python computes it while compiling), got"
+            f" {scopes.describe(value)}",
+            hint=hint,
+            argument=str(name),
+        )
+
+
+def call_function(emitter: Emitter, function: KernelFunction, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Emits the call of a jit function; its value."""
+    caller = emitter.visitor
+    if isinstance(function, BoundFunction):
+        function, args = function.function, [function.instance, *args]
+    arguments = bind_arguments(function, args, kwargs)
+    if function in emitter.chain:
+        chain = [f.__name__ for f in emitter.chain[emitter.chain.index(function) :]] + [function.__name__]
+        raise CompilationError(
+            f"expected calls without recursion (because every call is inlined), got {' -> '.join(chain)}",
+            hint="use a loop",
+        )
+    try:
+        if emitter.inlining:
+            return _emit_in_place(emitter, function, arguments, caller)
+        key = (function, *(_key(value) for value in arguments.values()))
+        emitted = emitter.functions.get(key)
+        if emitted is None:
+            emitted = emitter.functions[key] = _emit_function(emitter, function, arguments)
+    except CompilationError as error:
+        # The innermost position is known by now; this is the next outer one.
+        if error.frames and caller is not None and caller.node is not None:
+            caller.locate(error, caller.node)
+        raise
+    operands = [handle for value in arguments.values() for handle in values.flatten(value)]
+    results = emitter.op(
+        "func.call", operands, values.flat_types(emitted.result), {"callee": f'@"{emitted.symbol}"'}
+    )  # fmt: skip
+    return values.unflatten(emitted.result, results)
+
+
+def _emit_function(emitter: Emitter, function: KernelFunction, arguments: dict[str, Any]) -> EmittedFunction:
+    from kiln.frontend.visitor import Visitor
+
+    symbol = emitter.symbol(function.__name__)
+    outer = emitter.visitor
+    visitor = Visitor(emitter, function, {})
+    emitter.visitor = visitor
+    emitter.chain.append(function)
+    try:
+        visitor.node = function.tree
+        emitter.place()
+        flat = [text for value in arguments.values() for text in values.flat_types(value)]
+        handles = emitter.builder.begin_function(symbol, flat, [{} for _ in flat], False, {})
+        for name, value in arguments.items():
+            count = len(values.flat_types(value))
+            visitor.scope[name] = values.unflatten(value, handles[:count])
+            handles = handles[count:]
+        result = visitor.run()
+        emitter.place()
+        emitter.builder.end_function(values.flatten(result))
+    finally:
+        emitter.chain.pop()
+        emitter.visitor = outer
+    return EmittedFunction(symbol, result)
+
+
+def _emit_in_place(
+    emitter: Emitter, function: KernelFunction, arguments: dict[str, Any], caller: Visitor | None
+) -> Any:
+    from kiln.frontend.visitor import Visitor
+
+    visitor = Visitor(emitter, function, arguments, caller.location() if caller is not None else None)
+    emitter.visitor = visitor
+    emitter.chain.append(function)
+    try:
+        return visitor.run()
+    finally:
+        emitter.chain.pop()
+        emitter.visitor = caller
+
+
+def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The value of each parameter, in order; errors name the parameter."""
+    parameters = function.params
+    positional = [p for p in parameters if p.kind == "positional"]
+    variadic = next((p for p in parameters if p.kind == "variadic"), None)
+    bound: dict[str, Any] = dict(zip((p.name for p in positional), args))
+    name = function.__name__
+    if len(args) > len(positional):
+        if variadic is None:
+            raise CompilationError(
+                f"expected at most {len(positional)} argument{'s' * (len(positional) != 1)} of {name}"
+                f"({', '.join(p.name for p in parameters)}), got {len(args)}"
+            )
+        bound[variadic.name] = values.tuple(args[len(positional) :])
+    known = {p.name for p in parameters if p.kind != "variadic"}
+    for key, value in kwargs.items():
+        if key not in known:
+            match = near_match(key, known)
+            raise CompilationError(
+                f"{name} has no parameter {key}", hint=f"did you mean {match}?" if match else f"it has {_listed(known)}"
+            )
+        if key in bound:
+            raise CompilationError(f"argument {key} of {name} is given twice", argument=key)
+        bound[key] = value
+    result: dict[str, Any] = {}
+    missing = []
+    for parameter in parameters:
+        if parameter.name in bound:
+            value = bound[parameter.name]
+        elif parameter.kind == "variadic":
+            value = values.tuple([])
+        elif parameter.has_default:
+            value = parameter.default
+        else:
+            missing.append(parameter.name)
+            continue
+        result[parameter.name] = _argument(function, parameter, value)
+    if missing:
+        raise CompilationError(
+            f"expected {len(missing)} more argument{'s' * (len(missing) > 1)} of {name}: {', '.join(missing)}"
+        )
+    return result
+
+
+def _argument(function: KernelFunction, parameter: FunctionParameter, value: Any) -> Any:
+    if isinstance(value, (bool, int, float, str, type(None))):
+        value = values.constexpr(value)
+    elif isinstance(value, (tuple, list)):
+        value = values.tuple([_argument(function, parameter, item) for item in value], getattr(value, "_fields", None))
+    if parameter.is_constexpr and not scopes.is_static(value):
+        raise CompilationError(
+            f"expected a constexpr for {parameter.name} of {function.__name__} (because it is annotated kl.constexpr),"
+            f" got {scopes.describe(value)}",
+            hint=f"drop the annotation of {parameter.name}, or pass a value known at compile time",
+            argument=parameter.name,
+        )
+    return value
+
+
+def _key(value: Any) -> Any:
+    """What of an argument decides the code: its type, or the value itself if it is known now."""
+    if isinstance(value, values.tuple):
+        return (*(_key(item) for item in value.values), tuple(value.fields or ()))
+    if not scopes.is_static(value):
+        return str(values.type_of(value))
+    known = values.unwrap(value)
+    try:
+        hash(known)
+    except TypeError:
+        return (id(known),)
+    return (type(known).__name__, repr(known) if isinstance(known, float) else known)
+
+
+_VALUES = (values.tensor, values.tuple, values.tensor_descriptor, values.constexpr)
+
+
+def _owner(function: Any) -> type | None:
+    """The class of the value a method is bound to."""
+    owner = getattr(function, "__self__", None)
+    return None if owner is None or isinstance(owner, ModuleType) else type(owner)
+
+
+def _is_language(function: Any) -> bool:
+    return (getattr(function, "__module__", None) or "").startswith("kiln.language")
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _known_substitute(name: str) -> str | None:
+    import kiln.language
+
+    return f"use kl.{name}" if hasattr(kiln.language, name) else "compute it outside and pass it as an argument"
+
+
+def _argument_node(node: ast.Call, function: Any, argument: str) -> ast.AST:
+    """The expression that was passed for a parameter; the whole call if there is none."""
+    for keyword in node.keywords:
+        if keyword.arg == argument:
+            return keyword.value
+    names: list[str] = []
+    shift = 0
+    if isinstance(function, BoundFunction):
+        names, shift = function.function.arg_names, 1
+    elif isinstance(function, KernelFunction):
+        names = function.arg_names
+    elif argument.isdigit():
+        names = [str(i) for i in range(len(node.args))]
+    else:
+        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+        names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
+        shift = 1 if isinstance(function, MethodType) else 0
+    index = names.index(argument) - shift if argument in names else -1
+    plain_call = not any(isinstance(arg, ast.Starred) for arg in node.args)
+    return node.args[index] if plain_call and 0 <= index < len(node.args) else node
+
+
+def _binding_mistake(function: Any, args: list[Any], kwargs: dict[str, Any]) -> CompilationError | None:
+    """If the arguments do not fit the parameters, the error that says so."""
+    import inspect
+
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        pass
+    else:
+        return None
+    name = _name(function)
+    parameters = [p for p in signature.parameters.values() if not p.name.startswith("_")]
+    named = {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    shown = f"{name}({', '.join(p.name for p in parameters)})"
+    for key in kwargs:
+        if key not in named:
+            match = near_match(key, named)
+            return CompilationError(
+                f"{shown} has no parameter {key}", hint=f"did you mean {match}?" if match else f"it has {_listed(named)}"
+            )
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if len(args) > len(positional):
+        return CompilationError(f"expected at most {len(positional)} positional arguments of {shown}, got {len(args)}")
+    for parameter, _ in zip(positional, args):
+        if parameter.name in kwargs:
+            return CompilationError(f"argument {parameter.name} of {name} is given twice", argument=parameter.name)
+    missing = [
+        p.name for p in parameters[len(args) :] if p.default is p.empty and p.name not in kwargs and p.name in named
+    ]  # fmt: skip
+    return CompilationError(
+        f"expected {len(missing)} more argument{'s' * (len(missing) > 1)} of {shown}: {', '.join(missing)}"
+    )

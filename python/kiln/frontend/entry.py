@@ -1,0 +1,132 @@
+"""From a kernel and what it is specialised for to a module of tile IR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kiln.errors import CompilationError, InternalError, KilnError
+from kiln.frontend.emitter import Emitter
+from kiln.frontend.function import KernelFunction
+from kiln.frontend.signature import FlatParameter, Parameter, flat_parameters
+from kiln.frontend.visitor import Visitor
+from kiln.language import types, values
+
+if TYPE_CHECKING:
+    from kiln._kiln import Module
+
+DIVISIBILITY = 16
+"""What `Parameter.divisible` promises."""
+
+
+def emit(fn: KernelFunction, parameters: Sequence[Parameter], name: str | None = None) -> Module:
+    """The tile IR of kernel `fn` specialised for `parameters` (one for each of its parameters, in order)."""
+    emitter = Emitter()
+    try:
+        with emitter.activate():
+            return _emit(emitter, fn, list(parameters), name or fn.__name__)
+    except (KilnError, KeyboardInterrupt):
+        raise
+    except RecursionError as problem:
+        raise InternalError("the kernel is nested too deeply", stage="tile", location=_where(emitter)) from problem
+    except Exception as problem:
+        raise InternalError(
+            f"{type(problem).__name__}: {problem}", stage="tile", ir_path=_save(emitter, fn), location=_where(emitter)
+        ) from problem
+
+
+def _emit(emitter: Emitter, fn: KernelFunction, parameters: list[Parameter], name: str) -> Module:
+    arguments = _arguments(fn, parameters)
+    visitor = Visitor(emitter, fn, {})
+    visitor.node = fn.tree
+    emitter.visitor = visitor
+    emitter.chain.append(fn)
+    emitter.place()
+    flat = flat_parameters(parameters)
+    attrs = [_attributes(parameter) for parameter in flat]
+    kinds = [types.parse(parameter.type).mlir for parameter in flat]
+    handles = emitter.builder.begin_function(emitter.symbol(name), kinds, attrs, True, {"tile.kernel": "unit"})
+    for parameter, like in zip(parameters, arguments):
+        count = len(values.flat_types(like))
+        visitor.scope[parameter.name] = values.unflatten(like, handles[:count])
+        handles = handles[count:]
+    result = visitor.run()
+    if values.unwrap(result) is not None:
+        raise visitor.locate(
+            CompilationError(
+                f"expected a kernel to return nothing (because it has no caller to give it to), got {_shown(result)}",
+                hint="write the result to memory with kl.store",
+            ),
+            fn.tree,
+        )
+    emitter.place()
+    emitter.builder.end_function([])
+    return emitter.builder.finish()
+
+
+def _arguments(fn: KernelFunction, parameters: list[Parameter]) -> list[Any]:
+    """For each parameter a value like its argument: constexpr as it is, otherwise a type."""
+    names = [parameter.name for parameter in parameters]
+    if names != fn.arg_names:
+        raise CompilationError(
+            f"expected a specialisation of ({', '.join(fn.arg_names)}) (because those are the parameters of"
+            f" {fn.__name__}), got ({', '.join(names)})"
+        )
+    return [_like(parameter) for parameter in parameters]
+
+
+def _like(parameter: Parameter) -> Any:
+    if parameter.kind == "constexpr":
+        return _static(parameter.value)
+    if parameter.kind == "tuple":
+        parts = [_like(item) for item in parameter.items]
+        return values.tuple([values.tensor(-1, p) if isinstance(p, types.type_) else p for p in parts])
+    ty = types.parse(parameter.type or "")
+    if isinstance(ty, types.tensor_descriptor_type) and parameter.padding != "zero":
+        ty = types.tensor_descriptor_type(ty.block_type, parameter.padding)
+    return values.tensor(-1, ty)
+
+
+def _static(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return values.tuple([_static(item) for item in value], getattr(value, "_fields", None))
+    if isinstance(value, (types.type_, KernelFunction, values.constexpr)):
+        return value
+    return values.constexpr(value)
+
+
+def _attributes(parameter: FlatParameter) -> dict[str, Any]:
+    attrs: dict[str, Any] = {"tile.name": parameter.name.encode(), "tile.type": parameter.type.encode()}
+    if parameter.divisible:
+        attrs["tile.divisibility"] = DIVISIBILITY
+    return attrs
+
+
+def _shown(value: Any) -> str:
+    from kiln.frontend.scope import describe
+
+    return describe(value)
+
+
+def _where(emitter: Emitter) -> str | None:
+    """The line of the kernel that was being emitted, for a report of our own fault."""
+    visitor = emitter.visitor
+    if visitor is None or visitor.node is None:
+        return None
+    place = visitor.range(visitor.node)
+    return f"{place.file}:{place.line}:{place.column} in {place.function}"
+
+
+def _save(emitter: Emitter, fn: KernelFunction) -> str | None:
+    """The IR as far as it was emitted, in a file."""
+    import os
+    import tempfile
+
+    try:
+        text = emitter.builder.print()
+        handle, path = tempfile.mkstemp(prefix=f"kiln-{fn.__name__}-", suffix=".tile.mlir")
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+    except Exception:  # noqa: BLE001 (the report matters more than its attachment)
+        return None
+    return path

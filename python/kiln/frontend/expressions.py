@@ -1,0 +1,329 @@
+"""Expressions: names, attributes, operators, subscripts, tuples, comprehensions, conditional expressions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from kiln.errors import CompilationError, near_match
+from kiln.frontend import python_builtins, scope as scopes
+from kiln.frontend.function import BoundFunction, KernelFunction, plain
+from kiln.frontend.syntax import OPERATORS
+from kiln.language import semantic, types, values
+
+if TYPE_CHECKING:
+    from kiln.frontend.visitor import Visitor
+
+
+class Expressions:
+    """The `visit_…` methods of expressions."""
+
+    # -- names -------------------------------------------------------------------------------
+
+    def visit_Name(self: Visitor, node: ast.Name) -> Any:
+        name = node.id
+        found = self.scope.get(name, scopes.MISSING)
+        if isinstance(found, scopes.Undefined):
+            raise found.error(name)
+        if found is not scopes.MISSING:
+            return found
+        if name in self.locals:
+            raise CompilationError(
+                f"{name} is read before it is assigned", hint=f"assign {name} on every path before this line"
+            )
+        capture = self.function.lookup(name)
+        if capture is not None:
+            if self.function.annotated_constexpr(name):
+                return self.value(plain(capture.value))
+            return self.outside(name, capture.value)
+        if name in python_builtins.TABLE:
+            return python_builtins.TABLE[name]
+        candidates = [n for n in [*self.scope, *self.function.fn.__globals__] if n.isidentifier()]
+        match = near_match(name, [*candidates, *python_builtins.TABLE])
+        raise CompilationError(f"{name} is not defined", hint=f"did you mean {match}?" if match else None)
+
+    def outside(self: Visitor, name: str, value: Any) -> Any:
+        """A global or a variable of an enclosing function: only what cannot change while kernels use it."""
+        if isinstance(value, (values.constexpr, KernelFunction, BoundFunction, ModuleType, type)) or value is None:
+            return self.value(value)
+        if isinstance(value, (types.type_, values.tuple)) or callable(value):
+            return value
+        if isinstance(value, tuple) and all(
+            isinstance(item, (values.constexpr, types.type_, KernelFunction)) for item in value
+        ):
+            return self.value(value)
+        raise CompilationError(
+            f"expected a constexpr global (because a kernel is compiled once and a later change would go unnoticed),"
+            f" got {name}, a Python {type(value).__name__}",
+            hint=f"write {name} = kl.constexpr({value!r}) where it is defined, or pass it as an argument"
+            if isinstance(value, (bool, int, float, str))
+            else f"pass {name} as an argument",
+        )
+
+    def visit_NamedExpr(self: Visitor, node: ast.NamedExpr) -> Any:
+        self.assign(node.target, self.visit(node.value))
+        return self.visit(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+
+    def visit_Attribute(self: Visitor, node: ast.Attribute) -> Any:
+        base, name = self.visit(node.value), node.attr
+        try:
+            value = getattr(base, name)
+        except AttributeError:
+            raise self._no_attribute(base, name) from None
+        if isinstance(base, ModuleType):
+            if not base.__name__.split(".")[0] == "kiln" and base.__name__ != "math":
+                return self.outside(f"{base.__name__}.{name}", value)
+            return self.value(value)
+        return self.value(value)
+
+    def _no_attribute(self: Visitor, base: Any, name: str) -> CompilationError:
+        if isinstance(base, ModuleType):
+            owner = f"module {base.__name__}"
+        elif isinstance(base, values.constexpr):
+            owner = f"the constexpr {base.value!r}"
+        else:
+            owner = scopes.describe(base)
+        match = near_match(name, [n for n in dir(plain(base)) if not n.startswith("_")])
+        return CompilationError(f"{owner} has no attribute {name}", hint=f"did you mean {match}?" if match else None)
+
+    # -- literals ----------------------------------------------------------------------------
+
+    def visit_Constant(self: Visitor, node: ast.Constant) -> Any:
+        if isinstance(node.value, (complex, bytes)):
+            raise CompilationError(f"expected a number, a string, True, False or None, got {node.value!r}")
+        return node.value if node.value is Ellipsis else values.constexpr(node.value)
+
+    def visit_Tuple(self: Visitor, node: ast.Tuple | ast.List) -> Any:
+        return values.tuple(self._elements(node.elts))
+
+    visit_List = visit_Tuple
+
+    def _elements(self: Visitor, nodes: list[ast.expr]) -> list[Any]:
+        """The values of a list of expressions, with `*tuple` spread out."""
+        result: list[Any] = []
+        for node in nodes:
+            if not isinstance(node, ast.Starred):
+                result.append(self.visit(node))
+                continue
+            result += self.static_items(self.visit(node.value), node.value)
+        return result
+
+    def visit_JoinedStr(self: Visitor, node: ast.JoinedStr) -> Any:
+        return values.constexpr("".join(str(self.visit(part).value) for part in node.values))
+
+    def visit_FormattedValue(self: Visitor, node: ast.FormattedValue) -> Any:
+        value = self.visit(node.value)
+        if isinstance(value, values.tensor):
+            raise CompilationError(
+                f"expected a constexpr in an f-string (because the text is fixed at compile time), got a value of type"
+                f" {value.type}",
+                hint='print values of tensors with kl.device_print("name", x)',
+            )
+        spec = str(self.visit(node.format_spec).value) if node.format_spec is not None else ""
+        text = values.unwrap_deep(value)
+        if node.conversion >= 0:
+            text = {"r": repr, "s": str, "a": ascii}[chr(node.conversion)](text)
+        return values.constexpr(format(text, spec))
+
+    # -- operators ---------------------------------------------------------------------------
+
+    def visit_BinOp(self: Visitor, node: ast.BinOp) -> Any:
+        return self.value(semantic.binary(OPERATORS[type(node.op)], self.visit(node.left), self.visit(node.right)))
+
+    def visit_UnaryOp(self: Visitor, node: ast.UnaryOp) -> Any:
+        operand = self.visit(node.operand)
+        if isinstance(node.op, ast.Not):
+            if isinstance(operand, values.tensor):
+                return semantic.logical_not(operand)
+            return values.constexpr(not self.truth(operand))
+        return self.value(semantic.unary(OPERATORS[type(node.op)], operand))
+
+    def visit_Compare(self: Visitor, node: ast.Compare) -> Any:
+        left = self.visit(node.left)
+        result: Any = None
+        for op, right_node in zip(node.ops, node.comparators):
+            right = self.visit(right_node)
+            step = self._compare(op, left, right)
+            result = step if result is None else self._and(result, step)
+            if not isinstance(result, values.tensor) and not self.truth(result):
+                return result
+            left = right
+        return result
+
+    def _compare(self: Visitor, op: ast.cmpop, left: Any, right: Any) -> Any:
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            a, b = values.unwrap(left), values.unwrap(right)
+            same = a is b or (isinstance(a, types.type_) and isinstance(b, types.type_) and a == b)
+            return values.constexpr(same == isinstance(op, ast.Is))
+        if isinstance(op, (ast.In, ast.NotIn)):
+            items = values.unwrap(right)
+            if not isinstance(items, (values.tuple, str)):
+                raise CompilationError(f"expected a tuple or a string to search in, got {scopes.describe(right)}")
+            sought = values.unwrap(left)
+            if isinstance(items, str):
+                found = isinstance(sought, str) and sought in items
+            else:
+                found = any(scopes.same_static(left, item) or _equal(sought, item) for item in items)
+            return values.constexpr(found == isinstance(op, ast.In))
+        if isinstance(left, values.tensor) or isinstance(right, values.tensor):
+            return semantic.compare(OPERATORS[type(op)], left, right)
+        return self._compare_static(op, left, right)
+
+    def _compare_static(self: Visitor, op: ast.cmpop, left: Any, right: Any) -> Any:
+        a, b = values.unwrap_deep(left), values.unwrap_deep(right)
+        symbol = OPERATORS[type(op)]
+        try:
+            return values.constexpr(bool(values.FOLD[symbol](a, b)))
+        except TypeError:
+            raise CompilationError(
+                f"expected operands that {symbol} can compare, got {scopes.describe(left)} and {scopes.describe(right)}"
+            ) from None
+
+    def visit_BoolOp(self: Visitor, node: ast.BoolOp) -> Any:
+        is_and = isinstance(node.op, ast.And)
+        result = self.visit(node.values[0])
+        for operand in node.values[1:]:
+            if not isinstance(result, values.tensor):
+                # Known now: as Python does, the last operand looked at is the result.
+                if self.truth(result) != is_and:
+                    return result
+                result = self.visit(operand)
+                continue
+            right = self.visit(operand)
+            if not isinstance(right, values.tensor):
+                right = values.constexpr(self.truth(right))
+            result = self._and(result, right) if is_and else semantic.logical_or(result, right)
+        return result
+
+    def _and(self: Visitor, left: Any, right: Any) -> Any:
+        if not isinstance(left, values.tensor):
+            return right if self.truth(left) else left
+        return semantic.logical_and(left, right)
+
+    def truth(self: Visitor, value: Any) -> bool:
+        """Python's truth of a value known now."""
+        if isinstance(value, values.constexpr):
+            return self.truth(value.value) if isinstance(value.value, values.tuple) else bool(value.value)
+        return len(value) > 0 if isinstance(value, values.tuple) else bool(value)
+
+    def visit_IfExp(self: Visitor, node: ast.IfExp) -> Any:
+        condition = self.condition(node.test)
+        if isinstance(condition, bool):
+            return self.visit(node.body if condition else node.orelse)
+        results: list[Any] = []
+
+        def side(expression: ast.expr) -> Callable[[], None]:
+            def emit() -> None:
+                results.append(self.visit(expression))
+                self.scope[_VALUE] = results[-1]
+
+            return emit
+
+        self.fork(condition, side(node.body), side(node.orelse), (node.body, node.orelse))
+        value = self.scope.pop(_VALUE)
+        if isinstance(value, scopes.Undefined):
+            x, y = map(scopes.describe, results)
+            raise CompilationError(
+                f"expected both sides of the conditional expression to have one type, got {x} and {y}",
+                hint="cast one side with .to(...); to choose between tiles element by element use kl.where",
+            )
+        return value
+
+    def condition(self: Visitor, node: ast.expr) -> bool | int:
+        """What an `if` or `while` tests: known now, or the handle of an i1."""
+        value = self.visit(node)
+        if not isinstance(value, values.tensor):
+            return self.truth(value)
+        outer, self.node = self.node, node
+        try:
+            return semantic.condition(value)
+        except CompilationError as error:
+            if not error.frames:
+                self.locate(error, node)
+            raise
+        finally:
+            self.node = outer
+
+    # -- subscripts --------------------------------------------------------------------------
+
+    def visit_Subscript(self: Visitor, node: ast.Subscript) -> Any:
+        base = self.visit(node.value)
+        if isinstance(node.slice, ast.Tuple):
+            index: Any = tuple(self._elements(node.slice.elts))
+        else:
+            index = self.visit(node.slice)
+        return self.value(semantic.subscript(base, index))
+
+    def visit_Slice(self: Visitor, node: ast.Slice) -> Any:
+        return slice(*(None if part is None else self.visit(part) for part in (node.lower, node.upper, node.step)))
+
+    # -- comprehensions ----------------------------------------------------------------------
+
+    def visit_ListComp(self: Visitor, node: ast.ListComp | ast.GeneratorExp) -> Any:
+        result: list[Any] = []
+
+        def level(generators: list[ast.comprehension]) -> None:
+            if not generators:
+                result.append(self.visit(node.elt))
+                return
+            generator = generators[0]
+            for item in self.static_items(self.visit_iterable(generator.iter), generator.iter):
+                self.bind(generator.target, item)
+                if all(self._static_filter(test) for test in generator.ifs):
+                    level(generators[1:])
+
+        names = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        outer = {name: self.scope[name] for name in names if name in self.scope}
+        level(node.generators)
+        for name in names:
+            self.scope.pop(name, None)
+        self.scope.update(outer)
+        return values.tuple(result)
+
+    visit_GeneratorExp = visit_ListComp
+
+    def _static_filter(self: Visitor, test: ast.expr) -> bool:
+        condition = self.condition(test)
+        if isinstance(condition, bool):
+            return condition
+        raise CompilationError(
+            "expected a constexpr condition in a comprehension (because it decides how long the tuple is), got a value"
+            " known only at run time",
+            hint="keep every element and choose with kl.where",
+        )
+
+    def visit_iterable(self: Visitor, node: ast.expr) -> Any:
+        """What a comprehension runs over; `range` counts there at compile time."""
+        if isinstance(node, ast.Call):
+            loop = self.loop_call(node)
+            if loop is not None:
+                return loop.static_indices()
+        return self.visit(node)
+
+    def static_items(self: Visitor, value: Any, node: ast.expr) -> list[Any]:
+        """The elements of a tuple, to be handled one by one while compiling."""
+        value = values.unwrap(value)
+        if isinstance(value, (values.tuple, list, tuple)):
+            return [self.value(item) for item in value]
+        if isinstance(value, str):
+            return [values.constexpr(character) for character in value]
+        error = CompilationError(
+            f"expected a tuple (because its elements are taken one by one at compile time), got {scopes.describe(value)}",
+            hint="count with kl.range or kl.static_range",
+        )
+        raise self.locate(error, node)
+
+
+_VALUE = "conditional value"
+
+
+def _equal(sought: Any, item: Any) -> bool:
+    item = values.unwrap(item)
+    if isinstance(sought, values.tensor) or isinstance(item, values.tensor):
+        return sought is item
+    try:
+        return bool(sought == item)
+    except Exception:  # noqa: BLE001 (a comparison of the user's own)
+        return False

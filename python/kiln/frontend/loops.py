@@ -1,0 +1,382 @@
+"""Loops. A counted loop without exits is one scf.for; with `break` or `return` it is an scf.while that carries a flag.
+
+What a loop carries: the names its body assigns that have a value before it. What an exit adds: one i1 for `break`, one
+for `return` with the value returned. Static loops (kl.static_range, tuples) are unrolled here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kiln.errors import CompilationError
+from kiln.frontend import scope as scopes
+from kiln.frontend.range_loop import Counter, LoopCall, bind_range
+from kiln.frontend.scan import assigned_names, leaves_loop, with_end
+from kiln.frontend.scope import BROKE, FALSE, MISSING, RESULT, RETURNED, SKIPPED, Scope
+from kiln.language import semantic, values
+
+if TYPE_CHECKING:
+    from kiln.frontend.visitor import Visitor
+
+_TEST = "loop test"
+
+
+@dataclass
+class Carried:
+    """One variable of a loop: its value before it (IR values only), and where the body assigns it."""
+
+    name: str
+    like: Any
+    assigned: ast.AST
+
+    @property
+    def types(self) -> list[str]:
+        return values.flat_types(self.like)
+
+
+@dataclass
+class Exits:
+    """How the body of a loop may leave it, beyond its test."""
+
+    flags: list[str]
+    result: Any = MISSING
+    """A value like the one returned from inside the loop; MISSING if none is."""
+
+    @property
+    def types(self) -> list[str]:
+        result = [] if self.result is MISSING else values.flat_types(self.result)
+        return ["i1"] * len(self.flags) + result
+
+
+class Loops:
+    """`for`, `while`."""
+
+    def visit_For(self: Visitor, node: ast.For) -> None:
+        if node.orelse:
+            raise CompilationError("`else` of a loop is not supported in a kernel", hint="set a flag before `break`")
+        call = self.loop_call(node.iter) if isinstance(node.iter, ast.Call) else None
+        if call is None:
+            self._unrolled(node, self.static_items(self.visit(node.iter), node.iter))
+        elif call.is_static:
+            self._unrolled(node, call.static_indices())
+        elif not isinstance(node.target, ast.Name):
+            raise self.locate(CompilationError("expected one name for the index of a counted loop"), node.target)
+        else:
+            self._counted(node, call, node.target.id)
+
+    def loop_call(self: Visitor, node: ast.Call) -> LoopCall | None:
+        """The call of range, kl.range or kl.static_range that a loop runs over; None if it is something else."""
+        return bind_range(self, node, self.visit(node.func))
+
+    # -- unrolled ----------------------------------------------------------------------------
+
+    def _unrolled(self: Visitor, node: ast.For, items: list[Any]) -> None:
+        body = with_end(node.body, _at(ast.Continue(), node), node)
+        # The next iteration reads every name.
+        self.carried.append(None)
+        self._iterations(node, body, items, 0)
+        self.carried.pop()
+        self.scope[BROKE] = FALSE
+
+    def _iterations(self: Visitor, node: ast.For, body: list[ast.stmt], items: list[Any], first: int) -> None:
+        for index in range(first, len(items)):
+            self.bind(node.target, items[index])
+            self.visit_block(body)
+            self.scope[SKIPPED] = FALSE
+            left = scopes.exit_flag(self.emitter, self.scope)
+            if left is True:
+                return
+            if left is not False:
+                if index + 1 < len(items):
+                    self.guard(
+                        left, lambda: self._iterations(node, body, items, index + 1), (node, node.body[0])  # noqa: B023
+                    )  # fmt: skip
+                return
+
+    # -- counted -----------------------------------------------------------------------------
+
+    def _counted(self: Visitor, node: ast.For, call: LoopCall, target: str) -> None:
+        counter = Counter.make(self.emitter, call)
+        carried = self._carried(node.body, exclude=target)
+        before = self.scope
+        handles = self.emitter.begin_region([counter.mlir, *_types(carried)])
+        self._enter(carried, handles[1:])
+        self.scope[target] = counter.index(handles[0])
+        self._body(node, carried)
+        exits = self._exits(node)
+        if exits.flags:
+            # Leaves early: emitted again as an scf.while. Only loops with exits pay for the second walk.
+            self.emitter.builder.drop_region()
+            self.scope = before
+            self._counted_with_exits(node, counter, target, carried, exits)
+            return
+        self.emitter.op("scf.yield", self._next(carried, node))
+        end = self.scope
+        region = self.emitter.end_region()
+        results = self.emitter.op(
+            "scf.for", [counter.start, counter.stop, counter.step, *_handles(carried)], _types(carried), call.hints, [region]
+        )
+        self._leave(node, before, end, carried, results, [target])
+
+    def _counted_with_exits(
+        self: Visitor, node: ast.For, counter: Counter, target: str, carried: list[Carried], exits: Exits
+    ) -> None:
+        emitter = self.emitter
+
+        def test(state: Sequence[int]) -> bool | int:
+            return emitter.op1("arith.cmpi", [state[0], counter.stop], ["i1"], {"predicate": counter.less_than})
+
+        def enter(state: Sequence[int]) -> None:
+            self.scope[target] = counter.index(state[0])
+
+        def advance(state: Sequence[int]) -> list[int]:
+            return [emitter.op1("arith.addi", [state[0], counter.step], [counter.mlir])]
+
+        loop = _While(node, [counter.start], [counter.mlir], test, enter, advance)
+        self._while(loop, carried, exits, [target])
+
+    # -- while -------------------------------------------------------------------------------
+
+    def visit_While(self: Visitor, node: ast.While) -> None:
+        if node.orelse:
+            raise CompilationError("`else` of a loop is not supported in a kernel", hint="set a flag before `break`")
+        if isinstance(node.test, ast.Constant) and not node.test.value:
+            return
+        carried = self._carried([node.test, *node.body])
+        exits = Exits([])
+        if leaves_loop(node.body):
+            # How the body leaves is known only after visiting it once.
+            before = self.scope
+            self._enter(carried, self.emitter.begin_region(_types(carried)))
+            self.condition(node.test)
+            self._body(node, carried)
+            exits = self._exits(node)
+            self.emitter.builder.drop_region()
+            self.scope = before
+        loop = _While(node, [], [], lambda _: self.condition(node.test), lambda _: None, lambda _: [])
+        self._while(loop, carried, exits, [])
+
+    def _while(self: Visitor, loop: _While, carried: list[Carried], exits: Exits, targets: list[str]) -> None:
+        """The scf.while whose state is: the loop's own, the carried variables, the flags, the value returned."""
+        emitter, node, before = self.emitter, loop.node, self.scope
+        own, kept = len(loop.types), len(_types(carried))
+        types = [*loop.types, *_types(carried), *exits.types]
+        falses = [emitter.constant("i1", False) for _ in exits.flags]
+        unknown = [] if exits.result is MISSING else scopes.poison(emitter, exits.result)
+        initial = [*loop.initial, *_handles(carried), *falses, *unknown]
+
+        state = emitter.begin_region(types)
+        self._enter(carried, state[own : own + kept])
+        flags = state[own + kept : own + kept + len(exits.flags)]
+        condition = self._loop_test(loop, state, flags)
+        passed = [*state[:own], *self._next(carried, node), *state[own + kept :]]
+        emitter.op("scf.condition", [condition, *passed])
+        test_region = emitter.end_region()
+
+        state = emitter.begin_region(types)
+        self.scope = dict(before)
+        self._enter(carried, state[own : own + kept])
+        loop.enter(state)
+        self._body(node, carried)
+        end = self.scope
+        following = [*loop.advance(state), *self._next(carried, node), *self._exit_state(exits)]
+        emitter.op("scf.yield", following)
+        results = emitter.op("scf.while", initial, types, regions=[test_region, emitter.end_region()])
+
+        self._leave(node, before, end, carried, results[own : own + kept], targets)
+        left = results[own + kept :]
+        for name, handle in zip(exits.flags, left):
+            if name == RETURNED:
+                self.scope[RETURNED] = values.tensor(handle, semantic.number_type(True))
+        if exits.result is not MISSING:
+            self.scope[RESULT] = values.unflatten(exits.result, left[len(exits.flags) :])
+
+    def _loop_test(self: Visitor, loop: _While, state: list[int], flags: list[int]) -> int:
+        """Whether another iteration runs; once the body has left, the test is not evaluated any more."""
+        emitter = self.emitter
+
+        def evaluate() -> None:
+            condition = loop.test(state)
+            known = isinstance(condition, bool)
+            self.scope[_TEST] = (
+                values.constexpr(condition) if known else values.tensor(condition, semantic.number_type(True))
+            )
+
+        if not flags:
+            evaluate()
+        else:
+            flag = flags[0]
+            for other in flags[1:]:
+                flag = emitter.op1("arith.ori", [flag, other], ["i1"])
+
+            def stop() -> None:
+                self.scope[_TEST] = FALSE
+
+            self.fork(flag, stop, evaluate, (loop.node, loop.node))
+        return self._flag(self.scope.pop(_TEST))
+
+    # -- what loops share --------------------------------------------------------------------
+
+    def _carried(self: Visitor, body: Sequence[ast.AST], exclude: str = "") -> list[Carried]:
+        """The variables of a loop. Numbers known now become IR values: the next iteration's are not known."""
+        result = []
+        for name, place in assigned_names(body).items():
+            value = self.scope.get(name, MISSING)
+            if name == exclude or value is MISSING or isinstance(value, scopes.Undefined):
+                continue
+            settled = self._settle(value)
+            if values.flat_types(settled):
+                result.append(Carried(name, settled, place))
+        return result
+
+    def _enter(self: Visitor, carried: list[Carried], handles: list[int]) -> None:
+        """The scope of an iteration: carried variables are the region's arguments."""
+        self.scope = dict(self.scope)
+        for variable in carried:
+            count = len(variable.types)
+            self.scope[variable.name] = values.unflatten(variable.like, handles[:count])
+            handles = handles[count:]
+
+    def _body(self: Visitor, node: ast.For | ast.While, carried: list[Carried]) -> None:
+        self.scope[BROKE] = self.scope[SKIPPED] = FALSE
+        self.carried.append({variable.name for variable in carried})
+        self.visit_block(with_end(node.body, _at(ast.Continue(), node), node))
+        self.carried.pop()
+
+    def _exits(self: Visitor, node: ast.For | ast.While) -> Exits:
+        """How the body that was just emitted may leave its loop."""
+        flags = [name for name in (BROKE, RETURNED) if self.scope[name] is not FALSE and not _is_false(self.scope[name])]
+        if RETURNED not in flags or RESULT not in self.scope:
+            return Exits(flags)
+        result = self.scope[RESULT]
+        if isinstance(result, scopes.Undefined):
+            raise self.locate(result.error("the result"), node)
+        return Exits(flags, self._settle(result))
+
+    def _exit_state(self: Visitor, exits: Exits) -> list[int]:
+        """At the end of an iteration: the flags, and the value returned."""
+        handles = [self._flag(self.scope[name]) for name in exits.flags]
+        if exits.result is MISSING:
+            return handles
+        value = self.scope.get(RESULT, MISSING)
+        if value is MISSING:
+            return handles + scopes.poison(self.emitter, exits.result)
+        return handles + values.flatten(self._settle(value))
+
+    def _flag(self: Visitor, flag: Any) -> int:
+        if isinstance(flag, values.constexpr):
+            return self.emitter.constant("i1", bool(flag.value))
+        return flag.handle
+
+    def _next(self: Visitor, carried: list[Carried], node: ast.AST) -> list[int]:
+        """The carried variables at the end of an iteration, each still of the type it entered with."""
+        handles: list[int] = []
+        for variable in carried:
+            value = self.scope.get(variable.name, MISSING)
+            if isinstance(value, scopes.Undefined):
+                raise self.locate(value.error(variable.name), variable.assigned)
+            handles += self._same_type(variable, variable.like, value, node)
+        return handles
+
+    def _same_type(self: Visitor, variable: Carried, like: Any, value: Any, node: ast.AST) -> list[int]:
+        if isinstance(like, values.tuple) and isinstance(value, values.tuple) and len(like) == len(value):
+            pairs = zip(like.values, value.values)
+            return [handle for a, b in pairs for handle in self._same_type(variable, a, b, node)]
+        if isinstance(like, values.tensor) and scopes.is_static_number(value) and scopes.fits(value, like.type):
+            return scopes.as_type(value, like.type)
+        if scopes.is_static(like) and scopes.same_static(like, value):
+            return []
+        if scopes.is_static(value) or values.type_of(like) != values.type_of(value):
+            raise self._type_change(variable, like, value, node)
+        return values.flatten(value)
+
+    def _type_change(self: Visitor, variable: Carried, like: Any, value: Any, node: ast.AST) -> CompilationError:
+        name = variable.name
+        error = CompilationError(
+            f"expected {name} to keep its type through the loop (because the next iteration reads it), got"
+            f" {scopes.describe(like)} before the loop and {scopes.describe(value)} at the end of an iteration",
+            hint=_type_change_hint(name, like, value),
+        )
+        self.locate(error, variable.assigned)
+        return error.note("the loop is here", self.range(_head(node)))
+
+    def _leave(
+        self: Visitor, node: ast.AST, before: Scope, end: Scope, carried: list[Carried], results: list[int],
+        targets: list[str],
+    ) -> None:  # fmt: skip
+        """The scope after a loop: carried variables are its results, what only the body assigned is gone."""
+        names = {variable.name for variable in carried}
+        self.scope = dict(before)
+        self._enter(carried, results)
+        head = self.range(_head(node))
+        for name, value in end.items():
+            if name in scopes.HIDDEN or name in names or name in targets or value is before.get(name, MISSING):
+                continue
+            if name not in before:
+                self.scope[name] = scopes.Undefined(
+                    f"{{name}} is assigned only inside the loop of line {head.line}, which may not run at all",
+                    hint="assign {name} before the loop",
+                    notes=[("the loop is here", head)],
+                )
+            elif not scopes.same_static(value, before[name]):
+                self.scope[name] = scopes.Undefined(
+                    f"expected {{name}} to stay the same through the loop of line {head.line} (because it is not a"
+                    f" number or a tensor), got {scopes.describe(before[name])} before it and {scopes.describe(value)}"
+                    " after an iteration",
+                    hint="give {name} a value of its final type before the loop",
+                    notes=[("the loop is here", head)],
+                )
+        for name in targets:
+            self.scope[name] = scopes.Undefined(
+                f"{{name}} is the index of the loop of line {head.line} and has no value after it",
+                hint="keep what you need in another name, assigned before the loop",
+                notes=[("the loop is here", head)],
+            )
+
+
+@dataclass
+class _While:
+    """A loop to be emitted as scf.while: state of its own beside the carried variables, and what is done with it."""
+
+    node: Any
+    initial: list[int]
+    types: list[str]
+    test: Callable[[Sequence[int]], bool | int]
+    enter: Callable[[Sequence[int]], None]
+    advance: Callable[[Sequence[int]], list[int]]
+
+
+def _types(carried: list[Carried]) -> list[str]:
+    return [text for variable in carried for text in variable.types]
+
+
+def _handles(carried: list[Carried]) -> list[int]:
+    return [handle for variable in carried for handle in values.flatten(variable.like)]
+
+
+def _is_false(flag: Any) -> bool:
+    return isinstance(flag, values.constexpr) and not flag.value
+
+
+def _at(node: ast.stmt, owner: ast.AST) -> Any:
+    return ast.copy_location(node, owner)
+
+
+def _head(node: ast.AST) -> ast.AST:
+    """What stands for a loop in a message: its header, not its body."""
+    if isinstance(node, ast.For):
+        return node.iter
+    return node.test if isinstance(node, ast.While) else node
+
+
+def _type_change_hint(name: str, like: Any, value: Any) -> str:
+    if isinstance(like, values.tensor) and isinstance(value, values.tensor):
+        old, new = like.type, value.type
+        if new.is_block() and not old.is_block():
+            return f"start from a tile: {name} = kl.zeros({list(new.shape)}, {new.scalar})"
+        if old.shape == new.shape and not old.scalar.is_ptr() and not new.scalar.is_ptr():
+            return f"cast at the end of the iteration with .to({old.scalar}), or start from {new.scalar}"
+    return f"use another name for the new value, or give {name} its final type before the loop"

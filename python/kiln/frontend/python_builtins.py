@@ -1,0 +1,175 @@
+"""The Python builtins kernels may name, and what they mean on values of the language."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kiln.errors import CompilationError
+from kiln.language import semantic, values
+
+
+@dataclass(frozen=True)
+class PythonBuiltin:
+    """A builtin of Python as kernels see it."""
+
+    name: str
+    run: Callable[..., Any]
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+
+def _language(name: str) -> Any:
+    import kiln.language
+
+    return getattr(kiln.language, name)
+
+
+def _len(value: Any) -> Any:
+    value = values.unwrap(value)
+    if isinstance(value, values.tensor):
+        if not value.type.is_block():
+            raise CompilationError(f"expected a tuple or a tile as argument of len, got {value.type}")
+        return values.constexpr(value.type.shape[0])
+    try:
+        return values.constexpr(len(value))
+    except TypeError:
+        raise CompilationError(f"expected a tuple as argument of len, got {semantic.describe(value)}") from None
+
+
+def _extremum(name: str) -> Callable[..., Any]:
+    def run(*arguments: Any) -> Any:
+        items = list(arguments[0]) if len(arguments) == 1 else list(arguments)
+        if not items:
+            raise CompilationError(f"expected at least one value as argument of {name}, got none")
+        if not any(isinstance(item, values.tensor) for item in items):
+            return values.constexpr(getattr(builtins, name)(*[values.unwrap(item) for item in items], key=None))
+        result = items[0]
+        for item in items[1:]:
+            result = _language("maximum" if name == "max" else "minimum")(result, item)
+        return result
+
+    return run
+
+
+def _sum(items: Any, start: Any = 0) -> Any:
+    result = start
+    for item in items:
+        result = semantic.binary("+", result, item)
+    return result
+
+
+def _abs(value: Any) -> Any:
+    value = values.unwrap(value)
+    return _language("abs")(value) if isinstance(value, values.tensor) else values.constexpr(abs(value))
+
+
+def _convert(name: str, target: str) -> Callable[..., Any]:
+    def run(value: Any = 0) -> Any:
+        value = values.unwrap(value)
+        if isinstance(value, values.tensor):
+            return semantic.cast(value, _language(target))
+        return values.constexpr(getattr(builtins, name)(value))
+
+    return run
+
+
+def _bool(value: Any = False) -> Any:
+    value = values.unwrap(value)
+    if isinstance(value, values.tensor):
+        return semantic.compare("!=", value, values.constexpr(0))
+    return values.constexpr(bool(value))
+
+
+def _isinstance(value: Any, classes: Any) -> Any:
+    listed = values.unwrap(classes)
+    wanted = [values.unwrap(c) for c in (listed if isinstance(listed, (tuple, list, values.tuple)) else [listed])]
+    wanted = [{"int": int, "float": float, "bool": bool, "str": str}.get(getattr(c, "name", ""), c) for c in wanted]
+    wanted = [values.tuple if getattr(c, "name", "") in ("tuple", "list") else c for c in wanted]
+    matches = any(
+        isinstance(candidate, cls) for cls in wanted if isinstance(cls, type) for candidate in (value, values.unwrap(value))
+    )
+    return values.constexpr(matches)
+
+
+def _getattr(value: Any, name: Any, *default: Any) -> Any:
+    return getattr(value, values.unwrap(name), *default)
+
+
+def _hasattr(value: Any, name: Any) -> Any:
+    return values.constexpr(hasattr(value, values.unwrap(name)))
+
+
+def _tuple(items: Any = ()) -> Any:
+    return values.tuple(list(items))
+
+
+def _zip(*columns: Any) -> Any:
+    return values.tuple([values.tuple(row) for row in zip(*columns)])
+
+
+def _enumerate(items: Any, start: Any = 0) -> Any:
+    first = values.unwrap(start)
+    return values.tuple([values.tuple([values.constexpr(i), item]) for i, item in enumerate(items, first)])
+
+
+def _reversed(items: Any) -> Any:
+    return values.tuple(list(items)[::-1])
+
+
+def _quantifier(name: str) -> Callable[..., Any]:
+    def run(items: Any) -> Any:
+        result: Any = values.constexpr(name == "all")
+        for item in items:
+            if isinstance(item, values.tensor) or isinstance(result, values.tensor):
+                combine = semantic.logical_and if name == "all" else semantic.logical_or
+                result = combine(result, item)
+            elif bool(values.unwrap(item)) != (name == "all"):
+                return values.constexpr(name != "all")
+        return result
+
+    return run
+
+
+def _print(*arguments: Any, **options: Any) -> Any:
+    prefix = values.unwrap(arguments[0]) if arguments else ""
+    if isinstance(prefix, str):
+        return _language("device_print")(prefix, *arguments[1:], **options)
+    return _language("device_print")("", *arguments, **options)
+
+
+def _text(name: str) -> Callable[..., Any]:
+    def run(value: Any = "") -> Any:
+        if isinstance(value, values.tensor):
+            raise CompilationError(f"expected a constexpr as argument of {name}, got a value of type {value.type}")
+        return values.constexpr(getattr(builtins, name)(values.unwrap_deep(value)))
+
+    return run
+
+
+def _type(value: Any) -> Any:
+    return values.type_of(value)
+
+
+def _loop_only(name: str) -> Callable[..., Any]:
+    def run(*arguments: Any, **options: Any) -> Any:
+        raise CompilationError(
+            f"expected {name} to be what a for loop runs over, got a call of it elsewhere", hint="use kl.arange for a tile"
+        )
+
+    return run
+
+
+_RUN: dict[str, Callable[..., Any]] = {
+    "len": _len, "min": _extremum("min"), "max": _extremum("max"), "sum": _sum, "abs": _abs,
+    "int": _convert("int", "int32"), "float": _convert("float", "float32"), "bool": _bool,
+    "isinstance": _isinstance, "getattr": _getattr, "hasattr": _hasattr, "tuple": _tuple, "list": _tuple,
+    "zip": _zip, "enumerate": _enumerate, "reversed": _reversed, "all": _quantifier("all"), "any": _quantifier("any"),
+    "print": _print, "str": _text("str"), "repr": _text("repr"), "type": _type, "range": _loop_only("range"),
+}  # fmt: skip
+
+TABLE: dict[str, PythonBuiltin] = {name: PythonBuiltin(name, run) for name, run in _RUN.items()}

@@ -1,0 +1,222 @@
+"""The calls a counted loop runs over (range, kl.range, kl.static_range) and how their steps are counted in IR."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kiln.errors import CompilationError, near_match
+from kiln.frontend import scope as scopes
+from kiln.frontend.python_builtins import PythonBuiltin
+from kiln.language import semantic, types, values
+
+if TYPE_CHECKING:
+    from kiln.frontend.emitter import Emitter
+    from kiln.frontend.visitor import Visitor
+
+_HINTS = {
+    "num_stages": "tile.num_stages",
+    "loop_unroll_factor": "tile.unroll",
+    "disallow_acc_multi_buffer": "tile.disallow_acc_multi_buffer",
+    "flatten": "tile.flatten",
+    "warp_specialize": "tile.warp_specialize",
+    "disable_licm": "tile.no_licm",
+}
+_BOUNDS = ("start", "stop", "step")
+# Triton's names for the first two, which ported kernels may use.
+_ALIASES = {"arg1": "start", "arg2": "stop"}
+
+
+@dataclass
+class LoopCall:
+    """`range(start, stop, step)` with its hints as attributes of scf.for."""
+
+    name: str
+    start: Any
+    stop: Any
+    step: Any
+    is_static: bool
+    hints: dict[str, str] = field(default_factory=dict)
+
+    def static_indices(self) -> list[values.constexpr]:
+        """The indices, where all bounds are known."""
+        bounds = []
+        for what, bound in zip(_BOUNDS, (self.start, self.stop, self.step)):
+            if not isinstance(bound, values.constexpr) or not isinstance(bound.value, int):
+                raise CompilationError(
+                    f"expected a constexpr integer as {what} of {self.name} (because the loop is unrolled at compile"
+                    f" time), got {scopes.describe(bound)}",
+                    hint="use kl.range for a loop that runs on the device, or make the bound kl.constexpr",
+                )
+            bounds.append(int(bound.value))
+        if bounds[2] == 0:
+            raise CompilationError(f"expected a step other than 0 in {self.name}")
+        return [values.constexpr(index) for index in range(*bounds)]
+
+
+def bind_range(visitor: Visitor, node: ast.Call, function: Any) -> LoopCall | None:
+    """The loop a call describes; None if it calls something that is no range."""
+    if isinstance(function, PythonBuiltin) and function.name == "range":
+        name, static, hinted = "range", False, False
+    elif _is_language(function, "range"):
+        name, static, hinted = "kl.range", False, True
+    elif _is_language(function, "static_range"):
+        name, static, hinted = "kl.static_range", True, False
+    else:
+        return None
+    positional = visitor._elements(node.args)
+    keywords = {_ALIASES.get(k.arg or "", k.arg or ""): visitor.visit(k.value) for k in node.keywords}
+    if not 1 <= len(positional) <= 3 and not (not positional and "stop" in keywords):
+        raise CompilationError(f"expected 1 to 3 bounds in {name}, got {len(positional)}")
+    if len(positional) == 1 and "stop" not in keywords:
+        positional = [values.constexpr(0), positional[0]]
+    bounds: dict[str, Any] = {"start": values.constexpr(0), "step": values.constexpr(1), **dict(zip(_BOUNDS, positional))}
+    hints: dict[str, str] = {}
+    for key, value in keywords.items():
+        if key in _BOUNDS and not (key in dict(zip(_BOUNDS, positional)) and key != "start"):
+            if not (key == "step" and values.unwrap(value) is None):
+                bounds[key] = value
+        elif hinted and key in _HINTS:
+            hints.update(_hint(name, key, value))
+        else:
+            match = near_match(key, [*_BOUNDS, *(_HINTS if hinted else ())])
+            raise CompilationError(
+                f"{name} has no keyword argument {key}", hint=f"did you mean {match}?" if match else None
+            )
+    if values.unwrap(bounds["step"]) is None:
+        bounds["step"] = values.constexpr(1)
+    return LoopCall(name, bounds["start"], bounds["stop"], bounds["step"], static, hints)
+
+
+def _is_language(function: Any, name: str) -> bool:
+    import kiln.language
+
+    return function is getattr(kiln.language, name, None)
+
+
+def _hint(name: str, key: str, value: Any) -> dict[str, str]:
+    """One hint as an attribute; none if it asks for nothing."""
+    known = values.unwrap(value)
+    if isinstance(known, values.tensor):
+        raise CompilationError(
+            f"expected a constexpr for {key} of {name} (because it steers the compiler), got {scopes.describe(value)}",
+            argument=key,
+        )
+    if not known:
+        return {}
+    if key in ("num_stages", "loop_unroll_factor"):
+        if isinstance(known, bool) or not isinstance(known, int) or known < 0:
+            raise CompilationError(f"expected a number that is not negative for {key} of {name}, got {known!r}")
+        return {_HINTS[key]: f"{known} : i32"}
+    return {_HINTS[key]: "unit"}
+
+
+@dataclass
+class Counter:
+    """The counter of an scf.for, which only goes up, and the index of the program's own loop made from it.
+
+    start, stop, step   handles of the counter's bounds, of integer type `mlir`
+    first, stride       handles: index = first + counter * stride; None: the index is the counter
+    """
+
+    emitter: Emitter
+    mlir: str
+    type: Any
+    start: int
+    stop: int
+    step: int
+    first: int | None = None
+    stride: int | None = None
+
+    @property
+    def less_than(self) -> str:
+        """Predicate `counter < stop` (arith.cmpi): signed."""
+        return "2 : i64"
+
+    def index(self, counter: int) -> Any:
+        """The value of the loop's variable for a value of the counter."""
+        handle = counter
+        if self.first is not None and self.stride is not None:
+            moved = self.emitter.op1("arith.muli", [counter, self.stride], [self.mlir])
+            handle = self.emitter.op1("arith.addi", [self.first, moved], [self.mlir])
+        if self.type.mlir != self.mlir:
+            handle = self.emitter.op1("arith.trunci", [handle], [self.type.mlir])
+        return values.tensor(handle, self.type)
+
+    @staticmethod
+    def make(emitter: Emitter, call: LoopCall) -> Counter:
+        bounds = [_bound(call, what, bound) for what, bound in zip(_BOUNDS, (call.start, call.stop, call.step))]
+        index_type = _index_type(bounds)
+        # Counting is signed: an unsigned index of 32 bits is counted in 64.
+        count_type = types.int64 if index_type.int_bitwidth == 64 or index_type.is_int_unsigned() else types.int32
+        start, stop, step = (semantic.cast(bound, count_type).handle for bound in map(semantic.to_tensor, bounds))
+        mlir = count_type.mlir
+        known = values.unwrap(call.step)
+        if isinstance(known, values.tensor):
+            # Steps by a number of programs are the rule in persistent kernels, and never below 1.
+            if emitter.builder.defining_op(known.handle) == "tile.num_programs":
+                return Counter(emitter, mlir, index_type, start, stop, step)
+            return Counter(
+                emitter, mlir, index_type, emitter.constant(mlir, 0), _trip_count(emitter, mlir, start, stop, step),
+                emitter.constant(mlir, 1), start, step,
+            )  # fmt: skip
+        if known == 0:
+            raise CompilationError(f"expected a step other than 0 in {call.name}")
+        if known > 0:
+            return Counter(emitter, mlir, index_type, start, stop, step)
+        # Downwards: count the distance from the start.
+        distance = emitter.op1("arith.subi", [start, stop], [mlir])
+        return Counter(
+            emitter, mlir, index_type, emitter.constant(mlir, 0), distance, emitter.constant(mlir, -known), start,
+            emitter.constant(mlir, -1),
+        )  # fmt: skip
+
+
+def _bound(call: LoopCall, what: str, bound: Any) -> Any:
+    """A bound of a counted loop: an integer known now, or an integer scalar."""
+    value = values.unwrap(bound)
+    if isinstance(value, values.tensor):
+        if not value.type.is_block() and not value.type.is_ptr() and value.type.is_int():
+            return value
+        hint = None
+        if value.type.is_block():
+            hint = "reduce the tile to a scalar first, for example with kl.max"
+        elif not value.type.is_ptr():
+            hint = "cast it with .to(kl.int32)"
+    elif isinstance(value, int):
+        return values.constexpr(int(value))
+    else:
+        hint = "divide with // to stay with integers" if isinstance(value, float) else None
+    raise CompilationError(
+        f"expected an integer as {what} of {call.name} (because it counts iterations), got {scopes.describe(bound)}",
+        hint=hint,
+    )
+
+
+def _index_type(bounds: list[Any]) -> Any:
+    """The type of the index: what the bounds meet in, at least int32."""
+    result = types.int32
+    for bound in bounds:
+        if isinstance(bound, values.tensor):
+            if bound.type.int_bitwidth >= 32:
+                result = semantic.common_type(result, False, bound.type, False)
+        elif not types.int32.get_int_min_value() <= bound.value <= types.int32.get_int_max_value():
+            result = semantic.common_type(result, False, types.int64, False)
+    return result
+
+
+def _trip_count(emitter: Emitter, mlir: str, start: int, stop: int, step: int) -> int:
+    """Number of iterations for a step whose sign is not known: none for a step of 0."""
+
+    def op(name: str, *operands: int) -> int:
+        return emitter.op1(f"arith.{name}", operands, [mlir])
+
+    zero, one = emitter.constant(mlir, 0), emitter.constant(mlir, 1)
+    up = emitter.op1("arith.cmpi", [step, zero], ["i1"], {"predicate": "4 : i64"})
+    still = emitter.op1("arith.cmpi", [step, zero], ["i1"], {"predicate": "0 : i64"})
+    distance = op("select", up, op("subi", stop, start), op("subi", start, stop))
+    size = op("maxsi", op("select", up, step, op("subi", zero, step)), one)
+    padded = op("addi", op("maxsi", distance, zero), op("subi", size, one))
+    # Unsigned, so that a distance near the largest integer does not wrap.
+    return op("select", still, zero, op("divui", padded, size))

@@ -1,0 +1,68 @@
+"""What a kernel is compiled for: one `Parameter` for each parameter of the Python function, in order.
+
+The launcher (and ahead-of-time compilation) makes this list; `kiln.frontend.emit` reads it. It is plain data.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel, specialised.
+
+    kind       "constexpr": known while compiling, `value` holds it (None, bool, int, float, str, a dtype, a jit
+               function or a tuple of these). "runtime": passed at launch, `type` names it. "tuple": a tuple of further
+               parameters, in `items`.
+    type       "*fp32", "i32", "u8", "fp32", "i1", "tensordesc<fp32[64,64]>"; read by kiln.language.types.parse.
+    divisible  the pointer or integer is a multiple of 16; of a descriptor: its base pointer.
+    padding    of a descriptor: what is read outside it, "zero" or "nan".
+
+    In the IR, a tuple becomes its items in order and a descriptor becomes base pointer, shape (i64 each) and strides
+    (i64 each), see `flat_parameters`.
+    """
+
+    name: str
+    kind: str
+    type: str | None = None
+    value: Any = None
+    divisible: bool = False
+    padding: str = "zero"
+    items: tuple["Parameter", ...] = ()
+
+
+@dataclass(frozen=True)
+class FlatParameter:
+    """One argument of the compiled function: what the packed argument block holds, in order."""
+
+    name: str
+    type: str
+    divisible: bool = False
+
+
+def flat_parameters(parameters: list[Parameter] | tuple[Parameter, ...]) -> list[FlatParameter]:
+    """The arguments of the compiled function for `parameters`: names like `x`, `pair.0`, `desc.shape.1`."""
+    flat: list[FlatParameter] = []
+    for parameter in parameters:
+        if parameter.kind == "constexpr":
+            continue
+        if parameter.kind == "tuple":
+            flat += flat_parameters(parameter.items)
+            continue
+        assert parameter.type is not None, parameter
+        if not parameter.type.startswith("tensordesc<"):
+            flat.append(FlatParameter(parameter.name, parameter.type, parameter.divisible))
+            continue
+        element, shape = descriptor_block(parameter.type)
+        flat.append(FlatParameter(parameter.name, "*" + element, parameter.divisible))
+        for part in ("shape", "stride"):
+            flat += [FlatParameter(f"{parameter.name}.{part}.{i}", "i64") for i in range(len(shape))]
+    return flat
+
+
+def descriptor_block(text: str) -> tuple[str, tuple[int, ...]]:
+    """Element type and block shape of "tensordesc<fp32[64,64]>"."""
+    element, _, rest = text[len("tensordesc<"):-1].partition("[")
+    sides = rest.rstrip("]")
+    return element, tuple(int(side) for side in sides.split(",")) if sides else ()

@@ -1,0 +1,151 @@
+"""Finding the source text of a function, wherever it was defined.
+
+A file, a notebook cell or anything else `linecache` knows is read when the text is first needed. Code given to `exec`,
+`python -c` or typed into a plain REPL is known to nobody afterwards, so it is looked for while the decorator runs; a
+candidate counts only if compiling it gives the same code.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of one function definition as it stands in its file, decorators included."""
+
+    file: str
+    first_line: int
+    text: str
+
+    @property
+    def indented(self) -> bool:
+        return self.text[:1] in (" ", "\t")
+
+    def parse(self) -> ast.Module:
+        """Its syntax tree, with the file's own lines and columns."""
+        import ast
+
+        # An indented definition is wrapped rather than dedented: that would break strings that span lines.
+        tree = ast.parse("if 1:\n" + self.text if self.indented else self.text, self.file)
+        ast.increment_lineno(tree, self.first_line - (2 if self.indented else 1))
+        return ast.Module(tree.body[0].body, []) if self.indented else tree  # type: ignore[attr-defined]
+
+    def line(self, number: int) -> str:
+        """The source line of that number in the file; empty outside the definition."""
+        lines = self.text.split("\n")
+        index = number - self.first_line
+        return lines[index] if 0 <= index < len(lines) else ""
+
+
+def is_volatile(fn: FunctionType) -> bool:
+    """Whether the text must be looked for now, because nothing will know it later."""
+    name = fn.__code__.co_filename
+    return name.startswith("<") and name not in linecache.cache
+
+
+def find(fn: FunctionType) -> Source | None:
+    """The source of `fn` through `linecache`; None if it does not know it."""
+    code = fn.__code__
+    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    return _cut(lines, code) if lines else None
+
+
+def find_volatile(fn: FunctionType, frame: FrameType | None) -> Source | None:
+    """The source of `fn` while its decorator runs in `frame`: from whoever gave the text to `exec`, or the REPL."""
+    if not is_volatile(fn):
+        return find(fn)
+    for text in _candidates(fn, frame):
+        if f"def {fn.__name__}" not in text:
+            continue
+        source = _cut(text.splitlines(keepends=True), fn.__code__)
+        if source is not None:
+            return source
+    return None
+
+
+def same_code(source: Source, code: CodeType) -> bool:
+    """Whether `source` is the text `code` was compiled from, as far as names tell."""
+    try:
+        module = compile(source.parse(), source.file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, AttributeError):
+        return False
+    for constant in module.co_consts:
+        if isinstance(constant, CodeType) and constant.co_name == code.co_name:
+            # A variable of an enclosing function is a global when the text stands alone.
+            ours = set(constant.co_names) | set(constant.co_freevars)
+            theirs = set(code.co_names) | set(code.co_freevars)
+            return constant.co_varnames == code.co_varnames and ours == theirs
+    return False
+
+
+def _cut(lines: list[str], code: CodeType) -> Source | None:
+    """The definition that starts at the code's first line."""
+    import inspect
+
+    first = code.co_firstlineno
+    if not 0 < first <= len(lines):
+        return None
+    try:
+        block = inspect.getblock(lines[first - 1 :])
+    except (SyntaxError, IndentationError, ValueError):
+        return None
+    source = Source(code.co_filename, first, "".join(block).rstrip("\n"))
+    return source if same_code(source, code) else None
+
+
+def _candidates(fn: FunctionType, frame: FrameType | None) -> Iterator[str]:
+    """Texts that `fn` may have been defined in."""
+    filename = fn.__code__.co_filename
+    if filename == "<stdin>":
+        yield from _standard_input()
+        yield from _history(fn)
+        return
+    arguments = list(getattr(sys, "orig_argv", []))
+    if "-c" in arguments[:-1]:
+        yield arguments[arguments.index("-c") + 1]
+    # Up to the frame that ran the text, then what its caller holds: the argument of `exec` is a constant or a variable.
+    while frame is not None and frame.f_code.co_filename == filename:
+        frame = frame.f_back
+    for _ in range(4):
+        if frame is None:
+            return
+        held = [*frame.f_code.co_consts, *list(frame.f_locals.values())]
+        yield from (text for text in held if isinstance(text, str) and "\n" in text)
+        frame = frame.f_back
+
+
+def _standard_input() -> Iterator[str]:
+    """What was redirected into the interpreter, if it can be read again."""
+    import os
+    import stat
+
+    try:
+        status = os.fstat(0)
+        if stat.S_ISREG(status.st_mode):
+            yield os.pread(0, status.st_size, 0).decode("utf-8", "replace")
+    except OSError:
+        return
+
+
+def _history(fn: FunctionType) -> Iterator[str]:
+    """What was typed into a REPL: the last definition of that name in the line history, padded to its line number."""
+    readline = sys.modules.get("readline")
+    if readline is None:
+        return
+    last = readline.get_current_history_length()
+    lines = [readline.get_history_item(i) or "" for i in range(max(1, last - 400), last + 1)]
+    starts = [i for i, line in enumerate(lines) if line.lstrip().startswith(f"def {fn.__name__}")]
+    for start in reversed(starts):
+        while start > 0 and lines[start - 1].lstrip().startswith("@"):
+            start -= 1
+        # Each statement of a REPL starts again at line 1.
+        yield "\n" * (fn.__code__.co_firstlineno - 1) + "\n".join(lines[start:]) + "\n"

@@ -1,0 +1,234 @@
+"""Statements without loops: assignment, if, return, break, continue, assert; and blocks, where paths part and meet."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kiln.errors import CompilationError, StaticAssertionError
+from kiln.frontend import scope as scopes
+from kiln.frontend.scan import absorb, is_constexpr
+from kiln.frontend.syntax import OPERATORS
+from kiln.language import semantic, types, values
+
+if TYPE_CHECKING:
+    from kiln.frontend.visitor import Visitor
+
+
+class Statements:
+    """The `visit_…` methods of statements other than loops."""
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def visit_block(self: Visitor, statements: list[ast.stmt]) -> None:
+        """Statements in order. After one that may have left the block, the rest runs only where it has not."""
+        for index, statement in enumerate(statements):
+            rest = statements[index + 1 :]
+            if isinstance(statement, ast.If) and rest:
+                whole = absorb(statement, rest)
+                if whole is not None:
+                    self.visit(whole)
+                    return
+            self.visit(statement)
+            left = scopes.exit_flag(self.emitter, self.scope)
+            if left is True:
+                return
+            if left is not False and rest:
+                self.visit(ast.copy_location(_Guarded(left, rest), statement))
+                return
+
+    def visit__Guarded(self: Visitor, node: _Guarded) -> None:
+        self.guard(node.flag, lambda: self.visit_block(node.rest), (node, node.rest[0]))
+
+    def guard(self: Visitor, left: int, rest: Callable[[], None], nodes: tuple[ast.AST, ast.AST]) -> None:
+        """The rest of a block, emitted by a function, behind the question whether an earlier statement left it."""
+        pending = [f for f in scopes.FLAGS if not isinstance(self.scope[f], values.constexpr)]
+
+        def has_left() -> None:
+            if len(pending) == 1:
+                self.scope[pending[0]] = scopes.TRUE
+
+        def stays() -> None:
+            for flag in pending:
+                self.scope[flag] = scopes.FALSE
+            rest()
+
+        self.fork(left, has_left, stays, nodes, ("an earlier exit", "the rest of the block"))
+
+    def fork(
+        self: Visitor,
+        condition: int,
+        then: Callable[[], None],
+        orelse: Callable[[], None],
+        nodes: tuple[ast.AST, ast.AST],
+        labels: tuple[str, str] = ("the path where the condition holds", "the path where it does not"),
+    ) -> None:
+        """Emits an scf.if whose branches are emitted by two functions, and merges what they did to names."""
+        before = self.scope
+        branches = []
+        for emit, node, label in zip((then, orelse), nodes, labels):
+            self.scope = dict(before)
+            self.emitter.begin_region()
+            emit()
+            branches.append(scopes.Branch(self.emitter.end_region(), self.scope, label, self.range(node)))
+        self.scope = scopes.join(
+            self.emitter, "scf.if", [condition], before, branches[0], branches[1], self._needed_after_exit
+        )
+
+    def _needed_after_exit(self: Visitor, returned: bool) -> set[str] | None:
+        if returned:
+            return set()
+        return self.carried[-1] if self.carried else None
+
+    def visit_If(self: Visitor, node: ast.If) -> None:
+        condition = self.condition(node.test)
+        if isinstance(condition, bool):
+            self.visit_block(node.body if condition else node.orelse)
+            return
+        self.fork(
+            condition,
+            lambda: self.visit_block(node.body),
+            lambda: self.visit_block(node.orelse),
+            (node.body[0], node.orelse[0] if node.orelse else node.test),
+        )
+
+    # -- leaving -----------------------------------------------------------------------------
+
+    def visit_Return(self: Visitor, node: ast.Return) -> None:
+        value = values.constexpr(None) if node.value is None else self.visit(node.value)
+        if isinstance(value, (types.type_, values.tensor, values.tuple, values.constexpr, values.tensor_descriptor)):
+            self.scope[scopes.RESULT] = value
+        else:
+            self.scope[scopes.RESULT] = self.value(value)
+        self.scope[scopes.RETURNED] = scopes.TRUE
+
+    def visit_Break(self: Visitor, node: ast.Break) -> None:
+        self.scope[scopes.BROKE] = scopes.TRUE
+
+    def visit_Continue(self: Visitor, node: ast.Continue) -> None:
+        self.scope[scopes.SKIPPED] = scopes.TRUE
+
+    # -- assignment --------------------------------------------------------------------------
+
+    def visit_Assign(self: Visitor, node: ast.Assign) -> None:
+        value = self.visit(node.value)
+        for target in node.targets:
+            self.assign(target, value)
+
+    def visit_AugAssign(self: Visitor, node: ast.AugAssign) -> None:
+        if not isinstance(node.target, ast.Name):
+            self.assign(node.target, None)
+            return
+        current = self.visit(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+        self.assign(node.target, self.value(semantic.binary(OPERATORS[type(node.op)], current, self.visit(node.value))))
+
+    def visit_AnnAssign(self: Visitor, node: ast.AnnAssign) -> None:
+        if not is_constexpr(node.annotation):
+            if node.value is not None:
+                self.assign(node.target, self.visit(node.value))
+            return
+        if node.value is None:
+            raise CompilationError("expected a value for a constexpr (because it never changes), got none")
+        value = self.visit(node.value)
+        if not scopes.is_static(value):
+            error = CompilationError(
+                f"expected a value known at compile time (because the name is annotated kl.constexpr), got"
+                f" {scopes.describe(value)}",
+                hint="drop the annotation, or make what it is computed from constexpr",
+            )
+            raise self.locate(error, node.value)
+        self.bind(node.target, value)
+
+    def assign(self: Visitor, target: ast.expr, value: Any) -> None:
+        """Assignment by `=`: a plain number becomes a scalar of the kernel, to be changed in loops and branches."""
+        self.bind(target, self._settle(value))
+
+    def _settle(self: Visitor, value: Any) -> Any:
+        if isinstance(value, (values.tuple, tuple, list)):
+            return values.tuple([self._settle(item) for item in value], getattr(value, "fields", None))
+        if scopes.is_static_number(value):
+            return semantic.to_tensor(value)
+        return value
+
+    def bind(self: Visitor, target: ast.expr, value: Any) -> None:
+        """Gives a target (a name or a tuple of targets) its value as it is."""
+        if isinstance(target, ast.Name):
+            self.scope[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self._unpack(target, value)
+        else:
+            raise self.locate(self._bad_target(target), target)
+
+    def _unpack(self: Visitor, target: ast.Tuple | ast.List, value: Any) -> None:
+        value = values.unwrap(value)
+        if not isinstance(value, (values.tuple, tuple, list)):
+            error = CompilationError(
+                f"expected a tuple to unpack into {len(target.elts)} names, got {scopes.describe(value)}",
+                hint="tiles do not unpack: use kl.split, or kl.gather for single elements",
+            )
+            raise self.locate(error, target)
+        items = list(value)
+        stars = [i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)]
+        count = len(target.elts)
+        if stars and len(items) >= count - 1:
+            start, after = stars[0], count - stars[0] - 1
+            middle = values.tuple(items[start : len(items) - after])
+            items = [*items[:start], middle, *items[len(items) - after :]]
+        if len(items) != count:
+            raise self.locate(
+                CompilationError(f"expected {count} values to unpack, got {len(items)} ({scopes.describe(value)})"), target
+            )
+        for element, item in zip(target.elts, items):
+            self.bind(element.value if isinstance(element, ast.Starred) else element, item)
+
+    def _bad_target(self: Visitor, target: ast.expr) -> CompilationError:
+        if isinstance(target, ast.Subscript):
+            return CompilationError(
+                "expected a name to assign to (because tiles are values: their elements do not change), got a subscript",
+                hint="write memory with kl.store; choose elements with kl.where",
+            )
+        return CompilationError(
+            "expected a name to assign to, got an attribute", hint="values of a kernel have no attributes to set"
+        )
+
+    def visit_Delete(self: Visitor, node: ast.Delete) -> None:
+        for target in node.targets:
+            if not isinstance(target, ast.Name):
+                raise self.locate(CompilationError("expected a name to delete"), target)
+            self.visit(ast.copy_location(ast.Name(target.id, ast.Load()), target))
+            self.scope[target.id] = scopes.Undefined(
+                f"{{name}} was deleted in line {target.lineno}", notes=[("deleted here", self.range(target))]
+            )
+
+    # -- the rest ----------------------------------------------------------------------------
+
+    def visit_Expr(self: Visitor, node: ast.Expr) -> None:
+        if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
+            self.visit(node.value)
+
+    def visit_Pass(self: Visitor, node: ast.Pass) -> None:
+        pass
+
+    def visit_Assert(self: Visitor, node: ast.Assert) -> None:
+        import kiln.language
+
+        test = self.visit(node.test)
+        message = values.constexpr("") if node.msg is None else self.visit(node.msg)
+        if isinstance(test, values.tensor):
+            kiln.language.device_assert(test, message)
+        elif not self.truth(test):
+            text = str(values.unwrap(message))
+            raise StaticAssertionError("assertion failed at compile time" + (f": {text}" if text else ""))
+
+
+class _Guarded(ast.stmt):
+    """The rest of a block, to be run where `flag` (the handle of an i1) does not hold."""
+
+    _fields = ()
+    _attributes = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
+    def __init__(self, flag: int, rest: list[ast.stmt]):
+        super().__init__()
+        self.flag = flag
+        self.rest = rest

@@ -1,0 +1,132 @@
+"""One function's walk: where it is, what names mean there, and errors that carry the place.
+
+Expressions, statements, loops and calls each add their part; this file is what they share.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from kiln.errors import CompilationError, SourceRange, UnsupportedSyntaxError
+from kiln.frontend import scope as scopes
+from kiln.frontend import syntax
+from kiln.frontend.calls import Calls
+from kiln.frontend.expressions import Expressions
+from kiln.frontend.function import KernelFunction
+from kiln.frontend.loops import Loops
+from kiln.frontend.statements import Statements
+from kiln.language import values
+
+if TYPE_CHECKING:
+    from kiln.frontend.emitter import Emitter
+
+
+class Visitor(Expressions, Statements, Loops, Calls):
+    """Emits the body of `function` where the builder stands.
+
+    caller  location of the call this body is emitted in place of; None for a function of its own
+    """
+
+    def __init__(
+        self, emitter: Emitter, function: KernelFunction, arguments: dict[str, Any], caller: int | None = None
+    ):
+        self.emitter = emitter
+        self.function = function
+        self.caller = caller
+        self.node: ast.AST | None = None
+        self.scope: scopes.Scope = {
+            **arguments, scopes.RETURNED: scopes.FALSE, scopes.BROKE: scopes.FALSE, scopes.SKIPPED: scopes.FALSE,
+        }  # fmt: skip
+        self.carried: list[set[str] | None] = []
+        """Of each enclosing loop, the names its next iteration reads; None for all."""
+        code = function.fn.__code__
+        self.locals = set(code.co_varnames) | set(code.co_cellvars)
+        self.is_library = (function.__module__ or "").startswith("kiln.language")
+        self._locations: dict[ast.AST, int] = {}
+
+    def run(self) -> Any:
+        """Emits the whole body; the value it returns."""
+        definition = self.function.tree
+        self.node = definition
+        end = ast.Return(value=None, lineno=definition.lineno, col_offset=definition.col_offset)
+        self.visit_block(syntax.with_end(definition.body, end, definition))
+        result = self.scope.get(scopes.RESULT, values.constexpr(None))
+        if isinstance(result, scopes.Undefined):
+            raise self.locate(result.error("the result"), definition)
+        return result
+
+    # -- walking -----------------------------------------------------------------------------
+
+    def visit(self, node: ast.AST) -> Any:
+        outer, self.node = self.node, node
+        try:
+            method = getattr(self, f"visit_{type(node).__name__}", None)
+            if method is None:
+                raise self.unsupported(node)
+            return method(node)
+        except CompilationError as error:
+            if not error.frames:
+                self.locate(error, node)
+            raise
+        finally:
+            self.node = outer
+
+    def unsupported(self, node: ast.AST) -> CompilationError:
+        what, hint = syntax.unsupported(node)
+        return UnsupportedSyntaxError(f"{what} not supported in a kernel", hint=hint)
+
+    # -- positions ---------------------------------------------------------------------------
+
+    def location(self) -> int:
+        """The builder's location of the current node, with the calls that led here."""
+        node = self.node
+        if node is None:
+            return 0
+        handle = self._locations.get(node)
+        if handle is None:
+            builder = self.emitter.builder
+            line = getattr(node, "lineno", None)
+            if line is None:
+                return self._locations.get(self.function.tree, 0)
+            where = self.range(node)
+            handle = builder.name_loc(
+                self.function.__name__,
+                builder.file_loc(where.file, where.line, where.column, where.end_line, where.end_column),
+            )
+            if self.caller is not None:
+                handle = builder.call_loc(handle, self.caller)
+            self._locations[node] = handle
+        return handle
+
+    def range(self, node: ast.AST) -> SourceRange:
+        """The source text of a node, as errors show it."""
+        source = self.function.source
+        line = getattr(node, "lineno", source.first_line)
+        end_line = getattr(node, "end_lineno", None) or line
+        column, end_column = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", None) or 0
+        if isinstance(node, ast.FunctionDef):
+            # The `def` line, not the whole body.
+            end_line, end_column = line, column + len("def ") + len(node.name)
+        text = source.line(line)
+        # The parser counts bytes of UTF-8, people count characters.
+        if not text.isascii():
+            column = len(text.encode()[:column].decode(errors="ignore"))
+            end_column = len(source.line(end_line).encode()[:end_column].decode(errors="ignore"))
+        return SourceRange(source.file, line, column + 1, end_line, end_column + 1, self.function.__name__, text)
+
+    def locate(self, error: CompilationError, node: ast.AST) -> CompilationError:
+        """Adds the position to an error, unless this function is the language's own: its callers are what counts."""
+        return error if self.is_library else error.at(self.range(node))
+
+    # -- names -------------------------------------------------------------------------------
+
+    def value(self, obj: Any) -> Any:
+        """A Python object as a value of the language: data becomes constexpr, sequences become tuples."""
+        if isinstance(obj, (bool, int, float, str, type(None))):
+            return values.constexpr(obj)
+        if isinstance(obj, (tuple, list)):
+            return values.tuple([self.value(item) for item in obj], getattr(obj, "_fields", None))
+        if isinstance(obj, values.constexpr) and isinstance(obj.value, (tuple, list, values.tuple)):
+            return self.value(obj.value)
+        return obj
