@@ -115,17 +115,22 @@ bool Compilation::chooseTarget(ModuleOp module) {
   return true;
 }
 
-// LLVM IR and assembly belong to the target they were made for; a different one is refused, not silently mixed.
+// LLVM IR and assembly belong to the target they were made for, which their metadata describes in full; a different
+// one is refused, not silently mixed.
 bool Compilation::chooseTarget(const artifact::Metadata &metadata) {
-  StringRef row = metadata.target.getString("name").value_or("");
-  std::optional<Target> found = lookupTarget(options.target.empty() ? row : StringRef(options.target));
-  if (!found || found->name != row) {
-    fail(Failure::Kind::Input, Stage::LLVM,
-         found ? "expected target " + row.str() + " (because the text was made for it), got " + options.target
-               : unknownTargetMessage(options.target.empty() ? row : StringRef(options.target)));
+  std::optional<Target> made = targetFromJSON(metadata.target);
+  if (!made) {
+    fail(Failure::Kind::Input, Stage::LLVM, "expected the metadata to describe a target");
     return false;
   }
-  target = *found;
+  if (!options.target.empty() && options.target != made->name) {
+    fail(Failure::Kind::Input, Stage::LLVM,
+         lookupTarget(options.target)
+             ? "expected target " + made->name + " (because the text was made for it), got " + options.target
+             : unknownTargetMessage(options.target));
+    return false;
+  }
+  target = *made;
   return true;
 }
 

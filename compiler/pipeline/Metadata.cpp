@@ -54,6 +54,29 @@ json::Object kiln::targetJSON(const Target &target) {
                       {"register_tile", json::Array{target.registerTileRows, target.registerTileCols}}};
 }
 
+std::optional<Target> kiln::targetFromJSON(const json::Object &object) {
+  Target target;
+  auto text = [&](StringRef key) { return object.getString(key).value_or("").str(); };
+  target.name = text("name");
+  target.triple = text("triple");
+  target.cpu = text("cpu");
+  target.features = text("features");
+  std::optional<int64_t> bytes = object.getInteger("vector_bytes"), registers = object.getInteger("vector_registers");
+  const json::Array *tile = object.getArray("register_tile"), *names = object.getArray("capabilities");
+  if (target.name.empty() || target.triple.empty() || target.cpu.empty() || text("kind") != "cpu" || !bytes ||
+      !registers || !names || !tile || tile->size() != 2 || !(*tile)[0].getAsInteger() || !(*tile)[1].getAsInteger())
+    return std::nullopt;
+  target.vectorBytes = *bytes;
+  target.vectorRegisters = *registers;
+  target.registerTileRows = *(*tile)[0].getAsInteger();
+  target.registerTileCols = *(*tile)[1].getAsInteger();
+  for (const json::Value &name : *names)
+    for (unsigned i = 0; i < kNumFeatures; ++i)
+      if (name.getAsString() == featureName(Feature(i)))
+        target.capabilities |= uint64_t(1) << i;
+  return target;
+}
+
 bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileOptions &options,
                            artifact::Metadata &metadata, std::string &error) {
   func::FuncOp entry;
@@ -74,7 +97,9 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
   name.consume_front("kiln_");
   object["name"] = name;
   object["symbol"] = symbol;
-  for (StringRef key : {"arguments", "arguments_bytes", "frame_bytes", "workspace_bytes", "sites"})
+  if (auto given = entry->getAttrOfType<StringAttr>("kiln.name"))
+    object["name"] = given.getValue();
+  for (StringRef key : {"check", "arguments", "arguments_bytes", "frame_bytes", "workspace_bytes", "sites"})
     if (Attribute attr = entry->getAttr(("kiln." + key).str()))
       object[key] = toJSON(attr);
   object["target"] = targetJSON(target);

@@ -17,5 +17,7 @@ bool metadataOf(llvm::StringRef comment, llvm::StringRef text, artifact::Metadat
 
 /// The row as JSON, as metadata and `kiln info --json` show it.
 llvm::json::Object targetJSON(const Target &target);
+/// The inverse, for code that was made elsewhere; nothing if fields are missing.
+std::optional<Target> targetFromJSON(const llvm::json::Object &object);
 
 } // namespace kiln

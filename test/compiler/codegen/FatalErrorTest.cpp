@@ -1,0 +1,32 @@
+// A fatal error of LLVM comes back as an error, and from then on the process refuses to compile and says why.
+#include "compiler/codegen/FatalError.h"
+#include "compiler/pipeline/Compile.h"
+#include "llvm/Support/ErrorHandling.h"
+#include <gtest/gtest.h>
+
+using namespace kiln;
+
+TEST(FatalError, BecomesAnErrorAndPoisonsTheProcess) {
+  EXPECT_FALSE(bool(codegen::runProtected([] { return llvm::Error::success(); })));
+
+  llvm::Error first = codegen::runProtected([]() -> llvm::Error { llvm::report_fatal_error("the boat is full"); });
+  ASSERT_TRUE(bool(first));
+  EXPECT_EQ(llvm::toString(std::move(first)), "LLVM failed fatally: the boat is full");
+
+  bool ran = false;
+  llvm::Error second = codegen::runProtected([&] {
+    ran = true;
+    return llvm::Error::success();
+  });
+  ASSERT_TRUE(bool(second));
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(llvm::toString(std::move(second)), "this process cannot compile any more: LLVM failed fatally before (the "
+                                               "boat is full); start a new process");
+
+  CompileOptions options;
+  options.to = Stage::Tile;
+  CompileResult result = compileText("module {}", Stage::Tile, options);
+  ASSERT_TRUE(result.failure.has_value());
+  EXPECT_EQ(result.failure->kind, Failure::Kind::Internal);
+  EXPECT_NE(result.failure->message.find("start a new process"), std::string::npos);
+}

@@ -1,0 +1,78 @@
+// RUN: kiln-opt %s --kiln-cpu-to-llvm | FileCheck %s
+// Nothing but the LLVM dialect is left, in particular no cast between the two worlds.
+// RUN: kiln-opt %s --kiln-cpu-to-llvm | FileCheck %s --check-prefix=ONLY
+// ONLY-NOT: {{(scf|cf|arith|math|vector|ub|func)\.[a-z]}}
+// ONLY-NOT: unrealized_conversion_cast
+
+// CHECK-LABEL: llvm.func @loop
+// CHECK: llvm.br ^[[HEAD:bb[0-9]+]](%{{.*}} : i64, vector<16xf32>)
+// CHECK: ^[[HEAD]](%{{.*}}: i64, %{{.*}}: vector<16xf32>):
+// CHECK: llvm.icmp "slt"
+// CHECK: llvm.intr.fma
+func.func @loop(%n: index, %x: vector<16xf32>) -> vector<16xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %x) -> (vector<16xf32>) {
+    %f = math.fma %acc, %x, %x : vector<16xf32>
+    scf.yield %f : vector<16xf32>
+  }
+  return %r : vector<16xf32>
+}
+
+// CHECK-LABEL: llvm.func @branches
+// CHECK: llvm.cond_br
+func.func @branches(%c: i1, %p: !llvm.ptr, %q: !llvm.ptr) -> !llvm.ptr {
+  %r = scf.if %c -> (!llvm.ptr) {
+    scf.yield %p : !llvm.ptr
+  } else {
+    scf.yield %q : !llvm.ptr
+  }
+  return %r : !llvm.ptr
+}
+
+// CHECK-LABEL: llvm.func @while
+// CHECK: llvm.cond_br
+func.func @while(%x: i32) -> i32 {
+  %c1 = arith.constant 1 : i32
+  %r = scf.while (%a = %x) : (i32) -> i32 {
+    %more = arith.cmpi sgt, %a, %c1 : i32
+    scf.condition(%more) %a : i32
+  } do {
+  ^bb0(%a: i32):
+    %h = arith.shrui %a, %c1 : i32
+    scf.yield %h : i32
+  }
+  return %r : i32
+}
+
+// CHECK-LABEL: llvm.func @shuffles
+// CHECK: llvm.shufflevector %{{.*}}, %{{.*}} [4, 5, 6, 7] : vector<8xf32>
+// CHECK: llvm.insertelement
+// CHECK: llvm.shufflevector
+func.func @shuffles(%x: vector<8xf32>, %s: f32) -> (vector<4xf32>, vector<8xf32>) {
+  %high = vector.shuffle %x, %x [4, 5, 6, 7] : vector<8xf32>, vector<8xf32>
+  %all = vector.broadcast %s : f32 to vector<8xf32>
+  return %high, %all : vector<4xf32>, vector<8xf32>
+}
+
+// CHECK-LABEL: llvm.func @steps
+// CHECK: llvm.mlir.constant(dense<[0, 1, 2, 3]> : vector<4xindex>) : vector<4xi64>
+func.func @steps() -> vector<4xindex> {
+  %r = vector.step : vector<4xindex>
+  return %r : vector<4xindex>
+}
+
+// CHECK-LABEL: llvm.func @divisions
+// CHECK: llvm.sdiv
+func.func @divisions(%a: i32, %b: i32) -> (i32, i32) {
+  %c = arith.ceildivsi %a, %b : i32
+  %f = arith.floordivsi %a, %b : i32
+  return %c, %f : i32, i32
+}
+
+// CHECK-LABEL: llvm.func @poison
+// CHECK: llvm.mlir.poison : vector<4xf32>
+func.func @poison() -> vector<4xf32> {
+  %p = ub.poison : vector<4xf32>
+  return %p : vector<4xf32>
+}
