@@ -1,33 +1,166 @@
-// Folds and canonicalisations of the tile ops.
-#include "dialects/tile/TileOps.h"
-#include "mlir/IR/PatternMatch.h"
+// Folds of the tile ops: results that are an existing value or a constant, and chains shortened in place. Rewrites that
+// need a new op are in TileCanonicalizations.cpp.
+#include "dialects/tile/TileVerifiers.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace kiln::tile;
 
-OpFoldResult AddPtrOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult PtrCastOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult MakeRangeOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult SplatOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult UnsplatOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult ExpandDimsOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult TransOp::fold(FoldAdaptor adaptor) { return nullptr; }
-LogicalResult SplitOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult> &results) { return failure(); }
-void AddPtrOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-void LoadOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-void StoreOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-void ExpandDimsOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-void BroadcastOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-void ReshapeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-void AssertOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-OpFoldResult PtrToIntOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult IntToPtrOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult HintOp::fold(FoldAdaptor adaptor) { return nullptr; }
-OpFoldResult JoinOp::fold(FoldAdaptor adaptor) { return nullptr; }
-LogicalResult ScanOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult> &results) { return failure(); }
-void AtomicRMWOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-void TransOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-void ReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
-void AssumeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {}
+//===----------------------------------------------------------------------===//
+// Pointers and hints
+//===----------------------------------------------------------------------===//
+
+OpFoldResult AddPtrOp::fold(FoldAdaptor adaptor) {
+  if (matchPattern(adaptor.getOffset(), m_Zero()))
+    return getPtr();
+  return nullptr;
+}
+
+OpFoldResult PtrToIntOp::fold(FoldAdaptor adaptor) {
+  if (auto source = getPtr().getDefiningOp<IntToPtrOp>())
+    return source.getAddress();
+  return nullptr;
+}
+
+OpFoldResult IntToPtrOp::fold(FoldAdaptor adaptor) {
+  auto source = getAddress().getDefiningOp<PtrToIntOp>();
+  if (source && source.getPtr().getType() == getType())
+    return source.getPtr();
+  return nullptr;
+}
+
+OpFoldResult PtrCastOp::fold(FoldAdaptor adaptor) {
+  if (getPtr().getType() == getType())
+    return getPtr();
+  // Also a round trip: the shortened cast then has equal types and folds away.
+  if (auto source = getPtr().getDefiningOp<PtrCastOp>()) {
+    getPtrMutable().assign(source.getPtr());
+    return getResult();
+  }
+  return nullptr;
+}
+
+OpFoldResult HintOp::fold(FoldAdaptor adaptor) {
+  // What a constant divides and repeats is read off it.
+  if (adaptor.getValue())
+    return adaptor.getValue();
+  auto saysNothing = [](std::optional<ArrayRef<int64_t>> list) {
+    return !list || llvm::all_of(*list, [](int64_t entry) { return entry == 1; });
+  };
+  if (saysNothing(getDivisibility()) && saysNothing(getContiguity()) && saysNothing(getConstancy()))
+    return getValue();
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Making tiles
+//===----------------------------------------------------------------------===//
+
+OpFoldResult MakeRangeOp::fold(FoldAdaptor adaptor) {
+  if (getType().getNumElements() != 1)
+    return nullptr;
+  return DenseElementsAttr::get(cast<ShapedType>(getType()), Attribute(getStartAttr()));
+}
+
+OpFoldResult SplatOp::fold(FoldAdaptor adaptor) {
+  if (isa_and_present<IntegerAttr, FloatAttr>(adaptor.getValue()))
+    return DenseElementsAttr::get(cast<ShapedType>(getType()), adaptor.getValue());
+  auto source = getValue().getDefiningOp<UnsplatOp>();
+  if (source && source.getValue().getType() == getType())
+    return source.getValue();
+  return nullptr;
+}
+
+OpFoldResult UnsplatOp::fold(FoldAdaptor adaptor) {
+  if (auto constant = dyn_cast_if_present<DenseElementsAttr>(adaptor.getValue()))
+    return *constant.getValues<Attribute>().begin();
+  Operation *source = getValue().getDefiningOp();
+  if (auto splat = dyn_cast_if_present<SplatOp>(source))
+    return splat.getValue();
+  // One element stays the same element in any shape.
+  if (isa_and_present<ReshapeOp, ExpandDimsOp, TransOp>(source)) {
+    getValueMutable().assign(source->getOperand(0));
+    return getResult();
+  }
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Changing shapes
+//===----------------------------------------------------------------------===//
+
+/// A constant in another shape with as many elements.
+static Attribute reshaped(Attribute value, Type type) {
+  auto constant = dyn_cast_if_present<DenseElementsAttr>(value);
+  return constant ? constant.reshape(cast<ShapedType>(type)) : DenseElementsAttr();
+}
+
+/// A constant of equal elements in any other shape.
+static Attribute resized(Attribute value, Type type) {
+  auto constant = dyn_cast_if_present<SplatElementsAttr>(value);
+  return constant ? constant.resizeSplat(cast<ShapedType>(type)) : DenseElementsAttr();
+}
+
+OpFoldResult ExpandDimsOp::fold(FoldAdaptor adaptor) { return reshaped(adaptor.getValue(), getType()); }
+
+OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
+  if (getValue().getType() == getType())
+    return getValue();
+  if (auto source = getValue().getDefiningOp<BroadcastOp>()) {
+    getValueMutable().assign(source.getValue());
+    return getResult();
+  }
+  return resized(adaptor.getValue(), getType());
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getValue().getType() == getType())
+    return getValue();
+  Operation *source = getValue().getDefiningOp();
+  if (isa_and_present<ReshapeOp, ExpandDimsOp>(source)) {
+    getValueMutable().assign(source->getOperand(0));
+    return getResult();
+  }
+  return reshaped(adaptor.getValue(), getType());
+}
+
+OpFoldResult TransOp::fold(FoldAdaptor adaptor) {
+  ArrayRef<int32_t> order = getOrder();
+  if (llvm::all_of(llvm::enumerate(order), [](auto entry) { return int32_t(entry.index()) == entry.value(); }))
+    return getValue();
+  if (auto source = getValue().getDefiningOp<TransOp>()) {
+    // Dimension d is order[d] of the middle tile, which is source.order[order[d]] of the first.
+    setOrder(llvm::map_to_vector(order, [&](int32_t dimension) { return source.getOrder()[dimension]; }));
+    getValueMutable().assign(source.getValue());
+    return getResult();
+  }
+  return resized(adaptor.getValue(), getType());
+}
+
+OpFoldResult JoinOp::fold(FoldAdaptor adaptor) {
+  auto source = getLhs().getDefiningOp<SplitOp>();
+  if (source && getLhs() == source.getLhs() && getRhs() == source.getRhs())
+    return source.getValue();
+  if (adaptor.getLhs() == adaptor.getRhs())
+    return resized(adaptor.getLhs(), getType());
+  return nullptr;
+}
+
+LogicalResult SplitOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult> &results) {
+  if (auto source = getValue().getDefiningOp<JoinOp>()) {
+    results.assign({source.getLhs(), source.getRhs()});
+    return success();
+  }
+  if (Attribute half = resized(adaptor.getValue(), getLhs().getType())) {
+    results.assign({half, half});
+    return success();
+  }
+  return failure();
+}
+
+LogicalResult ScanOp::fold(FoldAdaptor adaptor, SmallVectorImpl<OpFoldResult> &results) {
+  if (shapeOf(getOperands().front().getType())[getAxis()] != 1)
+    return failure();
+  llvm::append_range(results, getOperands());
+  return success();
+}
