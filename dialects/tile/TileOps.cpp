@@ -114,7 +114,10 @@ void InlineAsmOp::print(OpAsmPrinter &p) {
     p << " portable ";
     p.printRegion(getPortable());
   }
-  p.printOptionalAttrDict((*this)->getAttrs(), {"assembly", "constraints"});
+  SmallVector<StringRef> elided = {"assembly", "constraints"};
+  if (getPacked() == 1)
+    elided.push_back("packed");
+  p.printOptionalAttrDict((*this)->getAttrs(), elided);
   p << " : ";
   p.printFunctionalType(getOperation());
 }
