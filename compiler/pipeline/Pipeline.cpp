@@ -2,6 +2,7 @@
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/codegen/Passes.h"
 #include "compiler/target/Passes.h"
+#include "compiler/transforms/math/Passes.h"
 #include "compiler/transforms/tile/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -46,7 +47,8 @@ void kiln::registerPasses() {
   registerTransformsPasses();
   registerTargetPasses();
   registerCodegenPasses();
-  registerPrintAlignmentPass();
+  registerMathPasses();
+  registerTilePasses();
 
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
   auto pipeline = [](StringRef name, StringRef summary, Build build) {

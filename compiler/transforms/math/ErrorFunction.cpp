@@ -1,0 +1,55 @@
+// erf, erfc. erf of f32 is two polynomials: x (1 + q(x^2)) up to one, then 1 - q(x)^8, whose eighth power keeps the
+// degree low. f64: a polynomial up to one, then 1 - erfc(x); erfc(x) = e^(-x^2) g(x) with a smooth, slowly varying g.
+#include "compiler/transforms/math/Coefficients.h"
+#include "compiler/transforms/math/Functions.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::expand;
+
+/// erf for |x| < 1.
+static Num erfNear(Num x) {
+  Num z = x * x;
+  bool single = x.element().isF32();
+  return mulAdd(x, horner(z, single ? ArrayRef<double>(tables::kErfNearF32) : ArrayRef<double>(tables::kErfF64)), x);
+}
+
+/// erfc(a) of f64 for a >= 0.
+static Num erfcPositive(Num a) {
+  Num x = atMost(a, 28.0);
+  Num sum = x + 4.0, difference = x - 4.0, inverse = 1.0 / sum;
+  // The quotient rounded once: an error in it would be magnified near its ends.
+  Num t = difference * inverse;
+  t = fma(fma(-t, sum, difference), inverse, t);
+  Num bottom = mulAdd(x, x.constant(2.0), 1.0);
+  Num p = horner(t, tables::kErfcxF64) / bottom;
+  Pair square = twoProduct(x, x);
+  Exponential e = exponential(-square.hi, -square.lo);
+  return scale({p * e.mantissa, e.exponent});
+}
+
+Num expand::erf(Num x) {
+  Num a = abs(x), near = erfNear(x), far;
+  if (x.element().isF32()) {
+    Num q = horner(atMost(a, 3.95), tables::kErfFarF32);
+    q = q * q;
+    q = q * q;
+    far = fma(-q, q, q.constant(1.0));
+  } else {
+    far = 1.0 - erfcPositive(atMost(a, 6.5));
+  }
+  return select(a < 1.0, near, copySign(far, x));
+}
+
+static Num erfcDouble(Num x) {
+  Num tail = erfcPositive(abs(x));
+  Num far = select(x < 0.0, 2.0 - tail, tail);
+  return select(abs(x) < 0.5, 1.0 - erfNear(x), far);
+}
+
+Num expand::erfc(Num x) { return convert(erfcDouble(convert(x, x.emitter().builder.getF64Type())), x.element()); }
+
+void expand::addErrorFunction(Patterns &patterns, const Target &target) {
+  addFunction<math::ErfOp>(patterns, target, [](Num x) { return erf(x); });
+  addFunction<math::ErfcOp>(patterns, target, [](Num x) { return erfc(x); });
+}

@@ -1,0 +1,92 @@
+// kiln-expand-math: collects the families' patterns, applies them, and refuses what is left.
+#include "compiler/transforms/math/ExpandMath.h"
+#include "compiler/transforms/math/Functions.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_EXPANDMATHPASS
+#include "compiler/transforms/math/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+
+void kiln::populateExpandMathPatterns(RewritePatternSet &patterns, const Target &target) {
+  using namespace expand;
+  for (auto add : {addExponential, addLogarithm, addTrigonometric, addInverseTrigonometric, addHyperbolic,
+                   addErrorFunction, addPower, addRemainder, addRounding, addFusedMultiplyAdd, addInteger,
+                   addNarrowFloat, addNarrowArithmetic})
+    add(patterns, target);
+}
+
+/// Conversions between float types that are one instruction.
+static bool isNativeCast(Operation *op, const Target &target) {
+  Type from = getElementTypeOrSelf(op->getOperand(0).getType()), to = getElementTypeOrSelf(op->getResult(0).getType());
+  if (auto truncate = dyn_cast<arith::TruncFOp>(op))
+    if (truncate.getRoundingmode())
+      return false;
+  auto between = [&](Type a, Type b) { return (from == a && to == b) || (from == b && to == a); };
+  MLIRContext *context = op->getContext();
+  Type f16 = Float16Type::get(context), f32 = Float32Type::get(context), f64 = Float64Type::get(context);
+  return between(f32, f64) || (target.hasF16C() && between(f16, f32));
+}
+
+bool kiln::needsMathExpansion(Operation *op, const Target &target) {
+  auto computes = [](Type type) {
+    Type element = getElementTypeOrSelf(type);
+    return isa<FloatType>(element) && !element.isF32() && !element.isF64();
+  };
+  bool narrow = llvm::any_of(op->getOperandTypes(), computes) || llvm::any_of(op->getResultTypes(), computes);
+  if (isa<vector::FMAOp, vector::ReductionOp, vector::MultiDimReductionOp>(op))
+    return narrow;
+  if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect()))
+    return false;
+  if (isa<arith::ConstantOp, arith::SelectOp, arith::BitcastOp>(op))
+    return false;
+  if (isa<arith::ExtFOp, arith::TruncFOp>(op))
+    return !isNativeCast(op, target);
+  if (narrow || isa<arith::RemFOp, arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>(op))
+    return true;
+  if (isa<arith::MulSIExtendedOp, arith::MulUIExtendedOp>(op)) {
+    Type type = op->getResult(0).getType();
+    return isa<ShapedType>(type) && getElementTypeOrSelf(type).isInteger(64);
+  }
+  if (isa<math::FmaOp>(op))
+    return !target.hasFMA();
+  return isa<math::MathDialect>(op->getDialect()) &&
+         !isa<math::SqrtOp, math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp, math::AbsFOp,
+              math::CopySignOp, math::AbsIOp, math::CtPopOp, math::CountLeadingZerosOp, math::CountTrailingZerosOp>(op);
+}
+
+namespace {
+struct ExpandMath : kiln::impl::ExpandMathPassBase<ExpandMath> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    Target target = Target::fromModule(module);
+    bool any = false;
+    module.walk([&](Operation *op) { any |= needsMathExpansion(op, target); });
+    if (!any)
+      return;
+    RewritePatternSet patterns(&getContext());
+    populateExpandMathPatterns(patterns, target);
+    GreedyRewriteConfig config;
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    if (failed(applyPatternsGreedily(module, std::move(patterns), config)))
+      return signalPassFailure();
+    WalkResult left = module.walk([&](Operation *op) {
+      if (!needsMathExpansion(op, target))
+        return WalkResult::advance();
+      InFlightDiagnostic diagnostic = op->emitError("expected an operation the target ")
+                                      << target.name << " can do or expand, got " << op->getName() << " on "
+                                      << (op->getNumOperands() ? op->getOperand(0).getType() : Type());
+      if (auto truncate = dyn_cast<arith::TruncFOp>(op); truncate && truncate.getRoundingmode())
+        diagnostic << " rounded " << arith::stringifyRoundingMode(*truncate.getRoundingmode());
+      return WalkResult::interrupt();
+    });
+    if (left.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,45 @@
+// math.fma on machines without the instruction (LLVM would call fmaf). The exact sum is found as a pair of numbers;
+// its low part is rounded to odd, so that the last addition rounds as if it saw all bits.
+#include "compiler/transforms/math/Functions.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::expand;
+
+/// a + b, inexact results moved to the neighbour whose last bit is one.
+static Num addToOdd(Num a, Num b) {
+  Pair sum = twoSum(a, b);
+  Num i = bits(sum.hi);
+  Num even = (i & 1) == 0;
+  Num outward = i.make<arith::CmpIOp>(arith::CmpIPredicate::eq, (sum.hi > 0.0).value(), (sum.lo > 0.0).value());
+  Num moved = select(outward, i + 1, i - 1);
+  return select(even & (sum.lo != 0.0) & ~isNan(sum.lo), fromBits(moved, a.element()), sum.hi);
+}
+
+/// x as a sum of two numbers of at most 26 bits.
+static Pair halves(Num x) {
+  Num high = fromBits((bits(x) + (int64_t(1) << 26)) & ~((int64_t(1) << 27) - 1), x.element());
+  return {high, x - high};
+}
+
+// Exact but for products that leave the normal range; there the two-step result stands.
+static Num softwareFmaDouble(Num a, Num b, Num c) {
+  Num p = a * b;
+  Pair x = halves(a), y = halves(b);
+  Num error = ((x.hi * y.hi - p) + x.hi * y.lo + x.lo * y.hi) + x.lo * y.lo;
+  Pair sum = twoSum(p, c);
+  Num result = sum.hi + addToOdd(sum.lo, error);
+  return select(isNan(result), p + c, result);
+}
+
+Num expand::softwareFma(Num a, Num b, Num c) {
+  if (a.element().isF64())
+    return softwareFmaDouble(a, b, c);
+  Type f64 = a.emitter().builder.getF64Type();
+  return convert(addToOdd(convert(a, f64) * convert(b, f64), convert(c, f64)), a.element());
+}
+
+void expand::addFusedMultiplyAdd(Patterns &patterns, const Target &target) {
+  if (!target.hasFMA())
+    addFunction<math::FmaOp>(patterns, target, [](Num a, Num b, Num c) { return softwareFma(a, b, c); });
+}

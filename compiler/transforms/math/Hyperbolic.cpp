@@ -1,0 +1,77 @@
+// sinh, cosh, tanh and their inverses. Rare ones of f32 are computed in f64, where the plain formulas are exact enough.
+#include "compiler/transforms/math/Coefficients.h"
+#include "compiler/transforms/math/Functions.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::expand;
+
+/// f evaluated in f64 and rounded once.
+static Num inDouble(Num x, Num (*f)(Num)) {
+  return convert(f(convert(x, x.emitter().builder.getF64Type())), x.element());
+}
+
+// tanh |x| = E / (E + 2) with E = e^(2|x|) - 1.
+Num expand::tanh(Num x) {
+  bool single = x.element().isF32();
+  Num e = expm1(atMost(abs(x), single ? 10.0 : 20.0) * 2.0);
+  if (single)
+    return copySign(e / (e + 2.0), x);
+  Pair bottom = twoSum(e, e.constant(2.0));
+  Num inverse = 1.0 / bottom.hi, q = e * inverse;
+  Num rest = fma(-q, bottom.hi, e) - q * bottom.lo;
+  return copySign(fma(rest, inverse, q), x);
+}
+
+/// e^|x| / 2, which overflows only where cosh does.
+static Num halfExponential(Num a) {
+  Exponential e = exponential(a);
+  e.mantissa = e.mantissa * 0.5;
+  return scale(e);
+}
+
+Num expand::sinh(Num x) {
+  Num a = abs(x), z = a * a;
+  Num near = mulAdd(a * z, horner(z, tablesFor(x).sinh), a);
+  Num e = halfExponential(a);
+  return copySign(select(a < 1.0, near, e - 0.25 / e), x);
+}
+
+Num expand::cosh(Num x) {
+  Num e = halfExponential(abs(x));
+  return e + 0.25 / e;
+}
+
+// |x| + (sqrt(x^2 + 1) - 1) inside log1p; squares overflow above 2^500, where asinh(x) = log(2 |x|) already holds far
+// below.
+static Num asinhDouble(Num x) {
+  Num a = abs(x), far = a > 0x1p28;
+  Num b = select(far, 1.0, a), square = b * b;
+  Num near = log1p(b + square / (1.0 + sqrt(square + 1.0)));
+  return copySign(select(far, log(a, Base::E) + tables::kLn2F64[0], near), x);
+}
+
+static Num acoshDouble(Num x) {
+  Num far = x > 0x1p28;
+  Num d = select(far, 1.0, x) - 1.0;
+  Num near = log1p(d + sqrt(d * (d + 2.0)));
+  return select(far, log(x, Base::E) + tables::kLn2F64[0], near);
+}
+
+static Num atanhDouble(Num x) {
+  Num a = abs(x);
+  return copySign(0.5 * log1p((a + a) / (1.0 - a)), x);
+}
+
+Num expand::asinh(Num x) { return inDouble(x, asinhDouble); }
+Num expand::acosh(Num x) { return inDouble(x, acoshDouble); }
+Num expand::atanh(Num x) { return inDouble(x, atanhDouble); }
+
+void expand::addHyperbolic(Patterns &patterns, const Target &target) {
+  addFunction<math::TanhOp>(patterns, target, [](Num x) { return tanh(x); });
+  addFunction<math::SinhOp>(patterns, target, [](Num x) { return sinh(x); });
+  addFunction<math::CoshOp>(patterns, target, [](Num x) { return cosh(x); });
+  addFunction<math::AsinhOp>(patterns, target, [](Num x) { return asinh(x); });
+  addFunction<math::AcoshOp>(patterns, target, [](Num x) { return acosh(x); });
+  addFunction<math::AtanhOp>(patterns, target, [](Num x) { return atanh(x); });
+}

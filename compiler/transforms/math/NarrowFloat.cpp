@@ -1,0 +1,165 @@
+// Conversions of f16, bf16, f8E4M3FN and f8E5M2, by integer operations on their bits wherever the machine has none.
+//
+// Rounding is to nearest, ties to even, or toward zero. Overflow gives infinity where the format has one and NaN in
+// f8E4M3FN; toward zero it gives the largest finite number. These are the semantics of ml_dtypes, and of MLIR's own
+// constant folding, so that folded and computed values agree.
+#include "compiler/transforms/math/Functions.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::expand;
+
+bool expand::isNarrow(Type element) { return isa<Float16Type, BFloat16Type, Float8E4M3FNType, Float8E5M2Type>(element); }
+bool expand::isKnownFloat(Type element) { return isNarrow(element) || element.isF32() || element.isF64(); }
+
+//===----------------------------------------------------------------------===//
+// Extension
+//===----------------------------------------------------------------------===//
+
+/// f32 from the bits of a narrow float.
+static Num extendToSingle(Num x) {
+  OpBuilder &b = x.emitter().builder;
+  Type i32 = b.getI32Type(), f32 = b.getF32Type();
+  Format f = x.format();
+  Num wide = extendUnsigned(bits(x), i32);
+  if (x.element().isBF16())
+    return fromBits(wide << 16, f32);
+  Num magnitude = wide & f.magnitudeMask();
+  Num sign = (wide ^ magnitude) << int64_t(32 - f.bits);
+  // The fields in place, but with the narrow bias: a multiplication corrects the exponent and normalises denormals.
+  Num placed = fromBits(magnitude << int64_t(23 - f.mantissa), f32);
+  Num value = bits(placed * std::ldexp(1.0, 127 - int(f.bias)));
+  if (f.hasInfinity)
+    value = select(magnitude < f.infinity(), value, value | 0x7f800000);
+  else
+    value = select(magnitude != f.magnitudeMask(), value, 0x7fc00000);
+  return fromBits(value | sign, f32);
+}
+
+//===----------------------------------------------------------------------===//
+// Truncation
+//===----------------------------------------------------------------------===//
+
+/// f32 from f64, rounded to odd: the nearest float, unless that is even and inexact, then its odd neighbour on the
+/// argument's side. A second rounding to fewer bits then gives what one rounding of the f64 would.
+static Num roundToOddSingle(Num x) {
+  Type f32 = x.emitter().builder.getF32Type();
+  Num nearest = convert(x, f32), i = bits(nearest);
+  Num back = abs(convert(nearest, x.element())), a = abs(x);
+  Num even = (i & 1) == 0;
+  Num moved = select(back > a, i - 1, i + 1);
+  // One-sided comparison: NaN is left alone. An infinity from overflow becomes the largest (odd) number.
+  Num inexact = (back > a) | (back < a);
+  return fromBits(select(even & inexact, moved, i), f32);
+}
+
+/// Bits of a narrow float (as i32, sign included) nearest to an f32.
+static Num roundBits(Num x, Format f, bool bf16) {
+  Num i = bits(x);
+  Num magnitude = i & 0x7fffffff;
+  int shift = 23 - int(f.mantissa);
+  auto nearestEven = [&](Num v) { return lshr(v + ((int64_t(1) << (shift - 1)) - 1) + (lshr(v, shift) & 1), shift); };
+  Num isNan = Num(i.emitter(), magnitude.value()) > 0x7f800000;
+  if (bf16) // same exponents: no range to check
+    return select(isNan, lshr(i, 16) | 0x40, nearestEven(i));
+  Num sign = lshr(i ^ magnitude, 32 - int(f.bits));
+  // Normal results: rebias, round, and cut off what overflowed. Differences are unsigned below the normal range, where
+  // the other branch is taken.
+  Num normal = nearestEven(magnitude - ((127 - f.bias) << 23));
+  int64_t limit = f.hasInfinity ? f.infinity() : f.magnitudeMask();
+  normal = select(normal < limit, normal, limit);
+  // Denormal results: adding a number whose last place is the smallest denormal rounds there.
+  float anchor = std::ldexp(1.0f, int(1 - f.bias - f.mantissa + 23));
+  Num denormal = bits(fromBits(magnitude, x.element()) + double(anchor)) - int64_t(llvm::bit_cast<int32_t>(anchor));
+  int64_t smallestNormal = (128 - f.bias) << 23;
+  Num result = select(magnitude < smallestNormal, denormal, normal);
+  int64_t nan = f.hasInfinity ? f.infinity() | (int64_t(1) << (f.mantissa - 1)) : f.magnitudeMask();
+  return select(isNan, nan, result) | sign;
+}
+
+/// f32 to a narrow float, to nearest even.
+static Num truncateSingle(Num x, Type element) {
+  Emitter &e = x.emitter();
+  if (element.isF16() && e.target.hasF16C())
+    return convert(x, element);
+  Format f = formatOf(element);
+  Num i = roundBits(x, f, element.isBF16());
+  return fromBits(truncateTo(i, e.builder.getIntegerType(f.bits)), element);
+}
+
+/// Where rounding went away from zero, one step back. `exact` is the argument, `back` the rounded value converted back.
+static Num stepTowardZero(Num rounded, Num back, Num exact) {
+  Num i = bits(rounded);
+  Num away = abs(back) > abs(exact);
+  if (!rounded.format().hasInfinity) // overflow became NaN
+    away = away | (isNan(back) & (abs(exact) < infinity(exact)));
+  return fromBits(select(away, i - 1, i), rounded.element());
+}
+
+namespace {
+struct ExtendPattern : OpRewritePattern<arith::ExtFOp> {
+  ExtendPattern(MLIRContext *context, const Target &target) : OpRewritePattern(context), target(target) {}
+  LogicalResult matchAndRewrite(arith::ExtFOp op, PatternRewriter &rewriter) const override {
+    Emitter emitter{rewriter, op.getLoc(), target};
+    Num x(emitter, op.getIn());
+    Type to = getElementTypeOrSelf(op.getType());
+    if (!isNarrow(x.element()) || !isKnownFloat(to))
+      return failure();
+    if (x.element().isF16() && target.hasF16C()) {
+      if (to.isF32())
+        return failure();
+      rewriter.replaceOp(op, convert(convert(x, rewriter.getF32Type()), to).value());
+      return success();
+    }
+    if (isa<Float8E5M2Type>(x.element()) && (to.isF16() || target.hasF16C())) {
+      // The upper byte of an f16.
+      Num half = fromBits(extendUnsigned(bits(x), rewriter.getI16Type()) << 8, rewriter.getF16Type());
+      rewriter.replaceOp(op, convert(half, to).value());
+      return success();
+    }
+    Num single = extendToSingle(x);
+    if (to.isBF16()) // fp8 fits a bf16: nothing is rounded
+      single = fromBits(truncateTo(lshr(bits(single), 16), rewriter.getI16Type()), to);
+    else
+      single = convert(single, to);
+    rewriter.replaceOp(op, single.value());
+    return success();
+  }
+  const Target &target;
+};
+
+struct TruncatePattern : OpRewritePattern<arith::TruncFOp> {
+  TruncatePattern(MLIRContext *context, const Target &target) : OpRewritePattern(context), target(target) {}
+  LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter &rewriter) const override {
+    using arith::RoundingMode;
+    Emitter emitter{rewriter, op.getLoc(), target};
+    Num x(emitter, op.getIn());
+    Type from = x.element(), to = getElementTypeOrSelf(op.getType());
+    if (!isKnownFloat(from) || !isKnownFloat(to))
+      return failure();
+    RoundingMode mode = op.getRoundingmode().value_or(RoundingMode::to_nearest_even);
+    bool toZero = mode == RoundingMode::toward_zero;
+    if (!toZero && mode != RoundingMode::to_nearest_even)
+      return failure();
+    bool native = to.isF32() || (from.isF32() && to.isF16() && target.hasF16C());
+    if (native && !op.getRoundingmode())
+      return failure();
+    Num result;
+    if (to.isF32()) {
+      result = convert(x, to);
+    } else {
+      Num single = from.isF64() ? roundToOddSingle(x) : convert(x, rewriter.getF32Type());
+      result = truncateSingle(single, to);
+    }
+    if (toZero)
+      result = stepTowardZero(result, convert(result, from), x);
+    rewriter.replaceOp(op, result.value());
+    return success();
+  }
+  const Target &target;
+};
+} // namespace
+
+void expand::addNarrowFloat(Patterns &patterns, const Target &target) {
+  patterns.add<ExtendPattern, TruncatePattern>(patterns.getContext(), target);
+}

@@ -1,0 +1,32 @@
+// round (half away from zero), classification, clampf.
+#include "compiler/transforms/math/Functions.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::expand;
+
+// The largest number below 1/2: adding 1/2 itself would carry 0.49999997 over to 1.
+static Num roundAway(Num x) {
+  Num half = x.constant(x.element().isF32() ? 0x1.fffffep-2 : 0x1.fffffffffffffp-2);
+  return truncate(x + copySign(half, x));
+}
+
+static Num isNormal(Num x) {
+  Format f = x.format();
+  Num exponent = bits(x) & f.infinity();
+  return (exponent != 0) & (exponent != f.infinity());
+}
+
+static Num clampFloat(Num x, Num low, Num high) {
+  Num raised = x.make<arith::MaximumFOp>(x.value(), low.value());
+  return x.make<arith::MinimumFOp>(raised.value(), high.value());
+}
+
+void expand::addRounding(Patterns &patterns, const Target &target) {
+  addFunction<math::RoundOp>(patterns, target, roundAway);
+  addFunction<math::IsNaNOp>(patterns, target, [](Num x) { return isNan(x); });
+  addFunction<math::IsInfOp>(patterns, target, [](Num x) { return abs(x) == infinity(x); });
+  addFunction<math::IsFiniteOp>(patterns, target, [](Num x) { return abs(x) < infinity(x); });
+  addFunction<math::IsNormalOp>(patterns, target, isNormal);
+  addFunction<math::ClampFOp>(patterns, target, clampFloat);
+}
