@@ -187,7 +187,8 @@ AxisInfo AlignmentAnalysis::inferHint(Operation *op) const {
   auto entryOf = [&](std::optional<ArrayRef<int64_t>> list, unsigned dim) -> int64_t {
     return list && list->size() == shape.size() && (*list)[dim] > 0 ? (*list)[dim] : 1;
   };
-  for (auto [dim, side] : llvm::enumerate(shape)) {
+  for (unsigned dim = 0; dim < shape.size(); ++dim) {
+    int64_t side = shape[dim];
     AxisDim &here = info.dims[dim];
     auto believe = [&](int64_t group, int64_t step) {
       group = std::gcd(group, side);

@@ -1,0 +1,50 @@
+// First fit over decreasing sizes. With the few dozen buffers of a kernel the quadratic search is never seen.
+#include "compiler/analysis/FramePlan.h"
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+using namespace kiln;
+
+static int64_t alignTo(int64_t value, int64_t align) { return (value + align - 1) / align * align; }
+
+FramePlan kiln::planFrame(const std::vector<FrameRequest> &requests) {
+  FramePlan plan;
+  plan.offsets.resize(requests.size());
+  std::vector<size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return requests[a].bytes > requests[b].bytes; });
+  std::vector<size_t> placed;
+  for (size_t index : order) {
+    const FrameRequest &request = requests[index];
+    // Neighbours in time, by position in memory.
+    std::vector<std::pair<int64_t, int64_t>> occupied;
+    for (size_t other : placed)
+      if (requests[other].begin <= request.end && request.begin <= requests[other].end && requests[other].bytes > 0)
+        occupied.push_back({plan.offsets[other], plan.offsets[other] + requests[other].bytes});
+    std::sort(occupied.begin(), occupied.end());
+    int64_t offset = 0;
+    for (auto [begin, end] : occupied) {
+      if (alignTo(offset, request.align) + request.bytes <= begin)
+        break;
+      offset = std::max(offset, end);
+    }
+    plan.offsets[index] = alignTo(offset, request.align);
+    plan.bytes = std::max(plan.bytes, plan.offsets[index] + request.bytes);
+    placed.push_back(index);
+  }
+  return plan;
+}
+
+int64_t kiln::peakBytes(const std::vector<FrameRequest> &requests) {
+  std::map<int64_t, int64_t> change;
+  for (const FrameRequest &request : requests) {
+    change[request.begin] += request.bytes;
+    change[request.end + 1] -= request.bytes;
+  }
+  int64_t alive = 0, peak = 0;
+  for (auto [time, delta] : change)
+    peak = std::max(peak, alive += delta);
+  return peak;
+}

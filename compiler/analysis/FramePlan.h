@@ -1,0 +1,27 @@
+// Places buffers of known size and lifetime in one block of memory: the CPU's per-worker frame, later a GPU's shared
+// memory. Pure C++: an interval is [begin, end] in any monotone time, both ends included.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace kiln {
+
+struct FrameRequest {
+  int64_t bytes = 0;
+  int64_t align = 1; ///< a power of two
+  int64_t begin = 0, end = 0;
+};
+
+struct FramePlan {
+  std::vector<int64_t> offsets; ///< per request
+  int64_t bytes = 0;            ///< size of the block
+};
+
+/// Largest first, each at the lowest offset where no request alive at the same time lies. Two requests share bytes only
+/// if their intervals do not meet. Deterministic; requests of equal size keep their order.
+FramePlan planFrame(const std::vector<FrameRequest> &requests);
+
+/// The most bytes alive at one time: no plan is smaller (alignment aside).
+int64_t peakBytes(const std::vector<FrameRequest> &requests);
+
+} // namespace kiln

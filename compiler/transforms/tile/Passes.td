@@ -1,0 +1,111 @@
+// Passes from tile IR to tile IR. Each is idempotent, leaves valid IR and prints the same text every time.
+#ifndef KILN_TILE_PASSES_TD
+#define KILN_TILE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LowerBlockPointersPass : Pass<"kiln-lower-block-pointers", "::mlir::func::FuncOp"> {
+  let summary = "block pointers become descriptors and offsets";
+  let description = [{
+    A block pointer is a descriptor and one i32 offset per dimension. The descriptor of a block pointer never changes
+    (`tile.advance` only moves the offsets), so each use is traced to it, and only the parts are carried through
+    `scf.for`, `scf.if`, `scf.while` and `arith.select`: the offsets, and base, extents and strides where they are not
+    the same values on every path.
+
+    ```mlir
+    %b = tile.make_block_ptr %p, shape [%m] strides [%s] offsets [%i] {order = array<i32: 0>} : ...
+    %v = tile.block_load %b {boundary = array<i32: 0>} : !tile.block_ptr<tensor<64xf32>> -> tensor<64xf32>
+    %c = tile.advance %b[%k] : !tile.block_ptr<tensor<64xf32>>
+    ```
+    becomes
+    ```mlir
+    %d = tile.make_desc %p, shape [%m] strides [%s] : !tile.ptr<f32> -> !tile.desc<tensor<64xf32>>
+    %v = tile.desc_load %d[%i] {boundary = array<i32: 0>} : !tile.desc<tensor<64xf32>> -> tensor<64xf32>
+    %j = arith.addi %i, %k : i32
+    ```
+    Needs: functions with no block pointers among arguments or results (inlined calls). Guarantees: no value of block
+    pointer type is left, and loads keep their boundary and padding. Exact.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def CombineTilesPass : Pass<"kiln-combine-tiles", "::mlir::func::FuncOp"> {
+  let summary = "fuse what belongs together, and compute on small shapes before spreading";
+  let description = [{
+    - `dot(a, b, 0) + c` and `c + dot(a, b, 0)`, the dot used once: `dot(a, b, c)`. Not for a float `c` that is itself
+      produced by a dot chain of its own inside a loop (`c` must dominate the dot). Numeric effect for floats: the sum
+      starts from `c` instead of zero, one rounding fewer; exact for integers.
+    - `select(m, load(p, m), z)` and `select(m, load(p, m, y), z)`, the load used once: `load(p, m, z)`. Exact.
+    - `select(c, select(c, x, y), z)` is `select(c, x, z)`; `select(c, x, select(c, y, z))` is `select(c, x, z)`;
+      `select(a, select(b, x, y), y)` is `select(a & b, x, y)`; `select(a, x, select(b, x, y))` is `select(a | b, x, y)`.
+      Exact.
+    - An elementwise op all of whose operands are splats, constants or spread (`tile.broadcast`, `tile.expand_dims`)
+      from the same smaller shape is computed on that shape and spread afterwards. Exact.
+
+    Needs: nothing. Guarantees: no op is computed more often than before.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::tile::TileDialect"];
+}
+
+def UnrollLoopsPass : Pass<"kiln-unroll-loops", "::mlir::func::FuncOp"> {
+  let summary = "unroll the loops that ask for it";
+  let description = [{
+    `scf.for` with `tile.unroll = N : i32`, N > 1: N iterations become one, and a loop over the rest follows unless the
+    trip count is known to be a multiple of N. The attribute goes; the other loop hints stay on the unrolled loop.
+    Innermost loops first.
+
+    Needs: nothing. Guarantees: no `tile.unroll` is left; iterations run in the same order on the same values. Exact.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def HoistInvariantsPass : Pass<"kiln-hoist-invariants", "::mlir::func::FuncOp"> {
+  let summary = "move what a loop does not change in front of it";
+  let description = [{
+    Pure ops whose operands come from outside a loop move in front of it, unless the loop has `tile.no_licm`. A load
+    moves too if nothing in the loop may write memory (stores, atomics, barriers, calls with effects), it stands directly
+    in the body of an `scf.for`, it is not volatile, and running it when the loop does not run at all is harmless: the loop
+    provably runs at least once, or its mask is provably false everywhere it could fault (a constant trip count is the
+    usual proof). Divisions by a value not known to be nonzero stay, because a loop that never runs must not fault.
+
+    Needs: nothing. Guarantees: no memory access happens that did not happen before. Exact.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def WidenOffsetsPass : Pass<"kiln-widen-offsets", "::mlir::func::FuncOp"> {
+  let summary = "compute addresses in 64 bits where 32 may not do";
+  let description = [{
+    An offset of `tile.addptr` that ranges cannot show to stay inside its width is computed again in i64: the sums,
+    products, shifts, quotients, remainders and shape ops it is made of are cloned on sign-extended leaves, as far up as
+    some overflow is possible. Leaves are loads, arguments, reductions, loop-carried values and whatever else has no 64-bit
+    counterpart here. An offset that cannot overflow is left alone, and so is every use of the same values that is not an
+    address: there, arithmetic wraps.
+
+    ```mlir
+    %o = arith.muli %pid, %stride : i32
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i32
+    ```
+    becomes
+    ```mlir
+    %a = arith.extsi %pid : i32 to i64
+    %b = arith.extsi %stride : i32 to i64
+    %o = arith.muli %a, %b : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64
+    ```
+    Needs: nothing. Guarantees: where no operation overflows, the same addresses. Where one does, the address that the
+    program's formula means instead of one 2^32 elements away.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::tile::TileDialect"];
+}
+
+def PrintAlignmentPass : Pass<"kiln-print-alignment", "::mlir::func::FuncOp"> {
+  let summary = "write what the analyses know onto the ops (for tests)";
+  let description = [{
+    Sets `kiln.alignment` on every op with integer or pointer results, one string per result: per dimension the size of
+    the groups, the step inside them and what divides their first element, then the range of all elements. Arguments of
+    an op's regions go to `kiln.alignment_args`.
+  }];
+}
+
+#endif // KILN_TILE_PASSES_TD

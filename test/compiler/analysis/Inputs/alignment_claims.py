@@ -1,0 +1,681 @@
+"""Checks every claim of the alignment and range analyses on random tile programs.
+
+Each program is typed, seeded, and made of integer and pointer ops, loops and branches. kiln-opt writes its claims onto
+the ops; then the program is evaluated with wrapping integers for several argument vectors (extremes included) and each
+value is held against its claim, in every iteration of every loop. A value that is undefined (division by zero, a shift
+past the width) makes what depends on it unchecked.
+"""
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import re
+import subprocess
+import sys
+from typing import Any, Callable, NamedTuple
+
+import numpy as np
+
+np.seterr(all="ignore")
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "p2": 64, "p4": 64}
+NAMES = {"p2": "!tile.ptr<f16>", "p4": "!tile.ptr<f32>"}
+SHAPES = [(16,), (32,), (96,), (12,), (64,), (1,), (4, 16), (8, 12), (16, 1), (1, 32), (2, 3, 8), (24, 4)]
+
+
+class Type(NamedTuple):
+    element: str
+    shape: tuple[int, ...] | None  # None: a scalar
+
+    def __str__(self) -> str:
+        element = NAMES.get(self.element, self.element)
+        if self.shape is None:
+            return element
+        return f"tensor<{'x'.join(map(str, self.shape))}x{element}>"
+
+    @property
+    def bits(self) -> int:
+        return BITS[self.element]
+
+
+def wrap(values: Any, bits: int) -> np.ndarray:
+    """The low bits of int64 values as signed numbers."""
+    values = np.asarray(values, dtype=np.int64)
+    if bits == 64:
+        return values
+    shift = np.int64(64 - bits)
+    return (values << shift) >> shift
+
+
+def unsigned(values: np.ndarray, bits: int) -> np.ndarray:
+    values = values.astype(np.uint64)
+    return values if bits == 64 else values & np.uint64((1 << bits) - 1)
+
+
+def truncated(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Quotient and remainder rounded towards zero."""
+    q = np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
+    return q, a - q * b
+
+
+class Undefined(Exception):
+    pass
+
+
+def signed_division(op: str, a: np.ndarray, b: np.ndarray, bits: int) -> np.ndarray:
+    low = -(1 << (bits - 1))
+    if (b == 0).any() or ((a == low) & (b == -1)).any() or (a == -(1 << 63)).any() or (b == -(1 << 63)).any():
+        raise Undefined
+    if op == "floordivsi":
+        return a // b
+    q, r = truncated(a, b)
+    return q if op == "divsi" else r
+
+
+def binary(op: str, a: np.ndarray, b: np.ndarray, bits: int) -> np.ndarray:
+    ua, ub = unsigned(a, bits), unsigned(b, bits)
+    if op in ("divsi", "remsi", "floordivsi"):
+        return wrap(signed_division(op, a, b, bits), bits)
+    if op in ("divui", "remui"):
+        if (ub == 0).any():
+            raise Undefined
+        return wrap((ua // ub if op == "divui" else ua % ub).astype(np.int64), bits)
+    if op in ("shli", "shrsi", "shrui"):
+        if (ub >= bits).any():
+            raise Undefined
+        if op == "shli":
+            return wrap((ua << ub).astype(np.int64), bits)
+        return wrap(a >> b if op == "shrsi" else (ua >> ub).astype(np.int64), bits)
+    table: dict[str, Callable[[], np.ndarray]] = {
+        "addi": lambda: a + b, "subi": lambda: a - b, "muli": lambda: a * b, "andi": lambda: a & b,
+        "ori": lambda: a | b, "xori": lambda: a ^ b, "minsi": lambda: np.minimum(a, b),
+        "maxsi": lambda: np.maximum(a, b), "minui": lambda: np.where(ua < ub, a, b),
+        "maxui": lambda: np.where(ua > ub, a, b)}
+    return wrap(table[op](), bits)
+
+
+def compare(predicate: str, a: np.ndarray, b: np.ndarray, bits: int) -> np.ndarray:
+    if predicate[0] == "u":
+        a, b = unsigned(a, bits), unsigned(b, bits)
+    relation = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+                "ge": np.greater_equal}[predicate if predicate in ("eq", "ne") else predicate[1:]]
+    return wrap(relation(a, b).astype(np.int64), 1)
+
+
+Env = dict[str, Any]
+
+
+class Step:
+    """One op with one checked result."""
+
+    def __init__(self, text: str, name: str, type_: Type, run: Callable[[Env], np.ndarray]):
+        self.text, self.name, self.type, self.run = text, name, type_, run
+        self.seen: list[np.ndarray] = []
+
+    def execute(self, env: Env) -> None:
+        try:
+            env[self.name] = self.run(env)
+            self.seen.append(env[self.name])
+        except (Undefined, KeyError):
+            env.pop(self.name, None)
+
+    def lines(self) -> list[str]:
+        return [self.text]
+
+    def claims(self) -> list[list["Step"]]:
+        return [[self]]
+
+
+class Region:
+    """An op with bodies: `results` are pseudo steps for what it yields."""
+
+    def __init__(self, head: str, bodies: list[tuple[list[Any], str]], tail: str, results: list[Step],
+                 arguments: list[Step], run: Callable[["Region", Env], None]):
+        self.head, self.bodies, self.tail, self.results, self.arguments, self.run = (
+            head, bodies, tail, results, arguments, run)
+
+    def execute(self, env: Env) -> None:
+        self.run(self, env)
+
+    def lines(self) -> list[str]:
+        out = [self.head]
+        if not self.bodies:
+            return out
+        for number, (body, end) in enumerate(self.bodies):
+            if number:
+                out.append("} else {" if self.head.find("scf.if") >= 0 else "} do {")
+                if "^bb0" in self.tail and number == 1:
+                    out.append(self.tail.split("|")[1])
+            for step in body:
+                out += step.lines()
+            out.append(end)
+        return out + ["}" + self.tail.split("|")[0]]
+
+    def claims(self) -> list[list[Step]]:
+        inner = [claim for body, _ in self.bodies for step in body for claim in step.claims()]
+        return inner + [group for group in (self.results, self.arguments) if group]
+
+
+def bind(steps: list[Step], values: list[Any], env: Env) -> None:
+    for step, value in zip(steps, values):
+        if value is None:
+            env.pop(step.name, None)
+        else:
+            env[step.name] = value
+            step.seen.append(value)
+
+
+class Program:
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.name = f"p{seed}"
+        self.count = 0
+        self.fixed: set[str] = set()  # values that do not depend on arguments
+        self.scopes: list[dict[Type, list[str]]] = [{}]
+        self.arguments: list[tuple[str, Type, int, int, int]] = []  # name, type, low, high, divisor
+        self.steps: list[Any] = []
+        self.build()
+
+    # -- names ------------------------------------------------------------------------------------------------------
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def publish(self, name: str, type_: Type) -> None:
+        self.scopes[-1].setdefault(type_, []).append(name)
+
+    def known(self, type_: Type) -> list[str]:
+        return [name for scope in self.scopes for name in scope.get(type_, [])]
+
+    def types(self) -> list[Type]:
+        return sorted({type_ for scope in self.scopes for type_ in scope}, key=str)
+
+    def pick(self, type_: Type) -> str:
+        names = self.known(type_)
+        # Recent values make deeper expressions.
+        return names[-1 - min(int(self.random.expovariate(0.4)), len(names) - 1)]
+
+    def step(self, text: str, type_: Type, run: Callable[[Env], np.ndarray], uses: list[str]) -> str:
+        name = self.fresh()
+        step = Step(f"{name} = {text}", name, type_, run)
+        self.current.append(step)
+        self.publish(name, type_)
+        if all(use in self.fixed for use in uses):
+            self.fixed.add(name)
+        return name
+
+    # -- ops --------------------------------------------------------------------------------------------------------
+    def constant(self, type_: Type, value: int | None = None) -> str:
+        if value is None:
+            value = self.random.choice([0, 1, 2, 3, 4, 5, 8, 12, 16, 32, 64, 96, 100, 128, 1024, -1, -2, -16, -32, 7,
+                                        15, 31, 63, 127, 255, 1 << 20, 1 << 31, self.random.getrandbits(31)])
+        number = int(wrap(value, type_.bits))
+        if type_.shape is None:
+            text = ("false", "true")[number & 1] if type_.bits == 1 else f"{number} : {type_}"
+        else:
+            text = f"dense<{('false', 'true')[number & 1] if type_.bits == 1 else number}> : {type_}"
+        shape = type_.shape or ()
+        return self.step(f"arith.constant {text}", type_, lambda env: np.full(shape, number, np.int64), [])
+
+    def row(self) -> str:
+        side = self.random.choice([8, 16, 12])
+        start, step = self.random.randint(-40, 40), self.random.choice([1, 1, 2, 4, -1, 0, 8])
+        values = [start + step * i for i in range(side)]
+        if self.random.random() < 0.3:
+            values[self.random.randrange(side)] += 4
+        return self.step(f"arith.constant dense<{values}> : tensor<{side}xi32>", Type("i32", (side,)),
+                         lambda env: np.array(values, np.int64), [])
+
+    def make_range(self) -> str:
+        side = self.random.choice([16, 32, 64, 96, 12, 1])
+        start = self.random.choice([0, 0, 0, 16, 5, 32])
+        return self.step(f"tile.make_range {start} to {start + side} : tensor<{side}xi32>", Type("i32", (side,)),
+                         lambda env: np.arange(start, start + side, dtype=np.int64), [])
+
+    def arithmetic(self) -> None:
+        types = [t for t in self.types() if not t.element.startswith("p")]
+        type_ = self.random.choice(types)
+        a = self.pick(type_)
+        b = self.constant(type_) if self.random.random() < 0.35 else self.pick(type_)
+        op = self.random.choice(["addi", "addi", "addi", "subi", "muli", "muli", "divsi", "remsi", "divui", "remui",
+                                 "floordivsi", "andi", "ori", "xori", "shli", "shrsi", "shrui", "minsi", "maxsi",
+                                 "minui", "maxui"])
+        if op.startswith("sh") and self.random.random() < 0.9:
+            b = self.constant(type_, self.random.randrange(min(type_.bits, 12)))
+        self.step(f"arith.{op} {a}, {b} : {type_}", type_,
+                  lambda env: binary(op, env[a], env[b], type_.bits), [a, b])
+
+    def comparison(self) -> None:
+        types = [t for t in self.types() if not t.element.startswith("p") and t.bits > 1]
+        type_ = self.random.choice(types)
+        a, b = self.pick(type_), self.constant(type_) if self.random.random() < 0.4 else self.pick(type_)
+        if self.random.random() < 0.3:
+            a, b = b, a
+        predicate = self.random.choice(["slt", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge", "eq", "ne"])
+        self.step(f"arith.cmpi {predicate}, {a}, {b} : {type_}", Type("i1", type_.shape),
+                  lambda env: compare(predicate, env[a], env[b], type_.bits), [a, b])
+
+    def selection(self) -> None:
+        type_ = self.random.choice(self.types())
+        condition = Type("i1", type_.shape)
+        if not self.known(condition) or self.random.random() < 0.2:
+            condition = Type("i1", None)
+        if not self.known(condition):
+            return
+        c, a, b = self.pick(condition), self.pick(type_), self.pick(type_)
+        suffix = f"{condition}, {type_}" if condition.shape or type_.shape else f"{type_}"
+        if condition.shape is None and type_.shape is None:
+            suffix = f"{type_}"
+        self.step(f"arith.select {c}, {a}, {b} : {suffix}", type_,
+                  lambda env: np.where(env[c] != 0, env[a], env[b]), [c, a, b])
+
+    def conversion(self) -> None:
+        types = [t for t in self.types() if not t.element.startswith("p")]
+        type_ = self.random.choice(types)
+        a = self.pick(type_)
+        target = Type(self.random.choice(["i8", "i32", "i64", "i64"]), type_.shape)
+        if target.bits == type_.bits:
+            return
+        op = "trunci" if target.bits < type_.bits else self.random.choice(["extsi", "extui"])
+        width = type_.bits
+        self.step(f"arith.{op} {a} : {type_} to {target}", target,
+                  lambda env: wrap(unsigned(env[a], width).astype(np.int64) if op == "extui" else env[a], target.bits),
+                  [a])
+
+    def shape_op(self) -> None:
+        type_ = self.random.choice(self.types())
+        a = self.pick(type_)
+        if type_.shape is None:
+            shape = self.random.choice(SHAPES)
+            self.step(f"tile.splat {a} : {type_} -> {Type(type_.element, shape)}", Type(type_.element, shape),
+                      lambda env: np.full(shape, env[a], np.int64), [a])
+            return
+        kind = self.random.choice(["expand", "broadcast", "trans", "reshape", "join", "split", "cat"])
+        shape = type_.shape
+        if kind == "expand" and len(shape) < 3:
+            axis = self.random.randint(0, len(shape))
+            to = Type(type_.element, shape[:axis] + (1,) + shape[axis:])
+            self.step(f"tile.expand_dims {a} {axis} : {type_} -> {to}", to,
+                      lambda env: np.expand_dims(env[a], axis), [a])
+        elif kind == "broadcast" and 1 in shape:
+            to = Type(type_.element, tuple(self.random.choice([1, 4, 12, 16]) if s == 1 else s for s in shape))
+            if to == type_ or np.prod(to.shape) > 4096:
+                return
+            self.step(f"tile.broadcast {a} : {type_} -> {to}", to,
+                      lambda env: np.broadcast_to(env[a], to.shape), [a])
+        elif kind == "trans" and len(shape) > 1:
+            order = list(range(len(shape)))
+            self.random.shuffle(order)
+            to = Type(type_.element, tuple(shape[o] for o in order))
+            self.step(f"tile.trans {a} [{', '.join(map(str, order))}] : {type_} -> {to}", to,
+                      lambda env: np.transpose(env[a], order), [a])
+        elif kind == "reshape":
+            total = int(np.prod(shape))
+            options = [(total,)] if total <= 992 else []
+            options += [(k, total // k) for k in (2, 4, 8, 16, 3) if total % k == 0]
+            options += [(2, k, total // (2 * k)) for k in (2, 4, 3) if total % (2 * k) == 0] + [(1, total)]
+            to = Type(type_.element, self.random.choice(options or [shape]))
+            if to != type_ and all(legal(side) for side in to.shape):
+                self.step(f"tile.reshape {a} : {type_} -> {to}", to, lambda env: env[a].reshape(to.shape), [a])
+        elif kind == "join" and len(shape) < 3:
+            b, to = self.pick(type_), Type(type_.element, shape + (2,))
+            self.step(f"tile.join {a}, {b} : {type_} -> {to}", to,
+                      lambda env: np.stack([env[a], env[b]], axis=-1), [a, b])
+        elif kind == "split" and len(shape) > 1 and shape[-1] == 2:
+            to = Type(type_.element, shape[:-1])
+            lhs, rhs = self.fresh(), self.fresh()
+            first = Step("", lhs, to, lambda env: env[a][..., 0])
+            second = Step("", rhs, to, lambda env: env[a][..., 1])
+            self.current.append(Region(f"{lhs}, {rhs} = tile.split {a} : {type_} -> {to}", [], "", [first, second], [],
+                                       lambda region, env: (first.execute(env), second.execute(env))[0]))
+            self.publish(lhs, to)
+            self.publish(rhs, to)
+        elif kind == "cat":
+            axis, b = self.random.randrange(len(shape)), self.pick(type_)
+            to = Type(type_.element, shape[:axis] + (2 * shape[axis],) + shape[axis + 1:])
+            if all(legal(side) for side in to.shape):
+                self.step(f"tile.cat {a}, {b} {axis} : {type_}, {type_} -> {to}", to,
+                          lambda env: np.concatenate([env[a], env[b]], axis=axis), [a, b])
+
+    def pointer(self) -> None:
+        options = [t for t in self.types() if t.element in ("i8", "i32", "i64")]
+        offset_type = self.random.choice(options)
+        element = self.random.choice(["p2", "p4"])
+        type_ = Type(element, offset_type.shape)
+        if not self.known(type_):
+            base = self.pick(Type(element, None))
+            if type_.shape is not None:
+                self.step(f"tile.splat {base} : {Type(element, None)} -> {type_}", type_,
+                          lambda env: np.full(type_.shape, env[base], np.int64), [base])
+            return
+        p, o = self.pick(type_), self.pick(offset_type)
+        size = int(element[1])
+        self.step(f"tile.addptr {p}, {o} : {type_}, {offset_type}", type_, lambda env: env[p] + env[o] * size, [p, o])
+
+    def hint(self) -> None:
+        """A true promise, about a value that does not depend on arguments."""
+        candidates = [(t, n) for t in self.types() if t.shape is not None and t.element == "i32"
+                      for n in self.known(t) if n in self.fixed]
+        if not candidates:
+            return
+        type_, name = self.random.choice(candidates)
+        env: Env = {}
+        for step in self.steps if self.current is self.steps else []:
+            step.execute(env)
+        if name not in env:
+            return
+        value = env[name]
+        contiguity, divisibility = [], []
+        for axis, side in enumerate(type_.shape):
+            moved = np.moveaxis(value, axis, -1)
+            runs = [r for r in range(1, side + 1) if side % r == 0 and
+                    (wrap(np.diff(moved.reshape(*moved.shape[:-1], side // r, r), axis=-1), 32) == 1).all()]
+            run = self.random.choice(runs)
+            first = np.bitwise_or.reduce(moved[..., ::run].ravel())
+            contiguity.append(run)
+            divisibility.append(int(min(first & -first if first else 1 << 20, 1 << 20)))
+        lists = [("contiguity", contiguity), ("divisibility", divisibility)]
+        if self.random.random() < 0.3:
+            lists = lists[:1]
+        attributes = ", ".join(f"{key} = array<i64: {', '.join(map(str, numbers))}>" for key, numbers in lists)
+        self.step(f"tile.hint {name} {{{attributes}}} : {type_}", type_, lambda env: env[name], [name])
+
+    # -- control flow -----------------------------------------------------------------------------------------------
+    def carried(self) -> list[tuple[str, Type]]:
+        chosen = []
+        for _ in range(self.random.randint(1, 3)):
+            type_ = self.random.choice(self.types())
+            chosen.append((self.pick(type_), type_))
+        return chosen
+
+    def body(self, depth: int, arguments: list[Step]) -> list[Any]:
+        saved, self.current = self.current, []
+        self.scopes.append({})
+        for argument in arguments:
+            self.publish(argument.name, argument.type)
+        self.statements(self.random.randint(2, 6), depth + 1)
+        body, self.current = self.current, saved
+        return body
+
+    def loop(self, depth: int) -> None:
+        carried = self.carried()
+        span, by = self.random.randint(0, 40), self.random.choice([1, 4, 8, 16])
+        i32 = Type("i32", None)
+        lower = self.constant(i32, self.random.choice([0, 0, 16, -8])) if self.random.random() < 0.7 else self.pick(i32)
+        width = self.constant(i32, span)
+        upper = self.step(f"arith.addi {lower}, {width} : i32", i32,
+                          lambda env: binary("addi", env[lower], env[width], 32), [lower, width])
+        step = self.constant(i32, by)
+        iv = Step("", self.fresh(), i32, lambda env: env["!"])
+        arguments = [Step("", self.fresh(), t, lambda env: env["!"]) for _, t in carried]
+        results = [Step("", self.fresh(), t, lambda env: env["!"]) for _, t in carried]
+        body = self.body(depth, [iv] + arguments)
+        yields = [self.pick(t) for _, t in carried]
+        self.scopes.pop()
+        names, types = ", ".join(r.name for r in results), ", ".join(str(t) for _, t in carried)
+        inits = ", ".join(f"{a.name} = {n}" for a, (n, _) in zip(arguments, carried))
+        head = f"{names} = scf.for {iv.name} = {lower} to {upper} step {step} iter_args({inits}) -> ({types}) : i32 {{"
+
+        def run(region: Region, env: Env) -> None:
+            values = [env.get(n) for n, _ in carried]
+            if lower not in env or upper not in env:
+                values = [None] * len(values)
+            else:
+                for i in range(int(env[lower]), int(env[upper]), by):
+                    bind([iv] + arguments, [np.array(i, np.int64)] + values, env)
+                    for inner in body:
+                        inner.execute(env)
+                    values = [env.get(n) for n in yields]
+            bind(results, values, env)
+
+        self.current.append(Region(head, [(body, f"scf.yield {', '.join(yields)} : {types}")], "", results,
+                                   [iv] + arguments, run))
+        for result in results:
+            self.publish(result.name, result.type)
+
+    def branch(self, depth: int) -> None:
+        conditions = self.known(Type("i1", None))
+        if not conditions:
+            return
+        condition, carried = self.random.choice(conditions), self.carried()
+        types = ", ".join(str(t) for _, t in carried)
+        results = [Step("", self.fresh(), t, lambda env: env["!"]) for _, t in carried]
+        bodies, yields = [], []
+        for _ in range(2):
+            body = self.body(depth, [])
+            names = [self.pick(t) for _, t in carried]
+            self.scopes.pop()
+            bodies.append((body, f"scf.yield {', '.join(names)} : {types}"))
+            yields.append(names)
+
+        def run(region: Region, env: Env) -> None:
+            if condition not in env:
+                return bind(results, [None] * len(results), env)
+            side = 0 if int(env[condition]) else 1
+            for inner in bodies[side][0]:
+                inner.execute(env)
+            bind(results, [env.get(n) for n in yields[side]], env)
+
+        self.current.append(Region(f"{', '.join(r.name for r in results)} = scf.if {condition} -> ({types}) {{", bodies,
+                                   "", results, [], run))
+        for result in results:
+            self.publish(result.name, result.type)
+
+    def while_loop(self, depth: int) -> None:
+        """At most five rounds: a counter decides, the carried values pass through both regions."""
+        i32 = Type("i32", None)
+        carried = [(self.constant(i32, 0), i32)] + self.carried()
+        limit, one = self.constant(i32, self.random.randint(0, 5)), self.constant(i32, 1)
+        before = [Step("", self.fresh(), t, lambda env: env["!"]) for _, t in carried]
+        after = [Step("", self.fresh(), t, lambda env: env["!"]) for _, t in carried]
+        results = [Step("", self.fresh(), t, lambda env: env["!"]) for _, t in carried]
+        types = ", ".join(str(t) for _, t in carried)
+
+        first = self.body(depth, before)
+        more = self.fresh()
+        first.append(Step(f"{more} = arith.cmpi slt, {before[0].name}, {limit} : i32", more, Type("i1", None),
+                          lambda env: compare("slt", env[before[0].name], env[limit], 32)))
+        passed = [before[0].name] + [self.pick(t) for _, t in carried[1:]]
+        self.scopes.pop()
+        second = self.body(depth, after)
+        following = self.fresh()
+        second.append(Step(f"{following} = arith.addi {after[0].name}, {one} : i32", following, i32,
+                           lambda env: env[after[0].name] + 1))
+        yields = [following] + [self.pick(t) for _, t in carried[1:]]
+        self.scopes.pop()
+        inits = ", ".join(f"{a.name} = {n}" for a, (n, _) in zip(before, carried))
+        head = f"{', '.join(r.name for r in results)} = scf.while ({inits}) : ({types}) -> ({types}) {{"
+
+        def run(region: Region, env: Env) -> None:
+            values = [env.get(n) for n, _ in carried]
+            while True:
+                bind(before, values, env)
+                for inner in first:
+                    inner.execute(env)
+                values = [env.get(n) for n in passed]
+                if not int(env[more]):
+                    break
+                bind(after, values, env)
+                for inner in second:
+                    inner.execute(env)
+                values = [env.get(n) for n in yields]
+            bind(results, values, env)
+
+        arguments = ", ".join(f"{a.name}: {a.type}" for a in after)
+        self.current.append(Region(head, [(first, f"scf.condition({more}) {', '.join(passed)} : {types}"),
+                                          (second, f"scf.yield {', '.join(yields)} : {types}")],
+                                   f"|^bb0({arguments}):", results, before + after, run))
+        for result in results:
+            self.publish(result.name, result.type)
+
+    # -- whole programs ---------------------------------------------------------------------------------------------
+    def statements(self, count: int, depth: int) -> None:
+        plain = [self.arithmetic] * 6 + [self.comparison] * 2 + [self.selection, self.conversion, self.pointer,
+                                                                 self.pointer, self.hint] + [self.shape_op] * 3
+        for _ in range(count):
+            if depth < 2 and self.random.random() < 0.12:
+                self.random.choice([self.loop, self.loop, self.branch, self.while_loop])(depth)
+            else:
+                self.random.choice(plain)()
+
+    def build(self) -> None:
+        self.current = self.steps
+        for element, count in (("i32", 3), ("i64", 1), ("p4", 1), ("p2", 1)):
+            for _ in range(count):
+                bits = min(BITS[element], 48)
+                divisor = self.random.choice([1, 1, 4, 16, 48])
+                low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+                if element[0] == "p":
+                    low, divisor = 0, self.random.choice([4, 16])
+                elif self.random.random() < 0.5:
+                    low = self.random.choice([0, 1, -100])
+                    high = self.random.choice([high, 1000, 70000])
+                name, type_ = self.fresh(), Type(element, None)
+                self.arguments.append((name, type_, low, high, divisor))
+                self.publish(name, type_)
+        self.promises()
+        pid = self.step("tile.program_id x : i32", Type("i32", None), lambda env: env["pid"], ["pid"])
+        self.make_range()
+        side = 32
+        block = self.constant(Type("i32", None), side)
+        start = self.step(f"arith.muli {pid}, {block} : i32", Type("i32", None),
+                          lambda env: binary("muli", env[pid], env[block], 32), [pid, block])
+        wide = self.step(f"tile.splat {start} : i32 -> tensor<{side}xi32>", Type("i32", (side,)),
+                         lambda env: np.full((side,), env[start], np.int64), [start])
+        lanes = self.step(f"tile.make_range 0 to {side} : tensor<{side}xi32>", Type("i32", (side,)),
+                          lambda env: np.arange(side, dtype=np.int64), [])
+        self.step(f"arith.addi {wide}, {lanes} : tensor<{side}xi32>", Type("i32", (side,)),
+                  lambda env: binary("addi", env[wide], env[lanes], 32), [wide, lanes])
+        self.row()
+        self.statements(self.random.randint(10, 40), 0)
+
+    def promises(self) -> None:
+        """tile.assume of what the arguments will satisfy."""
+        for name, type_, low, high, divisor in self.arguments:
+            if type_.element[0] == "p":
+                continue
+            facts = [("sge", low), ("sle", high)]
+            for predicate, value in facts:
+                limit = self.constant(type_, value)
+                swapped = self.random.random() < 0.5
+                a, b = (limit, name) if swapped else (name, limit)
+                word = {"sge": "sle", "sle": "sge"}[predicate] if swapped else predicate
+                held = self.step(f"arith.cmpi {word}, {a}, {b} : {type_}", Type("i1", None),
+                                 lambda env, w=word, x=a, y=b, t=type_: compare(w, env[x], env[y], t.bits), [a, b])
+                self.current.append(Silent(f"tile.assume {held}"))
+            if divisor > 1 and self.random.random() < 0.5:
+                by, zero = self.constant(type_, divisor), self.constant(type_, 0)
+                rest = self.step(f"arith.remsi {name}, {by} : {type_}", type_,
+                                 lambda env, x=name, y=by, t=type_: binary("remsi", env[x], env[y], t.bits), [name])
+                held = self.step(f"arith.cmpi eq, {rest}, {zero} : {type_}", Type("i1", None),
+                                 lambda env, x=rest, y=zero, t=type_: compare("eq", env[x], env[y], t.bits), [name])
+                self.current.append(Silent(f"tile.assume {held}"))
+
+    def text(self) -> str:
+        arguments = ", ".join(f"{name}: {type_} {{tile.divisibility = {divisor} : i64}}"
+                              for name, type_, _, _, divisor in self.arguments)
+        lines = [line for step in self.steps for line in step.lines()]
+        return f"func.func @{self.name}({arguments}) {{\n  " + "\n  ".join(lines) + "\n  return\n}\n"
+
+    def environments(self, count: int) -> list[Env]:
+        result = []
+        for number in range(count):
+            env: Env = {"pid": np.array(self.random.choice([0, 1, 7, 2**31 - 2, 2**26 - 1, 67108863]), np.int64)}
+            for name, _, low, high, divisor in self.arguments:
+                value = {0: low, 1: high}.get(number, self.random.randint(low, high))
+                if number > 3:
+                    value = self.random.randint(max(low, -300), min(high, 3000))
+                value -= value % divisor
+                env[name] = np.array(value if value >= low else value + divisor, np.int64)
+            result.append(env)
+        return result
+
+
+class Silent(Step):
+    def __init__(self, text: str):
+        super().__init__(text, "", Type("i1", None), lambda env: np.zeros(()))
+
+    def execute(self, env: Env) -> None:
+        pass
+
+    def claims(self) -> list[list[Step]]:
+        return []
+
+
+def legal(side: int) -> bool:
+    while side % 2 == 0:
+        side //= 2
+    return side <= 31
+
+
+CLAIM = re.compile(r"group \[(.*?)\] step \[(.*?)\] divisible \[(.*?)\](?: range \[(.*?)\] unsigned \[(.*?)\])?$")
+
+
+def violations(claim: str, type_: Type, value: np.ndarray) -> list[str]:
+    match = CLAIM.match(claim)
+    assert match, claim
+    groups, steps, divisors = ([int(x) for x in match[i].split(",")] for i in (1, 2, 3))
+    shape = type_.shape or (1,)
+    value = np.asarray(value, np.int64).reshape(shape)
+    bad = []
+    for axis, (group, step, divisor) in enumerate(zip(groups, steps, divisors)):
+        side = shape[axis]
+        if side % group:
+            bad.append(f"group {group} does not divide {side}")
+            continue
+        moved = np.moveaxis(value, axis, -1)
+        chunks = moved.reshape(*moved.shape[:-1], side // group, group)
+        if group > 1 and (wrap(np.diff(chunks, axis=-1) - np.int64(step), type_.bits) != 0).any():
+            bad.append(f"dimension {axis} does not step by {step} in groups of {group}")
+        low = min(divisor, 1 << min(type_.bits, 62)) - 1
+        if (chunks[..., 0] & np.int64(low)).any():
+            bad.append(f"dimension {axis}: first elements are not multiples of {divisor}")
+    if match[4]:
+        low, high = (int(x) for x in match[4].split(","))
+        if value.min() < low or value.max() > high:
+            bad.append(f"{value.min()}..{value.max()} is not in [{low}, {high}]")
+        low, high = (int(x) for x in match[5].split(","))
+        raw = unsigned(value, type_.bits)
+        if int(raw.min()) < low or int(raw.max()) > high:
+            bad.append(f"unsigned {raw.min()}..{raw.max()} is not in [{low}, {high}]")
+    return bad
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--programs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--vectors", type=int, default=8)
+    options = parser.parse_args()
+    programs = [Program(options.seed + i) for i in range(options.programs)]
+    text = "".join(p.text() for p in programs)
+    done = subprocess.run(["kiln-opt", "--kiln-print-alignment", "-"], input=text, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stderr[:4000])
+        return 1
+    chunks = re.split(r"(?=func\.func @p\d+\()", done.stdout)[1:]
+    checked = known = failures = 0
+    for program, chunk in zip(programs, chunks):
+        annotations = re.findall(r"kiln\.alignment(?:_args)? = \[((?:\"[^\"]*\"(?:, )?)*)\]", chunk)
+        claims = [re.findall(r'"([^"]*)"', annotation) for annotation in annotations]
+        targets = [group for step in program.steps for group in step.claims()]
+        assert len(claims) == len(targets), f"{program.name}: {len(claims)} annotations for {len(targets)} ops"
+        for env in program.environments(options.vectors):
+            for step in program.steps:
+                step.execute(env)
+        for lines, steps in zip(claims, targets):
+            for line, step in itertools.zip_longest(lines, steps):
+                known += "group [1] step [0] divisible [1]" not in line
+                for value in step.seen:
+                    checked += 1
+                    for problem in violations(line, step.type, value):
+                        failures += 1
+                        if failures <= 10:
+                            print(f"{program.name} {step.name} {step.text} : {step.type}\n  claim: {line}\n  {problem}")
+                        break
+    print(f"{len(programs)} programs, {checked} values checked, {known} claims that say something, {failures} broken")
+    return failures != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
