@@ -18,12 +18,12 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "knobs": ("kiln.knobs", None),
     "testing": ("kiln.testing", None),
     "errors": ("kiln.errors", None),
-    "jit": ("kiln.jit", "jit"),
-    "JITFunction": ("kiln.jit", "JITFunction"),
-    "CompiledKernel": ("kiln.jit", "CompiledKernel"),
-    "autotune": ("kiln.autotune", "autotune"),
-    "heuristics": ("kiln.autotune", "heuristics"),
-    "Config": ("kiln.autotune", "Config"),
+    "jit": ("kiln.runtime.jit", "jit"),
+    "JITFunction": ("kiln.runtime.jit", "JITFunction"),
+    "CompiledKernel": ("kiln.runtime.jit", "CompiledKernel"),
+    "autotune": ("kiln.runtime.autotuner", "autotune"),
+    "heuristics": ("kiln.runtime.autotuner", "heuristics"),
+    "Config": ("kiln.runtime.autotuner", "Config"),
 }
 
 
@@ -53,7 +53,6 @@ def __getattr__(name: str) -> Any:
 
     module = importlib.import_module(entry[0])
     value = module if entry[1] is None else getattr(module, entry[1])
-    # A submodule named like its main function (kiln.jit) is bound on import; the function wins.
     globals()[name] = value
     return value
 
@@ -64,5 +63,5 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from kiln import errors, knobs, language, testing
-    from kiln.autotune import Config, autotune, heuristics
-    from kiln.jit import CompiledKernel, JITFunction, jit
+    from kiln.runtime.autotuner import Config, autotune, heuristics
+    from kiln.runtime.jit import CompiledKernel, JITFunction, jit

@@ -210,38 +210,43 @@ std::string Monitor::describeBuffers(uintptr_t address, int32_t bytes) const {
     }
   }
   if (!nearest)
-    return "; no argument of this launch is a buffer";
+    return "no argument of this launch is a buffer";
   std::string range = llvm::formatv("argument '{0}', {1:x} to {2:x}, {3}", nearest->argument, nearest->begin,
                                     nearest->end, withBytes(nearest->end - nearest->begin));
   if (distance == 0)
-    return llvm::formatv("; the buffer is {0}", range);
-  // Counted to the far end of the access, so that "4 bytes after" is what must be cut off to be inside.
-  return llvm::formatv("; the nearest buffer is {0}: the access goes {1} {2} it", range, withBytes(distance),
+    return "the buffer is " + range;
+  // Counted to the far end of the access: what must be cut off to be inside.
+  return llvm::formatv("the nearest buffer is {0}: the access goes {1} {2} it", range, withBytes(distance),
                        after ? "past the end of" : "before the start of");
 }
 
-std::string Monitor::describe(const Failure &failure) const {
-  std::string where = llvm::formatv("in program {0}{1}", describeProgram(failure.program),
-                                    describeElement(failure.site, failure.element));
-  const char *verb = getVerb(failure.access);
+std::string Monitor::getMessage(const Failure &failure) const {
+  std::string access = llvm::formatv("{0} of {1} at address {2:x}", getVerb(failure.access), withBytes(failure.bytes),
+                                     failure.address);
   switch (failure.kind) {
-  case Failure::Kind::Assert: {
-    const std::string &message = metadata.sites[failure.site].message;
-    return llvm::formatv("assertion failed{0}{1} {2}", message.empty() ? "" : ": ", message, where);
-  }
-  case Failure::Kind::OutOfBounds:
-    return llvm::formatv("{0} of {1} at address {2:x} is outside every buffer passed in, {3}{4}", verb,
-                         withBytes(failure.bytes), failure.address, where,
-                         describeBuffers(failure.address, failure.bytes));
-  case Failure::Kind::ReadOnly:
-    return llvm::formatv("{0} of {1} at address {2:x} is to a read-only buffer, {3}{4}", verb,
-                         withBytes(failure.bytes), failure.address, where,
-                         describeBuffers(failure.address, failure.bytes));
+  case Failure::Kind::Assert: return metadata.sites[failure.site].message;
+  case Failure::Kind::OutOfBounds: return access + " is outside every buffer passed in";
+  case Failure::Kind::ReadOnly: return access + " is to a read-only buffer";
   case Failure::Kind::Race:
-    return llvm::formatv("{0} of {1} at address {2:x} {3} races with the {4} at {5} in program {6}{7}", verb,
-                         withBytes(failure.bytes), failure.address, where, getVerb(failure.other->kind),
-                         describeSource(failure.other->site), describeProgram(failure.other->program),
-                         describeBuffers(failure.address, failure.bytes));
+    return llvm::formatv("{0} races with the {1} of program {2}", access, getVerb(failure.other->kind),
+                         describeProgram(failure.other->program));
   }
   return "";
+}
+
+std::string Monitor::getDetail(const Failure &failure) const {
+  return failure.kind == Failure::Kind::Assert ? "" : describeBuffers(failure.address, failure.bytes);
+}
+
+std::string Monitor::describe(const Failure &failure) const {
+  std::string text = describeSource(failure.site) + ": ";
+  if (failure.kind == Failure::Kind::Assert)
+    text += "assertion failed: ";
+  text += getMessage(failure) + ", in program " + describeProgram(failure.program) +
+          describeElement(failure.site, failure.element);
+  if (failure.other)
+    text += "; the other access is at " + describeSource(failure.other->site);
+  if (std::string detail = getDetail(failure); !detail.empty())
+    text += "; " + detail;
+  return text;
 }

@@ -46,7 +46,11 @@ public:
 
   const std::optional<Failure> &getFailure() const { return failure; }
 
-  /// One lower-case sentence: what was expected, what happened, in which program and coordinate.
+  /// What happened, without where: the assertion's text, or the access and its address.
+  std::string getMessage(const Failure &failure) const;
+  /// The buffer concerned, and by how much the access misses it; empty for an assertion.
+  std::string getDetail(const Failure &failure) const;
+  /// Everything in one line: source position, message, program, coordinate, buffer, the other side of a race.
   std::string describe(const Failure &failure) const;
 
   /// What the instances printed, in program order.

@@ -501,6 +501,15 @@ bool ArgumentReader::addDescriptor(CallEncoder &encoder, const ParameterRule &ru
   Memory memory;
   if (!readArray(base.ptr(), memory) || !finishArray(rule, memory))
     return false;
+  // What the copy engines of GPUs ask for holds on every target, so that a program that runs here runs there.
+  int64_t bytes = artifact::getBytes(memory.element);
+  if (reinterpret_cast<uintptr_t>(memory.address) % 16)
+    return fail(llvm::formatv("expected a descriptor whose base is aligned to 16 bytes, got address {0:x}",
+                              reinterpret_cast<uintptr_t>(memory.address)));
+  for (size_t i = 0; i + 1 < strides.size(); ++i)
+    if (strides[i] * bytes % 16)
+      return fail(llvm::formatv("expected strides that are multiples of 16 bytes, got {0} bytes in dimension {1}",
+                                strides[i] * bytes, i));
   encoder.addDescriptor(rule, memory.element, memory.address, block, padding && getText(padding.ptr()) == "nan", shape,
                         strides);
   return true;

@@ -3,7 +3,7 @@
 // The kernel object (kiln.runtime.jit.JITFunction) provides:
 //   _revalidate() -> (prefix: str, watched: list[(holder, name, value)], collect_extents: bool)
 //       the code depends on `prefix` besides its arguments; it holds while every watched value is the same object
-//   _compile(parameters, options: dict) -> compiled, with `.loaded`
+//   _compile(parameters, options: dict, key: bytes) -> compiled, with `.loaded`; parameters as `toPython` makes them
 //   _explain_binding(args: tuple, kwargs: dict)             raises
 //   _explain_argument(name, value, message, hint)           raises
 //   _explain_grid(grid, message)                            raises
@@ -300,7 +300,7 @@ Compiled Call::findOrCompile() {
   for (size_t i = 0; i < options.size(); ++i)
     if (options[i] && options[i] != Py_None)
       given[state.optionNames[i]] = py::handle(options[i]);
-  py::object object = state.kernel.attr("_compile")(parameters, given);
+  py::object object = state.kernel.attr("_compile")(parameters, given, py::bytes(encoder.getKey().str()));
   Compiled compiled{object.attr("loaded").cast<PyLoadedKernel &>().kernel, object};
   // The block was packed before the code existed; both must have the same idea of it.
   uint32_t blockBytes;
@@ -333,8 +333,8 @@ py::dict describeFailure(const launch::Monitor &monitor, const launch::Failure &
   const artifact::Site &site = metadata.sites[failure.site];
   py::dict result;
   result["kind"] = kinds[unsigned(failure.kind)];
-  result["description"] = monitor.describe(failure);
-  result["message"] = site.message;
+  result["message"] = monitor.getMessage(failure);
+  result["detail"] = monitor.getDetail(failure);
   result["program"] = program(failure.program);
   result["frames"] = frames(failure.site);
   result["element"] = failure.element;

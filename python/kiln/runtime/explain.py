@@ -1,0 +1,152 @@
+"""Errors of a launch, worded: the kernel, the argument, the caller's line, one likely fix.
+
+The launcher (C++) knows that something is wrong and calls back here; nothing in this file runs for a launch that works.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kiln import errors
+from kiln.runtime.interface import LAUNCH_OPTIONS
+
+if TYPE_CHECKING:
+    from kiln.runtime.jit import CompiledKernel, JITFunction
+
+
+def caller() -> errors.SourceRange | None:
+    """The expression that launched: in the nearest frame that is not the compiler's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.split(".")[0] != "kiln" or module.startswith("kiln.kernels."):
+            break
+        frame = frame.f_back
+    if frame is None:
+        return None
+    code = frame.f_code
+    line, column, end_line, end_column = frame.f_lineno, 0, 0, 0
+    positions = getattr(code, "co_positions", None)
+    if positions is not None and frame.f_lasti >= 0:
+        from itertools import islice
+
+        found = next(islice(positions(), frame.f_lasti // 2, None), (None, None, None, None))
+        if None not in found:
+            line, end_line, column, end_column = found[0], found[1], found[2] + 1, found[3] + 1
+    return errors.SourceRange(code.co_filename, line, column or 1, end_line, end_column, code.co_name)
+
+
+def signature(kernel: JITFunction) -> str:
+    """The parameters as they were written: `(x, n, BLOCK: constexpr = 128, *rest)`."""
+    parts = []
+    for parameter in kernel.params:
+        text = ("*" if parameter.kind == "variadic" else "") + parameter.name
+        if parameter.is_constexpr:
+            text += ": constexpr"
+        elif parameter.annotation_type:
+            text += ": " + parameter.annotation_type
+        if parameter.has_default:
+            text += f" = {parameter.default!r}" if parameter.is_constexpr else f"={parameter.default!r}"
+        parts.append(text)
+    return "(" + ", ".join(parts) + ")"
+
+
+def binding(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    """The arguments of a call do not fit the parameters."""
+
+    def error(message: str, hint: str | None = None) -> errors.LaunchError:
+        return errors.LaunchError(message, kernel=kernel.__name__, caller=caller(), hint=hint)
+
+    positional = [p for p in kernel.params if p.kind == "positional"]
+    variadic = any(p.kind == "variadic" for p in kernel.params)
+    names = {p.name for p in kernel.params if p.kind != "variadic"}
+    if len(args) > len(positional) and not variadic:
+        raise error(
+            f"expected at most {len(positional)} positional arguments, got {len(args)}",
+            hint=f"the parameters are {signature(kernel)}",
+        )
+    given = {p.name for p, _ in zip(positional, args)}
+    for name in kwargs:
+        if name in given:
+            raise error(f"argument {name!r} is given by position and by name")
+        if name in names:
+            given.add(name)
+        elif name not in LAUNCH_OPTIONS:
+            near = errors.near_match(name, [*names, *LAUNCH_OPTIONS])
+            raise error(
+                f"expected a parameter or a launch option, got {name!r}",
+                hint=f"did you mean {near!r}?" if near else f"the parameters are {signature(kernel)}",
+            )
+    missing = [p.name for p in kernel.params if p.kind != "variadic" and p.name not in given and not p.has_default]
+    if not missing:
+        raise errors.InternalError(f"launch of {kernel.__name__}: the arguments were refused for no reason")
+    listed = ", ".join(repr(name) for name in missing)
+    raise error(
+        f"expected a value for {listed}, got none",
+        hint=f"the parameters are {signature(kernel)}",
+    )
+
+
+def argument(kernel: JITFunction, name: str, value: Any, message: str, hint: str) -> NoReturn:
+    """One argument has no meaning in a kernel."""
+    raise errors.LaunchError(
+        message, kernel=kernel.__name__, argument=name, caller=caller(), hint=hint or None
+    )
+
+
+def grid(kernel: JITFunction, value: Any, message: str) -> NoReturn:
+    raise errors.LaunchError(f"grid {value!r}: {message}", kernel=kernel.__name__, caller=caller())
+
+
+def _frames(found: list[tuple[str, int, int, str]]) -> list[errors.SourceRange]:
+    return [errors.SourceRange(file, line, column, function=function) for file, line, column, function in found]
+
+
+def _coordinate(element: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    result: list[int] = []
+    for side in reversed(shape):
+        element, digit = divmod(element, side)
+        result.insert(0, digit)
+    return tuple(result)
+
+
+def failure(kernel: JITFunction, what: dict[str, Any]) -> NoReturn:
+    """A program instance stopped: a failed assertion or check."""
+    classes = {
+        "assert": errors.DeviceAssertError,
+        "bounds": errors.OutOfBoundsError,
+        "read-only": errors.OutOfBoundsError,
+        "race": errors.RaceError,
+    }
+    details = [what["detail"]] if what["detail"] else []
+    if "other_frames" in what:
+        other = _frames(what["other_frames"])
+        if other:
+            where = other[0]
+            details.insert(0, f"the other access, of program {what['other_program']}: {where.file}:{where.line}")
+            details[1:1] = where.excerpt()
+    raise classes[what["kind"]](
+        what["message"],
+        kernel=kernel.__name__,
+        program=what["program"],
+        coordinate=_coordinate(what["element"], what["shape"]),
+        frames=_frames(what["frames"]),
+        details=details,
+    )
+
+
+def status(kernel: JITFunction, compiled: CompiledKernel, code: str, message: str) -> NoReturn:
+    """The device refused."""
+    if code == "resource":
+        available = 0
+        try:
+            import os
+
+            available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (ValueError, OSError):
+            pass
+        metadata = compiled.metadata
+        required = max(metadata["frame_bytes"], metadata["workspace_bytes"])
+        raise errors.ResourceError("memory", required, available, option="the sides of the tiles", kernel=kernel.__name__)
+    raise errors.InternalError(f"launch of {kernel.__name__}: {message}", stage="launch")

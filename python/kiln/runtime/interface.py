@@ -1,0 +1,62 @@
+"""`kernel[grid](...)`: what jit functions, tuned kernels and heuristics have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+# Every keyword a launch takes beside the kernel's own parameters. "warmup" comes first: the launcher knows it by place.
+LAUNCH_OPTIONS = [
+    "warmup",
+    "num_warps",
+    "num_stages",
+    "num_ctas",
+    "maxnreg",
+    "enable_fp_fusion",
+    "debug",
+    "sanitize_overflow",
+    "launch_pdl",
+    "launch_cooperative_grid",
+    "ptx_options",
+    "ir_override",
+    "extern_libs",
+    "instrumentation_mode",
+]
+
+
+class KernelInterface:
+    """Something launched as `kernel[grid](*args, **meta)`.
+
+    `run(*args, grid, warmup, **meta)` does the work. A decorator that wraps another one keeps it in `fn`.
+    """
+
+    fn: Any
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+
+    def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
+        """Compiles for these arguments without launching. A type (`kl.float32`) stands for an array of it."""
+        return self.run(*args, grid=grid, warmup=True, **kwargs)
+
+
+class MockTensor:
+    """Stands for an array of a type, at an address that is a multiple of 16, where only its type matters."""
+
+    def __init__(self, dtype: Any):
+        self.dtype = dtype
+
+    @staticmethod
+    def data_ptr() -> int:
+        return 0
+
+    @classmethod
+    def wrap(cls, value: Any) -> Any:
+        """A type of the language or of torch as a tensor of it; anything else as it is."""
+        kind = type(value)
+        if (kind.__module__, kind.__name__) in (("kiln.language.types", "dtype"), ("torch", "dtype")):
+            return cls(value)
+        return value

@@ -1,0 +1,343 @@
+"""`kiln.jit`: a Python function as a kernel that can be launched.
+
+A launch is one call into C++ (`_kiln.Launcher`). This file answers what the launcher asks: what the code depends on
+besides its arguments, and compiled code for arguments it has not seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, ModuleType
+from typing import Any, NoReturn, overload
+
+from kiln import knobs
+from kiln.frontend.function import KernelFunction
+from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, MockTensor
+
+# Switches that compiled code depends on; a launch notices when one changes.
+_CODE_SWITCHES = ("target", "check", "device_assert", "line_info")
+# Launch options the CPU target acts on; the others are recorded in the metadata.
+_COMPILE_OPTIONS = ("enable_fp_fusion",)
+
+
+def _watched_switches() -> list[tuple[Any, Any, Any]]:
+    """Where the switches' values are stored, as (dict, key, value): the launcher compares by identity."""
+    environment = os.environ._data  # type: ignore[attr-defined]
+    watched = []
+    for name in (*_CODE_SWITCHES, "num_threads"):
+        variable = os.environ.encodekey("KILN_" + name.upper())  # type: ignore[attr-defined]
+        watched.append((knobs._overrides, name, None))
+        watched.append((environment, variable, None))
+    return watched
+
+
+class JITFunction(KernelFunction, KernelInterface):
+    """A kernel: `kernel[grid](*args, **meta)` compiles it for its arguments when needed, and runs it.
+
+    grid      int, tuple of 1 to 3 ints, or a function that gets the arguments by name and returns one of these
+    args      arrays (numpy, torch, anything with `__array_interface__` or DLPack), numbers, bools, None, tuples of
+              these, tensor descriptors; for constexpr parameters anything hashable
+    meta      further arguments by name, and launch options (`num_warps`, `num_stages`, …)
+
+    Returns the `CompiledKernel` that ran. The CPU target has finished when the call returns.
+    """
+
+    def __init__(
+        self,
+        fn: FunctionType,
+        *,
+        version: Any = None,
+        repr: Callable[[Any], str] | None = None,
+        launch_metadata: Callable[..., Any] | None = None,
+        do_not_specialize: Any = (),
+        do_not_specialize_on_alignment: Any = (),
+        debug: bool | None = None,
+        noinline: bool = False,
+        source: str | None = None,
+    ):
+        super().__init__(
+            fn,
+            do_not_specialize=do_not_specialize,
+            do_not_specialize_on_alignment=do_not_specialize_on_alignment,
+            noinline=noinline,
+            source=source,
+        )
+        self.version = version
+        self.launch_metadata = launch_metadata
+        self.debug = debug
+        self.pre_run_hooks: list[Callable[..., Any]] = []
+        self._name = repr
+        self._launcher: Any = None
+        self._lock = threading.Lock()
+        self._locks: dict[Any, threading.Lock] = {}
+        self._compiled: dict[tuple[str, bytes], CompiledKernel] = {}
+        self._prefix = ""
+        self._constants: list[KernelFunction] = []  # jit functions given as constexpr arguments
+
+    # -- launching -------------------------------------------------------------------------
+
+    def _make_launcher(self) -> Any:
+        from kiln import _kiln
+
+        with self._lock:
+            if self._launcher is None:
+                self._launcher = _kiln.Launcher(self, list(self.params), LAUNCH_OPTIONS)
+        return self._launcher
+
+    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+        if self.pre_run_hooks:
+            return super().__getitem__(grid)
+        return (self._launcher or self._make_launcher()).at(grid)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> CompiledKernel:
+        """`self[grid](*args, **kwargs)`; with `warmup`, only compiles."""
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
+        bound = (self._launcher or self._make_launcher()).at(grid)
+        if not warmup:
+            return bound(*args, **kwargs)
+        constexpr = {p.name for p in self.params if p.is_constexpr}
+        names = [p.name for p in self.params]
+        wrapped = [a if i < len(names) and names[i] in constexpr else MockTensor.wrap(a) for i, a in enumerate(args)]
+        named = {k: v if k in constexpr else MockTensor.wrap(v) for k, v in kwargs.items()}
+        return bound(*wrapped, warmup=True, **named)
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """`hook(*args, **kwargs)` is called before each launch, with its arguments."""
+        self.pre_run_hooks.append(hook)
+
+    @property
+    def compiled_kernels(self) -> list[CompiledKernel]:
+        """Every specialisation compiled so far."""
+        return list(self._compiled.values())
+
+    # -- what the launcher asks ------------------------------------------------------------
+
+    def _make_prefix(self) -> str:
+        switches = [f"{name}={getattr(knobs, name)}" for name in _CODE_SWITCHES]
+        functions = [function.cache_key for function in (self, *self._constants)]
+        return "\n".join([*functions, f"debug={self.debug}", f"version={self.version!r}", *switches])
+
+    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool]:
+        from kiln import _kiln
+
+        _kiln.set_num_threads(knobs.num_threads)
+        self._prefix = self._make_prefix()
+        watched = _watched_switches()
+        for function in (self, *self._constants):
+            for capture in function.captures:
+                holder = capture.holder
+                if isinstance(holder, ModuleType) and capture.name in vars(holder):
+                    holder = vars(holder)
+                watched.append((holder, capture.name, capture.value))
+        return self._prefix, watched, knobs.check == "bounds"
+
+    def _compile(self, found: list[tuple[Any, ...]], options: dict[str, Any], key: bytes) -> CompiledKernel:
+        """Compiled code for a key seen for the first time; threads that ask for one key get one compile."""
+        prefix = self._prefix
+        with self._lock:
+            lock = self._locks.setdefault((prefix, key), threading.Lock())
+        with lock:
+            compiled = self._compiled.get((prefix, key))
+            if compiled is None:
+                parameters = [_parameter(p.name, item) for p, item in zip(self.params, found)]
+                compiled = compile_kernel(self, parameters, options)
+                self._compiled[prefix, key] = compiled
+                self._watch_constants(found, key, compiled)
+        with self._lock:
+            self._locks.pop((prefix, key), None)
+        return compiled
+
+    def _watch_constants(self, found: list[tuple[Any, ...]], key: bytes, compiled: CompiledKernel) -> None:
+        """From now on the prefix covers jit functions that came as arguments, whose globals may change too."""
+        new = [f for f in _functions(found) if f is not self and f not in self._constants]
+        if new:
+            self._constants += new
+            self._compiled[self._make_prefix(), key] = compiled
+            self._launcher.invalidate()
+
+    def _explain_binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+        from kiln.runtime import explain
+
+        explain.binding(self, args, kwargs)
+
+    def _explain_argument(self, name: str, value: Any, message: str, hint: str) -> NoReturn:
+        from kiln.runtime import explain
+
+        explain.argument(self, name, value, message, hint)
+
+    def _explain_grid(self, grid: Any, message: str) -> NoReturn:
+        from kiln.runtime import explain
+
+        explain.grid(self, grid, message)
+
+    def _explain_failure(self, compiled: CompiledKernel, what: dict[str, Any]) -> NoReturn:
+        from kiln.runtime import explain
+
+        explain.failure(self, what)
+
+    def _explain_status(self, compiled: CompiledKernel, code: str, message: str) -> NoReturn:
+        from kiln.runtime import explain
+
+        explain.status(self, compiled, code, message)
+
+    @staticmethod
+    def _show(text: str) -> None:
+        sys.stdout.write(text)
+
+    def __reduce__(self) -> Any:
+        # By reference, as functions are; a kernel that is no module attribute cannot be found again.
+        if getattr(sys.modules.get(self.__module__), self.__qualname__, None) is self:
+            return self.__qualname__
+        from kiln.errors import UserError
+
+        raise UserError(f"cannot pickle kernel {self.__qualname__}: it is not an attribute of module {self.__module__}")
+
+
+def _functions(found: Any) -> Iterator[KernelFunction]:
+    for item in found:
+        if isinstance(item, tuple):
+            yield from _functions(item)
+        elif isinstance(item, KernelFunction):
+            yield item
+
+
+def _parameter(name: str, item: tuple[Any, ...]) -> Any:
+    """A launcher's tuple as the front end's Parameter."""
+    from kiln.frontend.signature import Parameter
+
+    kind = item[0]
+    if kind == "runtime":
+        return Parameter(name, "runtime", type=item[1], divisible=item[2], padding=item[3])
+    if kind == "tuple":
+        items = tuple(_parameter(f"{name}.{i}", inner) for i, inner in enumerate(item[1]))
+        if all(inner.kind == "constexpr" for inner in items):
+            return Parameter(name, "constexpr", value=tuple(inner.value for inner in items))
+        return Parameter(name, "tuple", items=items)
+    return Parameter(name, "constexpr", value=item[1])
+
+
+def compile_kernel(kernel: KernelFunction, parameters: list[Any], options: Mapping[str, Any]) -> CompiledKernel:
+    """The kernel's code for these parameters, loaded."""
+    from kiln import _kiln, compiler, frontend
+
+    module = frontend.emit(kernel, parameters, kernel.__name__)
+    artifact = compiler.compile(module, _compile_options(options))
+    loaded = _kiln.load(artifact.binary, artifact.metadata)
+    return CompiledKernel(kernel, parameters, artifact, loaded)
+
+
+def _compile_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Launch options as the compiler takes them: what it does not act on becomes plain data in the metadata."""
+    plain = (bool, int, float, str, type(None))
+    result = {}
+    for name, value in options.items():
+        recorded = value if name in _COMPILE_OPTIONS or isinstance(value, plain) else str(value)
+        result[name] = recorded
+    return result
+
+
+class _Stages(Mapping[str, Any]):
+    """`compiled.asm`: the text of each stage, made when asked for. Triton's names for stages are understood."""
+
+    _SAME = {"ttir": "tile", "ttgir": "opt", "llir": "llvm", "obj": "object"}
+
+    def __init__(self, artifact: Any):
+        self._artifact = artifact
+
+    def __getitem__(self, stage: str) -> Any:
+        stage = self._SAME.get(stage, stage)
+        if stage not in tuple(self):
+            raise KeyError(stage)
+        return self._artifact.binary if stage == "object" else self._artifact.text(stage)
+
+    def __iter__(self) -> Iterator[str]:
+        from kiln import _kiln
+
+        return iter([name for name, _, _ in _kiln.stages()])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+class CompiledKernel:
+    """Code for one specialisation of a kernel.
+
+    asm         the stages by name: tile, opt, cpu, llvm, asm (text), object (bytes)
+    metadata    what the code expects and uses, as a dictionary
+    loaded      the code in memory
+    """
+
+    def __init__(self, kernel: KernelFunction, parameters: list[Any], artifact: Any, loaded: Any):
+        self.kernel = kernel
+        self.parameters = tuple(parameters)
+        self.artifact = artifact
+        self.loaded = loaded
+        self.asm = _Stages(artifact)
+        self._metadata: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.kernel.__name__
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        if self._metadata is None:
+            self._metadata = json.loads(self.artifact.metadata)
+        return self._metadata
+
+    @property
+    def signature(self) -> str:
+        """The specialisations: `x=*fp32:16, n=i32, BLOCK=128`."""
+        return ", ".join(f"{p.name}={_describe(p)}" for p in self.parameters)
+
+    def __repr__(self) -> str:
+        return f"<CompiledKernel {self.name}({self.signature}) for {self.metadata['target'].get('name', '?')}>"
+
+
+def _describe(parameter: Any) -> str:
+    if parameter.kind == "constexpr":
+        return repr(parameter.value)
+    if parameter.kind == "tuple":
+        return "(" + ", ".join(_describe(item) for item in parameter.items) + ")"
+    return parameter.type + (":16" if parameter.divisible else "")
+
+
+@overload
+def jit(fn: Callable[..., Any]) -> JITFunction: ...
+
+
+@overload
+def jit(
+    *,
+    version: Any = None,
+    repr: Callable[[Any], str] | None = None,
+    launch_metadata: Callable[..., Any] | None = None,
+    do_not_specialize: Any = (),
+    do_not_specialize_on_alignment: Any = (),
+    debug: bool | None = None,
+    noinline: bool = False,
+) -> Callable[[Callable[..., Any]], JITFunction]: ...
+
+
+def jit(fn: Any = None, **options: Any) -> Any:
+    """Makes a Python function a kernel, or a function that kernels call.
+
+    do_not_specialize                 parameters (names or positions) whose value the code must not depend on
+    do_not_specialize_on_alignment    parameters whose divisibility by 16 the code must not use
+    version                           anything; a change of it compiles anew
+    debug                             recorded; `kl.device_assert` is governed by KILN_DEVICE_ASSERT
+    noinline                          a hint for functions called by kernels
+    repr, launch_metadata             kept for tools
+
+    The function is captured as it is written; nothing is compiled before the first launch.
+    """
+    if fn is None:
+        return lambda inner: jit(inner, **options)
+    if isinstance(fn, KernelFunction):
+        return fn
+    return JITFunction(fn, **options)

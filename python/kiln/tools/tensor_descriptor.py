@@ -1,0 +1,51 @@
+"""Tensor descriptors made by the host and passed to a kernel: an array with a shape, strides and the block that one
+`load` or `store` moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kiln.errors import LaunchError
+
+
+@dataclass
+class TensorDescriptor:
+    """A box of memory seen through blocks of one shape.
+
+    base         the array (numpy, torch, …); its address is a multiple of 16
+    shape        elements in each dimension, 1 to 5 of them
+    strides      in elements; all but the last are multiples of 16 bytes, the last is 1
+    block_shape  what one access moves
+    padding      what is read outside the box: "zero" or "nan"
+    """
+
+    base: Any
+    shape: list[int]
+    strides: list[int]
+    block_shape: list[int]
+    padding: str = "zero"
+
+    def __post_init__(self) -> None:
+        rank = len(self.shape)
+        if not 1 <= rank <= 5:
+            raise LaunchError(f"tensor descriptor: expected 1 to 5 dimensions, got {rank}")
+        for name in ("strides", "block_shape"):
+            if len(getattr(self, name)) != rank:
+                raise LaunchError(
+                    f"tensor descriptor: expected {rank} {name} (because shape has that many), "
+                    f"got {len(getattr(self, name))}"
+                )
+        if self.strides[-1] != 1:
+            raise LaunchError(f"tensor descriptor: expected a last stride of 1, got {self.strides[-1]}")
+        if self.padding not in ("zero", "nan"):
+            raise LaunchError(f"tensor descriptor: expected padding 'zero' or 'nan', got {self.padding!r}")
+
+    @staticmethod
+    def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero") -> TensorDescriptor:
+        """The whole of an array, with its own strides."""
+        if callable(getattr(tensor, "stride", None)):
+            strides = list(tensor.stride())
+        else:
+            strides = [stride // tensor.itemsize for stride in tensor.strides]
+        return TensorDescriptor(tensor, list(tensor.shape), strides, list(block_shape), padding)
