@@ -13,17 +13,39 @@
 using namespace mlir;
 using namespace kiln;
 
+// Cleaning up: fold, drop what is dead, merge what is equal.
+static void addCleanup(OpPassManager &passes) {
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
 void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &options) {
   // Nested jit functions disappear first: every later pass sees one function.
   passes.addPass(createInlinerPass());
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
+  addCleanup(passes);
   // On the user's own sums and products, before any pass makes new ones that rely on rounding.
   if (options.enableFpFusion)
     passes.addPass(createAllowContractionPass());
+  // One form for accesses to boxes, before anything looks at loads.
+  passes.addNestedPass<func::FuncOp>(createLowerBlockPointersPass());
+  // On small shapes and with the fewest ops, before unrolling multiplies them.
+  passes.addNestedPass<func::FuncOp>(createCombineTilesPass());
+  passes.addNestedPass<func::FuncOp>(createUnrollLoopsPass());
+  // After unrolling: what one iteration repeats is merged by the clean-up, what all repeat leaves the loop.
+  passes.addNestedPass<func::FuncOp>(createHoistInvariantsPass());
+  addCleanup(passes);
+  // Last: it reads ranges, and those are tightest when everything known has been folded.
+  passes.addNestedPass<func::FuncOp>(createWidenOffsetsPass());
 }
 
-void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &options) {}
+void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
+  // Offsets widened twice over are merged here.
+  passes.addPass(createCSEPass());
+  addCleanup(passes);
+  // On vectors of the target's width: what the expansion makes is the loop bodies' code.
+  passes.addPass(createExpandMathPass());
+  passes.addPass(createCSEPass());
+}
 
 void kiln::buildLLVMPipeline(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createCpuToLLVMPass());

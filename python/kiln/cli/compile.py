@@ -76,8 +76,8 @@ def _from_kernel(path: str, kernel: str, signature: str, settings: dict[str, Any
     from kiln.cli.signature import parse_signature
 
     function = load_kernel(path, kernel)
-    module = frontend.emit(function, parse_signature(signature, function), function.name)
-    return function.name, compiler.compile(module, settings)
+    module = frontend.emit(function, parse_signature(signature, function), function.__name__)
+    return function.__name__, compiler.compile(module, settings)
 
 
 def _from_stage(path: str, settings: dict[str, Any]) -> tuple[str, Any]:

@@ -27,10 +27,10 @@ def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
         if name in given:
             raise errors.UserError(f"signature: {name!r} is given twice")
         given[name] = value
-    parameters = [_parameter(p, given.pop(p.name, None)) for p in function.parameters]
+    parameters = [_parameter(p, given.pop(p.name, None)) for p in function.params]
     if given:
         name = next(iter(given))
-        near = errors.near_match(name, [p.name for p in function.parameters])
+        near = errors.near_match(name, [p.name for p in function.params])
         raise errors.UserError(
             f"signature: the kernel has no parameter {name!r}" + (f"; did you mean {near!r}?" if near else "")
         )
@@ -78,6 +78,10 @@ def _parameter(parameter: Any, value: str | None) -> Parameter:
         types.parse(kind)
     except (ValueError, KeyError, errors.UserError) as error:
         raise errors.UserError(f"signature: {parameter.name!r}: {error}") from None
+    if colon and kind in ("fp16", "bf16", "fp32", "fp64", "i1"):
+        raise errors.UserError(
+            f"signature: {parameter.name!r}: expected :16 on a pointer, a descriptor or an integer, got it on {kind}"
+        )
     return Parameter(parameter.name, "runtime", type=kind, divisible=bool(colon))
 
 
