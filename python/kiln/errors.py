@@ -148,8 +148,7 @@ class CompilationError(UserError):
         if where is None:
             lines = [f"error: {self.message}"]
         else:
-            inside = f" (in {where.function})" if where.function else ""
-            lines = [f"{where.file}:{where.line}:{where.column}: error: {self.message}{inside}"]
+            lines = [f"{where.file}:{where.line}:{where.column}: error: {self.message}"]
             lines += where.excerpt()
         for sentence, frame in self.notes:
             lines.append(f"{frame.file}:{frame.line}:{frame.column}: note: {sentence}")

@@ -8,6 +8,7 @@ the IR values travel.
 from __future__ import annotations
 
 import ast
+import sys
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -47,9 +48,22 @@ class Calls:
         try:
             return self.value(self._call(function, args, kwargs))
         except CompilationError as error:
-            if not error.frames and error.argument is not None:
-                self.locate(error, _argument_node(node, function, error.argument))
+            if not error.frames:
+                self._explain_settled(error, node)
+                if error.argument is not None:
+                    self.locate(error, argument_node(node, function, error.argument))
             raise
+
+    def _explain_settled(self: Visitor, error: CompilationError, node: ast.Call) -> None:
+        """If a constexpr was wanted and a name was given one by plain assignment, that is what to change."""
+        if "constexpr" not in error.message:
+            return
+        given = [n for arg in [*node.args, *(k.value for k in node.keywords)] for n in ast.walk(arg)]
+        for name in given:
+            if isinstance(name, ast.Name) and name.id in self.settled:
+                error.hint = f"annotate the assignment: {name.id}: kl.constexpr = ..."
+                error.note(f"{name.id} became a run-time scalar here", self.range(self.settled[name.id]))
+                return
 
     def _call(self: Visitor, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if isinstance(function, BoundFunction):
@@ -103,7 +117,9 @@ class Calls:
         if isinstance(function, (FunctionType, MethodType)):
             error = CompilationError(
                 f"expected a jit function (because only those are compiled), got {name}, a Python function",
-                hint=f"decorate {name} with @kiln.jit; with @kiln.constexpr_function if it computes constants only",
+                hint="compute it outside and pass the result as an argument"
+                if module.split(".")[0] in sys.stdlib_module_names
+                else f"decorate {name} with @kiln.jit; with @kiln.constexpr_function if it computes constants only",
             )
         elif isinstance(function, ModuleType):
             error = CompilationError(f"expected a function to call, got the module {name}")
@@ -112,7 +128,7 @@ class Calls:
                 f"expected a function to call, got the type {function}", hint="convert with .to(...), or use kl.full"
             )
         elif callable(function):
-            error = CompilationError(f"{name} cannot be called inside a kernel", hint=_known_substitute(name))
+            error = CompilationError(f"{name} cannot be called inside a kernel", hint=substitute(name))
         else:
             error = CompilationError(f"expected a function to call, got {scopes.describe(function)}")
         raise self.locate(error, node.func)
@@ -221,7 +237,7 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
         if key not in known:
             match = near_match(key, known)
             raise CompilationError(
-                f"{name} has no parameter {key}", hint=f"did you mean {match}?" if match else f"it has {_listed(known)}"
+                f"{name} has no parameter {key}", hint=f"did you mean {match}?" if match else f"its parameters: {_listed(known)}"
             )
         if key in bound:
             raise CompilationError(f"argument {key} of {name} is given twice", argument=key)
@@ -296,20 +312,25 @@ def _listed(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _known_substitute(name: str) -> str | None:
+def substitute(name: str) -> str | None:
     import kiln.language
 
     return f"use kl.{name}" if hasattr(kiln.language, name) else "compute it outside and pass it as an argument"
 
 
-def _argument_node(node: ast.Call, function: Any, argument: str) -> ast.AST:
+def argument_node(node: ast.AST, function: Any, argument: str | None) -> ast.AST:
     """The expression that was passed for a parameter; the whole call if there is none."""
+    if not isinstance(node, ast.Call) or argument is None:
+        return node
     for keyword in node.keywords:
         if keyword.arg == argument:
             return keyword.value
     names: list[str] = []
     shift = 0
-    if isinstance(function, BoundFunction):
+    if function is None:
+        # The bounds of a range.
+        names = ["stop"] if len(node.args) == 1 else ["start", "stop", "step"]
+    elif isinstance(function, BoundFunction):
         names, shift = function.function.arg_names, 1
     elif isinstance(function, KernelFunction):
         names = function.arg_names
@@ -346,7 +367,7 @@ def _binding_mistake(function: Any, args: list[Any], kwargs: dict[str, Any]) -> 
         if key not in named:
             match = near_match(key, named)
             return CompilationError(
-                f"{shown} has no parameter {key}", hint=f"did you mean {match}?" if match else f"it has {_listed(named)}"
+                f"{shown} has no parameter {key}", hint=f"did you mean {match}?" if match else f"its parameters: {_listed(named)}"
             )
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(args) > len(positional):

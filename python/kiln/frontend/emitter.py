@@ -142,6 +142,7 @@ class Emitter:
 
     def _combined(self, fn: Any, part: Any, ty: Any, count: int, types: list[Any]) -> int:
         """One result of a combine function as a scalar of the type it must have."""
+        from kiln.frontend.scope import public_name
         from kiln.language import semantic, values
 
         name = getattr(fn, "__name__", "the combine function")
@@ -165,7 +166,7 @@ class Emitter:
             raise CompilationError(
                 f"expected the combine function {name} to return {ty} (because the accumulator keeps its type), got"
                 f" {part.type}",
-                hint=f"cast its result with .to(kl.{_public_name(ty)})",
+                hint=f"cast its result with .to({public_name(ty)})",
             )
         return semantic.cast(part, ty).handle
 
@@ -186,7 +187,3 @@ class Emitter:
         self._symbols.add(unique)
         return unique
 
-
-def _public_name(ty: Any) -> str:
-    long = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
-    return long.get(ty.name, ty.name)

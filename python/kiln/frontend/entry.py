@@ -50,15 +50,8 @@ def _emit(emitter: Emitter, fn: KernelFunction, parameters: list[Parameter], nam
         count = len(values.flat_types(like))
         visitor.scope[parameter.name] = values.unflatten(like, handles[:count])
         handles = handles[count:]
-    result = visitor.run()
-    if values.unwrap(result) is not None:
-        raise visitor.locate(
-            CompilationError(
-                f"expected a kernel to return nothing (because it has no caller to give it to), got {_shown(result)}",
-                hint="write the result to memory with kl.store",
-            ),
-            fn.tree,
-        )
+    visitor.is_kernel = True
+    visitor.run()
     emitter.place()
     emitter.builder.end_function([])
     return emitter.builder.finish()
@@ -100,12 +93,6 @@ def _attributes(parameter: FlatParameter) -> dict[str, Any]:
     if parameter.divisible:
         attrs["tile.divisibility"] = DIVISIBILITY
     return attrs
-
-
-def _shown(value: Any) -> str:
-    from kiln.frontend.scope import describe
-
-    return describe(value)
 
 
 def _where(emitter: Emitter) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kiln.errors import CompilationError, near_match
 from kiln.frontend import python_builtins, scope as scopes
+from kiln.frontend.calls import substitute
 from kiln.frontend.function import BoundFunction, KernelFunction, plain
 from kiln.frontend.syntax import OPERATORS
 from kiln.language import semantic, types, values
@@ -40,6 +42,8 @@ class Expressions:
             return self.outside(name, capture.value)
         if name in python_builtins.TABLE:
             return python_builtins.TABLE[name]
+        if hasattr(builtins, name):
+            raise CompilationError(f"{name} is a Python builtin that kernels do not have", hint=substitute(name))
         candidates = [n for n in [*self.scope, *self.function.fn.__globals__] if n.isidentifier()]
         match = near_match(name, [*candidates, *python_builtins.TABLE])
         raise CompilationError(f"{name} is not defined", hint=f"did you mean {match}?" if match else None)
@@ -58,7 +62,7 @@ class Expressions:
             f"expected a constexpr global (because a kernel is compiled once and a later change would go unnoticed),"
             f" got {name}, a Python {type(value).__name__}",
             hint=f"write {name} = kl.constexpr({value!r}) where it is defined, or pass it as an argument"
-            if isinstance(value, (bool, int, float, str))
+            if isinstance(value, (bool, int, float, str)) and "." not in name
             else f"pass {name} as an argument",
         )
 
@@ -236,15 +240,8 @@ class Expressions:
         value = self.visit(node)
         if not isinstance(value, values.tensor):
             return self.truth(value)
-        outer, self.node = self.node, node
-        try:
+        with self.at(node):
             return semantic.condition(value)
-        except CompilationError as error:
-            if not error.frames:
-                self.locate(error, node)
-            raise
-        finally:
-            self.node = outer
 
     # -- subscripts --------------------------------------------------------------------------
 

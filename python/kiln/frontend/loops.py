@@ -15,8 +15,8 @@ from kiln.errors import CompilationError
 from kiln.frontend import scope as scopes
 from kiln.frontend.range_loop import Counter, LoopCall, bind_range
 from kiln.frontend.scan import assigned_names, leaves_loop, with_end
-from kiln.frontend.scope import BROKE, FALSE, MISSING, RESULT, RETURNED, SKIPPED, Scope
-from kiln.language import semantic, values
+from kiln.frontend.scope import BROKE, FALSE, LEFT, MISSING, RESULT, RETURNED, SKIPPED, Scope
+from kiln.language import types, values
 
 if TYPE_CHECKING:
     from kiln.frontend.visitor import Visitor
@@ -57,11 +57,16 @@ class Loops:
     def visit_For(self: Visitor, node: ast.For) -> None:
         if node.orelse:
             raise CompilationError("`else` of a loop is not supported in a kernel", hint="set a flag before `break`")
-        call = self.loop_call(node.iter) if isinstance(node.iter, ast.Call) else None
+        call: LoopCall | None = None
+        if isinstance(node.iter, ast.Call):
+            with self.at(node.iter):
+                call = self.loop_call(node.iter)
         if call is None:
             self._unrolled(node, self.static_items(self.visit(node.iter), node.iter))
         elif call.is_static:
-            self._unrolled(node, call.static_indices())
+            with self.at(node.iter):
+                indices = call.static_indices()
+            self._unrolled(node, indices)
         elif not isinstance(node.target, ast.Name):
             raise self.locate(CompilationError("expected one name for the index of a counted loop"), node.target)
         else:
@@ -80,12 +85,14 @@ class Loops:
         self._iterations(node, body, items, 0)
         self.carried.pop()
         self.scope[BROKE] = FALSE
+        self.scope[LEFT] = self.scope[RETURNED]
 
     def _iterations(self: Visitor, node: ast.For, body: list[ast.stmt], items: list[Any], first: int) -> None:
         for index in range(first, len(items)):
             self.bind(node.target, items[index])
             self.visit_block(body)
             self.scope[SKIPPED] = FALSE
+            self.scope[LEFT] = scopes.either(self.emitter, self.scope[BROKE], self.scope[RETURNED])
             left = scopes.exit_flag(self.emitter, self.scope)
             if left is True:
                 return
@@ -99,7 +106,8 @@ class Loops:
     # -- counted -----------------------------------------------------------------------------
 
     def _counted(self: Visitor, node: ast.For, call: LoopCall, target: str) -> None:
-        counter = Counter.make(self.emitter, call)
+        with self.at(node.iter):
+            counter = Counter.make(self.emitter, call)
         carried = self._carried(node.body, exclude=target)
         before = self.scope
         handles = self.emitter.begin_region([counter.mlir, *_types(carried)])
@@ -163,12 +171,12 @@ class Loops:
         """The scf.while whose state is: the loop's own, the carried variables, the flags, the value returned."""
         emitter, node, before = self.emitter, loop.node, self.scope
         own, kept = len(loop.types), len(_types(carried))
-        types = [*loop.types, *_types(carried), *exits.types]
+        state_types = [*loop.types, *_types(carried), *exits.types]
         falses = [emitter.constant("i1", False) for _ in exits.flags]
         unknown = [] if exits.result is MISSING else scopes.poison(emitter, exits.result)
         initial = [*loop.initial, *_handles(carried), *falses, *unknown]
 
-        state = emitter.begin_region(types)
+        state = emitter.begin_region(state_types)
         self._enter(carried, state[own : own + kept])
         flags = state[own + kept : own + kept + len(exits.flags)]
         condition = self._loop_test(loop, state, flags)
@@ -176,7 +184,7 @@ class Loops:
         emitter.op("scf.condition", [condition, *passed])
         test_region = emitter.end_region()
 
-        state = emitter.begin_region(types)
+        state = emitter.begin_region(state_types)
         self.scope = dict(before)
         self._enter(carried, state[own : own + kept])
         loop.enter(state)
@@ -184,39 +192,41 @@ class Loops:
         end = self.scope
         following = [*loop.advance(state), *self._next(carried, node), *self._exit_state(exits)]
         emitter.op("scf.yield", following)
-        results = emitter.op("scf.while", initial, types, regions=[test_region, emitter.end_region()])
+        results = emitter.op("scf.while", initial, state_types, regions=[test_region, emitter.end_region()])
 
         self._leave(node, before, end, carried, results[own : own + kept], targets)
         left = results[own + kept :]
         for name, handle in zip(exits.flags, left):
             if name == RETURNED:
-                self.scope[RETURNED] = values.tensor(handle, semantic.number_type(True))
+                self.scope[RETURNED] = self.scope[LEFT] = values.tensor(handle, types.int1)
         if exits.result is not MISSING:
             self.scope[RESULT] = values.unflatten(exits.result, left[len(exits.flags) :])
 
     def _loop_test(self: Visitor, loop: _While, state: list[int], flags: list[int]) -> int:
-        """Whether another iteration runs; once the body has left, the test is not evaluated any more."""
+        """Whether another iteration runs."""
         emitter = self.emitter
+        if not flags:
+            return self._condition_handle(loop.test(state))
+        flag = flags[0]
+        for other in flags[1:]:
+            flag = emitter.op1("arith.ori", [flag, other], ["i1"])
+        if loop.initial:
+            # A counter may be compared in any case.
+            condition = self._condition_handle(loop.test(state))
+            return emitter.op1("arith.select", [flag, emitter.constant("i1", False), condition], ["i1"])
+
+        # The user's own test may read memory: once the body has left, it is not evaluated any more.
+        def stop() -> None:
+            self.scope[_TEST] = FALSE
 
         def evaluate() -> None:
-            condition = loop.test(state)
-            known = isinstance(condition, bool)
-            self.scope[_TEST] = (
-                values.constexpr(condition) if known else values.tensor(condition, semantic.number_type(True))
-            )
+            self.scope[_TEST] = values.tensor(self._condition_handle(loop.test(state)), types.int1)
 
-        if not flags:
-            evaluate()
-        else:
-            flag = flags[0]
-            for other in flags[1:]:
-                flag = emitter.op1("arith.ori", [flag, other], ["i1"])
-
-            def stop() -> None:
-                self.scope[_TEST] = FALSE
-
-            self.fork(flag, stop, evaluate, (loop.node, loop.node))
+        self.fork(flag, stop, evaluate, (loop.node, loop.node))
         return self._flag(self.scope.pop(_TEST))
+
+    def _condition_handle(self: Visitor, condition: bool | int) -> int:
+        return self.emitter.constant("i1", condition) if isinstance(condition, bool) else condition
 
     # -- what loops share --------------------------------------------------------------------
 
@@ -241,7 +251,7 @@ class Loops:
             handles = handles[count:]
 
     def _body(self: Visitor, node: ast.For | ast.While, carried: list[Carried]) -> None:
-        self.scope[BROKE] = self.scope[SKIPPED] = FALSE
+        self.scope[BROKE] = self.scope[SKIPPED] = self.scope[LEFT] = FALSE
         self.carried.append({variable.name for variable in carried})
         self.visit_block(with_end(node.body, _at(ast.Continue(), node), node))
         self.carried.pop()
@@ -376,7 +386,8 @@ def _type_change_hint(name: str, like: Any, value: Any) -> str:
     if isinstance(like, values.tensor) and isinstance(value, values.tensor):
         old, new = like.type, value.type
         if new.is_block() and not old.is_block():
-            return f"start from a tile: {name} = kl.zeros({list(new.shape)}, {new.scalar})"
+            return f"start from a tile: {name} = kl.zeros({list(new.shape)}, {scopes.public_name(new.scalar)})"
         if old.shape == new.shape and not old.scalar.is_ptr() and not new.scalar.is_ptr():
-            return f"cast at the end of the iteration with .to({old.scalar}), or start from {new.scalar}"
+            old_name, new_name = scopes.public_name(old.scalar), scopes.public_name(new.scalar)
+            return f"cast at the end of the iteration with .to({old_name}), or start from a {new_name}"
     return f"use another name for the new value, or give {name} its final type before the loop"

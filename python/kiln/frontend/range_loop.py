@@ -48,10 +48,11 @@ class LoopCall:
                     f"expected a constexpr integer as {what} of {self.name} (because the loop is unrolled at compile"
                     f" time), got {scopes.describe(bound)}",
                     hint="use kl.range for a loop that runs on the device, or make the bound kl.constexpr",
+                    argument=what,
                 )
             bounds.append(int(bound.value))
         if bounds[2] == 0:
-            raise CompilationError(f"expected a step other than 0 in {self.name}")
+            raise CompilationError(f"expected a step other than 0 in {self.name}", argument="step")
         return [values.constexpr(index) for index in range(*bounds)]
 
 
@@ -82,7 +83,7 @@ def bind_range(visitor: Visitor, node: ast.Call, function: Any) -> LoopCall | No
         else:
             match = near_match(key, [*_BOUNDS, *(_HINTS if hinted else ())])
             raise CompilationError(
-                f"{name} has no keyword argument {key}", hint=f"did you mean {match}?" if match else None
+                f"{name} has no keyword argument {key}", hint=f"did you mean {match}?" if match else None, argument=key
             )
     if values.unwrap(bounds["step"]) is None:
         bounds["step"] = values.constexpr(1)
@@ -162,7 +163,7 @@ class Counter:
                 emitter.constant(mlir, 1), start, step,
             )  # fmt: skip
         if known == 0:
-            raise CompilationError(f"expected a step other than 0 in {call.name}")
+            raise CompilationError(f"expected a step other than 0 in {call.name}", argument="step")
         if known > 0:
             return Counter(emitter, mlir, index_type, start, stop, step)
         # Downwards: count the distance from the start.
@@ -191,6 +192,7 @@ def _bound(call: LoopCall, what: str, bound: Any) -> Any:
     raise CompilationError(
         f"expected an integer as {what} of {call.name} (because it counts iterations), got {scopes.describe(bound)}",
         hint=hint,
+        argument=what,
     )
 
 

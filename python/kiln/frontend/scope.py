@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from kiln.frontend.emitter import Emitter
 
 RETURNED, BROKE, SKIPPED = "return taken", "break taken", "continue taken"
+LEFT = "any exit taken"
 RESULT = "return value"
-FLAGS = (RETURNED, BROKE, SKIPPED)
+FLAGS = (RETURNED, BROKE, SKIPPED, LEFT)
 HIDDEN = (*FLAGS, RESULT)
 
 FALSE, TRUE = values.constexpr(False), values.constexpr(True)
@@ -81,19 +82,16 @@ def same_static(a: Any, b: Any) -> bool:
 
 def exit_flag(emitter: Emitter, scope: Scope) -> bool | int:
     """Whether this path has left its block: known, or the handle of an i1."""
-    handles = []
-    for name in FLAGS:
-        flag = scope[name]
-        if not isinstance(flag, values.constexpr):
-            handles.append(flag.handle)
-        elif flag.value:
-            return True
-    if not handles:
-        return False
-    result = handles[0]
-    for handle in handles[1:]:
-        result = emitter.op1("arith.ori", [result, handle], ["i1"])
-    return result
+    flag = scope[LEFT]
+    return bool(flag.value) if isinstance(flag, values.constexpr) else flag.handle
+
+
+def either(emitter: Emitter, a: Any, b: Any) -> Any:
+    """Whether one of two flags holds."""
+    for flag, other in ((a, b), (b, a)):
+        if isinstance(flag, values.constexpr):
+            return flag if flag.value else other
+    return values.tensor(emitter.op1("arith.ori", [a.handle, b.handle], ["i1"]), types.int1)
 
 
 class _Conflict(Exception):
@@ -153,7 +151,7 @@ def _known(scope: Scope, flag: str) -> bool:
 
 
 def _left(scope: Scope) -> bool:
-    return any(_known(scope, flag) for flag in FLAGS)
+    return _known(scope, LEFT)
 
 
 def _irrelevant(name: str, scope: Scope) -> bool:
@@ -249,25 +247,32 @@ def describe(value: Any) -> str:
     return semantic.describe(value) if not isinstance(value, values.tuple) else str(value.type)
 
 
+def public_name(ty: Any) -> str:
+    """A number type as a kernel writes it: kl.float32."""
+    long = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
+    long |= {"fp8e4nv": "float8e4nv", "fp8e5": "float8e5"}
+    return f"kl.{long.get(ty.name, ty.name)}"
+
+
 def _one_sided(has: Branch, lacks: Branch) -> Undefined:
     return Undefined(
-        f"expected {{name}} to be assigned on every path to its use, got a value only from {has.label}"
+        f"expected {{name}} to be assigned on every path to its use, got a value only {has.label}"
         f" (line {has.where.line})",
         hint="assign {name} before the `if`, or on both branches",
-        notes=[(f"{{name}} is not assigned by {lacks.label}", lacks.where)],
+        notes=[(f"{{name}} is not assigned {lacks.label}", lacks.where)],
     )
 
 
 def _mismatch(name: str, first: Branch, second: Branch, x: Any, y: Any) -> Undefined:
     if name == RESULT:
         return Undefined(
-            f"expected every return to give the same type (because the caller gets one value), got {describe(x)} from"
-            f" {first.label} (line {first.where.line}) and {describe(y)} from {second.label}",
+            f"expected every return to give the same type (because the caller gets one value), got {describe(x)}"
+            f" {first.label} (line {first.where.line}) and {describe(y)} {second.label}",
             hint="return values of one type on every path",
         )
     return Undefined(
-        f"expected {{name}} to have one type after the `if`, got {describe(x)} from {first.label} (line"
-        f" {first.where.line}) and {describe(y)} from {second.label} (line {second.where.line})",
+        f"expected {{name}} to have one type after the `if`, got {describe(x)} {first.label} (line"
+        f" {first.where.line}) and {describe(y)} {second.label} (line {second.where.line})",
         hint="cast one of them with .to(...), or use two names",
         notes=[("the branches are here", first.where)],
     )

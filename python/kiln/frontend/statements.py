@@ -46,15 +46,17 @@ class Statements:
         pending = [f for f in scopes.FLAGS if not isinstance(self.scope[f], values.constexpr)]
 
         def has_left() -> None:
-            if len(pending) == 1:
-                self.scope[pending[0]] = scopes.TRUE
+            self.scope[scopes.LEFT] = scopes.TRUE
+            causes = [flag for flag in pending if flag != scopes.LEFT]
+            if len(causes) == 1:
+                self.scope[causes[0]] = scopes.TRUE
 
         def stays() -> None:
             for flag in pending:
                 self.scope[flag] = scopes.FALSE
             rest()
 
-        self.fork(left, has_left, stays, nodes, ("an earlier exit", "the rest of the block"))
+        self.fork(left, has_left, stays, nodes, ("after an earlier exit", "in the rest of the block"))
 
     def fork(
         self: Visitor,
@@ -62,7 +64,7 @@ class Statements:
         then: Callable[[], None],
         orelse: Callable[[], None],
         nodes: tuple[ast.AST, ast.AST],
-        labels: tuple[str, str] = ("the path where the condition holds", "the path where it does not"),
+        labels: tuple[str, str] = ("when the condition is true", "when the condition is false"),
     ) -> None:
         """Emits an scf.if whose branches are emitted by two functions, and merges what they did to names."""
         before = self.scope
@@ -91,23 +93,33 @@ class Statements:
             lambda: self.visit_block(node.body),
             lambda: self.visit_block(node.orelse),
             (node.body[0], node.orelse[0] if node.orelse else node.test),
+            ("in the `if` branch", "in the `else` branch" if node.orelse else "when the condition is false"),
         )
 
     # -- leaving -----------------------------------------------------------------------------
 
     def visit_Return(self: Visitor, node: ast.Return) -> None:
         value = values.constexpr(None) if node.value is None else self.visit(node.value)
+        if self.is_kernel and values.unwrap(value) is not None:
+            raise CompilationError(
+                f"expected a kernel to return nothing (because it has no caller to give it to), got"
+                f" {scopes.describe(value)}",
+                hint="write the result to memory with kl.store",
+            )
         if isinstance(value, (types.type_, values.tensor, values.tuple, values.constexpr, values.tensor_descriptor)):
             self.scope[scopes.RESULT] = value
         else:
             self.scope[scopes.RESULT] = self.value(value)
-        self.scope[scopes.RETURNED] = scopes.TRUE
+        self._exit(scopes.RETURNED)
 
     def visit_Break(self: Visitor, node: ast.Break) -> None:
-        self.scope[scopes.BROKE] = scopes.TRUE
+        self._exit(scopes.BROKE)
 
     def visit_Continue(self: Visitor, node: ast.Continue) -> None:
-        self.scope[scopes.SKIPPED] = scopes.TRUE
+        self._exit(scopes.SKIPPED)
+
+    def _exit(self: Visitor, cause: str) -> None:
+        self.scope[cause] = self.scope[scopes.LEFT] = scopes.TRUE
 
     # -- assignment --------------------------------------------------------------------------
 
@@ -142,6 +154,8 @@ class Statements:
 
     def assign(self: Visitor, target: ast.expr, value: Any) -> None:
         """Assignment by `=`: a plain number becomes a scalar of the kernel, to be changed in loops and branches."""
+        if isinstance(target, ast.Name) and scopes.is_static_number(value):
+            self.settled[target.id] = target
         self.bind(target, self._settle(value))
 
     def _settle(self: Visitor, value: Any) -> Any:

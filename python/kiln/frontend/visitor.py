@@ -6,12 +6,14 @@ Expressions, statements, loops and calls each add their part; this file is what 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kiln.errors import CompilationError, SourceRange, UnsupportedSyntaxError
 from kiln.frontend import scope as scopes
 from kiln.frontend import syntax
-from kiln.frontend.calls import Calls
+from kiln.frontend.calls import Calls, argument_node
 from kiln.frontend.expressions import Expressions
 from kiln.frontend.function import KernelFunction
 from kiln.frontend.loops import Loops
@@ -35,14 +37,15 @@ class Visitor(Expressions, Statements, Loops, Calls):
         self.function = function
         self.caller = caller
         self.node: ast.AST | None = None
-        self.scope: scopes.Scope = {
-            **arguments, scopes.RETURNED: scopes.FALSE, scopes.BROKE: scopes.FALSE, scopes.SKIPPED: scopes.FALSE,
-        }  # fmt: skip
+        self.scope: scopes.Scope = {**arguments, **dict.fromkeys(scopes.FLAGS, scopes.FALSE)}
         self.carried: list[set[str] | None] = []
         """Of each enclosing loop, the names its next iteration reads; None for all."""
         code = function.fn.__code__
         self.locals = set(code.co_varnames) | set(code.co_cellvars)
         self.is_library = (function.__module__ or "").startswith("kiln.language")
+        self.is_kernel = False
+        self.settled: dict[str, ast.AST] = {}
+        """Names whose plain number was made a scalar by assignment, and where."""
         self._locations: dict[ast.AST, int] = {}
 
     def run(self) -> Any:
@@ -68,6 +71,19 @@ class Visitor(Expressions, Statements, Loops, Calls):
         except CompilationError as error:
             if not error.frames:
                 self.locate(error, node)
+            raise
+        finally:
+            self.node = outer
+
+    @contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Work on behalf of a node that is not visited itself: its place, its errors."""
+        outer, self.node = self.node, node
+        try:
+            yield
+        except CompilationError as error:
+            if not error.frames:
+                self.locate(error, argument_node(node, None, error.argument))
             raise
         finally:
             self.node = outer
