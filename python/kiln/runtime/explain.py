@@ -66,7 +66,7 @@ def binding(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             f"expected at most {len(positional)} positional arguments, got {len(args)}",
             hint=f"the parameters are {signature(kernel)}",
         )
-    given = {p.name for p, _ in zip(positional, args)}
+    given = {p.name for p, _ in zip(positional, args, strict=False)}
     for name in kwargs:
         if name in given:
             raise error(f"argument {name!r} is given by position and by name")
@@ -148,5 +148,5 @@ def status(kernel: JITFunction, compiled: CompiledKernel, code: str, message: st
             pass
         metadata = compiled.metadata
         required = max(metadata["frame_bytes"], metadata["workspace_bytes"])
-        raise errors.ResourceError("memory", required, available, option="the sides of the tiles", kernel=kernel.__name__)
+        raise errors.ResourceError("memory", required, available, "the sides of the tiles", kernel.__name__)
     raise errors.InternalError(f"launch of {kernel.__name__}: {message}", stage="launch")

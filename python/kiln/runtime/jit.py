@@ -144,7 +144,7 @@ class JITFunction(KernelFunction, KernelInterface):
         with lock:
             compiled = self._compiled.get((prefix, key))
             if compiled is None:
-                parameters = [_parameter(p.name, item) for p, item in zip(self.params, found)]
+                parameters = [_parameter(p.name, item) for p, item in zip(self.params, found, strict=False)]
                 compiled = compile_kernel(self, parameters, options)
                 self._compiled[prefix, key] = compiled
                 self._watch_constants(found, key, compiled)

@@ -1,0 +1,397 @@
+"""`kiln.autotune`: measures configurations of a kernel once for each key and launches the best from then on.
+`kiln.heuristics`: computes meta-parameters from the other arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kiln import errors, knobs
+from kiln.runtime.interface import KernelInterface
+
+log = logging.getLogger("kiln.autotune")
+
+_Hook = Callable[..., Any]
+
+
+class Config:
+    """One configuration: meta-parameters of the kernel and launch options.
+
+    kwargs        the meta-parameters by name
+    num_warps …   launch options, passed on with each launch
+    pre_hook      called with the arguments by name before each launch of this configuration
+    """
+
+    def __init__(
+        self,
+        kwargs: Mapping[str, Any],
+        num_warps: int = 4,
+        num_stages: int = 3,
+        num_ctas: int = 1,
+        maxnreg: int | None = None,
+        pre_hook: _Hook | None = None,
+        ir_override: str | None = None,
+    ):
+        self.kwargs = dict(kwargs)
+        self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
+        self.maxnreg, self.pre_hook, self.ir_override = maxnreg, pre_hook, ir_override
+
+    def options(self) -> dict[str, Any]:
+        """The launch options that are set."""
+        found = {
+            "num_warps": self.num_warps,
+            "num_stages": self.num_stages,
+            "num_ctas": self.num_ctas,
+            "maxnreg": self.maxnreg,
+            "ir_override": self.ir_override,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """What a launch with this configuration is given beside the user's arguments."""
+        return {**self.kwargs, **self.options()}
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (*sorted(self.all_kwargs().items(), key=lambda item: item[0]), self.pre_hook)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __repr__(self) -> str:
+        parts = [repr(self.kwargs), *(f"{name}={value!r}" for name, value in self.options().items())]
+        return f"Config({', '.join(parts)})"
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}: {value}" for name, value in self.all_kwargs().items())
+
+
+class Autotuner(KernelInterface):
+    """A kernel with configurations to choose from. Made by `kiln.autotune`."""
+
+    def __init__(
+        self,
+        fn: Any,
+        arg_names: list[str],
+        configs: Iterable[Config],
+        key: Iterable[str],
+        reset_to_zero: Iterable[str] | None = None,
+        restore_value: Iterable[str] | None = None,
+        pre_hook: _Hook | None = None,
+        post_hook: _Hook | None = None,
+        prune_configs_by: Mapping[str, Any] | None = None,
+        warmup: float | None = None,
+        rep: float | None = None,
+        use_cuda_graph: bool = False,
+        do_bench: Callable[..., Any] | None = None,
+        cache_results: bool = False,
+    ):
+        self.fn = fn
+        self.arg_names = list(arg_names)
+        self.configs = list(configs) or [Config({})]
+        self.keys = list(key)
+        self.reset_to_zero = list(reset_to_zero or ())
+        self.restore_value = list(restore_value or ())
+        self.user_pre_hook, self.user_post_hook = pre_hook, post_hook
+        pruning = dict(prune_configs_by or {})
+        self.perf_model = pruning.pop("perf_model", None)
+        self.top_k = pruning.pop("top_k", 1.0)
+        self.early_config_prune = pruning.pop("early_config_prune", None)
+        if pruning:
+            raise errors.LaunchError(
+                "autotune: expected perf_model, top_k and early_config_prune in prune_configs_by, "
+                f"got {next(iter(pruning))!r}"
+            )
+        self.warmup_ms, self.rep_ms = warmup, rep
+        self.use_cuda_graph = use_cuda_graph  # a way to launch on GPUs: without meaning on the CPU
+        self.user_do_bench = do_bench
+        self.cache_results = cache_results
+        self.cache: dict[tuple[Any, ...], Config] = {}
+        self.timings: dict[tuple[Any, ...], dict[Config, float]] = {}
+        self.best_config: Config | None = None
+        self.bench_time = 0.0
+        self._lock = threading.RLock()
+        for name in (*self.keys, *self.reset_to_zero, *self.restore_value):
+            if name not in self.arg_names:
+                near = errors.near_match(name, self.arg_names)
+                raise errors.LaunchError(
+                    f"autotune of {_base(fn).__name__}: the kernel has no parameter {name!r}",
+                    hint=f"did you mean {near!r}?" if near else None,
+                )
+
+    @property
+    def base_fn(self) -> Any:
+        return _base(self.fn)
+
+    def __getattr__(self, name: str) -> Any:
+        # What a jit function has, a tuned one has: __name__, cache_key, params …
+        if name == "fn" or (name.startswith("_") and not name.startswith("__")):
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+    # -- choosing --------------------------------------------------------------------------
+
+    def _key(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+        values = [arguments[name] for name in self.keys if name in arguments]
+        types = [str(value.dtype) for value in arguments.values() if hasattr(value, "dtype")]
+        return (*values, *types)
+
+    def prune_configs(self, arguments: dict[str, Any], kwargs: dict[str, Any]) -> list[Config]:
+        """The configurations worth measuring for these arguments."""
+        configs = self.configs
+        if self.early_config_prune is not None:
+            configs = list(self.early_config_prune(configs, arguments, **kwargs))
+            if not configs:
+                raise errors.LaunchError(
+                    f"autotune of {self.base_fn.__name__}: early_config_prune left none of "
+                    f"{len(self.configs)} configurations"
+                )
+        if self.perf_model is not None:
+            count = self.top_k if isinstance(self.top_k, int) else max(1, int(len(self.configs) * self.top_k))
+            if len(configs) > count:
+                expected = {
+                    config: self.perf_model(**{**arguments, **kwargs, **config.all_kwargs()}) for config in configs
+                }
+                configs = sorted(configs, key=expected.__getitem__)[:count]
+        return configs
+
+    def _measure(self, config: Config, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> float:
+        """Milliseconds for one launch; infinite for a configuration that does not fit."""
+        self._check_conflicts(config, kwargs)
+        arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+        saved = {name: _copy(arguments[name]) for name in self.restore_value}
+
+        def prepare() -> None:
+            for name in self.reset_to_zero:
+                _fill(arguments[name], 0)
+            for name, value in saved.items():
+                _fill(arguments[name], value)
+
+        def launch() -> None:
+            if config.pre_hook is not None:
+                config.pre_hook({**arguments, **config.all_kwargs()})
+            prepare()
+            if self.user_pre_hook is not None:
+                self.user_pre_hook(arguments, reset_only=False)
+            try:
+                self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+            except Exception as error:
+                if self.user_post_hook is not None:
+                    self.user_post_hook(arguments, exception=error)
+                raise
+            if self.user_post_hook is not None:
+                self.user_post_hook(arguments, exception=None)
+
+        try:
+            return self._bench(launch)
+        except (errors.ResourceError, errors.StaticAssertionError) as error:
+            log.info("%s: %s does not fit: %s", self.base_fn.__name__, config, error)
+            return float("inf")
+        finally:
+            prepare()
+
+    def _bench(self, launch: Callable[[], None]) -> float:
+        from kiln.testing import do_bench
+
+        options = {name: ms for name, ms in (("warmup", self.warmup_ms), ("rep", self.rep_ms)) if ms is not None}
+        if self.user_do_bench is not None:
+            measured = self.user_do_bench(launch, quantiles=(0.5, 0.2, 0.8))
+        else:
+            measured = do_bench(launch, quantiles=(0.5, 0.2, 0.8), **options)
+        return measured[0] if isinstance(measured, (list, tuple)) else float(measured)
+
+    def _check_conflicts(self, config: Config, kwargs: Mapping[str, Any]) -> None:
+        both = sorted(config.kwargs.keys() & kwargs.keys())
+        if both:
+            raise errors.LaunchError(
+                f"launch of {self.base_fn.__name__}: {', '.join(map(repr, both))} given, but the tuner chooses it",
+                hint="leave it out, or call the kernel without its autotune decorator",
+            )
+
+    def _choose(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Config:
+        arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+        configs = self.prune_configs(arguments, kwargs)
+        stored = self._load(key, configs) if self.cache_results else None
+        if stored is not None:
+            return stored
+        start = time.perf_counter()
+        timings = {config: self._measure(config, args, kwargs, grid) for config in configs}
+        self.bench_time = time.perf_counter() - start
+        best = min(timings, key=timings.__getitem__)
+        if timings[best] == float("inf"):
+            raise errors.LaunchError(
+                f"autotune of {self.base_fn.__name__}: none of {len(configs)} configurations fits this machine",
+                hint="add a configuration with smaller tiles",
+            )
+        self.timings[key] = timings
+        log.info("%s %s: best of %d is %s (%.4f ms)", self.base_fn.__name__, key, len(configs), best, timings[best])
+        if self.cache_results:
+            self._store(key, configs, best)
+        return best
+
+    # -- launching -------------------------------------------------------------------------
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        if warmup:
+            pruned = self.prune_configs({**dict(zip(self.arg_names, args, strict=False)), **kwargs}, kwargs)
+            return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **c.all_kwargs()) for c in pruned]
+        config = self.configs[0]
+        if len(self.configs) > 1:
+            key = self._key({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
+            found = self.cache.get(key)
+            if found is None:
+                with self._lock:
+                    found = self.cache.get(key)
+                    if found is None:
+                        found = self.cache[key] = self._choose(key, args, kwargs, grid)
+            config = found
+        self._check_conflicts(config, kwargs)
+        self.best_config = config
+        if config.pre_hook is not None:
+            config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
+        return self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+
+    # -- results on disk -------------------------------------------------------------------
+
+    def _path(self, key: tuple[Any, ...], configs: list[Config]) -> str:
+        from kiln import _kiln
+
+        target = json.dumps(_kiln.target(knobs.target), sort_keys=True)
+        toolchain = json.dumps(_kiln.toolchain(), sort_keys=True)
+        parts = [self.base_fn.cache_key, target, toolchain, repr(key), *map(str, configs)]
+        name = _kiln.digest("\0".join(parts).encode())
+        return os.path.join(os.path.dirname(knobs.crash_dir), "autotune", name + ".json")
+
+    def _load(self, key: tuple[Any, ...], configs: list[Config]) -> Config | None:
+        try:
+            with open(self._path(key, configs), encoding="utf-8") as file:
+                index = json.load(file)["best"]
+            return configs[index]
+        except (OSError, ValueError, KeyError, IndexError, TypeError):
+            return None
+
+    def _store(self, key: tuple[Any, ...], configs: list[Config], best: Config) -> None:
+        import tempfile
+
+        path = self._path(key, configs)
+        content = {"kernel": self.base_fn.__name__, "key": repr(key), "config": str(best), "best": configs.index(best)}
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", dir=os.path.dirname(path), delete=False, encoding="utf-8"
+            ) as file:
+                json.dump(content, file)
+            os.replace(file.name, path)
+        except OSError as error:
+            log.warning("cannot keep the result of tuning %s: %s", self.base_fn.__name__, error)
+
+
+def _base(fn: Any) -> Any:
+    while isinstance(fn, (Autotuner, Heuristics)):
+        fn = fn.fn
+    return fn
+
+
+def _copy(array: Any) -> Any:
+    clone = getattr(array, "clone", None)
+    return clone() if clone is not None else array.copy()
+
+
+def _fill(array: Any, value: Any) -> None:
+    copy = getattr(array, "copy_", None)
+    if copy is None:
+        array[...] = value
+    elif isinstance(value, (int, float)):
+        array.fill_(value)
+    else:
+        copy(value)
+
+
+def autotune(
+    configs: Iterable[Config],
+    key: Iterable[str],
+    prune_configs_by: Mapping[str, Any] | None = None,
+    reset_to_zero: Iterable[str] | None = None,
+    restore_value: Iterable[str] | None = None,
+    pre_hook: _Hook | None = None,
+    post_hook: _Hook | None = None,
+    warmup: float | None = None,
+    rep: float | None = None,
+    use_cuda_graph: bool = False,
+    do_bench: Callable[..., Any] | None = None,
+    cache_results: bool = False,
+) -> Callable[[Any], Autotuner]:
+    """Measures `configs` when the values of the `key` arguments (or an array's type) are new, and keeps the best.
+
+    prune_configs_by   {"early_config_prune": f(configs, arguments, **kwargs) -> configs,
+                        "perf_model": f(**arguments) -> expected time, "top_k": how many (or which share) to measure}
+    reset_to_zero      arrays set to zero before each measured launch
+    restore_value      arrays put back after each measured launch
+    pre_hook           f(arguments, reset_only=False), before each measured launch
+    post_hook          f(arguments, exception=…), after each
+    warmup, rep        milliseconds given to each configuration
+    do_bench           measures instead of `kiln.testing.do_bench`
+    cache_results      keep the choice on disk, for the next process
+
+    >>> @kiln.autotune(configs=[kiln.Config({"BLOCK": 128}), kiln.Config({"BLOCK": 1024})], key=["n"])
+    ... @kiln.jit
+    ... def scale(x, n, BLOCK: kl.constexpr):
+    ...     ...
+    """
+
+    def decorate(fn: Any) -> Autotuner:
+        return Autotuner(
+            fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by,
+            warmup, rep, use_cuda_graph, do_bench, cache_results,
+        )  # fmt: skip
+
+    return decorate
+
+
+class Heuristics(KernelInterface):
+    """A kernel some of whose meta-parameters follow from its arguments. Made by `kiln.heuristics`."""
+
+    def __init__(self, fn: Any, arg_names: list[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]):
+        self.fn = fn
+        self.arg_names = list(arg_names)
+        self.values = dict(values)
+        for name in self.values:
+            if name not in self.arg_names:
+                near = errors.near_match(name, self.arg_names)
+                raise errors.LaunchError(
+                    f"heuristics of {_base(fn).__name__}: the kernel has no parameter {name!r}",
+                    hint=f"did you mean {near!r}?" if near else None,
+                )
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "fn" or (name.startswith("_") and not name.startswith("__")):
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        for name, rule in self.values.items():
+            kwargs[name] = rule({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
+        return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+
+def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
+    """Computes meta-parameters at each launch: `values` maps a name to a function of the arguments by name.
+
+    >>> @kiln.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+    ... @kiln.jit
+    ... def scale(x, n, BLOCK: kl.constexpr, EVEN: kl.constexpr):
+    ...     ...
+    """
+
+    def decorate(fn: Any) -> Heuristics:
+        return Heuristics(fn, fn.arg_names, values)
+
+    return decorate
