@@ -15,8 +15,7 @@ using namespace kiln::tile;
 namespace {
 
 /// op(splat(x)) is splat(x) for every op that only moves elements around.
-template <typename OpTy>
-struct MoveSplat : OpRewritePattern<OpTy> {
+template <typename OpTy> struct MoveSplat : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
   LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const override {
     auto splat = op.getValue().template getDefiningOp<SplatOp>();
@@ -147,8 +146,7 @@ struct AtomicConstantMask : OpRewritePattern<AtomicRMWOp> {
 };
 
 /// assert(true) and assume(true) say nothing.
-template <typename OpTy>
-struct EraseTrue : OpRewritePattern<OpTy> {
+template <typename OpTy> struct EraseTrue : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
   LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const override {
     if (!constantCondition(op.getCondition()).value_or(false))

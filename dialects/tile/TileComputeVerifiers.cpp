@@ -53,8 +53,8 @@ LogicalResult DotOp::verify() {
 
   Type left = elementOf(getLhs().getType()), right = elementOf(getRhs().getType()), sum = elementOf(getAcc().getType());
   if (left != right && !(isFloat8(left) && isFloat8(right))) // dot_c5
-    return emitOpError() << "expected elements of " << left
-                         << " in rhs (because only the two f8 types mix), got " << right;
+    return emitOpError() << "expected elements of " << left << " in rhs (because only the two f8 types mix), got "
+                         << right;
   if (accumulatorsFor(left).empty()) // dot_c6
     return emitOpError() << "expected elements of i8, f8E4M3FN, f8E5M2, f16, bf16, f32 or f64 (because no target "
                          << "multiplies others), got " << left;
@@ -147,10 +147,10 @@ LogicalResult GatherOp::verify() {
 LogicalResult HistogramOp::verify() {
   Type value = getValue().getType(), result = getResult().getType();
   if (shapeOf(value).size() != 1 || shapeOf(result).size() != 1) // histogram_c1
-    return emitOpError() << "expected value and result of rank 1 (because bins are counted over one row), got "
-                         << value << " and " << result;
+    return emitOpError() << "expected value and result of rank 1 (because bins are counted over one row), got " << value
+                         << " and " << result;
   if (getMask() && failed(expectShape(*this, "mask", value, "each element has its own mask", getMask().getType())))
-    return failure(); // histogram_c2
+    return failure();                // histogram_c2
   if (elementOf(value).isInteger(1)) // histogram_c3
     return emitOpError() << "expected values of 8 to 64 bits (because i1 is a condition), got " << value;
   return success();

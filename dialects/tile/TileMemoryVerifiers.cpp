@@ -10,9 +10,9 @@ static LogicalResult expectCache(Operation *op, CacheModifier cache, bool writes
   bool both = llvm::is_contained({Cache::None, Cache::CG, Cache::CS}, cache);
   if (both || (writes ? cache == Cache::WB || cache == Cache::WT : cache == Cache::CA || cache == Cache::CV))
     return success();
-  return op->emitOpError() << "expected cache modifier " << (writes ? "none, wb, cg, cs or wt" : "none, ca, cg, cs or cv")
-                           << " (because the op " << (writes ? "writes" : "reads") << "), got "
-                           << stringifyCacheModifier(cache);
+  return op->emitOpError() << "expected cache modifier "
+                           << (writes ? "none, wb, cg, cs or wt" : "none, ca, cg, cs or cv") << " (because the op "
+                           << (writes ? "writes" : "reads") << "), got " << stringifyCacheModifier(cache);
 }
 
 /// `boundary` lists dimensions below `rank`, ascending, each once.
@@ -20,9 +20,9 @@ static LogicalResult expectBoundary(Operation *op, ArrayRef<int32_t> boundary, i
   bool ascending = std::adjacent_find(boundary.begin(), boundary.end(), std::greater_equal<>()) == boundary.end();
   if (ascending && llvm::all_of(boundary, [&](int32_t d) { return d >= 0 && d < rank; }))
     return success();
-  InFlightDiagnostic diagnostic = op->emitOpError() << "expected boundary to list dimensions in 0.." << rank - 1
-                                                    << ", ascending, each once (because the block has rank " << rank
-                                                    << "), got [";
+  InFlightDiagnostic diagnostic = op->emitOpError()
+                                  << "expected boundary to list dimensions in 0.." << rank - 1
+                                  << ", ascending, each once (because the block has rank " << rank << "), got [";
   llvm::interleaveComma(boundary, diagnostic);
   return diagnostic << "]";
 }
@@ -55,7 +55,7 @@ LogicalResult LoadOp::verify() {
   if (Value other = getOther()) {
     if (failed(expectType(*this, "other", result, "it stands for elements of the result", other.getType())))
       return failure(); // load_c3
-    if (!getMask()) // load_c4
+    if (!getMask())     // load_c4
       return emitOpError() << "expected a mask beside other (because without one every element is read), got none";
   }
   return expectCache(*this, getCache(), /*writes=*/false); // load_c5
@@ -89,7 +89,7 @@ LogicalResult DescLoadOp::verify() {
   RankedTensorType block = getDesc().getType().getBlock();
   if (failed(expectOffsets(*this, getOffsets().size(), block)) || // desc_load_c1
       failed(expectType(*this, "result", block, "a load gives the descriptor's block", getResult().getType())))
-    return failure(); // desc_load_c2
+    return failure();                                                                  // desc_load_c2
   if (getBoundary() && failed(expectBoundary(*this, *getBoundary(), block.getRank()))) // desc_load_c3
     return failure();
   return expectCache(*this, getCache(), /*writes=*/false); // desc_load_c4
@@ -99,7 +99,7 @@ LogicalResult DescStoreOp::verify() {
   RankedTensorType block = getDesc().getType().getBlock();
   if (failed(expectOffsets(*this, getOffsets().size(), block)) || // desc_store_c1
       failed(expectType(*this, "value", block, "a store takes the descriptor's block", getValue().getType())))
-    return failure(); // desc_store_c2
+    return failure();                                                                  // desc_store_c2
   if (getBoundary() && failed(expectBoundary(*this, *getBoundary(), block.getRank()))) // desc_store_c3
     return failure();
   return expectCache(*this, getCache(), /*writes=*/true); // desc_store_c4

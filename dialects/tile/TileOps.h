@@ -14,8 +14,7 @@ namespace kiln::tile {
 llvm::LogicalResult verifyTiles(mlir::Operation *op);
 
 /// The trait every tile op has, so that the rule about sides is checked in one place.
-template <typename ConcreteType>
-struct TileSideRule : mlir::OpTrait::TraitBase<ConcreteType, TileSideRule> {
+template <typename ConcreteType> struct TileSideRule : mlir::OpTrait::TraitBase<ConcreteType, TileSideRule> {
   static llvm::LogicalResult verifyTrait(mlir::Operation *op) { return verifyTiles(op); }
 };
 

@@ -21,8 +21,7 @@ LogicalResult SplatOp::verify() { // splat_c1
 
 LogicalResult UnsplatOp::verify() {
   if (cast<RankedTensorType>(getValue().getType()).getNumElements() != 1) // unsplat_c1
-    return emitOpError() << "expected a tile of one element (because that is the scalar), got "
-                         << getValue().getType();
+    return emitOpError() << "expected a tile of one element (because that is the scalar), got " << getValue().getType();
   return expectType(*this, "result", elementOf(getValue().getType()), "it is the element of the tile", // unsplat_c2
                     getResult().getType());
 }

@@ -65,9 +65,8 @@ LogicalResult kiln::tile::expectPermutation(Operation *op, ArrayRef<int32_t> ord
     permutation &= dimension == int32_t(i);
   if (permutation)
     return success();
-  InFlightDiagnostic diagnostic = op->emitOpError()
-                                  << "expected order to be a permutation of 0.." << rank - 1
-                                  << " (because it names each dimension once), got [";
+  InFlightDiagnostic diagnostic = op->emitOpError() << "expected order to be a permutation of 0.." << rank - 1
+                                                    << " (because it names each dimension once), got [";
   llvm::interleaveComma(order, diagnostic);
   return diagnostic << "]";
 }
@@ -76,8 +75,8 @@ LogicalResult kiln::tile::expectRegion(Operation *op, StringRef what, Region &re
                                        StringRef argumentsWhy, ArrayRef<Type> results, StringRef resultsWhy) {
   Block &block = region.front();
   if (block.getArgumentTypes() != TypeRange(arguments))
-    return op->emitOpError() << "expected " << what << " region to take (" << arguments << ") (because "
-                             << argumentsWhy << "), got (" << block.getArgumentTypes() << ")";
+    return op->emitOpError() << "expected " << what << " region to take (" << arguments << ") (because " << argumentsWhy
+                             << "), got (" << block.getArgumentTypes() << ")";
   auto yield = dyn_cast<YieldOp>(block.getTerminator());
   if (!yield)
     return op->emitOpError() << "expected " << what << " region to end in tile.yield (because that gives its results)"
@@ -99,9 +98,9 @@ static LogicalResult verifyTile(function_ref<InFlightDiagnostic()> emitError, St
   int64_t elements = 1;
   for (auto [dimension, side] : llvm::enumerate(tile.getShape())) {
     if (!isLegalSide(side)) // tile_c2
-      return emitError() << "expected side " << dimension << " of " << what
-                         << " to be 2^k * m with m odd and at most " << kMaxOddFactor
-                         << " (because every target has to be able to lay a tile out), got " << side << " in " << tile;
+      return emitError() << "expected side " << dimension << " of " << what << " to be 2^k * m with m odd and at most "
+                         << kMaxOddFactor << " (because every target has to be able to lay a tile out), got " << side
+                         << " in " << tile;
     // A side is at least 1, so the product only grows; stopping here keeps it from overflowing.
     elements = side > kMaxTileElements ? kMaxTileElements + 1 : elements * side;
     if (elements > kMaxTileElements) // tile_c3
@@ -217,7 +216,7 @@ LogicalResult TileDialect::verifyRegionArgAttribute(Operation *op, unsigned regi
 LogicalResult AddPtrOp::verify() {
   Type offset = getOffset().getType();
   if (failed(expectShape(*this, "offset", getPtr().getType(), "each pointer steps by its own offset", offset)))
-    return failure(); // addptr_c1
+    return failure();                 // addptr_c1
   if (elementOf(offset).isInteger(1)) // addptr_c2
     return emitOpError() << "expected offset of 8 to 64 bits (because offsets are signed and true would step "
                          << "backwards), got " << offset;

@@ -139,3 +139,8 @@ func.func @loop_c2(%a: index, %b: index, %c: index) {
   } {tile.num_stages = 3 : i64}
   return
 }
+
+// -----
+
+// expected-error @below {{expected tile.divisibility to be a positive integer on an integer or pointer argument (because it promises a divisor), got 16 : i64 on 'f32'}}
+func.func private @kernel_c4_declaration(f32 {tile.divisibility = 16 : i64})
