@@ -26,13 +26,14 @@ void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &optio
   // On the user's own sums and products, before any pass makes new ones that rely on rounding.
   if (options.enableFpFusion)
     passes.addPass(createAllowContractionPass());
+  OpPassManager &kernel = passes.nest<func::FuncOp>();
   // One form for accesses to boxes, before anything looks at loads.
-  passes.addNestedPass<func::FuncOp>(createLowerBlockPointersPass());
+  kernel.addPass(createLowerBlockPointersPass());
   // On small shapes and with the fewest ops, before unrolling multiplies them.
-  passes.addNestedPass<func::FuncOp>(createCombineTilesPass());
-  passes.addNestedPass<func::FuncOp>(createUnrollLoopsPass());
+  kernel.addPass(createCombineTilesPass());
+  kernel.addPass(createUnrollLoopsPass());
   // After unrolling: what one iteration repeats is merged by the clean-up, what all repeat leaves the loop.
-  passes.addNestedPass<func::FuncOp>(createHoistInvariantsPass());
+  kernel.addPass(createHoistInvariantsPass());
   addCleanup(passes);
   // Last: it reads ranges, and those are tightest when everything known has been folded.
   passes.addNestedPass<func::FuncOp>(createWidenOffsetsPass());
