@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .core import builtin
+from .builtin import builtin
 from .semantic import arithmetic, elementwise
 from .types import PropagateNan
 from .values import tensor
@@ -122,7 +122,7 @@ def ceil(x: Any) -> tensor:
 
 
 @builtin
-def abs(x: Any) -> tensor:  # noqa: A001
+def abs(x: Any) -> tensor:
     """Absolute value of any number type.
 
     >>> y = kl.abs(x)
@@ -187,7 +187,7 @@ def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
 
 
 @builtin
-def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:  # noqa: A002
+def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE) -> tensor:
     """Floats kept between two bounds. With `propagate_nan=kl.PropagateNan.ALL` a NaN stays one.
 
     >>> y = kl.clamp(x, -1.0, 1.0)

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import core, math, standard, values
+from . import compute, debugging, math, memory, shapes, standard, values
+from .builtin import builtin
 from .semantic import descriptor
 
 _METHODS = {
-    core: (
-        "advance", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
-        "atomic_xchg", "atomic_xor", "bitonic_merge", "broadcast_to", "cast", "cat", "device_print", "dot", "expand_dims",
-        "flip", "gather", "histogram", "item", "join", "load", "max_constancy", "max_contiguous", "multiple_of", "permute",
-        "ravel", "reduce", "reshape", "sort", "split", "store", "to", "topk", "trans", "view",
+    compute: (
+        "associative_scan", "dot", "reduce",
+    ),
+    shapes: (
+        "bitonic_merge", "broadcast_to", "cast", "cat", "expand_dims", "flip", "gather", "histogram", "item",
+        "join", "permute", "ravel", "reshape", "sort", "split", "to", "topk", "trans", "view",
+    ),
+    memory: (
+        "advance", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
+        "atomic_xchg", "atomic_xor", "load", "store",
+    ),
+    debugging: (
+        "device_print", "max_constancy", "max_contiguous", "multiple_of",
     ),
     math: (
-        "abs", "ceil", "clamp", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma", "log", "log2", "maximum",
-        "minimum", "rsqrt", "sin", "sqrt", "sqrt_rn", "umulhi",
+        "abs", "ceil", "clamp", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma", "log", "log2",
+        "maximum", "minimum", "rsqrt", "sin", "sqrt", "sqrt_rn", "umulhi",
     ),
     standard: (
-        "argmax", "argmin", "cdiv", "cumprod", "cumsum", "max", "min", "reduce_or", "sigmoid", "softmax", "sum", "xor_sum",
+        "argmax", "argmin", "cdiv", "cumprod", "cumsum", "max", "min", "reduce_or", "sigmoid", "softmax", "sum",
+        "xor_sum",
     ),
 }  # fmt: skip
 
 
-@core.builtin
+@builtin
 def desc_load(self: Any, offsets: Any, cache_modifier: Any = "", eviction_policy: Any = "") -> values.tensor:
     """The block at the given offsets; outside the array, the padding value.
 
@@ -33,7 +43,7 @@ def desc_load(self: Any, offsets: Any, cache_modifier: Any = "", eviction_policy
     return descriptor.load(self, offsets, cache_modifier, eviction_policy)
 
 
-@core.builtin
+@builtin
 def desc_store(self: Any, offsets: Any, value: Any) -> None:
     """Writes a block at the given offsets; what lies outside the array is dropped.
 
@@ -42,7 +52,7 @@ def desc_store(self: Any, offsets: Any, value: Any) -> None:
     descriptor.store(self, offsets, value)
 
 
-@core.builtin
+@builtin
 def desc_gather(self: Any, *args: Any) -> values.tensor:
     """Rows picked by number, from a column on: `d.gather(rows, column)`.
 
@@ -51,7 +61,7 @@ def desc_gather(self: Any, *args: Any) -> values.tensor:
     return descriptor.gather(self, *args)
 
 
-@core.builtin
+@builtin
 def desc_scatter(self: Any, value: Any, *args: Any) -> None:
     """Rows of a tile to rows of the array: `d.scatter(value, rows, column)`.
 
@@ -61,7 +71,7 @@ def desc_scatter(self: Any, value: Any, *args: Any) -> None:
 
 
 def _desc_atomic(op: str) -> Any:
-    @core.builtin
+    @builtin
     def method(self: Any, offsets: Any, value: Any) -> None:
         descriptor.atomic(op, self, offsets, value)
 
@@ -77,7 +87,12 @@ def attach() -> None:
     for module, names in _METHODS.items():
         for name in names:
             setattr(values.tensor, name, getattr(module, name))
-    for name, function in (("load", desc_load), ("store", desc_store), ("gather", desc_gather), ("scatter", desc_scatter)):
+    for name, function in (
+        ("load", desc_load),
+        ("store", desc_store),
+        ("gather", desc_gather),
+        ("scatter", desc_scatter),
+    ):
         setattr(values.tensor_descriptor, name, function)
     for op in ("add", "min", "max", "and", "or", "xor"):
         setattr(values.tensor_descriptor, f"atomic_{op}", _desc_atomic(op))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import values
-from .core import builtin
+from .builtin import builtin
 from .semantic import arithmetic, elementwise
 from .semantic.build import constant, error
 from .semantic.cast import bitcast, cast

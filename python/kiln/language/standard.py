@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import values
-from .core import builtin
+from .builtin import builtin
 from .semantic import arithmetic, combine, elementwise
 from .semantic.build import error
 from .semantic.cast import cast, scalar_type, widened_float
@@ -84,7 +84,7 @@ def _times(a: Any, b: Any) -> tensor:
 
 
 @builtin
-def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> tensor:  # noqa: A001
+def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> tensor:
     """Sum along an axis; of all elements, if the axis is None.
 
     Integers of less than 32 bits are summed in 32 and give 32. fp16, bf16 and fp8 are summed in fp32 and rounded once.
@@ -112,7 +112,7 @@ def _accumulated(x: tensor, function: Any) -> tensor:
 
 
 @builtin
-def max(  # noqa: A001
+def max(
     input: Any,
     axis: Any = None,
     return_indices: Any = False,
@@ -130,7 +130,7 @@ def max(  # noqa: A001
 
 
 @builtin
-def min(  # noqa: A001
+def min(
     input: Any,
     axis: Any = None,
     return_indices: Any = False,
@@ -203,4 +203,3 @@ def cumprod(input: Any, axis: Any = 0, reverse: Any = False) -> tensor:
     """
     x = widened_float(to_tensor(input, "a tile in kl.cumprod"))
     return combine.scan(x, axis, combine.multiply, reverse, "kl.cumprod")
-

@@ -37,7 +37,7 @@ class Kind(Enum):
     FLOATING = 2
 
 
-class type_:  # noqa: N801 (lower case, as every type of the language)
+class type_:
     """Base of all types of kernel values."""
 
     name: str
@@ -81,7 +81,7 @@ class type_:  # noqa: N801 (lower case, as every type of the language)
         return [self.mlir]
 
 
-class dtype(type_):  # noqa: N801
+class dtype(type_):
     """A number type. `kl.float32` and the other names are its only instances a kernel needs."""
 
     SINT_TYPES = ["int8", "int16", "int32", "int64"]
@@ -256,7 +256,7 @@ class dtype(type_):  # noqa: N801
         return self.name
 
 
-class pointer_type(type_):  # noqa: N801
+class pointer_type(type_):
     """Address of an element in global memory. With a tile as element, a block pointer."""
 
     def __init__(self, element_ty: type_, address_space: int = 1, const: bool = False):
@@ -358,7 +358,7 @@ def _describe(value: object) -> str:
     return f"a value of type {ty}" if ty is not None else repr(value)
 
 
-class block_type(type_):  # noqa: N801
+class block_type(type_):
     """A tile: element type and static shape."""
 
     def __init__(self, element_ty: type_, shape: Sequence[int]):
@@ -395,7 +395,7 @@ class block_type(type_):  # noqa: N801
         return block_type(element_ty, self._shape)
 
 
-class tensor_descriptor_type(type_):  # noqa: N801
+class tensor_descriptor_type(type_):
     """A strided array in global memory, read and written in blocks of one shape.
 
     As IR values a descriptor is its base pointer, its shape and its strides (i64 each), everywhere: in a kernel's
@@ -431,13 +431,15 @@ class tensor_descriptor_type(type_):  # noqa: N801
         return [part.mlir for part in self.parts()]
 
 
-class tuple_type(type_):  # noqa: N801
+class tuple_type(type_):
     """Several values, with field names if they came from a named tuple."""
 
     def __init__(self, types: Sequence[type_], fields: Sequence[str] | None = None):
         self.types = list(types)
         self.fields = list(fields) if fields else None
-        names = [f"{f}:{t}" for f, t in zip(self.fields, self.types)] if self.fields else map(str, self.types)
+        names = (
+            [f"{f}:{t}" for f, t in zip(self.fields, self.types, strict=False)] if self.fields else map(str, self.types)
+        )
         self.name = "[" + ",".join(names) + "]"
 
     def __iter__(self) -> Iterator[type_]:
@@ -457,7 +459,7 @@ class tuple_type(type_):  # noqa: N801
         return [text for ty in self.types for text in ty.flatten()]
 
 
-class constexpr_type(type_):  # noqa: N801
+class constexpr_type(type_):
     """Type of a value known at compile time: it is no IR value."""
 
     def __init__(self, value: object):
@@ -472,7 +474,7 @@ class constexpr_type(type_):  # noqa: N801
         return []
 
 
-class slice_type(type_):  # noqa: N801
+class slice_type(type_):
     def __init__(self) -> None:
         self.name = "slice_type"
 

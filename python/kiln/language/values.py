@@ -43,7 +43,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-class constexpr:  # noqa: N801
+class constexpr:
     """A value known at compile time. Operators fold; with a tensor they give a tensor.
 
     As an annotation (`BLOCK: kl.constexpr`) it makes a parameter of a kernel one.
@@ -190,7 +190,7 @@ constexpr.logical_or = lambda self, other: constexpr(_log_or(self.value, unwrap(
 constexpr.not_ = lambda self: constexpr(not self.value)  # type: ignore[attr-defined]
 
 
-class tensor:  # noqa: N801
+class tensor:
     """A tile or a scalar that the kernel computes: a handle of the builder and a type.
 
     `x.dtype` is the element type, `x.shape` a tuple of constexpr, `x.T` the transpose of a matrix.
@@ -198,7 +198,7 @@ class tensor:  # noqa: N801
 
     __slots__ = ("handle", "type")
 
-    def __init__(self, handle: int, type: type_):  # noqa: A002
+    def __init__(self, handle: int, type: type_):
         self.handle = handle
         self.type = type
 
@@ -217,7 +217,7 @@ class tensor:  # noqa: N801
         return constexpr(getattr(self.type, "numel", 1))
 
     @property
-    def T(self) -> tensor:  # noqa: N802
+    def T(self) -> tensor:
         """The transpose of a matrix."""
         from .semantic.shape import transpose
 
@@ -289,10 +289,10 @@ def _tensor_compare(op: str, a: Any, b: Any) -> tensor:
 _add_operators(tensor, _tensor_arithmetic, _tensor_compare)
 
 
-class tuple:  # noqa: A001, N801
+class tuple:
     """Several values of a kernel. Of any types; made by `(a, b)`, taken apart by unpacking and indexing."""
 
-    __slots__ = ("values", "fields")
+    __slots__ = ("fields", "values")
 
     def __init__(self, values: Sequence[Any], fields: Sequence[str] | None = None):
         self.values = list(values)
@@ -348,7 +348,7 @@ class tuple:  # noqa: A001, N801
     def __eq__(self, other: Any) -> Any:
         if not isinstance(other, (tuple, builtins.tuple, list)):
             return NotImplemented
-        return len(self) == len(other) and all(_same(a, b) for a, b in zip(self.values, other))
+        return len(self) == len(other) and all(_same(a, b) for a, b in zip(self.values, other, strict=False))
 
     def __ne__(self, other: Any) -> Any:
         equal = self.__eq__(other)
@@ -367,23 +367,23 @@ def _same(a: Any, b: Any) -> bool:
     return bool(unwrap(a) == unwrap(b))
 
 
-class slice:  # noqa: A001, N801
+class slice:
     """`start:stop:step` in a subscript."""
 
     def __init__(self, start: Any, stop: Any, step: Any):
         self.start, self.stop, self.step = start, stop, step
 
 
-class tensor_descriptor:  # noqa: N801
+class tensor_descriptor:
     """A strided array in global memory that is read and written in blocks.
 
     Made by `kl.make_tensor_descriptor`, or passed to a kernel. Outside the array reads give the padding value and
     writes go nowhere.
     """
 
-    __slots__ = ("type", "base", "_shape", "_strides", "_handle")
+    __slots__ = ("_handle", "_shape", "_strides", "base", "type")
 
-    def __init__(self, type: tensor_descriptor_type, base: tensor, shape: Sequence[tensor], strides: Sequence[tensor]):  # noqa: A002
+    def __init__(self, type: tensor_descriptor_type, base: tensor, shape: Sequence[tensor], strides: Sequence[tensor]):
         self.type = type
         self.base = base
         self._shape = list(shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core import builtin
+from ..builtin import builtin
 from ..semantic import elementwise
 from ..types import int32, int64
 from ..values import tensor

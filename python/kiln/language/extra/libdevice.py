@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core import builtin
+from ..builtin import builtin
 from ..semantic import arithmetic, elementwise
 from ..semantic.build import constant, emit, error, shaped
 from ..semantic.cast import bitcast, cast
@@ -84,7 +84,7 @@ for _name, _op in _BINARY.items():
 
 
 @builtin
-def abs(arg0: Any) -> tensor:  # noqa: A001
+def abs(arg0: Any) -> tensor:
     """Absolute value of any number type.
 
     >>> y = libdevice.abs(x)
@@ -450,7 +450,12 @@ def _extern(name: str, operands: int, symbols: tuple[str, str]) -> None:
         return elementwise.library_call(symbols[element == float64], _LIBRARY, tensors, element)
 
     letters = ", ".join("xyzw"[:operands])
-    _define(name, function, f"`{name}` of fp32 and fp64, on targets that have libdevice.", f"r = libdevice.{name}({letters})")
+    _define(
+        name,
+        function,
+        f"`{name}` of fp32 and fp64, on targets that have libdevice.",
+        f"r = libdevice.{name}({letters})",
+    )
 
 
 for _name, _count in _EXTERN.items():

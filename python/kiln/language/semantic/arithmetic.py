@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import values
+from .. import loops, values
 from ..types import PropagateNan, float32, int1, int64, with_element
 from ..values import COMPARISONS, FOLD, constexpr, is_number, tensor, unwrap
 from .build import constant, emit, error, shaped
@@ -232,6 +232,8 @@ def logical_not(a: Any) -> Any:
 def condition(value: Any) -> int | bool:
     """What decides an `if` or a `while`: a Python bool where known now, else the handle of an i1."""
     value = unwrap(value)
+    if isinstance(value, loops.condition):
+        value = unwrap(value.condition)
     if not isinstance(value, tensor):
         return bool(value)
     if value.type.is_block():

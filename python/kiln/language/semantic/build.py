@@ -12,11 +12,11 @@ from ..types import block_type, of_shape, type_
 from ..values import tensor
 
 
-def error(message: str, hint: str | None = None) -> Exception:
-    """The user's mistake; the front end adds where it is."""
+def error(message: str, hint: str | None = None, argument: str | None = None) -> Exception:
+    """The user's mistake; the front end adds where it is. `argument` is the parameter that is at fault."""
     from kiln.errors import CompilationError
 
-    return CompilationError(message, hint=hint)
+    return CompilationError(message, hint=hint, argument=argument)
 
 
 def emitter() -> Any:
@@ -54,7 +54,7 @@ def emit_many(
         name, [t.handle for t in operands], [r.mlir for r in results], attrs or {}, list(regions),
         None if segments is None else list(segments),
     )  # fmt: skip
-    return [tensor(handle, ty) for handle, ty in zip(handles, results)]
+    return [tensor(handle, ty) for handle, ty in zip(handles, results, strict=False)]
 
 
 def constant(ty: type_, value: Any) -> tensor:

@@ -67,7 +67,10 @@ def reduce(operands: Any, axis: Any, function: Any, keep_dims: Any = False, what
     axis = unwrap(axis)
     keep = bool(unwrap(keep_dims))
     if isinstance(axis, (builtins.tuple, list, values.tuple)):
-        raise error(f"expected one axis or None in {what}, got {[unwrap(a) for a in axis]}", hint="reduce one axis after the other")
+        raise error(
+            f"expected one axis or None in {what}, got {[unwrap(a) for a in axis]}",
+            hint="reduce one axis after the other",
+        )
     if axis is None:
         tiles = [reshape(t, (t.type.numel,)) for t in tiles]  # type: ignore[attr-defined]
         place = 0

@@ -4,6 +4,7 @@ Loads and stores are single ops. Atomics become masked pointer atomics here: a d
 """
 
 from __future__ import annotations
+
 from typing import Any
 
 from .. import values
@@ -42,8 +43,10 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
     steps = [unwrap(s) for s in unwrap(strides)]
     for name, part in (("shape", extents), ("strides", steps)):
         if len(part) != rank:
-            raise error(f"expected as many entries in {name} as in block_shape {list(block)} of {what}, got {len(part)}")
-    if isinstance(steps[-1], int) and steps[-1] != 1 or isinstance(steps[-1], tensor):
+            raise error(
+                f"expected as many entries in {name} as in block_shape {list(block)} of {what}, got {len(part)}"
+            )
+    if (isinstance(steps[-1], int) and steps[-1] != 1) or isinstance(steps[-1], tensor):
         raise error(
             f"expected 1 as last stride of {what} (because rows must be contiguous), got {describe(steps[-1])}",
             hint="write 1 itself, or declare the stride as kl.constexpr",
@@ -54,7 +57,9 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
         raise error(f"expected padding_option='zero' (because {element} has no NaN), got 'nan'")
     row = block[-1] * element.primitive_bitwidth // 8
     if row < 16:
-        raise error(f"expected blocks with rows of 16 bytes or more in {what}, got {row} bytes ({block[-1]} x {element})")
+        raise error(
+            f"expected blocks with rows of 16 bytes or more in {what}, got {row} bytes ({block[-1]} x {element})"
+        )
     ty = tensor_descriptor_type(block_type(element, block), fill)
     plain = base.type if not base.type.is_const() else pointer_type(element)
     return tensor_descriptor(
@@ -65,14 +70,19 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
 def check_descriptor(desc: Any, what: str) -> tensor_descriptor:
     desc = unwrap(desc)
     if not isinstance(desc, tensor_descriptor):
-        raise error(f"expected a tensor descriptor in {what}, got {describe(desc)}", hint="make one with kl.make_tensor_descriptor")
+        raise error(
+            f"expected a tensor descriptor in {what}, got {describe(desc)}",
+            hint="make one with kl.make_tensor_descriptor",
+        )
     return desc
 
 
 def positions(desc: tensor_descriptor, offsets: Any, what: str) -> list[tensor]:
     found = scalar_list(offsets, int32, f"offsets of {what}")
     if len(found) != desc.type.rank:
-        raise error(f"expected {desc.type.rank} offsets in {what} (one a dimension of the descriptor), got {len(found)}")
+        raise error(
+            f"expected {desc.type.rank} offsets in {what} (one a dimension of the descriptor), got {len(found)}"
+        )
     return found
 
 
@@ -93,7 +103,9 @@ def block_value(desc: tensor_descriptor, value: Any, what: str) -> tensor:
     if not value.type.is_block():
         value = broadcast_to(value, block.shape)
     if tuple(value.type.shape) != tuple(block.shape):
-        raise error(f"expected a value of the block's shape {list(block.shape)} in {what}, got {list(value.type.shape)}")
+        raise error(
+            f"expected a value of the block's shape {list(block.shape)} in {what}, got {list(value.type.shape)}"
+        )
     return cast(value, block.element_ty)
 
 
@@ -184,4 +196,3 @@ def scatter(desc: Any, value: Any, x_offsets: Any, y_offset: Any) -> None:
     if tuple(value.type.shape) != tuple(addresses.type.shape):
         raise error(f"expected a value of shape {list(addresses.type.shape)} in a descriptor scatter, got {value.type}")
     store_pointers(addresses, value, inside)
-

@@ -39,16 +39,20 @@ def check_operands(lhs: tensor, rhs: tensor) -> None:
         for side in (a, b):
             if side not in _INPUTS:
                 raise error(
-                    f"expected int8, fp8, fp16, bf16, fp32 or fp64 in kl.dot, got {side}", hint="convert with .to(kl.float16)"
+                    f"expected int8, fp8, fp16, bf16, fp32 or fp64 in kl.dot, got {side}",
+                    hint="convert with .to(kl.float16)",
                 )
         if a != b:
-            raise error(f"expected operands of one type in kl.dot, got {a} and {b}", hint=f"convert one with .to(kl.{_spelling(a)})")
+            raise error(
+                f"expected operands of one type in kl.dot, got {a} and {b}",
+                hint=f"convert one with .to(kl.{_spelling(a)})",
+            )
     if len(lhs.type.shape) != len(rhs.type.shape):
         raise error(f"expected operands of one rank in kl.dot, got {list(lhs.type.shape)} and {list(rhs.type.shape)}")
     if lhs.type.shape[-1] != rhs.type.shape[-2]:
         raise error(
-            f"expected operands (M, K) and (K, N) in kl.dot, got {list(lhs.type.shape)} and {list(rhs.type.shape)}, where"
-            f" K is {lhs.type.shape[-1]} and {rhs.type.shape[-2]}",
+            f"expected operands (M, K) and (K, N) in kl.dot, got {list(lhs.type.shape)} and {list(rhs.type.shape)},"
+            f" where K is {lhs.type.shape[-1]} and {rhs.type.shape[-2]}",
             hint="transpose the second operand with kl.trans" if lhs.type.shape[-1] == rhs.type.shape[-1] else None,
         )
     if len(lhs.type.shape) == 3 and lhs.type.shape[0] != rhs.type.shape[0]:
@@ -75,10 +79,14 @@ def dot(
     wanted = scalar_type(out_dtype)
     if element.is_int():  # type: ignore[attr-defined]
         if element != int8 or rhs.type.scalar != int8:
-            raise error(f"expected int8 in an integer kl.dot, got {element}", hint="convert with .to(kl.int8, bitcast=True)")
+            raise error(
+                f"expected int8 in an integer kl.dot, got {element}", hint="convert with .to(kl.int8, bitcast=True)"
+            )
         result = int32
     elif wanted == bfloat16:
-        raise error("expected fp32 or fp16 as out_dtype of kl.dot, got bf16", hint="convert the product with .to(kl.bfloat16)")
+        raise error(
+            "expected fp32 or fp16 as out_dtype of kl.dot, got bf16", hint="convert the product with .to(kl.bfloat16)"
+        )
     elif element in (float32, bfloat16):
         result = float32
     elif element == float64:
@@ -142,8 +150,8 @@ def scaled_operand(value: Any, scale: Any, form: Any, name: str, along_last: boo
     side, k = (shape[0], shape[1]) if along_last else (shape[1], shape[0])
     if tuple(scale.type.shape) != (side, k // 32) or scale.type.scalar != uint8:
         raise error(
-            f"expected a {name}_scale of uint8 in shape {[side, k // 32]} in kl.dot_scaled (one for 32 elements along K),"
-            f" got {scale.type}"
+            f"expected a {name}_scale of uint8 in shape {[side, k // 32]} in kl.dot_scaled (one for 32 elements along"
+            f" K), got {scale.type}"
         )
     # 2^(s - 127): the exponent field of an fp32; s = 0 is the denormal 2^-127 and s = 255 is NaN.
     exponent = cast(scale, int32)

@@ -127,14 +127,18 @@ def portable_region(function: Any, arguments: Sequence[Any], results: Sequence[A
     if function is None:
         return -1  # the builder's handle of an empty region
     handles = em.begin_region([t.mlir for t in arguments])
-    scalars = [tensor(h, t) for h, t in zip(handles, arguments)]
-    found = em.call(function, scalars, {})
+    scalars = [tensor(h, t) for h, t in zip(handles, arguments, strict=False)]
+    em.inlining += 1  # a call out of the region would not be the region's own code
+    try:
+        found = em.call(function, scalars, {})
+    finally:
+        em.inlining -= 1
     found = list(found) if isinstance(found, (builtins.tuple, list, values.tuple)) else [found]
     if len(found) != len(results):
         raise error(f"expected {len(results)} results of the portable function in {what}, got {len(found)}")
     from .cast import cast
 
-    em.op("tile.yield", [cast(v, t).handle for v, t in zip(found, results)], [])
+    em.op("tile.yield", [cast(v, t).handle for v, t in zip(found, results, strict=False)], [])
     return em.end_region()
 
 

@@ -31,14 +31,16 @@ def check_mask(mask: Any, what: str) -> tensor | None:
         return None
     mask = to_tensor(unwrap(mask), f"a mask of bools in {what}")
     if not mask.type.scalar.is_bool():  # type: ignore[attr-defined]
-        raise error(f"expected a mask of bools in {what}, got {mask.type}", hint="compare, as in offsets < n")
+        raise error(f"expected a mask of bools in {what}, got {mask.type}", "compare, as in offsets < n", "mask")
     return mask
 
 
 def check_pointer_operand(pointer: Any, what: str) -> tensor:
     value = unwrap(pointer)
     if isinstance(value, values.tensor_descriptor):
-        raise error(f"expected a pointer in {what}, got a tensor descriptor", hint="use its methods desc.load and desc.store")
+        raise error(
+            f"expected a pointer in {what}, got a tensor descriptor", hint="use its methods desc.load and desc.store"
+        )
     if is_number(value) or not isinstance(value, tensor) or not value.type.scalar.is_ptr():
         raise error(
             f"expected a pointer or a tile of pointers in {what}, got {describe(value)}",
@@ -71,7 +73,8 @@ def load(
     if is_block_pointer(pointer):
         if optional(mask) is not None or optional(other) is not None:
             raise error(
-                "expected no mask and no other in a load through a block pointer (because its shape says what is inside)",
+                "expected no mask and no other in a load through a block pointer (because its shape says what is"
+                " inside)",
                 hint="name the dimensions to check with boundary_check=(0, 1)",
             )
         return load_block(pointer, boundary_check, padding, attrs)
@@ -162,7 +165,8 @@ def store(
         return
     if options.boundary(boundary_check, 8):
         raise error(
-            "expected boundary_check only with block pointers (because a plain pointer does not know its array's shape)",
+            "expected boundary_check only with block pointers (because a plain pointer does not know its array's"
+            " shape)",
             hint="use mask=",
         )
     flags = check_mask(mask, "kl.store")
@@ -198,7 +202,7 @@ def check_fits(part: tensor, shape: Sequence[int], name: str) -> None:
             hint="add offsets to the pointer: ptr + kl.arange(0, N)",
         )
     padded = (1,) * (len(shape) - len(source)) + tuple(source)
-    if len(source) > len(shape) or any(s not in (1, d) for s, d in zip(padded, shape)):
+    if len(source) > len(shape) or any(s not in (1, d) for s, d in zip(padded, shape, strict=False)):
         raise error(
             f"expected a {name} in kl.store that stretches to the pointers' shape {list(shape)}, got {list(source)}",
             hint="give the pointers both axes: ptr + rows[:, None] * stride + columns[None, :]"
@@ -264,7 +268,9 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
     for name, part in (("shape", extents), ("strides", steps), ("offsets", position), ("order", order)):
         if len(part) != rank:
             raise error(
-                f"expected as many entries in {name} as in block_shape {list(block)} of kl.make_block_ptr, got {len(part)}"
+                f"expected as many entries in {name} as in block_shape {list(block)} of kl.make_block_ptr, got"
+                f" {len(part)}",
+                argument=name,
             )
     if sorted(order) != list(range(rank)):
         raise error(f"expected a permutation of {list(range(rank))} as order of kl.make_block_ptr, got {order}")

@@ -26,7 +26,7 @@ def choose(table: dict, value: Any, what: str) -> Any:
     if isinstance(value, (str, type(None))) and value in table:
         return table[value]
     names = ", ".join(repr(k) for k in table if k)
-    raise error(f"expected one of {names} as {what}, got {describe(value)}")
+    raise error(f"expected one of {names} as {what}, got {describe(value)}", argument=what)
 
 
 def memory_attrs(cache: Any, eviction: Any, store: bool) -> dict[str, str]:
@@ -63,7 +63,9 @@ def boundary(value: Any, rank: int) -> list[int]:
     dims = [unwrap(d) for d in value] if several else [value]
     for dim in dims:
         if isinstance(dim, bool) or not isinstance(dim, int) or not 0 <= dim < rank:
-            raise error(f"expected dimensions in [0, {rank}) as boundary_check, got {describe(dim)}")
+            raise error(
+                f"expected dimensions in [0, {rank}) as boundary_check, got {describe(dim)}", argument="boundary_check"
+            )
     if len(set(dims)) != len(dims):
         raise error(f"expected each dimension once in boundary_check, got {dims}")
     return sorted(dims)

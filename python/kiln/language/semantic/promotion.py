@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..types import Kind, block_type, dtype, float16, float32, int1, int32, int64, type_, uint32, uint64
 from ..types import bfloat16 as bf16
+from ..types import block_type, dtype, float16, float32, int1, int32, int64, type_, uint32, uint64
 from ..types import float64 as fp64
 from ..values import constexpr, is_number, tensor, tensor_descriptor, unwrap
 from .build import constant, emit, error, i32, splat
@@ -174,7 +174,9 @@ def shape_text(value: tensor | type_) -> str:
 def expand_front(value: tensor, rank: int) -> tensor:
     """Sides of 1 in front until the rank is reached."""
     while len(value.type.shape) < rank:
-        value = emit("tile.expand_dims", [value], block_type(value.type.scalar, (1, *value.type.shape)), {"axis": i32(0)})
+        value = emit(
+            "tile.expand_dims", [value], block_type(value.type.scalar, (1, *value.type.shape)), {"axis": i32(0)}
+        )
     return value
 
 
@@ -191,7 +193,7 @@ def broadcast_pair(a: tensor, b: tensor, op: str = "an operator") -> tuple[tenso
     lhs = (1,) * (rank - len(a_shape)) + tuple(a_shape)
     rhs = (1,) * (rank - len(b_shape)) + tuple(b_shape)
     result = []
-    for dim, (x, y) in enumerate(zip(lhs, rhs)):
+    for dim, (x, y) in enumerate(zip(lhs, rhs, strict=False)):
         if x != y and x != 1 and y != 1:
             hint = None
             if len(a_shape) == len(b_shape) == 1:

@@ -14,12 +14,12 @@ from .cast import cast, scalar_type
 from .promotion import broadcast_exact, broadcast_pair, describe, expand_front, to_tensor
 
 
-def constexpr_int(value: Any, what: str) -> int:
+def constexpr_int(value: Any, what: str, argument: str | None = None) -> int:
     """A number that must be known now."""
     value = unwrap(value)
     if isinstance(value, bool) or not isinstance(value, int):
         hint = "declare the parameter it comes from as kl.constexpr" if isinstance(value, tensor) else None
-        raise error(f"expected a constexpr integer as {what}, got {describe(value)}", hint=hint)
+        raise error(f"expected a constexpr integer as {what}, got {describe(value)}", hint, argument)
     return value
 
 
@@ -45,16 +45,22 @@ def spread(first: Any, rest: Sequence[Any]) -> list[Any]:
 
 def axis_argument(axis: Any, rank: int, what: str) -> int:
     """An axis, negative ones counted from the end."""
-    number = constexpr_int(axis, f"the axis of {what}")
+    number = constexpr_int(axis, f"the axis of {what}", "axis")
     if not -rank <= number < rank:
-        raise error(f"expected an axis of {what} in [{-rank}, {rank}) (because the tile has rank {rank}), got {number}")
+        raise error(
+            f"expected an axis of {what} in [{-rank}, {rank}) (because the tile has rank {rank}), got {number}",
+            argument="axis",
+        )
     return number % rank
 
 
 def arange(start: Any, end: Any) -> tensor:
-    start, end = constexpr_int(start, "the start of kl.arange"), constexpr_int(end, "the end of kl.arange")
+    start, end = (
+        constexpr_int(start, "the start of kl.arange", "start"),
+        constexpr_int(end, "the end of kl.arange", "end"),
+    )
     if end <= start:
-        raise error(f"expected an end of kl.arange above its start, got [{start}, {end})")
+        raise error(f"expected an end of kl.arange above its start, got [{start}, {end})", argument="end")
     if not (-(2**31) <= start and end <= 2**31):
         raise error(f"expected a range of kl.arange within 32 bits, got [{start}, {end})")
     ty = block_type(int32, [end - start])
@@ -83,7 +89,9 @@ def unsplat(value: tensor) -> tensor:
     if not value.type.is_block():
         return value
     if value.type.numel != 1:  # type: ignore[attr-defined]
-        raise error(f"expected a tile of one element in .item(), got {value.type}", hint="reduce it with kl.sum or kl.max")
+        raise error(
+            f"expected a tile of one element in .item(), got {value.type}", hint="reduce it with kl.sum or kl.max"
+        )
     return emit("tile.unsplat", [value], value.type.scalar)
 
 
@@ -93,7 +101,7 @@ def broadcast_to(value: Any, shape: Any) -> tensor:
     source = value.type.shape
     if not source:
         return splat(value, shape)
-    fits = len(source) == len(shape) and all(s in (1, d) for s, d in zip(source, shape))
+    fits = len(source) == len(shape) and all(s in (1, d) for s, d in zip(source, shape, strict=False))
     if not fits:
         raise error(
             f"expected a shape of kl.broadcast_to that {list(source)} stretches to (because only sides of 1 stretch),"
@@ -180,7 +188,9 @@ def transpose(value: Any, order: Sequence[Any] = ()) -> tensor:
     rank = len(value.type.shape)
     if not order:
         if rank < 2:
-            raise error(f"expected a tile of rank 2 or more to transpose, got {value.type}", hint="add an axis with x[:, None]")
+            raise error(
+                f"expected a tile of rank 2 or more to transpose, got {value.type}", hint="add an axis with x[:, None]"
+            )
         order = [*range(rank - 2), rank - 1, rank - 2]
     return permute(value, order, "kl.trans")
 
@@ -217,9 +227,12 @@ def cat(a: Any, b: Any, axis: Any) -> tensor:
     if a.type.scalar != b.type.scalar or len(a.type.shape) != len(b.type.shape):
         raise error(f"expected tiles of one type and rank in kl.cat, got {a.type} and {b.type}")
     axis = axis_argument(axis, len(a.type.shape), "kl.cat")
-    for dim, (x, y) in enumerate(zip(a.type.shape, b.type.shape)):
+    for dim, (x, y) in enumerate(zip(a.type.shape, b.type.shape, strict=False)):
         if dim != axis and x != y:
-            raise error(f"expected equal sides but along axis {axis} in kl.cat, got {list(a.type.shape)} and {list(b.type.shape)}")
+            raise error(
+                f"expected equal sides but along axis {axis} in kl.cat, got {list(a.type.shape)} and"
+                f" {list(b.type.shape)}"
+            )
     shape = list(a.type.shape)
     shape[axis] += b.type.shape[axis]
     return emit("tile.cat", [a, b], block_type(a.type.scalar, shape), {"axis": i32(axis)})
@@ -229,7 +242,9 @@ def subscript(value: Any, index: Any) -> Any:
     """`x[:, None]`: `None` adds a side of 1, `:` keeps one. Tuples and constexprs take integers."""
     if not isinstance(value, tensor):
         if isinstance(value, values.tensor_descriptor):
-            raise error("expected an operand that can be subscripted, got a tensor descriptor", hint="use desc.load([i, j])")
+            raise error(
+                "expected an operand that can be subscripted, got a tensor descriptor", hint="use desc.load([i, j])"
+            )
         try:
             if isinstance(value, (builtins.tuple, list)):
                 value = values.tuple(value)
@@ -249,7 +264,9 @@ def subscript(value: Any, index: Any) -> Any:
         elif is_full_slice(part):
             kept += 1
             if kept > rank:
-                raise error(f"expected at most {rank} ':' in the subscript (because the tile has rank {rank}), got {kept}")
+                raise error(
+                    f"expected at most {rank} ':' in the subscript (because the tile has rank {rank}), got {kept}"
+                )
         else:
             raise error(
                 f"expected ':' or None in a subscript of a tensor (because a tile's elements are not addressable),"
@@ -345,5 +362,7 @@ def last_dimension(value: Any, dim: Any, what: str) -> tensor:
     if rank == 0 or value.type.scalar.is_ptr():
         raise error(f"expected a tile of numbers in {what}, got {value.type}")
     if unwrap(dim) is not None and axis_argument(dim, rank, what) != rank - 1:
-        raise error(f"expected the last dimension in {what}, got {unwrap(dim)}", hint="permute it to the end with kl.permute")
+        raise error(
+            f"expected the last dimension in {what}, got {unwrap(dim)}", hint="permute it to the end with kl.permute"
+        )
     return value

@@ -1,0 +1,22 @@
+"""The mark of functions that kernels may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def builtin(function: F) -> F:
+    """Marks a function of the language: callable inside kernels, on values that are already evaluated."""
+    function.__kiln_builtin__ = True  # type: ignore[attr-defined]
+    return function
+
+
+extern = builtin
+"""Triton's mark of functions that call a device library; the same thing here."""
+
+
+def is_builtin(function: Any) -> bool:
+    return getattr(function, "__kiln_builtin__", False) is True

@@ -1,0 +1,154 @@
+"""Program ids, choice, matrix products, reductions with a function of the user, escape hatches."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from .builtin import builtin
+from .semantic import arithmetic, combine, elementwise, memory, shape
+from .semantic import dot as products
+from .semantic.build import emitter, error
+from .semantic.cast import scalar_type
+from .types import float32
+from .values import tensor, unwrap
+
+
+@builtin
+def program_id(axis: Any) -> tensor:
+    """Position of this program instance along an axis (0, 1 or 2) of the grid: an int32 scalar.
+
+    >>> pid = kl.program_id(0)
+    """
+    return memory.program_id(axis)
+
+
+@builtin
+def num_programs(axis: Any) -> tensor:
+    """Number of program instances along an axis (0, 1 or 2) of the grid: an int32 scalar.
+
+    >>> for row in kl.range(kl.program_id(0), rows, kl.num_programs(0)): ...
+    """
+    return memory.num_programs(axis)
+
+
+@builtin
+def where(condition: Any, x: Any, y: Any) -> tensor:
+    """`x` where the condition holds, else `y`; all three in one shape, the choices in one type.
+
+    Both choices are evaluated: guard a load with its mask, not with `where`.
+
+    >>> y = kl.where(x > 0, x, 0.1 * x)
+    """
+    return arithmetic.where(condition, x, y)
+
+
+@builtin
+def dot(
+    input: Any,
+    other: Any,
+    acc: Any = None,
+    input_precision: Any = None,
+    allow_tf32: Any = None,
+    max_num_imprecise_acc: Any = None,
+    out_dtype: Any = float32,
+) -> tensor:
+    """The product of matrices (M, K) and (K, N), added to `acc` if there is one; of rank 3, batch by batch.
+
+    Both operands have one type: int8 (sums in int32), fp8, fp16, bf16, fp32 (sums in fp32) or fp64. `out_dtype` may be
+    fp16 for operands of fp8 and fp16. `input_precision` is "ieee" (if none is given), "tf32", "tf32x3", "bf16x3",
+    "bf16x6"; a target may be more exact than asked, never less.
+
+    >>> acc = kl.dot(a, b, acc)
+    """
+    return products.dot(input, other, acc, input_precision, allow_tf32, max_num_imprecise_acc, out_dtype)
+
+
+@builtin
+def dot_scaled(
+    lhs: Any,
+    lhs_scale: Any,
+    lhs_format: Any,
+    rhs: Any,
+    rhs_scale: Any,
+    rhs_format: Any,
+    acc: Any = None,
+    fast_math: Any = False,
+    lhs_k_pack: Any = True,
+    rhs_k_pack: Any = True,
+    out_dtype: Any = float32,
+) -> tensor:
+    """A product whose operands carry a scale (a power of two, e8m0 in a uint8) for each 32 elements along K.
+
+    Formats: "e4m3", "e5m2", "bf16", "fp16". Scales have shapes (M, K / 32) and (N, K / 32); None means 1.
+
+    >>> acc = kl.dot_scaled(a, a_scale, "e4m3", b, b_scale, "e4m3", acc)
+    """
+    return products.dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc, out_dtype)
+
+
+@builtin
+def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
+    """All elements along an axis combined to one; of the whole tile, if the axis is None.
+
+    `combine_fn` is a jit function of two elements, associative and commutative; of a tuple of tiles it takes two groups
+    of elements and returns one.
+
+    >>> product = kl.reduce(x, 0, multiply)
+    """
+    return combine.reduce(input, axis, combine_fn, keep_dims)
+
+
+@builtin
+def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
+    """The running combination along an axis; from the end, if reversed. `combine_fn` as in `kl.reduce`.
+
+    >>> running = kl.associative_scan(x, 0, multiply)
+    """
+    return combine.scan(input, axis, combine_fn, reverse)
+
+
+@builtin
+def inline_asm_elementwise(
+    asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any, portable: Any = None
+) -> Any:
+    """Target assembly applied to `pack` elements at a time; one result for each dtype of a tuple.
+
+    `portable`, a jit function of the elements, stands in on a target whose assembly this is not.
+
+    >>> y = kl.inline_asm_elementwise("add.f32 $0, $1, $1;", "=f,f", [x], kl.float32, True, 1, portable=double)
+    """
+    return elementwise.inline_asm(asm, constraints, args, dtype, is_pure, pack, portable)
+
+
+@builtin
+def extern_elementwise(lib_name: Any, lib_path: Any, args: Any, arg_type_symbol_dict: Any, is_pure: Any) -> tensor:
+    """A scalar function of a library applied to each element, chosen by the types of the arguments.
+
+    arg_type_symbol_dict   for each tuple of argument types: (symbol, type of the result)
+
+    >>> y = kl.extern_elementwise("libdevice", "", [x], COSINE, is_pure=True)
+    """
+    what = "kl.extern_elementwise"
+    operands = elementwise.same_type(list(unwrap(args)), what)
+    found = {builtins.tuple(unwrap(t) for t in k): v for k, v in unwrap(arg_type_symbol_dict).items()}
+    key = builtins.tuple(t.type.scalar for t in operands)
+    if key not in found:
+        wanted = "; ".join(", ".join(map(str, k)) for k in found)
+        raise error(f"expected arguments of types {wanted} in {what}, got {', '.join(map(str, key))}")
+    symbol, result = (unwrap(v) for v in found[key])
+    name = unwrap(lib_name) or unwrap(lib_path) or ""
+    return elementwise.library_call(symbol, name, operands, scalar_type(result), bool(unwrap(is_pure)))
+
+
+@builtin
+def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
+    """A function of scalars applied to each element of tensors (which are brought to one shape).
+
+    The function is traced with the tensors themselves: it may use operators, `kl.where` and math, not loads or branches
+    on its arguments.
+
+    >>> y = kl.map_elementwise(compare_and_pick, a, b)
+    """
+    operands = shape.broadcast_many(args, "kl.map_elementwise")
+    return emitter().call(unwrap(scalar_fn), operands, {})

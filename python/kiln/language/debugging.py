@@ -1,0 +1,103 @@
+"""Promises to the compiler, printing and assertions, while compiling and while running."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from .builtin import builtin
+from .semantic import debug
+from .semantic.build import error
+from .values import tensor, unwrap
+
+
+@builtin
+def multiple_of(input: Any, values: Any) -> tensor:
+    """A promise: the first element of each run along a dimension is a multiple of the given number.
+
+    >>> stride = kl.multiple_of(stride, 16)
+    """
+    return debug.hint(input, "divisibility", values, "kl.multiple_of")
+
+
+@builtin
+def max_contiguous(input: Any, values: Any) -> tensor:
+    """A promise: along each dimension, runs of the given length count up by one.
+
+    >>> offsets = kl.max_contiguous(offsets, BLOCK)
+    """
+    return debug.hint(input, "contiguity", values, "kl.max_contiguous")
+
+
+@builtin
+def max_constancy(input: Any, values: Any) -> tensor:
+    """A promise: along each dimension, runs of the given length are equal.
+
+    >>> flags = kl.max_constancy(flags, 8)
+    """
+    return debug.hint(input, "constancy", values, "kl.max_constancy")
+
+
+@builtin
+def assume(cond: Any) -> None:
+    """A promise the compiler may use: the scalar condition holds. If it does not, anything may happen.
+
+    >>> kl.assume(n > 0)
+    """
+    debug.assume(cond)
+
+
+@builtin
+def debug_barrier() -> None:
+    """Orders the memory accesses of this program instance before and after it.
+
+    >>> kl.debug_barrier()
+    """
+    debug.barrier()
+
+
+@builtin
+def static_print(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: Any = False) -> None:
+    """Prints while the kernel is compiled.
+
+    >>> kl.static_print("block", BLOCK, x.type)
+    """
+    plain = [unwrap(v) for v in values]
+    builtins.print(*plain, sep=unwrap(sep), end=unwrap(end), file=unwrap(file), flush=unwrap(flush))
+
+
+@builtin
+def static_assert(cond: Any, msg: Any = "") -> None:
+    """Stops the compilation, with a message, unless a condition known at compile time holds.
+
+    >>> kl.static_assert(BLOCK % 16 == 0, "BLOCK must be a multiple of 16")
+    """
+    value = unwrap(cond)
+    if isinstance(value, tensor):
+        raise error(
+            f"expected a condition known at compile time in kl.static_assert, got a value of type {value.type}",
+            hint="use kl.device_assert",
+        )
+    if not value:
+        from kiln.errors import StaticAssertionError
+
+        text = unwrap(msg)
+        raise StaticAssertionError(f"static assertion failed: {text}" if text else "static assertion failed")
+
+
+@builtin
+def device_print(prefix: Any, *args: Any, hex: Any = False) -> None:
+    """Prints values while the kernel runs, each with program id and coordinates.
+
+    >>> kl.device_print("x", x)
+    """
+    debug.device_print(prefix, args, hex)
+
+
+@builtin
+def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
+    """Stops the launch, with a message, if the condition fails for an element (where the mask holds, if one is given).
+
+    >>> kl.device_assert(index < n, "index out of range")
+    """
+    debug.device_assert(cond, msg, mask)

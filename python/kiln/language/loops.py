@@ -1,0 +1,82 @@
+"""What `for` and `while` run over in a kernel: ranges and conditions with hints for the compiler."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from .values import constexpr, unwrap
+
+
+class range:
+    """A counted loop, with hints for the compiler.
+
+    num_stages           how many iterations' loads may be in flight
+    loop_unroll_factor   how many iterations to write out
+    disallow_acc_multi_buffer, flatten, warp_specialize, disable_licm   as in Triton
+
+    >>> for k in kl.range(0, K, BLOCK_K, num_stages=3): ...
+    """
+
+    def __init__(
+        self,
+        arg1: Any,
+        arg2: Any = None,
+        step: Any = None,
+        num_stages: Any = None,
+        loop_unroll_factor: Any = None,
+        disallow_acc_multi_buffer: Any = False,
+        flatten: Any = False,
+        warp_specialize: Any = False,
+        disable_licm: Any = False,
+    ):
+        one = unwrap(arg2) is None
+        self.start = constexpr(0) if one else arg1
+        self.end = arg1 if one else arg2
+        self.step = constexpr(1) if unwrap(step) is None else step
+        self.num_stages = unwrap(num_stages)
+        self.loop_unroll_factor = unwrap(loop_unroll_factor)
+        self.disallow_acc_multi_buffer = bool(unwrap(disallow_acc_multi_buffer))
+        self.flatten = bool(unwrap(flatten))
+        self.warp_specialize = bool(unwrap(warp_specialize))
+        self.disable_licm = bool(unwrap(disable_licm))
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("kl.range is for loops inside a kernel")
+
+    def __next__(self) -> Any:
+        raise RuntimeError("kl.range is for loops inside a kernel")
+
+
+class static_range:
+    """A loop that is written out while the kernel is compiled; the bounds are constexpr, and so is the index.
+
+    >>> for i in kl.static_range(4): ...
+    """
+
+    def __init__(self, arg1: Any, arg2: Any = None, step: Any = None):
+        one = unwrap(arg2) is None
+        self.start = constexpr(0) if one else arg1
+        self.end = arg1 if one else arg2
+        self.step = constexpr(1) if unwrap(step) is None else step
+        from .semantic.shape import constexpr_int
+
+        for name, value in (("start", self.start), ("end", self.end), ("step", self.step)):
+            constexpr_int(value, f"the {name} of kl.static_range")
+
+    def __iter__(self) -> Any:
+        bounds = (unwrap(self.start), unwrap(self.end), unwrap(self.step))
+        return (constexpr(i) for i in builtins.range(*bounds))
+
+
+class condition:
+    """The condition of a `while` loop, with hints for the compiler.
+
+    >>> while kl.condition(i < n, disable_licm=True): ...
+    """
+
+    __kiln_builtin__ = True  # called in kernels, with values of the kernel
+
+    def __init__(self, arg1: Any, disable_licm: Any = False):
+        self.condition = arg1
+        self.disable_licm = bool(unwrap(disable_licm))

@@ -1,0 +1,252 @@
+"""Making tiles, converting them, and giving them other shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import semantic, values
+from .builtin import builtin
+from .semantic import shape
+from .values import tensor
+
+
+@builtin
+def arange(start: Any, end: Any) -> tensor:
+    """The int32 tile start, start + 1, ..., end - 1. Both ends are constexpr; the length is a legal side.
+
+    >>> offsets = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    """
+    return shape.arange(start, end)
+
+
+@builtin
+def full(shape: Any, value: Any, dtype: Any) -> tensor:
+    """A tile of one value (a number or a scalar), converted to `dtype`.
+
+    >>> best = kl.full((M,), float("-inf"), kl.float32)
+    """
+    return _shape.full(shape, value, dtype)
+
+
+@builtin
+def zeros(shape: Any, dtype: Any) -> tensor:
+    """A tile of zeros.
+
+    >>> acc = kl.zeros((M, N), dtype=kl.float32)
+    """
+    return _shape.full(shape, 0, dtype)
+
+
+@builtin
+def zeros_like(input: Any) -> tensor:
+    """Zeros in the shape and element type of a tile.
+
+    >>> total = kl.zeros_like(x)
+    """
+    value = semantic.to_tensor(input)
+    return _shape.full(value.type.shape, 0, value.type.scalar)
+
+
+@builtin
+def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> tensor:
+    """The elements as another type; also `x.to(dtype)`.
+
+    Floats round to nearest even, or toward zero where a narrowing conversion asks for `fp_downcast_rounding="rtz"`.
+    Floats become integers by dropping the fraction. `bitcast=True` keeps the bits; the widths must agree.
+
+    >>> y = kl.cast(x, kl.float16)
+    """
+    return semantic.cast(input, dtype, fp_downcast_rounding, bitcast)
+
+
+@builtin
+def to(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> tensor:
+    """`kl.cast` as a method.
+
+    >>> y = x.to(kl.bfloat16)
+    """
+    return semantic.cast(input, dtype, fp_downcast_rounding, bitcast)
+
+
+@builtin
+def broadcast(input: Any, other: Any) -> values.tuple:
+    """Two tensors in one shape: scalars repeat, missing leading sides and sides of 1 stretch.
+
+    >>> a, b = kl.broadcast(x[:, None], y[None, :])
+    """
+    return shape.broadcast(input, other)
+
+
+@builtin
+def broadcast_to(input: Any, *shape: Any) -> tensor:
+    """A tensor stretched to a shape; only sides of 1 (and scalars) stretch.
+
+    >>> y = kl.broadcast_to(x[:, None], (M, N))
+    """
+    return _shape.broadcast_to(input, values.tuple(_shape.spread(shape, ())))
+
+
+@builtin
+def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> tensor:
+    """The same elements, in row-major order, in another shape of as many elements.
+
+    `can_reorder` allows a target to choose another order where the use does not care; here the order is kept.
+
+    >>> y = kl.reshape(x, (M * N,))
+    """
+    return _shape.reshape(input, values.tuple(_shape.spread(shape, ())))
+
+
+@builtin
+def view(input: Any, *shape: Any) -> tensor:
+    """`kl.reshape` by its older name.
+
+    >>> y = kl.view(x, (N, 2))
+    """
+    return _shape.reshape(input, values.tuple(_shape.spread(shape, ())))
+
+
+@builtin
+def ravel(x: Any, can_reorder: Any = False) -> tensor:
+    """All elements in one dimension, row-major.
+
+    >>> flat = kl.ravel(x)
+    """
+    value = semantic.to_tensor(x)
+    return _shape.reshape(value, (value.numel.value,))
+
+
+@builtin
+def expand_dims(input: Any, axis: Any) -> tensor:
+    """One new side of 1 at `axis`, or one at each of several axes (they count in the result).
+
+    >>> column = kl.expand_dims(x, 1)
+    """
+    return shape.expand_dims(input, axis)
+
+
+@builtin
+def permute(input: Any, *dims: Any) -> tensor:
+    """Dimensions in another order: side i of the result is side `dims[i]` of the input.
+
+    >>> y = kl.permute(x, (2, 0, 1))
+    """
+    return shape.permute(input, shape.spread(dims, ()))
+
+
+@builtin
+def trans(input: Any, *dims: Any) -> tensor:
+    """Dimensions in another order; with none given, the last two swapped. Of a matrix also `x.T`.
+
+    >>> y = kl.trans(x)
+    """
+    return shape.transpose(input, shape.spread(dims, ()) if dims else ())
+
+
+@builtin
+def join(a: Any, b: Any) -> tensor:
+    """Two tensors side by side along a new last dimension of 2.
+
+    >>> pairs = kl.join(x, y)  # pairs[i, 0] is x[i], pairs[i, 1] is y[i]
+    """
+    return shape.join(a, b)
+
+
+@builtin
+def split(a: Any) -> values.tuple:
+    """The two halves of a last dimension of 2: what `kl.join` put together.
+
+    >>> x, y = kl.split(pairs)
+    """
+    return shape.split(a)
+
+
+@builtin
+def interleave(a: Any, b: Any) -> tensor:
+    """Elements of two tensors in turn along the last dimension: a0, b0, a1, b1, ...
+
+    >>> y = kl.interleave(even, odd)
+    """
+    joined = shape.join(a, b)
+    sides = joined.type.shape
+    if len(sides) == 1:
+        return joined
+    return _shape.reshape(joined, (*sides[:-2], sides[-2] * 2))
+
+
+@builtin
+def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> tensor:
+    """Two tiles one after the other along a dimension. The order is kept, whatever `can_reorder` allows.
+
+    >>> y = kl.cat(left, right)
+    """
+    return shape.cat(input, other, dim)
+
+
+@builtin
+def flip(x: Any, dim: Any = None) -> tensor:
+    """The elements in reverse along a dimension; the last one, if none is given.
+
+    >>> y = kl.flip(x)
+    """
+    return shape.flip(x, dim)
+
+
+@builtin
+def gather(src: Any, index: Any, axis: Any) -> tensor:
+    """Elements picked along an axis: `result[i, j] = src[index[i, j], j]` for axis 0 of a matrix.
+
+    The shapes agree but along the axis. An index outside the source is undefined.
+
+    >>> y = kl.gather(x, kl.arange(0, N) ^ 1, 0)
+    """
+    return shape.gather(src, index, axis)
+
+
+@builtin
+def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
+    """How often each of 0, ..., num_bins - 1 occurs in a tile of integers of rank 1; int32. Others are not counted.
+
+    >>> counts = kl.histogram(x, 64, mask=offsets < n)
+    """
+    return shape.histogram(input, num_bins, mask)
+
+
+@builtin
+def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
+    """The elements in order along the last dimension. NaN sorts last (ascending).
+
+    >>> y = kl.sort(x)
+    """
+    return shape.sort(x, dim, descending)
+
+
+@builtin
+def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
+    """The k greatest elements of the last dimension, greatest first (the least, least first, if not descending).
+
+    >>> best = kl.topk(x, 8)
+    """
+    return shape.topk(x, k, dim, descending)
+
+
+@builtin
+def bitonic_merge(x: Any, dim: Any = None, descending: Any = False) -> tensor:
+    """A sequence that rises and then falls (or the reverse) along the last dimension, brought in order.
+
+    >>> y = kl.bitonic_merge(kl.cat(ascending, kl.flip(other)))
+    """
+    return shape.sort(x, dim, descending)
+
+
+@builtin
+def item(input: Any) -> tensor:
+    """The scalar of a tile with one element.
+
+    >>> first = kl.sum(x, keep_dims=True).item()
+    """
+    return shape.unsplat(semantic.to_tensor(input))
+
+
+# `shape` is a parameter of some functions above; they reach the module by this name.
+_shape = shape
