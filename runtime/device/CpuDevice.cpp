@@ -92,8 +92,15 @@ public:
 
   llvm::Expected<std::pair<orc::JITDylib *, KilnEntry>> load(llvm::StringRef binary, llvm::StringRef symbol) {
     orc::JITDylib &dylib = session.createBareJITDylib("artifact" + std::to_string(counter++));
-    auto discard = [&](llvm::Error error) {
-      return llvm::joinErrors(std::move(error), session.removeJITDylib(dylib));
+    std::string causes;
+    reported = &causes;
+    auto discard = [&](llvm::Error error) -> llvm::Error {
+      reported = nullptr;
+      error = llvm::joinErrors(std::move(error), session.removeJITDylib(dylib));
+      if (causes.empty())
+        return error;
+      llvm::consumeError(std::move(error));
+      return llvm::createStringError(causes);
     };
     orc::SymbolMap symbols;
     auto define = [&](const char *name, auto *function) {
@@ -109,6 +116,7 @@ public:
     llvm::Expected<orc::ExecutorSymbolDef> entry = session.lookup({&dylib}, symbol);
     if (!entry)
       return discard(entry.takeError());
+    reported = nullptr;
     return std::make_pair(&dylib, entry->getAddress().toPtr<KilnEntry>());
   }
 
@@ -116,14 +124,21 @@ public:
 
 private:
   explicit Session(std::unique_ptr<orc::ExecutorProcessControl> control) : session(std::move(control)), layer(session) {
-    // Errors come back from load(); LLVM also reports them here, and would print them.
-    session.setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
+    // A look-up only says that it failed; the cause ("undefined symbol expf") comes here, on the thread that loads.
+    session.setErrorReporter([](llvm::Error error) {
+      std::string text = llvm::toString(std::move(error));
+      if (reported)
+        *reported += (reported->empty() ? "" : "; ") + text;
+    });
   }
 
+  static thread_local std::string *reported;
   orc::ExecutionSession session;
   orc::ObjectLinkingLayer layer;
   std::atomic<uint64_t> counter{0};
 };
+
+thread_local std::string *Session::reported = nullptr;
 
 class CpuKernel final : public LoadedKernel {
 public:

@@ -285,9 +285,7 @@ class Autotuner(KernelInterface):
         content = {"kernel": self.base_fn.__name__, "key": repr(key), "config": str(best), "best": configs.index(best)}
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", dir=os.path.dirname(path), delete=False, encoding="utf-8"
-            ) as file:
+            with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path), delete=False, encoding="utf-8") as file:
                 json.dump(content, file)
             os.replace(file.name, path)
         except OSError as error:

@@ -90,9 +90,7 @@ def binding(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 def argument(kernel: JITFunction, name: str, value: Any, message: str, hint: str) -> NoReturn:
     """One argument has no meaning in a kernel."""
-    raise errors.LaunchError(
-        message, kernel=kernel.__name__, argument=name, caller=caller(), hint=hint or None
-    )
+    raise errors.LaunchError(message, kernel=kernel.__name__, argument=name, caller=caller(), hint=hint or None)
 
 
 def grid(kernel: JITFunction, value: Any, message: str) -> NoReturn:

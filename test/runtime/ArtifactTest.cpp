@@ -1,0 +1,133 @@
+// Argument layout, metadata as JSON, element encoding, keys.
+#include "runtime/artifact/Artifact.h"
+#include "runtime/artifact/Key.h"
+#include "runtime/launch/Abi.h"
+#include <cmath>
+#include <gtest/gtest.h>
+#include <set>
+
+using namespace kiln;
+using namespace kiln::artifact;
+
+static std::vector<ArgumentSpec> makeArguments(std::initializer_list<const char *> types) {
+  std::vector<ArgumentSpec> arguments;
+  for (const char *type : types)
+    arguments.push_back(*makeArgument("a" + std::to_string(arguments.size()), type));
+  return arguments;
+}
+
+TEST(Arguments, naturalAlignmentInOrder) {
+  auto arguments = makeArguments({"i1", "*fp32", "bf16", "i8", "i32", "fp64", "u16"});
+  EXPECT_EQ(layoutArguments(arguments), 40u);
+  std::vector<uint32_t> offsets;
+  for (auto &argument : arguments)
+    offsets.push_back(argument.offset);
+  EXPECT_EQ(offsets, (std::vector<uint32_t>{0, 8, 16, 18, 20, 24, 32}));
+}
+
+TEST(Arguments, anEmptyBlockHasNoBytes) {
+  std::vector<ArgumentSpec> none;
+  EXPECT_EQ(layoutArguments(none), 0u);
+}
+
+TEST(Arguments, unknownTypesAreRefused) {
+  EXPECT_FALSE(makeArgument("x", "f32").ok());
+  EXPECT_NE(makeArgument("x", "*float").getStatus().getMessage().find("'*float'"), std::string::npos);
+}
+
+static Metadata makeMetadata() {
+  Metadata metadata;
+  metadata.abi = KILN_ABI_VERSION;
+  metadata.name = "add";
+  metadata.symbol = "kiln_add";
+  metadata.target = llvm::json::Object{{"name", "cpu-avx2"}, {"kind", "cpu"}};
+  metadata.check = "bounds";
+  metadata.arguments = makeArguments({"*fp32", "i32"});
+  metadata.argumentsBytes = layoutArguments(metadata.arguments);
+  metadata.frameBytes = 4096;
+  Site site;
+  site.kind = SiteKind::Assert;
+  site.message = "x is \"positive\"";
+  site.location = {{"file.py", 3, 8, "kernel"}, {"other.py", 30, 4, ""}};
+  site.operands = {{ElementType::BF16, false, {4, 8}}, {ElementType::FP32, true, {}}};
+  site.hex = true;
+  metadata.sites.push_back(site);
+  metadata.extra["options"] = llvm::json::Object{{"num_warps", 4}};
+  return metadata;
+}
+
+TEST(Metadata, jsonRoundTrip) {
+  Metadata metadata = makeMetadata();
+  std::string text = metadata.print();
+  ErrorOr<Metadata> read = Metadata::parse(text);
+  ASSERT_TRUE(read.ok()) << read.getStatus().getMessage();
+  EXPECT_EQ(read->print(), text);
+  EXPECT_EQ(read->arguments[1].type, "i32");
+  EXPECT_EQ(read->arguments[1].offset, 8u);
+  EXPECT_EQ(read->sites[0].location[0].line, 3);
+  EXPECT_EQ(read->sites[0].operands[0].shape, (std::vector<int64_t>{4, 8}));
+  EXPECT_TRUE(read->sites[0].operands[1].pointer);
+  EXPECT_EQ(*read->extra.getObject("options")->getInteger("num_warps"), 4);
+}
+
+TEST(Metadata, damageIsRefusedWithAPath) {
+  std::string good = makeMetadata().print();
+  auto expectRefused = [&](llvm::StringRef from, llvm::StringRef to, llvm::StringRef message) {
+    std::string text = good;
+    size_t at = text.find(from.str());
+    ASSERT_NE(at, std::string::npos) << from.str();
+    text.replace(at, from.size(), to.str());
+    ErrorOr<Metadata> read = Metadata::parse(text);
+    ASSERT_FALSE(read.ok()) << to.str();
+    EXPECT_EQ(read.getStatus().getCode(), StatusCode::Corrupt);
+    EXPECT_NE(read.getStatus().getMessage().find(message.str()), std::string::npos) << read.getStatus().getMessage();
+  };
+  expectRefused("\"abi\": 1", "\"abi\": 99", "launch interface 1");
+  expectRefused("\"offset\": 8", "\"offset\": 6", "arguments[1]");
+  expectRefused("\"offset\": 8", "\"offset\": 64", "hold every argument");
+  expectRefused("\"*fp32\"", "\"*f32\"", "element type");
+  expectRefused("\"kind\": \"assert\"", "\"kind\": \"guess\"", "sites[0].kind");
+  expectRefused("\"frame_bytes\": 4096", "\"frame_bytes\": \"many\"", "frame_bytes");
+  EXPECT_FALSE(Metadata::parse(good.substr(0, good.size() / 2)).ok());
+}
+
+TEST(ElementType, namesRoundTrip) {
+  for (unsigned i = 0; i < numElementTypes; ++i)
+    EXPECT_EQ(parseElementType(getName(ElementType(i))), ElementType(i));
+  EXPECT_EQ(parseElementType("u1"), ElementType::I1);
+  EXPECT_EQ(parseElementType("tf32"), std::nullopt);
+}
+
+TEST(ElementType, narrowFloatsRoundToNearestEven) {
+  auto through = [](ElementType type, double value) {
+    char bytes[8];
+    encodeFloat(type, value, bytes);
+    return decodeFloat(type, bytes);
+  };
+  EXPECT_EQ(through(ElementType::BF16, 1.0 + 1.0 / 256), 1.0);       // a tie goes to even
+  EXPECT_EQ(through(ElementType::BF16, 1.0 + 3.0 / 256), 1.015625);  // and this one upward
+  EXPECT_EQ(through(ElementType::FP16, 65504), 65504);
+  EXPECT_EQ(through(ElementType::FP16, 1e6), INFINITY);
+  EXPECT_EQ(through(ElementType::FP8E5, 57344), 57344);
+  EXPECT_EQ(through(ElementType::FP8E4NV, 448), 448);
+  EXPECT_TRUE(std::isnan(through(ElementType::FP8E4NV, INFINITY)));
+  EXPECT_TRUE(std::isnan(through(ElementType::BF16, NAN)));
+  EXPECT_EQ(through(ElementType::FP32, 0.1), double(0.1f));
+}
+
+TEST(ElementType, integersExtendBySign) {
+  const uint8_t bytes[] = {0xff, 0xff};
+  EXPECT_EQ(int64_t(decodeInteger(ElementType::I16, bytes)), -1);
+  EXPECT_EQ(decodeInteger(ElementType::U16, bytes), 65535u);
+}
+
+TEST(Key, everyFieldCountsAndFieldsDoNotRunTogether) {
+  std::vector<std::string> none, one{"llvm 22"}, two{"llvm", " 22"};
+  std::set<std::string> keys{
+      makeKey({"ab", "c", "", none}), makeKey({"a", "bc", "", none}), makeKey({"ab", "", "c", none}),
+      makeKey({"ab", "c", "", one}),  makeKey({"ab", "c", "", two}),  makeKey({"abc", "", "", none}),
+  };
+  EXPECT_EQ(keys.size(), 6u);
+  EXPECT_EQ(makeKey({"ab", "c", "", one}), makeKey({"ab", "c", "", one}));
+  EXPECT_EQ(digest("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
