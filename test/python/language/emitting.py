@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import textwrap
 from typing import Any
 
@@ -30,13 +31,13 @@ def kernel_of(source: str, **names: Any) -> KernelFunction:
 
 
 def emit(kernel: Any, **parameters: Any) -> str:
-    """The tile IR of a kernel, verified. A str is a runtime type, anything else a constexpr."""
+    """The tile IR of a kernel, verified, with single blanks. A str is a runtime type, anything else a constexpr."""
     function = kernel if isinstance(kernel, KernelFunction) else KernelFunction(kernel)
     listed = [
         Parameter(name, "runtime", value) if isinstance(value, str) else Parameter(name, "constexpr", value=value)
         for name, value in parameters.items()
     ]
-    return frontend.emit(function, listed, function.__name__).print()
+    return re.sub(" +", " ", frontend.emit(function, listed, function.__name__).print())
 
 
 def body(code: str, **parameters: Any) -> str:
@@ -46,8 +47,8 @@ def body(code: str, **parameters: Any) -> str:
     return emit(kernel_of(source), **parameters)
 
 
-def type_of(expression: str, **parameters: Any) -> str:
-    """The type the language gives an expression."""
+def type_of(expression: str, before: str = "pass", **parameters: Any) -> str:
+    """The type the language gives an expression, after the statement `before`."""
     seen: list[str] = []
 
     def record(value: Any) -> None:
@@ -55,6 +56,6 @@ def type_of(expression: str, **parameters: Any) -> str:
 
     record.__kiln_builtin__ = True  # type: ignore[attr-defined]
     notes = [name if isinstance(value, str) else f"{name}: kl.constexpr" for name, value in parameters.items()]
-    source = f"def kernel({', '.join(notes)}):\n    record({expression})\n"
+    source = f"def kernel({', '.join(notes)}):\n    {before}\n    record({expression})\n"
     emit(kernel_of(source, record=record), **parameters)
     return seen[0]

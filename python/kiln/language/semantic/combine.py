@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import values
-from ..types import Kind, float32, int32, of_shape, uint32
+from ..types import Kind, float32, int32, is_legal_side, of_shape, uint32
 from ..values import tensor, unwrap
 from .arithmetic import binary, compare, extremum, where
 from .build import emit_many, emitter, error, i32
@@ -72,17 +72,10 @@ def reduce(operands: Any, axis: Any, function: Any, keep_dims: Any = False, what
             hint="reduce one axis after the other",
         )
     if axis is None:
-        tiles = [reshape(t, (t.type.numel,)) for t in tiles]  # type: ignore[attr-defined]
-        place = 0
+        results = reduce_all(tiles, function, what)
     else:
         place = axis_argument(axis, rank, what)
-    source = tiles[0].type.shape
-    rest = [s for dim, s in enumerate(source) if dim != place]
-    elements = [t.type.scalar for t in tiles]
-    region = combine_region(function, elements, what)
-    results = emit_many(
-        "tile.reduce", tiles, [of_shape(e, rest) for e in elements], {"axis": i32(place)}, regions=[region]
-    )
+        results = reduce_axis(tiles, place, function, what)
     if keep:
         for i, result in enumerate(results):
             if axis is None:
@@ -92,6 +85,24 @@ def reduce(operands: Any, axis: Any, function: Any, keep_dims: Any = False, what
                 result = expand_at(result, place)
             results[i] = result
     return values.tuple(results) if several else results[0]
+
+
+def reduce_axis(tiles: list[tensor], place: int, function: Any, what: str) -> list[tensor]:
+    rest = [side for dim, side in enumerate(tiles[0].type.shape) if dim != place]
+    elements = [t.type.scalar for t in tiles]
+    region = combine_region(function, elements, what)
+    results = [of_shape(e, rest) for e in elements]
+    return emit_many("tile.reduce", tiles, results, {"axis": i32(place)}, regions=[region])
+
+
+def reduce_all(tiles: list[tensor], function: Any, what: str) -> list[tensor]:
+    """To scalars: in one dimension where the rule of sides allows it, else innermost dimension first."""
+    count = tiles[0].type.numel  # type: ignore[attr-defined]
+    if is_legal_side(count):
+        return reduce_axis([reshape(t, (count,)) for t in tiles], 0, function, what)
+    while tiles[0].type.is_block():
+        tiles = reduce_axis(tiles, len(tiles[0].type.shape) - 1, function, what)
+    return tiles
 
 
 def scan(operands: Any, axis: Any, function: Any, reverse: Any = False, what: str = "kl.associative_scan") -> Any:
@@ -190,15 +201,23 @@ def with_indices(value: tensor, axis: Any, function: Combine, keep_dims: Any, wh
     axis = unwrap(axis)
     rank = len(shape)
     if axis is None:
-        index = reshape(arange(0, value.type.numel), shape)  # type: ignore[attr-defined]
+        index, stride = None, 1
+        for dim in reversed(range(rank)):
+            part = binary("*", along(dim, shape), stride)
+            index = part if index is None else binary("+", part, index)
+            stride *= shape[dim]
     else:
-        place = axis_argument(axis, rank, what)
-        index = arange(0, shape[place])
-        for dim in range(rank):
-            if dim != place:
-                index = expand_at(index, min(dim, len(index.type.shape)))
-        index = broadcast_exact(index, shape)
+        index = along(axis_argument(axis, rank, what), shape)
     return reduce((value, index), axis, function, keep_dims, what)
+
+
+def along(place: int, shape: Sequence[int]) -> tensor:
+    """0, 1, 2, ... along one dimension of a shape."""
+    index = arange(0, shape[place])
+    for dim in range(len(shape)):
+        if dim != place:
+            index = expand_at(index, min(dim, len(index.type.shape)))
+    return broadcast_exact(index, shape)
 
 
 def integer_only(value: Any, what: str) -> tensor:

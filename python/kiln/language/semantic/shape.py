@@ -69,7 +69,7 @@ def arange(start: Any, end: Any) -> tensor:
 
 def full(shape: Any, value: Any, dtype: Any) -> tensor:
     shape = shape_argument(shape)
-    value = unwrap(value)
+    value, dtype = unwrap(value), unwrap(dtype)
     if is_number(value):
         if dtype is None:
             raise error("expected a dtype for kl.full, got None", hint="pass dtype=kl.float32")
@@ -211,11 +211,12 @@ def split(value: Any) -> values.tuple:
     shape = value.type.shape
     if not shape or shape[-1] != 2:
         raise error(f"expected a last side of 2 in kl.split, got {list(shape)}", hint="reshape it to (..., 2) first")
-    if len(shape) == 1:
+    scalars = len(shape) == 1
+    if scalars:
         value, shape = reshape(value, (1, 2)), (1, 2)
     ty = block_type(value.type.scalar, shape[:-1])
     halves = emit_many("tile.split", [value], [ty, ty])
-    if len(shape) == 2 and shape[0] == 1 and value.type.shape != shape:
+    if scalars:
         halves = [unsplat(h) for h in halves]
     return values.tuple(halves)
 
