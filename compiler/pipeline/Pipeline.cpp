@@ -1,6 +1,7 @@
 // The list of passes, in order. One line per step, with the reason for its place.
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/codegen/Passes.h"
+#include "compiler/conversion/tile_to_cpu/TileToCpu.h"
 #include "compiler/target/Passes.h"
 #include "compiler/transforms/math/Passes.h"
 #include "compiler/transforms/tile/Passes.h"
@@ -42,10 +43,13 @@ void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &optio
 void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
   // Offsets widened twice over are merged here.
   passes.addPass(createCSEPass());
+  passes.addPass(createTileToCpuPass({options.check}));
   addCleanup(passes);
   // On vectors of the target's width: what the expansion makes is the loop bodies' code.
   passes.addPass(createExpandMathPass());
   passes.addPass(createCSEPass());
+  // Before LLVM sees one: its time grows with the square of a vector.
+  passes.addPass(createVerifyVectorsPass());
 }
 
 void kiln::buildLLVMPipeline(OpPassManager &passes, const PipelineOptions &options) {
@@ -72,6 +76,7 @@ void kiln::registerPasses() {
   registerCodegenPasses();
   registerMathPasses();
   registerTilePasses();
+  registerTileToCpuPasses();
 
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
   auto pipeline = [](StringRef name, StringRef summary, Build build) {

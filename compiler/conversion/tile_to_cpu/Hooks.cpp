@@ -1,0 +1,244 @@
+// Calls into the runtime (KilnHooks): print, assert, checked accesses; the list of sites they refer to; library
+// functions by name.
+#include "compiler/conversion/tile_to_cpu/Abi.h"
+#include "compiler/conversion/tile_to_cpu/Lowering.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+//===----------------------------------------------------------------------===//
+// Sites
+//===----------------------------------------------------------------------===//
+
+/// Frames of a location, innermost first, as [file, line, column, function].
+static void collectFrames(Location loc, StringRef function, Builder &b, SmallVectorImpl<Attribute> &frames) {
+  if (auto call = dyn_cast<CallSiteLoc>(loc)) {
+    collectFrames(call.getCallee(), function, b, frames);
+    collectFrames(call.getCaller(), function, b, frames);
+  } else if (auto name = dyn_cast<NameLoc>(loc)) {
+    collectFrames(name.getChildLoc(), name.getName(), b, frames);
+  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    if (!fused.getLocations().empty())
+      collectFrames(fused.getLocations().front(), function, b, frames);
+  } else if (auto file = dyn_cast<FileLineColRange>(loc)) {
+    frames.push_back(b.getArrayAttr({file.getFilename(), b.getI64IntegerAttr(file.getStartLine()),
+                                     b.getI64IntegerAttr(file.getStartColumn()), b.getStringAttr(function)}));
+  }
+}
+
+int KernelLowering::siteOf(Operation *op) {
+  auto [known, added] = siteIds.try_emplace(op, sites.size());
+  if (!added)
+    return known->second;
+  StringRef kind = "load", message;
+  SmallVector<Value> operands;
+  bool hex = false;
+  ArrayRef<int32_t> isSigned;
+  if (auto print = dyn_cast<tile::PrintOp>(op)) {
+    kind = "print";
+    message = print.getPrefix();
+    hex = print.getHex();
+    isSigned = print.getIsSigned();
+    operands.assign(op->operand_begin(), op->operand_end());
+  } else if (auto assertion = dyn_cast<tile::AssertOp>(op)) {
+    kind = "assert";
+    message = assertion.getMessage();
+    operands.push_back(assertion.getCondition());
+  } else if (auto store = dyn_cast<tile::StoreOp>(op)) {
+    kind = "store";
+    operands.push_back(store.getValue());
+  } else if (auto store = dyn_cast<tile::DescStoreOp>(op)) {
+    kind = "store";
+    operands.push_back(store.getValue());
+  } else {
+    if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op))
+      kind = "atomic";
+    operands.push_back(op->getResult(0));
+  }
+  SmallVector<Attribute> frames, shown;
+  collectFrames(op->getLoc(), this->entry.getName().drop_front(5), b, frames);
+  for (auto [index, operand] : llvm::enumerate(operands)) {
+    std::string type = spellType(elementOf(operand));
+    if (type.front() == 'i' && type != "i1" && index < isSigned.size() && !isSigned[index])
+      type.front() = 'u';
+    SmallVector<Attribute> shape;
+    if (isTile(operand))
+      for (int64_t side : shapeOf(operand))
+        shape.push_back(b.getI64IntegerAttr(side));
+    shown.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr("type", b.getStringAttr(type)), b.getNamedAttr("shape", b.getArrayAttr(shape))}));
+  }
+  sites.push_back(b.getDictionaryAttr({b.getNamedAttr("kind", b.getStringAttr(kind)),
+                                       b.getNamedAttr("message", b.getStringAttr(message)),
+                                       b.getNamedAttr("location", b.getArrayAttr(frames)),
+                                       b.getNamedAttr("operands", b.getArrayAttr(shown)),
+                                       b.getNamedAttr("hex", b.getBoolAttr(hex))}));
+  return siteIds[op];
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+void KernelLowering::hookCall(int64_t hook, ArrayRef<Value> arguments) {
+  SmallVector<Value> operands{LLVM::LoadOp::create(b, ptrType, offsetBy(hooks, hook), 8)};
+  operands.append(arguments.begin(), arguments.end());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                          llvm::map_to_vector(arguments, [](Value v) { return v.getType(); }));
+  LLVM::CallOp::create(b, type, operands);
+}
+
+Value KernelLowering::linearElement(const Index &at, ArrayRef<int64_t> shape) {
+  Value linear = i64(0);
+  for (auto [side, coord] : llvm::zip(shape, at.at))
+    linear = arith::AddIOp::create(b, arith::MulIOp::create(b, linear, i64(side)), coordValue(coord));
+  return linear;
+}
+
+LogicalResult KernelLowering::emitPrint(tile::PrintOp op) {
+  unsigned count = op.getOperands().size();
+  int lifetime;
+  Value list = frameBuffer(std::max<int64_t>(8, 8 * count), lifetime);
+  for (auto [index, operand] : llvm::enumerate(op.getOperands())) {
+    Value pointer;
+    if (isTile(operand)) {
+      pointer = storageOf(operand).pointer;
+    } else {
+      int spill;
+      pointer = frameBuffer(8, spill);
+      storeTo(pointer, scalar(operand), operand.getType());
+    }
+    LLVM::StoreOp::create(b, pointer, offsetBy(list, 8 * index), 8);
+  }
+  hookCall(kPrintHook, {launch, i32(siteOf(op)), program, list});
+  return success();
+}
+
+LogicalResult KernelLowering::emitAssert(tile::AssertOp op, const Index *at) {
+  Value holds = at ? eval(op.getCondition(), *at) : scalar(op.getCondition());
+  Value fails = arith::XOrIOp::create(b, holds, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+  Value element = at ? linearElement(*at, shapeOf(op.getCondition())) : i64(0);
+  branch(
+      fails, {},
+      [&]() -> SmallVector<Value> {
+        hookCall(kFailHook, {launch, i32(siteOf(op)), program, element});
+        return {};
+      },
+      nullptr);
+  return success();
+}
+
+void KernelLowering::emitAccess(Operation *op, Access kind, Value address, Value mask, Type element, const Index &at,
+                                ArrayRef<int64_t> shape, Value strideBytes, Value addresses) {
+  int site = siteOf(op);
+  Value start = linearElement(at, shape);
+  int64_t bytes = memoryBytes(element), elementStep = 1;
+  if (at.isVector())
+    for (int64_t side : shape.drop_front(at.vectorDim + 1))
+      elementStep *= side;
+  loop(at.width, 1, {}, [&](Value lane, ValueRange) -> SmallVector<Value> {
+    auto call = [&]() -> SmallVector<Value> {
+      Value where = address;
+      if (addresses) {
+        where = vector::ExtractOp::create(b, addresses, OpFoldResult(indexOf(lane)));
+        where = LLVM::IntToPtrOp::create(b, ptrType, where);
+      } else if (at.isVector()) {
+        where = offsetBy(where, arith::MulIOp::create(b, lane, strideBytes ? strideBytes : i64(bytes)).getResult());
+      }
+      Value number = arith::AddIOp::create(b, start, arith::MulIOp::create(b, lane, i64(elementStep)));
+      hookCall(kAccessHook,
+               {launch, i32(site), program, number, where, i32(bytes), i32(static_cast<int64_t>(kind))});
+      return {};
+    };
+    Value here = mask;
+    if (here && isa<VectorType>(here.getType()))
+      here = vector::ExtractOp::create(b, here, OpFoldResult(indexOf(lane)));
+    if (here)
+      branch(here, {}, call, nullptr);
+    else
+      call();
+    return {};
+  });
+}
+
+Value KernelLowering::indexOf(Value value) { return arith::IndexCastOp::create(b, b.getIndexType(), value); }
+
+//===----------------------------------------------------------------------===//
+// Library functions
+//===----------------------------------------------------------------------===//
+
+Value KernelLowering::emitExternCall(tile::ExternCallOp op, ArrayRef<Value> operands) {
+  StringRef name = op.getSymbol();
+  // libdevice spells functions __nv_NAME (double) and __nv_NAMEf (float); both are the elements' own type here.
+  name.consume_front("__nv_");
+  name.consume_front("fast_");
+  Type type = operands.front().getType();
+  bool isFloat = isa<FloatType>(getElementTypeOrSelf(type));
+  if (isFloat && name.ends_with("f") && name != "erf")
+    name = name.drop_back();
+#define KILN_UNARY(NAME, OP)                                                                                           \
+  if (name == NAME && operands.size() == 1)                                                                            \
+    return OP::create(b, operands[0]);
+#define KILN_BINARY(NAME, OP)                                                                                          \
+  if (name == NAME && operands.size() == 2)                                                                            \
+    return OP::create(b, operands[0], operands[1]);
+  if (isFloat) {
+    KILN_UNARY("exp", math::ExpOp)
+    KILN_UNARY("exp2", math::Exp2Op)
+    KILN_UNARY("expm1", math::ExpM1Op)
+    KILN_UNARY("log", math::LogOp)
+    KILN_UNARY("log2", math::Log2Op)
+    KILN_UNARY("log10", math::Log10Op)
+    KILN_UNARY("log1p", math::Log1pOp)
+    KILN_UNARY("sin", math::SinOp)
+    KILN_UNARY("cos", math::CosOp)
+    KILN_UNARY("tan", math::TanOp)
+    KILN_UNARY("asin", math::AsinOp)
+    KILN_UNARY("acos", math::AcosOp)
+    KILN_UNARY("atan", math::AtanOp)
+    KILN_UNARY("sinh", math::SinhOp)
+    KILN_UNARY("cosh", math::CoshOp)
+    KILN_UNARY("tanh", math::TanhOp)
+    KILN_UNARY("erf", math::ErfOp)
+    KILN_UNARY("erfc", math::ErfcOp)
+    KILN_UNARY("sqrt", math::SqrtOp)
+    KILN_UNARY("rsqrt", math::RsqrtOp)
+    KILN_UNARY("cbrt", math::CbrtOp)
+    KILN_UNARY("floor", math::FloorOp)
+    KILN_UNARY("ceil", math::CeilOp)
+    KILN_UNARY("trunc", math::TruncOp)
+    KILN_UNARY("round", math::RoundOp)
+    KILN_UNARY("rint", math::RoundEvenOp)
+    KILN_UNARY("nearbyint", math::RoundEvenOp)
+    KILN_UNARY("fabs", math::AbsFOp)
+    KILN_UNARY("abs", math::AbsFOp)
+    KILN_BINARY("pow", math::PowFOp)
+    KILN_BINARY("atan2", math::Atan2Op)
+    KILN_BINARY("copysign", math::CopySignOp)
+    KILN_BINARY("fmod", arith::RemFOp)
+    KILN_BINARY("fmax", arith::MaxNumFOp)
+    KILN_BINARY("fmin", arith::MinNumFOp)
+    KILN_BINARY("div_rn", arith::DivFOp)
+    KILN_BINARY("div", arith::DivFOp)
+    if (name == "fma" && operands.size() == 3)
+      return math::FmaOp::create(b, operands[0], operands[1], operands[2]);
+  } else {
+    KILN_UNARY("abs", math::AbsIOp)
+    KILN_UNARY("clz", math::CountLeadingZerosOp)
+    KILN_UNARY("popc", math::CtPopOp)
+  }
+#undef KILN_UNARY
+#undef KILN_BINARY
+  op.emitOpError("expected a function that the cpu target knows (because it links no library), got '")
+      << op.getSymbol() << "'";
+  failed = true;
+  Type result = elementOf(op.getResult());
+  if (auto vector = dyn_cast<VectorType>(type))
+    return zeroOf(vector.clone(result));
+  return zeroOf(result);
+}

@@ -1,0 +1,34 @@
+// Passes that turn tile IR into CPU code.
+#ifndef KILN_TILE_TO_CPU_PASSES_TD
+#define KILN_TILE_TO_CPU_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def TileToCpuPass : Pass<"kiln-tile-to-cpu", "::mlir::ModuleOp"> {
+  let summary = "turn each tile kernel into a native entry: loops over vectors in a planned frame";
+  let description = [{
+    Replaces every function that has `tile.kernel` by `@kiln_NAME(arguments, launch, begin, end)`, the `KilnEntry` of
+    runtime/launch/Abi.h. Needs IR after the tile passes: no calls, no block pointers. Leaves func, scf, arith, math,
+    vector and llvm ops; math and narrow floats are not expanded. Tiles that must exist live in the worker's frame.
+
+    Sets on the function: `kiln.name`, `kiln.arguments` (array of dictionaries), `kiln.arguments_bytes`,
+    `kiln.frame_bytes`, `kiln.workspace_bytes`, `kiln.sites`, `kiln.check`.
+
+    Numeric effect: dot accumulates in f32 (f64, i32) with fused multiply-add; reductions are combined in an order that
+    depends on shape and target, and is the same in every run.
+  }];
+  let options = [Option<"check", "check", "std::string", "\"none\"",
+                        "none, or bounds or races: report every memory access to the runtime">];
+  let dependentDialects = ["::mlir::func::FuncDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect"];
+}
+
+def VerifyVectorsPass : Pass<"kiln-verify-vectors", "::mlir::ModuleOp"> {
+  let summary = "refuse vectors that no register tile holds";
+  let description = [{
+    Fails on any value whose vector type is larger than the target's register tile, or has a rank other than 1: LLVM's
+    time grows with the square of such vectors. Run before the conversion to the LLVM dialect. Changes nothing.
+  }];
+}
+
+#endif // KILN_TILE_TO_CPU_PASSES_TD

@@ -1,1 +1,0 @@
-namespace kiln { int placeholder_kiln_tile_to_cpu; }

@@ -1,0 +1,354 @@
+// Steps and stored tiles. Storing a tile adds a root, which may split or join groups, which may call for more stored
+// tiles: iterated until nothing changes (the set only grows).
+#include "compiler/conversion/tile_to_cpu/Plan.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+SmallVector<Value> Root::reads() const {
+  SmallVector<Value> values;
+  if (kind == Materialise || kind == Carry)
+    values.push_back(value);
+  else
+    for (Value operand : op->getOperands())
+      if (isTile(operand))
+        values.push_back(operand);
+  return values;
+}
+
+ArrayRef<int64_t> Root::space() const {
+  if (kind == Materialise || kind == Carry)
+    return shapeOf(value);
+  if (auto store = dyn_cast<tile::DescStoreOp>(op))
+    return shapeOf(store.getValue());
+  return shapeOf(op->getOperand(0));
+}
+
+int64_t cpu::tileBytes(Type type) {
+  auto tile = cast<RankedTensorType>(type);
+  return tile.getNumElements() * memoryBytes(tile.getElementType());
+}
+
+static bool isGroupRoot(Operation *op) {
+  if (isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::AssertOp>(op))
+    return isTile(op->getOperand(0));
+  return isa<tile::DescStoreOp, tile::ReduceOp>(op);
+}
+
+static Root rootOf(Operation *op) {
+  if (isa<tile::ReduceOp>(op))
+    return {Root::Reduce, op, Value(), 0};
+  if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op))
+    return {Root::Atomic, op, Value(), 0};
+  if (isa<tile::AssertOp>(op))
+    return {Root::Assert, op, Value(), 0};
+  return {Root::Store, op, Value(), 0};
+}
+
+Plan::Plan(func::FuncOp kernel, Shapes &shapes) : kernel(kernel), shapes(shapes) {
+  requireByUse();
+  do {
+    requireAcrossWrites();
+    buildAll();
+  } while (requireSharedExpensive());
+  collectReaders();
+  planInPlace();
+  planAdoption();
+  // Innermost first: an outer loop asks where an inner loop leaves its results.
+  kernel.walk<WalkOrder::PostOrder>([&](Operation *op) {
+    if (isa<scf::ForOp, scf::WhileOp>(op))
+      for (Region &region : op->getRegions())
+        planCarries(&region.front());
+  });
+}
+
+bool Plan::stored(Value value) const {
+  if (!isTile(value))
+    return false;
+  Operation *op = value.getDefiningOp();
+  return !op || !isLazy(op) || required.contains(value);
+}
+
+ArrayRef<Step> Plan::steps(Block *block) const {
+  auto found = plans.find(block);
+  return found == plans.end() ? ArrayRef<Step>() : ArrayRef<Step>(found->second);
+}
+
+int Plan::targetSlot(Value value) const {
+  auto found = targets.find(value);
+  return found == targets.end() ? -1 : found->second;
+}
+
+const CarryPlan &Plan::carries(Block *block) const { return carryPlans.find(block)->second; }
+
+void Plan::require(Value value) {
+  if (!stored(value))
+    required.insert(value);
+}
+
+//===----------------------------------------------------------------------===//
+// Which tiles live in memory
+//===----------------------------------------------------------------------===//
+
+void Plan::requireByUse() {
+  kernel.walk([&](Operation *op) {
+    if (isa<tile::DotOp, tile::ScanOp, tile::SortOp, tile::TopkOp, tile::HistogramOp, tile::PrintOp>(op)) {
+      for (Value operand : op->getOperands())
+        if (isTile(operand))
+          require(operand);
+    } else if (auto gather = dyn_cast<tile::GatherOp>(op)) {
+      require(gather.getSource());
+    } else if (auto reshape = dyn_cast<tile::ReshapeOp>(op)) {
+      if (!isUnitReshape(reshape) && !splitsPairs(reshape) && !mergesPairs(reshape))
+        require(reshape.getValue());
+    } else if (auto trans = dyn_cast<tile::TransOp>(op)) {
+      // Read rows as rows: a transposed read of global memory would touch a cache line per element.
+      if (!keepsInnermost(trans))
+        walkValue(trans.getValue(), {}, false, [&](Value value, Visit) {
+          Operation *def = value.getDefiningOp();
+          if (def && isa<tile::LoadOp, tile::DescLoadOp>(def))
+            require(value);
+        });
+    } else if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      if (isTile(constant.getResult()) && !isa<SplatElementsAttr>(constant.getValue()))
+        require(constant.getResult());
+    } else if (isLazy(op) && writesMemory(op)) {
+      for (Value result : op->getResults())
+        require(result);
+    }
+  });
+}
+
+/// True when the value read by `store` at each element reaches it through elementwise ops only, and it writes where the
+/// load reads: then reading and writing element by element is the same as reading all first.
+static bool updatesSameElements(Operation *load, const Root &root) {
+  auto store = dyn_cast<tile::StoreOp>(root.op);
+  auto source = dyn_cast<tile::LoadOp>(load);
+  return root.kind == Root::Store && store && source && store.getPtr() == source.getPtr();
+}
+
+void Plan::requireAcrossWrites() {
+  // A lazy load must not be evaluated after a later write, nor in a region that runs at another time.
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    buildAll();
+    forEachRead([&](const Root &root, Block *block, unsigned) {
+      walk(root, [&](Value value, Visit visit) {
+        Operation *load = value.getDefiningOp();
+        if (!load || stored(value) || !isa<tile::LoadOp, tile::DescLoadOp>(load))
+          return;
+        Operation *reader = load->getBlock()->findAncestorOpInBlock(*root.op);
+        bool hazard = reader != root.op;
+        for (Operation *op = load->getNextNode(); !hazard && op && op != reader; op = op->getNextNode())
+          hazard = writesMemory(op);
+        if (!hazard && reader == root.op && writesMemory(root.op) && root.kind != Root::Materialise)
+          hazard = !(visit.identity && updatesSameElements(load, root));
+        if (hazard) {
+          require(value);
+          changed = true;
+        }
+      });
+    });
+  }
+}
+
+bool Plan::requireSharedExpensive() {
+  // Last ones first: storing a result often saves storing its operands.
+  llvm::MapVector<Value, SmallVector<std::pair<Block *, unsigned>>> uses;
+  llvm::DenseSet<Value> amplified;
+  forEachRead([&](const Root &root, Block *block, unsigned step) {
+    walk(root, [&](Value value, Visit visit) {
+      Operation *op = value.getDefiningOp();
+      if (!op || stored(value) || !isExpensive(op))
+        return;
+      auto &steps = uses[value];
+      if (!llvm::is_contained(steps, std::make_pair(block, step)))
+        steps.push_back({block, step});
+      if (visit.amplified && !isa<tile::LoadOp, tile::DescLoadOp>(op))
+        amplified.insert(value);
+    });
+  });
+  Value last;
+  for (auto &[value, steps] : uses) {
+    bool elsewhere = steps.front().first != value.getDefiningOp()->getBlock();
+    if (steps.size() < 2 && !elsewhere && !amplified.contains(value))
+      continue;
+    if (!last || value.getDefiningOp()->getBlock() != last.getDefiningOp()->getBlock() ||
+        last.getDefiningOp()->isBeforeInBlock(value.getDefiningOp()))
+      last = value;
+  }
+  if (last)
+    require(last);
+  return static_cast<bool>(last);
+}
+
+//===----------------------------------------------------------------------===//
+// Walking what a root evaluates
+//===----------------------------------------------------------------------===//
+
+void Plan::walkValue(Value value, Visit state, bool descend, Visitor visit) const {
+  if (!isTile(value))
+    return;
+  visit(value, state);
+  Operation *op = value.getDefiningOp();
+  if (!op || (stored(value) && !descend) || !isLazy(op))
+    return;
+  Visit below = state;
+  below.identity &= isElementwise(op);
+  if (auto broadcast = dyn_cast<tile::BroadcastOp>(op)) {
+    // Repeated along an outer dimension while varying along an inner one: evaluated once per repetition.
+    ArrayRef<int64_t> in = shapeOf(broadcast.getValue()), out = shapeOf(broadcast.getResult());
+    bool repeated = false;
+    for (unsigned dim = 0; dim < in.size(); ++dim) {
+      if (repeated && in[dim] > 1)
+        below.amplified = true;
+      repeated |= in[dim] == 1 && out[dim] > 1;
+    }
+  }
+  for (Value operand : op->getOperands())
+    walkValue(operand, below, false, visit);
+}
+
+void Plan::walk(const Root &root, Visitor visit) const {
+  for (Value value : root.reads())
+    walkValue(value, {}, root.kind == Root::Materialise, visit);
+}
+
+void Plan::forEachRead(function_ref<void(const Root &, Block *, unsigned)> fn) const {
+  kernel->walk([&](Block *block) {
+    auto found = plans.find(block);
+    if (found == plans.end())
+      return;
+    for (auto [index, step] : llvm::enumerate(found->second)) {
+      if (step.op) {
+        // An op on its own reads whatever tiles it has, at indices of its own.
+        fn(Root{Root::Store, step.op, Value(), 0}, block, index);
+        continue;
+      }
+      for (const Root &root : step.roots)
+        fn(root, block, index);
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+bool Plan::joins(const Step &group, const Root &root) const {
+  auto alone = [](const Root &r) { return r.kind == Root::Atomic || r.kind == Root::Assert; };
+  if (alone(root) || llvm::any_of(group.roots, alone) || group.roots.front().space() != root.space())
+    return false;
+  if (root.kind == Root::Reduce && group.reduceAxis >= 0 &&
+      group.reduceAxis != static_cast<int>(cast<tile::ReduceOp>(root.op).getAxis()))
+    return false;
+
+  llvm::SmallDenseSet<Value> materialised;
+  llvm::SmallDenseSet<Operation *> reduced;
+  llvm::SmallDenseSet<Operation *> loads;
+  bool stores = false;
+  for (const Root &member : group.roots) {
+    if (member.kind == Root::Materialise)
+      materialised.insert(member.value);
+    if (member.kind == Root::Reduce)
+      reduced.insert(member.op);
+    stores |= member.kind == Root::Store;
+    walk(member, [&](Value value, Visit) {
+      Operation *op = value.getDefiningOp();
+      if (op && isa<tile::LoadOp, tile::DescLoadOp>(op) &&
+          (!stored(value) || (member.kind == Root::Materialise && value == member.value)))
+        loads.insert(op);
+    });
+  }
+  bool fits = true, evaluatesLoads = false;
+  walk(root, [&](Value value, Visit visit) {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return;
+    if (reduced.contains(op) || (materialised.contains(value) && !visit.identity))
+      fits = false;
+    if (isa<tile::LoadOp, tile::DescLoadOp>(op) && !materialised.contains(value) &&
+        (!stored(value) || value == root.value))
+      evaluatesLoads = true;
+  });
+  // A scalar that a pending reduction makes.
+  for (Operation *op : reduced)
+    walk(root, [&](Value value, Visit) {
+      if (Operation *def = value.getDefiningOp())
+        fits &= llvm::none_of(def->getOperands(), [&](Value v) { return v.getDefiningOp() == op; });
+    });
+  for (Value operand : root.op->getOperands())
+    if (operand.getDefiningOp() && reduced.contains(operand.getDefiningOp()))
+      fits = false;
+  if (root.kind == Root::Store) {
+    fits &= !stores;
+    for (Operation *load : loads)
+      fits &= updatesSameElements(load, root);
+  } else if (stores && evaluatesLoads) {
+    fits = false;
+  }
+  return fits;
+}
+
+void Plan::buildSteps(Block *block) {
+  SmallVector<Step> &steps = plans[block];
+  steps.clear();
+  Step group;
+  auto flush = [&] {
+    if (!group.roots.empty())
+      steps.push_back(std::move(group));
+    group = Step();
+  };
+  auto addRoot = [&](Root root) {
+    if (!group.roots.empty() && !joins(group, root))
+      flush();
+    if (root.kind == Root::Reduce)
+      group.reduceAxis = cast<tile::ReduceOp>(root.op).getAxis();
+    group.roots.push_back(root);
+  };
+  for (Operation &op : *block) {
+    if (&op == block->getTerminator()) {
+      if (isa<scf::YieldOp, scf::ConditionOp>(op))
+        for (OpOperand &operand : op.getOpOperands())
+          if (isTile(operand.get()) && !isa<tile::ReduceOp>(block->getParentOp()))
+            if (!stored(operand.get()) ||
+                (operand.get().getParentBlock() != block && !isa<scf::IfOp>(block->getParentOp())))
+              addRoot({Root::Carry, &op, operand.get(), operand.getOperandNumber()});
+      flush();
+      break;
+    }
+    if (isLazy(&op)) {
+      for (Value result : op.getResults())
+        if (required.contains(result))
+          addRoot({Root::Materialise, &op, result, 0});
+      continue;
+    }
+    if (isGroupRoot(&op)) {
+      addRoot(rootOf(&op));
+      continue;
+    }
+    // A pure scalar op may go before the pending nest, unless it needs a scalar that the nest makes.
+    bool early = op.getNumRegions() == 0 && isMemoryEffectFree(&op) && !isa<tile::AssumeOp>(op) &&
+                 llvm::none_of(op.getOperands(), [&](Value operand) {
+                   return isTile(operand) || llvm::any_of(group.roots, [&](const Root &root) {
+                            return operand.getDefiningOp() == root.op;
+                          });
+                 }) &&
+                 llvm::none_of(op.getResults(), [](Value result) { return isTile(result); });
+    if (!early)
+      flush();
+    Step step;
+    step.op = &op;
+    steps.push_back(std::move(step));
+    if (!isa<tile::ScanOp>(op))
+      for (Region &region : op.getRegions())
+        for (Block &inner : region)
+          buildSteps(&inner);
+  }
+  flush();
+}
+
+void Plan::buildAll() { buildSteps(&kernel.front()); }

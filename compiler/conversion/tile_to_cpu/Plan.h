@@ -1,0 +1,119 @@
+// The plan of a kernel's CPU code, made on tile IR before anything is emitted: which tiles live in memory, which ops
+// share a loop nest, which results overwrite an operand, and which buffer each loop-carried tile moves to.
+//
+//   block ──▶ steps: [op] [group of roots] [op] [group of roots] ... [group of carries] terminator
+//
+// A *root* is something that has to happen (a store, a reduction, writing a tile to memory); everything else is lazy and
+// is evaluated by the roots that need it. Consecutive roots over one index space form a *group*: one loop nest.
+#pragma once
+#include "compiler/conversion/tile_to_cpu/Shape.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace kiln::cpu {
+
+struct Root {
+  enum Kind {
+    Materialise, ///< write `value` to memory
+    Store,       ///< tile.store, tile.desc_store
+    Reduce,      ///< tile.reduce
+    Atomic,      ///< tile.atomic_rmw, tile.atomic_cas on tiles: element by element
+    Assert,      ///< tile.assert on a tile
+    Carry        ///< write `value`, operand `operand` of the terminator or loop `op`, to its carried buffer
+  };
+  Kind kind;
+  mlir::Operation *op;
+  mlir::Value value;
+  unsigned operand = 0;
+
+  llvm::SmallVector<mlir::Value> reads() const;
+  llvm::ArrayRef<int64_t> space() const;
+};
+
+struct Step {
+  mlir::Operation *op = nullptr; ///< an op on its own, or null: a group
+  llvm::SmallVector<Root> roots;
+  int reduceAxis = -1;
+};
+
+/// Where a carried tile is afterwards: slots [0, tile arguments) are the buffers of the block's tile arguments in order,
+/// the following ones are spares.
+struct CarrySlot {
+  int slot = -1;
+  bool copy = false; ///< copied there by the terminator (else written by a Carry root, or there already)
+};
+
+/// What one block with carried tiles does to its buffers.
+struct CarryPlan {
+  llvm::SmallVector<int64_t> argumentBytes; ///< of the block's tile arguments
+  llvm::SmallVector<CarrySlot> slots;       ///< per tile operand of the terminator
+  llvm::SmallVector<int64_t> spareBytes;    ///< spares this block needs
+};
+
+int64_t tileBytes(mlir::Type type);
+
+class Plan {
+public:
+  Plan(mlir::func::FuncOp kernel, Shapes &shapes);
+
+  /// True when the value has a buffer (once its step is done).
+  bool stored(mlir::Value value) const;
+  llvm::ArrayRef<Step> steps(mlir::Block *block) const;
+  /// The value whose buffer this one takes over, or null.
+  mlir::Value inPlaceOf(mlir::Value value) const { return inPlace.lookup(value); }
+  /// The spare slot a stored value is written to directly, or -1.
+  int targetSlot(mlir::Value value) const;
+  /// For blocks of scf.for and scf.while.
+  const CarryPlan &carries(mlir::Block *block) const;
+  /// A for/while init whose buffer becomes the loop's own (it is not read again).
+  bool adopts(mlir::OpOperand &init) const { return adopted.contains(&init); }
+  /// The dot accumulates in its operand's buffer.
+  bool accumulatesInPlace(mlir::Operation *dot) const { return inPlace.count(dot->getResult(0)); }
+
+private:
+  struct Reader {
+    mlir::Block *block;
+    unsigned step;
+    bool identity;
+  };
+  struct Visit {
+    bool identity = true, amplified = false;
+  };
+  using Visitor = llvm::function_ref<void(mlir::Value, Visit)>;
+
+  void require(mlir::Value value);
+  void requireByUse();
+  void requireAcrossWrites();
+  bool requireSharedExpensive();
+  void buildSteps(mlir::Block *block);
+  void buildAll();
+  void collectReaders();
+  void walk(const Root &root, Visitor visit) const;
+  void walkValue(mlir::Value value, Visit state, bool descend, Visitor visit) const;
+  void forEachRead(llvm::function_ref<void(const Root &, mlir::Block *, unsigned)> fn) const;
+  bool joins(const Step &group, const Root &root) const;
+
+  void planInPlace();
+  void planCarries(mlir::Block *block);
+  void planAdoption();
+  bool mayOverwrite(mlir::Value old, mlir::Block *block, unsigned step) const;
+  bool finishedBefore(const Reader &reader, mlir::Block *block, unsigned step) const;
+  int slotOf(mlir::Value value, mlir::Block *body) const;
+
+  mlir::func::FuncOp kernel;
+  Shapes &shapes;
+  llvm::DenseSet<mlir::Value> required;
+  llvm::DenseMap<mlir::Block *, llvm::SmallVector<Step>> plans;
+  llvm::DenseMap<mlir::Operation *, unsigned> stepOfOp;
+  llvm::DenseMap<mlir::Value, unsigned> stepOfValue; ///< where a stored value is written
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Reader>> readers;
+  llvm::DenseMap<mlir::Value, mlir::Value> inPlace;
+  llvm::DenseSet<mlir::Value> claimed;
+  /// Values one of which may be a pointer to the other's buffer, and the terminator that forwards it.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<mlir::Value, mlir::Operation *>>> aliases;
+  llvm::DenseMap<mlir::Value, int> targets;
+  llvm::DenseMap<mlir::Block *, CarryPlan> carryPlans;
+  llvm::DenseSet<mlir::OpOperand *> adopted;
+};
+
+} // namespace kiln::cpu
