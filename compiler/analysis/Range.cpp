@@ -273,6 +273,17 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
         Range bySign = Range::fromSigned(llvm::APIntOps::smin(lhs.smin(), zero), llvm::APIntOps::smax(lhs.smax(), zero));
         return intrange::inferRemS({lhs, rhs}).intersection(bySign);
       })
+      .Case([&](arith::DivSIOp div) -> std::optional<Range> {
+        // No quotient is farther from zero than its dividend; division by zero and of the least number by -1 are
+        // undefined.
+        Range lhs = get(div.getLhs()), rhs = get(div.getRhs());
+        APInt far = llvm::APIntOps::umax(lhs.smin().abs(), lhs.smax().abs());
+        Range inferred = intrange::inferDivS({lhs, rhs});
+        if (far.isNegative())
+          return inferred;
+        bool sameSign = !lhs.smin().isNegative() && !rhs.smin().isNegative();
+        return inferred.intersection(Range::fromSigned(sameSign ? APInt::getZero(width) : -far, far));
+      })
       .Case([&](InferIntRangeInterface inferable) -> std::optional<Range> {
         llvm::SmallVector<Range> arguments;
         for (Value operand : op->getOperands()) {

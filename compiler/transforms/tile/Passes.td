@@ -32,9 +32,8 @@ def LowerBlockPointersPass : Pass<"kiln-lower-block-pointers", "::mlir::func::Fu
 def CombineTilesPass : Pass<"kiln-combine-tiles", "::mlir::func::FuncOp"> {
   let summary = "fuse what belongs together, and compute on small shapes before spreading";
   let description = [{
-    - `dot(a, b, 0) + c` and `c + dot(a, b, 0)`, the dot used once: `dot(a, b, c)`. Not for a float `c` that is itself
-      produced by a dot chain of its own inside a loop (`c` must dominate the dot). Numeric effect for floats: the sum
-      starts from `c` instead of zero, one rounding fewer; exact for integers.
+    - `dot(a, b, 0) + c` and `c + dot(a, b, 0)`, the dot used once and in the same block: `dot(a, b, c)`. Numeric effect
+      for floats: the sum starts from `c` instead of zero; exact for integers.
     - `select(m, load(p, m), z)` and `select(m, load(p, m, y), z)`, the load used once: `load(p, m, z)`. Exact.
     - `select(c, select(c, x, y), z)` is `select(c, x, z)`; `select(c, x, select(c, y, z))` is `select(c, x, z)`;
       `select(a, select(b, x, y), y)` is `select(a & b, x, y)`; `select(a, x, select(b, x, y))` is `select(a | b, x, y)`.
@@ -65,8 +64,7 @@ def HoistInvariantsPass : Pass<"kiln-hoist-invariants", "::mlir::func::FuncOp"> 
     Pure ops whose operands come from outside a loop move in front of it, unless the loop has `tile.no_licm`. A load
     moves too if nothing in the loop may write memory (stores, atomics, barriers, calls with effects), it stands directly
     in the body of an `scf.for`, it is not volatile, and running it when the loop does not run at all is harmless: the loop
-    provably runs at least once, or its mask is provably false everywhere it could fault (a constant trip count is the
-    usual proof). Divisions by a value not known to be nonzero stay, because a loop that never runs must not fault.
+    provably runs at least once. Divisions by a value not known to be nonzero stay, because a loop that never runs must not fault.
 
     Needs: nothing. Guarantees: no memory access happens that did not happen before. Exact.
   }];
@@ -77,10 +75,10 @@ def WidenOffsetsPass : Pass<"kiln-widen-offsets", "::mlir::func::FuncOp"> {
   let summary = "compute addresses in 64 bits where 32 may not do";
   let description = [{
     An offset of `tile.addptr` that ranges cannot show to stay inside its width is computed again in i64: the sums,
-    products, shifts, quotients, remainders and shape ops it is made of are cloned on sign-extended leaves, as far up as
-    some overflow is possible. Leaves are loads, arguments, reductions, loop-carried values and whatever else has no 64-bit
-    counterpart here. An offset that cannot overflow is left alone, and so is every use of the same values that is not an
-    address: there, arithmetic wraps.
+    products, shifts, selects and shape ops it is made of are cloned on sign-extended leaves, as far up as some overflow
+    is possible; what `scf.for` and `scf.if` carry of it is carried a second time. Leaves are loads, arguments,
+    reductions, quotients, remainders, bit operations, explicit casts and what `scf.while` carries. An offset that cannot
+    overflow is left alone, and so is every use of the same values that is not an address: there, arithmetic wraps.
 
     ```mlir
     %o = arith.muli %pid, %stride : i32

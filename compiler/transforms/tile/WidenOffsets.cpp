@@ -29,92 +29,298 @@ static bool movesElements(Operation *op) {
              tile::JoinOp, tile::SplitOp, tile::CatOp, tile::HintOp>(op);
 }
 
+/// Ops with a 64-bit counterpart that agrees with them modulo 2^width.
+static bool hasWideForm(Operation *op) { return isRing(op) || movesElements(op) || isa<arith::SelectOp>(op); }
+
 /// Operands that hold what the result is made of (not the condition of a select).
-static OperandRange partsOf(Operation *op) {
-  return isa<arith::SelectOp>(op) ? op->getOperands().drop_front() : op->getOperands();
+static MutableArrayRef<OpOperand> partsOf(Operation *op) {
+  return op->getOpOperands().drop_front(isa<arith::SelectOp>(op) ? 1 : 0);
+}
+
+static bool isNarrow(Value value) {
+  return getElementTypeOrSelf(value).isInteger() && integerWidth(value.getType()) < 64;
 }
 
 namespace {
-class Widener {
+/// Which values may have wrapped on the way, found forwards from the ops that can; through loops and branches too.
+class WrapMarks {
 public:
-  Widener(const RangeAnalysis &ranges, MLIRContext *context)
-      : ranges(ranges), wide(IntegerType::get(context, 64)), builder(context) {}
-
-  /// True when computing `value` may wrap on the way.
-  bool mayWrap(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !(isRing(op) || movesElements(op) || isa<arith::SelectOp>(op)))
-      return false;
-    auto [slot, isNew] = wraps.try_emplace(op, false);
-    if (!isNew)
-      return slot->second;
-    bool result = isRing(op) && ranges.mayOverflowSigned(op);
-    for (Value part : partsOf(op))
-      result |= mayWrap(part);
-    return wraps[op] = result;
+  WrapMarks(Operation *root, const RangeAnalysis &ranges) {
+    SmallVector<Value> work;
+    auto mark = [&](Value value) {
+      if (isNarrow(value) && marked.insert(value).second)
+        work.push_back(value);
+    };
+    root->walk([&](Operation *op) {
+      if (isRing(op) && isNarrow(op->getResult(0)) && ranges.mayOverflowSigned(op))
+        mark(op->getResult(0));
+    });
+    while (!work.empty())
+      for (OpOperand &use : work.pop_back_val().getUses()) {
+        Operation *user = use.getOwner();
+        if (auto loop = dyn_cast<scf::ForOp>(user)) {
+          if (use.getOperandNumber() >= loop.getNumControlOperands())
+            markCarried(loop, use.getOperandNumber() - loop.getNumControlOperands(), mark);
+        } else if (isa<scf::YieldOp>(user)) {
+          if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()))
+            markCarried(loop, use.getOperandNumber(), mark);
+          else if (auto branch = dyn_cast<scf::IfOp>(user->getParentOp()))
+            mark(branch.getResult(use.getOperandNumber()));
+        } else if (hasWideForm(user) && (!isa<arith::SelectOp>(user) || use.getOperandNumber() > 0)) {
+          llvm::for_each(user->getResults(), mark);
+        }
+      }
   }
 
-  /// `value` in 64 bits: exact as far up as something may wrap, sign-extended from there.
-  Value widen(Value value) {
-    if (Value known = widened.lookup(value))
-      return known;
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointAfterValue(value);
-    if (!mayWrap(value)) {
-      Value extended = extend(value);
-      widened[value] = extended;
-      return extended;
-    }
-    Operation *op = value.getDefiningOp();
-    SmallVector<Value> operands(op->getOperands());
-    for (Value &operand : MutableArrayRef<Value>(operands).drop_front(op->getNumOperands() - partsOf(op).size()))
-      operand = widen(operand);
-    builder.setInsertionPointAfter(op);
-    Operation *clone = builder.clone(*op);
-    clone->setOperands(operands);
-    for (auto [from, to] : llvm::zip(op->getResults(), clone->getResults())) {
-      to.setType(withElement(from.getType(), wide));
-      widened[from] = to;
-    }
-    // A promise not to wrap at the narrow width says nothing about this one, but is implied by it being exact.
-    return widened[value];
+  bool contains(Value value) const { return marked.contains(value); }
+  /// `to` stands for `from`, which is about to be erased.
+  void replace(Value from, Value to) {
+    if (marked.erase(from))
+      marked.insert(to);
   }
 
 private:
-  Value extend(Value value) {
-    Attribute constant;
-    Type type = withElement(value.getType(), wide);
-    if (matchPattern(value, m_Constant(&constant))) {
-      if (auto number = dyn_cast<IntegerAttr>(constant))
-        return arith::ConstantOp::create(builder, value.getLoc(),
-                                         builder.getIntegerAttr(wide, number.getValue().getSExtValue()));
-      if (auto splat = dyn_cast<SplatElementsAttr>(constant))
-        return arith::ConstantOp::create(
-            builder, value.getLoc(),
-            DenseElementsAttr::get(cast<ShapedType>(type), splat.getSplatValue<APInt>().sext(64)));
-    }
-    // Spread after extending: the small value is cheaper to extend, and may serve elsewhere.
-    if (auto splat = value.getDefiningOp<tile::SplatOp>())
-      return tile::SplatOp::create(builder, value.getLoc(), type, widen(splat.getValue()));
-    return arith::ExtSIOp::create(builder, value.getLoc(), type, value);
+  template <typename Mark> static void markCarried(scf::ForOp loop, unsigned index, Mark &mark) {
+    mark(loop.getRegionIterArg(index));
+    mark(loop.getResult(index));
   }
-
-  const RangeAnalysis &ranges;
-  Type wide;
-  OpBuilder builder;
-  llvm::DenseMap<Operation *, bool> wraps;
-  llvm::DenseMap<Value, Value> widened;
+  llvm::DenseSet<Value> marked;
 };
 
+class Widener {
+public:
+  Widener(WrapMarks &marks, MLIRContext *context)
+      : marks(marks), wide(IntegerType::get(context, 64)), builder(context) {}
+
+  /// Gives loops and branches that carry what `offsets` are made of a second, 64-bit copy of it.
+  void widenControlFlow(Operation *root, ArrayRef<Value> offsets);
+  /// `value` in 64 bits: exact as far up as something may have wrapped, sign-extended from there.
+  Value widen(Value value);
+  /// Stops carrying narrow values that only served addresses; to be called when those use the wide ones.
+  void dropNarrowCopies();
+
+private:
+  void demand(Value value);
+  void rebuildFor(scf::ForOp loop, ArrayRef<unsigned> indices);
+  void rebuildIf(scf::IfOp branch, ArrayRef<unsigned> indices);
+  Value extend(Value value);
+
+  WrapMarks &marks;
+  Type wide;
+  OpBuilder builder;
+  llvm::DenseMap<Value, Value> widened;
+  llvm::DenseSet<Value> demanded;
+  llvm::DenseMap<Operation *, llvm::SmallSetVector<unsigned, 4>> carriedWide;
+  SmallVector<std::pair<scf::YieldOp, SmallVector<unsigned>>> openYields;
+};
+} // namespace
+
+void Widener::demand(Value value) {
+  if (!marks.contains(value) || !demanded.insert(value).second)
+    return;
+  Operation *owner = value.getDefiningOp();
+  unsigned index = 0;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    owner = argument.getOwner()->getParentOp();
+    if (auto loop = dyn_cast<scf::ForOp>(owner))
+      index = argument.getArgNumber() - loop.getNumInductionVars();
+  } else {
+    index = cast<OpResult>(value).getResultNumber();
+  }
+  if (auto loop = dyn_cast<scf::ForOp>(owner)) {
+    carriedWide[owner].insert(index);
+    demand(loop.getInitArgs()[index]);
+    demand(loop.getYieldedValues()[index]);
+  } else if (auto branch = dyn_cast<scf::IfOp>(owner)) {
+    carriedWide[owner].insert(index);
+    demand(branch.thenYield().getOperand(index));
+    demand(branch.elseYield().getOperand(index));
+  } else {
+    for (OpOperand &part : partsOf(owner))
+      demand(part.get());
+  }
+}
+
+void Widener::rebuildFor(scf::ForOp loop, ArrayRef<unsigned> indices) {
+  SmallVector<Value> inits(loop.getInitArgs());
+  for (unsigned index : indices)
+    inits.push_back(widen(loop.getInitArgs()[index]));
+  builder.setInsertionPoint(loop);
+  auto next = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), inits,
+                                 [](OpBuilder &, Location, Value, ValueRange) {}, loop.getUnsignedCmp());
+  next->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  // The body moves as it is: its values keep their identity, and what is known of them.
+  next.getRegion().takeBody(loop.getRegion());
+  unsigned count = loop.getNumResults();
+  for (auto [extra, index] : llvm::enumerate(indices)) {
+    Value init = inits[count + extra];
+    widened[next.getRegionIterArg(index)] = next.getBody()->addArgument(init.getType(), init.getLoc());
+    widened[next.getResult(index)] = next.getResult(count + extra);
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    marks.replace(loop.getResult(i), next.getResult(i));
+    loop.getResult(i).replaceAllUsesWith(next.getResult(i));
+  }
+  openYields.push_back({cast<scf::YieldOp>(next.getBody()->getTerminator()), llvm::to_vector(indices)});
+  loop.erase();
+}
+
+void Widener::rebuildIf(scf::IfOp branch, ArrayRef<unsigned> indices) {
+  SmallVector<Type> types(branch.getResultTypes());
+  for (unsigned index : indices)
+    types.push_back(withElement(types[index], wide));
+  builder.setInsertionPoint(branch);
+  auto next = scf::IfOp::create(builder, branch.getLoc(), types, branch.getCondition(), /*withElseRegion=*/true);
+  next->setDiscardableAttrs(branch->getDiscardableAttrDictionary());
+  next.getThenRegion().takeBody(branch.getThenRegion());
+  next.getElseRegion().takeBody(branch.getElseRegion());
+  unsigned count = branch.getNumResults();
+  for (auto [extra, index] : llvm::enumerate(indices))
+    widened[next.getResult(index)] = next.getResult(count + extra);
+  for (unsigned i = 0; i < count; ++i) {
+    marks.replace(branch.getResult(i), next.getResult(i));
+    branch.getResult(i).replaceAllUsesWith(next.getResult(i));
+  }
+  openYields.push_back({next.thenYield(), llvm::to_vector(indices)});
+  openYields.push_back({next.elseYield(), llvm::to_vector(indices)});
+  branch.erase();
+}
+
+static void eraseUnused(ArrayRef<Operation *> candidates) {
+  llvm::SetVector<Operation *> dead(candidates.begin(), candidates.end());
+  while (!dead.empty()) {
+    Operation *op = dead.pop_back_val();
+    if (!isOpTriviallyDead(op))
+      continue;
+    for (Value operand : op->getOperands())
+      if (Operation *definition = operand.getDefiningOp())
+        dead.insert(definition);
+    op->erase();
+  }
+}
+
+/// True when all that comes of `value` inside its loop, inner loops included, is operand `index` of the loop's yield.
+static bool feedsOnly(Value value, scf::YieldOp yield, unsigned index, llvm::DenseSet<Value> &seen) {
+  if (!seen.insert(value).second)
+    return true;
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (user == yield)
+      return use.getOperandNumber() == index;
+    if (user->getBlock() != yield->getBlock())
+      return false;
+    if (auto inner = dyn_cast<scf::ForOp>(user)) {
+      if (use.getOperandNumber() < inner.getNumControlOperands())
+        return false;
+      unsigned carried = use.getOperandNumber() - inner.getNumControlOperands();
+      return feedsOnly(inner.getRegionIterArg(carried), cast<scf::YieldOp>(inner.getBody()->getTerminator()), carried,
+                       seen) &&
+             feedsOnly(inner.getResult(carried), yield, index, seen);
+    }
+    return user->getNumRegions() == 0 && isMemoryEffectFree(user) &&
+           llvm::all_of(user->getResults(), [&](Value result) { return feedsOnly(result, yield, index, seen); });
+  });
+}
+
+void Widener::dropNarrowCopies() {
+  for (auto &[yield, indices] : openYields) {
+    auto loop = dyn_cast<scf::ForOp>(yield->getParentOp());
+    if (!loop)
+      continue;
+    for (unsigned index : indices) {
+      llvm::DenseSet<Value> seen;
+      if (!loop.getResult(index).use_empty() || !feedsOnly(loop.getRegionIterArg(index), yield, index, seen))
+        continue;
+      Operation *last = yield.getOperand(index).getDefiningOp();
+      yield->setOperand(index, loop.getRegionIterArg(index)); // now invariant, and unused
+      if (last)
+        eraseUnused(last);
+    }
+  }
+}
+
+void Widener::widenControlFlow(Operation *root, ArrayRef<Value> offsets) {
+  llvm::for_each(offsets, [&](Value offset) { demand(offset); });
+  if (carriedWide.empty())
+    return;
+  // Outer before inner and first before later, so that initial values are there in 64 bits when they are needed.
+  SmallVector<Operation *> order;
+  root->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (carriedWide.contains(op))
+      order.push_back(op);
+  });
+  for (Operation *op : order) {
+    SmallVector<unsigned> indices = llvm::to_vector(carriedWide[op]);
+    llvm::sort(indices);
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      rebuildFor(loop, indices);
+    else
+      rebuildIf(cast<scf::IfOp>(op), indices);
+  }
+  for (auto &[yield, indices] : openYields) {
+    SmallVector<Value> operands(yield.getOperands());
+    for (unsigned index : indices)
+      operands.push_back(widen(yield.getOperand(index)));
+    yield->setOperands(operands);
+  }
+}
+
+Value Widener::widen(Value value) {
+  if (Value known = widened.lookup(value))
+    return known;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfterValue(value);
+  if (!marks.contains(value))
+    return widened[value] = extend(value);
+  Operation *op = value.getDefiningOp();
+  SmallVector<Value> operands(op->getOperands());
+  for (OpOperand &part : partsOf(op))
+    operands[part.getOperandNumber()] = widen(part.get());
+  builder.setInsertionPointAfter(op);
+  Operation *clone = builder.clone(*op);
+  clone->setOperands(operands);
+  for (auto [from, to] : llvm::zip(op->getResults(), clone->getResults())) {
+    to.setType(withElement(from.getType(), wide));
+    widened[from] = to;
+  }
+  return widened[value];
+}
+
+Value Widener::extend(Value value) {
+  Attribute constant;
+  Type type = withElement(value.getType(), wide);
+  if (matchPattern(value, m_Constant(&constant))) {
+    if (auto number = dyn_cast<IntegerAttr>(constant))
+      return arith::ConstantOp::create(builder, value.getLoc(),
+                                       builder.getIntegerAttr(wide, number.getValue().getSExtValue()));
+    if (auto splat = dyn_cast<SplatElementsAttr>(constant))
+      return arith::ConstantOp::create(
+          builder, value.getLoc(), DenseElementsAttr::get(cast<ShapedType>(type), splat.getSplatValue<APInt>().sext(64)));
+  }
+  // Spread after extending: the scalar is cheaper to extend, and may serve elsewhere.
+  if (auto splat = value.getDefiningOp<tile::SplatOp>())
+    return tile::SplatOp::create(builder, value.getLoc(), type, widen(splat.getValue()));
+  return arith::ExtSIOp::create(builder, value.getLoc(), type, value);
+}
+
+namespace {
 struct WidenOffsets : kiln::impl::WidenOffsetsPassBase<WidenOffsets> {
   void runOnOperation() override {
-    RangeAnalysis ranges(getOperation());
-    Widener widener(ranges, &getContext());
     SmallVector<tile::AddPtrOp> steps;
+    SmallVector<Value> offsets;
+    RangeAnalysis ranges(getOperation());
+    WrapMarks marks(getOperation(), ranges);
     getOperation().walk([&](tile::AddPtrOp op) {
-      if (integerWidth(op.getOffset().getType()) < 64 && widener.mayWrap(op.getOffset()))
+      if (marks.contains(op.getOffset())) {
         steps.push_back(op);
+        offsets.push_back(op.getOffset());
+      }
     });
+    if (steps.empty())
+      return markAllAnalysesPreserved();
+
+    Widener widener(marks, &getContext());
+    widener.widenControlFlow(getOperation(), offsets);
     SmallVector<Operation *> stale;
     for (tile::AddPtrOp op : steps) {
       if (Operation *definition = op.getOffset().getDefiningOp())
@@ -122,16 +328,12 @@ struct WidenOffsets : kiln::impl::WidenOffsetsPassBase<WidenOffsets> {
       op.getOffsetMutable().assign(widener.widen(op.getOffset()));
     }
     // Values are looked up by identity until here; only now may unused ones go.
-    llvm::SetVector<Operation *> dead(stale.begin(), stale.end());
-    while (!dead.empty()) {
-      Operation *op = dead.pop_back_val();
-      if (!isOpTriviallyDead(op))
-        continue;
-      for (Value operand : op->getOperands())
-        if (Operation *definition = operand.getDefiningOp())
-          dead.insert(definition);
-      op->erase();
-    }
+    eraseUnused(stale);
+    widener.dropNarrowCopies();
+    RewritePatternSet cleanup(&getContext());
+    scf::ForOp::getCanonicalizationPatterns(cleanup, &getContext());
+    if (failed(applyPatternsGreedily(getOperation(), std::move(cleanup))))
+      signalPassFailure();
   }
 };
 } // namespace
