@@ -1,0 +1,44 @@
+// The pipelines kiln-opt offers are the compiler's own. This list changes together with Pipeline.cpp: a pass that moves
+// or goes missing is noticed here.
+// RUN: kiln-opt %s --kiln-tile-pipeline --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=TILE
+// RUN: kiln-opt %s --kiln-tile-pipeline=enable-fp-fusion=false --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=EXACT
+// RUN: kiln-opt %s --kiln-cpu-pipeline=check=bounds --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=CPU
+// RUN: kiln-opt %s --kiln-llvm-pipeline --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=LLVM
+// RUN: kiln-opt %s --kiln-llvm-pipeline=line-info=true --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=LINES
+// TILE: builtin.module(
+// TILE-NEXT: inline{
+// TILE-NEXT: canonicalize{
+// TILE-NEXT: cse,
+// TILE-NEXT: kiln-allow-contraction,
+// TILE-NEXT: func.func(
+// TILE-NEXT: kiln-lower-block-pointers,
+// TILE-NEXT: kiln-combine-tiles,
+// TILE-NEXT: kiln-unroll-loops,
+// TILE-NEXT: kiln-hoist-invariants
+// TILE-NEXT: ),
+// TILE-NEXT: canonicalize{
+// TILE-NEXT: cse,
+// TILE-NEXT: func.func(
+// TILE-NEXT: kiln-widen-offsets
+// TILE-NEXT: )
+// TILE-NEXT: )
+// EXACT: kiln-widen-offsets
+// EXACT-NOT: kiln-allow-contraction
+// CPU: builtin.module(
+// CPU-NEXT: cse,
+// CPU-NEXT: kiln-tile-to-cpu{check=bounds},
+// CPU-NEXT: canonicalize{
+// CPU-NEXT: cse,
+// CPU-NEXT: kiln-expand-math,
+// CPU-NEXT: cse,
+// CPU-NEXT: kiln-verify-vectors
+// CPU-NEXT: )
+// LLVM: builtin.module(
+// LLVM-NEXT: kiln-cpu-to-llvm,
+// LLVM-NEXT: cse
+// LLVM-NEXT: )
+// LINES: kiln-cpu-to-llvm,
+// LINES-NEXT: cse,
+// LINES-NEXT: kiln-line-info
+module {
+}
