@@ -1,0 +1,133 @@
+"""Every way an array may describe its memory, and what is refused."""
+
+from __future__ import annotations
+
+import kiln
+import kiln.language as kl
+import ml_dtypes
+import numpy as np
+import pytest
+from arrays import CudaOnly, DlpackOnly, InterfaceOnly, TensorLike, misaligned
+from kiln import errors
+from kiln.tools.tensor_descriptor import TensorDescriptor
+
+NUMPY_TYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
+               "float64", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]  # fmt: skip
+
+
+@kiln.jit
+def copy(x, out, stride, BLOCK: kl.constexpr):
+    i = kl.arange(0, BLOCK)
+    kl.store(out + i, kl.load(x + i * stride))
+
+
+@pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=lambda t: np.dtype(t).name)
+def test_every_type_of_numpy_and_ml_dtypes(dtype):
+    x = (np.arange(32) % 7).astype(dtype)
+    out = np.zeros(32, dtype)
+    copy[1](x, out, 1, 32)
+    np.testing.assert_array_equal(out.view(np.uint8), x.view(np.uint8))
+
+
+@pytest.mark.parametrize("wrap", [InterfaceOnly, DlpackOnly, TensorLike])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_other_libraries(wrap, dtype):
+    x = np.arange(32).astype(dtype)
+    out = np.zeros(32, dtype)
+    copy[1](wrap(x), wrap(out), 1, 32)
+    np.testing.assert_array_equal(out, x)
+
+
+def test_bfloat16_of_torch():
+    x = np.arange(32).astype(ml_dtypes.bfloat16)
+    out = np.zeros_like(x)
+    copy[1](TensorLike(x, "bfloat16"), TensorLike(out, "bfloat16"), 1, 32)
+    np.testing.assert_array_equal(out, x)
+
+
+def test_views_pass_their_own_start():
+    x = np.arange(100, dtype=np.float32)
+    out = np.zeros(16, np.float32)
+    copy[1](x[5::3], out, 3, 16)
+    np.testing.assert_array_equal(out, x[5::3][:16])
+    copy[1](x[50::-2], out, -2, 16)
+    np.testing.assert_array_equal(out, x[50::-2][:16])
+
+
+def test_a_view_that_is_not_aligned_to_16_gets_its_own_code():
+    x, out = np.arange(64, dtype=np.float32), np.zeros(16, np.float32)
+    assert "x=*fp32:16" in copy[1](x, out, 1, 16).signature
+    assert "x=*fp32," in copy[1](x[1:], out, 1, 16).signature
+
+
+def test_read_only_arrays_can_be_read():
+    x = np.broadcast_to(np.float32(3.0), (32,))
+    out = np.zeros(32, np.float32)
+    copy[1](x, out, 0, 32)
+    assert (out == 3.0).all()
+
+
+def test_descriptors():
+    @kiln.jit
+    def read(desc, out, row, column):
+        tile = desc.load([row, column])
+        kl.store(out + kl.arange(0, 4)[:, None] * 8 + kl.arange(0, 8)[None, :], tile)
+
+    x = np.arange(12 * 16, dtype=np.float32).reshape(12, 16)
+    out = np.zeros((4, 8), np.float32)
+    compiled = read[1](TensorDescriptor.from_tensor(x, [4, 8]), out, 4, 8)
+    np.testing.assert_array_equal(out, x[4:8, 8:16])
+    assert compiled.signature.startswith("desc=tensordesc<fp32[4,8]>:16")
+    read[1](TensorDescriptor.from_tensor(TensorLike(x), [4, 8]), out, 10, 12)
+    np.testing.assert_array_equal(out[:2, :4], x[10:, 12:])
+    assert not out[2:].any() and not out[:, 4:].any(), "outside reads as zero"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CudaOnly(), "got a arrays.CudaOnly in GPU memory"),
+        (lambda: DlpackOnly(np.zeros(4, np.float32), (2, 0)), "got one on a CUDA device"),
+        (lambda: TensorLike(np.zeros(4, np.float32), device="cuda:1"), "got one on cuda:1"),
+        (lambda: TensorLike(np.zeros(4, np.float32), "complex64"), "got one of torch.complex64"),
+        (lambda: np.zeros(4, np.complex64), "got one of complex64"),
+        (lambda: np.zeros(4, ">f4"), "got one of >f4"),
+        (lambda: np.zeros(4, [("a", "f4")]), "got one of"),
+        (lambda: np.array([None]), "got one of object"),
+        (lambda: misaligned(4), "aligned to its element type"),
+        (lambda: [1.0, 2.0], "got a list"),
+        (lambda: object(), "got a object"),
+        (lambda: 1 + 2j, "got a complex"),
+    ],
+)
+def test_refused(make, message):
+    with pytest.raises(errors.LaunchError) as caught:
+        copy[1](make(), np.zeros(4, np.float32), 1, 4)
+    text = str(caught.value)
+    assert message in text
+    assert "launch of copy: argument 'x'" in text
+    assert "test_arrays.py" in text and "copy[1](make()" in text, "the caller's line is shown"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: TensorDescriptor(x, [4], [1, 1], [4]), "expected 1 strides"),
+        (lambda x: TensorDescriptor(x, [4, 4], [4, 2], [4, 4]), "last stride of 1"),
+        (lambda x: TensorDescriptor(x, [1] * 6, [1] * 6, [1] * 6), "1 to 5 dimensions"),
+        (lambda x: TensorDescriptor(x, [4], [1], [4], padding="one"), "'zero' or 'nan'"),
+    ],
+)
+def test_bad_descriptors(make, message):
+    with pytest.raises(errors.LaunchError, match=message):
+        make(np.zeros(16, np.float32))
+
+
+def test_descriptors_keep_the_rules_of_copy_engines():
+    x = np.zeros((8, 10), np.float32)
+    for descriptor, message in [
+        (TensorDescriptor(x.reshape(-1)[1:], [8], [1], [8]), "aligned to 16 bytes"),
+        (TensorDescriptor.from_tensor(x, [4, 8]), "multiples of 16 bytes"),
+    ]:
+        with pytest.raises(errors.LaunchError, match=message):
+            copy[1](descriptor, x, 1, 4)

@@ -1,0 +1,154 @@
+"""The tuner and heuristics: what is measured, what is kept, what hooks see."""
+
+from __future__ import annotations
+
+import kiln
+import kiln.language as kl
+import numpy as np
+import pytest
+from kiln import errors, knobs
+
+
+def make(configs, measured=None, **options):
+    """A kernel that stores its BLOCK, tuned by a stopwatch that reads times from `measured`."""
+    launches = []
+
+    @kiln.jit
+    def kernel(out, n, BLOCK: kl.constexpr):
+        kl.store(out, kl.load(out) + BLOCK)
+
+    if measured is not None:
+
+        def do_bench(launch, quantiles):
+            launch()
+            block = tuned.last_block
+            launches.append(block)
+            return [measured[block]] * 3
+
+        options["do_bench"] = do_bench
+    tuned = kiln.autotune(configs=configs, key=["n"], **options)(kernel)
+    real = kernel.run
+
+    def run(*args, **kwargs):
+        tuned.last_block = kwargs["BLOCK"]
+        return real(*args, **kwargs)
+
+    kernel.run = run
+    tuned.launches = launches
+    return tuned
+
+
+def blocks(*sizes):
+    return [kiln.Config({"BLOCK": size}) for size in sizes]
+
+
+def test_the_fastest_is_chosen_once_for_each_key():
+    tuned = make(blocks(16, 32, 64), {16: 3.0, 32: 1.0, 64: 2.0})
+    out = np.zeros(1, np.int32)
+    tuned[1](out, 5)
+    assert tuned.launches == [16, 32, 64] and tuned.best_config.kwargs == {"BLOCK": 32}
+    tuned[1](out, 5)
+    assert len(tuned.launches) == 3
+    tuned[1](out, 6)
+    assert len(tuned.launches) == 6
+    tuned[1](out.astype(np.int64), 6)
+    assert len(tuned.launches) == 9, "an array's type is part of the key"
+
+
+def test_arrays_are_reset_and_restored():
+    out = np.full(1, 100, np.int32)
+    make(blocks(16, 32), {16: 1.0, 32: 2.0}, restore_value=["out"])[1](out, 5)
+    assert out[0] == 116, "only the last launch counts"
+    make(blocks(16, 32), {16: 1.0, 32: 2.0}, reset_to_zero=["out"])[1](out, 5)
+    assert out[0] == 16
+
+
+def test_hooks_see_the_arguments():
+    seen = []
+    configs = blocks(16, 32)
+    configs[0].pre_hook = lambda arguments: seen.append(("config", arguments["BLOCK"], arguments["n"]))
+    tuned = make(
+        configs,
+        {16: 1.0, 32: 2.0},
+        pre_hook=lambda arguments, reset_only: seen.append(("pre", arguments["n"])),
+        post_hook=lambda arguments, exception: seen.append(("post", exception)),
+    )
+    tuned[1](np.zeros(1, np.int32), 5)
+    assert seen == [("config", 16, 5), ("pre", 5), ("post", None), ("pre", 5), ("post", None), ("config", 16, 5)]
+
+
+def test_pruning():
+    measured = {16: 3.0, 32: 2.0, 64: 1.0}
+    tuned = make(blocks(16, 32, 64), measured, prune_configs_by={"early_config_prune": lambda c, args, **kw: c[:2]})
+    tuned[1](np.zeros(1, np.int32), 5)
+    assert tuned.launches == [16, 32]
+    model = {"perf_model": lambda BLOCK, **kw: abs(BLOCK - 32), "top_k": 1}
+    tuned = make(blocks(16, 32, 64), measured, prune_configs_by=model)
+    tuned[1](np.zeros(1, np.int32), 5)
+    assert tuned.launches == [32]
+    tuned = make(blocks(16, 32), measured, prune_configs_by={"early_config_prune": lambda c, args, **kw: []})
+    with pytest.raises(errors.LaunchError, match="left none of 2"):
+        tuned[1](np.zeros(1, np.int32), 5)
+
+
+def test_one_configuration_is_not_measured():
+    tuned = make(blocks(16), {})
+    out = np.zeros(1, np.int32)
+    tuned[lambda meta: (meta["BLOCK"] // 16,)](out, 5)
+    assert tuned.launches == [] and out[0] == 16
+
+
+def test_configurations_that_do_not_fit_are_passed_over():
+    @kiln.jit
+    def kernel(out, n, BLOCK: kl.constexpr):
+        kl.static_assert(BLOCK < 32)
+        kl.store(out, BLOCK)
+
+    out = np.zeros(1, np.int32)
+    kiln.autotune(blocks(64, 16), key=["n"], warmup=1, rep=1)(kernel)[1](out, 5)
+    assert out[0] == 16
+    with pytest.raises(errors.LaunchError, match="none of 2 configurations fits"):
+        kiln.autotune(blocks(64, 128), key=["n"], warmup=1, rep=1)(kernel)[1](out, 5)
+
+
+def test_mistakes():
+    with pytest.raises(errors.LaunchError, match=r"no parameter 'N'"):
+        kiln.autotune(blocks(16), key=["N"])(make(blocks(16)).fn)
+    with pytest.raises(errors.LaunchError, match="the tuner chooses it"):
+        make(blocks(16, 32), {})[1](np.zeros(1, np.int32), 5, BLOCK=64)
+    with pytest.raises(errors.LaunchError, match="prune_configs_by"):
+        make(blocks(16), prune_configs_by={"early_prune": None})
+
+
+def test_results_are_kept_on_disk(tmp_path):
+    with knobs.scope(crash_dir=str(tmp_path / "kiln" / "crashes")):
+        kernel = make(blocks(16, 32), {16: 2.0, 32: 1.0}, cache_results=True)
+        kernel[1](np.zeros(1, np.int32), 5)
+        again = kiln.autotune(blocks(16, 32), key=["n"], cache_results=True, do_bench=lambda *a, **k: 1 / 0)(kernel.fn)
+        again[1](np.zeros(1, np.int32), 5)
+        assert again.best_config.kwargs == {"BLOCK": 32}
+        other = kiln.autotune(blocks(16, 64), key=["n"], cache_results=True, do_bench=lambda *a, **k: 1 / 0)(kernel.fn)
+        with pytest.raises(ZeroDivisionError):
+            other[1](np.zeros(1, np.int32), 5)
+
+
+def test_heuristics_follow_the_arguments():
+    @kiln.heuristics({"EVEN": lambda args: args["n"] % 2 == 0, "BLOCK": lambda args: 16 if args["EVEN"] else 8})
+    @kiln.jit
+    def kernel(out, n, BLOCK: kl.constexpr, EVEN: kl.constexpr):
+        kl.store(out, BLOCK + EVEN)
+
+    out = np.zeros(1, np.int32)
+    kernel[1](out, 4)
+    assert out[0] == 17
+    kernel[lambda meta: (meta["BLOCK"],)](out, 5)
+    assert out[0] == 8
+    assert kernel.__name__ == "kernel"
+
+
+def test_configs_compare_and_print():
+    one, same, other = kiln.Config({"B": 1}, num_warps=8), kiln.Config({"B": 1}, num_warps=8), kiln.Config({"B": 2})
+    assert one == same and hash(one) == hash(same) and one != other
+    assert repr(one) == "Config({'B': 1}, num_warps=8, num_stages=3, num_ctas=1)"
+    assert eval(repr(one), {"Config": kiln.Config}) == one
+    assert str(other) == "B: 2, num_warps: 4, num_stages: 3, num_ctas: 1"

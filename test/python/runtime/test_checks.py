@@ -1,0 +1,147 @@
+"""What a running kernel reports: prints, assertions, accesses out of bounds, races."""
+
+from __future__ import annotations
+
+import kiln
+import kiln.language as kl
+import numpy as np
+import pytest
+from kiln import errors, knobs
+
+
+@kiln.jit
+def show(x, n, BLOCK: kl.constexpr):
+    i = kl.arange(0, BLOCK)
+    kl.device_print("x", kl.load(x + kl.program_id(0) * BLOCK + i))
+    kl.device_print("n: ", n)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_prints_come_in_program_order(capsys, threads):
+    with knobs.scope(num_threads=threads):
+        show[2](np.array([0.5, 1, -2, np.inf], np.float32), 7, 2)
+    assert capsys.readouterr().out.splitlines() == [
+        "pid (0, 0, 0) idx (0) x: 0.5",
+        "pid (0, 0, 0) idx (1) x: 1.0",
+        "pid (0, 0, 0) n: 7",
+        "pid (1, 0, 0) idx (0) x: -2.0",
+        "pid (1, 0, 0) idx (1) x: inf",
+        "pid (1, 0, 0) n: 7",
+    ]
+
+
+def test_prints_in_hex_and_of_several_operands(capsys):
+    @kiln.jit
+    def kernel(x):
+        kl.device_print("v", kl.load(x), 5, hex=True)
+
+    kernel[1](np.array([255], np.uint8))
+    assert capsys.readouterr().out.splitlines() == [
+        "pid (0, 0, 0) v: 0xff (operand 0)",
+        "pid (0, 0, 0) v: 0x00000005 (operand 1)",
+    ]
+
+
+@kiln.jit
+def positive(x, out, BLOCK: kl.constexpr):
+    i = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    value = kl.load(x + i)
+    kl.device_assert(value > 0, "must be positive")
+    kl.store(out + i, value)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_failed_assertion_names_program_and_coordinate(threads):
+    x = np.ones(64 * 16, np.float32)
+    x[16 * 5 + 3] = x[16 * 40] = -1
+    with knobs.scope(num_threads=threads):
+        for _ in range(5):
+            with pytest.raises(errors.DeviceAssertError) as caught:
+                positive[64](x, np.zeros_like(x), 16)
+            error = caught.value
+            assert error.program == (5, 0, 0) and error.coordinate == (3,)
+            assert error.message == "must be positive" and error.kernel == "positive"
+            assert 'kl.device_assert(value > 0, "must be positive")' in str(error)
+    out = np.zeros_like(x)
+    positive[5](x, out, 16)
+    assert out[:80].all(), "the process goes on"
+
+
+def test_assertions_can_be_switched_off():
+    x = np.full(16, -1, np.float32)
+    out = np.zeros_like(x)
+    with knobs.scope(device_assert=False):
+        positive[1](x, out, 16)
+    assert (out == -1).all()
+
+
+@kiln.jit
+def shift(x, out, by, BLOCK: kl.constexpr):
+    i = kl.arange(0, BLOCK)
+    kl.store(out + i, kl.load(x + i + by))
+
+
+def test_bounds_name_line_program_coordinate_and_buffer():
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    with knobs.scope(check="bounds"):
+        shift[1](x, out, 0, 32)
+        np.testing.assert_array_equal(out, x)
+        with pytest.raises(errors.OutOfBoundsError) as caught:
+            shift[1](x, out, 5, 32)
+    error = caught.value
+    assert error.program == (0, 0, 0) and error.coordinate == (27,)
+    text = str(error)
+    assert "load of 4 bytes at address" in text and "kl.load(x + i + by)" in text
+    assert "nearest buffer is argument 'x'" in text and "4 bytes past the end of it" in text
+
+
+def test_bounds_ignore_masked_lanes_and_know_the_storage_of_views():
+    @kiln.jit
+    def masked(x, out, n, BLOCK: kl.constexpr):
+        i = kl.arange(0, BLOCK)
+        kl.store(out + i, kl.load(x + i, mask=i < n), mask=i < n)
+
+    base = np.arange(100, dtype=np.float32)
+    out = np.zeros(10, np.float32)
+    with knobs.scope(check="bounds"):
+        masked[1](base[90:], out, 10, 64)
+        shift[1](base[50:60], np.zeros(32, np.float32), -20, 32)  # inside the array that owns the view
+    np.testing.assert_array_equal(out, base[90:])
+
+
+def test_bounds_refuse_stores_to_read_only_arrays():
+    x = np.zeros(32, np.float32)
+    frozen = np.zeros(32, np.float32)
+    frozen.flags.writeable = False
+    with knobs.scope(check="bounds"), pytest.raises(errors.OutOfBoundsError, match="read-only"):
+        shift[1](x, frozen, 0, 32)
+
+
+@kiln.jit
+def accumulate(x, total, ATOMIC: kl.constexpr):
+    value = kl.load(x + kl.program_id(0))
+    if ATOMIC:
+        kl.atomic_add(total, value)
+    else:
+        kl.store(total, kl.load(total) + value)
+
+
+def test_races_are_found_and_atomics_are_none():
+    x, total = np.ones(8, np.float32), np.zeros(1, np.float32)
+    with knobs.scope(check="races"):
+        accumulate[8](x, total, True)
+        assert total[0] == 8
+        for _ in range(3):
+            with pytest.raises(errors.RaceError) as caught:
+                accumulate[8](x, total, False)
+            text = str(caught.value)
+            assert caught.value.program == (1, 0, 0)
+            assert "races with the store of program (0, 0, 0)" in text
+            assert "kl.store(total, kl.load(total) + value)" in text and "argument 'total'" in text
+
+
+def test_checked_code_is_apart_from_plain_code():
+    x, out = np.arange(64, dtype=np.float32), np.zeros(32, np.float32)
+    with knobs.scope(check="bounds"):
+        checked = shift[1](x, out, 16, 32)
+    assert shift[1](x, out, 16, 32) is not checked

@@ -1,0 +1,95 @@
+"""A mistake at launch names the kernel, the argument and the caller's line."""
+
+from __future__ import annotations
+
+import kiln
+import kiln.language as kl
+import numpy as np
+import pytest
+from kiln import errors
+
+
+@kiln.jit
+def kernel(x, n, BLOCK: kl.constexpr, FLAG: kl.constexpr = True):
+    kl.store(x, n)
+
+
+@kiln.jit
+def typed(x, n: kl.int8):
+    kl.store(x, n)
+
+
+X = np.zeros(4, np.int32)
+
+
+def message(launch) -> str:
+    with pytest.raises(errors.LaunchError) as caught:
+        launch()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("launch", "expected", "hint"),
+    [
+        (lambda: kernel[1](X), "expected a value for 'n', 'BLOCK', got none",
+         "the parameters are (x, n, BLOCK: constexpr, FLAG: constexpr = True)"),
+        (lambda: kernel[1](X, 1, 2, 3, 4), "expected at most 4 positional arguments, got 5", "the parameters are"),
+        (lambda: kernel[1](X, 1, 2, n=3), "argument 'n' is given by position and by name", None),
+        (lambda: kernel[1](X, 1, BLOK=2), "expected a parameter or a launch option, got 'BLOK'", "did you mean 'BLOCK'?"),
+        (lambda: kernel[1](X, 1, 2, num_warp=2), "got 'num_warp'", "did you mean 'num_warps'?"),
+        (lambda: kernel[1](X, 2**64, 2), "argument 'n': expected an integer of at most 64 bits, got 18446744073709551616",
+         None),
+        (lambda: kernel[1](X, -(2**63) - 1, 2), "expected an integer of at most 64 bits", None),
+        (lambda: typed[1](X, 128), "argument 'n': expected a value of i8 (because the parameter is annotated so), got 128",
+         None),
+        (lambda: typed[1](X, X), "argument 'n': expected a value of i8", None),
+        (lambda: kernel[1](X, 1, X), "argument 'BLOCK': expected a value known while compiling", "drop the constexpr"),
+        (lambda: kernel[1](X, 1, {}), "argument 'BLOCK': expected a constant that can be hashed", None),
+        (lambda: kernel[-1](X, 1, 2), "grid -1: expected 0 to 2147483647 program instances in dimension 0, got -1", None),
+        (lambda: kernel[(1, 2**31)](X, 1, 2), "in dimension 1, got 2147483648", None),
+        (lambda: kernel[(1, 1, 1, 1)](X, 1, 2), "expected 1 to 3 dimensions, got 4", None),
+        (lambda: kernel[()](X, 1, 2), "expected 1 to 3 dimensions, got 0", None),
+        (lambda: kernel[1.5](X, 1, 2), "expected an integer, a tuple of 1 to 3 integers or a function", None),
+        (lambda: kernel[(1.5,)](X, 1, 2), "expected integers, got 1.5 in dimension 0", None),
+        (lambda: kernel["x"](X, 1, 2), "got a str", None),
+        (lambda: kernel[lambda meta: None](X, 1, 2), "got a NoneType", None),
+        (lambda: kernel[(2**31 - 1,) * 3](X, 1, 2), "at most 2^60 program instances", None),
+    ],
+)  # fmt: skip
+def test_messages(launch, expected, hint):
+    text = message(launch)
+    assert expected in text
+    assert "test_launch_errors.py:" in text.splitlines()[0], "the caller's line comes first"
+    if hint is None:
+        assert "hint:" not in text
+    else:
+        assert hint in text.split("hint: ")[1]
+
+
+def test_the_caret_is_under_the_launch():
+    text = message(lambda: (1, kernel[1](X, 1, BLOK=2)))
+    line, caret = text.splitlines()[1:3]
+    start = caret.index("^")
+    if "~" in caret:  # Python 3.11 and later know columns
+        assert line[start:].startswith("kernel[1](X, 1, BLOK=2)")
+
+
+def test_an_error_of_the_grid_function_is_the_users_own():
+    with pytest.raises(ZeroDivisionError):
+        kernel[lambda meta: 1 // 0](X, 1, 2)
+
+
+def test_a_refused_launch_changes_nothing():
+    before = X.copy()
+    message(lambda: kernel[1](X, 7, {}))
+    np.testing.assert_array_equal(X, before)
+
+
+def test_compile_errors_pass_through_and_the_kernel_stays_usable():
+    @kiln.jit
+    def wrong(x, N: kl.constexpr):
+        kl.store(x, kl.arange(0, N))
+
+    for _ in range(2):
+        with pytest.raises(errors.CompilationError):
+            wrong[1](X, 67)
