@@ -13,6 +13,7 @@
 #include <csetjmp>
 #include <cstring>
 #include <mutex>
+#include <pthread.h>
 
 using namespace kiln;
 using namespace kiln::device;
@@ -74,13 +75,22 @@ void kiln::device::abandonInstance(const KilnLaunch *launch) {
 //===-- Loading --------------------------------------------------------------------------------------------------===//
 
 namespace {
+/// One loader at a time, and none while the process forks: the child inherits a session that nobody is inside of.
+std::mutex &getLoaderMutex() {
+  static auto *mutex = [] {
+    pthread_atfork([] { getLoaderMutex().lock(); }, [] { getLoaderMutex().unlock(); },
+                   [] { getLoaderMutex().unlock(); });
+    return new std::mutex;
+  }();
+  return *mutex;
+}
+
 class Session {
 public:
   static ErrorOr<Session *> get() {
+    std::lock_guard<std::mutex> lock(getLoaderMutex());
     // Never destroyed: kernels may outlive static destructors.
-    static std::mutex mutex;
     static Session *instance = nullptr;
-    std::lock_guard<std::mutex> lock(mutex);
     if (!instance) {
       auto control = orc::SelfExecutorProcessControl::Create(nullptr, std::make_unique<orc::InPlaceTaskDispatcher>());
       if (!control)
@@ -91,6 +101,7 @@ public:
   }
 
   llvm::Expected<std::pair<orc::JITDylib *, KilnEntry>> load(llvm::StringRef binary, llvm::StringRef symbol) {
+    std::lock_guard<std::mutex> lock(getLoaderMutex());
     orc::JITDylib &dylib = session.createBareJITDylib("artifact" + std::to_string(counter++));
     std::string causes;
     reported = &causes;
@@ -120,7 +131,10 @@ public:
     return std::make_pair(&dylib, entry->getAddress().toPtr<KilnEntry>());
   }
 
-  void unload(orc::JITDylib &dylib) { llvm::consumeError(session.removeJITDylib(dylib)); }
+  void unload(orc::JITDylib &dylib) {
+    std::lock_guard<std::mutex> lock(getLoaderMutex());
+    llvm::consumeError(session.removeJITDylib(dylib));
+  }
 
 private:
   explicit Session(std::unique_ptr<orc::ExecutorProcessControl> control) : session(std::move(control)), layer(session) {

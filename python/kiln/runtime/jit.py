@@ -23,6 +23,18 @@ _CODE_SWITCHES = ("target", "check", "device_assert", "line_info")
 # Launch options the CPU target acts on; the others are recorded in the metadata.
 _COMPILE_OPTIONS = ("enable_fp_fusion",)
 
+# Held only to look something up; made anew in a forked child, where its holder may not exist.
+_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 
 def _watched_switches() -> list[tuple[Any, Any, Any]]:
     """Where the switches' values are stored, as (dict, key, value): the launcher compares by identity."""
@@ -72,8 +84,7 @@ class JITFunction(KernelFunction, KernelInterface):
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self._name = repr
         self._launcher: Any = None
-        self._lock = threading.Lock()
-        self._locks: dict[Any, threading.Lock] = {}
+        self._compiling: dict[tuple[int, str, bytes], threading.Lock] = {}
         self._compiled: dict[tuple[str, bytes], CompiledKernel] = {}
         self._prefix = ""
         self._constants: list[KernelFunction] = []  # jit functions given as constexpr arguments
@@ -83,7 +94,7 @@ class JITFunction(KernelFunction, KernelInterface):
     def _make_launcher(self) -> Any:
         from kiln import _kiln
 
-        with self._lock:
+        with _lock:
             if self._launcher is None:
                 self._launcher = _kiln.Launcher(self, list(self.params), LAUNCH_OPTIONS)
         return self._launcher
@@ -134,22 +145,24 @@ class JITFunction(KernelFunction, KernelInterface):
                 if isinstance(holder, ModuleType) and capture.name in vars(holder):
                     holder = vars(holder)
                 watched.append((holder, capture.name, capture.value))
-        return self._prefix, watched, knobs.check == "bounds"
+        return self._prefix, watched, knobs.check != "none"
 
     def _compile(self, found: list[tuple[Any, ...]], options: dict[str, Any], key: bytes) -> CompiledKernel:
         """Compiled code for a key seen for the first time; threads that ask for one key get one compile."""
         prefix = self._prefix
-        with self._lock:
-            lock = self._locks.setdefault((prefix, key), threading.Lock())
+        # By process: a compile that another thread had begun before a fork does not go on in the child.
+        claim = (os.getpid(), prefix, key)
+        with _lock:
+            lock = self._compiling.setdefault(claim, threading.Lock())
         with lock:
             compiled = self._compiled.get((prefix, key))
             if compiled is None:
-                parameters = [_parameter(p.name, item) for p, item in zip(self.params, found, strict=False)]
+                parameters = [_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
                 compiled = compile_kernel(self, parameters, options)
                 self._compiled[prefix, key] = compiled
                 self._watch_constants(found, key, compiled)
-        with self._lock:
-            self._locks.pop((prefix, key), None)
+        with _lock:
+            self._compiling.pop(claim, None)
         return compiled
 
     def _watch_constants(self, found: list[tuple[Any, ...]], key: bytes, compiled: CompiledKernel) -> None:

@@ -42,6 +42,10 @@ def device_assert(condition: Any, message: Any, mask: Any = None) -> None:
     message = unwrap(message)
     if not isinstance(message, str):
         raise error(f"expected a constexpr string as message of kl.device_assert, got {describe(message)}")
+    from kiln import knobs
+
+    if not knobs.device_assert:
+        return
     flag = to_bool(condition)
     if unwrap(mask) is not None:
         flag = logical_or(flag, logical_not(to_bool(mask)))
