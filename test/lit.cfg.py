@@ -17,7 +17,6 @@ config.environment["PATH"] = os.pathsep.join(
     [os.path.join(build, "compiler", "tools"), llvm, os.environ.get("PATH", "")]
 )
 config.environment["PYTHONPATH"] = os.path.join(build, "python")
-config.environment["KILN_SOURCE"] = root
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=all -dump-input-context=10"
 config.substitutions.append(("%python", lit_config.params.get("python", os.path.join(root, ".venv", "bin", "python"))))
 config.substitutions.append(("%source", root))
