@@ -168,7 +168,8 @@ from .values import constexpr, slice, tensor, tensor_descriptor, tuple
 _attach()
 
 # Files that Triton has no module for are no names of the language: a test for a name must not find one of them.
-del builtin, compute, debugging, loops, memory, methods, shapes  # noqa: F821
+for _name in ("builtin", "compute", "debugging", "loops", "memory", "methods", "shapes"):
+    globals().pop(_name)
 
 
 class const:

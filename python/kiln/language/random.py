@@ -33,7 +33,7 @@ def _word(value: Any, bits: int) -> tensor:
     if isinstance(plain, int):
         return constant(ty, plain)
     value = to_tensor(value, "integers as words of Philox")
-    if not value.type.scalar.is_int():  # type: ignore[attr-defined]
+    if not value.type.scalar.is_int():
         raise error(f"expected integers as words of Philox, got {value.type}")
     return cast(value, ty)
 
@@ -46,7 +46,7 @@ def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: 
     """
     rounds = constexpr_int(n_rounds, "n_rounds of Philox")
     first = unwrap(c0)
-    wide = isinstance(first, tensor) and first.type.scalar.primitive_bitwidth == 64  # type: ignore[attr-defined]
+    wide = isinstance(first, tensor) and first.type.scalar.primitive_bitwidth == 64
     bits = 64 if wide else 32
     multiply_a, multiply_b, step_a, step_b = _PHILOX[bits]
     c0, c1, c2, c3 = broadcast_many([_word(c, bits) for c in (c0, c1, c2, c3)], "kl.philox")
@@ -67,7 +67,7 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUN
     """
     key = _word(seed, 64)
     first = unwrap(c0)
-    if isinstance(first, tensor) and first.type.scalar.primitive_bitwidth == 64:  # type: ignore[attr-defined]
+    if isinstance(first, tensor) and first.type.scalar.primitive_bitwidth == 64:
         return philox_impl(c0, c1, c2, c3, key, 0, n_rounds)
     return philox_impl(c0, c1, c2, c3, cast(key & 0xFFFFFFFF, uint32), cast(key >> 32, uint32), n_rounds)
 
@@ -79,11 +79,11 @@ def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> value
     >>> a, b, c, d = kl.randint4x(seed, offsets)
     """
     offset = to_tensor(offset, "integer offsets in kl.randint4x")
-    if not offset.type.scalar.is_int():  # type: ignore[attr-defined]
+    if not offset.type.scalar.is_int():
         raise error(f"expected integer offsets in kl.randint4x, got {describe(offset)}")
     low = cast(offset, uint32)
     high: Any = 0
-    if offset.type.scalar.int_bitwidth > 32:  # type: ignore[attr-defined]
+    if offset.type.scalar.int_bitwidth > 32:
         high = cast(cast(offset, uint64) >> 32, uint32)
     return philox(seed, low, high, 0, 0, n_rounds)
 

@@ -103,8 +103,8 @@ def _accumulated(x: tensor, function: Any) -> tensor:
     element = x.type.scalar
     if element.is_ptr():
         return function(x)
-    if element.is_floating():  # type: ignore[attr-defined]
-        if element.primitive_bitwidth < 32:  # type: ignore[attr-defined]
+    if element.is_floating():
+        if element.primitive_bitwidth < 32:
             return cast(function(cast(x, float32)), element)
         return function(x)
     wide = combine.sum_type(element)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from typing import Any
 
 MAX_ODD_FACTOR = 31
 """A tile's side is 2^k * m with m odd and at most this."""
@@ -41,7 +42,16 @@ class type_:
     """Base of all types of kernel values."""
 
     name: str
-    mlir: str
+    element_ty: Any
+    primitive_bitwidth: int
+    int_bitwidth: int
+    int_signedness: Any
+    numel: int = 1
+
+    @property
+    def mlir(self) -> str:
+        """The type in the IR, as text."""
+        raise TypeError(f"{self.name} is no type of an IR value")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type_) and self.name == other.name
@@ -67,14 +77,51 @@ class type_:
     def shape(self) -> tuple[int, ...]:
         return ()
 
-    def is_block(self) -> bool:
+    def _no(self) -> bool:
         return False
 
-    def is_ptr(self) -> bool:
-        return False
+    # Questions that any type answers; a type overrides those it says yes to.
+    is_block = _no
+    is_ptr = _no
+    is_const = _no
+    is_void = _no
+    is_floating = _no
+    is_standard_floating = _no
+    is_fp8 = _no
+    is_fp8e4nv = _no
+    is_fp8e4b8 = _no
+    is_fp8e4b15 = _no
+    is_fp8e5 = _no
+    is_fp8e5b16 = _no
+    is_fp16 = _no
+    is_bf16 = _no
+    is_fp32 = _no
+    is_fp64 = _no
+    is_int = _no
+    is_int_signed = _no
+    is_int_unsigned = _no
+    is_bool = _no
+    is_int1 = _no
+    is_int8 = _no
+    is_int16 = _no
+    is_int32 = _no
+    is_int64 = _no
+    is_uint8 = _no
+    is_uint16 = _no
+    is_uint32 = _no
+    is_uint64 = _no
 
-    def is_const(self) -> bool:
-        return False
+    def kind(self) -> Kind:
+        raise TypeError(f"{self.name} is not a number")
+
+    def get_int_max_value(self) -> int:
+        raise TypeError(f"{self.name} is not an integer")
+
+    def get_int_min_value(self) -> int:
+        raise TypeError(f"{self.name} is not an integer")
+
+    def with_element_ty(self, element_ty: type_) -> type_:
+        return element_ty
 
     def flatten(self) -> list[str]:
         """The MLIR types of the IR values that a value of this type is made of."""
@@ -121,7 +168,7 @@ class dtype(type_):
 
     def __init__(self, name: str):
         if hasattr(name, "value"):
-            name = name.value  # type: ignore[attr-defined]
+            name = name.value
         if name not in dtype._TABLE:
             raise ValueError(f"expected the name of a number type, got {name!r}")
         self.name = name
@@ -138,7 +185,7 @@ class dtype(type_):
         return (dtype, (self.name,))
 
     @property
-    def mlir(self) -> str:  # type: ignore[override]
+    def mlir(self) -> str:
         if self._mlir is None:
             raise _error(
                 f"expected a number type that a target has, got {self.name}",
@@ -231,7 +278,7 @@ class dtype(type_):
             return Kind.INTEGRAL
         if self.is_floating():
             return Kind.FLOATING
-        raise TypeError(f"{self.name} is not a number")
+        return super().kind()
 
     def get_int_max_value(self) -> int:
         if self._signed:
@@ -244,16 +291,6 @@ class dtype(type_):
     @staticmethod
     def is_dtype(type_str: str) -> bool:
         return type_str in dtype._TABLE
-
-    @property
-    def cache_key_part(self) -> str:
-        return self.name
-
-    def with_element_ty(self, element_ty: type_) -> type_:
-        return element_ty
-
-    def codegen_name(self) -> str:
-        return self.name
 
 
 class pointer_type(type_):
@@ -270,7 +307,7 @@ class pointer_type(type_):
         self.itemsize = 8
 
     @property
-    def mlir(self) -> str:  # type: ignore[override]
+    def mlir(self) -> str:
         if self.element_ty.is_block():
             return f"!tile.block_ptr<{self.element_ty.mlir}>"
         return f"!tile.ptr<{self.element_ty.mlir}>"
@@ -280,30 +317,6 @@ class pointer_type(type_):
 
     def is_const(self) -> bool:
         return self.const
-
-    # The queries of dtype that code asks of any scalar type.
-    def is_floating(self) -> bool:
-        return False
-
-    def is_int(self) -> bool:
-        return False
-
-    def is_bool(self) -> bool:
-        return False
-
-    def is_fp8(self) -> bool:
-        return False
-
-    def is_int_unsigned(self) -> bool:
-        return False
-
-    def is_int_signed(self) -> bool:
-        return False
-
-    is_fp16 = is_bf16 = is_fp32 = is_fp64 = is_fp8
-    is_int8 = is_int16 = is_int32 = is_int64 = is_int1 = is_fp8
-    is_uint8 = is_uint16 = is_uint32 = is_uint64 = is_void = is_standard_floating = is_fp8
-    is_fp8e4nv = is_fp8e5 = is_fp8e4b8 = is_fp8e4b15 = is_fp8e5b16 = is_fp8
 
 
 def is_legal_side(side: int) -> bool:
@@ -371,7 +384,7 @@ class block_type(type_):
         for side in self._shape:
             count *= side
         self.numel = count
-        self.nbytes = count * element_ty.primitive_bitwidth // 8  # type: ignore[attr-defined]
+        self.nbytes = count * element_ty.primitive_bitwidth // 8
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -381,7 +394,7 @@ class block_type(type_):
         return self._shape
 
     @property
-    def mlir(self) -> str:  # type: ignore[override]
+    def mlir(self) -> str:
         return f"tensor<{'x'.join(map(str, self._shape))}x{self.element_ty.mlir}>"
 
     @property
@@ -420,7 +433,7 @@ class tensor_descriptor_type(type_):
         return len(self.block_type.shape)
 
     @property
-    def mlir(self) -> str:  # type: ignore[override]
+    def mlir(self) -> str:
         return f"!tile.desc<{self.block_type.mlir}>"
 
     def parts(self) -> list[type_]:
@@ -452,7 +465,7 @@ class tuple_type(type_):
         return self.types[index]
 
     @property
-    def mlir(self) -> str:  # type: ignore[override]
+    def mlir(self) -> str:
         raise TypeError("a tuple is several IR values: use flatten()")
 
     def flatten(self) -> list[str]:
@@ -467,7 +480,7 @@ class constexpr_type(type_):
         self.name = f"constexpr[{value}]"
 
     @property
-    def mlir(self) -> str:  # type: ignore[override]
+    def mlir(self) -> str:
         raise TypeError("a constexpr is no IR value")
 
     def flatten(self) -> list[str]:

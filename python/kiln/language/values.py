@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .operators import Operators
 from .types import (
     block_type,
     constexpr_type,
@@ -20,6 +21,14 @@ from .types import (
     tuple_type,
     type_,
 )
+
+if TYPE_CHECKING:
+    from . import compute as _compute
+    from . import debugging as _debugging
+    from . import math as _math
+    from . import memory as _memory
+    from . import shapes as _shapes
+    from . import standard as _standard
 
 _Slice = builtins.slice
 
@@ -43,7 +52,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-class constexpr:
+class constexpr(Operators):
     """A value known at compile time. Operators fold; with a tensor they give a tensor.
 
     As an annotation (`BLOCK: kl.constexpr`) it makes a parameter of a kernel one.
@@ -53,6 +62,7 @@ class constexpr:
     """
 
     __slots__ = ("value",)
+    value: Any
 
     def __init__(self, value: Any):
         while isinstance(value, constexpr):
@@ -112,26 +122,31 @@ class constexpr:
             return getattr(to_tensor(value), name)
         return getattr(value, name)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return (constexpr, (self.value,))
 
+    def __abs__(self) -> constexpr:
+        return constexpr(abs(self.value))
 
-def _fold(op: str, a: Any, b: Any) -> Any:
-    """`a op b` where one side is a constexpr: folded, unless the other is a tensor."""
-    a, b = unwrap(a), unwrap(b)
-    if isinstance(a, tensor) or isinstance(b, tensor):
-        from . import semantic
+    def _operate(self, op: str, left: Any, right: Any) -> Any:
+        left, right = unwrap(left), unwrap(right)
+        if isinstance(left, tensor) or isinstance(right, tensor):
+            from . import semantic
 
-        return semantic.compare(op, a, b) if op in COMPARISONS else semantic.binary(op, a, b)
-    return constexpr(FOLD[op](a, b))
+            return semantic.binary(op, left, right)
+        return constexpr(FOLD[op](left, right))
 
+    def _unary(self, op: str) -> Any:
+        return constexpr({"-": lambda v: -v, "+": lambda v: +v, "~": lambda v: ~v}[op](self.value))
 
-def _log_and(a: Any, b: Any) -> Any:
-    return a and b
+    def logical_and(self, other: Any) -> constexpr:
+        return constexpr(self.value and unwrap(other))
 
+    def logical_or(self, other: Any) -> constexpr:
+        return constexpr(self.value or unwrap(other))
 
-def _log_or(a: Any, b: Any) -> Any:
-    return a or b
+    def not_(self) -> constexpr:
+        return constexpr(not self.value)
 
 
 FOLD: dict[str, Callable[[Any, Any], Any]] = {
@@ -159,44 +174,85 @@ FOLD: dict[str, Callable[[Any, Any], Any]] = {
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
-_ARITHMETIC = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-    "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^",
-}  # fmt: skip
-_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
-
-def _operator(function: Callable[[str, Any, Any], Any], op: str, reflected: bool) -> Callable[[Any, Any], Any]:
-    if reflected:
-        return lambda self, other: function(op, other, self)
-    return lambda self, other: function(op, self, other)
-
-
-def _add_operators(cls: type, arithmetic: Callable, compare: Callable) -> None:
-    for name, op in _ARITHMETIC.items():
-        setattr(cls, f"__{name}__", _operator(arithmetic, op, False))
-        setattr(cls, f"__r{name}__", _operator(arithmetic, op, True))
-    for name, op in _COMPARE.items():
-        setattr(cls, f"__{name}__", _operator(compare, op, False))
-
-
-_add_operators(constexpr, _fold, _fold)
-constexpr.__neg__ = lambda self: constexpr(-self.value)  # type: ignore[attr-defined]
-constexpr.__pos__ = lambda self: constexpr(+self.value)  # type: ignore[attr-defined]
-constexpr.__invert__ = lambda self: constexpr(~self.value)  # type: ignore[attr-defined]
-constexpr.__abs__ = lambda self: constexpr(abs(self.value))  # type: ignore[attr-defined]
-constexpr.logical_and = lambda self, other: constexpr(_log_and(self.value, unwrap(other)))  # type: ignore[attr-defined]
-constexpr.logical_or = lambda self, other: constexpr(_log_or(self.value, unwrap(other)))  # type: ignore[attr-defined]
-constexpr.not_ = lambda self: constexpr(not self.value)  # type: ignore[attr-defined]
-
-
-class tensor:
+class tensor(Operators):
     """A tile or a scalar that the kernel computes: a handle of the builder and a type.
 
     `x.dtype` is the element type, `x.shape` a tuple of constexpr, `x.T` the transpose of a matrix.
     """
 
     __slots__ = ("handle", "type")
+
+    if TYPE_CHECKING:  # the functions of the language as methods, attached by methods.py
+        associative_scan = _compute.associative_scan
+        dot = _compute.dot
+        reduce = _compute.reduce
+        bitonic_merge = _shapes.bitonic_merge
+        broadcast_to = _shapes.broadcast_to
+        cast = _shapes.cast
+        cat = _shapes.cat
+        expand_dims = _shapes.expand_dims
+        flip = _shapes.flip
+        gather = _shapes.gather
+        histogram = _shapes.histogram
+        item = _shapes.item
+        join = _shapes.join
+        permute = _shapes.permute
+        ravel = _shapes.ravel
+        reshape = _shapes.reshape
+        sort = _shapes.sort
+        split = _shapes.split
+        to = _shapes.to
+        topk = _shapes.topk
+        trans = _shapes.trans
+        view = _shapes.view
+        advance = _memory.advance
+        atomic_add = _memory.atomic_add
+        atomic_and = _memory.atomic_and
+        atomic_cas = _memory.atomic_cas
+        atomic_max = _memory.atomic_max
+        atomic_min = _memory.atomic_min
+        atomic_or = _memory.atomic_or
+        atomic_xchg = _memory.atomic_xchg
+        atomic_xor = _memory.atomic_xor
+        load = _memory.load
+        store = _memory.store
+        device_print = _debugging.device_print
+        max_constancy = _debugging.max_constancy
+        max_contiguous = _debugging.max_contiguous
+        multiple_of = _debugging.multiple_of
+        abs = _math.abs
+        ceil = _math.ceil
+        clamp = _math.clamp
+        cos = _math.cos
+        div_rn = _math.div_rn
+        erf = _math.erf
+        exp = _math.exp
+        exp2 = _math.exp2
+        fdiv = _math.fdiv
+        floor = _math.floor
+        fma = _math.fma
+        log = _math.log
+        log2 = _math.log2
+        maximum = _math.maximum
+        minimum = _math.minimum
+        rsqrt = _math.rsqrt
+        sin = _math.sin
+        sqrt = _math.sqrt
+        sqrt_rn = _math.sqrt_rn
+        umulhi = _math.umulhi
+        argmax = _standard.argmax
+        argmin = _standard.argmin
+        cdiv = _standard.cdiv
+        cumprod = _standard.cumprod
+        cumsum = _standard.cumsum
+        max = _standard.max
+        min = _standard.min
+        reduce_or = _standard.reduce_or
+        sigmoid = _standard.sigmoid
+        softmax = _standard.softmax
+        sum = _standard.sum
+        xor_sum = _standard.xor_sum
 
     def __init__(self, handle: int, type: type_):
         self.handle = handle
@@ -233,17 +289,15 @@ class tensor:
 
         return semantic.logical_or(self, other)
 
-    def __neg__(self) -> tensor:
-        return _unary("-", self)
+    def _operate(self, op: str, left: Any, right: Any) -> Any:
+        from . import semantic
 
-    def __pos__(self) -> tensor:
-        return self
+        return semantic.binary(op, left, right)
 
-    def __invert__(self) -> tensor:
-        return _unary("~", self)
+    def _unary(self, op: str) -> Any:
+        from . import semantic
 
-    def __not__(self) -> tensor:
-        return _unary("not", self)
+        return semantic.unary(op, self)
 
     def __getitem__(self, index: Any) -> tensor:
         from . import semantic
@@ -266,27 +320,6 @@ class tensor:
         return f"tensor[{self.type}]"
 
     __str__ = __repr__
-
-
-def _unary(op: str, value: Any) -> tensor:
-    from . import semantic
-
-    return semantic.unary(op, value)
-
-
-def _tensor_arithmetic(op: str, a: Any, b: Any) -> tensor:
-    from . import semantic
-
-    return semantic.binary(op, a, b)
-
-
-def _tensor_compare(op: str, a: Any, b: Any) -> tensor:
-    from . import semantic
-
-    return semantic.compare(op, a, b)
-
-
-_add_operators(tensor, _tensor_arithmetic, _tensor_compare)
 
 
 class tuple:

@@ -116,3 +116,14 @@ def test_import_is_light():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_methods_are_declared_for_type_checkers():
+    # methods.py attaches them when the language is imported; values.py declares them for mypy and for editors.
+    import inspect
+
+    from kiln.language import methods, values
+
+    source = inspect.getsource(values.tensor)
+    attached = [name for names in methods._METHODS.values() for name in names]
+    assert [name for name in attached if f"        {name} = _" not in source] == []

@@ -66,7 +66,7 @@ def _unary(name: str, op: str) -> None:
 
 def _binary(name: str, op: str) -> None:
     def function(arg0: Any, arg1: Any) -> tensor:
-        if name == "pow" and to_tensor(arg1).type.scalar.is_int():  # type: ignore[attr-defined]
+        if name == "pow" and to_tensor(arg1).type.scalar.is_int():
             arg1 = cast(arg1, to_tensor(arg0).type.scalar)
         x, y = _floats(name, arg0, arg1)
         return emit(op, [x, y], x.type)
@@ -108,7 +108,8 @@ def div_rn(arg0: Any, arg1: Any) -> tensor:
 
     >>> z = libdevice.div_rn(x, y)
     """
-    return arithmetic.divide_float(*_floats("div_rn", arg0, arg1))
+    x, y = _floats("div_rn", arg0, arg1)
+    return arithmetic.divide_float(x, y)
 
 
 @builtin
@@ -117,7 +118,8 @@ def fast_dividef(arg0: Any, arg1: Any) -> tensor:
 
     >>> z = libdevice.fast_dividef(x, y)
     """
-    return arithmetic.divide_float(*_floats("fast_dividef", arg0, arg1))
+    x, y = _floats("fast_dividef", arg0, arg1)
+    return arithmetic.divide_float(x, y)
 
 
 @builtin
@@ -225,7 +227,7 @@ for _name, _op in (("isnan", "isnan"), ("isinf", "isinf"), ("finitef", "isfinite
 
 
 def _bits(x: tensor) -> tensor:
-    return bitcast(x, int_type(x.type.scalar.primitive_bitwidth, False))  # type: ignore[attr-defined]
+    return bitcast(x, int_type(x.type.scalar.primitive_bitwidth, False))
 
 
 @builtin
@@ -235,7 +237,7 @@ def signbit(arg0: Any) -> tensor:
     >>> negative = libdevice.signbit(x)
     """
     (x,) = _floats("signbit", arg0)
-    return cast(_bits(x) >> (x.type.scalar.primitive_bitwidth - 1), int32)  # type: ignore[attr-defined]
+    return cast(_bits(x) >> (x.type.scalar.primitive_bitwidth - 1), int32)
 
 
 @builtin
@@ -274,7 +276,7 @@ def scalbn(arg0: Any, arg1: Any) -> tensor:
 def _integers(name: str, *operands: Any) -> list[tensor]:
     tensors = elementwise.same_type(operands, _where(name))
     element = tensors[0].type.scalar
-    if not element.is_int() or element.int_bitwidth not in (32, 64):  # type: ignore[attr-defined]
+    if not element.is_int() or element.int_bitwidth not in (32, 64):
         raise error(f"expected integers of 32 or 64 bits in {_where(name)}, got {element}")
     return tensors
 
@@ -317,7 +319,7 @@ def brev(arg0: Any) -> tensor:
     """
     (x,) = _integers("brev", arg0)
     element = x.type.scalar
-    bits = element.int_bitwidth  # type: ignore[attr-defined]
+    bits = element.int_bitwidth
     y = bitcast(x, int_type(bits, False))
     step = bits // 2
     while step:
@@ -337,7 +339,7 @@ def mulhi(arg0: Any, arg1: Any) -> tensor:
     from ..semantic.build import emit_many
 
     x, y = _integers("mulhi", arg0, arg1)
-    signed = x.type.scalar.is_int_signed()  # type: ignore[attr-defined]
+    signed = x.type.scalar.is_int_signed()
     return emit_many(f"arith.mul{'s' if signed else 'u'}i_extended", [x, y], [x.type, x.type])[1]
 
 

@@ -65,11 +65,11 @@ def fold(op: str, a: Any, b: Any) -> Any:
 
 
 def is_float(value: tensor) -> bool:
-    return value.type.scalar.is_floating()  # type: ignore[attr-defined]
+    return value.type.scalar.is_floating()
 
 
 def is_unsigned(value: tensor) -> bool:
-    return value.type.scalar.is_int_unsigned()  # type: ignore[attr-defined]
+    return value.type.scalar.is_int_unsigned()
 
 
 def is_pointer(value: tensor) -> bool:
@@ -83,7 +83,7 @@ def add_sub(op: str, a: Any, b: Any) -> tensor:
             raise error(f"expected an integer offset as one operand of {op}, got two pointers")
         lhs, rhs = rhs, lhs
     if is_pointer(lhs):
-        if not rhs.type.scalar.is_int():  # type: ignore[attr-defined]
+        if not rhs.type.scalar.is_int():
             raise error(f"expected an integer offset (because a pointer steps in whole elements), got {rhs.type}")
         if is_unsigned(rhs):
             rhs = cast(rhs, int64)  # before the sign changes, and because the op reads offsets as signed
@@ -94,7 +94,7 @@ def add_sub(op: str, a: Any, b: Any) -> tensor:
 
 def step(pointer: tensor, offset: tensor) -> tensor:
     """A pointer moved by a signed number of elements."""
-    element = pointer.type.scalar.element_ty  # type: ignore[attr-defined]
+    element = pointer.type.scalar.element_ty
     if element.is_block():
         raise error("expected a plain pointer as operand of + , got a block pointer", hint="move it with kl.advance")
     return emit("tile.addptr", [pointer, offset], pointer.type)
@@ -132,7 +132,7 @@ def integers(a: Any, b: Any, op: str) -> tuple[tensor, tensor]:
     for side, value in (("left", a), ("right", b)):
         value = unwrap(value)
         element = None if is_number(value) else to_tensor(value, f"an integer as {side} operand of {op}").type.scalar
-        floating = isinstance(value, float) or (element is not None and element.is_floating())  # type: ignore[attr-defined]
+        floating = isinstance(value, float) or (element is not None and element.is_floating())
         if floating:
             got = f"{element}" if element is not None else repr(value)
             raise error(
@@ -149,7 +149,7 @@ def shift(op: str, a: Any, b: Any) -> tensor:
         return emit("arith.shli", [lhs, rhs], lhs.type)
     # The left operand decides as it was written: promotion with an unsigned one makes it logical only if it was.
     left = unwrap(a)
-    signed = lhs.type.scalar.is_int_signed() if is_number(left) else left.type.scalar.is_int_signed()  # type: ignore
+    signed = lhs.type.scalar.is_int_signed() if is_number(left) else left.type.scalar.is_int_signed()
     return emit("arith.shrsi" if signed else "arith.shrui", [lhs, rhs], lhs.type)
 
 
@@ -237,7 +237,7 @@ def condition(value: Any) -> int | bool:
     if not isinstance(value, tensor):
         return bool(value)
     if value.type.is_block():
-        if value.type.numel == 1:  # type: ignore[attr-defined]
+        if value.type.numel == 1:
             value = emit("tile.unsplat", [value], value.type.scalar)
         else:
             raise error(
@@ -302,7 +302,7 @@ def divide_float(a: Any, b: Any, what: str = "kl.fdiv") -> tensor:
 def high_product(a: Any, b: Any) -> tensor:
     """The upper half of the product of two 32- or 64-bit unsigned integers."""
     lhs, rhs = promote(a, b, "kl.umulhi")
-    if lhs.type.scalar.primitive_bitwidth not in (32, 64) or is_float(lhs):  # type: ignore[attr-defined]
+    if lhs.type.scalar.primitive_bitwidth not in (32, 64) or is_float(lhs):
         raise error(f"expected 32- or 64-bit integers in kl.umulhi, got {lhs.type.scalar}")
     from .build import emit_many
 

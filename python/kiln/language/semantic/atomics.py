@@ -66,7 +66,7 @@ def atomic_rmw(op: str, pointer: Any, value: Any, mask: Any, sem: Any, scope: An
     """`op` is add, max, min, and, or, xor or xchg. The result is what was in memory."""
     what = f"kl.atomic_{op}"
     pointer = atomic_pointer(pointer, what)
-    element = pointer.type.scalar.element_ty  # type: ignore[attr-defined]
+    element = pointer.type.scalar.element_ty
     kind = kind_of(op, element, what)
     flags = check_mask(mask, what)
     data = fitted(cast(unwrap(value), element), pointer, what, "value")
@@ -79,7 +79,7 @@ def atomic_rmw(op: str, pointer: Any, value: Any, mask: Any, sem: Any, scope: An
 def atomic_cas(pointer: Any, compare: Any, value: Any, sem: Any, scope: Any) -> tensor:
     what = "kl.atomic_cas"
     pointer = atomic_pointer(pointer, what)
-    element = pointer.type.scalar.element_ty  # type: ignore[attr-defined]
+    element = pointer.type.scalar.element_ty
     if element.is_ptr() or element.primitive_bitwidth not in (16, 32, 64):
         raise error(f"expected elements of 16, 32 or 64 bits in {what}, got {element}")
     old = fitted(cast(unwrap(compare), element), pointer, what, "compared value")

@@ -60,8 +60,8 @@ def emit_many(
 def constant(ty: type_, value: Any) -> tensor:
     """A scalar, or a tile whose elements are all `value`. Integers wrap to the type's width."""
     element = ty.scalar
-    if element.is_int():  # type: ignore[attr-defined]
-        bits = element.int_bitwidth  # type: ignore[attr-defined]
+    if element.is_int():
+        bits = element.int_bitwidth
         if bits == 1:
             value = bool(value)
         else:

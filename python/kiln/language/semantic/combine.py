@@ -97,7 +97,7 @@ def reduce_axis(tiles: list[tensor], place: int, function: Any, what: str) -> li
 
 def reduce_all(tiles: list[tensor], function: Any, what: str) -> list[tensor]:
     """To scalars: in one dimension where the rule of sides allows it, else innermost dimension first."""
-    count = tiles[0].type.numel  # type: ignore[attr-defined]
+    count = tiles[0].type.numel
     if is_legal_side(count):
         return reduce_axis([reshape(t, (count,)) for t in tiles], 0, function, what)
     while tiles[0].type.is_block():
@@ -185,10 +185,10 @@ def extremum_reduce(which: str, value: Any, axis: Any, indices: Any, tie_left: A
         op = ">" if which == "max" else "<"
         return with_indices(value, axis, ARG[op, bool(unwrap(tie_left))], keep_dims, what)
     element = value.type.scalar
-    if element.kind() is Kind.FLOATING:  # type: ignore[attr-defined]
-        if element.primitive_bitwidth < 32:  # type: ignore[attr-defined]
+    if element.kind() is Kind.FLOATING:
+        if element.primitive_bitwidth < 32:
             value = cast(value, float32)
-    elif element.int_bitwidth < 32:  # type: ignore[attr-defined]
+    elif element.int_bitwidth < 32:
         value = cast(value, int32)
     return reduce(value, axis, maximum if which == "max" else minimum, keep_dims, what)
 
@@ -222,6 +222,6 @@ def along(place: int, shape: Sequence[int]) -> tensor:
 
 def integer_only(value: Any, what: str) -> tensor:
     value = to_tensor(value, f"a tile in {what}")
-    if not value.type.scalar.is_int():  # type: ignore[attr-defined]
+    if not value.type.scalar.is_int():
         raise error(f"expected integers in {what} (because it combines bits), got {value.type}")
     return value

@@ -33,7 +33,7 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
     base = check_pointer_operand(base, what)
     if base.type.is_block() or is_block_pointer(base):
         raise error(f"expected a scalar pointer as base of {what}, got {base.type}")
-    if base.type.element_ty.is_bool():  # type: ignore[attr-defined]
+    if base.type.element_ty.is_bool():
         base = bool_as_byte(base)
     block = shape_argument(block_shape)
     rank = len(block)
@@ -52,7 +52,7 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
             hint="write 1 itself, or declare the stride as kl.constexpr",
         )
     fill = options.padding(padding) or "zero"
-    element = base.type.element_ty  # type: ignore[attr-defined]
+    element = base.type.element_ty
     if fill == "nan" and not element.is_floating():
         raise error(f"expected padding_option='zero' (because {element} has no NaN), got 'nan'")
     row = block[-1] * element.primitive_bitwidth // 8
@@ -171,7 +171,7 @@ def rows(desc: Any, x_offsets: Any, y_offset: Any, what: str) -> tuple[tensor_de
     if desc.type.rank != 2 or desc.type.block_shape[0] != 1:
         raise error(f"expected a descriptor of blocks (1, N) in {what}, got {list(desc.type.block_shape)}")
     x_offsets = to_tensor(x_offsets, f"row numbers in {what}")
-    if len(x_offsets.type.shape) != 1 or not x_offsets.type.scalar.is_int():  # type: ignore[attr-defined]
+    if len(x_offsets.type.shape) != 1 or not x_offsets.type.scalar.is_int():
         raise error(f"expected row numbers in a tile of rank 1 in {what}, got {x_offsets.type}")
     return desc, [x_offsets, scalar_list(y_offset, int32, f"the column of {what}")[0]]
 

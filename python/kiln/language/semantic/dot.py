@@ -34,12 +34,12 @@ def check_operands(lhs: tensor, rhs: tensor) -> None:
                 hint="add an axis with x[:, None], or use kl.sum(x * y)",
             )
     a, b = lhs.type.scalar, rhs.type.scalar
-    both_fp8 = a.is_fp8() and b.is_fp8()  # type: ignore[attr-defined]
+    both_fp8 = a.is_fp8() and b.is_fp8()
     if not both_fp8:
-        for side in (a, b):
-            if side not in _INPUTS:
+        for element in (a, b):
+            if element not in _INPUTS:
                 raise error(
-                    f"expected int8, fp8, fp16, bf16, fp32 or fp64 in kl.dot, got {side}",
+                    f"expected int8, fp8, fp16, bf16, fp32 or fp64 in kl.dot, got {element}",
                     hint="convert with .to(kl.float16)",
                 )
         if a != b:
@@ -77,7 +77,7 @@ def dot(
     check_operands(lhs, rhs)
     element = lhs.type.scalar
     wanted = scalar_type(out_dtype)
-    if element.is_int():  # type: ignore[attr-defined]
+    if element.is_int():
         if element != int8 or rhs.type.scalar != int8:
             raise error(
                 f"expected int8 in an integer kl.dot, got {element}", hint="convert with .to(kl.int8, bitcast=True)"
@@ -110,7 +110,7 @@ def dot(
         attrs["precision"] = f"#tile<precision {mode}>"
     limit = unwrap(max_num_imprecise_acc)
     if limit is not None:
-        if lhs.type.scalar.is_fp8() and limit > lhs.type.shape[-1]:  # type: ignore[attr-defined]
+        if lhs.type.scalar.is_fp8() and limit > lhs.type.shape[-1]:
             raise error(f"expected max_num_imprecise_acc of at most K = {lhs.type.shape[-1]}, got {limit}")
         if limit:
             attrs["maxImpreciseAcc"] = i32(limit)

@@ -10,7 +10,7 @@ from .. import values
 from ..types import float32, float64, int32
 from ..values import is_number, tensor, unwrap
 from .build import emit, emit_many, error, i32, shaped, string
-from .cast import scalar_type
+from .cast import cast, scalar_type
 from .promotion import common_type, number_type, promote, to_tensor, weak_constant
 from .shape import broadcast_many
 
@@ -36,7 +36,7 @@ def math_op(name: str, what: str, value: Any, any_float: bool = False) -> tensor
     """A unary function of the math dialect."""
     value = operand(value, what)
     if any_float:
-        if not value.type.scalar.is_floating():  # type: ignore[attr-defined]
+        if not value.type.scalar.is_floating():
             raise error(f"expected floats in {what}, got {value.type.scalar}", hint="convert with .to(kl.float32)")
     else:
         wide_float(value, what)
@@ -48,9 +48,9 @@ def absolute(value: Any) -> tensor:
     element = value.type.scalar
     if element.is_ptr():
         raise error(f"expected numbers in kl.abs, got {value.type}")
-    if element.is_floating():  # type: ignore[attr-defined]
+    if element.is_floating():
         return emit("math.absf", [value], value.type)
-    if element.is_int_signed():  # type: ignore[attr-defined]
+    if element.is_int_signed():
         return emit("math.absi", [value], value.type)
     return value
 
@@ -60,7 +60,7 @@ def fused_multiply_add(x: Any, y: Any, z: Any) -> tensor:
     z, x = promote(z, x, "kl.fma")
     z, y = promote(z, y, "kl.fma")
     x, y, z = broadcast_many([x, y, z], "kl.fma")
-    if not x.type.scalar.is_floating():  # type: ignore[attr-defined]
+    if not x.type.scalar.is_floating():
         from .arithmetic import binary
 
         return binary("+", binary("*", x, y), z)
@@ -70,15 +70,14 @@ def fused_multiply_add(x: Any, y: Any, z: Any) -> tensor:
 def same_type(operands: Sequence[Any], what: str) -> list[tensor]:
     """All in one type and shape; plain numbers adopt the type of the tensors."""
     plain = [unwrap(v) for v in operands]
-    target, weak = None, True
+    target: Any = None
+    weak = True
     for value in plain:
         is_weak = is_number(value)
         ty = number_type(value) if is_weak else to_tensor(value, f"a number or a tensor in {what}").type.scalar
         if ty.is_ptr():
             raise error(f"expected numbers in {what}, got {ty}")
         target, weak = (ty, is_weak) if target is None else (common_type(target, weak, ty, is_weak), weak and is_weak)
-    from .cast import cast
-
     tensors = [weak_constant(v, target, target, what) if is_number(v) else cast(v, target) for v in plain]
     return broadcast_many(tensors, what)
 
@@ -136,8 +135,6 @@ def portable_region(function: Any, arguments: Sequence[Any], results: Sequence[A
     found = list(found) if isinstance(found, (builtins.tuple, list, values.tuple)) else [found]
     if len(found) != len(results):
         raise error(f"expected {len(results)} results of the portable function in {what}, got {len(found)}")
-    from .cast import cast
-
     em.op("tile.yield", [cast(v, t).handle for v, t in zip(found, results, strict=False)], [])
     return em.end_region()
 

@@ -30,7 +30,7 @@ def check_mask(mask: Any, what: str) -> tensor | None:
     if optional(mask) is None:
         return None
     mask = to_tensor(unwrap(mask), f"a mask of bools in {what}")
-    if not mask.type.scalar.is_bool():  # type: ignore[attr-defined]
+    if not mask.type.scalar.is_bool():
         raise error(f"expected a mask of bools in {what}, got {mask.type}", "compare, as in offsets < n", "mask")
     return mask
 
@@ -51,9 +51,9 @@ def check_pointer_operand(pointer: Any, what: str) -> tensor:
 
 def bool_as_byte(pointer: tensor) -> tensor:
     """Bools lie in memory as bytes."""
-    element = pointer.type.scalar
-    if not element.element_ty.is_block() and element.element_ty.is_bool():  # type: ignore[attr-defined]
-        return cast(pointer, pointer_type(int8, element.address_space, element.const))  # type: ignore[attr-defined]
+    element: Any = pointer.type.scalar
+    if not element.element_ty.is_block() and element.element_ty.is_bool():
+        return cast(pointer, pointer_type(int8, element.address_space, element.const))
     return pointer
 
 
@@ -89,9 +89,9 @@ def load(
     if flags is None and optional(other) is not None:
         raise error("expected a mask in kl.load (because other is what masked-out elements read), got other alone")
     pointer, flags = align_to_pointer(pointer, flags, "kl.load", "mask")
-    was_bool = pointer.type.scalar.element_ty.is_bool()  # type: ignore[attr-defined]
+    was_bool = pointer.type.scalar.element_ty.is_bool()
     pointer = bool_as_byte(pointer)
-    element = pointer.type.scalar.element_ty  # type: ignore[attr-defined]
+    element = pointer.type.scalar.element_ty
     operands = [pointer] + ([flags] if flags is not None else [])
     fallback = None
     if optional(other) is not None:
@@ -132,7 +132,7 @@ def align_to_pointer(pointer: tensor, value: tensor | None, what: str, name: str
 
 
 def load_block(pointer: tensor, boundary_check: Any, padding: str | None, attrs: dict[str, str]) -> tensor:
-    block = pointer.type.element_ty  # type: ignore[attr-defined]
+    block = pointer.type.element_ty
     if block.element_ty.is_int() and padding == "nan":
         raise error(f"expected padding_option='zero' (because integers have no NaN), got 'nan' for {block.element_ty}")
     dims = options.boundary(boundary_check, len(block.shape))
@@ -171,7 +171,7 @@ def store(
         )
     flags = check_mask(mask, "kl.store")
     pointer = bool_as_byte(pointer)
-    element = pointer.type.scalar.element_ty  # type: ignore[attr-defined]
+    element = pointer.type.scalar.element_ty
     data = stored_value(value, element)
     shape = pointer.type.shape
     for name, part in (("value", data), ("mask", flags)):
@@ -212,7 +212,7 @@ def check_fits(part: tensor, shape: Sequence[int], name: str) -> None:
 
 
 def store_block(pointer: tensor, value: Any, boundary_check: Any, attrs: dict[str, str]) -> None:
-    block = pointer.type.element_ty  # type: ignore[attr-defined]
+    block = pointer.type.element_ty
     data = stored_value(value, block.element_ty)
     if not data.type.is_block():
         data = broadcast_to(data, block.shape)
@@ -241,9 +241,9 @@ def scalar_index(item: Any, ty: Any, what: str) -> tensor:
             raise error(f"expected {what} that {ty} can hold, got {item}")
         return constant(ty, item)
     value = to_tensor(item, f"integers as {what}")
-    if value.type.is_block() or not value.type.scalar.is_int():  # type: ignore[attr-defined]
+    if value.type.is_block() or not value.type.scalar.is_int():
         raise error(f"expected integer scalars as {what}, got {value.type}")
-    if value.type.scalar.int_bitwidth == 64 and ty == int32:  # type: ignore[attr-defined]
+    if value.type.scalar.int_bitwidth == 64 and ty == int32:
         raise error(
             f"expected 32-bit {what} (because a block's position is counted in 32 bits), got {value.type}",
             hint="convert with .to(kl.int32)",
@@ -274,7 +274,7 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
             )
     if sorted(order) != list(range(rank)):
         raise error(f"expected a permutation of {list(range(rank))} as order of kl.make_block_ptr, got {order}")
-    element = base.type.element_ty  # type: ignore[attr-defined]
+    element = base.type.element_ty
     ty = pointer_type(block_type(element, block), const=base.type.is_const())
     return emit(
         "tile.make_block_ptr", [base, *extents, *steps, *position], ty, {"order": array_i32(order)},
@@ -287,7 +287,7 @@ def advance(pointer: Any, offsets: Any) -> tensor:
     if not isinstance(value, tensor) or not is_block_pointer(value):
         raise error(f"expected a block pointer in kl.advance, got {describe(value)}", hint="add the offset: ptr + n")
     steps = scalar_list(offsets, int32, "offsets of kl.advance")
-    rank = len(value.type.element_ty.shape)  # type: ignore[attr-defined]
+    rank = len(value.type.element_ty.shape)
     if len(steps) != rank:
         raise error(f"expected {rank} offsets in kl.advance (one a dimension of the block), got {len(steps)}")
     return emit("tile.advance", [value, *steps], value.type)
@@ -310,4 +310,4 @@ def num_programs(axis: Any) -> tensor:
 
 def pointer_element(value: tensor) -> Any:
     """The type of what a tile of pointers points at, in their shape."""
-    return with_element(value.type, value.type.scalar.element_ty)  # type: ignore[attr-defined]
+    return with_element(value.type, value.type.scalar.element_ty)

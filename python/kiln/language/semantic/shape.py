@@ -29,7 +29,7 @@ def shape_argument(shape: Any) -> builtins.tuple[int, ...]:
     if isinstance(shape, int) and not isinstance(shape, bool):
         shape = (shape,)
     if isinstance(shape, tensor):
-        check_shape([shape])
+        check_shape([shape])  # type: ignore[list-item]  (says what is wrong with it)
     if not isinstance(shape, (builtins.tuple, list, values.tuple)):
         raise error(f"expected a shape (a tuple of constexpr sides), got {describe(shape)}")
     return check_shape([unwrap(side) for side in shape])
@@ -78,7 +78,7 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
             return constant(of_shape(element, shape), value)
     scalar = to_tensor(value, "a number or a scalar as value of kl.full")
     if scalar.type.is_block():
-        if scalar.type.numel != 1:  # type: ignore[attr-defined]
+        if scalar.type.numel != 1:
             raise error(f"expected a scalar as value of kl.full, got {scalar.type}", hint="use kl.broadcast_to")
         scalar = unsplat(scalar)
     return splat(scalar if dtype is None else cast(scalar, scalar_type(dtype)), shape)
@@ -88,7 +88,7 @@ def unsplat(value: tensor) -> tensor:
     """The scalar of a tile with one element."""
     if not value.type.is_block():
         return value
-    if value.type.numel != 1:  # type: ignore[attr-defined]
+    if value.type.numel != 1:
         raise error(
             f"expected a tile of one element in .item(), got {value.type}", hint="reduce it with kl.sum or kl.max"
         )
@@ -286,7 +286,7 @@ def is_full_slice(part: Any) -> bool:
 
 def gather(source: Any, index: Any, axis: Any) -> tensor:
     source, index = to_tensor(source), to_tensor(index)
-    if not index.type.scalar.is_int():  # type: ignore[attr-defined]
+    if not index.type.scalar.is_int():
         raise error(f"expected integer indices in kl.gather, got {index.type}")
     rank = len(source.type.shape)
     if len(index.type.shape) != rank or rank == 0:
@@ -326,12 +326,12 @@ def emit_reversed(side: int) -> tensor:
 def histogram(value: Any, bins: Any, mask: Any) -> tensor:
     value = to_tensor(value)
     bins = constexpr_int(bins, "the number of bins of kl.histogram")
-    if len(value.type.shape) != 1 or not value.type.scalar.is_int():  # type: ignore[attr-defined]
+    if len(value.type.shape) != 1 or not value.type.scalar.is_int():
         raise error(f"expected integers in a tile of rank 1 in kl.histogram, got {value.type}")
     operands = [value]
     if unwrap(mask) is not None:
         flags = broadcast_to(mask, value.type.shape)
-        if not flags.type.scalar.is_bool():  # type: ignore[attr-defined]
+        if not flags.type.scalar.is_bool():
             raise error(f"expected a mask of bools in kl.histogram, got {flags.type}")
         operands.append(flags)
     return emit("tile.histogram", operands, block_type(int32, [bins]))
@@ -340,7 +340,7 @@ def histogram(value: Any, bins: Any, mask: Any) -> tensor:
 def sort(value: Any, dim: Any, descending: Any) -> tensor:
     value = last_dimension(value, dim, "kl.sort")
     attrs = {"descending": "unit"} if unwrap(descending) else {}
-    if value.type.scalar.is_int_unsigned():  # type: ignore[attr-defined]
+    if value.type.scalar.is_int_unsigned():
         attrs["isUnsigned"] = "unit"
     return emit("tile.sort", [value], value.type, attrs)
 
@@ -352,7 +352,7 @@ def topk(value: Any, count: Any, dim: Any, descending: Any) -> tensor:
     if not 0 < count <= side:
         raise error(f"expected k of kl.topk between 1 and {side} (the last side), got {count}")
     attrs = {} if unwrap(descending) else {"ascending": "unit"}
-    if value.type.scalar.is_int_unsigned():  # type: ignore[attr-defined]
+    if value.type.scalar.is_int_unsigned():
         attrs["isUnsigned"] = "unit"
     return emit("tile.topk", [value], block_type(value.type.scalar, (*value.type.shape[:-1], count)), attrs)
 
