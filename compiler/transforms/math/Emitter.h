@@ -153,7 +153,7 @@ Num quietNan(Num like);
 /// min(max(x, low), high) that keeps NaN and needs two instructions.
 Num clamp(Num x, double low, double high);
 Num atMost(Num x, double high);
-Num maximum(Num a, Num b); ///< of numbers; either operand where one is NaN
+Num maximum(Num a, Num b); ///< of numbers; b where one is NaN
 Num minimum(Num a, Num b);
 
 /// Reinterpretation of bits.

@@ -1,5 +1,5 @@
-// erf, erfc. erf of f32 is two polynomials: x (1 + q(x^2)) up to one, then 1 - q(x)^8, whose eighth power keeps the
-// degree low. f64: a polynomial up to one, then 1 - erfc(x); erfc(x) = e^(-x^2) g(x) with a smooth, slowly varying g.
+// erf, erfc. erf of f32 is two polynomials: x (1 + q(x^2)) up to one, then 1 - q(x - 1)^4, whose power keeps the
+// degree low and whose shift keeps rounding errors small where they count. f64: a polynomial up to one, then 1 - erfc(x); erfc(x) = e^(-x^2) g(x) with a smooth, slowly varying g.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 
@@ -14,25 +14,28 @@ static Num erfNear(Num x) {
   return mulAdd(x, horner(z, single ? ArrayRef<double>(tables::kErfNearF32) : ArrayRef<double>(tables::kErfF64)), x);
 }
 
-/// erfc(a) of f64 for a >= 0.
+/// erfc(a) of f64 for a >= 0. Factors are carried as pairs: five roundings would add up to 3 ulp.
 static Num erfcPositive(Num a) {
   Num x = atMost(a, 28.0);
   Num sum = x + 4.0, difference = x - 4.0, inverse = 1.0 / sum;
   // The quotient rounded once: an error in it would be magnified near its ends.
   Num t = difference * inverse;
   t = fma(fma(-t, sum, difference), inverse, t);
-  Num bottom = mulAdd(x, x.constant(2.0), 1.0);
-  Num p = horner(t, tables::kErfcxF64) / bottom;
+  Pair bottom = twoSum(x + x, x.constant(1.0));
+  Num reciprocal = 1.0 / bottom.hi;
+  Num p = horner(t, tables::kErfcxF64), q = p * reciprocal;
+  Num qLow = (fma(-q, bottom.hi, p) - q * bottom.lo) * reciprocal;
   Pair square = twoProduct(x, x);
   Exponential e = exponential(-square.hi, -square.lo);
-  return scale({p * e.mantissa, e.exponent});
+  Num product = q * e.mantissa;
+  Num rest = fma(q, e.mantissa, -product) + (q * e.low + qLow * e.mantissa);
+  return scale({product + rest, e.exponent, {}});
 }
 
 Num expand::erf(Num x) {
   Num a = abs(x), near = erfNear(x), far;
   if (x.element().isF32()) {
-    Num q = horner(atMost(a, 3.95), tables::kErfFarF32);
-    q = q * q;
+    Num q = horner(atMost(a, 3.95) - 1.0, tables::kErfFarF32);
     q = q * q;
     far = fma(-q, q, q.constant(1.0));
   } else {
@@ -44,7 +47,10 @@ Num expand::erf(Num x) {
 static Num erfcDouble(Num x) {
   Num tail = erfcPositive(abs(x));
   Num far = select(x < 0.0, 2.0 - tail, tail);
-  return select(abs(x) < 0.5, 1.0 - erfNear(x), far);
+  // 1 - erf(x) = (1 - x) - x q(x^2), with little left to round in the second term.
+  Pair base = twoSum(x.constant(1.0), -x);
+  Num near = base.hi + fma(-x, horner(x * x, tables::kErfF64), base.lo);
+  return select(abs(x) < 0.75, near, far);
 }
 
 Num expand::erfc(Num x) { return convert(erfcDouble(convert(x, x.emitter().builder.getF64Type())), x.element()); }

@@ -27,11 +27,14 @@ Exponential expand::exponential(Num x, Num low) {
   Num n = shifted - roundingConstant(f);
   Num r = fma(n, -t.ln2[0], x);
   r = fma(n, -t.ln2[1], r);
-  if (low)
-    r = r + low;
-  Num p = horner(r, t.exp);
-  p = mulAdd(mulAdd(p, r, 1.0), r, 1.0);
-  return {p, bits(shifted)};
+  if (!low)
+    return {mulAdd(mulAdd(horner(r, t.exp), r, 1.0), r, 1.0), bits(shifted), {}};
+  // The caller's argument is precise: keep more of it.
+  Pair whole = twoSum(r, low);
+  Num q = horner(whole.hi, t.exp);
+  Pair minusOne = fastTwoSum(whole.hi, mulAdd(whole.hi * whole.hi, q, whole.lo));
+  Pair sum = fastTwoSum(r.constant(1.0), minusOne.hi);
+  return {sum.hi, bits(shifted), sum.lo + minusOne.lo};
 }
 
 Num expand::scale(Exponential e) {
@@ -52,7 +55,7 @@ Num expand::exp2(Num x) {
   Num shifted = x + roundingConstant(f);
   Num r = x - (shifted - roundingConstant(f));
   Num p = mulAdd(horner(r, tablesFor(x).exp2), r, 1.0);
-  return scale({p, bits(shifted)});
+  return scale({p, bits(shifted), {}});
 }
 
 // e^x - 1 = 2^n ((1 - 2^-n) + (e^r - 1)), with both terms kept exact enough that their sum rounds once.
@@ -70,9 +73,9 @@ Num expand::expm1(Num input) {
   low = mulAdd(horner(high, t.exp), square, low);
   Num e = bits(shifted);
   // The high part of the rounding constant drops out of the shifts, so its sign does not matter.
-  Num inverse = scale({x.constant(1.0), e.constant(4 * f.bias) - e});
+  Num inverse = scale({x.constant(1.0), e.constant(4 * f.bias) - e, {}});
   Pair sum = fastTwoSum(1.0 - inverse, high);
-  Num result = scale({sum.hi + (sum.lo + low), e});
+  Num result = scale({sum.hi + (sum.lo + low), e, {}});
   // Keeps -0, and denormals exact.
   return select(abs(input) < (f.bits == 32 ? 0x1p-25 : 0x1p-54), input, result);
 }

@@ -12,6 +12,7 @@ namespace kiln::expand {
 struct Exponential {
   Num mantissa; ///< within [0.7, 1.42]
   Num exponent; ///< integer bits whose low part is n + 2 bias
+  Num low;      ///< what rounding took from the mantissa; only for arguments given as a sum
 };
 Exponential exponential(Num x, Num low = {}); ///< of x + low, |low| far below |x|; x is clamped
 Num scale(Exponential e);

@@ -15,8 +15,7 @@ static Num inDouble(Num x, Num (*f)(Num)) {
 Num expand::tanh(Num x) {
   bool single = x.element().isF32();
   Num e = expm1(atMost(abs(x), single ? 10.0 : 20.0) * 2.0);
-  if (single)
-    return copySign(e / (e + 2.0), x);
+  // The quotient is corrected for the rounding of its divisor: with the error of E itself, two more would be too many.
   Pair bottom = twoSum(e, e.constant(2.0));
   Num inverse = 1.0 / bottom.hi, q = e * inverse;
   Num rest = fma(-q, bottom.hi, e) - q * bottom.lo;
@@ -55,7 +54,8 @@ static Num acoshDouble(Num x) {
   Num far = x > 0x1p28;
   Num d = select(far, 1.0, x) - 1.0;
   Num near = log1p(d + sqrt(d * (d + 2.0)));
-  return select(far, log(x, Base::E) + tables::kLn2F64[0], near);
+  Num result = select(far, log(x, Base::E) + tables::kLn2F64[0], near);
+  return select(x >= 1.0, result, quietNan(x));
 }
 
 static Num atanhDouble(Num x) {

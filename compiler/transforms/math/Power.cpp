@@ -36,7 +36,8 @@ static Num magnitudeDouble(Num x, Num y) {
   Num product = clamp(y * l.hi, -800, 800);
   Num rest = fma(y, l.hi, -product) + y * l.lo;
   // Beyond the clamp the rest is meaningless, and the result is 0 or infinity without it.
-  return scale(exponential(product, select(abs(product) < 799.0, rest, 0.0)));
+  Exponential e = exponential(product, select(abs(product) < 799.0, rest, 0.0));
+  return scale({e.mantissa + e.low, e.exponent, {}});
 }
 
 static Num magnitudeSingle(Num x, Num y) { return exp2(y * log(x, Base::Two)); }
@@ -77,8 +78,10 @@ Num expand::powInteger(Num x, Num y, Num odd) {
 // the residual t^3 - x computed exactly.
 static Num cbrtDouble(Num input) {
   Num a = abs(input);
-  Num small = a < 0x1p-1022;
-  Num x = select(small, a * 0x1p54, a);
+  Num one = a.constant(1.0);
+  // Away from the ends of the range, where t^3 and 3x must not leave it.
+  Num small = a < 0x1p-900, large = a > 0x1p900;
+  Num x = a * select(small, 0x1p180, select(large, 0x1p-180, one));
   Num guess = bits(x);
   guess = guess.make<arith::DivUIOp>(guess.value(), guess.constant(3).value()) + 0x2a9f7893782da1ce;
   Num t = fromBits(guess, x.element());
@@ -89,7 +92,7 @@ static Num cbrtDouble(Num input) {
   Pair square = twoProduct(t, t);
   Num residual = fma(square.hi, t, -x) + square.lo * t;
   t = t - residual / (3.0 * square.hi);
-  t = select(small, t * 0x1p-18, t);
+  t = t * select(small, 0x1p-60, select(large, 0x1p60, one));
   Num ordinary = (a > 0.0) & (a < infinity(a));
   return select(ordinary, copySign(t, input), input);
 }

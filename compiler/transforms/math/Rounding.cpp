@@ -1,4 +1,5 @@
-// round (half away from zero), classification, clampf.
+// round (half away from zero), classification, clampf, and maxnumf/minnumf, which LLVM turns into calls of fmaxf and
+// fminf in places.
 #include "compiler/transforms/math/Functions.h"
 
 using namespace mlir;
@@ -22,11 +23,17 @@ static Num clampFloat(Num x, Num low, Num high) {
   return x.make<arith::MinimumFOp>(raised.value(), high.value());
 }
 
+// x86's max gives its second operand when one is NaN, which is the other number unless that second operand is the NaN.
+static Num maxNumber(Num a, Num b) { return select(isNan(b), a, maximum(a, b)); }
+static Num minNumber(Num a, Num b) { return select(isNan(b), a, minimum(a, b)); }
+
 void expand::addRounding(Patterns &patterns, const Target &target) {
   addFunction<math::RoundOp>(patterns, target, roundAway);
   addFunction<math::IsNaNOp>(patterns, target, [](Num x) { return isNan(x); });
   addFunction<math::IsInfOp>(patterns, target, [](Num x) { return abs(x) == infinity(x); });
   addFunction<math::IsFiniteOp>(patterns, target, [](Num x) { return abs(x) < infinity(x); });
   addFunction<math::IsNormalOp>(patterns, target, isNormal);
+  addFunction<arith::MaxNumFOp>(patterns, target, maxNumber);
+  addFunction<arith::MinNumFOp>(patterns, target, minNumber);
   addFunction<math::ClampFOp>(patterns, target, clampFloat);
 }

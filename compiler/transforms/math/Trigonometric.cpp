@@ -114,11 +114,12 @@ static Reduced reduce(Num x) {
   Num n = shifted - magic;
   // The first step is exact: x and n pi/2 agree in all but their last bits.
   Num first = fma(n, -t.halfPi[0], x);
-  Num high = fma(n, -t.halfPi[1], first);
-  Num low = fma(n, -t.halfPi[2], fma(n, -t.halfPi[1], first - high));
+  Pair product = twoProduct(n, n.constant(-t.halfPi[1]));
+  Pair r = twoSum(first, product.hi);
+  Num low = fma(n, -t.halfPi[2], r.lo + product.lo);
   // On NaN and infinity neither branch matters: the polynomials of NaN are NaN, and n is only a choice.
   Num huge = abs(x) > (single ? 0x1p16 : 0x1p28);
-  SmallVector<Num> chosen = selectRarely(huge, {high, low, bits(shifted)}, [&] {
+  SmallVector<Num> chosen = selectRarely(huge, {r.hi, low, bits(shifted)}, [&] {
     Reduced r = single ? reduceHugeSingle(x) : reduceHugeDouble(x);
     Num finite = abs(x) < infinity(x);
     return SmallVector<Num>{select(finite, r.r.hi, quietNan(x)), r.r.lo, r.quadrant};
