@@ -51,7 +51,7 @@ static LogicalResult agreeOnPadding(Operation *op, Value result, ArrayRef<Value>
     if (found == descriptors.end())
       continue;
     if (padding && *padding != found->second.padding)
-      return op->emitOpError("expected descriptors of one padding (because it is chosen at compile time), got two");
+      return op->emitError("expected descriptors of one padding (because it is chosen at compile time), got two");
     padding = found->second.padding;
   }
   descriptors[result].padding = padding.value_or(tile::Padding::Zero);

@@ -353,7 +353,7 @@ SmallVector<Value> KernelLowering::emitRegion(Region &region, ArrayRef<Value> ar
       continue;
     }
     if (op.getNumRegions() != 0 || !isa<arith::ArithDialect, math::MathDialect>(op.getDialect())) {
-      op.emitOpError("expected arithmetic in a combine or portable region (because it is applied to vectors of "
+      op.emitError("expected arithmetic in a combine or portable region (because it is applied to vectors of "
                      "elements), got this op");
       failed = true;
       for (Value result : op.getResults())
@@ -372,7 +372,7 @@ SmallVector<Value> KernelLowering::emitRegion(Region &region, ArrayRef<Value> ar
 Value KernelLowering::evalInlineAsm(Value value, const Index &at) {
   auto op = value.getDefiningOp<tile::InlineAsmOp>();
   if (op.getPortable().empty()) {
-    op.emitOpError("expected a portable body (because the cpu target cannot run PTX assembly), got none");
+    op.emitError("expected a portable body (because the cpu target cannot run PTX assembly), got none");
     failed = true;
     return zeroOf(laneType(elementOf(value), at));
   }

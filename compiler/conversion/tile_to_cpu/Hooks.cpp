@@ -234,7 +234,7 @@ Value KernelLowering::emitExternCall(tile::ExternCallOp op, ArrayRef<Value> oper
   }
 #undef KILN_UNARY
 #undef KILN_BINARY
-  op.emitOpError("expected a function that the cpu target knows (because it links no library), got '")
+  op.emitError("expected a function that the cpu target knows (because it links no library), got '")
       << op.getSymbol() << "'";
   failed = true;
   Type result = elementOf(op.getResult());

@@ -211,7 +211,7 @@ LogicalResult KernelLowering::emitOp(Operation *op) {
   }
   if (auto inlineAsm = dyn_cast<tile::InlineAsmOp>(op)) {
     if (inlineAsm.getPortable().empty())
-      return inlineAsm.emitOpError(
+      return inlineAsm.emitError(
           "expected a portable body (because the cpu target cannot run PTX assembly), got none");
     for (auto [result, value] : llvm::zip(op->getResults(), emitRegion(inlineAsm.getPortable(), operands)))
       bind(result, value);

@@ -64,6 +64,11 @@ SmallVector<Value> KernelLowering::foldLanes(tile::ReduceOp op, SmallVector<Valu
   for (int64_t half = width / 2; half >= 1; half /= 2) {
     SmallVector<Value> low, high;
     for (Value value : lanes) {
+      if (half == 1) {
+        low.push_back(vector::ExtractOp::create(b, value, ArrayRef<int64_t>{0}));
+        high.push_back(vector::ExtractOp::create(b, value, ArrayRef<int64_t>{1}));
+        continue;
+      }
       SmallVector<int64_t> first(half), second(half);
       for (int64_t lane = 0; lane < half; ++lane) {
         first[lane] = lane;
@@ -75,9 +80,6 @@ SmallVector<Value> KernelLowering::foldLanes(tile::ReduceOp op, SmallVector<Valu
     low.append(high);
     lanes = emitRegion(op.getCombine(), low);
   }
-  if (width > 1)
-    for (Value &value : lanes)
-      value = vector::ExtractOp::create(b, value, ArrayRef<int64_t>{0});
   return lanes;
 }
 
