@@ -78,7 +78,7 @@ struct ExpandMath : kiln::impl::ExpandMathPassBase<ExpandMath> {
     WalkResult left = module.walk([&](Operation *op) {
       if (!needsMathExpansion(op, target))
         return WalkResult::advance();
-      InFlightDiagnostic diagnostic = op->emitError("expected an operation the target ")
+      InFlightDiagnostic diagnostic = op->emitOpError("expected an operation the target ")
                                       << target.name << " can do or expand, got " << op->getName() << " on "
                                       << (op->getNumOperands() ? op->getOperand(0).getType() : Type());
       if (auto truncate = dyn_cast<arith::TruncFOp>(op); truncate && truncate.getRoundingmode())

@@ -121,7 +121,7 @@ struct LowerBlockPointers : kiln::impl::LowerBlockPointersPassBase<LowerBlockPoi
     auto isBlockPtr = [](Type type) { return isa<BlockPtrType>(type); };
     if (llvm::any_of(func.getFunctionType().getInputs(), isBlockPtr) ||
         llvm::any_of(func.getFunctionType().getResults(), isBlockPtr)) {
-      func.emitError("expected no block pointer in the signature (because calls are inlined first), got ")
+      func.emitOpError("expected no block pointer in the signature (because calls are inlined first), got ")
           << func.getFunctionType();
       return signalPassFailure();
     }
