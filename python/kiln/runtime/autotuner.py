@@ -119,6 +119,7 @@ class Autotuner(KernelInterface):
         self.best_config: Config | None = None
         self.bench_time = 0.0
         self._lock = threading.RLock()
+        self._key_places = [(name, self.arg_names.index(name)) for name in self.keys if name in self.arg_names]
         for name in (*self.keys, *self.reset_to_zero, *self.restore_value):
             if name not in self.arg_names:
                 near = errors.near_match(name, self.arg_names)
@@ -139,10 +140,20 @@ class Autotuner(KernelInterface):
 
     # -- choosing --------------------------------------------------------------------------
 
-    def _key(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-        values = [arguments[name] for name in self.keys if name in arguments]
-        types = [str(value.dtype) for value in arguments.values() if hasattr(value, "dtype")]
-        return (*values, *types)
+    def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The values of the key arguments, and the element type of every array: asked at each launch."""
+        key = []
+        for name, place in self._key_places:
+            if place < len(args):
+                key.append(args[place])
+            elif name in kwargs:
+                key.append(kwargs[name])
+        for values in (args, kwargs.values()):
+            for value in values:
+                kind = getattr(value, "dtype", None)
+                if kind is not None:
+                    key.append(kind)
+        return tuple(key)
 
     def prune_configs(self, arguments: dict[str, Any], kwargs: dict[str, Any]) -> list[Config]:
         """The configurations worth measuring for these arguments."""
@@ -209,8 +220,8 @@ class Autotuner(KernelInterface):
         return measured[0] if isinstance(measured, (list, tuple)) else float(measured)
 
     def _check_conflicts(self, config: Config, kwargs: Mapping[str, Any]) -> None:
-        both = sorted(config.kwargs.keys() & kwargs.keys())
-        if both:
+        if not config.kwargs.keys().isdisjoint(kwargs):
+            both = sorted(config.kwargs.keys() & kwargs.keys())
             raise errors.LaunchError(
                 f"launch of {self.base_fn.__name__}: {', '.join(map(repr, both))} given, but the tuner chooses it",
                 hint="leave it out, or call the kernel without its autotune decorator",
@@ -245,7 +256,7 @@ class Autotuner(KernelInterface):
             return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **c.all_kwargs()) for c in pruned]
         config = self.configs[0]
         if len(self.configs) > 1:
-            key = self._key({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
+            key = self._key(args, kwargs)
             found = self.cache.get(key)
             if found is None:
                 with self._lock:
@@ -266,7 +277,7 @@ class Autotuner(KernelInterface):
 
         target = json.dumps(_kiln.target(knobs.target), sort_keys=True)
         toolchain = json.dumps(_kiln.toolchain(), sort_keys=True)
-        parts = [self.base_fn.cache_key, target, toolchain, repr(key), *map(str, configs)]
+        parts = [self.base_fn.cache_key, target, toolchain, *map(str, key), *map(str, configs)]
         name = _kiln.digest("\0".join(parts).encode())
         return os.path.join(os.path.dirname(knobs.crash_dir), "autotune", name + ".json")
 
