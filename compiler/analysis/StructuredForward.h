@@ -32,7 +32,7 @@ public:
 
 protected:
   /// Changes of a loop-carried fact seen before it is given up as unknown.
-  static constexpr unsigned kPatience = 6;
+  static constexpr unsigned kPatience = 3;
 
   void run(mlir::Operation *root) {
     root->walk<mlir::WalkOrder::PreOrder>([&](mlir::func::FuncOp func) {

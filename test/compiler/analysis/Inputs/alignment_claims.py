@@ -242,6 +242,8 @@ class Program:
                                  "minui", "maxui"])
         if op.startswith("sh") and self.random.random() < 0.9:
             b = self.constant(type_, self.random.randrange(min(type_.bits, 12)))
+        if op[:3] in ("div", "rem", "flo", "and") and self.random.random() < 0.6:
+            b = self.constant(type_, self.random.choice([2, 4, 8, 16, 32, 48, -8, -16, 7, 15]))
         self.step(f"arith.{op} {a}, {b} : {type_}", type_,
                   lambda env: binary(op, env[a], env[b], type_.bits), [a, b])
 
@@ -546,6 +548,9 @@ class Program:
                           lambda env: np.arange(side, dtype=np.int64), [])
         self.step(f"arith.addi {wide}, {lanes} : tensor<{side}xi32>", Type("i32", (side,)),
                   lambda env: binary("addi", env[wide], env[lanes], 32), [wide, lanes])
+        half = self.constant(Type("i32", (side,)), side // 2)
+        self.step(f"arith.subi {lanes}, {half} : tensor<{side}xi32>", Type("i32", (side,)),
+                  lambda env: binary("subi", env[lanes], env[half], 32), [lanes, half])
         self.row()
         self.statements(self.random.randint(10, 40), 0)
 
