@@ -10,9 +10,8 @@ chain of calls on the way out.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class KilnError(Exception):
@@ -74,8 +73,7 @@ class InternalError(KilnError):
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class SourceRange:
+class SourceRange(NamedTuple):
     """A piece of source text: lines count from 1, columns from 1, the end is exclusive (0: unknown)."""
 
     file: str
@@ -91,6 +89,8 @@ class SourceRange:
         """The text of the first line, without its end; empty if unknown."""
         if self.text is not None:
             return self.text
+        import linecache
+
         return linecache.getline(self.file, self.line).rstrip("\n")
 
     def excerpt(self) -> list[str]:

@@ -13,7 +13,7 @@ from kiln.frontend import python_builtins, scope as scopes
 from kiln.frontend.calls import substitute
 from kiln.frontend.function import BoundFunction, KernelFunction, plain
 from kiln.frontend.syntax import OPERATORS
-from kiln.language import semantic, types, values
+from kiln.language import loops, semantic, types, values
 
 if TYPE_CHECKING:
     from kiln.frontend.visitor import Visitor
@@ -238,6 +238,9 @@ class Expressions:
     def condition(self: Visitor, node: ast.expr) -> bool | int:
         """What an `if` or `while` tests: known now, or the handle of an i1."""
         value = self.visit(node)
+        if isinstance(value, loops.condition):
+            self.test_hints = {"tile.no_licm": "unit"} if value.disable_licm else {}
+            value = value.condition
         if not isinstance(value, values.tensor):
             return self.truth(value)
         with self.at(node):

@@ -9,10 +9,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kiln.frontend import source as source_text
 
@@ -24,8 +23,7 @@ _EMPTY: Any = _MISSING
 _PARSE_LOCK = threading.RLock()
 
 
-@dataclass(frozen=True)
-class FunctionParameter:
+class FunctionParameter(NamedTuple):
     """One parameter of a kernel function, as written."""
 
     index: int
@@ -64,8 +62,7 @@ _ANNOTATIONS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Capture:
+class Capture(NamedTuple):
     """Something a function takes from outside itself, and where from, so that a change can be noticed."""
 
     name: str
@@ -143,7 +140,7 @@ class KernelFunction:
                 f"the source of {self.__name__} cannot be found (defined in {self.fn.__code__.co_filename}, line"
                 f" {self.fn.__code__.co_firstlineno})",
                 hint="if the file was edited after it was imported, import it again; code that was piped in or"
-                " generated needs a file or a notebook cell",
+                " generated needs a file, a notebook cell, or its text: @kiln.jit(source=text)",
             )
         return found
 
@@ -306,8 +303,7 @@ class KernelFunction:
         return active.call(self, args, kwargs)
 
 
-@dataclass(frozen=True)
-class BoundFunction:
+class BoundFunction(NamedTuple):
     """A jit function read as a method of a value."""
 
     function: KernelFunction

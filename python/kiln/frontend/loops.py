@@ -153,6 +153,7 @@ class Loops:
             raise CompilationError("`else` of a loop is not supported in a kernel", hint="set a flag before `break`")
         if isinstance(node.test, ast.Constant) and not node.test.value:
             return
+        self._define_test_names(node)
         carried = self._carried([node.test, *node.body])
         exits = Exits([])
         if leaves_loop(node.body):
@@ -167,6 +168,25 @@ class Loops:
         loop = _While(node, [], [], lambda _: self.condition(node.test), lambda _: None, lambda _: [])
         self._while(loop, carried, exits, [])
 
+    def _define_test_names(self: Visitor, node: ast.While) -> None:
+        """Names that the test itself assigns (`:=`) exist from the first test on; until then they are carried unread."""
+        names = [name for name in assigned_names([node.test]) if not self._has_value(name)]
+        if not names:
+            return
+        before = self.scope
+        carried = self._carried(node.body)
+        self._enter(carried, self.emitter.begin_region(_types(carried)))
+        self.condition(node.test)
+        found = {name: self.scope[name] for name in names if name in self.scope}
+        self.emitter.builder.drop_region()
+        self.scope = dict(before)
+        for name, value in found.items():
+            if not isinstance(value, scopes.Undefined):
+                self.scope[name] = values.unflatten(value, scopes.poison(self.emitter, value))
+
+    def _has_value(self: Visitor, name: str) -> bool:
+        return not isinstance(self.scope.get(name, scopes.Undefined("")), scopes.Undefined)
+
     def _while(self: Visitor, loop: _While, carried: list[Carried], exits: Exits, targets: list[str]) -> None:
         """The scf.while whose state is: the loop's own, the carried variables, the flags, the value returned."""
         emitter, node, before = self.emitter, loop.node, self.scope
@@ -179,7 +199,9 @@ class Loops:
         state = emitter.begin_region(state_types)
         self._enter(carried, state[own : own + kept])
         flags = state[own + kept : own + kept + len(exits.flags)]
+        self.test_hints = {}
         condition = self._loop_test(loop, state, flags)
+        hints = self.test_hints
         passed = [*state[:own], *self._next(carried, node), *state[own + kept :]]
         emitter.op("scf.condition", [condition, *passed])
         test_region = emitter.end_region()
@@ -192,7 +214,7 @@ class Loops:
         end = self.scope
         following = [*loop.advance(state), *self._next(carried, node), *self._exit_state(exits)]
         emitter.op("scf.yield", following)
-        results = emitter.op("scf.while", initial, state_types, regions=[test_region, emitter.end_region()])
+        results = emitter.op("scf.while", initial, state_types, hints, [test_region, emitter.end_region()])
 
         self._leave(node, before, end, carried, results[own : own + kept], targets)
         left = results[own + kept :]

@@ -7,19 +7,16 @@ candidate counts only if compiling it gives the same code.
 
 from __future__ import annotations
 
-import linecache
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import ast
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """The text of one function definition as it stands in its file, decorators included."""
 
     file: str
@@ -49,11 +46,17 @@ class Source:
 def is_volatile(fn: FunctionType) -> bool:
     """Whether the text must be looked for now, because nothing will know it later."""
     name = fn.__code__.co_filename
-    return name.startswith("<") and name not in linecache.cache
+    if not name.startswith("<"):
+        return False
+    import linecache
+
+    return name not in linecache.cache
 
 
 def find(fn: FunctionType) -> Source | None:
     """The source of `fn` through `linecache`; None if it does not know it."""
+    import linecache
+
     code = fn.__code__
     lines = linecache.getlines(code.co_filename, fn.__globals__)
     return _cut(lines, code) if lines else None
@@ -118,8 +121,9 @@ def _candidates(fn: FunctionType, frame: FrameType | None) -> Iterator[str]:
     for _ in range(4):
         if frame is None:
             return
-        held = [*frame.f_code.co_consts, *list(frame.f_locals.values())]
-        yield from (text for text in held if isinstance(text, str) and "\n" in text)
+        for held in [*frame.f_code.co_consts, *list(frame.f_locals.values())]:
+            texts = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else (held,)
+            yield from (text for text in list(texts) if isinstance(text, str) and "\n" in text)
         frame = frame.f_back
 
 

@@ -44,6 +44,8 @@ class Visitor(Expressions, Statements, Loops, Calls):
         self.locals = set(code.co_varnames) | set(code.co_cellvars)
         self.is_library = (function.__module__ or "").startswith("kiln.language")
         self.is_kernel = False
+        self.test_hints: dict[str, str] = {}
+        """What the condition tested last asks of its loop."""
         self.settled: dict[str, ast.AST] = {}
         """Names whose plain number was made a scalar by assignment, and where."""
         self._locations: dict[ast.AST, int] = {}
