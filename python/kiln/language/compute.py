@@ -8,8 +8,9 @@ from typing import Any
 from .builtin import builtin
 from .semantic import arithmetic, combine, elementwise, memory, shape
 from .semantic import dot as products
-from .semantic.build import emitter, error
+from .semantic.build import error
 from .semantic.cast import scalar_type
+from .semantic.promotion import kernel_function
 from .types import float32
 from .values import tensor, unwrap
 
@@ -151,4 +152,5 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     >>> y = kl.map_elementwise(compare_and_pick, a, b)
     """
     operands = shape.broadcast_many(args, "kl.map_elementwise")
-    return emitter().call(unwrap(scalar_fn), operands, {})
+    function = kernel_function(scalar_fn, "a function of scalars in kl.map_elementwise", "that takes the elements")
+    return function(*operands)

@@ -16,7 +16,7 @@ from ..values import tensor, unwrap
 from .arithmetic import binary, compare, extremum, where
 from .build import emit_many, emitter, error, i32
 from .cast import cast, widened_float
-from .promotion import broadcast_exact, describe, to_tensor
+from .promotion import broadcast_exact, kernel_function, to_tensor
 from .shape import arange, axis_argument, expand_at, reshape
 
 Combine = Callable[..., Any]
@@ -42,14 +42,7 @@ def operand_list(operands: Any, what: str) -> tuple[list[tensor], bool]:
 
 
 def combine_region(function: Any, types: Sequence[Any], what: str) -> int:
-    function = unwrap(function)
-    # A jit function, a function of the language, or one of the library's own below.
-    known = any(hasattr(function, mark) for mark in ("__kiln_trace__", "__kiln_builtin__", "cache_key"))
-    if not callable(function) or not known:
-        raise error(
-            f"expected a combining function in {what}, got {describe(function)}",
-            hint="pass a function marked with @kiln.jit that takes two elements and returns one",
-        )
+    function = kernel_function(function, f"a combining function in {what}", "that takes two elements and returns one")
     return emitter().combine_region(function, list(types))
 
 

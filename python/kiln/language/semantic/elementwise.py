@@ -11,7 +11,7 @@ from ..types import float32, float64, int32
 from ..values import is_number, tensor, unwrap
 from .build import emit, emit_many, error, i32, shaped, string
 from .cast import cast, scalar_type
-from .promotion import common_type, number_type, promote, to_tensor, weak_constant
+from .promotion import common_type, kernel_function, number_type, promote, to_tensor, weak_constant
 from .shape import broadcast_many
 
 _WIDE = (float32, float64)
@@ -125,11 +125,12 @@ def portable_region(function: Any, arguments: Sequence[Any], results: Sequence[A
     em = emitter()
     if function is None:
         return -1  # the builder's handle of an empty region
+    function = kernel_function(function, f"a function as portable of {what}", "that takes the elements")
     handles = em.begin_region([t.mlir for t in arguments])
     scalars = [tensor(h, t) for h, t in zip(handles, arguments, strict=False)]
     em.inlining += 1  # a call out of the region would not be the region's own code
     try:
-        found = em.call(function, scalars, {})
+        found = function(*scalars)
     finally:
         em.inlining -= 1
     found = list(found) if isinstance(found, (builtins.tuple, list, values.tuple)) else [found]
@@ -142,7 +143,6 @@ def portable_region(function: Any, arguments: Sequence[Any], results: Sequence[A
 def float_classify(name: str, value: Any) -> tensor:
     """isnan, isinf, isfinite, signbit as int32, as the device library gives them."""
     from ..types import int1
-    from .cast import cast
 
     value = operand(value, f"libdevice.{name}")
     return cast(emit(f"math.{name}", [value], shaped(value, int1)), int32)

@@ -59,6 +59,15 @@ def to_tensor(value: Any, what: str = "a number or a tensor") -> tensor:
     raise error(f"expected {what}, got {describe(value)}")
 
 
+def kernel_function(function: Any, what: str, takes: str) -> Any:
+    """A function that values of the kernel may be given to: a jit function, or one of the language or its library."""
+    function = unwrap(function)
+    known = any(hasattr(function, mark) for mark in ("__kiln_trace__", "__kiln_builtin__", "cache_key"))
+    if not callable(function) or not known:
+        raise error(f"expected {what}, got {describe(function)}", hint=f"pass a function marked with @kiln.jit {takes}")
+    return function
+
+
 def integer_promotion(a: Any, b: Any) -> Any:
     """C's usual conversions: the wider type; of equal width the unsigned one."""
     if a.int_signedness == b.int_signedness:

@@ -29,7 +29,7 @@ def shape_argument(shape: Any) -> builtins.tuple[int, ...]:
     if isinstance(shape, int) and not isinstance(shape, bool):
         shape = (shape,)
     if isinstance(shape, tensor):
-        check_shape([shape])  # type: ignore[list-item]  (says what is wrong with it)
+        check_shape([shape])  # type: ignore[list-item]
     if not isinstance(shape, (builtins.tuple, list, values.tuple)):
         raise error(f"expected a shape (a tuple of constexpr sides), got {describe(shape)}")
     return check_shape([unwrap(side) for side in shape])
