@@ -17,13 +17,14 @@ using namespace kiln::python;
   throw py::error_already_set();
 }
 
-static PyLoadedKernel load(py::bytes binary, const std::string &metadataText, const std::string &kind) {
+static PyLoadedKernel load(py::bytes binary, const std::string &metadataText) {
   artifact::Artifact artifact;
   artifact.binary = binary;
   ErrorOr<artifact::Metadata> metadata = artifact::Metadata::parse(metadataText);
   if (!metadata.ok())
     raise(metadata.getStatus());
   artifact.metadata = std::move(*metadata);
+  llvm::StringRef kind = artifact.metadata.target.getString("kind").value_or("cpu");
   ErrorOr<device::Device *> device = device::getDevice(kind);
   if (!device.ok())
     raise(device.getStatus());
@@ -50,8 +51,8 @@ static py::list parseSignature(const std::vector<std::string> &items) {
 void kiln::python::bindLaunch(py::module_ &m) {
   py::class_<PyLoadedKernel>(m, "LoadedKernel", "Code of one artifact, ready to run.")
       .def_property_readonly("metadata", [](PyLoadedKernel &self) { return self.kernel->getMetadata().print(); });
-  m.def("load", load, py::arg("binary"), py::arg("metadata"), py::arg("device") = "cpu",
-        "Loads an artifact's code (bytes) with its metadata (JSON text).");
+  m.def("load", load, py::arg("binary"), py::arg("metadata"),
+        "Loads an artifact's code (bytes) with its metadata (JSON text) on the device of its target's kind.");
   m.def("parse_signature", parseSignature, py::arg("items"),
         "Specialisations from text such as '*fp32:16', 'i32', '1024': tuples as the launcher hands them to Python.");
   m.def("set_num_threads", &ThreadPool::setSize, py::arg("count"), "Worker threads of the CPU device; 0: one per CPU.");

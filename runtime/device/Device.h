@@ -18,7 +18,7 @@ struct Grid {
 struct LaunchRequest {
   Grid grid;
   const void *arguments = nullptr; ///< packed as the metadata says
-  const KilnHooks *hooks = nullptr;
+  const KilnHooks *hooks = nullptr; ///< null: prints go nowhere, checks find nothing
   void *runtime = nullptr;         ///< given to the hooks through KilnLaunch
   bool sequential = false;         ///< ascending program ids, one at a time
 };

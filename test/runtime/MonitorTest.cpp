@@ -136,6 +136,25 @@ stop:
   ThreadPool::setSize(0);
 }
 
+TEST(Monitor, nobodyNeedsToWatch) {
+  const char *body = R"(
+  %data = load ptr, ptr %args
+  call void %print(ptr %launch, i32 0, i64 %i, ptr %args)
+  call void %access(ptr %launch, i32 0, i64 %i, i64 0, ptr %data, i32 4, i32 1)
+  store float 1.0, ptr %data
+  call void %fail(ptr %launch, i32 0, i64 %i, i64 0)
+  store float 2.0, ptr %data
+)";
+  auto kernel = device::getCpuDevice().load(makeArtifact(body, makeSite(artifact::SiteKind::Assert, "", {})));
+  ASSERT_TRUE(kernel.ok());
+  float value = 0;
+  void *data = &value;
+  device::LaunchRequest request;
+  request.arguments = &data;
+  EXPECT_TRUE((*kernel)->launch(request).ok());
+  EXPECT_EQ(value, 1.0f);
+}
+
 // Program i stores 4 bytes at data[4 * i], seen by the access hook first.
 static const char *const storeBody = R"(
   %data = load ptr, ptr %args

@@ -157,7 +157,7 @@ class JITFunction(KernelFunction, KernelInterface):
         with lock:
             compiled = self._compiled.get((prefix, key))
             if compiled is None:
-                parameters = [_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
+                parameters = [make_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
                 compiled = compile_kernel(self, parameters, options)
                 self._compiled[prefix, key] = compiled
                 self._watch_constants(found, key, compiled)
@@ -219,15 +219,15 @@ def _functions(found: Any) -> Iterator[KernelFunction]:
             yield item
 
 
-def _parameter(name: str, item: tuple[Any, ...]) -> Any:
-    """A launcher's tuple as the front end's Parameter."""
+def make_parameter(name: str, item: tuple[Any, ...]) -> Any:
+    """One parameter for the front end, from a tuple as the launcher and `_kiln.parse_signature` make it."""
     from kiln.frontend.signature import Parameter
 
     kind = item[0]
     if kind == "runtime":
         return Parameter(name, "runtime", type=item[1], divisible=item[2], padding=item[3])
     if kind == "tuple":
-        items = tuple(_parameter(f"{name}.{i}", inner) for i, inner in enumerate(item[1]))
+        items = tuple(make_parameter(f"{name}.{i}", inner) for i, inner in enumerate(item[1]))
         if all(inner.kind == "constexpr" for inner in items):
             return Parameter(name, "constexpr", value=tuple(inner.value for inner in items))
         return Parameter(name, "tuple", items=items)

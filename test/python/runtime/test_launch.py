@@ -407,3 +407,37 @@ def test_pre_run_hooks():
     kernel.add_pre_run_hook(lambda *args, **kwargs: seen.append(len(args)))
     kernel[1](ints())
     assert seen == [1]
+
+
+def test_unused_kernels_are_freed():
+    import gc
+    import weakref
+
+    def make():
+        @kiln.jit
+        def kernel(out, n):
+            kl.store(out, n)
+
+        kernel[1](ints(), 5)
+        return weakref.ref(kernel), weakref.ref(kernel.compiled_kernels[0])
+
+    kernel, compiled = make()
+    gc.collect()
+    assert kernel() is None and compiled() is None
+
+
+def test_a_launch_costs_microseconds():
+    import time
+
+    x = np.zeros(16, np.float32)
+    grid = (1,)
+
+    def launches(count=2000):
+        start = time.perf_counter()
+        for _ in range(count):
+            add[grid](x, x, x, 16, BLOCK=16)
+        return (time.perf_counter() - start) / count
+
+    launches(10)
+    # Measured at 0.5 us; the bound leaves room for slow and busy machines.
+    assert min(launches() for _ in range(20)) < 10e-6
