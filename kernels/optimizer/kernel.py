@@ -48,6 +48,8 @@ def adamw_kernel(parameter, gradient, moment, square, master, step, lr, n, BETA1
 
 def _contiguous(array: Any) -> bool:
     expected = 1
+    if 0 in array.shape:
+        return True
     for side, stride in zip(reversed(array.shape), reversed(strides(array))):
         if side != 1 and stride != expected:
             return False

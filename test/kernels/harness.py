@@ -31,7 +31,7 @@ def dtype_name(array: Any) -> str:
 
 def random(rng: np.random.Generator, shape: Any, dtype: str = "float32", scale: float = 1.0) -> np.ndarray:
     """Normal numbers rounded to ``dtype``."""
-    return (rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)).astype(DTYPES[dtype])
+    return np.asarray(rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)).astype(DTYPES[dtype])
 
 
 def strided(array: np.ndarray, step: int = 2) -> np.ndarray:

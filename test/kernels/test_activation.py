@@ -27,7 +27,7 @@ def test_swiglu_of_one_tensor(rng, shape, dtype, layout):
 
 def test_swiglu_of_large_gates():
     gate = np.array([[-1e4, -100.0, -88.0, 88.0, 1e4, np.inf]], np.float32)
-    assert_close(swiglu(gate, np.ones_like(gate)), reference.swiglu(gate, np.ones_like(gate)), scale=0)
+    assert_close(swiglu(gate, np.ones_like(gate)), reference.swiglu(gate, np.ones_like(gate)), scale=1)
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])

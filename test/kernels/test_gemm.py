@@ -16,8 +16,8 @@ def operands(rng, shape, dtype):
 
 
 def check(out, a, b):
-    """Each element is a sum of K products: its error scales with the sum of their magnitudes' root mean square."""
-    scale = np.sqrt((np.asarray(a, np.float64) ** 2) @ (np.asarray(b, np.float64) ** 2) / max(1, a.shape[1]))
+    """Each element is a random walk over K products: partial sums are of the size of the root of the sum of squares."""
+    scale = np.sqrt((np.asarray(a, np.float64) ** 2) @ (np.asarray(b, np.float64) ** 2))
     assert_close(out, reference.matmul(a, b), length=max(1, a.shape[1]), scale=scale + 1e-30)
 
 
