@@ -18,8 +18,8 @@ struct AllowContraction : kiln::impl::AllowContractionPassBase<AllowContraction>
     getOperation()->walk([](Operation *op) {
       if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(op)) {
         auto flags = cast<arith::ArithFastMathInterface>(op).getFastMathFlagsAttr();
-        op->setAttr("fastmath", arith::FastMathFlagsAttr::get(op->getContext(),
-                                                              flags.getValue() | arith::FastMathFlags::contract));
+        op->setAttr("fastmath",
+                    arith::FastMathFlagsAttr::get(op->getContext(), flags.getValue() | arith::FastMathFlags::contract));
       }
     });
   }

@@ -64,8 +64,7 @@ llvm::Expected<std::string> kiln::codegen::assemble(llvm::StringRef text, const 
 
   std::unique_ptr<llvm::MCRegisterInfo> registers(backend.createMCRegInfo(triple));
   std::unique_ptr<llvm::MCAsmInfo> assembly(backend.createMCAsmInfo(*registers, triple, options));
-  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(
-      backend.createMCSubtargetInfo(triple, target.cpu, target.features));
+  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(backend.createMCSubtargetInfo(triple, target.cpu, target.features));
   std::unique_ptr<llvm::MCInstrInfo> instructions(backend.createMCInstrInfo());
   llvm::MCContext context(triple, assembly.get(), registers.get(), subtarget.get(), &sources, &options);
   std::unique_ptr<llvm::MCObjectFileInfo> sections(backend.createMCObjectFileInfo(context, /*PIC=*/true));

@@ -60,9 +60,7 @@ private:
   void fail(Failure::Kind kind, Stage stage, const Twine &message) {
     result.failure = Failure{kind, message.str(), stageInfo(stage).name.str(), "", "", ""};
   }
-  void fail(Stage stage, llvm::Error error) {
-    fail(Failure::Kind::Internal, stage, llvm::toString(std::move(error)));
-  }
+  void fail(Stage stage, llvm::Error error) { fail(Failure::Kind::Internal, stage, llvm::toString(std::move(error))); }
 
   struct Timer {
     Timer(CompileResult &result, StringRef name)
@@ -329,10 +327,13 @@ static bool checkOrder(Stage from, const CompileOptions &options, CompileResult 
   if (from <= options.to)
     return true;
   result.failure = Failure{Failure::Kind::Input,
-                           ("expected a stage from " + stageInfo(from).name + " on (because that is where this starts), got " +
-                            stageInfo(options.to).name)
+                           ("expected a stage from " + stageInfo(from).name +
+                            " on (because that is where this starts), got " + stageInfo(options.to).name)
                                .str(),
-                           "", "", "", ""};
+                           "",
+                           "",
+                           "",
+                           ""};
   return false;
 }
 
@@ -358,11 +359,13 @@ CompileResult kiln::compileText(StringRef text, Stage from, const CompileOptions
     std::unique_ptr<Program> program = Program::parse(text.str(), error);
     if (program)
       return compile(*program, from, options);
-    result.failure = Failure{Failure::Kind::Input, StringRef(error).rtrim().str(), stageInfo(from).name.str(), "", "", ""};
+    result.failure =
+        Failure{Failure::Kind::Input, StringRef(error).rtrim().str(), stageInfo(from).name.str(), "", "", ""};
     return result;
   }
   if (from == Stage::Object) {
-    result.failure = Failure{Failure::Kind::Input, "expected text of an earlier stage, got an object", "object", "", "", ""};
+    result.failure =
+        Failure{Failure::Kind::Input, "expected text of an earlier stage, got an object", "object", "", "", ""};
     return result;
   }
   protect(result, [&] {

@@ -19,8 +19,8 @@ struct CompileOptions {
   Stage to = Stage::Object;
   PipelineOptions pipeline;
   bool verifyEach = false;
-  std::string dumpDirectory;  ///< one numbered file per stage, if not empty
-  std::string crashDirectory; ///< where an internal failure saves IR, if not empty
+  std::string dumpDirectory;   ///< one numbered file per stage, if not empty
+  std::string crashDirectory;  ///< where an internal failure saves IR, if not empty
   llvm::json::Object recorded; ///< options of the launch that the compiler only records in the metadata
 };
 
@@ -41,7 +41,7 @@ struct Failure {
 struct CompileResult {
   /// Text or bytes of stage `to`; meaningless unless succeeded().
   std::string output;
-  artifact::Metadata metadata; ///< from stage cpu on
+  artifact::Metadata metadata;                         ///< from stage cpu on
   std::vector<std::pair<std::string, double>> timings; ///< stage, milliseconds
   std::vector<Diagnostic> diagnostics;
   std::optional<Failure> failure;

@@ -1,8 +1,8 @@
 // What a compile has to say, as data: severity, sentence, source frames. Nothing is printed.
 //
-// Whose fault an error is follows from how it was raised. A user's mistake is `op.emitError("expected X (because Y), got
-// Z")` at a source position. Everything else that ends a pass is ours: a verifier or emitOpError message (they begin
-// with the op's name), "failed to legalize ...", a pass that fails without a word.
+// Whose fault an error is follows from how it was raised. A user's mistake is `op.emitError("expected X (because Y),
+// got Z")` at a source position. Everything else that ends a pass is ours: a verifier or emitOpError message (they
+// begin with the op's name), "failed to legalize ...", a pass that fails without a word.
 #pragma once
 #include "mlir/IR/Diagnostics.h"
 #include <string>

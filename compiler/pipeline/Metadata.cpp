@@ -87,12 +87,13 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
       ++count;
     }
   if (count != 1) {
-    error = llvm::formatv("expected one function with kiln.arguments (because an artifact is one kernel), got {0}", count)
-                .str();
+    error =
+        llvm::formatv("expected one function with kiln.arguments (because an artifact is one kernel), got {0}", count)
+            .str();
     return false;
   }
-  json::Object object{{"abi", KILN_ABI_VERSION}, {"check", options.pipeline.check}, {"workspace_bytes", 0},
-                      {"sites", json::Array()}};
+  json::Object object{
+      {"abi", KILN_ABI_VERSION}, {"check", options.pipeline.check}, {"workspace_bytes", 0}, {"sites", json::Array()}};
   StringRef symbol = entry.getName(), name = symbol;
   name.consume_front("kiln_");
   object["name"] = name;
@@ -128,7 +129,8 @@ std::string kiln::withMetadata(StringRef comment, const artifact::Metadata &meta
 bool kiln::metadataOf(StringRef comment, StringRef text, artifact::Metadata &metadata, std::string &error) {
   StringRef line = text.take_until([](char c) { return c == '\n'; });
   if (!line.consume_front(comment) || !line.consume_front(kMark)) {
-    error = ("expected the first line to be '" + comment + kMark + "{...}' (because an artifact needs its metadata)").str();
+    error =
+        ("expected the first line to be '" + comment + kMark + "{...}' (because an artifact needs its metadata)").str();
     return false;
   }
   auto parsed = artifact::Metadata::parse(line);

@@ -33,9 +33,9 @@ struct Target {
   std::string cpu;      ///< LLVM's processor name
   std::string features; ///< LLVM's feature string beyond `cpu`, "+a,-b"
 
-  int64_t vectorBytes = 16;      ///< widest vector register
-  int64_t vectorRegisters = 16;  ///< how many of them
-  int64_t registerTileRows = 4;  ///< f32 accumulator tile that fits the registers beside its operands
+  int64_t vectorBytes = 16;     ///< widest vector register
+  int64_t vectorRegisters = 16; ///< how many of them
+  int64_t registerTileRows = 4; ///< f32 accumulator tile that fits the registers beside its operands
   int64_t registerTileCols = 8;
   uint64_t capabilities = 0; ///< bit per Feature
 

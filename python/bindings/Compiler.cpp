@@ -229,7 +229,8 @@ void kiln::python::bindCompiler(py::module_ &m) {
       [](const std::string &text, const std::string &stage, const py::dict &options) {
         return std::make_unique<PyArtifact>(nullptr, text, stageFromName(stage), optionsFrom(options));
       },
-      py::arg("text"), py::arg("stage"), py::arg("options") = py::dict(), "Compiles the text of any stage but the last.");
+      py::arg("text"), py::arg("stage"), py::arg("options") = py::dict(),
+      "Compiles the text of any stage but the last.");
 
   m.def(
       "targets",

@@ -1,7 +1,7 @@
 """Compiling, with the switches of `kiln.knobs` applied and failures raised as the classes of `kiln.errors`.
 
-    artifact = compiler.compile(module, {"target": "cpu-avx2"})
-    artifact.binary, artifact.metadata, artifact.text("asm"), artifact.timings
+artifact = compiler.compile(module, {"target": "cpu-avx2"})
+artifact.binary, artifact.metadata, artifact.text("asm"), artifact.timings
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ def _range(frame: tuple[str, int, int, int, int, str]) -> errors.SourceRange:
     return errors.SourceRange(file, line, column, end_line, end_column, function)
 
 
-def raise_failure(
-    diagnostics: list[dict[str, Any]], failure: dict[str, str] | None
-) -> None:
+def raise_failure(diagnostics: list[dict[str, Any]], failure: dict[str, str] | None) -> None:
     """Raises what a failed compile stands for; called by `_kiln`.
 
     The user's mistake wins over a failure that followed from it. A message may end in a line "hint: ...".

@@ -15,7 +15,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 def _boolean(text: str) -> bool:
@@ -186,6 +186,11 @@ class _Knobs(types.ModuleType):
 
 
 sys.modules[__name__].__class__ = _Knobs
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+
 _warn_unknown_variables()
 
 if __name__ == "__main__":

@@ -27,9 +27,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("input", help="FILE.py::NAME, or a file of a stage (.tile.mlir, .opt.mlir, .cpu.mlir, .ll, .s)")
     parser.add_argument("--signature", default="", help='types and values, "x=*fp32:16, n=i32, BLOCK=1024"')
     parser.add_argument("--target", help="row of the target table (default: KILN_TARGET, or what the file says)")
-    parser.add_argument(
-        "--to", default="object", help="stage: tile, opt, cpu, llvm, asm or object (default: object)"
-    )
+    parser.add_argument("--to", default="object", help="stage: tile, opt, cpu, llvm, asm or object (default: object)")
     parser.add_argument("-o", "--output", help="file to write; - is the terminal (default: NAME.EXTENSION; text: -)")
     parser.add_argument("--check", choices=("none", "bounds", "races"), help="checks in the code (KILN_CHECK)")
     parser.add_argument("--no-fp-fusion", action="store_true", help="never fuse a product and a sum")
@@ -145,7 +143,7 @@ def _write(artifact: Any, stage: str, output: str | None, default: str) -> None:
             file.write(artifact.metadata)
         print(f"{path} {beside}")
         return
-    if output in (None, "-"):
+    if output is None or output == "-":
         sys.stdout.write(artifact.output)
         sys.stdout.flush()
         return

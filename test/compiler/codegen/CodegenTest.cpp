@@ -25,19 +25,21 @@ static std::string objectOf(llvm::StringRef ir) {
 static std::string message(llvm::Error error) { return error ? llvm::toString(std::move(error)) : "none"; }
 
 TEST(Codegen, UndefinedSymbolsAreListedSorted) {
-  std::string object = objectOf("declare void @zebra()\ndeclare float @ape(float)\n"
-                                "define void @kiln_f(ptr %a, ptr %l, i64 %b, i64 %e) {\n"
-                                "  call void @zebra()\n  %x = load float, ptr %a\n  %y = call float @ape(float %x)\n"
-                                "  call void @zebra()\n  %q = load ptr, ptr %a\n  store float %y, ptr %q\n  ret void\n}\n");
+  std::string object =
+      objectOf("declare void @zebra()\ndeclare float @ape(float)\n"
+               "define void @kiln_f(ptr %a, ptr %l, i64 %b, i64 %e) {\n"
+               "  call void @zebra()\n  %x = load float, ptr %a\n  %y = call float @ape(float %x)\n"
+               "  call void @zebra()\n  %q = load ptr, ptr %a\n  store float %y, ptr %q\n  ret void\n}\n");
   EXPECT_EQ(llvm::cantFail(codegen::undefinedSymbols(object)), (std::vector<std::string>{"ape", "zebra"}));
   EXPECT_NE(message(codegen::checkObject(object, "kiln_f")).find("zebra"), std::string::npos);
 }
 
 TEST(Codegen, BlockCopiesAreAllowedAndTheEntryIsRequired) {
-  std::string object = objectOf("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
-                                "define void @kiln_f(ptr %a, ptr %l, i64 %b, i64 %e) {\n"
-                                "  %p = load ptr, ptr %a\n"
-                                "  call void @llvm.memcpy.p0.p0.i64(ptr %p, ptr %l, i64 %b, i1 false)\n  ret void\n}\n");
+  std::string object =
+      objectOf("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
+               "define void @kiln_f(ptr %a, ptr %l, i64 %b, i64 %e) {\n"
+               "  %p = load ptr, ptr %a\n"
+               "  call void @llvm.memcpy.p0.p0.i64(ptr %p, ptr %l, i64 %b, i1 false)\n  ret void\n}\n");
   EXPECT_EQ(llvm::cantFail(codegen::undefinedSymbols(object)), (std::vector<std::string>{"memcpy"}));
   EXPECT_EQ(message(codegen::checkObject(object, "kiln_f")), "none");
   EXPECT_EQ(message(codegen::checkObject(object, "kiln_g")), "the object does not define kiln_g");

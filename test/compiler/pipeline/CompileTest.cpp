@@ -9,10 +9,11 @@
 
 using namespace kiln;
 
-static const char *const kHead = "func.func @kiln_f(%args: !llvm.ptr, %launch: !llvm.ptr, %begin: i64, %end: i64)\n"
-                                 "    attributes {kiln.arguments = [{name = \"x\", type = \"*fp32\", kind = \"pointer\","
-                                 " offset = 0, size = 8, align = 8}],\n"
-                                 "                kiln.arguments_bytes = 8, kiln.frame_bytes = 0} {\n";
+static const char *const kHead =
+    "func.func @kiln_f(%args: !llvm.ptr, %launch: !llvm.ptr, %begin: i64, %end: i64)\n"
+    "    attributes {kiln.arguments = [{name = \"x\", type = \"*fp32\", kind = \"pointer\","
+    " offset = 0, size = 8, align = 8}],\n"
+    "                kiln.arguments_bytes = 8, kiln.frame_bytes = 0} {\n";
 
 static std::string entry(const std::string &body) { return "module {\n" + (kHead + body) + "  return\n}\n}\n"; }
 
@@ -56,8 +57,8 @@ TEST(Compile, OnePerThreadAtOnce) {
   for (size_t i = 0; i < outputs.size(); ++i)
     threads.emplace_back([&, i] {
       // Half of them on one program, half each on its own.
-      outputs[i] = i % 2 ? compile(*shared, Stage::Cpu, avx2()).output
-                         : compileText(entry(kBody), Stage::Cpu, avx2()).output;
+      outputs[i] =
+          i % 2 ? compile(*shared, Stage::Cpu, avx2()).output : compileText(entry(kBody), Stage::Cpu, avx2()).output;
     });
   for (std::thread &thread : threads)
     thread.join();

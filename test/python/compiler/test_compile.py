@@ -10,7 +10,6 @@ import sys
 import threading
 
 import pytest
-
 from kiln import _kiln, compiler, errors, knobs
 
 HEAD = """module {
@@ -49,7 +48,7 @@ def test_texts_of_stages_are_made_when_asked_for():
     assert "vmulps" in artifact.text("asm")
     assert artifact.text("asm") is not None and artifact.text("asm") == artifact.text("asm")
     assert "arith.mulf" in artifact.text("cpu")
-    with pytest.raises(ValueError, match="use .binary"):
+    with pytest.raises(ValueError, match=r"use \.binary"):
         artifact.text("object")
     with pytest.raises(ValueError, match="expected a stage from cpu on"):
         artifact.text("tile")
@@ -94,7 +93,7 @@ def test_timing_goes_to_stderr(capsys):
 def test_wrong_inputs_are_user_errors():
     with pytest.raises(errors.UserError, match=r"did you mean 'cpu-avx2'\?"):
         square(target="cpu-avx22")
-    with pytest.raises(errors.UserError, match="expected one function with kiln.arguments"):
+    with pytest.raises(errors.UserError, match=r"expected one function with kiln\.arguments"):
         compiler.compile_text("module {}", "cpu")
     with pytest.raises(errors.UserError):
         compiler.compile_text("module {", "tile")

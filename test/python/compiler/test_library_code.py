@@ -12,7 +12,6 @@ import time
 
 import numpy as np
 import pytest
-
 from kiln import _kiln, compiler
 from kiln.kernels import FAMILIES
 
