@@ -68,21 +68,15 @@ def _parameter(parameter: Any, value: str | None) -> Parameter:
         raise errors.UserError(
             f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"
         )
-    kind, colon, multiple = value.partition(":")
-    if colon and multiple.strip() != "16":
-        raise errors.UserError(f"signature: {parameter.name!r}: expected :16 after the type, got :{multiple.strip()}")
-    kind = kind.strip()
-    from kiln.language import types
+    # What a type in a signature means is the launcher's to say: ahead-of-time code gets the keys launches look for.
+    from kiln import _kiln
+    from kiln.runtime.jit import make_parameter
 
     try:
-        types.parse(kind)
-    except (ValueError, KeyError, errors.UserError) as error:
-        raise errors.UserError(f"signature: {parameter.name!r}: {error}") from None
-    if colon and kind in ("fp16", "bf16", "fp32", "fp64", "i1"):
-        raise errors.UserError(
-            f"signature: {parameter.name!r}: expected :16 on a pointer, a descriptor or an integer, got it on {kind}"
-        )
-    return Parameter(parameter.name, "runtime", type=kind, divisible=bool(colon))
+        (item,) = _kiln.parse_signature([value])
+    except errors.LaunchError as error:
+        raise errors.UserError(f"signature: {parameter.name!r}: {error.message}") from None
+    return make_parameter(parameter.name, item)
 
 
 def _constant(value: str) -> tuple[bool, Any]:
