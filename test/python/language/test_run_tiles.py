@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kiln.errors import KilnError
 from running import evaluate, launch, numpy_type
 
 RNG = np.random.default_rng(7)
@@ -197,3 +198,41 @@ def test_nan_and_infinity_survive_sorting_and_reducing():
     x = np.array([1, np.inf, -np.inf, 4, 2, 8, 0, -1], F32)
     np.testing.assert_array_equal(evaluate("kl.sort(x)", ((8,), F32), x=x), np.sort(x))
     assert evaluate("kl.min(x, 0)", ((), F32), x=x) == -np.inf
+
+
+ESCAPES = """
+@jit
+def twice_and_sum(a, b):
+    return a * 2, a + b
+
+def kernel(x_ptr, y_ptr, out_ptr):
+    i = kl.arange(0, 16)
+    x, y = kl.load(x_ptr + i), kl.load(y_ptr + i)
+    p, q = kl.inline_asm_elementwise(
+        "{ add.f32 $0, $2, $2; add.f32 $1, $2, $3; }", "=f,=f,f,f", [x, y], (kl.float32, kl.float32), True, 1,
+        portable=twice_and_sum,
+    )
+    r, s = kl.map_elementwise(twice_and_sum, x, y)
+    kl.store(out_ptr + i, p)
+    kl.store(out_ptr + 16 + i, q)
+    kl.store(out_ptr + 32 + i, r)
+    kl.store(out_ptr + 48 + i, s)
+"""
+
+
+def test_assembly_of_another_machine_runs_its_portable_body():
+    x, y, out = RNG.standard_normal(16).astype(F32), RNG.standard_normal(16).astype(F32), np.zeros((4, 16), F32)
+    launch(ESCAPES, x, y, out)
+    np.testing.assert_array_equal(out, [x * 2, x + y, x * 2, x + y])
+
+
+def test_assembly_of_another_machine_without_one_is_refused_by_name():
+    with pytest.raises(KilnError, match=r"add\.f32"):
+        evaluate(
+            'kl.inline_asm_elementwise("add.f32 $0, $1, $1;", "=f,f", [x], kl.float32, True, 1)', ((6, 8), F32), x=X
+        )
+
+
+def test_every_nan_is_sorted_last():
+    x = np.array([1, np.nan, -2, np.inf, 5, np.nan, 0, -np.inf], F32)
+    np.testing.assert_array_equal(evaluate("kl.sort(x)", ((8,), F32), x=x), np.sort(x))

@@ -11,12 +11,21 @@ from typing import Any
 from ..types import block_type, of_shape, type_
 from ..values import tensor
 
+_NOBODY: Any = object()
 
-def error(message: str, hint: str | None = None, argument: str | None = None) -> Exception:
-    """The user's mistake; the front end adds where it is. `argument` is the parameter that is at fault."""
+
+def error(message: str, hint: str | None = None, argument: str | None = None, value: Any = _NOBODY) -> Exception:
+    """The user's mistake; the front end adds where it is.
+
+    argument   the parameter of the called function that is at fault
+    value      the very value (not an equal one) that is at fault, where the parameter is not known here
+    """
     from kiln.errors import CompilationError
 
-    return CompilationError(message, hint=hint, argument=argument)
+    problem = CompilationError(message, hint=hint, argument=argument)
+    if value is not _NOBODY:
+        problem.culprit = (value,)
+    return problem
 
 
 def emitter() -> Any:

@@ -13,6 +13,9 @@ from .promotion import describe, to_tensor
 _ROUNDING = {"rtne": None, "rtz": "3 : i32"}
 
 
+_SPELLED = ("float16", "bfloat16", "float32", "float64", "float8e4nv", "float8e5")
+
+
 def scalar_type(value: Any, what: str = "a type such as kl.float32") -> Any:
     """A dtype argument: a dtype, a constexpr of one, or its name."""
     value = unwrap(value)
@@ -20,7 +23,10 @@ def scalar_type(value: Any, what: str = "a type such as kl.float32") -> Any:
         return value.scalar
     if isinstance(value, str) and dtype.is_dtype(value):
         return dtype(value)
-    raise error(f"expected {what}, got {describe(value)}")
+    named = isinstance(value, str) and value in _SPELLED
+    raise error(
+        f"expected {what}, got {describe(value)}", hint=f"write kl.{value}" if named else None, argument="dtype"
+    )
 
 
 def bitcast(value: tensor, target: Any) -> tensor:

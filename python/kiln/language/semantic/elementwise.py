@@ -22,12 +22,16 @@ def operand(value: Any, what: str) -> tensor:
     return to_tensor(value, f"a number or a tensor in {what}")
 
 
+def to_float_hint(value: tensor) -> str:
+    return "load it first with kl.load" if value.type.scalar.is_ptr() else "convert with .to(kl.float32)"
+
+
 def wide_float(value: tensor, what: str) -> tensor:
     """fp32 or fp64, which is what the math functions are defined on."""
     if value.type.scalar not in _WIDE:
         raise error(
             f"expected fp32 or fp64 in {what} (because its accuracy is stated for those), got {value.type.scalar}",
-            hint="convert with .to(kl.float32)",
+            hint=to_float_hint(value),
         )
     return value
 
@@ -37,7 +41,7 @@ def math_op(name: str, what: str, value: Any, any_float: bool = False) -> tensor
     value = operand(value, what)
     if any_float:
         if not value.type.scalar.is_floating():
-            raise error(f"expected floats in {what}, got {value.type.scalar}", hint="convert with .to(kl.float32)")
+            raise error(f"expected floats in {what}, got {value.type.scalar}", hint=to_float_hint(value))
     else:
         wide_float(value, what)
     return emit(f"math.{name}", [value], value.type)

@@ -294,9 +294,9 @@ def advance(pointer: Any, offsets: Any) -> tensor:
 
 
 def program_axis(axis: Any, what: str) -> str:
-    number = constexpr_int(axis, f"the axis of {what}")
+    number = constexpr_int(axis, f"the axis of {what}", "axis")
     if number not in (0, 1, 2):
-        raise error(f"expected axis 0, 1 or 2 in {what} (because a grid has three), got {number}")
+        raise error(f"expected axis 0, 1 or 2 in {what} (because a grid has three), got {number}", argument="axis")
     return f"#tile<axis {'xyz'[number]}>"
 
 

@@ -254,6 +254,11 @@ def subscript(value: Any, index: Any) -> Any:
             raise error(f"expected an operand that can be subscripted, got {describe(value)}: {problem}") from None
         except IndexError:
             raise error(f"expected an index within {len(value)} elements, got {describe(index)}") from None
+    if value.type.is_ptr():
+        raise error(
+            f"expected a tensor before a subscript (because memory is read by kl.load), got {value.type}",
+            hint="use kl.load(ptr + index)",
+        )
     index = unwrap(index)
     parts = list(index) if isinstance(index, (builtins.tuple, list, values.tuple)) else [index]
     result, place, kept = value, 0, 0
