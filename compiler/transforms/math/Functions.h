@@ -28,7 +28,7 @@ struct Decomposed {
 };
 Decomposed decompose(Num x);
 Num log(Num x, Base base);
-Num log1p(Num x);
+Num log1p(Num x, Num low = {}); ///< of x + low, |low| far below |x|
 
 // Trigonometric.cpp
 struct SinCos {

@@ -52,8 +52,12 @@ static Num asinhDouble(Num x) {
 
 static Num acoshDouble(Num x) {
   Num far = x > 0x1p28;
-  Num d = select(far, 1.0, x) - 1.0;
-  Num near = log1p(d + sqrt(d * (d + 2.0)));
+  // log1p(d + s) with d = x - 1 exact and s = sqrt(x^2 - 1), whose rounding errors are kept.
+  Num b = clamp(x, 1.0, 0x1p29), d = b - 1.0;
+  Num square = fma(b, b, b.constant(-1.0)), s = sqrt(square);
+  Pair sum = twoSum(d, s);
+  Num error = select(s > 0.0, fma(-s, s, square) / (s + s), 0.0);
+  Num near = log1p(sum.hi, sum.lo + error);
   Num result = select(far, log(x, Base::E) + tables::kLn2F64[0], near);
   return select(x >= 1.0, result, quietNan(x));
 }

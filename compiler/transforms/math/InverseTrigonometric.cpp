@@ -1,4 +1,4 @@
-// asin, acos, atan, atan2. Arctangents share one reduction: a quotient above tan(pi/8) of the smaller by the larger
+// asin, acos, atan, atan2. Arctangents share one reduction: a quotient above 1/2 of the smaller by the larger
 // side is turned by pi/4 before the division, so there is one division and one polynomial.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
@@ -10,7 +10,7 @@ using namespace kiln::expand;
 /// atan(small / large) for 0 <= small <= large, as a sum.
 static Pair atanOfQuotient(Num small, Num large) {
   const Tables &t = tablesFor(small);
-  Num turned = small > large * 0x1.a827999fcef32p-2; // tan(pi/8)
+  Num turned = small > large * 0.5; // where small - large is exact
   Num top = select(turned, small - large, small);
   Num bottom = select(turned, small + large, large);
   Num q = top / bottom;

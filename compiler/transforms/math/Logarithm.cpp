@@ -88,9 +88,9 @@ Num expand::log(Num x, Base base) {
 }
 
 // With u = 1 + x rounded and c its rounding error, log(1 + x) = log(u) + c / u to far below an ulp.
-Num expand::log1p(Num x) {
+Num expand::log1p(Num x, Num low) {
   Pair u = twoSum(x.constant(1.0), x);
-  Num result = logarithm(split(u.hi), Base::E, u.lo / u.hi);
+  Num result = logarithm(split(u.hi), Base::E, (low ? u.lo + low : u.lo) / u.hi);
   result = select(abs(x) < (x.element().isF32() ? 0x1p-25 : 0x1p-54), x, result);
   return withSpecials(x, x.constant(-1.0), result);
 }

@@ -39,9 +39,15 @@ Num expand::remainder(Num xIn, Num yIn) {
   } else {
     // A denormal divisor is scaled up; what is left of r after that division is small enough to be scaled as well.
     Num one = d.constant(1.0), small = d < 0x1p-960;
-    Num up = select(small, 0x1p54, one), down = select(small, 0x1p-54, one);
+    Num up = select(small, 0x1p60, one), down = select(small, 0x1p-60, one);
     d = d * up;
-    r = reduceModulo(reduceModulo(a, d, 2100) * up, d, 60) * down;
+    if (x.emitter().target.hasFMA()) {
+      r = reduceModulo(a, d, 2100);
+    } else { // an emulated step overflows next to the largest number
+      Num huge = a > 0x1p1000, lower = select(huge, 0x1p-4, one), raise = select(huge, 0x1p4, one);
+      r = reduceModulo(a * lower, d * lower, 2100) * raise;
+    }
+    r = reduceModulo(r * up, d, 60) * down;
   }
   Num result = copySign(r, x);
   result = select(bounded, result, x);

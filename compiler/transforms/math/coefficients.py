@@ -145,7 +145,6 @@ def split(name: str, value: mpf, parts: int, bits: int, comment: str) -> None:
 LN2, PI, SQRT2 = mp.log(2), mp.pi, mp.sqrt(2)
 HALF_LN2, LOG_A, LOG_B = LN2 / 2 * mpf("1.001"), 1 / SQRT2 - 1, SQRT2 - 1
 QUARTER = (PI / 4) ** 2 * mpf("1.001")
-TAN_EIGHTH = SQRT2 - 1
 S_MAX = ((SQRT2 - 1) / (SQRT2 + 1)) ** 2 * mpf("1.001")
 TINY = mpf(10) ** -12
 
@@ -184,8 +183,8 @@ def erfc_argument(t: mpf) -> mpf:
 
 def tables() -> list[Table]:
     out = []
-    for bits, ty, d in ((24, "F32", dict(exp=4, exp2=5, sin=2, cos=2, sinh=3, atan=4, asin=5)),
-                        (53, "F64", dict(exp=9, exp2=10, sin=6, cos=6, sinh=7, atan=12, asin=12))):
+    for bits, ty, d in ((24, "F32", dict(exp=4, exp2=5, sin=2, cos=2, sinh=3, atan=5, asin=5)),
+                        (53, "F64", dict(exp=9, exp2=10, sin=6, cos=6, sinh=7, atan=15, asin=12))):
         out += [
             Table(f"kExp{ty}", "exp(r) = 1 + r + r^2 q(r), |r| <= ln(2)/2",
                   lambda r: (mp.exp(r) - 1 - r) / r**2, lambda r: r**2 / mp.exp(r),
@@ -200,8 +199,8 @@ def tables() -> list[Table]:
                   TINY, QUARTER, d["cos"], bits),
             Table(f"kSinh{ty}", "sinh(x) = x + x^3 q(x^2), |x| <= 1",
                   *odd(mp.sinh, 3), TINY, mpf("1.001"), d["sinh"], bits),
-            Table(f"kAtan{ty}", "atan(t) = t + t^3 q(t^2), |t| <= tan(pi/8)",
-                  *odd(mp.atan, 3), TINY, TAN_EIGHTH**2 * mpf("1.001"), d["atan"], bits),
+            Table(f"kAtan{ty}", "atan(t) = t + t^3 q(t^2), |t| <= 1/2",
+                  *odd(mp.atan, 3), TINY, mpf("0.2501"), d["atan"], bits),
             Table(f"kAsin{ty}", "asin(x) = x + x^3 q(x^2), |x| <= 1/2",
                   *odd(mp.asin, 3), TINY, mpf("0.2501"), d["asin"], bits),
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -49,7 +50,8 @@ def kiln_opt() -> str:
 
 @dataclass(frozen=True)
 class Function:
-    """`body` computes %r (or %r0, %r1) from %a0, %a1, ... ; VEC(t) stands for the vector type over t."""
+    """`body` computes %r (or %r0, %r1) from %a0, %a1, ... ; VEC(t) stands for the type over
+    t in the shape being compiled, SPLAT(c) for a constant of it."""
 
     name: str
     operands: tuple[str, ...]
@@ -93,12 +95,8 @@ class Function:
                 lines.append(f"    %a{k} = arith.bitcast {value} : {of(m)} to {of(t)}")
             else:
                 lines[-1] = lines[-1].replace(value + " =", f"%a{k} =")
-        body = self.body
-        while "VEC(" in body:
-            start = body.index("VEC(")
-            end = body.index(")", start)
-            body = body[:start] + of(body[start + 4 : end]) + body[end + 1 :]
-        lines.append("    " + body)
+        body = re.sub(r"SPLAT\((.*?)\)", r"dense<\1>" if shape else r"\1", self.body)
+        lines.append("    " + re.sub(r"VEC\((.*?)\)", lambda m: of(m[1]), body))
         for k, t in enumerate(self.results):
             address(f"%q{k}", t)
             m = memory(t)
@@ -142,7 +140,7 @@ class Library:
         self.functions = {f.name: f for f in functions}
         self.lanes = int(np.prod([int(k) for k in shape.split("x")])) if shape else 1
         text = run(
-            [tool("mlir-opt"), "--convert-scf-to-cf", "--convert-to-llvm", "--reconcile-unrealized-casts"],
+            [tool("mlir-opt"), "--convert-scf-to-cf", "--convert-vector-to-llvm", "--convert-to-llvm", "--reconcile-unrealized-casts"],
             expanded(functions, target, shape),
         )
         ir = folder / f"{target}-{shape or 'scalar'}.ll"
