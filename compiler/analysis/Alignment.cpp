@@ -173,8 +173,8 @@ AxisInfo AlignmentAnalysis::inferExtension(Value operand, bool isSigned) const {
   const ConstantIntRanges &range = rangeAnalysis.get(operand);
   // A span below 2^(width - 1) leaves no room for a wrap between two elements.
   unsigned wide = width + 1;
-  APInt span = isSigned ? range.smax().sext(wide) - range.smin().sext(wide)
-                        : range.umax().zext(wide) - range.umin().zext(wide);
+  APInt span =
+      isSigned ? range.smax().sext(wide) - range.smin().sext(wide) : range.umax().zext(wide) - range.umin().zext(wide);
   return axis::extend(get(operand), width, width > 1 && span.ult(APInt::getOneBitSet(wide, width - 1)));
 }
 

@@ -44,8 +44,8 @@ struct AxisInfo {
 /// bounds, ranges, and tile.assume of `x % c == 0`. Sound under wrapping arithmetic.
 ///
 /// tile.hint follows how programs use it: contiguity and constancy hold for aligned groups of the given size;
-/// divisibility holds for the first element of each group (so of a hint on a tile nothing but element 0 is believed to be
-/// divisible unless a contiguity or constancy, proven or promised by the hint next to it, says how long groups are).
+/// divisibility holds for the first element of each group (so of a hint on a tile nothing but element 0 is believed to
+/// be divisible unless a contiguity or constancy, proven or promised by the hint next to it, says how long groups are).
 class AlignmentAnalysis : public StructuredForward<AlignmentAnalysis, AxisInfo> {
 public:
   /// `root`: a function or anything that holds functions. Answers are for the IR as it is now; see StructuredForward.

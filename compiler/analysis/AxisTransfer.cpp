@@ -14,7 +14,9 @@ int64_t powerOfTwoIn(int64_t value) {
   return int64_t(std::min<uint64_t>(low, AxisInfo::kMaxDivisibility));
 }
 
-int64_t wrapStep(int64_t step, unsigned width) { return width >= 64 ? step : llvm::SignExtend64(uint64_t(step), width); }
+int64_t wrapStep(int64_t step, unsigned width) {
+  return width >= 64 ? step : llvm::SignExtend64(uint64_t(step), width);
+}
 
 static int64_t wrappingMul(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 static int64_t wrappingAdd(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
@@ -87,8 +89,7 @@ AxisInfo mul(const AxisInfo &a, const AxisInfo &b, unsigned width) {
       left = x.refined(1);
       right = y.refined(1);
     }
-    result.dims.push_back(
-        makeDim(group, step, divisibilityProduct(left.divisibility, right.divisibility), width));
+    result.dims.push_back(makeDim(group, step, divisibilityProduct(left.divisibility, right.divisibility), width));
   }
   return result;
 }
@@ -123,8 +124,7 @@ AxisInfo remainder(const AxisInfo &a, const AxisInfo &b, unsigned width) {
     AxisDim dividend = x.refined(std::gcd(x.group, y.step == 0 ? y.group : 1));
     AxisDim divisor = y.refined(y.step == 0 ? dividend.group : 1);
     AxisDim cut = withinWindow(dividend, std::min({dividend.divisibility, divisor.divisibility, limit}));
-    result.dims.push_back(
-        makeDim(cut.group, cut.step, std::min(cut.divisibility, divisor.divisibility), width));
+    result.dims.push_back(makeDim(cut.group, cut.step, std::min(cut.divisibility, divisor.divisibility), width));
   }
   return result;
 }

@@ -1,5 +1,5 @@
-// The arithmetic of AxisInfo: one function per kind of operation, on facts alone (no IR), shared by the analysis and
-// its unit test. `width` is the width in bits of the integers (64 for pointers).
+// The arithmetic of AxisInfo: one function per kind of operation, on facts alone, with no IR in sight. `width` is the
+// width in bits of the integers (64 for pointers).
 #pragma once
 #include "compiler/analysis/Alignment.h"
 

@@ -257,7 +257,8 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
       })
       .Case([&](tile::ProgramIdOp) { return signedBounds(0, INT32_MAX - 1); })
       .Case([&](tile::NumProgramsOp) { return signedBounds(1, INT32_MAX); })
-      .Case([&](tile::MakeRangeOp range) { return signedBounds(int32_t(range.getStart()), int64_t(range.getEnd()) - 1); })
+      .Case(
+          [&](tile::MakeRangeOp range) { return signedBounds(int32_t(range.getStart()), int64_t(range.getEnd()) - 1); })
       .Case<tile::SplatOp, tile::UnsplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::TransOp,
             tile::SplitOp, tile::HintOp, tile::SortOp, tile::TopkOp, tile::GatherOp>(
           [&](Operation *shape) { return sameAs(shape->getOperand(0)); })
@@ -270,7 +271,8 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
         // The sign follows the dividend and the size never exceeds it, whatever the divisor.
         Range lhs = get(rem.getLhs()), rhs = get(rem.getRhs());
         APInt zero = APInt::getZero(width);
-        Range bySign = Range::fromSigned(llvm::APIntOps::smin(lhs.smin(), zero), llvm::APIntOps::smax(lhs.smax(), zero));
+        Range bySign =
+            Range::fromSigned(llvm::APIntOps::smin(lhs.smin(), zero), llvm::APIntOps::smax(lhs.smax(), zero));
         return intrange::inferRemS({lhs, rhs}).intersection(bySign);
       })
       .Case([&](arith::DivSIOp div) -> std::optional<Range> {

@@ -11,9 +11,9 @@ bool isIntegerLike(mlir::Type type);
 unsigned integerWidth(mlir::Type type);
 
 /// Signed and unsigned bounds per value. Sources: constants, tile.make_range, tile.program_id and tile.num_programs
-/// (grid sizes are positive 32-bit integers), loop bounds, and comparisons promised by tile.assume. An assumption bounds
-/// a value if both live in one block, so that the promise is made whenever the value exists. Arithmetic wraps: a sum
-/// that may pass its width is unbounded.
+/// (grid sizes are positive 32-bit integers), loop bounds, and comparisons promised by tile.assume. An assumption
+/// bounds a value if both live in one block, so that the promise is made whenever the value exists. Arithmetic wraps: a
+/// sum that may pass its width is unbounded.
 class RangeAnalysis : public StructuredForward<RangeAnalysis, mlir::ConstantIntRanges> {
 public:
   /// `root`: a function or anything that holds functions.

@@ -130,7 +130,8 @@ std::optional<Spread> spreadOf(Value value) {
 
 bool isPointwise(Operation *op) {
   return op->getNumResults() == 1 && op->getNumRegions() == 0 && op->getNumOperands() > 0 &&
-         (OpTrait::hasElementwiseMappableTraits(op) || isa<AddPtrOp>(op)) && isMemoryEffectFree(op);
+         (OpTrait::hasElementwiseMappableTraits(op) || isa<AddPtrOp, PtrToIntOp, IntToPtrOp, PtrCastOp>(op)) &&
+         isMemoryEffectFree(op);
 }
 
 struct PointwiseBeforeSpread : RewritePattern {
@@ -173,9 +174,9 @@ struct PointwiseBeforeSpread : RewritePattern {
       if (!tile) {
         operands.push_back(operand);
       } else if (auto splat = operand.getDefiningOp<SplatOp>()) {
-        operands.push_back(spread ? SplatOp::create(rewriter, loc, typeBefore(tile.getElementType()), splat.getValue())
-                                        .getResult()
-                                  : splat.getValue());
+        operands.push_back(
+            spread ? SplatOp::create(rewriter, loc, typeBefore(tile.getElementType()), splat.getValue()).getResult()
+                   : splat.getValue());
       } else if (TypedAttr constant = splatConstant(operand)) {
         if (spread)
           constant = DenseElementsAttr::get(cast<ShapedType>(typeBefore(tile.getElementType())),
@@ -203,8 +204,9 @@ struct PointwiseBeforeSpread : RewritePattern {
 struct CombineTiles : kiln::impl::CombineTilesPassBase<CombineTiles> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<DotThenAdd<arith::AddFOp>, DotThenAdd<arith::AddIOp>, SelectOfLoad, NestedSelect,
-                 PointwiseBeforeSpread>(&getContext());
+    patterns
+        .add<DotThenAdd<arith::AddFOp>, DotThenAdd<arith::AddIOp>, SelectOfLoad, NestedSelect, PointwiseBeforeSpread>(
+            &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -47,7 +47,8 @@ Value describe(OpBuilder &builder, Location loc, const Parts &parts, RankedTenso
 
 struct ConvertMake : OpConversionPattern<MakeBlockPtrOp> {
   using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(MakeBlockPtrOp op, OpAdaptor adaptor, ConversionPatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(MakeBlockPtrOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
     SmallVector<Value> parts{adaptor.getBase()};
     llvm::append_range(parts, adaptor.getShape());
     llvm::append_range(parts, adaptor.getStrides());
@@ -80,8 +81,8 @@ struct ConvertSelect : OpConversionPattern<arith::SelectOp> {
       return failure();
     SmallVector<Value> parts;
     for (auto [yes, no] : llvm::zip(adaptor.getTrueValue(), adaptor.getFalseValue()))
-      parts.push_back(yes == no ? yes
-                                : arith::SelectOp::create(rewriter, op.getLoc(), op.getCondition(), yes, no).getResult());
+      parts.push_back(
+          yes == no ? yes : arith::SelectOp::create(rewriter, op.getLoc(), op.getCondition(), yes, no).getResult());
     rewriter.replaceOpWithMultiple(op, {parts});
     return success();
   }
@@ -95,8 +96,9 @@ struct ConvertLoad : OpConversionPattern<BlockLoadOp> {
     // Without a padding the elements outside are anything; zero is what a descriptor gives.
     Value desc = describe(rewriter, op.getLoc(), parts, op.getPtr().getType().getBlock(),
                           op.getPadding().value_or(Padding::Zero));
-    auto load = DescLoadOp::create(rewriter, op.getLoc(), op.getType(), desc, parts.offsets(),
-                                   rewriter.getDenseI32ArrayAttr(op.getBoundary()), op.getCacheAttr(), op.getEvictAttr());
+    auto load =
+        DescLoadOp::create(rewriter, op.getLoc(), op.getType(), desc, parts.offsets(),
+                           rewriter.getDenseI32ArrayAttr(op.getBoundary()), op.getCacheAttr(), op.getEvictAttr());
     rewriter.replaceOp(op, load);
     return success();
   }

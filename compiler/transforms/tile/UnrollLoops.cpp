@@ -57,8 +57,9 @@ static void unroll(scf::ForOp loop, int64_t factor) {
     middle = arith::AddIOp::create(builder, loc, lower, arith::MulIOp::create(builder, loc, whole, stride));
   }
 
-  auto main = scf::ForOp::create(builder, loc, lower, middle, stride, loop.getInitArgs(),
-                                 [](OpBuilder &, Location, Value, ValueRange) {}, loop.getUnsignedCmp());
+  auto main = scf::ForOp::create(
+      builder, loc, lower, middle, stride, loop.getInitArgs(), [](OpBuilder &, Location, Value, ValueRange) {},
+      loop.getUnsignedCmp());
   main->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
   builder.setInsertionPointToStart(main.getBody());
   SmallVector<Value> carried(main.getRegionIterArgs());

@@ -146,8 +146,9 @@ void Widener::rebuildFor(scf::ForOp loop, ArrayRef<unsigned> indices) {
   for (unsigned index : indices)
     inits.push_back(widen(loop.getInitArgs()[index]));
   builder.setInsertionPoint(loop);
-  auto next = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), inits,
-                                 [](OpBuilder &, Location, Value, ValueRange) {}, loop.getUnsignedCmp());
+  auto next = scf::ForOp::create(
+      builder, loop.getLoc(), loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), inits,
+      [](OpBuilder &, Location, Value, ValueRange) {}, loop.getUnsignedCmp());
   next->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
   // The body moves as it is: its values keep their identity, and what is known of them.
   next.getRegion().takeBody(loop.getRegion());
@@ -295,7 +296,8 @@ Value Widener::extend(Value value) {
                                        builder.getIntegerAttr(wide, number.getValue().getSExtValue()));
     if (auto splat = dyn_cast<SplatElementsAttr>(constant))
       return arith::ConstantOp::create(
-          builder, value.getLoc(), DenseElementsAttr::get(cast<ShapedType>(type), splat.getSplatValue<APInt>().sext(64)));
+          builder, value.getLoc(),
+          DenseElementsAttr::get(cast<ShapedType>(type), splat.getSplatValue<APInt>().sext(64)));
   }
   // Spread after extending: the scalar is cheaper to extend, and may serve elsewhere.
   if (auto splat = value.getDefiningOp<tile::SplatOp>())
