@@ -69,6 +69,27 @@ std::string Monitor::describeSource(int32_t site) const {
 
 //===-- Printing -------------------------------------------------------------------------------------------------===//
 
+/// The shortest text that reads back as this value of its own type.
+static std::string getDigits(artifact::ElementType type, double value) {
+  char text[64];
+  bool narrow = artifact::getBytes(type) < 4 && std::isfinite(value);
+  // Nine digits name any float32, and the values of the narrower types are among them.
+  for (int digits = 1; narrow && digits < 9; ++digits) {
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    double candidate = std::strtod(text, nullptr);
+    char encoded[8];
+    artifact::encodeFloat(type, candidate, encoded);
+    if (artifact::decodeFloat(type, encoded) == value) {
+      value = candidate;
+      break;
+    }
+  }
+  char *end = narrow || type == artifact::ElementType::FP64
+                  ? std::to_chars(text, text + sizeof text, value).ptr
+                  : std::to_chars(text, text + sizeof text, float(value)).ptr;
+  return std::string(text, end);
+}
+
 static void printElement(llvm::raw_ostream &stream, const Site::Operand &operand, const char *element, bool hex) {
   unsigned bytes = operand.pointer ? 8 : artifact::getBytes(operand.type);
   if (hex || operand.pointer) {
@@ -78,14 +99,10 @@ static void printElement(llvm::raw_ostream &stream, const Site::Operand &operand
     return;
   }
   if (artifact::isFloat(operand.type)) {
-    // The shortest text that reads back as this value of its own type.
     double value = artifact::decodeFloat(operand.type, element);
-    char text[64];
-    char *end = (bytes == 8 ? std::to_chars(text, text + sizeof text, value)
-                            : std::to_chars(text, text + sizeof text, float(value))).ptr;
-    llvm::StringRef digits(text, end - text);
+    std::string digits = getDigits(operand.type, value);
     stream << digits;
-    if (std::isfinite(value) && digits.find_first_of(".e") == llvm::StringRef::npos)
+    if (std::isfinite(value) && digits.find_first_of(".e") == std::string::npos)
       stream << ".0";
     return;
   }

@@ -114,6 +114,9 @@ TEST(Monitor, printsEveryType) {
   EXPECT_EQ(printed(ElementType::U8, 0xff), "pid (0, 0, 0) v: 255\n");
   EXPECT_EQ(printed(ElementType::I64, ~uint64_t(0)), "pid (0, 0, 0) v: -1\n");
   EXPECT_EQ(printed(ElementType::BF16, 0x3f80), "pid (0, 0, 0) v: 1.0\n");
+  EXPECT_EQ(printed(ElementType::BF16, 0x3dcd), "pid (0, 0, 0) v: 0.1\n");
+  EXPECT_EQ(printed(ElementType::FP16, 0x7bff), "pid (0, 0, 0) v: 65500.0\n");
+  EXPECT_EQ(printed(ElementType::FP16, 0x7c00), "pid (0, 0, 0) v: inf\n");
   EXPECT_EQ(printed(ElementType::FP8E4NV, 0x38), "pid (0, 0, 0) v: 1.0\n");
   EXPECT_EQ(printed(ElementType::I32, 0xab, true), "pid (0, 0, 0) v: 0x000000ab\n");
 }
