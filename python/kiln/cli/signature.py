@@ -1,15 +1,15 @@
 """Signatures on the command line: `x=*fp32:16, n=i32, BLOCK=1024`.
 
-    NAME=TYPE        an argument of that type: *fp32, i32, u8, fp32, i1, tensordesc<fp32[64,64]>
+    NAME=TYPE        an argument of that type: *fp32, i32, u8, fp32, i1, tensordesc<fp32[64,64]>, a tuple of these
     NAME=TYPE:16     which is a multiple of 16 (a pointer or an integer)
-    NAME=VALUE       a constexpr: a Python literal, or a type of the language such as kl.float32
+    NAME=VALUE       a constexpr: a literal, or a type of the language such as kl.float32
 
-Parameters left out take their default, which makes them constexpr.
+Parameters left out take their default, which makes them constexpr. What a type or value means is decided by the
+launcher's own C++ function, so that a kernel compiled here is the one a launch would compile.
 """
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 from kiln import errors
@@ -61,14 +61,13 @@ def _parameter(parameter: Any, value: str | None) -> Parameter:
         if not parameter.has_default:
             raise errors.UserError(f"signature: expected a type or a value for parameter {parameter.name!r}, got none")
         return Parameter(parameter.name, "constexpr", value=parameter.default)
-    known, constant = _constant(value)
-    if known:
+    if value.startswith(("kl.", "tl.")):
+        from kiln import language
+
+        constant = getattr(language, value[3:], None)
+        if constant is None:
+            raise errors.UserError(f"signature: {parameter.name!r}: kiln.language has no {value[3:]!r}")
         return Parameter(parameter.name, "constexpr", value=constant)
-    if parameter.is_constexpr:
-        raise errors.UserError(
-            f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"
-        )
-    # What a type in a signature means is the launcher's to say: ahead-of-time code gets the keys launches look for.
     from kiln import _kiln
     from kiln.runtime.jit import make_parameter
 
@@ -76,18 +75,8 @@ def _parameter(parameter: Any, value: str | None) -> Parameter:
         (item,) = _kiln.parse_signature([value])
     except errors.LaunchError as error:
         raise errors.UserError(f"signature: {parameter.name!r}: {error.message}") from None
+    if parameter.is_constexpr and item[0] == "runtime":
+        raise errors.UserError(
+            f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"
+        )
     return make_parameter(parameter.name, item)
-
-
-def _constant(value: str) -> tuple[bool, Any]:
-    try:
-        return True, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        pass
-    prefix, dot, name = value.partition(".")
-    if dot and prefix in ("kl", "tl"):
-        from kiln import language
-
-        if hasattr(language, name):
-            return True, getattr(language, name)
-    return False, None
