@@ -10,8 +10,9 @@ chain of calls on the way out.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class KilnError(Exception):
@@ -112,12 +113,35 @@ class SourceRange(NamedTuple):
         return [f"{number} | {line}", f"{' ' * len(number)} | {pad}^{'~' * (width - 1)}"]
 
 
+def calling_expression() -> SourceRange | None:
+    """The expression of the user's that is running: in the nearest frame that is not Kiln's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.split(".")[0] != "kiln" or module.startswith("kiln.kernels."):
+            break
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return None
+    code = frame.f_code
+    line, column, end_line, end_column = frame.f_lineno, 0, 0, 0
+    positions = getattr(code, "co_positions", None)
+    if positions is not None and frame.f_lasti >= 0:
+        from itertools import islice
+
+        found = next(islice(positions(), frame.f_lasti // 2, None), (None, None, None, None))
+        if None not in found:
+            line, end_line, column, end_column = found[0], found[1], found[2] + 1, found[3] + 1
+    return SourceRange(code.co_filename, line, column or 1, end_line, end_column, code.co_name)
+
+
 class CompilationError(UserError):
     """A mistake in a kernel.
 
     message   "expected X (because Y), got Z", without a position
     hint      one likely fix
     argument  the parameter of the called function that is at fault: the caret goes under what was passed for it
+    culprit   a tuple of the value that is at fault, where no parameter is named: the caret goes under its expression
     frames    where: the innermost position first, then each call on the way from the kernel
     notes     further positions that matter, each with a sentence ("first assigned here")
     """
@@ -127,12 +151,14 @@ class CompilationError(UserError):
         self.message = message
         self.hint = hint
         self.argument = argument
+        self.culprit: tuple[Any] | None = None
         self.frames: list[SourceRange] = []
         self.notes: list[tuple[str, SourceRange]] = []
 
     def at(self, frame: SourceRange) -> CompilationError:
         """Adds the next outer position."""
         self.frames.append(frame)
+        self.culprit = None  # found; a value of a kernel outlives no compile
         return self
 
     def note(self, sentence: str, frame: SourceRange) -> CompilationError:
@@ -182,7 +208,34 @@ class UnsupportedSyntaxError(CompilationError):
     """Python that has no meaning in a kernel."""
 
 
-class LaunchError(UserError):
+class UsageError(UserError):
+    """Kiln used wrongly outside a kernel; says in which line of the caller's."""
+
+    def __init__(self, message: str, hint: str | None = None, caller: SourceRange | None = None):
+        super().__init__(message)
+        self.message, self.hint = message, hint
+        self.caller = calling_expression() if caller is None else caller
+
+    def sentence(self) -> str:
+        return self.message
+
+    def __str__(self) -> str:
+        lines = [self.sentence()]
+        where = self.caller
+        if where is not None:
+            # Python before 3.11 tells the line only.
+            column = f":{where.column}" if where.end_column else ""
+            lines[0] = f"{where.file}:{where.line}{column}: error: {lines[0]}"
+            lines += where.excerpt() if where.end_column else where.excerpt()[:1]
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.message, self.hint, self.caller)
+
+
+class LaunchError(UsageError):
     """A mistake in launching a kernel: names the kernel, the argument and the caller's line."""
 
     def __init__(
@@ -193,23 +246,14 @@ class LaunchError(UserError):
         caller: SourceRange | None = None,
         hint: str | None = None,
     ):
-        super().__init__(message)
-        self.message, self.kernel, self.argument = message, kernel, argument
-        self.caller, self.hint = caller, hint
+        super().__init__(message, hint, caller)
+        self.kernel, self.argument = kernel, argument
 
-    def __str__(self) -> str:
+    def sentence(self) -> str:
         text = self.message
         if self.argument:
             text = f"argument {self.argument!r}: {text}"
-        if self.kernel:
-            text = f"launch of {self.kernel}: {text}"
-        lines = [text]
-        if self.caller is not None:
-            lines[0] = f"{self.caller.file}:{self.caller.line}: error: {text}"
-            lines += self.caller.excerpt()
-        if self.hint:
-            lines.append(f"hint: {self.hint}")
-        return "\n".join(lines)
+        return f"launch of {self.kernel}: {text}" if self.kernel else text
 
     def __reduce__(self) -> tuple:
         return type(self), (self.message, self.kernel, self.argument, self.caller, self.hint)

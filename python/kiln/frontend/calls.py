@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,13 @@ from kiln.language import types, values
 if TYPE_CHECKING:
     from kiln.frontend.emitter import Emitter
     from kiln.frontend.visitor import Visitor
+
+
+@dataclass
+class Launch:
+    """`kernel[grid]` read inside a kernel: the mistake that its call explains."""
+
+    kernel: Any
 
 
 @dataclass
@@ -50,9 +58,23 @@ class Calls:
         except CompilationError as error:
             if not error.frames:
                 self._explain_settled(error, node)
-                if error.argument is not None:
-                    self.locate(error, argument_node(node, function, error.argument))
+                place = argument_node(node, function, error.argument)
+                if place is node:
+                    place = self._culprit_node(error, node, function, args, kwargs)
+                if place is not node:
+                    self.locate(error, place)
             raise
+
+    def _culprit_node(
+        self: Visitor, error: CompilationError, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> ast.AST:
+        """The expression whose value is at fault; the whole call if none or several have that value."""
+        given = [(k.value, kwargs[k.arg]) for k in node.keywords if k.arg in kwargs]
+        if isinstance(node.func, ast.Attribute):
+            given.append((node.func.value, getattr(function, "__self__", None)))
+        if not any(isinstance(arg, ast.Starred) for arg in node.args):
+            given = [*zip(node.args, args), *given]
+        return culprit_node(error, given) or node
 
     def _explain_settled(self: Visitor, error: CompilationError, node: ast.Call) -> None:
         """If a constexpr was wanted and a name was given one by plain assignment, that is what to change."""
@@ -70,6 +92,7 @@ class Calls:
             function, args = function.function, [function.instance, *args]
         if isinstance(function, KernelFunction):
             return call_function(self.emitter, function, args, kwargs)
+        title = _name(function)
         if isinstance(function, PythonBuiltin):
             function = function.run
         elif getattr(function, "__kiln_builtin__", False) or _owner(function) in _VALUES:
@@ -91,7 +114,7 @@ class Calls:
         except (ValueError, ArithmeticError) as problem:
             if _is_language(function):
                 raise
-            raise CompilationError(f"{_name(function)} failed: {problem}") from None
+            raise CompilationError(f"expected arguments that {title} accepts: {problem}") from None
 
     def callee(self: Visitor, function: Any, node: ast.Call) -> Any:
         """What may be called: an error that says what to do instead for anything else."""
@@ -103,6 +126,14 @@ class Calls:
             function = function.fn
         if isinstance(function, (KernelFunction, BoundFunction, PythonBuiltin)):
             return function
+        if isinstance(node.func, ast.Subscript) and isinstance(function, Launch):
+            raise self.locate(
+                CompilationError(
+                    "expected a call of a jit function, got a launch (because a kernel that runs launches no others)",
+                    hint=f"call it: {ast.unparse(node.func.value)}({', '.join(map(ast.unparse, node.args))})",
+                ),
+                node.func,
+            )
         if getattr(function, "__kiln_builtin__", False) or getattr(function, "__kiln_constexpr_function__", False):
             return function
         owner = _owner(function)
@@ -172,9 +203,9 @@ def call_function(emitter: Emitter, function: KernelFunction, args: list[Any], k
         raise
     operands = [handle for value in arguments.values() for handle in values.flatten(value)]
     results = emitter.op(
-        "func.call", operands, values.flat_types(emitted.result), {"callee": f'@"{emitted.symbol}"'}
+        "func.call", operands, scopes.ir_types(emitted.result), {"callee": f'@"{emitted.symbol}"'}
     )  # fmt: skip
-    return values.unflatten(emitted.result, results)
+    return scopes.rebuild(emitted.result, results)
 
 
 def _emit_function(emitter: Emitter, function: KernelFunction, arguments: dict[str, Any]) -> EmittedFunction:
@@ -188,11 +219,11 @@ def _emit_function(emitter: Emitter, function: KernelFunction, arguments: dict[s
     try:
         visitor.node = function.tree
         emitter.place()
-        flat = [text for value in arguments.values() for text in values.flat_types(value)]
+        flat = [text for value in arguments.values() for text in scopes.ir_types(value)]
         handles = emitter.builder.begin_function(symbol, flat, [{} for _ in flat], False, {})
         for name, value in arguments.items():
-            count = len(values.flat_types(value))
-            visitor.scope[name] = values.unflatten(value, handles[:count])
+            count = len(scopes.ir_types(value))
+            visitor.scope[name] = scopes.rebuild(value, handles[:count])
             handles = handles[count:]
         result = visitor.run()
         emitter.place()
@@ -237,7 +268,9 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
         if key not in known:
             match = near_match(key, known)
             raise CompilationError(
-                f"{name} has no parameter {key}", hint=f"did you mean {match}?" if match else f"its parameters: {_listed(known)}"
+                f"{name} has no parameter {key}",
+                hint=f"did you mean {match}?" if match else f"its parameters are {_listed(known)}",
+                argument=key,
             )
         if key in bound:
             raise CompilationError(f"argument {key} of {name} is given twice", argument=key)
@@ -257,7 +290,8 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
         result[parameter.name] = _argument(function, parameter, value)
     if missing:
         raise CompilationError(
-            f"expected {len(missing)} more argument{'s' * (len(missing) > 1)} of {name}: {', '.join(missing)}"
+            f"expected {len(missing)} more argument{'s' * (len(missing) > 1)} of"
+            f" {name}({', '.join(p.name for p in parameters)}): {', '.join(missing)}"
         )
     return result
 
@@ -315,17 +349,38 @@ def _listed(names: Any) -> str:
 def substitute(name: str) -> str | None:
     import kiln.language
 
-    return f"use kl.{name}" if hasattr(kiln.language, name) else "compute it outside and pass it as an argument"
+    if not isinstance(getattr(kiln.language, name, sys), ModuleType):
+        return f"use kl.{name}"
+    return "compute it outside and pass it as an argument"
+
+
+def culprit_node(error: CompilationError, given: Iterable[tuple[ast.AST, Any]]) -> ast.AST | None:
+    """Which of several expressions, each with its value, an error is about; None if that is not clear."""
+    if error.culprit is None:
+        return None
+    culprit = error.culprit[0]
+    found: list[ast.AST] = []
+
+    def search(node: ast.AST, value: Any) -> None:
+        if value is culprit or values.unwrap(value) is culprit:
+            found.append(node)
+        elif isinstance(node, (ast.Tuple, ast.List)) and isinstance(value, values.tuple):
+            if len(node.elts) == len(value) and not any(isinstance(e, ast.Starred) for e in node.elts):
+                for element, item in zip(node.elts, value.values):
+                    search(element, item)
+
+    for node, value in given:
+        search(node, value)
+    # A tensor is itself alone, wherever it is named; equal numbers may be one Python object by chance.
+    return found[0] if found and (len(found) == 1 or isinstance(culprit, values.tensor)) else None
 
 
 def argument_node(node: ast.AST, function: Any, argument: str | None) -> ast.AST:
     """The expression that was passed for a parameter; the whole call if there is none."""
     if not isinstance(node, ast.Call) or argument is None:
         return node
-    for keyword in node.keywords:
-        if keyword.arg == argument:
-            return keyword.value
     names: list[str] = []
+    known: tuple[str, ...] = ()
     shift = 0
     if function is None:
         # The bounds of a range.
@@ -340,6 +395,12 @@ def argument_node(node: ast.AST, function: Any, argument: str | None) -> ast.AST
         code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
         names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
         shift = 1 if isinstance(function, MethodType) else 0
+        if code is not None and code.co_kwonlyargcount:
+            known += code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    for keyword in node.keywords:
+        if keyword.arg == argument:
+            # A parameter that does not exist is at fault itself, not its value.
+            return keyword.value if argument in names or argument in known else keyword
     index = names.index(argument) - shift if argument in names else -1
     plain_call = not any(isinstance(arg, ast.Starred) for arg in node.args)
     return node.args[index] if plain_call and 0 <= index < len(node.args) else node
@@ -367,7 +428,7 @@ def _binding_mistake(function: Any, args: list[Any], kwargs: dict[str, Any]) -> 
         if key not in named:
             match = near_match(key, named)
             return CompilationError(
-                f"{shown} has no parameter {key}", hint=f"did you mean {match}?" if match else f"its parameters: {_listed(named)}"
+                f"{shown} has no parameter {key}", hint=f"did you mean {match}?" if match else None, argument=key
             )
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(args) > len(positional):

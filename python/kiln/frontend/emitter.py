@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kiln.errors import CompilationError, UserError
+from kiln.errors import CompilationError, SourceRange, UserError
 
 if TYPE_CHECKING:
     from kiln.frontend.calls import EmittedFunction
@@ -50,6 +50,8 @@ class Emitter:
         """Functions being emitted, outermost first: what recursion is found with."""
         self.inlining = 0
         """Above 0, calls are emitted in place: inside the region of a reduce or scan."""
+        self.fault: SourceRange | None = None
+        """Where a failure that is no mistake of the user's happened."""
         self._symbols: set[str] = set()
         self._placed = -1
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln.errors import CompilationError, InternalError, KilnError
+from kiln.frontend import scope as scopes
 from kiln.frontend.emitter import Emitter
 from kiln.frontend.function import KernelFunction
 from kiln.frontend.signature import FlatParameter, Parameter, flat_parameters
@@ -47,8 +48,8 @@ def _emit(emitter: Emitter, fn: KernelFunction, parameters: list[Parameter], nam
     kinds = [types.parse(parameter.type).mlir for parameter in flat]
     handles = emitter.builder.begin_function(emitter.symbol(name), kinds, attrs, True, {"tile.kernel": "unit"})
     for parameter, like in zip(parameters, arguments):
-        count = len(values.flat_types(like))
-        visitor.scope[parameter.name] = values.unflatten(like, handles[:count])
+        count = len(scopes.ir_types(like))
+        visitor.scope[parameter.name] = scopes.rebuild(like, handles[:count])
         handles = handles[count:]
     visitor.is_kernel = True
     visitor.run()
@@ -97,21 +98,21 @@ def _attributes(parameter: FlatParameter) -> dict[str, Any]:
 
 def _where(emitter: Emitter) -> str | None:
     """The line of the kernel that was being emitted, for a report of our own fault."""
-    visitor = emitter.visitor
-    if visitor is None or visitor.node is None:
-        return None
-    place = visitor.range(visitor.node)
-    return f"{place.file}:{place.line}:{place.column} in {place.function}"
+    place = emitter.fault
+    return f"{place.file}:{place.line}:{place.column} in {place.function}" if place is not None else None
 
 
 def _save(emitter: Emitter, fn: KernelFunction) -> str | None:
-    """The IR as far as it was emitted, in a file."""
+    """The IR as far as it was emitted, in a file of the directory for crashes."""
     import os
     import tempfile
 
+    from kiln import knobs
+
     try:
         text = emitter.builder.print()
-        handle, path = tempfile.mkstemp(prefix=f"kiln-{fn.__name__}-", suffix=".tile.mlir")
+        os.makedirs(knobs.crash_dir, exist_ok=True)
+        handle, path = tempfile.mkstemp(prefix=f"{fn.__name__}-", suffix=".tile.mlir", dir=knobs.crash_dir)
         with os.fdopen(handle, "w") as file:
             file.write(text)
     except Exception:  # noqa: BLE001 (the report matters more than its attachment)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.errors import CompilationError, near_match
 from kiln.frontend import python_builtins, scope as scopes
-from kiln.frontend.calls import substitute
+from kiln.frontend.calls import Launch, culprit_node, substitute
 from kiln.frontend.function import BoundFunction, KernelFunction, plain
 from kiln.frontend.syntax import OPERATORS
 from kiln.language import loops, semantic, types, values
@@ -134,7 +134,18 @@ class Expressions:
     # -- operators ---------------------------------------------------------------------------
 
     def visit_BinOp(self: Visitor, node: ast.BinOp) -> Any:
-        return self.value(semantic.binary(OPERATORS[type(node.op)], self.visit(node.left), self.visit(node.right)))
+        left, right = self.visit(node.left), self.visit(node.right)
+        try:
+            return self.value(semantic.binary(OPERATORS[type(node.op)], left, right))
+        except CompilationError as error:
+            self._blame(error, (node.left, left), (node.right, right))
+            raise
+
+    def _blame(self: Visitor, error: CompilationError, *operands: tuple[ast.AST, Any]) -> None:
+        """Locates an error about one operand there, unless a place within is known."""
+        place = None if error.frames else culprit_node(error, operands)
+        if place is not None:
+            self.locate(error, place)
 
     def visit_UnaryOp(self: Visitor, node: ast.UnaryOp) -> Any:
         operand = self.visit(node.operand)
@@ -149,7 +160,11 @@ class Expressions:
         result: Any = None
         for op, right_node in zip(node.ops, node.comparators):
             right = self.visit(right_node)
-            step = self._compare(op, left, right)
+            try:
+                step = self._compare(op, left, right)
+            except CompilationError as error:
+                self._blame(error, (right_node, right), (node.left, left))
+                raise
             result = step if result is None else self._and(result, step)
             if not isinstance(result, values.tensor) and not self.truth(result):
                 return result
@@ -250,6 +265,8 @@ class Expressions:
 
     def visit_Subscript(self: Visitor, node: ast.Subscript) -> Any:
         base = self.visit(node.value)
+        if isinstance(getattr(base, "fn", base), KernelFunction):
+            return Launch(base)
         if isinstance(node.slice, ast.Tuple):
             index: Any = tuple(self._elements(node.slice.elts))
         else:
@@ -288,11 +305,12 @@ class Expressions:
         condition = self.condition(test)
         if isinstance(condition, bool):
             return condition
-        raise CompilationError(
+        error = CompilationError(
             "expected a constexpr condition in a comprehension (because it decides how long the tuple is), got a value"
             " known only at run time",
             hint="keep every element and choose with kl.where",
         )
+        raise self.locate(error, test)
 
     def visit_iterable(self: Visitor, node: ast.expr) -> Any:
         """What a comprehension runs over; `range` counts there at compile time."""
@@ -302,7 +320,7 @@ class Expressions:
                 return loop.static_indices()
         return self.visit(node)
 
-    def static_items(self: Visitor, value: Any, node: ast.expr) -> list[Any]:
+    def static_items(self: Visitor, value: Any, node: ast.expr, hint: str | None = None) -> list[Any]:
         """The elements of a tuple, to be handled one by one while compiling."""
         value = values.unwrap(value)
         if isinstance(value, (values.tuple, list, tuple)):
@@ -311,7 +329,7 @@ class Expressions:
             return [values.constexpr(character) for character in value]
         error = CompilationError(
             f"expected a tuple (because its elements are taken one by one at compile time), got {scopes.describe(value)}",
-            hint="count with kl.range or kl.static_range",
+            hint=hint,
         )
         raise self.locate(error, node)
 

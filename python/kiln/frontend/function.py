@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from types import FunctionType, ModuleType
@@ -114,6 +115,7 @@ class KernelFunction:
         self.noinline = noinline
         self._do_not_specialize = tuple(do_not_specialize or ())
         self._do_not_specialize_on_alignment = tuple(do_not_specialize_on_alignment or ())
+        self._decorated = time.time()
         self._key: tuple[str, tuple[Capture, ...]] | None = None
         if source is not None:
             import textwrap
@@ -127,7 +129,7 @@ class KernelFunction:
 
     @cached_property
     def _found(self) -> source_text.Source | None:
-        return source_text.find(self.fn)
+        return source_text.find(self.fn, self._decorated)
 
     @property
     def source(self) -> source_text.Source:

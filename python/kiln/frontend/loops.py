@@ -34,7 +34,7 @@ class Carried:
 
     @property
     def types(self) -> list[str]:
-        return values.flat_types(self.like)
+        return scopes.ir_types(self.like)
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Exits:
 
     @property
     def types(self) -> list[str]:
-        result = [] if self.result is MISSING else values.flat_types(self.result)
+        result = [] if self.result is MISSING else scopes.ir_types(self.result)
         return ["i1"] * len(self.flags) + result
 
 
@@ -62,7 +62,8 @@ class Loops:
             with self.at(node.iter):
                 call = self.loop_call(node.iter)
         if call is None:
-            self._unrolled(node, self.static_items(self.visit(node.iter), node.iter))
+            items = self.static_items(self.visit(node.iter), node.iter, "count with range(...), or kl.static_range(...)")
+            self._unrolled(node, items)
         elif call.is_static:
             with self.at(node.iter):
                 indices = call.static_indices()
@@ -182,7 +183,7 @@ class Loops:
         self.scope = dict(before)
         for name, value in found.items():
             if not isinstance(value, scopes.Undefined):
-                self.scope[name] = values.unflatten(value, scopes.poison(self.emitter, value))
+                self.scope[name] = scopes.rebuild(value, scopes.poison(self.emitter, value))
 
     def _has_value(self: Visitor, name: str) -> bool:
         return not isinstance(self.scope.get(name, scopes.Undefined("")), scopes.Undefined)
@@ -222,7 +223,7 @@ class Loops:
             if name == RETURNED:
                 self.scope[RETURNED] = self.scope[LEFT] = values.tensor(handle, types.int1)
         if exits.result is not MISSING:
-            self.scope[RESULT] = values.unflatten(exits.result, left[len(exits.flags) :])
+            self.scope[RESULT] = scopes.rebuild(exits.result, left[len(exits.flags) :])
 
     def _loop_test(self: Visitor, loop: _While, state: list[int], flags: list[int]) -> int:
         """Whether another iteration runs."""
@@ -260,7 +261,7 @@ class Loops:
             if name == exclude or value is MISSING or isinstance(value, scopes.Undefined):
                 continue
             settled = self._settle(value)
-            if values.flat_types(settled):
+            if scopes.ir_types(settled):
                 result.append(Carried(name, settled, place))
         return result
 
@@ -269,7 +270,7 @@ class Loops:
         self.scope = dict(self.scope)
         for variable in carried:
             count = len(variable.types)
-            self.scope[variable.name] = values.unflatten(variable.like, handles[:count])
+            self.scope[variable.name] = scopes.rebuild(variable.like, handles[:count])
             handles = handles[count:]
 
     def _body(self: Visitor, node: ast.For | ast.While, carried: list[Carried]) -> None:

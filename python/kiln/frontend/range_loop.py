@@ -52,7 +52,7 @@ class LoopCall:
                 )
             bounds.append(int(bound.value))
         if bounds[2] == 0:
-            raise CompilationError(f"expected a step other than 0 in {self.name}", argument="step")
+            raise CompilationError(f"expected a step other than 0 in {self.name}, got 0", argument="step")
         return [values.constexpr(index) for index in range(*bounds)]
 
 
@@ -163,7 +163,7 @@ class Counter:
                 emitter.constant(mlir, 1), start, step,
             )  # fmt: skip
         if known == 0:
-            raise CompilationError(f"expected a step other than 0 in {call.name}", argument="step")
+            raise CompilationError(f"expected a step other than 0 in {call.name}, got 0", argument="step")
         if known > 0:
             return Counter(emitter, mlir, index_type, start, stop, step)
         # Downwards: count the distance from the start.

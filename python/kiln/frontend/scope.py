@@ -53,6 +53,27 @@ class Branch:
     where: SourceRange
 
 
+def ir_types(value: Any) -> list[str]:
+    """The MLIR types of the IR values that a value is made of. A type as a value is none."""
+    if isinstance(value, types.type_):
+        return []
+    if isinstance(value, values.tuple):
+        return [text for item in value.values for text in ir_types(item)]
+    return values.flat_types(value)
+
+
+def rebuild(like: Any, handles: list[int]) -> Any:
+    """A value like `like` of these IR values; what is known while compiling stays."""
+    if isinstance(like, values.tuple):
+        items = []
+        for item in like.values:
+            count = len(ir_types(item))
+            items.append(rebuild(item, handles[:count]))
+            handles = handles[count:]
+        return values.tuple(items, like.fields)
+    return values.unflatten(like, handles) if ir_types(like) else like
+
+
 def is_static(value: Any) -> bool:
     """Whether a value is known while compiling: no IR value is in it."""
     return not values.flatten(value) and not isinstance(value, Undefined)
@@ -137,11 +158,11 @@ def join(
         emitter.builder.reopen_region(branch.region)
         emitter.op("scf.yield", [handle for make in makers for handle in make()])
         branch.region = emitter.end_region()
-    result_types = [text for _, like in merged for text in values.flat_types(like)]
+    result_types = [text for _, like in merged for text in ir_types(like)]
     handles = emitter.op(op, operands, result_types, regions=[first.region, second.region])
     for name, like in merged:
-        count = len(values.flat_types(like))
-        after[name] = values.unflatten(like, handles[:count])
+        count = len(ir_types(like))
+        after[name] = rebuild(like, handles[:count])
         handles = handles[count:]
     return after
 
@@ -236,7 +257,7 @@ def as_type(number: values.constexpr, ty: Any) -> list[int]:
 
 
 def poison(emitter: Emitter, like: Any) -> list[int]:
-    return [emitter.poison(text) for text in values.flat_types(like)]
+    return [emitter.poison(text) for text in ir_types(like)]
 
 
 def describe(value: Any) -> str:

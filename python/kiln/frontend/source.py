@@ -53,45 +53,71 @@ def is_volatile(fn: FunctionType) -> bool:
     return name not in linecache.cache
 
 
-def find(fn: FunctionType) -> Source | None:
-    """The source of `fn` through `linecache`; None if it does not know it."""
+def find(fn: FunctionType, since: float) -> Source | None:
+    """The source of `fn`, decorated at the time `since`, through `linecache`; None if it does not know it.
+
+    A file that was written after that must still hold the same code. One that was not is believed: tools that rewrite
+    what they import (pytest does so to `assert`) run code that differs from the text.
+    """
     import linecache
+    import os
 
     code = fn.__code__
     lines = linecache.getlines(code.co_filename, fn.__globals__)
-    return _cut(lines, code) if lines else None
+    if not lines:
+        return None
+    try:
+        edited = os.stat(code.co_filename).st_mtime > since
+    except OSError:
+        edited = False
+    return _cut(lines, code, strict=edited)
 
 
 def find_volatile(fn: FunctionType, frame: FrameType | None) -> Source | None:
     """The source of `fn` while its decorator runs in `frame`: from whoever gave the text to `exec`, or the REPL."""
-    if not is_volatile(fn):
-        return find(fn)
     for text in _candidates(fn, frame):
         if f"def {fn.__name__}" not in text:
             continue
-        source = _cut(text.splitlines(keepends=True), fn.__code__)
+        source = _cut(text.splitlines(keepends=True), fn.__code__, strict=True)
         if source is not None:
             return source
     return None
 
 
-def same_code(source: Source, code: CodeType) -> bool:
-    """Whether `source` is the text `code` was compiled from, as far as names tell."""
+def holds(lines: list[str], code: CodeType) -> bool:
+    """Whether compiling the whole text gives `code` at its place. The whole: bytecode depends on what is around."""
     try:
-        module = compile(source.parse(), source.file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, AttributeError):
+        outer = [compile("".join(lines), code.co_filename, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):
         return False
-    for constant in module.co_consts:
-        if isinstance(constant, CodeType) and constant.co_name == code.co_name:
-            # A variable of an enclosing function is a global when the text stands alone.
-            ours = set(constant.co_names) | set(constant.co_freevars)
-            theirs = set(code.co_names) | set(code.co_freevars)
-            return constant.co_varnames == code.co_varnames and ours == theirs
+    while outer:
+        found = outer.pop()
+        if found.co_name == code.co_name and found.co_firstlineno == code.co_firstlineno:
+            return _fingerprint(found) == _fingerprint(code)
+        outer += [constant for constant in found.co_consts if isinstance(constant, CodeType)]
     return False
 
 
-def _cut(lines: list[str], code: CodeType) -> Source | None:
-    """The definition that starts at the code's first line."""
+def _fingerprint(code: CodeType) -> tuple:
+    """What code does, without where it stands."""
+    constants = [_fingerprint(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+
+
+def _same_head(source: Source, code: CodeType) -> bool:
+    """Whether the text defines a function of that name with those parameters."""
+    try:
+        definition = source.parse().body[0]
+        arguments = definition.args  # type: ignore[attr-defined]
+    except (SyntaxError, ValueError, AttributeError, IndexError):
+        return False
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    count = code.co_argcount + code.co_kwonlyargcount
+    return definition.name == code.co_name and tuple(names) == code.co_varnames[:count]  # type: ignore[attr-defined]
+
+
+def _cut(lines: list[str], code: CodeType, strict: bool) -> Source | None:
+    """The definition that starts at the code's first line, if it is the one `code` was made from."""
     import inspect
 
     first = code.co_firstlineno
@@ -102,7 +128,7 @@ def _cut(lines: list[str], code: CodeType) -> Source | None:
     except (SyntaxError, IndentationError, ValueError):
         return None
     source = Source(code.co_filename, first, "".join(block).rstrip("\n"))
-    return source if same_code(source, code) else None
+    return source if (holds(lines, code) if strict else _same_head(source, code)) else None
 
 
 def _candidates(fn: FunctionType, frame: FrameType | None) -> Iterator[str]:

@@ -233,7 +233,8 @@ class Statements:
             kiln.language.device_assert(test, message)
         elif not self.truth(test):
             text = str(values.unwrap(message))
-            raise StaticAssertionError("assertion failed at compile time" + (f": {text}" if text else ""))
+            error = StaticAssertionError("assertion failed at compile time" + (f": {text}" if text else ""))
+            raise self.locate(error, node.test)
 
 
 class _Guarded(ast.stmt):

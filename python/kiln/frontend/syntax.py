@@ -17,9 +17,9 @@ OPERATORS: dict[type, str] = {
 
 _UNSUPPORTED: dict[str, tuple[str, str | None]] = {
     "Lambda": ("a lambda is", "write a function decorated with @kiln.jit at module level; only grids may be lambdas"),
-    "FunctionDef": ("a function inside a kernel is", "move it to module level and decorate it with @kiln.jit"),
+    "FunctionDef": ("a function definition is", "move it to module level and decorate it with @kiln.jit"),
     "AsyncFunctionDef": ("async is", None),
-    "ClassDef": ("a class inside a kernel is", "move it out of the kernel"),
+    "ClassDef": ("a class is", "move it out of the kernel"),
     "With": ("`with` is", None),
     "AsyncWith": ("async is", None),
     "AsyncFor": ("async is", None),

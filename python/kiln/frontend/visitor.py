@@ -74,6 +74,9 @@ class Visitor(Expressions, Statements, Loops, Calls):
             if not error.frames:
                 self.locate(error, node)
             raise
+        except Exception:
+            self.emitter.fault = self.emitter.fault or self.range(node)
+            raise
         finally:
             self.node = outer
 
