@@ -58,6 +58,8 @@ struct Walk {
   llvm::SmallVector<int> order; ///< dimensions, outermost first
   int vectorDim = -1;           ///< or -1: one element at a time
   int64_t width = 1;
+  int blockDim = -1; ///< a second dimension walked in steps of `block`, or -1
+  int64_t block = 1;
 };
 
 /// A tensor descriptor, taken apart.
@@ -87,8 +89,11 @@ private:
   mlir::Type scalarType(mlir::Type element);
   mlir::Type laneType(mlir::Type element, const Index &at);
 
-  //--- Nest.cpp: loop nests and groups
+  //--- Nest.cpp, Walk.cpp: loop nests and groups
   Walk chooseWalk(llvm::ArrayRef<int64_t> shape, int reduceAxis, int64_t lanes) const;
+  void preferDimension(Walk &walk, const Step &step);
+  int gathersAlong(mlir::Value value, int dim);
+  void writeTransposed(mlir::Value value, const Storage &target, const Walk &walk, const Index &at);
   mlir::LogicalResult emitGroup(const Step &step);
   /// Runs `body` at each index of the walk.
   mlir::LogicalResult forEach(const Walk &walk, llvm::function_ref<mlir::LogicalResult(const Index &)> body);

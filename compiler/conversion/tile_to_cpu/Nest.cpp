@@ -5,31 +5,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-static int64_t powerOfTwoIn(int64_t side) { return side & -side; }
-
-Walk KernelLowering::chooseWalk(ArrayRef<int64_t> shape, int reduceAxis, int64_t lanes) const {
-  Walk walk;
-  walk.shape.assign(shape.begin(), shape.end());
-  int last = static_cast<int>(shape.size()) - 1;
-  while (last > 0 && shape[last] == 1)
-    --last;
-  // Along a reduced row several accumulators hide the latency of the combination.
-  int64_t wanted = reduceAxis == last ? lanes * 4 : lanes;
-  int64_t width = last >= 0 ? std::min(wanted, powerOfTwoIn(shape[last])) : 1;
-  if (width > 1) {
-    walk.vectorDim = last;
-    walk.width = width;
-  }
-  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim)
-    if (dim != reduceAxis && dim != walk.vectorDim)
-      walk.order.push_back(dim);
-  if (walk.vectorDim >= 0 && walk.vectorDim != reduceAxis)
-    walk.order.push_back(walk.vectorDim);
-  if (reduceAxis >= 0)
-    walk.order.push_back(reduceAxis);
-  return walk;
-}
-
 void KernelLowering::insertAt(int level) {
   Nest::Level &target = nest->levels[level];
   if (target.before)
@@ -58,7 +33,7 @@ void KernelLowering::openNest(OpenNest &open, const Walk &walk, ValueRange inits
   open.at.width = walk.width;
   open.carried.assign(inits.begin(), inits.end());
   for (auto [position, dim] : llvm::enumerate(walk.order)) {
-    int64_t step = dim == walk.vectorDim ? walk.width : 1;
+    int64_t step = dim == walk.vectorDim ? walk.width : dim == walk.blockDim ? walk.block : 1;
     if (walk.shape[dim] == step)
       continue;
     bool innermost = position + 1 == walk.order.size();
@@ -154,6 +129,8 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
   if (single) {
     walk.vectorDim = -1;
     walk.width = 1;
+  } else if (step.reduceAxis < 0) {
+    preferDimension(walk, step);
   }
 
   // Buffers first: their addresses belong before the loops.
@@ -200,6 +177,13 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
   OpenNest open;
   openNest(open, walk, inits);
   const Index &at = open.at;
+  if (walk.blockDim >= 0) {
+    writeTransposed(first.value, targets[0], walk, at);
+    closeNest(open);
+    if (first.kind == Root::Materialise)
+      assign(first.value, targets[0]);
+    return failure(failed);
+  }
   // All reads of an index come before the writes of it: a buffer may be overwritten in place.
   SmallVector<Value> values(step.roots.size());
   SmallVector<Value> yields;

@@ -1,0 +1,141 @@
+// Which dimension a nest runs its vectors along. Usually the last; another one if memory is walked better that way; and
+// square blocks turned over in registers where reading wants one dimension and writing the other.
+#include "compiler/conversion/tile_to_cpu/Lowering.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+static int64_t powerOfTwoIn(int64_t side) { return side & -side; }
+
+Walk KernelLowering::chooseWalk(ArrayRef<int64_t> shape, int reduceAxis, int64_t lanes) const {
+  Walk walk;
+  walk.shape.assign(shape.begin(), shape.end());
+  int last = static_cast<int>(shape.size()) - 1;
+  while (last > 0 && shape[last] == 1)
+    --last;
+  // Along a reduced row several accumulators hide the latency of the combination.
+  int64_t wanted = reduceAxis == last ? lanes * 4 : lanes;
+  int64_t width = last >= 0 ? std::min(wanted, powerOfTwoIn(shape[last])) : 1;
+  if (width > 1) {
+    walk.vectorDim = last;
+    walk.width = width;
+  }
+  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim)
+    if (dim != reduceAxis && dim != walk.vectorDim)
+      walk.order.push_back(dim);
+  if (walk.vectorDim >= 0 && walk.vectorDim != reduceAxis)
+    walk.order.push_back(walk.vectorDim);
+  if (reduceAxis >= 0)
+    walk.order.push_back(reduceAxis);
+  return walk;
+}
+
+/// How many memory accesses of an evaluation with vectors along `dim` would be gathers.
+int KernelLowering::gathersAlong(Value value, int dim) {
+  if (!isTile(value) || dim < 0 || shapes.uniform(value, dim))
+    return 0;
+  ArrayRef<int64_t> shape = shapeOf(value);
+  bool innermost = llvm::all_of(shape.drop_front(dim + 1), [](int64_t side) { return side == 1; });
+  Operation *op = value.getDefiningOp();
+  if (storages.count(value) || !op)
+    return innermost ? 0 : 1;
+  if (auto load = dyn_cast<tile::LoadOp>(op)) {
+    int count = contiguous(load.getPtr(), dim, std::min(lanes(), powerOfTwoIn(shape[dim]))) ? 0 : 1;
+    for (Value operand : load->getOperands())
+      count += gathersAlong(operand, dim);
+    return count;
+  }
+  if (auto load = dyn_cast<tile::DescLoadOp>(op)) {
+    auto desc = load.getDesc().getDefiningOp<tile::MakeDescOp>();
+    return desc && constantOf(desc.getStrides()[dim]) == 1 ? 0 : innermost && !desc ? 0 : 1;
+  }
+  auto reshape = dyn_cast<tile::ReshapeOp>(op);
+  if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::TransOp>(op) || (reshape && isUnitReshape(reshape)))
+    return gathersAlong(op->getOperand(0), sourceDim(op, dim));
+  if (isElementwise(op)) {
+    int count = 0;
+    for (Value operand : op->getOperands())
+      count += gathersAlong(operand, dim);
+    return count;
+  }
+  if (isa<tile::ReshapeOp, tile::JoinOp, tile::SplitOp, tile::CatOp>(op))
+    return innermost ? 0 : 1;
+  return 0;
+}
+
+void KernelLowering::preferDimension(Walk &walk, const Step &step) {
+  auto cost = [&](int dim) {
+    bool innermost = dim == walk.vectorDim;
+    int count = 0;
+    for (const Root &root : step.roots) {
+      for (Value value : root.reads())
+        if (!isa<tile::PtrType>(elementOf(value)) || root.kind != Root::Store)
+          count += gathersAlong(value, dim);
+      if (auto store = dyn_cast<tile::StoreOp>(root.op); store && root.kind == Root::Store)
+        count += contiguous(store.getPtr(), dim, std::min(lanes(), powerOfTwoIn(walk.shape[dim]))) ? 0 : 1;
+      else
+        count += innermost ? 0 : 1;
+    }
+    return count;
+  };
+  if (walk.vectorDim < 0)
+    return;
+  int best = walk.vectorDim, least = cost(best);
+  int64_t wanted = lanes();
+  for (int dim = best - 1; dim >= 0 && least > 0; --dim) {
+    if (powerOfTwoIn(walk.shape[dim]) < 4)
+      continue;
+    int count = cost(dim);
+    // Writing a buffer across its rows costs as much as reading across, unless blocks can be turned over.
+    bool turns = step.roots.size() == 1 && count == 1 &&
+                 (step.roots[0].kind == Root::Materialise || step.roots[0].kind == Root::Carry);
+    int64_t block = std::min({powerOfTwoIn(walk.shape[dim]), powerOfTwoIn(walk.shape[best]), int64_t(8)});
+    if (turns && block >= 4) {
+      walk.blockDim = walk.vectorDim;
+      walk.block = walk.width = block;
+      walk.vectorDim = dim;
+      return;
+    }
+    if (count < least) {
+      least = count;
+      walk.vectorDim = dim;
+      walk.width = std::min(wanted, powerOfTwoIn(walk.shape[dim]));
+    }
+  }
+  if (walk.vectorDim != best) {
+    llvm::erase(walk.order, walk.vectorDim);
+    walk.order.push_back(walk.vectorDim);
+  }
+}
+
+void KernelLowering::writeTransposed(Value value, const Storage &target, const Walk &walk, const Index &at) {
+  int64_t size = walk.block;
+  SmallVector<Value> columns;
+  for (int64_t column = 0; column < size; ++column) {
+    Index one = at;
+    one.at[walk.blockDim].constant += column;
+    columns.push_back(evalVector(value, one));
+  }
+  // Exchange quarters of blocks of twice the stride, in log2(size) rounds.
+  for (int64_t stride = 1; stride < size; stride *= 2)
+    for (int64_t low = 0; low < size; ++low) {
+      if (low & stride)
+        continue;
+      Value x = columns[low], y = columns[low + stride];
+      SmallVector<int64_t> first(size), second(size);
+      for (int64_t lane = 0; lane < size; ++lane) {
+        first[lane] = lane & stride ? size + lane - stride : lane;
+        second[lane] = lane & stride ? size + lane : lane + stride;
+      }
+      columns[low] = vector::ShuffleOp::create(b, x, y, first);
+      columns[low + stride] = vector::ShuffleOp::create(b, x, y, second);
+    }
+  for (int64_t row = 0; row < size; ++row) {
+    Index line = at;
+    line.at[walk.vectorDim].constant += row;
+    line.vectorDim = walk.blockDim;
+    writeBuffer(target, line, columns[row]);
+  }
+}
