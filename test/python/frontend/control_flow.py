@@ -299,8 +299,12 @@ def generate(seed: int) -> str:
     return "\n".join(generator.lines)
 
 
+SIDE = 8
+"""Programs run for every n and m below this."""
+
+
 def source(statements: str) -> str:
-    """A jit function f with these statements, and a kernel that stores what it returns."""
+    """A jit function f with these statements, and a kernel that stores f(n, m) for its own place in a 2-d grid."""
     lines = "\n".join("    " + line for line in statements.strip("\n").split("\n"))
     return f"""
 @jit
@@ -308,7 +312,13 @@ def f(n, m):
 {lines}
 
 @jit
-def kernel(out, n, m):
+def kernel(out):
+    n = kl.program_id(0)
+    m = kl.program_id(1)
+    kl.store(out + n * {SIDE} + m, f(n, m))
+
+@jit
+def direct(out, n, m):
     kl.store(out, f(n, m))
 """
 
