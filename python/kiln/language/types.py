@@ -17,10 +17,10 @@ TRITON_MAX_TENSOR_NUMEL = 1048576
 """The most elements one tile may have."""
 
 
-def _error(message: str, hint: str | None = None) -> Exception:
+def _error(message: str, hint: str | None = None, argument: str | None = None) -> Exception:
     from kiln.errors import CompilationError
 
-    return CompilationError(message, hint=hint)
+    return CompilationError(message, hint=hint, argument=argument)
 
 
 class PropagateNan(Enum):
@@ -336,8 +336,11 @@ def nearest_legal_side(side: int) -> int:
     return side
 
 
-def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """The sides of a tile as a tuple of ints; an error that names the rule if one breaks it."""
+def check_shape(shape: Sequence[int], argument: str | None = None) -> tuple[int, ...]:
+    """The sides of a tile as a tuple of ints; an error that names the rule if one breaks it.
+
+    argument   the parameter the shape was passed for
+    """
     sides = []
     for dim, side in enumerate(shape):
         side = getattr(side, "value", side)
@@ -345,14 +348,20 @@ def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
             raise _error(
                 f"expected constexpr sides (because a tile's shape is fixed at compile time), got {_describe(side)}"
                 f" in dimension {dim}",
-                hint="declare the parameter it comes from as kl.constexpr",
+                hint="divide with // to stay with integers"
+                if isinstance(side, float)
+                else "declare the parameter it comes from as kl.constexpr",
+                argument=argument,
             )
+        if side < 1:
+            raise _error(f"expected positive sides of a tile, got {side} in dimension {dim}", argument=argument)
         if not is_legal_side(side):
-            hint = f"use {nearest_legal_side(side)} and a mask" if side > 0 else None
+            hint = f"use {nearest_legal_side(side)} and a mask"
             raise _error(
                 f"expected a side of 2^k * m with m odd and at most {MAX_ODD_FACTOR} (because a tile is dealt out in"
                 f" powers of two times one odd digit), got {side} in dimension {dim}",
                 hint=hint,
+                argument=argument,
             )
         sides.append(side)
     count = 1
@@ -362,6 +371,7 @@ def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
         raise _error(
             f"expected at most {TRITON_MAX_TENSOR_NUMEL} elements in a tile, got {count} ({list(sides)})",
             hint="loop over smaller tiles",
+            argument=argument,
         )
     return tuple(sides)
 
@@ -482,14 +492,6 @@ class constexpr_type(type_):
     @property
     def mlir(self) -> str:
         raise TypeError("a constexpr is no IR value")
-
-    def flatten(self) -> list[str]:
-        return []
-
-
-class slice_type(type_):
-    def __init__(self) -> None:
-        self.name = "slice_type"
 
     def flatten(self) -> list[str]:
         return []

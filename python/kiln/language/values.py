@@ -414,14 +414,13 @@ class tensor_descriptor:
     writes go nowhere.
     """
 
-    __slots__ = ("_handle", "_shape", "_strides", "base", "type")
+    __slots__ = ("_shape", "_strides", "base", "type")
 
     def __init__(self, type: tensor_descriptor_type, base: tensor, shape: Sequence[tensor], strides: Sequence[tensor]):
         self.type = type
         self.base = base
         self._shape = list(shape)
         self._strides = list(strides)
-        self._handle: int | None = None
 
     @property
     def handle(self) -> int:

@@ -120,7 +120,7 @@ def test_atomics_name_kind_order_and_scope(call, kind):
         ("kl.load(p + i, other=0.0)", "expected a mask in kl.load", None),
         ("kl.load(p + i, mask=i)", "expected a mask of bools in kl.load, got <[8], int32>", "offsets < n"),
         ("kl.load(p, mask=m)", "expected a scalar mask in kl.load", "kl.arange(0, N)"),
-        ("kl.load(p + i, mask=kl.arange(0, 4) < n)", "differ in dimension 0: 8 and 4", None),
+        ("kl.load(p + i, mask=kl.arange(0, 4) < n)", "got [4]", None),
         ("kl.load(p + i, boundary_check=(0,))", "only with block pointers", "mask="),
         ("kl.load(p + i, cache_modifier='.xx')", "expected one of '.ca'", None),
         ("kl.load(p + i, eviction_policy='soon')", "as eviction_policy, got 'soon'", None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import loops, values
-from ..types import PropagateNan, float32, int1, int64, with_element
+from ..types import PropagateNan, float32, int1, int64
 from ..values import COMPARISONS, FOLD, constexpr, is_number, tensor, unwrap
 from .build import constant, emit, error, shaped
 from .cast import cast
@@ -96,7 +96,9 @@ def step(pointer: tensor, offset: tensor) -> tensor:
     """A pointer moved by a signed number of elements."""
     element = pointer.type.scalar.element_ty
     if element.is_block():
-        raise error("expected a plain pointer as operand of + , got a block pointer", hint="move it with kl.advance")
+        raise error(
+            "expected a plain pointer as operand of +, got a block pointer", "move it with kl.advance", value=pointer
+        )
     return emit("tile.addptr", [pointer, offset], pointer.type)
 
 
@@ -138,6 +140,7 @@ def integers(a: Any, b: Any, op: str) -> tuple[tensor, tensor]:
             raise error(
                 f"expected integers as operands of {op}, got {got} on the {side}",
                 hint="for conditions compare first, as in (x > 0) & (y > 0)" if op in "&|^" else None,
+                value=value,
             )
     return promote(a, b, op)
 
@@ -250,9 +253,12 @@ def condition(value: Any) -> int | bool:
 def where(cond: Any, x: Any, y: Any) -> tensor:
     """`x` where the condition holds, else `y`."""
     flag = to_bool(cond)
+    x, y = unwrap(x), unwrap(y)
+    if any(isinstance(v, tensor) and is_pointer(v) for v in (x, y)) and not all(
+        isinstance(v, tensor) and is_pointer(v) for v in (x, y)
+    ):
+        raise error(f"expected two pointers or two numbers as choices of kl.where, got {describe(x)} and {describe(y)}")
     x, y = promote(x, y, "kl.where", pointers=(True, True))
-    if is_pointer(x) != is_pointer(y):
-        raise error(f"expected two pointers or two numbers as choices of kl.where, got {x.type} and {y.type}")
     if flag.type.is_block():
         flag, x = broadcast_pair(flag, x, "kl.where")
         x, y = broadcast_pair(x, y, "kl.where")
@@ -262,7 +268,10 @@ def where(cond: Any, x: Any, y: Any) -> tensor:
 def nan_mode(value: Any) -> PropagateNan:
     mode = unwrap(value)
     if not isinstance(mode, PropagateNan):
-        raise error(f"expected kl.PropagateNan.NONE or kl.PropagateNan.ALL as propagate_nan, got {describe(mode)}")
+        raise error(
+            f"expected kl.PropagateNan.NONE or kl.PropagateNan.ALL as propagate_nan, got {describe(mode)}",
+            argument="propagate_nan",
+        )
     return mode
 
 
@@ -307,8 +316,3 @@ def high_product(a: Any, b: Any) -> tensor:
     from .build import emit_many
 
     return emit_many("arith.mului_extended", [lhs, rhs], [lhs.type, lhs.type])[1]
-
-
-def with_type(value: tensor, element: Any) -> tensor:
-    """The same bits read as another signedness."""
-    return tensor(value.handle, with_element(value.type, element))

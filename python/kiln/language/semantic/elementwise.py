@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from .. import values
-from ..types import float32, float64, int32
+from ..types import float32, float64
 from ..values import is_number, tensor, unwrap
 from .build import emit, emit_many, error, i32, shaped, string
 from .cast import cast, scalar_type
-from .promotion import common_type, kernel_function, number_type, promote, to_tensor, weak_constant
+from .promotion import common_type, describe, kernel_function, number_type, promote, to_tensor, weak_constant
 from .shape import broadcast_many
 
 _WIDE = (float32, float64)
@@ -32,6 +33,7 @@ def wide_float(value: tensor, what: str) -> tensor:
         raise error(
             f"expected fp32 or fp64 in {what} (because its accuracy is stated for those), got {value.type.scalar}",
             hint=to_float_hint(value),
+            value=value,
         )
     return value
 
@@ -103,7 +105,7 @@ def inline_asm(
     assembly, constraints = unwrap(assembly), unwrap(constraints)
     for name, text in (("asm", assembly), ("constraints", constraints)):
         if not isinstance(text, str):
-            raise error(f"expected a constexpr string as {name} of {what}, got {text!r}")
+            raise error(f"expected a constexpr string as {name} of {what}, got {describe(text)}", argument=name)
     dtype = unwrap(dtype)
     several = isinstance(dtype, (builtins.tuple, list, values.tuple))
     elements = [scalar_type(t) for t in dtype] if several else [scalar_type(dtype)]
@@ -115,12 +117,44 @@ def inline_asm(
         attrs["isPure"] = "unit"
     packed = unwrap(pack)
     if isinstance(packed, bool) or not isinstance(packed, int) or packed < 1:
-        raise error(f"expected a positive constexpr integer as pack of {what}, got {packed!r}")
+        raise error(f"expected a positive constexpr integer as pack of {what}, got {describe(packed)}", argument="pack")
+    check_registers(constraints, operands, results, packed, what)
     if packed != 1:
         attrs["packed"] = i32(packed)
     region = portable_region(unwrap(portable), [o.type.scalar for o in operands], elements, what)
     found = emit_many("tile.inline_asm", operands, results, attrs, regions=[region])
     return values.tuple(found) if several else found[0]
+
+
+def check_registers(
+    constraints: str, operands: Sequence[tensor], results: Sequence[Any], packed: int, what: str
+) -> None:
+    """The constraints name one register for each that the operands and results take, `packed` elements at a time."""
+    shape = operands[0].type.shape if operands else ()
+    count = math.prod(shape)
+    if count % packed:
+        raise error(
+            f"expected a pack of {what} that divides the {count} elements (because the text runs on that many at a"
+            f" time), got {packed}",
+            argument="pack",
+        )
+
+    def registers(ty: Any) -> int:
+        bits = 64 if ty.is_ptr() else max(ty.primitive_bitwidth, 8)
+        return -(-packed // max(32 // bits, 1))  # narrow elements share a 32-bit register
+
+    parts = [part.strip() for part in constraints.split(",") if part.strip()]
+    given = [
+        sum(part.startswith("=") for part in parts), sum(not part.startswith(("=", "~")) for part in parts),
+    ]  # fmt: skip
+    wanted = [sum(registers(ty.scalar) for ty in results), sum(registers(t.type.scalar) for t in operands)]
+    if given != wanted:
+        raise error(
+            f"expected constraints for {wanted[0]} output and {wanted[1]} input register{'s' * (wanted[1] != 1)} in"
+            f" {what} (because {'an element takes' if packed == 1 else f'{packed} elements take'} that many), got"
+            f" {given[0]} and {given[1]}",
+            argument="constraints",
+        )
 
 
 def portable_region(function: Any, arguments: Sequence[Any], results: Sequence[Any], what: str) -> int:
@@ -139,14 +173,10 @@ def portable_region(function: Any, arguments: Sequence[Any], results: Sequence[A
         em.inlining -= 1
     found = list(found) if isinstance(found, (builtins.tuple, list, values.tuple)) else [found]
     if len(found) != len(results):
-        raise error(f"expected {len(results)} results of the portable function in {what}, got {len(found)}")
+        raise error(
+            f"expected {len(results)} result{'s' * (len(results) != 1)} of the portable function in {what} (one for"
+            f" each dtype), got {len(found)}",
+            argument="portable",
+        )
     em.op("tile.yield", [cast(v, t).handle for v, t in zip(found, results, strict=False)], [])
     return em.end_region()
-
-
-def float_classify(name: str, value: Any) -> tensor:
-    """isnan, isinf, isfinite, signbit as int32, as the device library gives them."""
-    from ..types import int1
-
-    value = operand(value, f"libdevice.{name}")
-    return cast(emit(f"math.{name}", [value], shaped(value, int1)), int32)

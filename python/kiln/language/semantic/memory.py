@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import values
-from ..types import block_type, int8, int32, int64, pointer_type, with_element
+from ..types import block_type, int8, int32, int64, pointer_type
 from ..values import is_number, tensor, unwrap
 from . import options
 from .build import array_i32, constant, emit, emit_many, error, shaped
@@ -39,12 +39,15 @@ def check_pointer_operand(pointer: Any, what: str) -> tensor:
     value = unwrap(pointer)
     if isinstance(value, values.tensor_descriptor):
         raise error(
-            f"expected a pointer in {what}, got a tensor descriptor", hint="use its methods desc.load and desc.store"
+            f"expected a pointer in {what}, got a tensor descriptor",
+            hint="use its methods desc.load and desc.store",
+            value=value,
         )
     if is_number(value) or not isinstance(value, tensor) or not value.type.scalar.is_ptr():
         raise error(
             f"expected a pointer or a tile of pointers in {what}, got {describe(value)}",
             hint="add an offset to an argument that is an array, as in x_ptr + offsets",
+            value=value,
         )
     return value
 
@@ -76,6 +79,7 @@ def load(
                 "expected no mask and no other in a load through a block pointer (because its shape says what is"
                 " inside)",
                 hint="name the dimensions to check with boundary_check=(0, 1)",
+                argument="mask" if optional(mask) is not None else "other",
             )
         return load_block(pointer, boundary_check, padding, attrs)
     rank = len(pointer.type.shape)
@@ -84,10 +88,14 @@ def load(
             "expected boundary_check and padding_option only with block pointers (because a plain pointer does not know"
             " its array's shape)",
             hint="use mask= and other=",
+            argument="padding_option" if padding else "boundary_check",
         )
     flags = check_mask(mask, "kl.load")
     if flags is None and optional(other) is not None:
-        raise error("expected a mask in kl.load (because other is what masked-out elements read), got other alone")
+        raise error(
+            "expected a mask in kl.load (because other is what masked-out elements read), got other alone",
+            argument="other",
+        )
     pointer, flags = align_to_pointer(pointer, flags, "kl.load", "mask")
     was_bool = pointer.type.scalar.element_ty.is_bool()
     pointer = bool_as_byte(pointer)
@@ -126,15 +134,28 @@ def align_to_pointer(pointer: tensor, value: tensor | None, what: str, name: str
             raise error(
                 f"expected a scalar {name} in {what} (because the pointer is a scalar), got {value.type}",
                 hint="add offsets to the pointer: ptr + kl.arange(0, N)",
+                argument=name,
             )
         return pointer, value
+    have, wanted = value.type.shape, pointer.type.shape
+    rank = max(len(have), len(wanted))
+    for back, (x, y) in enumerate(zip(reversed(wanted), reversed(have), strict=False), 1):
+        if x != y and 1 not in (x, y):
+            raise error(
+                f"expected a {name} in {what} that broadcasts with the pointers (because each element has its own),"
+                f" got {list(have)} for pointers {list(wanted)}, which differ in dimension {rank - back}: {x} and {y}",
+                argument=name,
+            )
     return broadcast_pair(pointer, value, what)
 
 
 def load_block(pointer: tensor, boundary_check: Any, padding: str | None, attrs: dict[str, str]) -> tensor:
     block = pointer.type.element_ty
     if block.element_ty.is_int() and padding == "nan":
-        raise error(f"expected padding_option='zero' (because integers have no NaN), got 'nan' for {block.element_ty}")
+        raise error(
+            f"expected padding_option='zero' (because integers have no NaN), got 'nan' for {block.element_ty}",
+            argument="padding_option",
+        )
     dims = options.boundary(boundary_check, len(block.shape))
     if dims:
         attrs["boundary"] = array_i32(dims)
@@ -154,12 +175,13 @@ def store(
     pointer = check_pointer_operand(pointer, "kl.store")
     attrs = options.memory_attrs(cache_modifier, eviction_policy, store=True)
     if pointer.type.scalar.is_const():
-        raise error("expected a pointer that may be written in kl.store, got a const one")
+        raise error("expected a pointer that may be written in kl.store, got a const one", argument="pointer")
     if is_block_pointer(pointer):
         if optional(mask) is not None:
             raise error(
                 "expected no mask in a store through a block pointer (because its shape says what is inside)",
                 hint="name the dimensions to check with boundary_check=(0, 1)",
+                argument="mask",
             )
         store_block(pointer, value, boundary_check, attrs)
         return
@@ -168,6 +190,7 @@ def store(
             "expected boundary_check only with block pointers (because a plain pointer does not know its array's"
             " shape)",
             hint="use mask=",
+            argument="boundary_check",
         )
     flags = check_mask(mask, "kl.store")
     pointer = bool_as_byte(pointer)
@@ -187,7 +210,7 @@ def store(
 def stored_value(value: Any, element: Any) -> tensor:
     value = unwrap(value)
     if isinstance(value, (values.tuple, builtins.tuple, list, values.tensor_descriptor)) or value is None:
-        raise error(f"expected a number or a tensor as value of kl.store, got {describe(value)}")
+        raise error(f"expected a number or a tensor as value of kl.store, got {describe(value)}", argument="value")
     if element.is_ptr():
         return cast(to_tensor(value), element)
     return cast(value, element)
@@ -200,6 +223,7 @@ def check_fits(part: tensor, shape: Sequence[int], name: str) -> None:
         raise error(
             f"expected a scalar {name} in kl.store (because the pointer is a scalar), got {part.type}",
             hint="add offsets to the pointer: ptr + kl.arange(0, N)",
+            argument=name,
         )
     padded = (1,) * (len(shape) - len(source)) + tuple(source)
     if len(source) > len(shape) or any(s not in (1, d) for s, d in zip(padded, shape, strict=False)):
@@ -208,6 +232,7 @@ def check_fits(part: tensor, shape: Sequence[int], name: str) -> None:
             hint="give the pointers both axes: ptr + rows[:, None] * stride + columns[None, :]"
             if len(source) > len(shape)
             else None,
+            argument=name,
         )
 
 
@@ -218,7 +243,8 @@ def store_block(pointer: tensor, value: Any, boundary_check: Any, attrs: dict[st
         data = broadcast_to(data, block.shape)
     if tuple(data.type.shape) != tuple(block.shape):
         raise error(
-            f"expected a value of the block's shape {list(block.shape)} in kl.store, got {list(data.type.shape)}"
+            f"expected a value of the block's shape {list(block.shape)} in kl.store, got {list(data.type.shape)}",
+            argument="value",
         )
     dims = options.boundary(boundary_check, len(block.shape))
     if dims:
@@ -238,15 +264,17 @@ def scalar_index(item: Any, ty: Any, what: str) -> tensor:
     item = unwrap(item)
     if isinstance(item, int):
         if not ty.get_int_min_value() <= item <= ty.get_int_max_value():
-            raise error(f"expected {what} that {ty} can hold, got {item}")
+            raise error(f"expected {what} that {ty} can hold, got {item}", value=item)
         return constant(ty, item)
     value = to_tensor(item, f"integers as {what}")
     if value.type.is_block() or not value.type.scalar.is_int():
-        raise error(f"expected integer scalars as {what}, got {value.type}")
+        hint = "divide with //" if value.type.scalar.is_floating() else None  # type: ignore[attr-defined]
+        raise error(f"expected integer scalars as {what}, got {value.type}", hint, value=value)
     if value.type.scalar.int_bitwidth == 64 and ty == int32:
         raise error(
             f"expected 32-bit {what} (because a block's position is counted in 32 bits), got {value.type}",
             hint="convert with .to(kl.int32)",
+            value=value,
         )
     return cast(value, ty)
 
@@ -254,9 +282,9 @@ def scalar_index(item: Any, ty: Any, what: str) -> tensor:
 def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> tensor:
     base = check_pointer_operand(base, "kl.make_block_ptr")
     if base.type.is_block() or is_block_pointer(base):
-        raise error(f"expected a scalar pointer as base of kl.make_block_ptr, got {base.type}")
+        raise error(f"expected a scalar pointer as base of kl.make_block_ptr, got {base.type}", argument="base")
     base = bool_as_byte(base)
-    block = shape_argument(block_shape)
+    block = shape_argument(block_shape, "block_shape")
     rank = len(block)
     extents = scalar_list(shape, int64, "shape of kl.make_block_ptr")
     steps = scalar_list(strides, int64, "strides of kl.make_block_ptr")
@@ -273,7 +301,10 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
                 argument=name,
             )
     if sorted(order) != list(range(rank)):
-        raise error(f"expected a permutation of {list(range(rank))} as order of kl.make_block_ptr, got {order}")
+        raise error(
+            f"expected a permutation of {list(range(rank))} as order of kl.make_block_ptr, got {order}",
+            argument="order",
+        )
     element = base.type.element_ty
     ty = pointer_type(block_type(element, block), const=base.type.is_const())
     return emit(
@@ -285,11 +316,16 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
 def advance(pointer: Any, offsets: Any) -> tensor:
     value = unwrap(pointer)
     if not isinstance(value, tensor) or not is_block_pointer(value):
-        raise error(f"expected a block pointer in kl.advance, got {describe(value)}", hint="add the offset: ptr + n")
+        raise error(
+            f"expected a block pointer in kl.advance, got {describe(value)}", "add the offset: ptr + n", value=value
+        )
     steps = scalar_list(offsets, int32, "offsets of kl.advance")
     rank = len(value.type.element_ty.shape)
     if len(steps) != rank:
-        raise error(f"expected {rank} offsets in kl.advance (one a dimension of the block), got {len(steps)}")
+        raise error(
+            f"expected {rank} offsets in kl.advance (one for each dimension of the block), got {len(steps)}",
+            argument="offsets",
+        )
     return emit("tile.advance", [value, *steps], value.type)
 
 
@@ -306,8 +342,3 @@ def program_id(axis: Any) -> tensor:
 
 def num_programs(axis: Any) -> tensor:
     return emit("tile.num_programs", [], int32, {"axis": program_axis(axis, "kl.num_programs")})
-
-
-def pointer_element(value: tensor) -> Any:
-    """The type of what a tile of pointers points at, in their shape."""
-    return with_element(value.type, value.type.scalar.element_ty)

@@ -56,7 +56,8 @@ def to_tensor(value: Any, what: str = "a number or a tensor") -> tensor:
         return constant(number_type(value), value)
     if hasattr(value, "__index__") and not isinstance(value, (constexpr, str)):  # numpy integers in constexprs
         return to_tensor(int(value))
-    raise error(f"expected {what}, got {describe(value)}")
+    hint = "test it first, as in `if x is not None`" if value is None else None
+    raise error(f"expected {what}, got {describe(value)}", hint, value=value)
 
 
 def kernel_function(function: Any, what: str, takes: str) -> Any:
@@ -64,7 +65,13 @@ def kernel_function(function: Any, what: str, takes: str) -> Any:
     function = unwrap(function)
     known = any(hasattr(function, mark) for mark in ("__kiln_trace__", "__kiln_builtin__", "cache_key"))
     if not callable(function) or not known:
-        raise error(f"expected {what}, got {describe(function)}", hint=f"pass a function marked with @kiln.jit {takes}")
+        name = getattr(function, "__name__", "")
+        hint = f"decorate {name} with @kiln.jit" if callable(function) and name.isidentifier() else None
+        raise error(
+            f"expected {what}, got {describe(function)}",
+            hint=hint or f"pass a function marked with @kiln.jit {takes}",
+            value=function,
+        )
     return function
 
 
@@ -173,11 +180,6 @@ def weak_constant(value: Any, target: Any, other: type_, op: str) -> tensor:
                 hint=f"convert the {other.scalar} operand to a wider type with .to(kl.int64)",
             )
     return constant(target, value)
-
-
-def shape_text(value: tensor | type_) -> str:
-    ty = value.type if isinstance(value, tensor) else value
-    return str(list(ty.shape))
 
 
 def expand_front(value: tensor, rank: int) -> tensor:

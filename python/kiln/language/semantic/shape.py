@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import values
-from ..types import block_type, check_shape, int32, of_shape
+from ..types import block_type, check_shape, int1, int32, of_shape
 from ..values import constexpr, is_number, tensor, unwrap
 from .build import array_i32, constant, emit, emit_many, error, i32, shaped, splat
 from .cast import cast, scalar_type
@@ -19,20 +19,20 @@ def constexpr_int(value: Any, what: str, argument: str | None = None) -> int:
     value = unwrap(value)
     if isinstance(value, bool) or not isinstance(value, int):
         hint = "declare the parameter it comes from as kl.constexpr" if isinstance(value, tensor) else None
-        raise error(f"expected a constexpr integer as {what}, got {describe(value)}", hint, argument)
+        raise error(f"expected a constexpr integer as {what}, got {describe(value)}", hint, argument, value)
     return value
 
 
-def shape_argument(shape: Any) -> builtins.tuple[int, ...]:
-    """A shape given as a tuple, a list or one number."""
+def shape_argument(shape: Any, argument: str = "shape") -> builtins.tuple[int, ...]:
+    """A shape given as a tuple, a list or one number, for the parameter `argument`."""
     shape = unwrap(shape)
     if isinstance(shape, int) and not isinstance(shape, bool):
         shape = (shape,)
     if isinstance(shape, tensor):
-        check_shape([shape])  # type: ignore[list-item]
+        check_shape([shape], argument)  # type: ignore[list-item]
     if not isinstance(shape, (builtins.tuple, list, values.tuple)):
-        raise error(f"expected a shape (a tuple of constexpr sides), got {describe(shape)}")
-    return check_shape([unwrap(side) for side in shape])
+        raise error(f"expected a shape (a tuple of constexpr sides), got {describe(shape)}", argument=argument)
+    return check_shape([unwrap(side) for side in shape], argument)
 
 
 def spread(first: Any, rest: Sequence[Any]) -> list[Any]:
@@ -63,6 +63,7 @@ def arange(start: Any, end: Any) -> tensor:
         raise error(f"expected an end of kl.arange above its start, got [{start}, {end})", argument="end")
     if not (-(2**31) <= start and end <= 2**31):
         raise error(f"expected a range of kl.arange within 32 bits, got [{start}, {end})")
+    check_shape([end - start], "end")
     ty = block_type(int32, [end - start])
     return emit("tile.make_range", [], ty, {"start": i32(start), "end": i32(end) if end < 2**31 else i32(-(2**31))})
 
@@ -210,7 +211,11 @@ def split(value: Any) -> values.tuple:
     value = to_tensor(value)
     shape = value.type.shape
     if not shape or shape[-1] != 2:
-        raise error(f"expected a last side of 2 in kl.split, got {list(shape)}", hint="reshape it to (..., 2) first")
+        raise error(
+            f"expected a last side of 2 in kl.split, got {list(shape)}",
+            hint="reshape it to (..., 2) first",
+            argument="a",
+        )
     scalars = len(shape) == 1
     if scalars:
         value, shape = reshape(value, (1, 2)), (1, 2)
@@ -291,8 +296,9 @@ def is_full_slice(part: Any) -> bool:
 
 def gather(source: Any, index: Any, axis: Any) -> tensor:
     source, index = to_tensor(source), to_tensor(index)
-    if not index.type.scalar.is_int():
-        raise error(f"expected integer indices in kl.gather, got {index.type}")
+    if not index.type.scalar.is_int() or index.type.scalar.is_bool():
+        hint = "to choose by a condition use kl.where" if index.type.scalar == int1 else None
+        raise error(f"expected integer indices in kl.gather, got {index.type}", hint, argument="index")
     rank = len(source.type.shape)
     if len(index.type.shape) != rank or rank == 0:
         raise error(f"expected a source and indices of one rank in kl.gather, got {source.type} and {index.type}")
@@ -331,13 +337,18 @@ def emit_reversed(side: int) -> tensor:
 def histogram(value: Any, bins: Any, mask: Any) -> tensor:
     value = to_tensor(value)
     bins = constexpr_int(bins, "the number of bins of kl.histogram")
-    if len(value.type.shape) != 1 or not value.type.scalar.is_int():
-        raise error(f"expected integers in a tile of rank 1 in kl.histogram, got {value.type}")
+    element = value.type.scalar
+    if len(value.type.shape) != 1 or not element.is_int() or element.is_bool():
+        raise error(
+            f"expected integers in a tile of rank 1 in kl.histogram, got {value.type}",
+            hint="count what is true with kl.sum" if element == int1 else None,
+            argument="input",
+        )
     operands = [value]
     if unwrap(mask) is not None:
         flags = broadcast_to(mask, value.type.shape)
         if not flags.type.scalar.is_bool():
-            raise error(f"expected a mask of bools in kl.histogram, got {flags.type}")
+            raise error(f"expected a mask of bools in kl.histogram, got {flags.type}", argument="mask")
         operands.append(flags)
     return emit("tile.histogram", operands, block_type(int32, [bins]))
 
@@ -355,7 +366,7 @@ def topk(value: Any, count: Any, dim: Any, descending: Any) -> tensor:
     count = constexpr_int(count, "k of kl.topk")
     side = value.type.shape[-1]
     if not 0 < count <= side:
-        raise error(f"expected k of kl.topk between 1 and {side} (the last side), got {count}")
+        raise error(f"expected k of kl.topk between 1 and {side} (the last side), got {count}", argument="k")
     attrs = {} if unwrap(descending) else {"ascending": "unit"}
     if value.type.scalar.is_int_unsigned():
         attrs["isUnsigned"] = "unit"
@@ -369,6 +380,8 @@ def last_dimension(value: Any, dim: Any, what: str) -> tensor:
         raise error(f"expected a tile of numbers in {what}, got {value.type}")
     if unwrap(dim) is not None and axis_argument(dim, rank, what) != rank - 1:
         raise error(
-            f"expected the last dimension in {what}, got {unwrap(dim)}", hint="permute it to the end with kl.permute"
+            f"expected the last dimension in {what}, got {unwrap(dim)}",
+            hint="permute it to the end with kl.permute",
+            argument="dim",
         )
     return value
