@@ -131,7 +131,7 @@ def calling_expression() -> SourceRange | None:
 
         found = next(islice(positions(), frame.f_lasti // 2, None), (None, None, None, None))
         if None not in found:
-            line, end_line, column, end_column = found[0], found[1], found[2] + 1, found[3] + 1
+            line, end_line, column, end_column = found[0], found[1], found[2] + 1, found[3] + 1  # type: ignore
     return SourceRange(code.co_filename, line, column or 1, end_line, end_column, code.co_name)
 
 

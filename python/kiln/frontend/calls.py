@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kiln.errors import CompilationError, near_match
 from kiln.frontend import scope as scopes
+from kiln.frontend.arguments import argument_node, culprit_node
 from kiln.frontend.function import BoundFunction, FunctionParameter, KernelFunction, plain
 from kiln.frontend.python_builtins import PythonBuiltin
+from kiln.frontend.walker import Walker
 from kiln.language import types, values
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ class EmittedFunction:
     result: Any
 
 
-class Calls:
+class Calls(Walker):
     """`visit_Call`."""
 
-    def visit_Call(self: Visitor, node: ast.Call) -> Any:
+    def visit_Call(self, node: ast.Call) -> Any:
         function = self.callee(self.visit(node.func), node)
-        args = self._elements(node.args)
+        args = self.elements(node.args)
         kwargs: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -66,7 +67,7 @@ class Calls:
             raise
 
     def _culprit_node(
-        self: Visitor, error: CompilationError, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]
+        self, error: CompilationError, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]
     ) -> ast.AST:
         """The expression whose value is at fault; the whole call if none or several have that value."""
         given = [(k.value, kwargs[k.arg]) for k in node.keywords if k.arg in kwargs]
@@ -76,7 +77,7 @@ class Calls:
             given = [*zip(node.args, args), *given]
         return culprit_node(error, given) or node
 
-    def _explain_settled(self: Visitor, error: CompilationError, node: ast.Call) -> None:
+    def _explain_settled(self, error: CompilationError, node: ast.Call) -> None:
         """If a constexpr was wanted and a name was given one by plain assignment, that is what to change."""
         if "constexpr" not in error.message:
             return
@@ -87,7 +88,7 @@ class Calls:
                 error.note(f"{name.id} became a run-time scalar here", self.range(self.settled[name.id]))
                 return
 
-    def _call(self: Visitor, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if isinstance(function, BoundFunction):
             function, args = function.function, [function.instance, *args]
         if isinstance(function, KernelFunction):
@@ -116,7 +117,7 @@ class Calls:
                 raise
             raise CompilationError(f"expected arguments that {title} accepts: {problem}") from None
 
-    def callee(self: Visitor, function: Any, node: ast.Call) -> Any:
+    def callee(self, function: Any, node: ast.Call) -> Any:
         """What may be called: an error that says what to do instead for anything else."""
         function = plain(function)
         # An autotuned kernel wraps the function that is meant here.
@@ -137,7 +138,7 @@ class Calls:
         if getattr(function, "__kiln_builtin__", False) or getattr(function, "__kiln_constexpr_function__", False):
             return function
         owner = _owner(function)
-        if owner in _VALUES or owner is not None and issubclass(owner, (types.type_, str, int, float)):
+        if owner in _VALUES or (owner is not None and issubclass(owner, (types.type_, str, int, float))):
             return function
         if isinstance(function, type) and (function.__module__ or "").startswith("kiln.language"):
             return function
@@ -164,7 +165,7 @@ class Calls:
             error = CompilationError(f"expected a function to call, got {scopes.describe(function)}")
         raise self.locate(error, node.func)
 
-    def _not_static(self: Visitor, function: Any, name: Any, value: Any) -> CompilationError:
+    def _not_static(self, function: Any, name: Any, value: Any) -> CompilationError:
         title = _name(function)
         hint = None
         if title in ("cdiv", "next_power_of_2", "exp", "log", "sqrt", "floor", "ceil", "sin", "cos"):
@@ -352,58 +353,6 @@ def substitute(name: str) -> str | None:
     if not isinstance(getattr(kiln.language, name, sys), ModuleType):
         return f"use kl.{name}"
     return "compute it outside and pass it as an argument"
-
-
-def culprit_node(error: CompilationError, given: Iterable[tuple[ast.AST, Any]]) -> ast.AST | None:
-    """Which of several expressions, each with its value, an error is about; None if that is not clear."""
-    if error.culprit is None:
-        return None
-    culprit = error.culprit[0]
-    found: list[ast.AST] = []
-
-    def search(node: ast.AST, value: Any) -> None:
-        if value is culprit or values.unwrap(value) is culprit:
-            found.append(node)
-        elif isinstance(node, (ast.Tuple, ast.List)) and isinstance(value, values.tuple):
-            if len(node.elts) == len(value) and not any(isinstance(e, ast.Starred) for e in node.elts):
-                for element, item in zip(node.elts, value.values):
-                    search(element, item)
-
-    for node, value in given:
-        search(node, value)
-    # A tensor is itself alone, wherever it is named; equal numbers may be one Python object by chance.
-    return found[0] if found and (len(found) == 1 or isinstance(culprit, values.tensor)) else None
-
-
-def argument_node(node: ast.AST, function: Any, argument: str | None) -> ast.AST:
-    """The expression that was passed for a parameter; the whole call if there is none."""
-    if not isinstance(node, ast.Call) or argument is None:
-        return node
-    names: list[str] = []
-    known: tuple[str, ...] = ()
-    shift = 0
-    if function is None:
-        # The bounds of a range.
-        names = ["stop"] if len(node.args) == 1 else ["start", "stop", "step"]
-    elif isinstance(function, BoundFunction):
-        names, shift = function.function.arg_names, 1
-    elif isinstance(function, KernelFunction):
-        names = function.arg_names
-    elif argument.isdigit():
-        names = [str(i) for i in range(len(node.args))]
-    else:
-        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-        names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
-        shift = 1 if isinstance(function, MethodType) else 0
-        if code is not None and code.co_kwonlyargcount:
-            known += code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    for keyword in node.keywords:
-        if keyword.arg == argument:
-            # A parameter that does not exist is at fault itself, not its value.
-            return keyword.value if argument in names or argument in known else keyword
-    index = names.index(argument) - shift if argument in names else -1
-    plain_call = not any(isinstance(arg, ast.Starred) for arg in node.args)
-    return node.args[index] if plain_call and 0 <= index < len(node.args) else node
 
 
 def _binding_mistake(function: Any, args: list[Any], kwargs: dict[str, Any]) -> CompilationError | None:

@@ -10,13 +10,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kiln.errors import CompilationError, SourceRange, UserError
+from kiln.errors import CompilationError, SourceRange, UsageError
 
 if TYPE_CHECKING:
     from kiln.frontend.calls import EmittedFunction
     from kiln.frontend.visitor import Visitor
 
 _state = threading.local()
+
+# Ops that read, write or print, by what kernels call them. Those that may be pure say so in `isPure`.
+_EFFECTS = {
+    "tile.load": "kl.load", "tile.store": "kl.store", "tile.block_load": "kl.load", "tile.block_store": "kl.store",
+    "tile.desc_load": "a descriptor load", "tile.desc_store": "a descriptor store", "tile.print": "kl.device_print",
+    "tile.assert": "kl.device_assert", "tile.barrier": "kl.debug_barrier", "tile.atomic_rmw": "an atomic",
+    "tile.atomic_cas": "an atomic", "tile.inline_asm": "assembly that is not pure",
+    "tile.extern_call": "a library call that is not pure",
+}  # fmt: skip
 
 
 def active() -> Emitter | None:
@@ -28,9 +37,9 @@ def current() -> Emitter:
     """The emitter of the kernel this thread is compiling; an error outside a kernel."""
     emitter = active()
     if emitter is None:
-        raise UserError(
-            "functions of kiln.language work only inside a kernel\n"
-            "hint: decorate the function that calls it with @kiln.jit and launch it, kernel[grid](...)"
+        raise UsageError(
+            "functions of kiln.language work only inside a kernel",
+            hint="decorate the function that calls it with @kiln.jit and launch it, kernel[grid](...)",
         )
     return emitter
 
@@ -52,6 +61,8 @@ class Emitter:
         """Above 0, calls are emitted in place: inside the region of a reduce or scan."""
         self.fault: SourceRange | None = None
         """Where a failure that is no mistake of the user's happened."""
+        self.combining: list[str] = []
+        """Names of the combine functions whose regions are being emitted."""
         self._symbols: set[str] = set()
         self._placed = -1
 
@@ -83,6 +94,11 @@ class Emitter:
         segments: Sequence[int] | None = None,
     ) -> list[int]:
         """Any op: handles of its results. `segments` counts operands of ops with several optional groups."""
+        if self.combining and name in _EFFECTS and "isPure" not in (attrs or {}):
+            raise CompilationError(
+                f"expected a combine function that touches no memory (because elements are combined in any order), got"
+                f" {_EFFECTS[name]} in {self.combining[-1]}"
+            )
         self.place()
         return self.builder.create(
             name, list(operands), list(result_types), attrs or {}, list(regions),
@@ -128,19 +144,49 @@ class Emitter:
         from kiln.language import values
 
         types = list(element_types)
+        self._check_arity(fn, len(types))
         handles = self.begin_region([ty.mlir for ty in types] * 2)
         arguments = [values.tensor(handle, ty) for handle, ty in zip(handles, types + types)]
         self.inlining += 1
+        self.combining.append(getattr(fn, "__name__", "the combine function"))
         try:
             result = fn(*arguments)
         finally:
             self.inlining -= 1
+            self.combining.pop()
         parts = list(result) if isinstance(result, (tuple, list, values.tuple)) else [result]
         operands = [self._combined(fn, part, ty, len(parts), types) for part, ty in zip(parts, types)]
         if len(parts) != len(types):
             self._combined(fn, None, types[0], len(parts), types)
         self.op("tile.yield", operands)
         return self.end_region()
+
+    def _check_arity(self, fn: Any, tiles: int) -> None:
+        """A combine function takes the elements of one group, then those of the other."""
+        from kiln.frontend.function import KernelFunction
+
+        if not isinstance(fn, KernelFunction):
+            return
+        positional = [p for p in fn.params if p.kind == "positional"]
+        least, most = sum(not p.has_default for p in positional), len(positional)
+        if any(p.kind == "variadic" for p in fn.params) or least <= 2 * tiles <= most:
+            return
+        raise self._blame_combine(
+            fn,
+            f"expected a combine function of {2 * tiles} parameters (because it gets two groups of {tiles}"
+            f" element{'s' * (tiles > 1)}), got {fn.__name__}({', '.join(fn.arg_names)})",
+        )
+
+    def _blame_combine(self, fn: Any, message: str, hint: str | None = None) -> CompilationError:
+        """An error of a combine function: the caret under where it was given, a note at its definition."""
+        from kiln.frontend.function import KernelFunction
+        from kiln.frontend.visitor import Visitor
+
+        error = CompilationError(message, hint=hint)
+        error.culprit = (fn,)
+        if isinstance(fn, KernelFunction):
+            error.note(f"{fn.__name__} is defined here", Visitor(self, fn, {}).range(fn.tree))
+        return error
 
     def _combined(self, fn: Any, part: Any, ty: Any, count: int, types: list[Any]) -> int:
         """One result of a combine function as a scalar of the type it must have."""
@@ -149,7 +195,8 @@ class Emitter:
 
         name = getattr(fn, "__name__", "the combine function")
         if count != len(types):
-            raise CompilationError(
+            raise self._blame_combine(
+                fn,
                 f"expected {len(types)} value{'s' * (len(types) > 1)} from the combine function {name} (because as many"
                 f" tiles are reduced), got {count}",
                 hint="return one value for each tile, in order",
@@ -157,15 +204,18 @@ class Emitter:
         if isinstance(part, values.constexpr) and isinstance(part.value, (bool, int, float)):
             return self.constant(ty.mlir, part.value)
         if not isinstance(part, values.tensor) or part.type.is_block():
-            raise CompilationError(
+            raise self._blame_combine(
+                fn,
                 f"expected the combine function {name} to return {ty} (because it combines scalars of that type), got"
-                f" {values.type_of(part)}"
+                f" {semantic.describe(part)}",
+                hint="end it with return" if values.unwrap(part) is None else None,
             )
         if part.type == ty:
             return part.handle
         # Promotion inside the function may widen (bool to int, int8 to int32): the accumulator keeps its type.
         if part.type.is_ptr() or part.type.is_floating() != ty.is_floating():
-            raise CompilationError(
+            raise self._blame_combine(
+                fn,
                 f"expected the combine function {name} to return {ty} (because the accumulator keeps its type), got"
                 f" {part.type}",
                 hint=f"cast its result with .to({public_name(ty)})",
@@ -188,4 +238,3 @@ class Emitter:
             unique = f"{name}.{count}"
         self._symbols.add(unique)
         return unique
-

@@ -115,6 +115,6 @@ def _save(emitter: Emitter, fn: KernelFunction) -> str | None:
         handle, path = tempfile.mkstemp(prefix=f"{fn.__name__}-", suffix=".tile.mlir", dir=knobs.crash_dir)
         with os.fdopen(handle, "w") as file:
             file.write(text)
-    except Exception:  # noqa: BLE001 (the report matters more than its attachment)
+    except Exception:
         return None
     return path

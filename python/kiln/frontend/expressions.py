@@ -6,25 +6,25 @@ import ast
 import builtins
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.errors import CompilationError, near_match
-from kiln.frontend import python_builtins, scope as scopes
-from kiln.frontend.calls import Launch, culprit_node, substitute
+from kiln.frontend import python_builtins
+from kiln.frontend import scope as scopes
+from kiln.frontend.arguments import culprit_node
+from kiln.frontend.calls import Launch, substitute
 from kiln.frontend.function import BoundFunction, KernelFunction, plain
 from kiln.frontend.syntax import OPERATORS
+from kiln.frontend.walker import Walker
 from kiln.language import loops, semantic, types, values
 
-if TYPE_CHECKING:
-    from kiln.frontend.visitor import Visitor
 
-
-class Expressions:
+class Expressions(Walker):
     """The `visit_…` methods of expressions."""
 
     # -- names -------------------------------------------------------------------------------
 
-    def visit_Name(self: Visitor, node: ast.Name) -> Any:
+    def visit_Name(self, node: ast.Name) -> Any:
         name = node.id
         found = self.scope.get(name, scopes.MISSING)
         if isinstance(found, scopes.Undefined):
@@ -48,7 +48,7 @@ class Expressions:
         match = near_match(name, [*candidates, *python_builtins.TABLE])
         raise CompilationError(f"{name} is not defined", hint=f"did you mean {match}?" if match else None)
 
-    def outside(self: Visitor, name: str, value: Any) -> Any:
+    def outside(self, name: str, value: Any) -> Any:
         """A global or a variable of an enclosing function: only what cannot change while kernels use it."""
         if isinstance(value, (values.constexpr, KernelFunction, BoundFunction, ModuleType, type)) or value is None:
             return self.value(value)
@@ -66,11 +66,11 @@ class Expressions:
             else f"pass {name} as an argument",
         )
 
-    def visit_NamedExpr(self: Visitor, node: ast.NamedExpr) -> Any:
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         self.assign(node.target, self.visit(node.value))
         return self.visit(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
 
-    def visit_Attribute(self: Visitor, node: ast.Attribute) -> Any:
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
         base, name = self.visit(node.value), node.attr
         try:
             value = getattr(base, name)
@@ -82,7 +82,7 @@ class Expressions:
             return self.value(value)
         return self.value(value)
 
-    def _no_attribute(self: Visitor, base: Any, name: str) -> CompilationError:
+    def _no_attribute(self, base: Any, name: str) -> CompilationError:
         if isinstance(base, ModuleType):
             owner = f"module {base.__name__}"
         elif isinstance(base, values.constexpr):
@@ -94,17 +94,17 @@ class Expressions:
 
     # -- literals ----------------------------------------------------------------------------
 
-    def visit_Constant(self: Visitor, node: ast.Constant) -> Any:
+    def visit_Constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, (complex, bytes)):
             raise CompilationError(f"expected a number, a string, True, False or None, got {node.value!r}")
         return node.value if node.value is Ellipsis else values.constexpr(node.value)
 
-    def visit_Tuple(self: Visitor, node: ast.Tuple | ast.List) -> Any:
-        return values.tuple(self._elements(node.elts))
+    def visit_Tuple(self, node: ast.Tuple | ast.List) -> Any:
+        return values.tuple(self.elements(node.elts))
 
     visit_List = visit_Tuple
 
-    def _elements(self: Visitor, nodes: list[ast.expr]) -> list[Any]:
+    def elements(self, nodes: list[ast.expr]) -> list[Any]:
         """The values of a list of expressions, with `*tuple` spread out."""
         result: list[Any] = []
         for node in nodes:
@@ -114,10 +114,10 @@ class Expressions:
             result += self.static_items(self.visit(node.value), node.value)
         return result
 
-    def visit_JoinedStr(self: Visitor, node: ast.JoinedStr) -> Any:
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
         return values.constexpr("".join(str(self.visit(part).value) for part in node.values))
 
-    def visit_FormattedValue(self: Visitor, node: ast.FormattedValue) -> Any:
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         value = self.visit(node.value)
         if isinstance(value, values.tensor):
             raise CompilationError(
@@ -133,7 +133,7 @@ class Expressions:
 
     # -- operators ---------------------------------------------------------------------------
 
-    def visit_BinOp(self: Visitor, node: ast.BinOp) -> Any:
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
         left, right = self.visit(node.left), self.visit(node.right)
         try:
             return self.value(semantic.binary(OPERATORS[type(node.op)], left, right))
@@ -141,13 +141,13 @@ class Expressions:
             self._blame(error, (node.left, left), (node.right, right))
             raise
 
-    def _blame(self: Visitor, error: CompilationError, *operands: tuple[ast.AST, Any]) -> None:
+    def _blame(self, error: CompilationError, *operands: tuple[ast.AST, Any]) -> None:
         """Locates an error about one operand there, unless a place within is known."""
         place = None if error.frames else culprit_node(error, operands)
         if place is not None:
             self.locate(error, place)
 
-    def visit_UnaryOp(self: Visitor, node: ast.UnaryOp) -> Any:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         operand = self.visit(node.operand)
         if isinstance(node.op, ast.Not):
             if isinstance(operand, values.tensor):
@@ -155,7 +155,7 @@ class Expressions:
             return values.constexpr(not self.truth(operand))
         return self.value(semantic.unary(OPERATORS[type(node.op)], operand))
 
-    def visit_Compare(self: Visitor, node: ast.Compare) -> Any:
+    def visit_Compare(self, node: ast.Compare) -> Any:
         left = self.visit(node.left)
         result: Any = None
         for op, right_node in zip(node.ops, node.comparators):
@@ -171,7 +171,7 @@ class Expressions:
             left = right
         return result
 
-    def _compare(self: Visitor, op: ast.cmpop, left: Any, right: Any) -> Any:
+    def _compare(self, op: ast.cmpop, left: Any, right: Any) -> Any:
         if isinstance(op, (ast.Is, ast.IsNot)):
             a, b = values.unwrap(left), values.unwrap(right)
             same = a is b or (isinstance(a, types.type_) and isinstance(b, types.type_) and a == b)
@@ -190,7 +190,7 @@ class Expressions:
             return semantic.compare(OPERATORS[type(op)], left, right)
         return self._compare_static(op, left, right)
 
-    def _compare_static(self: Visitor, op: ast.cmpop, left: Any, right: Any) -> Any:
+    def _compare_static(self, op: ast.cmpop, left: Any, right: Any) -> Any:
         a, b = values.unwrap_deep(left), values.unwrap_deep(right)
         symbol = OPERATORS[type(op)]
         try:
@@ -200,7 +200,7 @@ class Expressions:
                 f"expected operands that {symbol} can compare, got {scopes.describe(left)} and {scopes.describe(right)}"
             ) from None
 
-    def visit_BoolOp(self: Visitor, node: ast.BoolOp) -> Any:
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         is_and = isinstance(node.op, ast.And)
         result = self.visit(node.values[0])
         for operand in node.values[1:]:
@@ -216,18 +216,18 @@ class Expressions:
             result = self._and(result, right) if is_and else semantic.logical_or(result, right)
         return result
 
-    def _and(self: Visitor, left: Any, right: Any) -> Any:
+    def _and(self, left: Any, right: Any) -> Any:
         if not isinstance(left, values.tensor):
             return right if self.truth(left) else left
         return semantic.logical_and(left, right)
 
-    def truth(self: Visitor, value: Any) -> bool:
+    def truth(self, value: Any) -> bool:
         """Python's truth of a value known now."""
         if isinstance(value, values.constexpr):
             return self.truth(value.value) if isinstance(value.value, values.tuple) else bool(value.value)
         return len(value) > 0 if isinstance(value, values.tuple) else bool(value)
 
-    def visit_IfExp(self: Visitor, node: ast.IfExp) -> Any:
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
         condition = self.condition(node.test)
         if isinstance(condition, bool):
             return self.visit(node.body if condition else node.orelse)
@@ -250,7 +250,7 @@ class Expressions:
             )
         return value
 
-    def condition(self: Visitor, node: ast.expr) -> bool | int:
+    def condition(self, node: ast.expr) -> bool | int:
         """What an `if` or `while` tests: known now, or the handle of an i1."""
         value = self.visit(node)
         if isinstance(value, loops.condition):
@@ -263,22 +263,22 @@ class Expressions:
 
     # -- subscripts --------------------------------------------------------------------------
 
-    def visit_Subscript(self: Visitor, node: ast.Subscript) -> Any:
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
         base = self.visit(node.value)
         if isinstance(getattr(base, "fn", base), KernelFunction):
             return Launch(base)
         if isinstance(node.slice, ast.Tuple):
-            index: Any = tuple(self._elements(node.slice.elts))
+            index: Any = tuple(self.elements(node.slice.elts))
         else:
             index = self.visit(node.slice)
         return self.value(semantic.subscript(base, index))
 
-    def visit_Slice(self: Visitor, node: ast.Slice) -> Any:
+    def visit_Slice(self, node: ast.Slice) -> Any:
         return slice(*(None if part is None else self.visit(part) for part in (node.lower, node.upper, node.step)))
 
     # -- comprehensions ----------------------------------------------------------------------
 
-    def visit_ListComp(self: Visitor, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
         result: list[Any] = []
 
         def level(generators: list[ast.comprehension]) -> None:
@@ -301,7 +301,7 @@ class Expressions:
 
     visit_GeneratorExp = visit_ListComp
 
-    def _static_filter(self: Visitor, test: ast.expr) -> bool:
+    def _static_filter(self, test: ast.expr) -> bool:
         condition = self.condition(test)
         if isinstance(condition, bool):
             return condition
@@ -312,7 +312,7 @@ class Expressions:
         )
         raise self.locate(error, test)
 
-    def visit_iterable(self: Visitor, node: ast.expr) -> Any:
+    def visit_iterable(self, node: ast.expr) -> Any:
         """What a comprehension runs over; `range` counts there at compile time."""
         if isinstance(node, ast.Call):
             loop = self.loop_call(node)
@@ -320,7 +320,7 @@ class Expressions:
                 return loop.static_indices()
         return self.visit(node)
 
-    def static_items(self: Visitor, value: Any, node: ast.expr, hint: str | None = None) -> list[Any]:
+    def static_items(self, value: Any, node: ast.expr, hint: str | None = None) -> list[Any]:
         """The elements of a tuple, to be handled one by one while compiling."""
         value = values.unwrap(value)
         if isinstance(value, (values.tuple, list, tuple)):
@@ -343,5 +343,5 @@ def _equal(sought: Any, item: Any) -> bool:
         return sought is item
     try:
         return bool(sought == item)
-    except Exception:  # noqa: BLE001 (a comparison of the user's own)
+    except Exception:
         return False

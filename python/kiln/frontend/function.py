@@ -103,9 +103,10 @@ class KernelFunction:
         source: str | None = None,
     ):
         if not isinstance(fn, FunctionType):
-            from kiln.errors import UserError
+            from kiln.errors import UsageError
 
-            raise UserError(f"expected a Python function to compile, got {type(fn).__name__}")
+            got = f"the class {fn.__name__}" if isinstance(fn, type) else f"a value of type {type(fn).__name__}"
+            raise UsageError(f"expected a Python function to compile, got {got}")
         self.fn = fn
         self.__name__ = fn.__name__
         self.__qualname__ = fn.__qualname__
@@ -154,10 +155,23 @@ class KernelFunction:
         with _PARSE_LOCK:
             definition = self.source.parse().body[0]
             if not isinstance(definition, ast.FunctionDef):
-                from kiln.errors import CompilationError
+                from kiln.errors import CompilationError, SourceRange
 
+                line = definition.lineno
+                asynchronous = isinstance(definition, ast.AsyncFunctionDef)
                 raise CompilationError(
-                    f"expected a function definition, got {type(definition).__name__}", hint="write it with def"
+                    f"expected a plain function, got {'an async one' if asynchronous else 'something else'}",
+                    hint="write it with def",
+                ).at(
+                    SourceRange(
+                        self.source.file,
+                        line,
+                        definition.col_offset + 1,
+                        line,
+                        0,
+                        self.__name__,
+                        self.source.line(line),
+                    )
                 )
             return definition
 
@@ -179,7 +193,11 @@ class KernelFunction:
             annotation = annotations.get(name)
             result.append(
                 FunctionParameter(
-                    index, name, annotation, by_name.get(name, _EMPTY), is_constexpr_annotation(annotation),
+                    index,
+                    name,
+                    annotation,
+                    by_name.get(name, _EMPTY),
+                    is_constexpr_annotation(annotation),
                     name in self._do_not_specialize or index in self._do_not_specialize,
                     name in self._do_not_specialize_on_alignment or index in self._do_not_specialize_on_alignment,
                     kind,
@@ -278,7 +296,9 @@ class KernelFunction:
                 digest = hashlib.sha256()
                 for function in visited.values():
                     digest.update(f"{function.__qualname__}\0{function.source.text}\0".encode())
-                    digest.update(repr([(p.name, p.is_constexpr, _stable(p.default)) for p in function.params]).encode())
+                    digest.update(
+                        repr([(p.name, p.is_constexpr, _stable(p.default)) for p in function.params]).encode()
+                    )
                 for owner, capture in found:
                     digest.update(f"{owner.__qualname__}.{capture.name}={_stable(capture.value)}\0".encode())
                 self._key = (digest.hexdigest(), tuple(capture for _, capture in found))
@@ -296,11 +316,11 @@ class KernelFunction:
         emitter = sys.modules.get("kiln.frontend.emitter")
         active = emitter.active() if emitter is not None else None
         if active is None:
-            from kiln.errors import UserError
+            from kiln.errors import UsageError
 
-            raise UserError(
-                f"{self.__name__} is a jit function: it cannot be called like a Python function\n"
-                f"hint: launch it as a kernel, {self.__name__}[grid](...), or call it inside another jit function"
+            raise UsageError(
+                f"{self.__name__} is a jit function: it cannot be called like a Python function",
+                hint=f"launch it as a kernel, {self.__name__}[grid](...), or call it inside another jit function",
             )
         return active.call(self, args, kwargs)
 

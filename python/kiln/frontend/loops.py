@@ -16,10 +16,10 @@ from kiln.frontend import scope as scopes
 from kiln.frontend.range_loop import Counter, LoopCall, bind_range
 from kiln.frontend.scan import assigned_names, leaves_loop, with_end
 from kiln.frontend.scope import BROKE, FALSE, LEFT, MISSING, RESULT, RETURNED, SKIPPED, Scope
+from kiln.frontend.walker import Walker
 from kiln.language import types, values
 
 if TYPE_CHECKING:
-    from kiln.frontend.visitor import Visitor
 
 _TEST = "loop test"
 
@@ -51,10 +51,10 @@ class Exits:
         return ["i1"] * len(self.flags) + result
 
 
-class Loops:
+class Loops(Walker):
     """`for`, `while`."""
 
-    def visit_For(self: Visitor, node: ast.For) -> None:
+    def visit_For(self, node: ast.For) -> None:
         if node.orelse:
             raise CompilationError("`else` of a loop is not supported in a kernel", hint="set a flag before `break`")
         call: LoopCall | None = None
@@ -73,13 +73,13 @@ class Loops:
         else:
             self._counted(node, call, node.target.id)
 
-    def loop_call(self: Visitor, node: ast.Call) -> LoopCall | None:
+    def loop_call(self, node: ast.Call) -> LoopCall | None:
         """The call of range, kl.range or kl.static_range that a loop runs over; None if it is something else."""
         return bind_range(self, node, self.visit(node.func))
 
     # -- unrolled ----------------------------------------------------------------------------
 
-    def _unrolled(self: Visitor, node: ast.For, items: list[Any]) -> None:
+    def _unrolled(self, node: ast.For, items: list[Any]) -> None:
         body = with_end(node.body, _at(ast.Continue(), node), node)
         # The next iteration reads every name.
         self.carried.append(None)
@@ -88,7 +88,7 @@ class Loops:
         self.scope[BROKE] = FALSE
         self.scope[LEFT] = self.scope[RETURNED]
 
-    def _iterations(self: Visitor, node: ast.For, body: list[ast.stmt], items: list[Any], first: int) -> None:
+    def _iterations(self, node: ast.For, body: list[ast.stmt], items: list[Any], first: int) -> None:
         for index in range(first, len(items)):
             self.bind(node.target, items[index])
             self.visit_block(body)
@@ -106,7 +106,7 @@ class Loops:
 
     # -- counted -----------------------------------------------------------------------------
 
-    def _counted(self: Visitor, node: ast.For, call: LoopCall, target: str) -> None:
+    def _counted(self, node: ast.For, call: LoopCall, target: str) -> None:
         with self.at(node.iter):
             counter = Counter.make(self.emitter, call)
         carried = self._carried(node.body, exclude=target)
@@ -131,7 +131,7 @@ class Loops:
         self._leave(node, before, end, carried, results, [target])
 
     def _counted_with_exits(
-        self: Visitor, node: ast.For, counter: Counter, target: str, carried: list[Carried], exits: Exits
+        self, node: ast.For, counter: Counter, target: str, carried: list[Carried], exits: Exits
     ) -> None:
         emitter = self.emitter
 
@@ -149,7 +149,7 @@ class Loops:
 
     # -- while -------------------------------------------------------------------------------
 
-    def visit_While(self: Visitor, node: ast.While) -> None:
+    def visit_While(self, node: ast.While) -> None:
         if node.orelse:
             raise CompilationError("`else` of a loop is not supported in a kernel", hint="set a flag before `break`")
         if isinstance(node.test, ast.Constant) and not node.test.value:
@@ -169,7 +169,7 @@ class Loops:
         loop = _While(node, [], [], lambda _: self.condition(node.test), lambda _: None, lambda _: [])
         self._while(loop, carried, exits, [])
 
-    def _define_test_names(self: Visitor, node: ast.While) -> None:
+    def _define_test_names(self, node: ast.While) -> None:
         """Names that the test itself assigns (`:=`) exist from the first test on; until then they are carried unread."""
         names = [name for name in assigned_names([node.test]) if not self._has_value(name)]
         if not names:
@@ -185,10 +185,10 @@ class Loops:
             if not isinstance(value, scopes.Undefined):
                 self.scope[name] = scopes.rebuild(value, scopes.poison(self.emitter, value))
 
-    def _has_value(self: Visitor, name: str) -> bool:
+    def _has_value(self, name: str) -> bool:
         return not isinstance(self.scope.get(name, scopes.Undefined("")), scopes.Undefined)
 
-    def _while(self: Visitor, loop: _While, carried: list[Carried], exits: Exits, targets: list[str]) -> None:
+    def _while(self, loop: _While, carried: list[Carried], exits: Exits, targets: list[str]) -> None:
         """The scf.while whose state is: the loop's own, the carried variables, the flags, the value returned."""
         emitter, node, before = self.emitter, loop.node, self.scope
         own, kept = len(loop.types), len(_types(carried))
@@ -225,7 +225,7 @@ class Loops:
         if exits.result is not MISSING:
             self.scope[RESULT] = scopes.rebuild(exits.result, left[len(exits.flags) :])
 
-    def _loop_test(self: Visitor, loop: _While, state: list[int], flags: list[int]) -> int:
+    def _loop_test(self, loop: _While, state: list[int], flags: list[int]) -> int:
         """Whether another iteration runs."""
         emitter = self.emitter
         if not flags:
@@ -248,24 +248,24 @@ class Loops:
         self.fork(flag, stop, evaluate, (loop.node, loop.node))
         return self._flag(self.scope.pop(_TEST))
 
-    def _condition_handle(self: Visitor, condition: bool | int) -> int:
+    def _condition_handle(self, condition: bool | int) -> int:
         return self.emitter.constant("i1", condition) if isinstance(condition, bool) else condition
 
     # -- what loops share --------------------------------------------------------------------
 
-    def _carried(self: Visitor, body: Sequence[ast.AST], exclude: str = "") -> list[Carried]:
+    def _carried(self, body: Sequence[ast.AST], exclude: str = "") -> list[Carried]:
         """The variables of a loop. Numbers known now become IR values: the next iteration's are not known."""
         result = []
         for name, place in assigned_names(body).items():
             value = self.scope.get(name, MISSING)
             if name == exclude or value is MISSING or isinstance(value, scopes.Undefined):
                 continue
-            settled = self._settle(value)
+            settled = self.settle(value)
             if scopes.ir_types(settled):
                 result.append(Carried(name, settled, place))
         return result
 
-    def _enter(self: Visitor, carried: list[Carried], handles: list[int]) -> None:
+    def _enter(self, carried: list[Carried], handles: list[int]) -> None:
         """The scope of an iteration: carried variables are the region's arguments."""
         self.scope = dict(self.scope)
         for variable in carried:
@@ -273,13 +273,13 @@ class Loops:
             self.scope[variable.name] = scopes.rebuild(variable.like, handles[:count])
             handles = handles[count:]
 
-    def _body(self: Visitor, node: ast.For | ast.While, carried: list[Carried]) -> None:
+    def _body(self, node: ast.For | ast.While, carried: list[Carried]) -> None:
         self.scope[BROKE] = self.scope[SKIPPED] = self.scope[LEFT] = FALSE
         self.carried.append({variable.name for variable in carried})
         self.visit_block(with_end(node.body, _at(ast.Continue(), node), node))
         self.carried.pop()
 
-    def _exits(self: Visitor, node: ast.For | ast.While) -> Exits:
+    def _exits(self, node: ast.For | ast.While) -> Exits:
         """How the body that was just emitted may leave its loop."""
         flags = [name for name in (BROKE, RETURNED) if self.scope[name] is not FALSE and not _is_false(self.scope[name])]
         if RETURNED not in flags or RESULT not in self.scope:
@@ -287,9 +287,9 @@ class Loops:
         result = self.scope[RESULT]
         if isinstance(result, scopes.Undefined):
             raise self.locate(result.error("the result"), node)
-        return Exits(flags, self._settle(result))
+        return Exits(flags, self.settle(result))
 
-    def _exit_state(self: Visitor, exits: Exits) -> list[int]:
+    def _exit_state(self, exits: Exits) -> list[int]:
         """At the end of an iteration: the flags, and the value returned."""
         handles = [self._flag(self.scope[name]) for name in exits.flags]
         if exits.result is MISSING:
@@ -297,14 +297,14 @@ class Loops:
         value = self.scope.get(RESULT, MISSING)
         if value is MISSING:
             return handles + scopes.poison(self.emitter, exits.result)
-        return handles + values.flatten(self._settle(value))
+        return handles + values.flatten(self.settle(value))
 
-    def _flag(self: Visitor, flag: Any) -> int:
+    def _flag(self, flag: Any) -> int:
         if isinstance(flag, values.constexpr):
             return self.emitter.constant("i1", bool(flag.value))
         return flag.handle
 
-    def _next(self: Visitor, carried: list[Carried], node: ast.AST) -> list[int]:
+    def _next(self, carried: list[Carried], node: ast.AST) -> list[int]:
         """The carried variables at the end of an iteration, each still of the type it entered with."""
         handles: list[int] = []
         for variable in carried:
@@ -314,7 +314,7 @@ class Loops:
             handles += self._same_type(variable, variable.like, value, node)
         return handles
 
-    def _same_type(self: Visitor, variable: Carried, like: Any, value: Any, node: ast.AST) -> list[int]:
+    def _same_type(self, variable: Carried, like: Any, value: Any, node: ast.AST) -> list[int]:
         if isinstance(like, values.tuple) and isinstance(value, values.tuple) and len(like) == len(value):
             pairs = zip(like.values, value.values)
             return [handle for a, b in pairs for handle in self._same_type(variable, a, b, node)]
@@ -326,7 +326,7 @@ class Loops:
             raise self._type_change(variable, like, value, node)
         return values.flatten(value)
 
-    def _type_change(self: Visitor, variable: Carried, like: Any, value: Any, node: ast.AST) -> CompilationError:
+    def _type_change(self, variable: Carried, like: Any, value: Any, node: ast.AST) -> CompilationError:
         name = variable.name
         error = CompilationError(
             f"expected {name} to keep its type through the loop (because the next iteration reads it), got"
@@ -337,7 +337,7 @@ class Loops:
         return error.note("the loop is here", self.range(_head(node)))
 
     def _leave(
-        self: Visitor, node: ast.AST, before: Scope, end: Scope, carried: list[Carried], results: list[int],
+        self, node: ast.AST, before: Scope, end: Scope, carried: list[Carried], results: list[int],
         targets: list[str],
     ) -> None:  # fmt: skip
         """The scope after a loop: carried variables are its results, what only the body assigned is gone."""

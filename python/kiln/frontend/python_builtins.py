@@ -91,7 +91,10 @@ def _isinstance(value: Any, classes: Any) -> Any:
     wanted = [{"int": int, "float": float, "bool": bool, "str": str}.get(getattr(c, "name", ""), c) for c in wanted]
     wanted = [values.tuple if getattr(c, "name", "") in ("tuple", "list") else c for c in wanted]
     matches = any(
-        isinstance(candidate, cls) for cls in wanted if isinstance(cls, type) for candidate in (value, values.unwrap(value))
+        isinstance(candidate, cls)
+        for cls in wanted
+        if isinstance(cls, type)
+        for candidate in (value, values.unwrap(value))
     )
     return values.constexpr(matches)
 
@@ -158,7 +161,8 @@ def _type(value: Any) -> Any:
 def _loop_only(name: str) -> Callable[..., Any]:
     def run(*arguments: Any, **options: Any) -> Any:
         raise CompilationError(
-            f"expected {name} to be what a for loop runs over, got a call of it elsewhere", hint="use kl.arange for a tile"
+            f"expected {name} to be what a for loop runs over, got a call of it elsewhere",
+            hint="use kl.arange for a tile",
         )
 
     return run

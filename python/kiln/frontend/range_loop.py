@@ -13,7 +13,7 @@ from kiln.language import semantic, types, values
 
 if TYPE_CHECKING:
     from kiln.frontend.emitter import Emitter
-    from kiln.frontend.visitor import Visitor
+    from kiln.frontend.walker import Walker
 
 _HINTS = {
     "num_stages": "tile.num_stages",
@@ -56,7 +56,7 @@ class LoopCall:
         return [values.constexpr(index) for index in range(*bounds)]
 
 
-def bind_range(visitor: Visitor, node: ast.Call, function: Any) -> LoopCall | None:
+def bind_range(visitor: Walker, node: ast.Call, function: Any) -> LoopCall | None:
     """The loop a call describes; None if it calls something that is no range."""
     if isinstance(function, PythonBuiltin) and function.name == "range":
         name, static, hinted = "range", False, False
@@ -66,13 +66,17 @@ def bind_range(visitor: Visitor, node: ast.Call, function: Any) -> LoopCall | No
         name, static, hinted = "kl.static_range", True, False
     else:
         return None
-    positional = visitor._elements(node.args)
+    positional = visitor.elements(node.args)
     keywords = {_ALIASES.get(k.arg or "", k.arg or ""): visitor.visit(k.value) for k in node.keywords}
     if not 1 <= len(positional) <= 3 and not (not positional and "stop" in keywords):
         raise CompilationError(f"expected 1 to 3 bounds in {name}, got {len(positional)}")
     if len(positional) == 1 and "stop" not in keywords:
         positional = [values.constexpr(0), positional[0]]
-    bounds: dict[str, Any] = {"start": values.constexpr(0), "step": values.constexpr(1), **dict(zip(_BOUNDS, positional))}
+    bounds: dict[str, Any] = {
+        "start": values.constexpr(0),
+        "step": values.constexpr(1),
+        **dict(zip(_BOUNDS, positional)),
+    }
     hints: dict[str, str] = {}
     for key, value in keywords.items():
         if key in _BOUNDS and not (key in dict(zip(_BOUNDS, positional)) and key != "start"):

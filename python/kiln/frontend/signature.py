@@ -2,6 +2,7 @@
 
 The launcher (and ahead-of-time compilation) makes this list; `kiln.frontend.emit` reads it. It is plain data.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class Parameter:
     value: Any = None
     divisible: bool = False
     padding: str = "zero"
-    items: tuple["Parameter", ...] = ()
+    items: tuple[Parameter, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,6 @@ def flat_parameters(parameters: list[Parameter] | tuple[Parameter, ...]) -> list
 
 def descriptor_block(text: str) -> tuple[str, tuple[int, ...]]:
     """Element type and block shape of "tensordesc<fp32[64,64]>"."""
-    element, _, rest = text[len("tensordesc<"):-1].partition("[")
+    element, _, rest = text[len("tensordesc<") : -1].partition("[")
     sides = rest.rstrip("]")
     return element, tuple(int(side) for side in sides.split(",")) if sides else ()

@@ -10,18 +10,19 @@ from kiln.errors import CompilationError, StaticAssertionError
 from kiln.frontend import scope as scopes
 from kiln.frontend.scan import absorb, is_constexpr
 from kiln.frontend.syntax import OPERATORS
+from kiln.frontend.walker import Walker
 from kiln.language import semantic, types, values
 
 if TYPE_CHECKING:
     from kiln.frontend.visitor import Visitor
 
 
-class Statements:
+class Statements(Walker):
     """The `visit_…` methods of statements other than loops."""
 
     # -- blocks ------------------------------------------------------------------------------
 
-    def visit_block(self: Visitor, statements: list[ast.stmt]) -> None:
+    def visit_block(self, statements: list[ast.stmt]) -> None:
         """Statements in order. After one that may have left the block, the rest runs only where it has not."""
         for index, statement in enumerate(statements):
             rest = statements[index + 1 :]
@@ -38,10 +39,10 @@ class Statements:
                 self.visit(ast.copy_location(_Guarded(left, rest), statement))
                 return
 
-    def visit__Guarded(self: Visitor, node: _Guarded) -> None:
+    def visit__Guarded(self, node: _Guarded) -> None:
         self.guard(node.flag, lambda: self.visit_block(node.rest), (node, node.rest[0]))
 
-    def guard(self: Visitor, left: int, rest: Callable[[], None], nodes: tuple[ast.AST, ast.AST]) -> None:
+    def guard(self, left: int, rest: Callable[[], None], nodes: tuple[ast.AST, ast.AST]) -> None:
         """The rest of a block, emitted by a function, behind the question whether an earlier statement left it."""
         pending = [f for f in scopes.FLAGS if not isinstance(self.scope[f], values.constexpr)]
 
@@ -78,12 +79,12 @@ class Statements:
             self.emitter, "scf.if", [condition], before, branches[0], branches[1], self._needed_after_exit
         )
 
-    def _needed_after_exit(self: Visitor, returned: bool) -> set[str] | None:
+    def _needed_after_exit(self, returned: bool) -> set[str] | None:
         if returned:
             return set()
         return self.carried[-1] if self.carried else None
 
-    def visit_If(self: Visitor, node: ast.If) -> None:
+    def visit_If(self, node: ast.If) -> None:
         condition = self.condition(node.test)
         if isinstance(condition, bool):
             self.visit_block(node.body if condition else node.orelse)
@@ -98,7 +99,7 @@ class Statements:
 
     # -- leaving -----------------------------------------------------------------------------
 
-    def visit_Return(self: Visitor, node: ast.Return) -> None:
+    def visit_Return(self, node: ast.Return) -> None:
         value = values.constexpr(None) if node.value is None else self.visit(node.value)
         if self.is_kernel and values.unwrap(value) is not None:
             raise CompilationError(
@@ -106,36 +107,37 @@ class Statements:
                 f" {scopes.describe(value)}",
                 hint="write the result to memory with kl.store",
             )
+        self.returns.append((node, scopes.describe(value)))
         if isinstance(value, (types.type_, values.tensor, values.tuple, values.constexpr, values.tensor_descriptor)):
             self.scope[scopes.RESULT] = value
         else:
             self.scope[scopes.RESULT] = self.value(value)
         self._exit(scopes.RETURNED)
 
-    def visit_Break(self: Visitor, node: ast.Break) -> None:
+    def visit_Break(self, node: ast.Break) -> None:
         self._exit(scopes.BROKE)
 
-    def visit_Continue(self: Visitor, node: ast.Continue) -> None:
+    def visit_Continue(self, node: ast.Continue) -> None:
         self._exit(scopes.SKIPPED)
 
-    def _exit(self: Visitor, cause: str) -> None:
+    def _exit(self, cause: str) -> None:
         self.scope[cause] = self.scope[scopes.LEFT] = scopes.TRUE
 
     # -- assignment --------------------------------------------------------------------------
 
-    def visit_Assign(self: Visitor, node: ast.Assign) -> None:
+    def visit_Assign(self, node: ast.Assign) -> None:
         value = self.visit(node.value)
         for target in node.targets:
             self.assign(target, value)
 
-    def visit_AugAssign(self: Visitor, node: ast.AugAssign) -> None:
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):
             self.assign(node.target, None)
             return
         current = self.visit(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
         self.assign(node.target, self.value(semantic.binary(OPERATORS[type(node.op)], current, self.visit(node.value))))
 
-    def visit_AnnAssign(self: Visitor, node: ast.AnnAssign) -> None:
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if not is_constexpr(node.annotation):
             if node.value is not None:
                 self.assign(node.target, self.visit(node.value))
@@ -152,20 +154,20 @@ class Statements:
             raise self.locate(error, node.value)
         self.bind(node.target, value)
 
-    def assign(self: Visitor, target: ast.expr, value: Any) -> None:
+    def assign(self, target: ast.expr, value: Any) -> None:
         """Assignment by `=`: a plain number becomes a scalar of the kernel, to be changed in loops and branches."""
         if isinstance(target, ast.Name) and scopes.is_static_number(value):
             self.settled[target.id] = target
-        self.bind(target, self._settle(value))
+        self.bind(target, self.settle(value))
 
-    def _settle(self: Visitor, value: Any) -> Any:
+    def settle(self, value: Any) -> Any:
         if isinstance(value, (values.tuple, tuple, list)):
-            return values.tuple([self._settle(item) for item in value], getattr(value, "fields", None))
+            return values.tuple([self.settle(item) for item in value], getattr(value, "fields", None))
         if scopes.is_static_number(value):
             return semantic.to_tensor(value)
         return value
 
-    def bind(self: Visitor, target: ast.expr, value: Any) -> None:
+    def bind(self, target: ast.expr, value: Any) -> None:
         """Gives a target (a name or a tuple of targets) its value as it is."""
         if isinstance(target, ast.Name):
             self.scope[target.id] = value
@@ -174,7 +176,7 @@ class Statements:
         else:
             raise self.locate(self._bad_target(target), target)
 
-    def _unpack(self: Visitor, target: ast.Tuple | ast.List, value: Any) -> None:
+    def _unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
         value = values.unwrap(value)
         if not isinstance(value, (values.tuple, tuple, list)):
             error = CompilationError(
@@ -191,12 +193,13 @@ class Statements:
             items = [*items[:start], middle, *items[len(items) - after :]]
         if len(items) != count:
             raise self.locate(
-                CompilationError(f"expected {count} values to unpack, got {len(items)} ({scopes.describe(value)})"), target
+                CompilationError(f"expected {count} values to unpack, got {len(items)} ({scopes.describe(value)})"),
+                target,
             )
         for element, item in zip(target.elts, items):
             self.bind(element.value if isinstance(element, ast.Starred) else element, item)
 
-    def _bad_target(self: Visitor, target: ast.expr) -> CompilationError:
+    def _bad_target(self, target: ast.expr) -> CompilationError:
         if isinstance(target, ast.Subscript):
             return CompilationError(
                 "expected a name to assign to (because tiles are values: their elements do not change), got a subscript",
@@ -206,7 +209,7 @@ class Statements:
             "expected a name to assign to, got an attribute", hint="values of a kernel have no attributes to set"
         )
 
-    def visit_Delete(self: Visitor, node: ast.Delete) -> None:
+    def visit_Delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if not isinstance(target, ast.Name):
                 raise self.locate(CompilationError("expected a name to delete"), target)
@@ -217,14 +220,14 @@ class Statements:
 
     # -- the rest ----------------------------------------------------------------------------
 
-    def visit_Expr(self: Visitor, node: ast.Expr) -> None:
+    def visit_Expr(self, node: ast.Expr) -> None:
         if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
             self.visit(node.value)
 
-    def visit_Pass(self: Visitor, node: ast.Pass) -> None:
+    def visit_Pass(self, node: ast.Pass) -> None:
         pass
 
-    def visit_Assert(self: Visitor, node: ast.Assert) -> None:
+    def visit_Assert(self, node: ast.Assert) -> None:
         import kiln.language
 
         test = self.visit(node.test)

@@ -1,54 +1,21 @@
-"""One function's walk: where it is, what names mean there, and errors that carry the place.
-
-Expressions, statements, loops and calls each add their part; this file is what they share.
-"""
+"""The walk over one function's body: the shared state of walker.py and a part for each kind of syntax."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kiln.errors import CompilationError, SourceRange, UnsupportedSyntaxError
 from kiln.frontend import scope as scopes
 from kiln.frontend import syntax
-from kiln.frontend.calls import Calls, argument_node
+from kiln.frontend.calls import Calls
 from kiln.frontend.expressions import Expressions
-from kiln.frontend.function import KernelFunction
 from kiln.frontend.loops import Loops
 from kiln.frontend.statements import Statements
 from kiln.language import values
 
-if TYPE_CHECKING:
-    from kiln.frontend.emitter import Emitter
-
 
 class Visitor(Expressions, Statements, Loops, Calls):
-    """Emits the body of `function` where the builder stands.
-
-    caller  location of the call this body is emitted in place of; None for a function of its own
-    """
-
-    def __init__(
-        self, emitter: Emitter, function: KernelFunction, arguments: dict[str, Any], caller: int | None = None
-    ):
-        self.emitter = emitter
-        self.function = function
-        self.caller = caller
-        self.node: ast.AST | None = None
-        self.scope: scopes.Scope = {**arguments, **dict.fromkeys(scopes.FLAGS, scopes.FALSE)}
-        self.carried: list[set[str] | None] = []
-        """Of each enclosing loop, the names its next iteration reads; None for all."""
-        code = function.fn.__code__
-        self.locals = set(code.co_varnames) | set(code.co_cellvars)
-        self.is_library = (function.__module__ or "").startswith("kiln.language")
-        self.is_kernel = False
-        self.test_hints: dict[str, str] = {}
-        """What the condition tested last asks of its loop."""
-        self.settled: dict[str, ast.AST] = {}
-        """Names whose plain number was made a scalar by assignment, and where."""
-        self._locations: dict[ast.AST, int] = {}
+    """Emits the body of a function."""
 
     def run(self) -> Any:
         """Emits the whole body; the value it returns."""
@@ -58,96 +25,21 @@ class Visitor(Expressions, Statements, Loops, Calls):
         self.visit_block(syntax.with_end(definition.body, end, definition))
         result = self.scope.get(scopes.RESULT, values.constexpr(None))
         if isinstance(result, scopes.Undefined):
-            raise self.locate(result.error("the result"), definition)
+            raise self._returns_differ(definition) or self.locate(result.error("the result"), definition)
         return result
 
-    # -- walking -----------------------------------------------------------------------------
-
-    def visit(self, node: ast.AST) -> Any:
-        outer, self.node = self.node, node
-        try:
-            method = getattr(self, f"visit_{type(node).__name__}", None)
-            if method is None:
-                raise self.unsupported(node)
-            return method(node)
-        except CompilationError as error:
-            if not error.frames:
-                self.locate(error, node)
-            raise
-        except Exception:
-            self.emitter.fault = self.emitter.fault or self.range(node)
-            raise
-        finally:
-            self.node = outer
-
-    @contextmanager
-    def at(self, node: ast.AST) -> Iterator[None]:
-        """Work on behalf of a node that is not visited itself: its place, its errors."""
-        outer, self.node = self.node, node
-        try:
-            yield
-        except CompilationError as error:
-            if not error.frames:
-                self.locate(error, argument_node(node, None, error.argument))
-            raise
-        finally:
-            self.node = outer
-
-    def unsupported(self, node: ast.AST) -> CompilationError:
-        what, hint = syntax.unsupported(node)
-        return UnsupportedSyntaxError(f"{what} not supported in a kernel", hint=hint)
-
-    # -- positions ---------------------------------------------------------------------------
-
-    def location(self) -> int:
-        """The builder's location of the current node, with the calls that led here."""
-        node = self.node
-        if node is None:
-            return 0
-        handle = self._locations.get(node)
-        if handle is None:
-            builder = self.emitter.builder
-            line = getattr(node, "lineno", None)
-            if line is None:
-                return self._locations.get(self.function.tree, 0)
-            where = self.range(node)
-            handle = builder.name_loc(
-                self.function.__name__,
-                builder.file_loc(where.file, where.line, where.column, where.end_line, where.end_column),
-            )
-            if self.caller is not None:
-                handle = builder.call_loc(handle, self.caller)
-            self._locations[node] = handle
-        return handle
-
-    def range(self, node: ast.AST) -> SourceRange:
-        """The source text of a node, as errors show it."""
-        source = self.function.source
-        line = getattr(node, "lineno", source.first_line)
-        end_line = getattr(node, "end_lineno", None) or line
-        column, end_column = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", None) or 0
-        if isinstance(node, ast.FunctionDef):
-            # The `def` line, not the whole body.
-            end_line, end_column = line, column + len("def ") + len(node.name)
-        text = source.line(line)
-        # The parser counts bytes of UTF-8, people count characters.
-        if not text.isascii():
-            column = len(text.encode()[:column].decode(errors="ignore"))
-            end_column = len(source.line(end_line).encode()[:end_column].decode(errors="ignore"))
-        return SourceRange(source.file, line, column + 1, end_line, end_column + 1, self.function.__name__, text)
-
-    def locate(self, error: CompilationError, node: ast.AST) -> CompilationError:
-        """Adds the position to an error, unless this function is the language's own: its callers are what counts."""
-        return error if self.is_library else error.at(self.range(node))
-
-    # -- names -------------------------------------------------------------------------------
-
-    def value(self, obj: Any) -> Any:
-        """A Python object as a value of the language: data becomes constexpr, sequences become tuples."""
-        if isinstance(obj, (bool, int, float, str, type(None))):
-            return values.constexpr(obj)
-        if isinstance(obj, (tuple, list)):
-            return values.tuple([self.value(item) for item in obj], getattr(obj, "_fields", None))
-        if isinstance(obj, values.constexpr) and isinstance(obj.value, (tuple, list, values.tuple)):
-            return self.value(obj.value)
-        return obj
+    def _returns_differ(self, definition: ast.FunctionDef) -> CompilationError | None:
+        """The first two returns that give different types."""
+        first, gave = self.returns[0]
+        node, gives = next(((node, text) for node, text in self.returns if text != gave), (first, gave))
+        if node is first:
+            return None
+        at_end = node.lineno == definition.lineno
+        error = CompilationError(
+            f"expected every return to give the same type (because the caller of {definition.name} gets one value), got"
+            f" {gives} {'at the end of the function' if at_end else 'here'} and {gave} in line {first.lineno}",
+            hint="return a value at the end too" if at_end else "return values of one type on every path",
+        )
+        if not at_end:
+            error.note("the other return is here", self.range(first))
+        return self.locate(error, first if at_end else node)

@@ -77,12 +77,14 @@ def static_assert(cond: Any, msg: Any = "") -> None:
         raise error(
             f"expected a condition known at compile time in kl.static_assert, got a value of type {value.type}",
             hint="use kl.device_assert",
+            argument="cond",
         )
     if not value:
         from kiln.errors import StaticAssertionError
 
         text = unwrap(msg)
-        raise StaticAssertionError(f"static assertion failed: {text}" if text else "static assertion failed")
+        message = f"static assertion failed: {text}" if text else "static assertion failed"
+        raise StaticAssertionError(message, argument="cond")
 
 
 @builtin

@@ -42,10 +42,11 @@ class range:
         self.disable_licm = bool(unwrap(disable_licm))
 
     def __iter__(self) -> Any:
-        raise RuntimeError("kl.range is for loops inside a kernel")
+        from kiln.errors import UsageError
 
-    def __next__(self) -> Any:
-        raise RuntimeError("kl.range is for loops inside a kernel")
+        raise UsageError("kl.range works only in the loops of a kernel", hint="use range")
+
+    __next__ = __iter__
 
 
 class static_range:

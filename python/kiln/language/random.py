@@ -32,9 +32,9 @@ def _word(value: Any, bits: int) -> tensor:
     plain = unwrap(value)
     if isinstance(plain, int):
         return constant(ty, plain)
-    value = to_tensor(value, "integers as words of Philox")
+    value = to_tensor(plain, "integers as seed and counters of random numbers")
     if not value.type.scalar.is_int():
-        raise error(f"expected integers as words of Philox, got {value.type}")
+        raise error(f"expected integers as seed and counters of random numbers, got {value.type}", value=plain)
     return cast(value, ty)
 
 

@@ -5,36 +5,14 @@ The launcher (C++) knows that something is wrong and calls back here; nothing in
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln import errors
+from kiln.errors import calling_expression as caller
 from kiln.runtime.interface import LAUNCH_OPTIONS
 
 if TYPE_CHECKING:
     from kiln.runtime.jit import CompiledKernel, JITFunction
-
-
-def caller() -> errors.SourceRange | None:
-    """The expression that launched: in the nearest frame that is not the compiler's."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        if module.split(".")[0] != "kiln" or module.startswith("kiln.kernels."):
-            break
-        frame = frame.f_back
-    if frame is None:
-        return None
-    code = frame.f_code
-    line, column, end_line, end_column = frame.f_lineno, 0, 0, 0
-    positions = getattr(code, "co_positions", None)
-    if positions is not None and frame.f_lasti >= 0:
-        from itertools import islice
-
-        found = next(islice(positions(), frame.f_lasti // 2, None), (None, None, None, None))
-        if None not in found:
-            line, end_line, column, end_column = found[0], found[1], found[2] + 1, found[3] + 1
-    return errors.SourceRange(code.co_filename, line, column or 1, end_line, end_column, code.co_name)
 
 
 def signature(kernel: JITFunction) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kiln.errors import LaunchError
+from kiln.errors import CompilationError, LaunchError
 
 
 @dataclass
@@ -33,11 +33,20 @@ class TensorDescriptor:
         for name in ("strides", "block_shape"):
             if len(getattr(self, name)) != rank:
                 raise LaunchError(
-                    f"tensor descriptor: expected {rank} {name} (because shape has that many), "
+                    f"tensor descriptor: expected {rank} entries in {name} (because shape has that many), "
                     f"got {len(getattr(self, name))}"
                 )
         if self.strides[-1] != 1:
-            raise LaunchError(f"tensor descriptor: expected a last stride of 1, got {self.strides[-1]}")
+            raise LaunchError(
+                f"tensor descriptor: expected a last stride of 1 (because rows are read whole), got {self.strides[-1]}",
+                hint="pass a contiguous copy",
+            )
+        from kiln.language.types import check_shape
+
+        try:
+            check_shape(self.block_shape)
+        except CompilationError as error:
+            raise LaunchError(f"tensor descriptor: {error.message}", hint=error.hint) from None
         if self.padding not in ("zero", "nan"):
             raise LaunchError(f"tensor descriptor: expected padding 'zero' or 'nan', got {self.padding!r}")
 

@@ -17,22 +17,30 @@ from .shape import broadcast_to
 def atomic_pointer(pointer: Any, what: str) -> tensor:
     pointer = check_pointer_operand(pointer, what)
     if is_block_pointer(pointer):
-        raise error(f"expected a pointer in {what}, got a block pointer", hint="use pointers: ptr + offsets")
+        raise error(f"expected a pointer in {what}, got a block pointer", "use pointers: ptr + offsets", "pointer")
     if pointer.type.scalar.is_const():
-        raise error(f"expected a pointer that may be written in {what}, got a const one")
+        raise error(f"expected a pointer that may be written in {what}, got a const one", argument="pointer")
     return pointer
+
+
+_PARAMETERS = {"value": "val", "compared value": "cmp", "mask": "mask"}
 
 
 def fitted(value: tensor, pointer: tensor, what: str, name: str) -> tensor:
     """In the pointers' shape, to which it may stretch."""
     if not pointer.type.is_block():
         if value.type.is_block():
-            raise error(f"expected a scalar {name} in {what} (because the pointer is a scalar), got {value.type}")
+            raise error(
+                f"expected a scalar {name} in {what} (because the pointer is a scalar), got {value.type}",
+                hint="add offsets to the pointer: ptr + kl.arange(0, N)",
+                argument=_PARAMETERS[name],
+            )
         return value
-    if len(value.type.shape) not in (0, len(pointer.type.shape)):
+    have, wanted = value.type.shape, pointer.type.shape
+    if len(have) not in (0, len(wanted)) or any(x not in (1, y) for x, y in zip(have, wanted, strict=False)):
         raise error(
-            f"expected a {name} in {what} that stretches to the pointers' shape {list(pointer.type.shape)}, got"
-            f" {list(value.type.shape)}"
+            f"expected a {name} in {what} that stretches to the pointers' shape {list(wanted)}, got {list(have)}",
+            argument=_PARAMETERS[name],
         )
     return broadcast_to(value, pointer.type.shape)
 

@@ -24,9 +24,7 @@ def scalar_type(value: Any, what: str = "a type such as kl.float32") -> Any:
     if isinstance(value, str) and dtype.is_dtype(value):
         return dtype(value)
     named = isinstance(value, str) and value in _SPELLED
-    raise error(
-        f"expected {what}, got {describe(value)}", hint=f"write kl.{value}" if named else None, argument="dtype"
-    )
+    raise error(f"expected {what}, got {describe(value)}", hint=f"write kl.{value}" if named else None, value=value)
 
 
 def bitcast(value: tensor, target: Any) -> tensor:
@@ -95,12 +93,15 @@ def check_rounding(source: Any, target: Any, rounding: Any) -> None:
     if rounding is None:
         return
     if rounding not in _ROUNDING:
-        raise error(f"expected 'rtne' or 'rtz' as fp_downcast_rounding, got {rounding!r}")
+        raise error(
+            f"expected 'rtne' or 'rtz' as fp_downcast_rounding, got {rounding!r}", argument="fp_downcast_rounding"
+        )
     narrows = source.is_floating() and target.is_floating() and target.primitive_bitwidth < source.primitive_bitwidth
     if not narrows:
         raise error(
             "expected fp_downcast_rounding only where a float narrows (because nothing else rounds),"
-            f" got a conversion from {source} to {target}"
+            f" got a conversion from {source} to {target}",
+            argument="fp_downcast_rounding",
         )
 
 

@@ -31,12 +31,17 @@ def operand_list(operands: Any, what: str) -> tuple[list[tensor], bool]:
         raise error(f"expected at least one tile in {what}, got an empty tuple")
     for tile in tiles:
         if not tile.type.is_block():
-            raise error(f"expected a tile in {what} (because a scalar has nothing to combine), got {tile.type}")
+            raise error(
+                f"expected a tile in {what} (because a scalar has nothing to combine), got {tile.type}", value=tile
+            )
         if tile.type.scalar.is_ptr():
-            raise error(f"expected a tile of numbers in {what}, got {tile.type}", hint="load it first with kl.load")
+            raise error(
+                f"expected a tile of numbers in {what}, got {tile.type}", "load it first with kl.load", value=tile
+            )
         if tile.type.shape != tiles[0].type.shape:
             raise error(
-                f"expected tiles of one shape in {what}, got {list(tiles[0].type.shape)} and {list(tile.type.shape)}"
+                f"expected tiles of one shape in {what}, got {list(tiles[0].type.shape)} and {list(tile.type.shape)}",
+                value=tile,
             )
     return tiles, several
 
@@ -63,6 +68,7 @@ def reduce(operands: Any, axis: Any, function: Any, keep_dims: Any = False, what
         raise error(
             f"expected one axis or None in {what}, got {[unwrap(a) for a in axis]}",
             hint="reduce one axis after the other",
+            value=axis,
         )
     if axis is None:
         results = reduce_all(tiles, function, what)
@@ -216,5 +222,5 @@ def along(place: int, shape: Sequence[int]) -> tensor:
 def integer_only(value: Any, what: str) -> tensor:
     value = to_tensor(value, f"a tile in {what}")
     if not value.type.scalar.is_int():
-        raise error(f"expected integers in {what} (because it combines bits), got {value.type}")
+        raise error(f"expected integers in {what} (because it combines bits), got {value.type}", value=value)
     return value

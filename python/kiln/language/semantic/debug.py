@@ -17,9 +17,9 @@ def device_print(prefix: Any, arguments: Sequence[Any], hexadecimal: Any) -> Non
     prefix = unwrap(prefix)
     if not isinstance(prefix, str):
         raise error(f"expected a constexpr string as first argument of kl.device_print, got {describe(prefix)}",
-                    hint='as in kl.device_print("x", x)')  # fmt: skip
+                    hint='as in kl.device_print("x", x)', argument="prefix")  # fmt: skip
     if not prefix.isascii():
-        raise error(f"expected plain ASCII as prefix of kl.device_print, got {prefix!r}")
+        raise error(f"expected plain ASCII as prefix of kl.device_print, got {prefix!r}", argument="prefix")
     operands: list[tensor] = []
     for argument in arguments:
         for value in leaves(argument):
@@ -41,7 +41,9 @@ def leaves(value: Any) -> list[Any]:
 def device_assert(condition: Any, message: Any, mask: Any = None) -> None:
     message = unwrap(message)
     if not isinstance(message, str):
-        raise error(f"expected a constexpr string as message of kl.device_assert, got {describe(message)}")
+        raise error(
+            f"expected a constexpr string as message of kl.device_assert, got {describe(message)}", argument="msg"
+        )
     from kiln import knobs
 
     if not knobs.device_assert:
@@ -56,10 +58,10 @@ def assume(condition: Any) -> None:
     value = unwrap(condition)
     if not isinstance(value, tensor):
         if not value:
-            raise error("expected a promise that can hold in kl.assume, got one that is false")
+            raise error("expected a promise that can hold in kl.assume, got one that is false", argument="cond")
         return
     if value.type.is_block():
-        raise error(f"expected a scalar condition in kl.assume, got {value.type}")
+        raise error(f"expected a scalar condition in kl.assume, got {value.type}", argument="cond")
     emit_many("tile.assume", [to_bool(value)], [])
 
 
@@ -75,12 +77,15 @@ def hint(value: Any, kind: str, numbers: Any, what: str) -> tensor:
         numbers = [numbers]
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise error(f"expected positive constexpr integers in {what}, got {describe(number)}")
+            raise error(f"expected positive constexpr integers in {what}, got {describe(number)}", argument="values")
     dims = max(1, len(value.type.shape))
     if len(numbers) == 1 and dims > 1 and kind == "divisibility":
         numbers = list(numbers) * dims
     if len(numbers) != dims:
-        raise error(f"expected {dims} numbers in {what} (one a dimension of {value.type}), got {len(numbers)}")
+        raise error(
+            f"expected {dims} numbers in {what} (one for each dimension of {value.type}), got {len(numbers)}",
+            argument="values",
+        )
     if value.type.scalar.is_floating() if hasattr(value.type.scalar, "is_floating") else False:
         raise error(f"expected integers or pointers in {what}, got {value.type}")
     return emit("tile.hint", [value], value.type, {kind: array_i64(numbers)})

@@ -32,33 +32,38 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
     what = "kl.make_tensor_descriptor"
     base = check_pointer_operand(base, what)
     if base.type.is_block() or is_block_pointer(base):
-        raise error(f"expected a scalar pointer as base of {what}, got {base.type}")
+        raise error(f"expected a scalar pointer as base of {what}, got {base.type}", argument="base")
     if base.type.element_ty.is_bool():
         base = bool_as_byte(base)
-    block = shape_argument(block_shape)
+    block = shape_argument(block_shape, "block_shape")
     rank = len(block)
     if not 1 <= rank <= MAX_RANK:
-        raise error(f"expected between 1 and {MAX_RANK} dimensions in {what}, got {rank}")
+        raise error(f"expected between 1 and {MAX_RANK} dimensions in {what}, got {rank}", argument="block_shape")
     extents = scalar_list(shape, int64, f"shape of {what}")
     steps = [unwrap(s) for s in unwrap(strides)]
     for name, part in (("shape", extents), ("strides", steps)):
         if len(part) != rank:
             raise error(
-                f"expected as many entries in {name} as in block_shape {list(block)} of {what}, got {len(part)}"
+                f"expected as many entries in {name} as in block_shape {list(block)} of {what}, got {len(part)}",
+                argument=name,
             )
     if (isinstance(steps[-1], int) and steps[-1] != 1) or isinstance(steps[-1], tensor):
         raise error(
             f"expected 1 as last stride of {what} (because rows must be contiguous), got {describe(steps[-1])}",
             hint="write 1 itself, or declare the stride as kl.constexpr",
+            value=steps[-1],
         )
     fill = options.padding(padding) or "zero"
     element = base.type.element_ty
     if fill == "nan" and not element.is_floating():
-        raise error(f"expected padding_option='zero' (because {element} has no NaN), got 'nan'")
+        raise error(
+            f"expected padding_option='zero' (because {element} has no NaN), got 'nan'", argument="padding_option"
+        )
     row = block[-1] * element.primitive_bitwidth // 8
     if row < 16:
         raise error(
-            f"expected blocks with rows of 16 bytes or more in {what}, got {row} bytes ({block[-1]} x {element})"
+            f"expected blocks with rows of 16 bytes or more in {what}, got {row} bytes ({block[-1]} x {element})",
+            argument="block_shape",
         )
     ty = tensor_descriptor_type(block_type(element, block), fill)
     plain = base.type if not base.type.is_const() else pointer_type(element)
@@ -73,6 +78,7 @@ def check_descriptor(desc: Any, what: str) -> tensor_descriptor:
         raise error(
             f"expected a tensor descriptor in {what}, got {describe(desc)}",
             hint="make one with kl.make_tensor_descriptor",
+            value=desc,
         )
     return desc
 
@@ -81,7 +87,8 @@ def positions(desc: tensor_descriptor, offsets: Any, what: str) -> list[tensor]:
     found = scalar_list(offsets, int32, f"offsets of {what}")
     if len(found) != desc.type.rank:
         raise error(
-            f"expected {desc.type.rank} offsets in {what} (one a dimension of the descriptor), got {len(found)}"
+            f"expected {desc.type.rank} offsets in {what} (one for each dimension of the descriptor), got {len(found)}",
+            argument="offsets",
         )
     return found
 
@@ -104,7 +111,8 @@ def block_value(desc: tensor_descriptor, value: Any, what: str) -> tensor:
         value = broadcast_to(value, block.shape)
     if tuple(value.type.shape) != tuple(block.shape):
         raise error(
-            f"expected a value of the block's shape {list(block.shape)} in {what}, got {list(value.type.shape)}"
+            f"expected a value of the block's shape {list(block.shape)} in {what}, got {list(value.type.shape)}",
+            argument="value",
         )
     return cast(value, block.element_ty)
 

@@ -18,11 +18,14 @@ def precision(value: Any, allow_tf32: Any) -> str:
     """`input_precision`, or what the older `allow_tf32` says; `ieee` where neither does."""
     value, allow_tf32 = unwrap(value), unwrap(allow_tf32)
     if value is not None and allow_tf32 is not None:
-        raise error("expected input_precision or allow_tf32 in kl.dot, got both", hint="drop allow_tf32")
+        raise error("expected input_precision or allow_tf32 in kl.dot, got both", "drop allow_tf32", "allow_tf32")
     if value is None:
         return "tf32" if allow_tf32 else "ieee"
     if not isinstance(value, str) or value.lower() not in _PRECISIONS:
-        raise error(f"expected one of {', '.join(map(repr, _PRECISIONS))} as input_precision, got {describe(value)}")
+        raise error(
+            f"expected one of {', '.join(map(repr, _PRECISIONS))} as input_precision, got {describe(value)}",
+            argument="input_precision",
+        )
     return value.lower()
 
 
@@ -32,6 +35,7 @@ def check_operands(lhs: tensor, rhs: tensor) -> None:
             raise error(
                 f"expected a tile of rank 2 or 3 as {name} operand of kl.dot, got {side.type}",
                 hint="add an axis with x[:, None], or use kl.sum(x * y)",
+                value=side,
             )
     a, b = lhs.type.scalar, rhs.type.scalar
     both_fp8 = a.is_fp8() and b.is_fp8()
@@ -85,7 +89,9 @@ def dot(
         result = int32
     elif wanted == bfloat16:
         raise error(
-            "expected fp32 or fp16 as out_dtype of kl.dot, got bf16", hint="convert the product with .to(kl.bfloat16)"
+            "expected fp32 or fp16 as out_dtype of kl.dot, got bf16",
+            hint="convert the product with .to(kl.bfloat16)",
+            argument="out_dtype",
         )
     elif element in (float32, bfloat16):
         result = float32
@@ -93,7 +99,7 @@ def dot(
         result = float64
     else:
         if wanted not in (float16, float32):
-            raise error(f"expected fp32 or fp16 as out_dtype of kl.dot, got {wanted}")
+            raise error(f"expected fp32 or fp16 as out_dtype of kl.dot, got {wanted}", argument="out_dtype")
         result = wanted
     ty = block_type(result, (*lhs.type.shape[:-1], rhs.type.shape[-1]))
     if unwrap(acc) is None:
@@ -104,14 +110,24 @@ def dot(
             raise error(
                 f"expected an acc of type {ty} in kl.dot (because that is the product's), got {total.type}",
                 hint=f"start it with kl.zeros({tuple(ty.shape)}, dtype=kl.{_spelling(result)})",
+                argument="acc",
             )
     attrs = {}
     if mode != "ieee":
         attrs["precision"] = f"#tile<precision {mode}>"
     limit = unwrap(max_num_imprecise_acc)
     if limit is not None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise error(
+                "expected a number that is not negative as max_num_imprecise_acc of kl.dot (because it counts"
+                f" products), got {describe(limit)}",
+                argument="max_num_imprecise_acc",
+            )
         if lhs.type.scalar.is_fp8() and limit > lhs.type.shape[-1]:
-            raise error(f"expected max_num_imprecise_acc of at most K = {lhs.type.shape[-1]}, got {limit}")
+            raise error(
+                f"expected max_num_imprecise_acc of at most K = {lhs.type.shape[-1]}, got {limit}",
+                argument="max_num_imprecise_acc",
+            )
         if limit:
             attrs["maxImpreciseAcc"] = i32(limit)
     return emit("tile.dot", [lhs, rhs, total], ty, attrs)
@@ -137,7 +153,8 @@ def scaled_operand(value: Any, scale: Any, form: Any, name: str, along_last: boo
     form = unwrap(form)
     if form not in formats:
         raise error(
-            f"expected one of {', '.join(map(repr, formats))} as {name}_format of kl.dot_scaled, got {describe(form)}"
+            f"expected one of {', '.join(map(repr, formats))} as {name}_format of kl.dot_scaled, got {describe(form)}",
+            argument=f"{name}_format",
         )
     value = to_tensor(value, f"a tile as {name} of kl.dot_scaled")
     if value.type.scalar != formats[form]:
@@ -151,7 +168,8 @@ def scaled_operand(value: Any, scale: Any, form: Any, name: str, along_last: boo
     if tuple(scale.type.shape) != (side, k // 32) or scale.type.scalar != uint8:
         raise error(
             f"expected a {name}_scale of uint8 in shape {[side, k // 32]} in kl.dot_scaled (one for 32 elements along"
-            f" K), got {scale.type}"
+            f" K), got {scale.type}",
+            argument=f"{name}_scale",
         )
     # 2^(s - 127): the exponent field of an fp32; s = 0 is the denormal 2^-127 and s = 255 is NaN.
     exponent = cast(scale, int32)

@@ -67,5 +67,5 @@ def boundary(value: Any, rank: int) -> list[int]:
                 f"expected dimensions in [0, {rank}) as boundary_check, got {describe(dim)}", argument="boundary_check"
             )
     if len(set(dims)) != len(dims):
-        raise error(f"expected each dimension once in boundary_check, got {dims}")
+        raise error(f"expected each dimension once in boundary_check, got {dims}", argument="boundary_check")
     return sorted(dims)
