@@ -1,0 +1,104 @@
+"""Tensors of the real torch, beside Triton in one process. Skipped where torch is not installed."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import kiln  # noqa: E402
+import kiln.language as kl  # noqa: E402
+from kiln import errors, knobs  # noqa: E402
+from kiln.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
+
+
+@kiln.jit
+def copy(x, out, stride, BLOCK: kl.constexpr):
+    i = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    kl.store(out + i, kl.load(x + i * stride))
+
+
+TYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64",
+         "float8_e4m3fn", "float8_e5m2"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_type(name):
+    dtype = getattr(torch, name)
+    x = (torch.arange(64) % 5).to(torch.float32).to(dtype)
+    out = torch.zeros(64, dtype=torch.float32).to(dtype)
+    copy[2](x, out, 1, 32)
+    assert torch.equal(out.view(torch.uint8), x.view(torch.uint8))
+
+
+def test_views_and_alignment():
+    x, out = torch.arange(200.0), torch.zeros(32)
+    assert "x=*fp32," in copy[1](x[7::3], out, 3, 32).signature
+    assert torch.equal(out, x[7::3][:32])
+
+
+def test_subclasses_and_parameters():
+    x, out = torch.nn.Parameter(torch.arange(32.0)), torch.zeros(32)
+    copy[1](x, out, 1, 32)
+    assert torch.equal(out, x.detach())
+
+
+def test_descriptors():
+    @kiln.jit
+    def read(desc, out):
+        kl.store(out + kl.arange(0, 4)[:, None] * 8 + kl.arange(0, 8)[None, :], desc.load([4, 8]))
+
+    x, out = torch.arange(256.0).reshape(16, 16), torch.zeros(4, 8)
+    read[1](TensorDescriptor.from_tensor(x, [4, 8]), out)
+    assert torch.equal(out, x[4:8, 8:16])
+
+
+def test_bounds_know_the_storage():
+    x, out = torch.arange(64.0), torch.zeros(32)
+    with knobs.scope(check="bounds"):
+        copy[1](x[32:], out, 1, 32)
+        with pytest.raises(errors.OutOfBoundsError, match="argument 'x'"):
+            copy[1](x[33:], out, 1, 32)
+
+
+def test_types_stand_for_tensors_in_warmup():
+    assert copy.warmup(torch.float16, torch.float32, 1, 32, grid=(1,)).signature.startswith("x=*fp16:16, out=*fp32:16")
+
+
+@pytest.mark.parametrize("make", [lambda: torch.zeros(4, device="meta"), lambda: torch.zeros(4, dtype=torch.complex64),
+                                  lambda: torch.zeros(4, 4).to_sparse()])  # fmt: skip
+def test_refused(make):
+    with pytest.raises((errors.LaunchError, NotImplementedError, RuntimeError)) as caught:
+        copy[1](make(), torch.zeros(4), 1, 4)
+    if isinstance(caught.value, errors.LaunchError):
+        assert "argument 'x'" in str(caught.value)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_tensors_are_refused_by_name():
+    with pytest.raises(errors.LaunchError, match="got one on cuda:0"):
+        copy[1](torch.zeros(4, device="cuda"), torch.zeros(4), 1, 4)
+
+
+def test_measuring_and_comparing_take_tensors():
+    kiln.testing.assert_close(torch.ones(3, dtype=torch.bfloat16, requires_grad=True), torch.ones(3))
+
+
+def test_tuning_restores_tensors():
+    @kiln.autotune([kiln.Config({"BLOCK": 16}), kiln.Config({"BLOCK": 32})], key=["n"], restore_value=["x"],
+                   warmup=1, rep=1)  # fmt: skip
+    @kiln.jit
+    def double(x, n, BLOCK: kl.constexpr):
+        i = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+        kl.store(x + i, kl.load(x + i) * 2)
+
+    x = torch.ones(64)
+    double[lambda meta: (64 // meta["BLOCK"],)](x, 64)
+    assert (x == 2).all()
+
+
+def test_beside_triton():
+    triton = pytest.importorskip("triton")
+    x, out = torch.arange(32.0), torch.zeros(32)
+    copy[1](x, out, 1, 32)
+    assert torch.equal(out, x) and triton.__version__
