@@ -19,8 +19,6 @@ from kiln.frontend.scope import BROKE, FALSE, LEFT, MISSING, RESULT, RETURNED, S
 from kiln.frontend.walker import Walker
 from kiln.language import types, values
 
-if TYPE_CHECKING:
-
 _TEST = "loop test"
 
 

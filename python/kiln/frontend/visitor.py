@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from kiln.errors import CompilationError
 from kiln.frontend import scope as scopes
 from kiln.frontend import syntax
 from kiln.frontend.calls import Calls

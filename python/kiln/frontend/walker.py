@@ -1,0 +1,174 @@
+"""What the parts of a walk over one function share: where it is, what names mean there, errors that carry the place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kiln.errors import CompilationError, SourceRange, UnsupportedSyntaxError
+from kiln.frontend import scope as scopes
+from kiln.frontend import syntax
+from kiln.frontend.arguments import argument_node
+from kiln.frontend.function import KernelFunction
+from kiln.language import values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kiln.frontend.emitter import Emitter
+    from kiln.frontend.range_loop import LoopCall
+
+
+class Walker:
+    """State of the walk over `function`, emitted where the builder stands.
+
+    caller  location of the call this body is emitted in place of; None for a function of its own
+    """
+
+    def __init__(
+        self, emitter: Emitter, function: KernelFunction, arguments: dict[str, Any], caller: int | None = None
+    ):
+        self.emitter = emitter
+        self.function = function
+        self.caller = caller
+        self.node: ast.AST | None = None
+        self.scope: scopes.Scope = {**arguments, **dict.fromkeys(scopes.FLAGS, scopes.FALSE)}
+        self.carried: list[set[str] | None] = []
+        """Of each enclosing loop, the names its next iteration reads; None for all."""
+        code = function.fn.__code__
+        self.locals = set(code.co_varnames) | set(code.co_cellvars)
+        self.is_library = (function.__module__ or "").startswith("kiln.language")
+        self.is_kernel = False
+        self.test_hints: dict[str, str] = {}
+        """What the condition tested last asks of its loop."""
+        self.settled: dict[str, ast.AST] = {}
+        """Names whose plain number was made a scalar by assignment, and where."""
+        self.returns: list[tuple[ast.Return, str]] = []
+        """Each `return` met, and what it gives: for the error if they differ."""
+        self._locations: dict[ast.AST, int] = {}
+
+    # -- walking -----------------------------------------------------------------------------
+
+    def visit(self, node: ast.AST) -> Any:
+        outer, self.node = self.node, node
+        try:
+            method = getattr(self, f"visit_{type(node).__name__}", None)
+            if method is None:
+                raise self.unsupported(node)
+            return method(node)
+        except CompilationError as error:
+            if not error.frames:
+                self.locate(error, node)
+            raise
+        except Exception:
+            self.emitter.fault = self.emitter.fault or self.range(node)
+            raise
+        finally:
+            self.node = outer
+
+    @contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Work on behalf of a node that is not visited itself: its place, its errors."""
+        outer, self.node = self.node, node
+        try:
+            yield
+        except CompilationError as error:
+            if not error.frames:
+                self.locate(error, argument_node(node, None, error.argument))
+            raise
+        finally:
+            self.node = outer
+
+    def unsupported(self, node: ast.AST) -> CompilationError:
+        what, hint = syntax.unsupported(node)
+        return UnsupportedSyntaxError(f"{what} not supported in a kernel", hint=hint)
+
+    # -- positions ---------------------------------------------------------------------------
+
+    def location(self) -> int:
+        """The builder's location of the current node, with the calls that led here."""
+        node = self.node
+        if node is None:
+            return 0
+        handle = self._locations.get(node)
+        if handle is None:
+            builder = self.emitter.builder
+            line = getattr(node, "lineno", None)
+            if line is None:
+                return self._locations.get(self.function.tree, 0)
+            where = self.range(node)
+            handle = builder.name_loc(
+                self.function.__name__,
+                builder.file_loc(where.file, where.line, where.column, where.end_line, where.end_column),
+            )
+            if self.caller is not None:
+                handle = builder.call_loc(handle, self.caller)
+            self._locations[node] = handle
+        return handle
+
+    def range(self, node: ast.AST) -> SourceRange:
+        """The source text of a node, as errors show it."""
+        source = self.function.source
+        line = getattr(node, "lineno", source.first_line)
+        end_line = getattr(node, "end_lineno", None) or line
+        column, end_column = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", None) or 0
+        if isinstance(node, ast.FunctionDef):
+            # The `def` line, not the whole body.
+            end_line, end_column = line, column + len("def ") + len(node.name)
+        text = source.line(line)
+        # The parser counts bytes of UTF-8, people count characters.
+        if not text.isascii():
+            column = len(text.encode()[:column].decode(errors="ignore"))
+            end_column = len(source.line(end_line).encode()[:end_column].decode(errors="ignore"))
+        return SourceRange(source.file, line, column + 1, end_line, end_column + 1, self.function.__name__, text)
+
+    def locate(self, error: CompilationError, node: ast.AST) -> CompilationError:
+        """Adds the position to an error, unless this function is the language's own: its callers are what counts."""
+        return error if self.is_library else error.at(self.range(node))
+
+    # -- names -------------------------------------------------------------------------------
+
+    def value(self, obj: Any) -> Any:
+        """A Python object as a value of the language: data becomes constexpr, sequences become tuples."""
+        if isinstance(obj, (bool, int, float, str, type(None))):
+            return values.constexpr(obj)
+        if isinstance(obj, (tuple, list)):
+            return values.tuple([self.value(item) for item in obj], getattr(obj, "_fields", None))
+        if isinstance(obj, values.constexpr) and isinstance(obj.value, (tuple, list, values.tuple)):
+            return self.value(obj.value)
+        return obj
+
+    # -- what the parts offer each other -----------------------------------------------------
+
+    if TYPE_CHECKING:
+
+        def visit_block(self, statements: list[ast.stmt]) -> None: ...
+
+        def fork(
+            self,
+            condition: int,
+            then: Callable[[], None],
+            orelse: Callable[[], None],
+            nodes: tuple[ast.AST, ast.AST],
+            labels: tuple[str, str] = ...,
+        ) -> None: ...
+
+        def guard(self, left: int, rest: Callable[[], None], nodes: tuple[ast.AST, ast.AST]) -> None: ...
+
+        def assign(self, target: ast.expr, value: Any) -> None: ...
+
+        def bind(self, target: ast.expr, value: Any) -> None: ...
+
+        def settle(self, value: Any) -> Any: ...
+
+        def condition(self, node: ast.expr) -> bool | int: ...
+
+        def truth(self, value: Any) -> bool: ...
+
+        def elements(self, nodes: list[ast.expr]) -> list[Any]: ...
+
+        def static_items(self, value: Any, node: ast.expr, hint: str | None = None) -> list[Any]: ...
+
+        def loop_call(self, node: ast.Call) -> LoopCall | None: ...
