@@ -28,13 +28,24 @@ def run(*command: str) -> str:
     return result.stdout
 
 
+def find(name: str) -> str | None:
+    """The interpreter of that name: on PATH, else among those that pyenv or uv keep."""
+    homes = (pathlib.Path.home() / ".pyenv/versions", pathlib.Path.home() / ".local/share/uv/python")
+    kept = [str(path) for home in homes for path in sorted(home.glob(f"*/bin/{name}"), reverse=True)]
+    for candidate in (shutil.which(name), *kept):
+        # A shim may be on PATH with nothing behind it.
+        if candidate and subprocess.run([candidate, "-c", "import venv"], capture_output=True).returncode == 0:
+            return candidate
+    return None
+
+
 def pins() -> list[str]:
     text = pathlib.Path("pyproject.toml").read_text()
     return [pin for pin in re.findall(r'"([^"]+==[^"]+)"', text) if pin.split("==")[0] in BUILD_REQUIREMENTS]
 
 
 def build(interpreter: str, folder: pathlib.Path, dist: pathlib.Path) -> pathlib.Path:
-    venv = folder / f"venv-{interpreter}"
+    venv = folder / f"venv-{pathlib.Path(interpreter).name}"
     python = str(venv / "bin" / "python")
     if not venv.exists():
         run(interpreter, "-m", "venv", str(venv))
@@ -73,13 +84,16 @@ def main() -> None:
     parser.add_argument("interpreters", nargs="+")
     arguments = parser.parse_args()
     arguments.dist.mkdir(exist_ok=True)
-    found = [name for name in arguments.interpreters if shutil.which(name)]
-    for name in set(arguments.interpreters) - set(found):
-        print(f"{name}: not found on this machine, no wheel for it", file=sys.stderr)
-    if not found:
+    built = 0
+    for name in arguments.interpreters:
+        interpreter = find(name)
+        if interpreter is None:
+            print(f"{name}: not found on this machine, no wheel for it", file=sys.stderr)
+            continue
+        check(build(interpreter, arguments.build, arguments.dist))
+        built += 1
+    if not built:
         raise SystemExit("no interpreter to build for")
-    for name in found:
-        check(build(name, arguments.build, arguments.dist))
 
 
 if __name__ == "__main__":
