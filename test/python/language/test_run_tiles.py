@@ -55,6 +55,32 @@ def test_histogram_counts_what_is_in_range():
     np.testing.assert_array_equal(got, expected)
 
 
+def test_narrow_unsigned_integers_count_and_pick_as_what_they_are():
+    u = RNG.integers(0, 256, 96).astype(np.uint8)
+    got = evaluate("kl.histogram(u, 256)", ((256,), np.int32), u=u)
+    np.testing.assert_array_equal(got, np.bincount(u, minlength=256))
+    x = RNG.standard_normal(256).astype(F32)
+    np.testing.assert_array_equal(evaluate("kl.gather(x, u, 0)", ((96,), F32), x=x, u=u), x[u])
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint32", "int1", "float16", "bfloat16", "float8e5"])
+def test_order_follows_the_type(kind):
+    ty = np.dtype(numpy_type(kind))
+    raw = RNG.integers(0, 2 if kind == "int1" else 256, 96 * ty.itemsize).astype(np.uint8)
+    x = raw.view(ty).reshape(6, 16)
+    if kind.startswith(("float", "bfloat")):
+        x = np.where(np.isnan(x.astype(F32)), 1, x.astype(F32)).astype(ty)
+    wide = x.astype(np.float64)
+    got = evaluate("kl.sort(x)", ((6, 16), ty), x=x).astype(np.float64)
+    np.testing.assert_array_equal(got, np.sort(wide))
+    got = evaluate("kl.argmax(x, 1)", ((6,), np.int32), x=x)
+    np.testing.assert_array_equal(got, wide.argmax(1))
+    out = F32 if kind.startswith(("float", "bfloat")) else np.int32
+    if kind != "uint32":
+        got = evaluate("kl.max(x, 1)", ((6,), out), x=x)
+        np.testing.assert_array_equal(got, wide.max(1))
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, None])
 @pytest.mark.parametrize("keep", [False, True])
 def test_sums_and_extrema(axis, keep):

@@ -294,6 +294,12 @@ def is_full_slice(part: Any) -> bool:
     return all(unwrap(p) is None for p in (part.start, part.stop, part.step))
 
 
+def signed_index(value: tensor) -> tensor:
+    """Indices and bins are read as signed: narrow unsigned ones are widened, so that 200 stays 200."""
+    element = value.type.scalar
+    return cast(value, int32) if element.is_int_unsigned() and element.int_bitwidth < 32 else value
+
+
 def gather(source: Any, index: Any, axis: Any) -> tensor:
     source, index = to_tensor(source), to_tensor(index)
     if not index.type.scalar.is_int() or index.type.scalar.is_bool():
@@ -309,7 +315,8 @@ def gather(source: Any, index: Any, axis: Any) -> tensor:
                 f"expected indices of the source's sides but along axis {axis} in kl.gather, got"
                 f" {list(index.type.shape)} for {list(source.type.shape)}"
             )
-    return emit("tile.gather", [source, index], shaped(index, source.type.scalar), {"axis": i32(axis)})
+    result = shaped(index, source.type.scalar)
+    return emit("tile.gather", [source, signed_index(index)], result, {"axis": i32(axis)})
 
 
 def flip(value: Any, dim: Any) -> tensor:
@@ -344,7 +351,7 @@ def histogram(value: Any, bins: Any, mask: Any) -> tensor:
             hint="count what is true with kl.sum" if element == int1 else None,
             argument="input",
         )
-    operands = [value]
+    operands = [signed_index(value)]
     if unwrap(mask) is not None:
         flags = broadcast_to(mask, value.type.shape)
         if not flags.type.scalar.is_bool():
