@@ -1,5 +1,6 @@
 // Builder and Module: how the Python front end makes tile IR. Python names values, locations and regions by integer
 // handles and types and attributes by their text, so no MLIR object outlives or escapes the program that owns it.
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -7,7 +8,6 @@
 #include "mlir/IR/Diagnostics.h"
 #include "python/bindings/Bindings.h"
 #include "python/bindings/ModuleHandle.h"
-#include "mlir/AsmParser/AsmParser.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
 #include <pybind11/stl.h>
@@ -34,8 +34,7 @@ public:
   //===--- locations -----------------------------------------------------===//
 
   int fileLoc(const std::string &file, unsigned line, unsigned column, unsigned endLine, unsigned endColumn) {
-    return addLocation(
-        FileLineColRange::get(StringAttr::get(context(), file), line, column, endLine, endColumn));
+    return addLocation(FileLineColRange::get(StringAttr::get(context(), file), line, column, endLine, endColumn));
   }
   int callLoc(int callee, int caller) { return addLocation(CallSiteLoc::get(location(callee), location(caller))); }
   int nameLoc(const std::string &name, int child) {
@@ -186,9 +185,7 @@ private:
     locations.push_back(location);
     return static_cast<int>(locations.size()) - 1;
   }
-  Location location(int handle) {
-    return locations.at(handle);
-  }
+  Location location(int handle) { return locations.at(handle); }
 
   int addValue(Value value) {
     values.push_back(value);
@@ -224,8 +221,7 @@ private:
   }
 
   /// Runs a parser of MLIR text; what it complains about becomes the exception.
-  template <typename Result, typename Parse>
-  Result parseText(const std::string &text, const char *what, Parse parse) {
+  template <typename Result, typename Parse> Result parseText(const std::string &text, const char *what, Parse parse) {
     std::string error;
     ScopedDiagnosticHandler handler(context(), [&](Diagnostic &diagnostic) {
       error += diagnostic.str();
@@ -289,8 +285,7 @@ private:
 void kiln::python::bindBuilder(py::module_ &m) {
   py::class_<PyModule>(m, "Module", "A module of IR and the context that owns it.")
       .def(
-          "print",
-          [](PyModule &self, bool locations, bool generic) { return self.program->print(locations, generic); },
+          "print", [](PyModule &self, bool locations, bool generic) { return self.program->print(locations, generic); },
           py::arg("locations") = false, py::arg("generic") = false, "The module as text.")
       .def("__str__", [](PyModule &self) { return self.program->print(); })
       .def(

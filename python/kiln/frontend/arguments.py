@@ -24,7 +24,7 @@ def culprit_node(error: CompilationError, given: Iterable[tuple[ast.AST, Any]]) 
             found.append(node)
         elif isinstance(node, (ast.Tuple, ast.List)) and isinstance(value, values.tuple):
             if len(node.elts) == len(value) and not any(isinstance(e, ast.Starred) for e in node.elts):
-                for element, item in zip(node.elts, value.values):
+                for element, item in zip(node.elts, value.values, strict=False):
                     search(element, item)
 
     for node, value in given:

@@ -74,7 +74,7 @@ class Calls(Walker):
         if isinstance(node.func, ast.Attribute):
             given.append((node.func.value, getattr(function, "__self__", None)))
         if not any(isinstance(arg, ast.Starred) for arg in node.args):
-            given = [*zip(node.args, args), *given]
+            given = [*zip(node.args, args, strict=False), *given]
         return culprit_node(error, given) or node
 
     def _explain_settled(self, error: CompilationError, node: ast.Call) -> None:
@@ -255,7 +255,7 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
     parameters = function.params
     positional = [p for p in parameters if p.kind == "positional"]
     variadic = next((p for p in parameters if p.kind == "variadic"), None)
-    bound: dict[str, Any] = dict(zip((p.name for p in positional), args))
+    bound: dict[str, Any] = dict(zip((p.name for p in positional), args, strict=False))
     name = function.__name__
     if len(args) > len(positional):
         if variadic is None:
@@ -382,7 +382,7 @@ def _binding_mistake(function: Any, args: list[Any], kwargs: dict[str, Any]) -> 
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(args) > len(positional):
         return CompilationError(f"expected at most {len(positional)} positional arguments of {shown}, got {len(args)}")
-    for parameter, _ in zip(positional, args):
+    for parameter, _ in zip(positional, args, strict=False):
         if parameter.name in kwargs:
             return CompilationError(f"argument {parameter.name} of {name} is given twice", argument=parameter.name)
     missing = [

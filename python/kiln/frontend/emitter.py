@@ -146,7 +146,7 @@ class Emitter:
         types = list(element_types)
         self._check_arity(fn, len(types))
         handles = self.begin_region([ty.mlir for ty in types] * 2)
-        arguments = [values.tensor(handle, ty) for handle, ty in zip(handles, types + types)]
+        arguments = [values.tensor(handle, ty) for handle, ty in zip(handles, types + types, strict=False)]
         self.inlining += 1
         self.combining.append(getattr(fn, "__name__", "the combine function"))
         try:
@@ -155,7 +155,7 @@ class Emitter:
             self.inlining -= 1
             self.combining.pop()
         parts = list(result) if isinstance(result, (tuple, list, values.tuple)) else [result]
-        operands = [self._combined(fn, part, ty, len(parts), types) for part, ty in zip(parts, types)]
+        operands = [self._combined(fn, part, ty, len(parts), types) for part, ty in zip(parts, types, strict=False)]
         if len(parts) != len(types):
             self._combined(fn, None, types[0], len(parts), types)
         self.op("tile.yield", operands)

@@ -47,7 +47,7 @@ def _emit(emitter: Emitter, fn: KernelFunction, parameters: list[Parameter], nam
     attrs = [_attributes(parameter) for parameter in flat]
     kinds = [types.parse(parameter.type).mlir for parameter in flat]
     handles = emitter.builder.begin_function(emitter.symbol(name), kinds, attrs, True, {"tile.kernel": "unit"})
-    for parameter, like in zip(parameters, arguments):
+    for parameter, like in zip(parameters, arguments, strict=False):
         count = len(scopes.ir_types(like))
         visitor.scope[parameter.name] = scopes.rebuild(like, handles[:count])
         handles = handles[count:]

@@ -128,7 +128,8 @@ class Expressions(Walker):
         spec = str(self.visit(node.format_spec).value) if node.format_spec is not None else ""
         text = values.unwrap_deep(value)
         if node.conversion >= 0:
-            text = {"r": repr, "s": str, "a": ascii}[chr(node.conversion)](text)
+            convert: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+            text = convert[chr(node.conversion)](text)
         return values.constexpr(format(text, spec))
 
     # -- operators ---------------------------------------------------------------------------
@@ -158,7 +159,7 @@ class Expressions(Walker):
     def visit_Compare(self, node: ast.Compare) -> Any:
         left = self.visit(node.left)
         result: Any = None
-        for op, right_node in zip(node.ops, node.comparators):
+        for op, right_node in zip(node.ops, node.comparators, strict=False):
             right = self.visit(right_node)
             try:
                 step = self._compare(op, left, right)
@@ -328,7 +329,8 @@ class Expressions(Walker):
         if isinstance(value, str):
             return [values.constexpr(character) for character in value]
         error = CompilationError(
-            f"expected a tuple (because its elements are taken one by one at compile time), got {scopes.describe(value)}",
+            "expected a tuple (because its elements are taken one by one at compile time), got"
+            f" {scopes.describe(value)}",
             hint=hint,
         )
         raise self.locate(error, node)

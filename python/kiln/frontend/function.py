@@ -27,7 +27,7 @@ _PARSE_LOCK = threading.RLock()
 class FunctionParameter(NamedTuple):
     """One parameter of a kernel function, as written."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     name: str
     annotation: Any
     default: Any
@@ -185,7 +185,7 @@ class KernelFunction:
         variadic = [names[code.co_argcount + code.co_kwonlyargcount]] if code.co_flags & 0x04 else []
         defaults = self.fn.__defaults__ or ()
         annotations = self.fn.__annotations__
-        by_name = dict(zip(positional[len(positional) - len(defaults) :], defaults))
+        by_name = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=False))
         by_name.update(self.fn.__kwdefaults__ or {})
         result = []
         kinds = [(n, "positional") for n in positional] + [(n, "variadic") for n in variadic]
@@ -201,7 +201,7 @@ class KernelFunction:
                     name in self._do_not_specialize or index in self._do_not_specialize,
                     name in self._do_not_specialize_on_alignment or index in self._do_not_specialize_on_alignment,
                     kind,
-                )  # fmt: skip
+                )
             )
         return result
 
@@ -343,7 +343,7 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
 
 
 def constexpr_function(fn: Callable) -> Callable:
-    """Marks a plain Python function that kernels may call with arguments known while compiling; the result is constexpr."""
+    """Marks a plain Python function that kernels may call while compiling, with arguments known then."""
     fn.__kiln_constexpr_function__ = True  # type: ignore[attr-defined]
     return fn
 
@@ -380,7 +380,7 @@ def _stable(value: Any) -> str:
 
 def _frame_outside() -> Any:
     """The nearest frame that is not Kiln's."""
-    frame = sys._getframe(1)
+    frame: Any = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "kiln":
         frame = frame.f_back
     return frame

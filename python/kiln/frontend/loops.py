@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.errors import CompilationError
 from kiln.frontend import scope as scopes
@@ -60,8 +60,8 @@ class Loops(Walker):
             with self.at(node.iter):
                 call = self.loop_call(node.iter)
         if call is None:
-            items = self.static_items(self.visit(node.iter), node.iter, "count with range(...), or kl.static_range(...)")
-            self._unrolled(node, items)
+            hint = "count with range(...), or kl.static_range(...)"
+            self._unrolled(node, self.static_items(self.visit(node.iter), node.iter, hint))
         elif call.is_static:
             with self.at(node.iter):
                 indices = call.static_indices()
@@ -123,9 +123,8 @@ class Loops(Walker):
         self.emitter.op("scf.yield", self._next(carried, node))
         end = self.scope
         region = self.emitter.end_region()
-        results = self.emitter.op(
-            "scf.for", [counter.start, counter.stop, counter.step, *_handles(carried)], _types(carried), call.hints, [region]
-        )
+        bounds = [counter.start, counter.stop, counter.step]
+        results = self.emitter.op("scf.for", [*bounds, *_handles(carried)], _types(carried), call.hints, [region])
         self._leave(node, before, end, carried, results, [target])
 
     def _counted_with_exits(
@@ -168,7 +167,7 @@ class Loops(Walker):
         self._while(loop, carried, exits, [])
 
     def _define_test_names(self, node: ast.While) -> None:
-        """Names that the test itself assigns (`:=`) exist from the first test on; until then they are carried unread."""
+        """Names that the test itself assigns (`:=`) exist from the first test on; before it they are carried unread."""
         names = [name for name in assigned_names([node.test]) if not self._has_value(name)]
         if not names:
             return
@@ -217,7 +216,7 @@ class Loops(Walker):
 
         self._leave(node, before, end, carried, results[own : own + kept], targets)
         left = results[own + kept :]
-        for name, handle in zip(exits.flags, left):
+        for name, handle in zip(exits.flags, left, strict=False):
             if name == RETURNED:
                 self.scope[RETURNED] = self.scope[LEFT] = values.tensor(handle, types.int1)
         if exits.result is not MISSING:
@@ -279,7 +278,7 @@ class Loops(Walker):
 
     def _exits(self, node: ast.For | ast.While) -> Exits:
         """How the body that was just emitted may leave its loop."""
-        flags = [name for name in (BROKE, RETURNED) if self.scope[name] is not FALSE and not _is_false(self.scope[name])]
+        flags = [name for name in (BROKE, RETURNED) if not _is_false(self.scope[name])]
         if RETURNED not in flags or RESULT not in self.scope:
             return Exits(flags)
         result = self.scope[RESULT]
@@ -314,7 +313,7 @@ class Loops(Walker):
 
     def _same_type(self, variable: Carried, like: Any, value: Any, node: ast.AST) -> list[int]:
         if isinstance(like, values.tuple) and isinstance(value, values.tuple) and len(like) == len(value):
-            pairs = zip(like.values, value.values)
+            pairs = zip(like.values, value.values, strict=False)
             return [handle for a, b in pairs for handle in self._same_type(variable, a, b, node)]
         if isinstance(like, values.tensor) and scopes.is_static_number(value) and scopes.fits(value, like.type):
             return scopes.as_type(value, like.type)

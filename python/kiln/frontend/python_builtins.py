@@ -112,7 +112,7 @@ def _tuple(items: Any = ()) -> Any:
 
 
 def _zip(*columns: Any) -> Any:
-    return values.tuple([values.tuple(row) for row in zip(*columns)])
+    return values.tuple([values.tuple(row) for row in zip(*columns, strict=False)])
 
 
 def _enumerate(items: Any, start: Any = 0) -> Any:

@@ -42,7 +42,7 @@ class LoopCall:
     def static_indices(self) -> list[values.constexpr]:
         """The indices, where all bounds are known."""
         bounds = []
-        for what, bound in zip(_BOUNDS, (self.start, self.stop, self.step)):
+        for what, bound in zip(_BOUNDS, (self.start, self.stop, self.step), strict=False):
             if not isinstance(bound, values.constexpr) or not isinstance(bound.value, int):
                 raise CompilationError(
                     f"expected a constexpr integer as {what} of {self.name} (because the loop is unrolled at compile"
@@ -75,11 +75,11 @@ def bind_range(visitor: Walker, node: ast.Call, function: Any) -> LoopCall | Non
     bounds: dict[str, Any] = {
         "start": values.constexpr(0),
         "step": values.constexpr(1),
-        **dict(zip(_BOUNDS, positional)),
+        **dict(zip(_BOUNDS, positional, strict=False)),
     }
     hints: dict[str, str] = {}
     for key, value in keywords.items():
-        if key in _BOUNDS and not (key in dict(zip(_BOUNDS, positional)) and key != "start"):
+        if key in _BOUNDS and not (key in dict(zip(_BOUNDS, positional, strict=False)) and key != "start"):
             if not (key == "step" and values.unwrap(value) is None):
                 bounds[key] = value
         elif hinted and key in _HINTS:
@@ -151,7 +151,9 @@ class Counter:
 
     @staticmethod
     def make(emitter: Emitter, call: LoopCall) -> Counter:
-        bounds = [_bound(call, what, bound) for what, bound in zip(_BOUNDS, (call.start, call.stop, call.step))]
+        bounds = [
+            _bound(call, what, bound) for what, bound in zip(_BOUNDS, (call.start, call.stop, call.step), strict=False)
+        ]
         index_type = _index_type(bounds)
         # Counting is signed: an unsigned index of 32 bits is counted in 64.
         count_type = types.int64 if index_type.int_bitwidth == 64 or index_type.is_int_unsigned() else types.int32

@@ -154,7 +154,7 @@ def join(
                 merged.append((name, like))
                 yields[0].append(left)
                 yields[1].append(right)
-    for branch, makers in zip((first, second), yields):
+    for branch, makers in zip((first, second), yields, strict=False):
         emitter.builder.reopen_region(branch.region)
         emitter.op("scf.yield", [handle for make in makers for handle in make()])
         branch.region = emitter.end_region()
@@ -213,7 +213,7 @@ def _unify(x: Any, y: Any) -> tuple[Any, Callable[[], list[int]], Callable[[], l
             raise _Conflict
         parts = [
             (a, (lambda: []), (lambda: [])) if same_static(a, b) else _unify(a, b)
-            for a, b in zip(x.values, y.values)
+            for a, b in zip(x.values, y.values, strict=False)
         ]  # fmt: skip
         like = values.tuple([part[0] for part in parts], x.fields)
         return like, (lambda: [h for p in parts for h in p[1]()]), (lambda: [h for p in parts for h in p[2]()])

@@ -14,7 +14,7 @@ from kiln.frontend.walker import Walker
 from kiln.language import semantic, types, values
 
 if TYPE_CHECKING:
-    from kiln.frontend.visitor import Visitor
+    pass
 
 
 class Statements(Walker):
@@ -60,7 +60,7 @@ class Statements(Walker):
         self.fork(left, has_left, stays, nodes, ("after an earlier exit", "in the rest of the block"))
 
     def fork(
-        self: Visitor,
+        self,
         condition: int,
         then: Callable[[], None],
         orelse: Callable[[], None],
@@ -70,7 +70,7 @@ class Statements(Walker):
         """Emits an scf.if whose branches are emitted by two functions, and merges what they did to names."""
         before = self.scope
         branches = []
-        for emit, node, label in zip((then, orelse), nodes, labels):
+        for emit, node, label in zip((then, orelse), nodes, labels, strict=False):
             self.scope = dict(before)
             self.emitter.begin_region()
             emit()
@@ -196,13 +196,14 @@ class Statements(Walker):
                 CompilationError(f"expected {count} values to unpack, got {len(items)} ({scopes.describe(value)})"),
                 target,
             )
-        for element, item in zip(target.elts, items):
+        for element, item in zip(target.elts, items, strict=False):
             self.bind(element.value if isinstance(element, ast.Starred) else element, item)
 
     def _bad_target(self, target: ast.expr) -> CompilationError:
         if isinstance(target, ast.Subscript):
             return CompilationError(
-                "expected a name to assign to (because tiles are values: their elements do not change), got a subscript",
+                "expected a name to assign to (because tiles are values: their elements do not change), got a"
+                " subscript",
                 hint="write memory with kl.store; choose elements with kl.where",
             )
         return CompilationError(

@@ -272,7 +272,9 @@ class _Generator:
         index = f"i{self.counter}"
         form = self.random.random()
         if form < 0.5:
-            bounds = self.random.choice([f"{self.operand()} & 7", "1, 5", f"6, {self.operand()} & 3, -2", "0, 7, m - 3"])
+            bounds = self.random.choice(
+                [f"{self.operand()} & 7", "1, 5", f"6, {self.operand()} & 3, -2", "0, 7, m - 3"]
+            )
             self.emit(depth, f"for {index} in range({bounds}):")
         elif form < 0.7:
             self.emit(depth, f"for {index} in kl.static_range({self.random.randint(1, 3)}):")

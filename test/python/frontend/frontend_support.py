@@ -7,9 +7,8 @@ import linecache
 import re
 from typing import Any
 
-import pytest
-
 import kiln.language as kl
+import pytest
 from kiln._kiln import Module
 from kiln.errors import CompilationError
 from kiln.frontend import Parameter, emit

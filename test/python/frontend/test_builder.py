@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-
 from kiln._kiln import Builder, Module
 
 
@@ -56,7 +55,7 @@ def test_no_constant_of_other_types(builder):
 def test_ops_types_and_attributes(builder):
     a = builder.constant("i32", 3)
     (b,) = builder.create("arith.addi", [a, a], ["i32"], {"overflowFlags": "#arith.overflow<nsw>", "skipped": None})
-    builder.create("tile.print", [b], [], {"prefix": b"a \"quote\"", "hex": "unit"})
+    builder.create("tile.print", [b], [], {"prefix": b'a "quote"', "hex": "unit"})
     assert builder.type_of(b) == "i32"
     assert builder.defining_op(b) == "arith.addi"
     builder.end_function([b])
@@ -124,7 +123,7 @@ def test_finish_verifies(builder):
     a, b = builder.constant("i32", 1), builder.constant("f32", 1.0)
     builder.create("arith.addi", [a, b], ["i32"])
     builder.end_function([])
-    with pytest.raises(RuntimeError, match="arith.addi"):
+    with pytest.raises(RuntimeError, match=r"arith\.addi"):
         builder.finish()
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import kiln
 import numpy as np
 import pytest
 from control_flow import PROGRAMS, SIDE, generate, run_in_python, source
 from frontend_support import define
-
-import kiln
 
 RANDOM_PROGRAMS = 120
 
@@ -78,7 +77,8 @@ def kernel(x, n, limit, BLOCK: kl.constexpr):
 
 def test_an_early_return_keeps_others_from_writing():
     kernel = define(
-        "@jit\ndef kernel(x, n):\n    pid = kl.program_id(0)\n    if pid >= n:\n        return\n    kl.store(x + pid, pid)\n",
+        "@jit\ndef kernel(x, n):\n    pid = kl.program_id(0)\n    if pid >= n:\n        return\n"
+        "    kl.store(x + pid, pid)\n",
         jit=kiln.jit,
     )
     x = np.full(8, -1, np.int32)

@@ -9,10 +9,9 @@ import sys
 import threading
 import time
 
+import kiln.language as kl
 import pytest
 from frontend_support import define, ir, parameters
-
-import kiln.language as kl
 from kiln.errors import CompilationError, UserError
 from kiln.frontend import FlatParameter, Parameter, emit, flat_parameters
 from kiln.frontend.function import KernelFunction, constexpr_function, jit
@@ -22,9 +21,12 @@ STORE = "kl.store(x, C)"
 
 def test_parameters():
     fn = define(
-        "@jit\ndef kernel(x, n: kl.int64, m: 'kl.uint8', k=3, *rest, B: kl.constexpr, C: 'kl.constexpr' = 4):\n    pass\n"
+        "@jit\ndef kernel(x, n: kl.int64, m: 'kl.uint8', k=3, *rest, B: kl.constexpr, C: 'kl.constexpr' = 4):\n"
+        "    pass\n"
     )
-    shown = [(p.name, p.kind, p.is_constexpr, p.annotation_type, p.default if p.has_default else "-") for p in fn.params]
+    shown = [
+        (p.name, p.kind, p.is_constexpr, p.annotation_type, p.default if p.has_default else "-") for p in fn.params
+    ]
     assert shown == [
         ("x", "positional", False, "", "-"),
         ("n", "positional", False, "i64", "-"),
@@ -265,7 +267,9 @@ def test_key_of_mutually_recursive_functions_ends():
 
 def test_key_is_the_same_in_every_process(tmp_path):
     path = tmp_path / "program.py"
-    path.write_text("import kiln.language as kl\nfrom kiln.frontend.function import jit\n" + NESTED + "print(kernel.cache_key)\n")
+    path.write_text(
+        "import kiln.language as kl\nfrom kiln.frontend.function import jit\n" + NESTED + "print(kernel.cache_key)\n"
+    )
     assert run_python(str(path)) == run_python(str(path))
 
 
@@ -300,5 +304,9 @@ def test_emission_is_deterministic_and_threads_do_not_meet():
 
 
 def test_import_is_light():
-    shown = run_python("-c", "import kiln.frontend.function, sys; print([m for m in ('ast', 'inspect', 'numpy', 'kiln._kiln') if m in sys.modules])")
+    shown = run_python(
+        "-c",
+        "import kiln.frontend.function, sys\n"
+        "print([m for m in ('ast', 'inspect', 'numpy', 'kiln._kiln') if m in sys.modules])",
+    )
     assert shown.strip() == "[]"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import kiln.language as kl
 import pytest
 from frontend_support import body, check, define, ir, parameters
-
-import kiln.language as kl
 from kiln._kiln import Module
 from kiln.frontend import Parameter, emit
 from kiln.frontend.function import jit
@@ -48,7 +47,10 @@ def test_locations_are_ranges_of_the_source():
 
 def test_calls_leave_a_chain_of_locations_where_they_are_inlined():
     text = emit(
-        define("@jit\ndef add(a, b):\n    return a + b\n@jit\ndef kernel(x):\n    kl.store(x, kl.reduce(kl.arange(0, 4), 0, add))\n"),
+        define(
+            "@jit\ndef add(a, b):\n    return a + b\n@jit\ndef kernel(x):\n"
+            "    kl.store(x, kl.reduce(kl.arange(0, 4), 0, add))\n"
+        ),
         parameters(x="*i32"),
     ).print(locations=True)
     check(text, "callsite(", "at")
@@ -56,7 +58,8 @@ def test_calls_leave_a_chain_of_locations_where_they_are_inlined():
 
 def test_arguments_flatten():
     text = emit(
-        define("@jit\ndef kernel(d, pair, none, C: kl.constexpr):\n    a, (b, c) = pair\n    d.store([0, 0], d.load([a, 0]) + b)\n"),
+        define("@jit\ndef kernel(d, pair, none, C: kl.constexpr):\n    a, (b, c) = pair\n"
+            "    d.store([0, 0], d.load([a, 0]) + b)\n"),
         [
             Parameter("d", "runtime", "tensordesc<fp32[16,32]>", divisible=True, padding="nan"),
             Parameter(
@@ -110,7 +113,11 @@ def test_hints():
         " warp_specialize=True, disallow_acc_multi_buffer=True):\n    kl.store(x + i, i)",
         x="*i32", n="i32",
     )  # fmt: skip
-    check(text, "tile.disallow_acc_multi_buffer, tile.flatten, tile.no_licm, tile.num_stages = 3 : i32, tile.unroll = 4 : i32, tile.warp_specialize}")
+    check(
+        text,
+        "tile.disallow_acc_multi_buffer, tile.flatten, tile.no_licm, tile.num_stages = 3 : i32,",
+        "tile.unroll = 4 : i32, tile.warp_specialize}",
+    )
 
 
 def test_hints_that_ask_for_nothing_leave_nothing():
@@ -125,10 +132,19 @@ def test_while_condition_hint():
 
 @pytest.mark.parametrize(
     ("bounds", "counter", "index"),
-    [("n", "i32", "i32"), ("k", "i64", "i64"), ("n, k", "i64", "i64"), ("u", "i64", "i32"), ("s", "i32", "i32"), ("5000000000", "i64", "i64")],
+    [
+        ("n", "i32", "i32"),
+        ("k", "i64", "i64"),
+        ("n, k", "i64", "i64"),
+        ("u", "i64", "i32"),
+        ("s", "i32", "i32"),
+        ("5000000000", "i64", "i64"),
+    ],
 )
 def test_bounds_meet_in_one_type(bounds, counter, index):
-    text = body(f"for i in range({bounds}):\n    kl.store(x, i.to(kl.int8))", x="*i8", n="i32", k="i64", u="u32", s="i16")
+    text = body(
+        f"for i in range({bounds}):\n    kl.store(x, i.to(kl.int8))", x="*i8", n="i32", k="i64", u="u32", s="i16"
+    )
     check(text, "scf.for", f": {counter} {{")
     check(text, f"arith.trunci {{}} : {index} to i8")
 
@@ -151,19 +167,25 @@ def test_static_range_index_is_a_constexpr():
 
 
 def test_break_makes_a_while():
-    text = body("for i in range(n):\n    if kl.load(x + i) > 0:\n        break\n    kl.store(x + i, 1)", x="*i32", n="i32")
+    text = body(
+        "for i in range(n):\n    if kl.load(x + i) > 0:\n        break\n    kl.store(x + i, 1)", x="*i32", n="i32"
+    )
     check(text, "scf.while", "scf.condition", "} do {", "scf.if")
     assert "scf.for" not in text
 
 
 def test_break_in_a_dead_branch_costs_nothing():
-    text = body("for i in range(n):\n    if BLOCK == 3:\n        break\n    kl.store(x + i, 1)", x="*i32", n="i32", BLOCK=[4])
+    text = body(
+        "for i in range(n):\n    if BLOCK == 3:\n        break\n    kl.store(x + i, 1)", x="*i32", n="i32", BLOCK=[4]
+    )
     check(text, "scf.for")
     assert "scf.while" not in text
 
 
 def test_continue_needs_no_while():
-    text = body("s = 0\nfor i in range(n):\n    if i == 3:\n        continue\n    s += i\nkl.store(x, s)", x="*i32", n="i32")
+    text = body(
+        "s = 0\nfor i in range(n):\n    if i == 3:\n        continue\n    s += i\nkl.store(x, s)", x="*i32", n="i32"
+    )
     check(text, "scf.for", "scf.if {} -> (i32)")
     assert "i1, i32" not in text
 
@@ -179,20 +201,27 @@ def test_early_return_needs_no_predicate():
 
 def test_constexpr_condition_leaves_no_branch():
     text = body(
-        "if B > 4:\n    kl.store(x, 1)\nelse:\n    kl.no_such_function()\ny = 2 if B == 8 else kl.nothing\nkl.store(x, y)",
+        "if B > 4:\n    kl.store(x, 1)\nelse:\n    kl.no_such_function()\ny = 2 if B == 8 else kl.nothing\n"
+        "kl.store(x, y)",
         x="*i32", B=[8],
     )  # fmt: skip
     assert "scf.if" not in text and text.count("tile.store") == 2
 
 
 def test_none_argument_selects_code():
-    text = body("if bias is not None:\n    kl.store(x, kl.load(bias))\nif bias is None:\n    kl.store(x, 7)", x="*i32", bias=[None])
+    text = body(
+        "if bias is not None:\n    kl.store(x, kl.load(bias))\nif bias is None:\n    kl.store(x, 7)",
+        x="*i32",
+        bias=[None],
+    )
     check(text, "constant 7")
     assert "tile.load" not in text
 
 
 def test_if_merges_only_what_changed():
-    text = body("a = 1\nb = 2\nc = 3\nif n > 0:\n    a = n\nelse:\n    c = n\nkl.store(x, a + b + c)", x="*i32", n="i32")
+    text = body(
+        "a = 1\nb = 2\nc = 3\nif n > 0:\n    a = n\nelse:\n    c = n\nkl.store(x, a + b + c)", x="*i32", n="i32"
+    )
     check(text, "scf.if {} -> (i32, i32)")
 
 
@@ -229,13 +258,21 @@ def test_constexpr_and_tuple_results():
         "    kl.store(x + kl.arange(0, d), (a + b + c).to(ty))\n",
         x="*fp32", n="i32",
     )  # fmt: skip
-    check(text, "call @pick({}) : (i32) -> (i32, i32)", "make_range 0 to 8", "sitofp", "func.func private @pick({}: i32) -> (i32, i32)")
+    check(
+        text,
+        "call @pick({}) : (i32) -> (i32, i32)",
+        "make_range 0 to 8",
+        "sitofp",
+        "func.func private @pick({}: i32) -> (i32, i32)",
+    )
 
 
 def test_defaults_keywords_and_variadics():
     text = ir(
-        "@jit\ndef total(first, *rest, start=10):\n    s = first + start\n    for r in rest:\n        s += r\n    return s\n"
-        "@jit\ndef kernel(x, n):\n    more = (n, 3)\n    kl.store(x, total(n, *more, n, start=n))\n    kl.store(x, total(first=n))\n",
+        "@jit\ndef total(first, *rest, start=10):\n    s = first + start\n    for r in rest:\n        s += r\n"
+        "    return s\n"
+        "@jit\ndef kernel(x, n):\n    more = (n, 3)\n    kl.store(x, total(n, *more, n, start=n))\n"
+        "    kl.store(x, total(first=n))\n",
         x="*i32", n="i32",
     )  # fmt: skip
     check(text, "call @total({}, {}, {}, {}, {}) :", "call @total.1({}) :")
@@ -252,24 +289,32 @@ def test_functions_as_arguments():
 
 def test_combine_functions_are_in_the_region():
     text = ir(
-        "@jit\ndef larger(a, b):\n    return a if a > b else b\n@jit\ndef best(av, ai, bv, bi):\n    m = larger(av, bv)\n"
+        "@jit\ndef larger(a, b):\n    return a if a > b else b\n@jit\ndef best(av, ai, bv, bi):\n"
+        "    m = larger(av, bv)\n"
         "    return m, kl.where(m == av, ai, bi)\n"
-        "@jit\ndef kernel(x):\n    v, i = kl.reduce((kl.load(x + kl.arange(0, 8)), kl.arange(0, 8)), 0, best)\n    kl.store(x, v + i)\n",
+        "@jit\ndef kernel(x):\n    v, i = kl.reduce((kl.load(x + kl.arange(0, 8)), kl.arange(0, 8)), 0, best)\n"
+        "    kl.store(x, v + i)\n",
         x="*fp32",
     )  # fmt: skip
-    check(text, "tile.reduce({}, {}) axis 0 {", "scf.if", "arith.select", "tile.yield {}, {} : f32, i32", "-> (f32, i32)")
+    check(
+        text, "tile.reduce({}, {}) axis 0 {", "scf.if", "arith.select", "tile.yield {}, {} : f32, i32", "-> (f32, i32)"
+    )
     assert "call" not in text
 
 
 def test_methods_that_are_jit_functions():
-    check(body("kl.store(x, kl.load(x + kl.arange(0, 8)).sum(0))", x="*fp32"), "tile.reduce", "arith.addf", "tile.store")
+    check(
+        body("kl.store(x, kl.load(x + kl.arange(0, 8)).sum(0))", x="*fp32"), "tile.reduce", "arith.addf", "tile.store"
+    )
 
 
 # -- expressions -----------------------------------------------------------------------------
 
 
 def test_comprehension():
-    text = body("t = [kl.load(x + i) * k for i, k in enumerate((1, 2, 3, 4)) if k % 2]\nkl.store(x, t[0] + t[1])", x="*i32")
+    text = body(
+        "t = [kl.load(x + i) * k for i, k in enumerate((1, 2, 3, 4)) if k % 2]\nkl.store(x, t[0] + t[1])", x="*i32"
+    )
     assert text.count("tile.load") == 2
 
 
@@ -300,7 +345,12 @@ def test_assert_statement_and_print():
 
 
 def test_python_builtins():
-    text = body("kl.store(x, max(n, 3) + min(2, B) + abs(n) + len((1, 2)) + sum([n, n]) + int(isinstance(n, kl.tensor)))", x="*i32", n="i32", B=[1])
+    text = body(
+        "kl.store(x, max(n, 3) + min(2, B) + abs(n) + len((1, 2)) + sum([n, n]) + int(isinstance(n, kl.tensor)))",
+        x="*i32",
+        n="i32",
+        B=[1],
+    )
     check(text, "arith.maxsi", "tile.store")
 
 

@@ -6,7 +6,6 @@ import pickle
 
 import pytest
 from frontend_support import define, fails, fails_in, marked, parameters
-
 from kiln import errors
 from kiln.errors import CompilationError, SourceRange
 from kiln.frontend import emit
@@ -51,20 +50,40 @@ MISTAKES = [
     ("for i in range(0, kl.arange(0, 4)):\n    pass", "kl.arange(0, 4)", "as stop of range", "reduce the tile"),
     ("for i in range(x, 4):\n    pass", "x", "expected an integer as start of range", None),
     ("for i in range(0, n, 0):\n    pass", "0", "expected a step other than 0", None),
-    ("for i in kl.range(n, num_stage=3):\n    pass", "num_stage=3", "kl.range has no keyword argument num_stage", "num_stages?"),
+    (
+        "for i in kl.range(n, num_stage=3):\n    pass",
+        "num_stage=3",
+        "kl.range has no keyword argument num_stage",
+        "num_stages?",
+    ),
     ("for i in kl.range(n, num_stages=n):\n    pass", None, "expected a constexpr for num_stages", None),
-    ("for i in kl.static_range(n):\n    pass", "n", "expected a constexpr integer as stop of kl.static_range", "kl.range"),
+    (
+        "for i in kl.static_range(n):\n    pass",
+        "n",
+        "expected a constexpr integer as stop of kl.static_range",
+        "kl.range",
+    ),
     ("for a, b in range(n):\n    pass", "a, b", "expected one name for the index", None),
     ("for i in range(n):\n    pass\nelse:\n    pass", None, "`else` of a loop", "flag"),
     ("while n > 3:\n    n -= 1\nelse:\n    pass", None, "`else` of a loop", "flag"),
     ("for i in range(n):\n    pass\ny = i", "i", "i is the index of the loop of line 3", "another name"),
     ("for i in range(n):\n    a = i\ny = a", "a", "a is assigned only inside the loop of line 3", "before the loop"),
-    ("a = 0\nfor i in range(n):\n    a += 1.5", "a", "got int32 before the loop and fp32 at the end", "start from a kl.float32"),
-    ("a = 0.0\nwhile n > 0:\n    a = a + kl.arange(0, 4)", "a", "keep its type through the loop", "kl.zeros([4], kl.float32)"),
+    (
+        "a = 0\nfor i in range(n):\n    a += 1.5",
+        "a",
+        "got int32 before the loop and fp32 at the end",
+        "start from a kl.float32",
+    ),
+    (
+        "a = 0.0\nwhile n > 0:\n    a = a + kl.arange(0, 4)",
+        "a",
+        "keep its type through the loop",
+        "kl.zeros([4], kl.float32)",
+    ),
     ("a = None\nfor i in range(n):\n    a = i\ny = a", "a", "expected a to stay the same through the loop", None),
     ("if n > 3:\n    a = 1\ny = a", "a", "expected a to be assigned on every path", "before the `if`"),
     ("if n > 3:\n    pass\nelse:\n    a = 1\ny = a", "a", "got a value only in the `else` branch (line 6)", None),
-    ("if n > 3:\n    a = 1\nelse:\n    a = 1.0\ny = a", "a", "got int32 in the `if` branch (line 4) and fp32 in the `else`", ".to"),
+    ("if n > 3:\n    a = 1\nelse:\n    a = 1.0\ny = a", "a", "(line 4) and fp32 in the `else`", ".to"),
     ("if kl.arange(0, 4) > 1:\n    pass", "kl.arange(0, 4) > 1", "expected a scalar condition", "kl.where"),
     ("while kl.arange(0, 4) > 1:\n    pass", "kl.arange(0, 4) > 1", "expected a scalar condition", "kl.where"),
     ("y = n if n > 3 else 1.5", "n if n > 3 else 1.5", "both sides of the conditional expression", "kl.where"),
@@ -165,7 +184,8 @@ def test_chain_of_calls():
 
 def test_chain_through_a_combine_function():
     error = fails(
-        "@jit\ndef pick(a, b):\n    return a if a > b else oops\n@jit\ndef kernel(x):\n    kl.store(x, kl.reduce(kl.arange(0, 8), 0, pick))\n",
+        "@jit\ndef pick(a, b):\n    return a if a > b else oops\n@jit\ndef kernel(x):\n"
+        "    kl.store(x, kl.reduce(kl.arange(0, 8), 0, pick))\n",
         x="*i32",
     )
     assert [f.function for f in error.frames] == ["pick", "kernel"]
@@ -182,7 +202,8 @@ def test_chain_through_a_combine_function():
 )
 def test_combine_results(combine, message):
     error = fails(
-        f"@jit\ndef pick(a, b):\n    {combine}\n@jit\ndef kernel(x):\n    kl.store(x, kl.reduce(kl.arange(0, 8), 0, pick))\n",
+        f"@jit\ndef pick(a, b):\n    {combine}\n@jit\ndef kernel(x):\n"
+        f"    kl.store(x, kl.reduce(kl.arange(0, 8), 0, pick))\n",
         x="*i32",
     )
     assert message in error.message
@@ -206,7 +227,12 @@ def test_tabs_and_ranges_over_lines():
 
 
 def test_indented_definitions_keep_their_columns():
-    error = fails("if True:\n        @jit\n        def kernel(x, n):\n            '''text\nat column 0'''\n            y = oops\n", x="*i32", n="i32")
+    error = fails(
+        "if True:\n        @jit\n        def kernel(x, n):\n            '''text\nat column 0'''\n"
+        "            y = oops\n",
+        x="*i32",
+        n="i32",
+    )
     assert (error.location.line, error.location.column) == (6, 17)
 
 
