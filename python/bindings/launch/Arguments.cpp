@@ -59,13 +59,26 @@ static std::string getText(PyObject *object) {
   return text.cast<std::string>();
 }
 
+/// A value by its type, with an article: "a numpy.ndarray".
 static std::string getTypeName(PyObject *value) {
   PyTypeObject *type = Py_TYPE(value);
-  llvm::StringRef name = type->tp_name; // "numpy.ndarray" for static types, the bare name for Python classes
-  if (name.contains('.') || PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) == 0)
-    return name.str();
-  std::string module = getText(getOptionalAttribute(reinterpret_cast<PyObject *>(type), "__module__").ptr());
-  return module == "builtins" || module == "__main__" ? name.str() : module + "." + name.str();
+  std::string name = type->tp_name; // "numpy.ndarray" for static types, the bare name for Python classes
+  if (!llvm::StringRef(name).contains('.') && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+    std::string module = getText(getOptionalAttribute(reinterpret_cast<PyObject *>(type), "__module__").ptr());
+    if (module != "builtins" && module != "__main__")
+      name = module + "." + name;
+  }
+  return (llvm::StringRef("aeiou").contains(name.front()) ? "an " : "a ") + name;
+}
+
+/// An element type as kernels write it: int32 for i32.
+static std::string getLanguageName(artifact::ElementType type) {
+  llvm::StringRef name = artifact::getName(type);
+  if (name.consume_front("i"))
+    return ("int" + name).str();
+  if (name.consume_front("u"))
+    return ("uint" + name).str();
+  return name.str();
 }
 
 /// An attribute of a module that is already imported; empty otherwise.
@@ -411,17 +424,17 @@ bool ArgumentReader::readArray(PyObject *value, Memory &memory) {
     case ValueClass::Interface: return readInterface(value, memory);
     case ValueClass::Dlpack: return readDlpack(value, memory);
     case ValueClass::CudaArray:
-      return fail(llvm::formatv("expected an array on the CPU (because the kernel is compiled for the CPU), got a {0} in "
+      return fail(llvm::formatv("expected an array on the CPU (because the kernel is compiled for the CPU), got {0} in "
                                 "GPU memory",
                                 getTypeName(value)),
                   "copy it to the CPU first");
-    default: return fail(llvm::formatv("expected an array, got a {0}", getTypeName(value)));
+    default: return fail(llvm::formatv("expected an array, got {0}", getTypeName(value)));
     }
   } catch (py::error_already_set &error) {
     error.restore();
     return false;
   } catch (py::cast_error &error) {
-    return fail(llvm::formatv("expected an array that describes its memory, got a {0} that does not: {1}",
+    return fail(llvm::formatv("expected an array that describes its memory, got {0} that does not: {1}",
                               getTypeName(value), error.what()));
   }
 }
@@ -541,7 +554,7 @@ bool ArgumentReader::addValue(CallEncoder &encoder, const ParameterRule &rule, P
       return false;
     if (rule.annotation)
       return fail(llvm::formatv("expected a value of {0} (because the parameter is annotated so), got an array of {1}",
-                                artifact::getName(*rule.annotation), artifact::getName(memory.element)));
+                                getLanguageName(*rule.annotation), getLanguageName(memory.element)));
     encoder.addPointer(rule, memory.element, memory.address);
     return true;
   }
@@ -549,7 +562,7 @@ bool ArgumentReader::addValue(CallEncoder &encoder, const ParameterRule &rule, P
   case ValueClass::Constexpr:
   case ValueClass::Constant: return addConstant(encoder, value);
   case ValueClass::Unknown:
-    return fail(llvm::formatv("expected an array, a number, a bool, None, a tuple or a tensor descriptor, got a {0}",
+    return fail(llvm::formatv("expected an array, a number, a bool, None, a tuple or a tensor descriptor, got {0}",
                               getTypeName(value)),
                 PyList_Check(value) ? "pass a tuple, or an array" : "");
   }
@@ -610,7 +623,7 @@ bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {
         return false;
   } else if (kind == ValueClass::NumpyArray || kind == ValueClass::TorchTensor || kind == ValueClass::Interface ||
              kind == ValueClass::Dlpack || kind == ValueClass::CudaArray) {
-    return fail(llvm::formatv("expected a value known while compiling (because the parameter is constexpr), got a {0}",
+    return fail(llvm::formatv("expected a value known while compiling (because the parameter is constexpr), got {0}",
                               getTypeName(value)),
                 "drop the constexpr annotation");
   } else {
@@ -618,7 +631,7 @@ bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {
     if (!known && PyErr_Occurred()) {
       PyErr_Clear();
       return fail(llvm::formatv("expected a constant that can be hashed (because compiled code is looked up by it), got "
-                                "a {0}",
+                                "{0}",
                                 getTypeName(value)));
     }
     int64_t id = known ? PyLong_AsLongLong(known) : int64_t(getObjects().size());

@@ -251,8 +251,13 @@ device::Grid Call::evaluateGrid() {
       if (options[i])
         meta[state.optionNames[i]] = py::handle(options[i]);
     value = py::reinterpret_steal<py::object>(PyObject_CallOneArg(grid, meta.ptr()));
-    if (!value)
+    if (!value) {
+      py::error_already_set error;
+      if (error.matches(PyExc_KeyError))
+        state.kernel.attr("_explain_grid_key")(error.value(), meta);
+      error.restore();
       raise();
+    }
   }
   int64_t sides[3] = {1, 1, 1};
   auto read = [&](PyObject *side, unsigned axis) {
@@ -277,8 +282,8 @@ device::Grid Call::evaluateGrid() {
     read(value.ptr(), 0);
   } else {
     refuse(llvm::formatv("expected an integer, a tuple of 1 to 3 integers or a function of the meta-parameters that gives "
-                         "one, got a {0}",
-                         Py_TYPE(value.ptr())->tp_name));
+                         "one, got {0}",
+                         value.is_none() ? "None" : std::string("a ") + Py_TYPE(value.ptr())->tp_name));
   }
   // Program ids are counted in 64 bits with room to spare.
   if (double(sides[0]) * double(sides[1]) * double(sides[2]) > 0x1p60)

@@ -106,10 +106,19 @@ class Autotuner(KernelInterface):
         self.top_k = pruning.pop("top_k", 1.0)
         self.early_config_prune = pruning.pop("early_config_prune", None)
         if pruning:
-            raise errors.LaunchError(
-                "autotune: expected perf_model, top_k and early_config_prune in prune_configs_by, "
-                f"got {next(iter(pruning))!r}"
+            name = next(iter(pruning))
+            near = errors.near_match(name, ("perf_model", "top_k", "early_config_prune"))
+            raise errors.UsageError(
+                f"autotune of {_base(fn).__name__}: expected perf_model, top_k and early_config_prune in"
+                f" prune_configs_by, got {name!r}",
+                hint=f"did you mean {near!r}?" if near else None,
             )
+        for config in self.configs:
+            if not isinstance(config, Config):
+                raise errors.UsageError(
+                    f"autotune of {_base(fn).__name__}: expected a list of kiln.Config, got {config!r}",
+                    hint=f"write kiln.Config({config!r})" if isinstance(config, dict) else None,
+                )
         self.warmup_ms, self.rep_ms = warmup, rep
         self.use_cuda_graph = use_cuda_graph  # a way to launch on GPUs: without meaning on the CPU
         self.user_do_bench = do_bench
@@ -117,16 +126,13 @@ class Autotuner(KernelInterface):
         self.cache: dict[tuple[Any, ...], Config] = {}
         self.timings: dict[tuple[Any, ...], dict[Config, float]] = {}
         self.best_config: Config | None = None
+        self._refused: dict[Config, errors.KilnError] = {}
         self.bench_time = 0.0
         self._lock = threading.RLock()
         self._key_places = [(name, self.arg_names.index(name)) for name in self.keys if name in self.arg_names]
         for name in (*self.keys, *self.reset_to_zero, *self.restore_value):
             if name not in self.arg_names:
-                near = errors.near_match(name, self.arg_names)
-                raise errors.LaunchError(
-                    f"autotune of {_base(fn).__name__}: the kernel has no parameter {name!r}",
-                    hint=f"did you mean {near!r}?" if near else None,
-                )
+                raise _no_parameter("autotune", fn, name)
 
     @property
     def base_fn(self) -> Any:
@@ -162,8 +168,8 @@ class Autotuner(KernelInterface):
             configs = list(self.early_config_prune(configs, arguments, **kwargs))
             if not configs:
                 raise errors.LaunchError(
-                    f"autotune of {self.base_fn.__name__}: early_config_prune left none of "
-                    f"{len(self.configs)} configurations"
+                    f"expected early_config_prune to keep a configuration, got none of {len(self.configs)}",
+                    kernel=self.base_fn.__name__,
                 )
         if self.perf_model is not None:
             count = self.top_k if isinstance(self.top_k, int) else max(1, int(len(self.configs) * self.top_k))
@@ -205,6 +211,7 @@ class Autotuner(KernelInterface):
             return self._bench(launch)
         except (errors.ResourceError, errors.StaticAssertionError) as error:
             log.info("%s: %s does not fit: %s", self.base_fn.__name__, config, error)
+            self._refused[config] = error
             return float("inf")
         finally:
             prepare()
@@ -223,8 +230,10 @@ class Autotuner(KernelInterface):
         if not config.kwargs.keys().isdisjoint(kwargs):
             both = sorted(config.kwargs.keys() & kwargs.keys())
             raise errors.LaunchError(
-                f"launch of {self.base_fn.__name__}: {', '.join(map(repr, both))} given, but the tuner chooses it",
-                hint="leave it out, or call the kernel without its autotune decorator",
+                f"expected no value for {', '.join(map(repr, both))} (because the tuner chooses it), got"
+                f" {', '.join(repr(kwargs[name]) for name in both)}",
+                kernel=self.base_fn.__name__,
+                hint="leave it out, or launch the kernel without its autotune decorator",
             )
 
     def _choose(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Config:
@@ -234,14 +243,17 @@ class Autotuner(KernelInterface):
         if stored is not None:
             return stored
         start = time.perf_counter()
+        self._refused = {}
         timings = {config: self._measure(config, args, kwargs, grid) for config in configs}
         self.bench_time = time.perf_counter() - start
         best = min(timings, key=timings.__getitem__)
         if timings[best] == float("inf"):
+            config, problem = next(iter(self._refused.items()))
             raise errors.LaunchError(
-                f"autotune of {self.base_fn.__name__}: none of {len(configs)} configurations fits this machine",
-                hint="add a configuration with smaller tiles",
-            )
+                f"expected a configuration that compiles and fits, got none of {len(configs)}; the first, {config}:\n"
+                f"{problem}",
+                kernel=self.base_fn.__name__,
+            ) from problem
         self.timings[key] = timings
         log.info("%s %s: best of %d is %s (%.4f ms)", self.base_fn.__name__, key, len(configs), best, timings[best])
         if self.cache_results:
@@ -303,6 +315,22 @@ class Autotuner(KernelInterface):
             log.warning("cannot keep the result of tuning %s: %s", self.base_fn.__name__, error)
 
 
+def _check_kernel(what: str, fn: Any) -> None:
+    if not hasattr(fn, "arg_names"):
+        name = getattr(fn, "__name__", type(fn).__name__)
+        raise errors.UsageError(
+            f"{what}: expected a kernel, got {name}, which is none", hint=f"put @kiln.jit below @kiln.{what}"
+        )
+
+
+def _no_parameter(what: str, fn: Any, name: str) -> errors.UsageError:
+    near = errors.near_match(name, fn.arg_names)
+    return errors.UsageError(
+        f"{what} of {_base(fn).__name__}: expected the name of a parameter, got {name!r}",
+        hint=f"did you mean {near!r}?" if near else f"the parameters are {', '.join(fn.arg_names)}",
+    )
+
+
 def _base(fn: Any) -> Any:
     while isinstance(fn, (Autotuner, Heuristics)):
         fn = fn.fn
@@ -357,6 +385,7 @@ def autotune(
     """
 
     def decorate(fn: Any) -> Autotuner:
+        _check_kernel("autotune", fn)
         return Autotuner(
             fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by,
             warmup, rep, use_cuda_graph, do_bench, cache_results,
@@ -374,11 +403,7 @@ class Heuristics(KernelInterface):
         self.values = dict(values)
         for name in self.values:
             if name not in self.arg_names:
-                near = errors.near_match(name, self.arg_names)
-                raise errors.LaunchError(
-                    f"heuristics of {_base(fn).__name__}: the kernel has no parameter {name!r}",
-                    hint=f"did you mean {near!r}?" if near else None,
-                )
+                raise _no_parameter("heuristics", fn, name)
 
     def __getattr__(self, name: str) -> Any:
         if name == "fn" or (name.startswith("_") and not name.startswith("__")):
@@ -401,6 +426,7 @@ def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callabl
     """
 
     def decorate(fn: Any) -> Heuristics:
+        _check_kernel("heuristics", fn)
         return Heuristics(fn, fn.arg_names, values)
 
     return decorate

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln import errors
 from kiln.errors import calling_expression as caller
-from kiln.runtime.interface import LAUNCH_OPTIONS
+from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS
 
 if TYPE_CHECKING:
+    from kiln.frontend.function import KernelFunction
     from kiln.runtime.jit import CompiledKernel, JITFunction
 
 
@@ -41,7 +42,7 @@ def binding(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     names = {p.name for p in kernel.params if p.kind != "variadic"}
     if len(args) > len(positional) and not variadic:
         raise error(
-            f"expected at most {len(positional)} positional arguments, got {len(args)}",
+            f"expected at most {len(positional)} positional argument{'s' * (len(positional) != 1)}, got {len(args)}",
             hint=f"the parameters are {signature(kernel)}",
         )
     given = {p.name for p, _ in zip(positional, args, strict=False)}
@@ -72,11 +73,60 @@ def argument(kernel: JITFunction, name: str, value: Any, message: str, hint: str
 
 
 def grid(kernel: JITFunction, value: Any, message: str) -> NoReturn:
-    raise errors.LaunchError(f"grid {value!r}: {message}", kernel=kernel.__name__, caller=caller())
+    sides = value if isinstance(value, (tuple, list)) else [value]
+    hint = "divide with //, or with kiln.cdiv to round up" if any(isinstance(s, float) for s in sides) else None
+    raise errors.LaunchError(f"grid {value!r}: {message}", kernel=kernel.__name__, caller=caller(), hint=hint)
+
+
+def grid_key(kernel: JITFunction, error: KeyError, meta: dict[str, Any]) -> None:
+    """A grid function asked for an argument that there is not; returns if its KeyError is about something else."""
+    name = error.args[0] if error.args else None
+    if not isinstance(name, str) or name in meta:
+        return
+    near = errors.near_match(name, meta)
+    raise errors.LaunchError(
+        f"expected the grid function to ask for arguments of this launch, got {name!r}",
+        kernel=kernel.__name__,
+        caller=caller(),
+        hint=f"did you mean {near!r}?" if near else f"the arguments are {', '.join(map(repr, meta))}",
+    ) from error
+
+
+def option(kernel: KernelFunction, name: str, value: Any) -> NoReturn:
+    """A launch option of a wrong kind."""
+    raise errors.LaunchError(
+        f"expected {OPTION_KINDS[name]}, got {value!r}", kernel=kernel.__name__, argument=name, caller=caller()
+    )
 
 
 def _frames(found: list[tuple[str, int, int, str]]) -> list[errors.SourceRange]:
-    return [errors.SourceRange(file, line, column, function=function) for file, line, column, function in found]
+    return [_whole(file, line, column, function) for file, line, column, function in found]
+
+
+def _whole(file: str, line: int, column: int, function: str) -> errors.SourceRange:
+    """Compiled code knows where an expression begins; its end is found in the source, if that is still there."""
+    import ast
+    import linecache
+
+    text = linecache.getlines(file)
+    place = errors.SourceRange(file, line, column, function=function)
+    try:
+        tree = ast.parse("".join(text))
+        begin = len(text[line - 1][: column - 1].encode())
+    except (SyntaxError, ValueError, IndexError):
+        return place
+    # Of the calls that begin there, `kl.load(p).to(t)`, the innermost is the one that acted; else a statement, `assert`.
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Call, ast.Assert)) and node.lineno == line and node.col_offset == begin
+    ]
+    if not found:
+        return place
+    node = min(found, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+    end_line = node.end_lineno or line
+    end = len(text[end_line - 1].encode()[: node.end_col_offset or 0].decode(errors="ignore"))
+    return errors.SourceRange(file, line, column, end_line, end + 1, function)
 
 
 def _coordinate(element: int, shape: tuple[int, ...]) -> tuple[int, ...]:

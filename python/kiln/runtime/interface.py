@@ -24,6 +24,15 @@ LAUNCH_OPTIONS = [
 ]
 
 
+# What some of them must be, as errors say it.
+OPTION_KINDS = {
+    "num_warps": "a positive integer",
+    "num_stages": "a positive integer",
+    "num_ctas": "a positive integer",
+    "maxnreg": "a positive integer",
+}
+
+
 class KernelInterface:
     """Something launched as `kernel[grid](*args, **meta)`.
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, overload
 
 from kiln import knobs
 from kiln.frontend.function import KernelFunction
-from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, MockTensor
+from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS, KernelInterface, MockTensor
 
 # Switches that compiled code depends on; a launch notices when one changes.
 _CODE_SWITCHES = ("target", "check", "device_assert", "line_info")
@@ -188,6 +188,11 @@ class JITFunction(KernelFunction, KernelInterface):
 
         explain.grid(self, grid, message)
 
+    def _explain_grid_key(self, error: KeyError, meta: dict[str, Any]) -> None:
+        from kiln.runtime import explain
+
+        explain.grid_key(self, error, meta)
+
     def _explain_failure(self, compiled: CompiledKernel, what: dict[str, Any]) -> NoReturn:
         from kiln.runtime import explain
 
@@ -238,10 +243,21 @@ def compile_kernel(kernel: KernelFunction, parameters: list[Any], options: Mappi
     """The kernel's code for these parameters, loaded."""
     from kiln import _kiln, compiler, frontend
 
+    _check_options(kernel, options)
     module = frontend.emit(kernel, parameters, kernel.__name__)
     artifact = compiler.compile(module, _compile_options(options))
     loaded = _kiln.load(artifact.binary, artifact.metadata)
     return CompiledKernel(kernel, parameters, artifact, loaded)
+
+
+def _check_options(kernel: KernelFunction, options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in OPTION_KINDS or value is None:
+            continue
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
+            from kiln.runtime import explain
+
+            explain.option(kernel, name, value)
 
 
 def _compile_options(options: Mapping[str, Any]) -> dict[str, Any]:

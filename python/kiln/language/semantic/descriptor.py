@@ -51,7 +51,7 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
         raise error(
             f"expected 1 as last stride of {what} (because rows must be contiguous), got {describe(steps[-1])}",
             hint="write 1 itself, or declare the stride as kl.constexpr",
-            value=steps[-1],
+            argument="strides",
         )
     fill = options.padding(padding) or "zero"
     element = base.type.element_ty

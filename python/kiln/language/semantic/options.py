@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from kiln.errors import near_match
+
 from .. import values
 from ..values import unwrap
 from .build import error
@@ -26,7 +28,9 @@ def choose(table: dict, value: Any, what: str) -> Any:
     if isinstance(value, (str, type(None))) and value in table:
         return table[value]
     names = ", ".join(repr(k) for k in table if k)
-    raise error(f"expected one of {names} as {what}, got {describe(value)}", argument=what)
+    near = near_match(value, [k for k in table if k]) if isinstance(value, str) and value else None
+    hint = f"did you mean {near!r}?" if near else None
+    raise error(f"expected one of {names} as {what}, got {describe(value)}", hint, argument=what)
 
 
 def memory_attrs(cache: Any, eviction: Any, store: bool) -> dict[str, str]:

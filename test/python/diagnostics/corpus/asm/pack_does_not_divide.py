@@ -1,0 +1,18 @@
+"""A pack that does not divide the tile."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+I = np.zeros(64, np.int32)
+
+
+@kiln.jit
+def kernel(i):
+    offsets = kl.arange(0, 64)
+    tile = kl.load(i + offsets)
+    kl.store(i + offsets, kl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [tile], kl.int32, True, 3))
+
+
+kernel[(1,)](I)

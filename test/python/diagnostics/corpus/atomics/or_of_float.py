@@ -1,0 +1,16 @@
+"""An atomic or of floats."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.atomic_or(x, 1.0)
+
+
+kernel[(1,)](X)

@@ -1,0 +1,17 @@
+"""A descriptor given to kl.load."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    desc = kl.make_tensor_descriptor(x, (8, 8), (8, 1), (4, 4))
+    kl.store(x, kl.sum(kl.load(desc)))
+
+
+kernel[(1,)](X)

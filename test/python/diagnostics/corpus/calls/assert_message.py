@@ -1,0 +1,17 @@
+"""A message of device_assert that is no text."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x, n):
+    kl.device_assert(n > 3, n)
+    kl.store(x, 1.0)
+
+
+kernel[(1,)](X, 7)

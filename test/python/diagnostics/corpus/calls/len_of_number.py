@@ -1,0 +1,16 @@
+"""len of a number."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x, n):
+    kl.store(x, len(n))
+
+
+kernel[(1,)](X, 7)

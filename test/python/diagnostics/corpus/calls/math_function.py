@@ -1,0 +1,18 @@
+"""math.sqrt of a run-time value."""
+
+import math
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, math.sqrt(kl.load(x)))
+
+
+kernel[(1,)](X)

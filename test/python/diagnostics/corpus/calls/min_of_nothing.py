@@ -1,0 +1,16 @@
+"""min of an empty tuple."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, min(()))
+
+
+kernel[(1,)](X)

@@ -1,0 +1,16 @@
+"""Random numbers from a float seed."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x + kl.arange(0, 64), kl.rand(0.5, kl.arange(0, 64)))
+
+
+kernel[(1,)](X)

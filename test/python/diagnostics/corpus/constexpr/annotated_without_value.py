@@ -1,0 +1,17 @@
+"""A constexpr with no value."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    half: kl.constexpr
+    kl.store(x + kl.arange(0, half), 0.0)
+
+
+kernel[(1,)](X)

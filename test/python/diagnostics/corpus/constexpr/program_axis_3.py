@@ -1,0 +1,16 @@
+"""A fourth grid dimension."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, kl.program_id(3))
+
+
+kernel[(1,)](X)

@@ -1,0 +1,16 @@
+"""A kernel that returns a value."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    return kl.load(x)
+
+
+kernel[(1,)](X)

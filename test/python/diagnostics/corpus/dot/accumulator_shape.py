@@ -1,0 +1,19 @@
+"""An accumulator of another shape than the product."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    a = kl.zeros((16, 32), kl.float32)
+    b = kl.zeros((32, 16), kl.float32)
+    total = kl.zeros((32, 32), kl.float32)
+    kl.store(x, kl.sum(kl.dot(a, b, acc=total)))
+
+
+kernel[(1,)](X)

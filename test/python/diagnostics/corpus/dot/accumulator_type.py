@@ -1,0 +1,18 @@
+"""An accumulator of another type than the product."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    a = kl.zeros((16, 16), kl.float16)
+    total = kl.zeros((16, 16), kl.float16)
+    kl.store(x, kl.sum(kl.dot(a, a, total)))
+
+
+kernel[(1,)](X)

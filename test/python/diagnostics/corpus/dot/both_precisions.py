@@ -1,0 +1,17 @@
+"""input_precision and allow_tf32 together."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    a = kl.zeros((16, 16), kl.float32)
+    kl.store(x, kl.sum(kl.dot(a, a, input_precision="ieee", allow_tf32=False)))
+
+
+kernel[(1,)](X)

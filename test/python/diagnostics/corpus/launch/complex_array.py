@@ -1,0 +1,14 @@
+"""An array of complex numbers."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, 1.0)
+
+
+kernel[(1,)](np.zeros(64, np.complex64))

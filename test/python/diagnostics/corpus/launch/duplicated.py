@@ -1,0 +1,16 @@
+"""An argument given by position and by name."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x, n):
+    kl.store(x, n)
+
+
+kernel[(1,)](X, 7, n=8)

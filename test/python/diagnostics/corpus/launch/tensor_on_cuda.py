@@ -1,0 +1,22 @@
+"""A torch-like tensor on a GPU."""
+
+import kiln
+import kiln.language as kl
+
+
+class Tensor:
+    """What a tensor on a GPU answers."""
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __dlpack__(self, **kwargs):
+        raise RuntimeError
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, 1.0)
+
+
+kernel[(1,)](Tensor())

@@ -1,0 +1,21 @@
+"""None stored: the helper returns nothing."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def double(value):
+    value = value * 2
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, double(kl.load(x)))
+
+
+kernel[(1,)](X)

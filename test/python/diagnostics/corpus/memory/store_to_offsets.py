@@ -1,0 +1,17 @@
+"""The pointer was forgotten."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x, n):
+    offsets = kl.arange(0, 64)
+    kl.store(offsets, kl.load(x + offsets))
+
+
+kernel[(1,)](X, 7)

@@ -1,0 +1,8 @@
+"""A class is decorated."""
+
+import kiln
+
+
+@kiln.jit
+class Kernel:
+    pass

@@ -1,0 +1,5 @@
+"""Something that is no function is decorated."""
+
+import kiln
+
+kiln.jit(7)

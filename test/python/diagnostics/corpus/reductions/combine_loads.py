@@ -1,0 +1,21 @@
+"""A combine function that reads memory."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def add(a, b):
+    return a + b + kl.load((a + b).to(kl.int64).to(kl.pointer_type(kl.float32)))
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, kl.reduce(kl.load(x + kl.arange(0, 64)), 0, add))
+
+
+kernel[(1,)](X)

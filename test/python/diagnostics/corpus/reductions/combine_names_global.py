@@ -1,0 +1,26 @@
+"""A combine function, called through a helper, with a mistake."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def scaled(a):
+    return a * factor
+
+
+@kiln.jit
+def add(a, b):
+    return a + scaled(b)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, kl.reduce(kl.load(x + kl.arange(0, 64)), 0, add))
+
+
+kernel[(1,)](X)

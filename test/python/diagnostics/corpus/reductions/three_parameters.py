@@ -1,0 +1,21 @@
+"""A combine function of three parameters for one tile."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def add(a, b, c):
+    return a + b + c
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, kl.reduce(kl.load(x + kl.arange(0, 64)), 0, add))
+
+
+kernel[(1,)](X)

@@ -1,0 +1,17 @@
+"""Two axes at once."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    offsets = kl.arange(0, 8)[:, None] * 8 + kl.arange(0, 8)[None, :]
+    kl.store(x, kl.sum(kl.load(x + offsets), axis=(0, 1)))
+
+
+kernel[(1,)](X)

@@ -1,0 +1,16 @@
+"""Exclusive or of floats."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, kl.xor_sum(kl.load(x + kl.arange(0, 64)), 0))
+
+
+kernel[(1,)](X)

@@ -1,0 +1,17 @@
+"""A slice of a tile."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    tile = kl.load(x + kl.arange(0, 64))
+    kl.store(x + kl.arange(0, 32), tile[0:32])
+
+
+kernel[(1,)](X)

@@ -1,0 +1,17 @@
+"""A vector is transposed."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    offsets = kl.arange(0, 64)
+    kl.store(x + offsets, kl.trans(kl.load(x + offsets)))
+
+
+kernel[(1,)](X)

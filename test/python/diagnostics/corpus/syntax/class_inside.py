@@ -1,0 +1,19 @@
+"""A class inside a kernel."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    class Point:
+        pass
+
+    kl.store(x, 1.0)
+
+
+kernel[(1,)](X)

@@ -1,0 +1,18 @@
+"""match."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x, n):
+    match n:
+        case 7:
+            kl.store(x, 1.0)
+
+
+kernel[(1,)](X, 7)

@@ -1,0 +1,16 @@
+"""kl.arange takes both ends."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x + kl.arange(64), 0.0)
+
+
+kernel[(1,)](X)

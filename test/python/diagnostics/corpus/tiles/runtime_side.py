@@ -1,0 +1,16 @@
+"""A side known only at run time."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x, n):
+    kl.store(x + kl.arange(0, n), 0.0)
+
+
+kernel[(1,)](X, 64)

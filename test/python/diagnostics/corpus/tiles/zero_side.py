@@ -1,0 +1,16 @@
+"""A side of 0."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, kl.sum(kl.zeros((0,), kl.float32)))
+
+
+kernel[(1,)](X)

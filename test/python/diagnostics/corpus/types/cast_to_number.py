@@ -1,0 +1,16 @@
+""".to() given a number instead of a type."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, kl.load(x).to(32))
+
+
+kernel[(1,)](X)

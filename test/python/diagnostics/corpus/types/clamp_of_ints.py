@@ -1,0 +1,16 @@
+"""clamp of integers."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+I = np.zeros(64, np.int32)
+
+
+@kiln.jit
+def kernel(i):
+    kl.store(i, kl.clamp(kl.load(i), 0, 5))
+
+
+kernel[(1,)](I)

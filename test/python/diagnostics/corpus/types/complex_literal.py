@@ -1,0 +1,16 @@
+"""A complex number."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, 2j)
+
+
+kernel[(1,)](X)

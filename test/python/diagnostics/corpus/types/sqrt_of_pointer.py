@@ -1,0 +1,16 @@
+"""sqrt of a pointer: the load was forgotten."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, kl.sqrt(x))
+
+
+kernel[(1,)](X)
