@@ -54,8 +54,7 @@ Num Num::like(int64_t c) const {
 // Operators
 //===----------------------------------------------------------------------===//
 
-template <typename FloatOp, typename IntOp>
-static Num binary(Num a, Num b) {
+template <typename FloatOp, typename IntOp> static Num binary(Num a, Num b) {
   return a.isFloat() ? a.make<FloatOp>(a.value(), b.value()) : a.make<IntOp>(a.value(), b.value());
 }
 
@@ -63,9 +62,7 @@ Num expand::operator+(Num a, Num b) { return binary<arith::AddFOp, arith::AddIOp
 Num expand::operator-(Num a, Num b) { return binary<arith::SubFOp, arith::SubIOp>(a, b); }
 Num expand::operator*(Num a, Num b) { return binary<arith::MulFOp, arith::MulIOp>(a, b); }
 Num expand::operator/(Num a, Num b) { return a.make<arith::DivFOp>(a.value(), b.value()); }
-Num expand::operator-(Num a) {
-  return a.isFloat() ? a.make<arith::NegFOp>(a.value()) : a.like(int64_t(0)) - a;
-}
+Num expand::operator-(Num a) { return a.isFloat() ? a.make<arith::NegFOp>(a.value()) : a.like(int64_t(0)) - a; }
 Num expand::operator&(Num a, Num b) { return a.make<arith::AndIOp>(a.value(), b.value()); }
 Num expand::operator|(Num a, Num b) { return a.make<arith::OrIOp>(a.value(), b.value()); }
 Num expand::operator^(Num a, Num b) { return a.make<arith::XOrIOp>(a.value(), b.value()); }
@@ -138,14 +135,9 @@ Num expand::minimum(Num a, Num b) { return select(a < b, a, b); }
 // Conversions
 //===----------------------------------------------------------------------===//
 
-template <typename Op>
-static Num cast(Num x, Type element) {
-  return x.make<Op>(x.typeWith(element), x.value());
-}
+template <typename Op> static Num cast(Num x, Type element) { return x.make<Op>(x.typeWith(element), x.value()); }
 
-Num expand::bits(Num x) {
-  return ::cast<arith::BitcastOp>(x, IntegerType::get(x.type().getContext(), x.bitWidth()));
-}
+Num expand::bits(Num x) { return ::cast<arith::BitcastOp>(x, IntegerType::get(x.type().getContext(), x.bitWidth())); }
 Num expand::fromBits(Num i, Type element) { return ::cast<arith::BitcastOp>(i, element); }
 Num expand::toInteger(Num x, Type element) { return ::cast<arith::FPToSIOp>(x, element); }
 Num expand::signedToFloat(Num i, Type element) { return ::cast<arith::SIToFPOp>(i, element); }

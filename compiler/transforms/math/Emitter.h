@@ -52,16 +52,14 @@ public:
   Num like(double constant) const;
   Num like(int64_t constant) const;
   Num like(const llvm::APFloat &constant) const;
-  template <typename T>
-  Num constant(T c) const {
+  template <typename T> Num constant(T c) const {
     if constexpr (std::is_floating_point_v<T>)
       return like(double(c));
     else
       return isFloat() ? like(double(c)) : like(int64_t(c));
   }
 
-  template <typename Op, typename... Args>
-  Num make(Args &&...args) const {
+  template <typename Op, typename... Args> Num make(Args &&...args) const {
     return Num(*state, Op::create(state->builder, state->loc, std::forward<Args>(args)...)->getResult(0));
   }
 
@@ -93,12 +91,10 @@ Num operator!=(Num a, Num b);
 Num ult(Num a, Num b);
 
 #define KILN_CONSTANT_OPERAND(OP)                                                                                      \
-  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>                                          \
-  Num operator OP(Num a, T b) {                                                                                        \
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>> Num operator OP(Num a, T b) {            \
     return a OP a.constant(b);                                                                                         \
   }                                                                                                                    \
-  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>                                          \
-  Num operator OP(T a, Num b) {                                                                                        \
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>> Num operator OP(T a, Num b) {            \
     return b.constant(a) OP b;                                                                                         \
   }
 KILN_CONSTANT_OPERAND(+)
@@ -121,12 +117,10 @@ inline Num lshr(Num a, int64_t b) { return lshr(a, a.constant(b)); }
 inline Num ult(Num a, int64_t b) { return ult(a, a.constant(b)); }
 
 Num select(Num condition, Num yes, Num no);
-template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
-Num select(Num condition, T yes, Num no) {
+template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>> Num select(Num condition, T yes, Num no) {
   return select(condition, no.constant(yes), no);
 }
-template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
-Num select(Num condition, Num yes, T no) {
+template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>> Num select(Num condition, Num yes, T no) {
   return select(condition, yes, yes.constant(no));
 }
 
@@ -135,10 +129,7 @@ Num fma(Num a, Num b, Num c);
 inline Num fma(Num a, double b, Num c) { return fma(a, a.constant(b), c); }
 /// a b + c with one or two roundings, whichever is cheap: a step of a polynomial.
 Num mulAdd(Num a, Num b, Num c);
-template <typename T>
-Num mulAdd(Num a, Num b, T c) {
-  return mulAdd(a, b, a.constant(c));
-}
+template <typename T> Num mulAdd(Num a, Num b, T c) { return mulAdd(a, b, a.constant(c)); }
 /// Value of the polynomial with the given coefficients, lowest order first.
 Num horner(Num x, llvm::ArrayRef<double> coefficients);
 
@@ -159,8 +150,8 @@ Num minimum(Num a, Num b);
 /// Reinterpretation of bits.
 Num bits(Num x);
 Num fromBits(Num integer, mlir::Type element);
-Num toInteger(Num x, mlir::Type element);      ///< fptosi
-Num signedToFloat(Num i, mlir::Type element);  ///< sitofp
+Num toInteger(Num x, mlir::Type element);     ///< fptosi
+Num signedToFloat(Num i, mlir::Type element); ///< sitofp
 /// Exact conversion of |i| < 2^(mantissa - 1) with an addition: no instruction set lacks it.
 Num smallToFloat(Num i, mlir::Type element);
 /// Between f32 and f64, or between integer widths (zero- or sign-extending, or truncating).

@@ -1,5 +1,6 @@
 // erf, erfc. erf of f32 is two polynomials: x (1 + q(x^2)) up to one, then 1 - q(x - 1)^4, whose power keeps the
-// degree low and whose shift keeps rounding errors small where they count. f64: a polynomial up to one, then 1 - erfc(x); erfc(x) = e^(-x^2) g(x) with a smooth, slowly varying g.
+// degree low and whose shift keeps rounding errors small where they count. f64: a polynomial up to one, then 1 -
+// erfc(x); erfc(x) = e^(-x^2) g(x) with a smooth, slowly varying g.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 

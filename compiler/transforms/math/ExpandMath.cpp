@@ -15,9 +15,9 @@ using namespace kiln;
 
 void kiln::populateExpandMathPatterns(RewritePatternSet &patterns, const Target &target) {
   using namespace expand;
-  for (auto add : {addExponential, addLogarithm, addTrigonometric, addInverseTrigonometric, addHyperbolic,
-                   addErrorFunction, addPower, addRemainder, addRounding, addFusedMultiplyAdd, addInteger,
-                   addNarrowFloat, addNarrowArithmetic})
+  for (auto add :
+       {addExponential, addLogarithm, addTrigonometric, addInverseTrigonometric, addHyperbolic, addErrorFunction,
+        addPower, addRemainder, addRounding, addFusedMultiplyAdd, addInteger, addNarrowFloat, addNarrowArithmetic})
     add(patterns, target);
 }
 
@@ -47,7 +47,8 @@ bool kiln::needsMathExpansion(Operation *op, const Target &target) {
     return false;
   if (isa<arith::ExtFOp, arith::TruncFOp>(op))
     return !isNativeCast(op, target);
-  if (narrow || isa<arith::RemFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>(op))
+  if (narrow || isa<arith::RemFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
+                    arith::FloorDivSIOp>(op))
     return true;
   if (isa<arith::MulSIExtendedOp, arith::MulUIExtendedOp>(op)) {
     Type type = op->getResult(0).getType();

@@ -95,8 +95,7 @@ inline bool isSingleOrDouble(mlir::Type type) {
 }
 
 /// f(x) in place of an operation of one f32 or f64 operand; f(x, y) for two.
-template <typename Op, typename Function>
-class FunctionPattern : public mlir::OpRewritePattern<Op> {
+template <typename Op, typename Function> class FunctionPattern : public mlir::OpRewritePattern<Op> {
 public:
   FunctionPattern(mlir::MLIRContext *context, const Target &target, Function function)
       : mlir::OpRewritePattern<Op>(context), target(target), function(function) {}

@@ -10,8 +10,7 @@ using namespace kiln::expand;
 namespace {
 /// High and low half of a product of i64 vectors from four products of 32-bit halves; LLVM would leave the registers
 /// and multiply lane by lane as i128. Scalars have the instruction.
-template <typename Op, bool isSigned>
-struct WideProductPattern : OpRewritePattern<Op> {
+template <typename Op, bool isSigned> struct WideProductPattern : OpRewritePattern<Op> {
   WideProductPattern(MLIRContext *context, const Target &target) : OpRewritePattern<Op>(context), target(target) {}
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     if (!isa<ShapedType>(op.getLhs().getType()) || !getElementTypeOrSelf(op.getLhs().getType()).isInteger(64))
@@ -41,7 +40,8 @@ struct IPowIPattern : OpRewritePattern<math::IPowIOp> {
     if (!isa<IntegerType>(x.element()))
       return failure();
     Location loc = op.getLoc();
-    Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0), one = arith::ConstantIndexOp::create(rewriter, loc, 1);
+    Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0),
+          one = arith::ConstantIndexOp::create(rewriter, loc, 1);
     Value end = arith::ConstantIndexOp::create(rewriter, loc, x.bitWidth());
     auto body = [&](OpBuilder &, Location, Value, ValueRange args) {
       Num result(emitter, args[0]), square(emitter, args[1]), rest(emitter, args[2]);

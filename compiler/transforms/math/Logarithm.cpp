@@ -42,7 +42,7 @@ static Num logarithm(Decomposed d, Base base, Num correction) {
     return fma(e, unit[0], high + fma(e, unit[1], low));
   };
   if (f.element().isF32()) {
-    Num q = horner(f, natural           ? ArrayRef<double>(tables::kLogF32)
+    Num q = horner(f, natural             ? ArrayRef<double>(tables::kLogF32)
                       : base == Base::Two ? ArrayRef<double>(tables::kLog2F32)
                                           : ArrayRef<double>(tables::kLog10F32));
     Num low = q * (f * f);
@@ -51,8 +51,7 @@ static Num logarithm(Decomposed d, Base base, Num correction) {
     if (natural)
       return addExponent(f, low);
     low = mulAdd(f, f.constant(factor[1]), low);
-    return base == Base::Two ? e + fma(f, factor[0], low)
-                             : fma(e, unit[0], fma(f, factor[0], fma(e, unit[1], low)));
+    return base == Base::Two ? e + fma(f, factor[0], low) : fma(e, unit[0], fma(f, factor[0], fma(e, unit[1], low)));
   }
   Num s = f / (f + 2.0);
   Num z = s * s;
@@ -83,9 +82,7 @@ static Num withSpecials(Num x, Num pole, Num result) {
   return select(x < infinity(x), result, x);
 }
 
-Num expand::log(Num x, Base base) {
-  return withSpecials(x, x.constant(0.0), logarithm(decompose(x), base, {}));
-}
+Num expand::log(Num x, Base base) { return withSpecials(x, x.constant(0.0), logarithm(decompose(x), base, {})); }
 
 // With u = 1 + x rounded and c its rounding error, log(1 + x) = log(u) + c / u to far below an ulp.
 Num expand::log1p(Num x, Num low) {

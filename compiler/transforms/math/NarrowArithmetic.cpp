@@ -38,10 +38,10 @@ struct WidenPattern : RewritePattern {
     };
     OperationState state(op->getLoc(), op->getName());
     for (Value operand : op->getOperands())
-      state.operands.push_back(narrow(operand.getType())
-                                   ? arith::ExtFOp::create(rewriter, op->getLoc(), widened(operand.getType()), operand)
-                                         .getResult()
-                                   : operand);
+      state.operands.push_back(
+          narrow(operand.getType())
+              ? arith::ExtFOp::create(rewriter, op->getLoc(), widened(operand.getType()), operand).getResult()
+              : operand);
     for (Type type : op->getResultTypes())
       state.types.push_back(widened(type));
     state.addAttributes(op->getAttrs());
@@ -56,8 +56,7 @@ struct WidenPattern : RewritePattern {
 };
 
 /// negf, absf and copysign touch one bit.
-template <typename Op, typename Function>
-struct SignPattern : OpRewritePattern<Op> {
+template <typename Op, typename Function> struct SignPattern : OpRewritePattern<Op> {
   SignPattern(MLIRContext *context, const Target &target, Function function)
       : OpRewritePattern<Op>(context, PatternBenefit(2)), target(target), function(function) {}
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
@@ -77,8 +76,7 @@ struct SignPattern : OpRewritePattern<Op> {
 
 /// Integers of up to 16 bits are exact in f32 and up to 32 in f64. Of 64 bits, the last are folded into one that only
 /// says whether they were zero: f64 then holds enough for the one rounding that follows.
-template <typename Op>
-struct FromIntegerPattern : OpRewritePattern<Op> {
+template <typename Op> struct FromIntegerPattern : OpRewritePattern<Op> {
   FromIntegerPattern(MLIRContext *context, const Target &target) : OpRewritePattern<Op>(context), target(target) {}
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     if (!isNarrow(elementOf(op.getType())))

@@ -9,7 +9,9 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::expand;
 
-bool expand::isNarrow(Type element) { return isa<Float16Type, BFloat16Type, Float8E4M3FNType, Float8E5M2Type>(element); }
+bool expand::isNarrow(Type element) {
+  return isa<Float16Type, BFloat16Type, Float8E4M3FNType, Float8E5M2Type>(element);
+}
 bool expand::isKnownFloat(Type element) { return isNarrow(element) || element.isF32() || element.isF64(); }
 
 //===----------------------------------------------------------------------===//

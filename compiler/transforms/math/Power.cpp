@@ -1,5 +1,6 @@
-// powf, fpowi, cbrt, rsqrt. |x|^y = e^(y log|x|): f32 in f64, where that is exact enough; f64 with the logarithm and the
-// product carried as sums of two numbers (about 65 bits), because an exponent of 1000 magnifies the logarithm's error.
+// powf, fpowi, cbrt, rsqrt. |x|^y = e^(y log|x|): f32 in f64, where that is exact enough; f64 with the logarithm and
+// the product carried as sums of two numbers (about 65 bits), because an exponent of 1000 magnifies the logarithm's
+// error.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 

@@ -1,6 +1,6 @@
-// sin, cos, tan. The argument is reduced to r = x - n pi/2, |r| <= pi/4; polynomials give sin(r) and cos(r), and n mod 4
-// says which is which. Up to a threshold the reduction subtracts n times pi/2 in three parts; beyond it (any lane) the
-// bits of 2/pi that matter are multiplied as integers: exact enough for every finite argument.
+// sin, cos, tan. The argument is reduced to r = x - n pi/2, |r| <= pi/4; polynomials give sin(r) and cos(r), and n mod
+// 4 says which is which. Up to a threshold the reduction subtracts n times pi/2 in three parts; beyond it (any lane)
+// the bits of 2/pi that matter are multiplied as integers: exact enough for every finite argument.
 #include "compiler/transforms/math/Coefficients.h"
 #include "compiler/transforms/math/Functions.h"
 

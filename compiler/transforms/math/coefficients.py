@@ -56,7 +56,7 @@ class Fit:
         self.w = [abs(t.w(x)) for x in self.x]
 
     def error(self, c: list[mpf]) -> list[mpf]:
-        return [w * (evaluate(c, x) - g) for x, g, w in zip(self.x, self.g, self.w)]
+        return [w * (evaluate(c, x) - g) for x, g, w in zip(self.x, self.g, self.w, strict=True)]
 
     def worst(self, c: list[mpf]) -> mpf:
         return max(abs(k) for k in self.error(c))
@@ -67,10 +67,7 @@ class Fit:
         if free == 0:
             return list(fixed)
         count = len(self.x)
-        nodes = [
-            min(count - 1, max(0, int(count * (1 - mp.cos(mp.pi * i / free)) / 2)))
-            for i in range(free + 1)
-        ]
+        nodes = [min(count - 1, max(0, int(count * (1 - mp.cos(mp.pi * i / free)) / 2))) for i in range(free + 1)]
         best, best_error = None, None
         for _ in range(rounds):
             m = mp.matrix(free + 1, free + 1)
@@ -155,9 +152,10 @@ def root(z: mpf) -> mpf:
 
 def odd(f: Function, power: int) -> tuple[Function, Function]:
     """g, w of f(x) = x + x^3 q(x^2), given in z = x^2."""
-    g = lambda z: (f(root(z)) - root(z)) / root(z) ** power
-    w = lambda z: root(z) ** power / f(root(z))
-    return g, w
+    return (
+        lambda z: (f(root(z)) - root(z)) / root(z) ** power,
+        lambda z: root(z) ** power / f(root(z)),
+    )
 
 
 def log_tables(bits: int, name: str, degree: int, scale: mpf) -> Table:
@@ -166,7 +164,10 @@ def log_tables(bits: int, name: str, degree: int, scale: mpf) -> Table:
         f"log(1 + f) * {float(scale):.4f} = f * {float(scale):.4f} + f^2 q(f), f from sqrt(1/2) - 1 to sqrt(2) - 1",
         lambda f: (mp.log(1 + f) * scale - f * scale) / f**2,
         lambda f: f**2 / (mp.log(1 + f) * scale),
-        LOG_A, LOG_B, degree, bits,
+        LOG_A,
+        LOG_B,
+        degree,
+        bits,
     )
 
 
@@ -183,51 +184,134 @@ def erfc_argument(t: mpf) -> mpf:
 
 def tables() -> list[Table]:
     out = []
-    for bits, ty, d in ((24, "F32", dict(exp=4, exp2=5, sin=2, cos=2, sinh=3, atan=5, asin=5)),
-                        (53, "F64", dict(exp=9, exp2=10, sin=6, cos=6, sinh=7, atan=15, asin=12))):
+    for bits, ty, d in (
+        (24, "F32", {"exp": 4, "exp2": 5, "sin": 2, "cos": 2, "sinh": 3, "atan": 5, "asin": 5}),
+        (53, "F64", {"exp": 9, "exp2": 10, "sin": 6, "cos": 6, "sinh": 7, "atan": 15, "asin": 12}),
+    ):
         out += [
-            Table(f"kExp{ty}", "exp(r) = 1 + r + r^2 q(r), |r| <= ln(2)/2",
-                  lambda r: (mp.exp(r) - 1 - r) / r**2, lambda r: r**2 / mp.exp(r),
-                  -HALF_LN2, HALF_LN2, d["exp"], bits),
-            Table(f"kExp2{ty}", "2^r = 1 + r q(r), |r| <= 1/2",
-                  lambda r: (mpf(2) ** r - 1) / r, lambda r: r / mpf(2) ** r,
-                  -mpf("0.5005"), mpf("0.5005"), d["exp2"], bits),
-            Table(f"kSin{ty}", "sin(r) = r + r^3 q(r^2), |r| <= pi/4",
-                  *odd(mp.sin, 3), TINY, QUARTER, d["sin"], bits),
-            Table(f"kCos{ty}", "cos(r) = 1 - r^2/2 + r^4 q(r^2), |r| <= pi/4",
-                  lambda z: (mp.cos(root(z)) - 1 + z / 2) / z**2, lambda z: z**2 / mp.cos(root(z)),
-                  TINY, QUARTER, d["cos"], bits),
-            Table(f"kSinh{ty}", "sinh(x) = x + x^3 q(x^2), |x| <= 1",
-                  *odd(mp.sinh, 3), TINY, mpf("1.001"), d["sinh"], bits),
-            Table(f"kAtan{ty}", "atan(t) = t + t^3 q(t^2), |t| <= 1/2",
-                  *odd(mp.atan, 3), TINY, mpf("0.2501"), d["atan"], bits),
-            Table(f"kAsin{ty}", "asin(x) = x + x^3 q(x^2), |x| <= 1/2",
-                  *odd(mp.asin, 3), TINY, mpf("0.2501"), d["asin"], bits),
+            Table(
+                f"kExp{ty}",
+                "exp(r) = 1 + r + r^2 q(r), |r| <= ln(2)/2",
+                lambda r: (mp.exp(r) - 1 - r) / r**2,
+                lambda r: r**2 / mp.exp(r),
+                -HALF_LN2,
+                HALF_LN2,
+                d["exp"],
+                bits,
+            ),
+            Table(
+                f"kExp2{ty}",
+                "2^r = 1 + r q(r), |r| <= 1/2",
+                lambda r: (mpf(2) ** r - 1) / r,
+                lambda r: r / mpf(2) ** r,
+                -mpf("0.5005"),
+                mpf("0.5005"),
+                d["exp2"],
+                bits,
+            ),
+            Table(f"kSin{ty}", "sin(r) = r + r^3 q(r^2), |r| <= pi/4", *odd(mp.sin, 3), TINY, QUARTER, d["sin"], bits),
+            Table(
+                f"kCos{ty}",
+                "cos(r) = 1 - r^2/2 + r^4 q(r^2), |r| <= pi/4",
+                lambda z: (mp.cos(root(z)) - 1 + z / 2) / z**2,
+                lambda z: z**2 / mp.cos(root(z)),
+                TINY,
+                QUARTER,
+                d["cos"],
+                bits,
+            ),
+            Table(
+                f"kSinh{ty}",
+                "sinh(x) = x + x^3 q(x^2), |x| <= 1",
+                *odd(mp.sinh, 3),
+                TINY,
+                mpf("1.001"),
+                d["sinh"],
+                bits,
+            ),
+            Table(
+                f"kAtan{ty}",
+                "atan(t) = t + t^3 q(t^2), |t| <= 1/2",
+                *odd(mp.atan, 3),
+                TINY,
+                mpf("0.2501"),
+                d["atan"],
+                bits,
+            ),
+            Table(
+                f"kAsin{ty}",
+                "asin(x) = x + x^3 q(x^2), |x| <= 1/2",
+                *odd(mp.asin, 3),
+                TINY,
+                mpf("0.2501"),
+                d["asin"],
+                bits,
+            ),
         ]
     out += [
         log_tables(24, "kLogF32", 8, mpf(1)),
         log_tables(24, "kLog2F32", 8, 1 / LN2),
         log_tables(24, "kLog10F32", 8, 1 / mp.log(10)),
-        Table("kLogF64", "2 atanh(s) = 2s + s z q(z), z = s^2, |s| <= (sqrt(2) - 1) / (sqrt(2) + 1)",
-              lambda z: (2 * mp.atanh(root(z)) - 2 * root(z)) / root(z) ** 3,
-              lambda z: root(z) ** 3 / (2 * mp.atanh(root(z))), TINY, S_MAX, 6, 53),
-        Table("kPowLogF64", "2 atanh(s) = 2s + 2/3 s^3 + s^5 q(z), z = s^2: the tail of a double-double logarithm",
-              lambda z: (2 * mp.atanh(root(z)) - 2 * root(z) - mpf(2) / 3 * root(z) ** 3) / root(z) ** 5,
-              lambda z: root(z) ** 5 / (2 * mp.atanh(root(z))), TINY, S_MAX, 8, 53),
-        Table("kErfNearF32", "erf(x) = x + x q(x^2), |x| <= 1",
-              lambda z: mp.erf(root(z)) / root(z) - 1, lambda z: root(z) / mp.erf(root(z)),
-              TINY, mpf("1.001"), 5, 24),
-        Table("kErfFarF32", "erf(x) = 1 - q(x - 1)^4, x from 1 to 3.95",
-              lambda u: mp.erfc(u + 1) ** (mpf(1) / 4),
-              lambda u: 4 * mp.erfc(u + 1) ** (mpf(3) / 4) / mp.erf(u + 1),
-              mpf("-0.001"), mpf("2.95"), 8, 24),
-        Table("kErfF64", "erf(x) = x + x q(x^2), |x| <= 1",
-              lambda z: mp.erf(root(z)) / root(z) - 1, lambda z: root(z) / mp.erf(root(z)),
-              TINY, mpf("1.001"), 12, 53),
-        Table("kErfcxF64", "(1 + 2x) exp(x^2) erfc(x) = q((x - 4) / (x + 4)), x from 0 to 28",
-              lambda t: (1 + 2 * erfc_argument(t)) * erfcx(erfc_argument(t)),
-              lambda t: 1 / ((1 + 2 * erfc_argument(t)) * erfcx(erfc_argument(t))),
-              -mpf(1), mpf("0.751"), 23, 53),
+        Table(
+            "kLogF64",
+            "2 atanh(s) = 2s + s z q(z), z = s^2, |s| <= (sqrt(2) - 1) / (sqrt(2) + 1)",
+            lambda z: (2 * mp.atanh(root(z)) - 2 * root(z)) / root(z) ** 3,
+            lambda z: root(z) ** 3 / (2 * mp.atanh(root(z))),
+            TINY,
+            S_MAX,
+            6,
+            53,
+        ),
+        Table(
+            "kPowLogF64",
+            "2 atanh(s) = 2s + 2/3 s^3 + s^5 q(z), z = s^2: the tail of a double-double logarithm",
+            lambda z: (2 * mp.atanh(root(z)) - 2 * root(z) - mpf(2) / 3 * root(z) ** 3) / root(z) ** 5,
+            lambda z: root(z) ** 5 / (2 * mp.atanh(root(z))),
+            TINY,
+            S_MAX,
+            8,
+            53,
+        ),
+        Table(
+            "kErfNearF32",
+            "erf(x) = x + x q(x^2), |x| <= 1",
+            lambda z: mp.erf(root(z)) / root(z) - 1,
+            lambda z: root(z) / mp.erf(root(z)),
+            TINY,
+            mpf("1.001"),
+            5,
+            24,
+        ),
+        Table(
+            "kErfFarF32",
+            "erf(x) = 1 - q(x - 1)^4, x from 1 to 3.95",
+            lambda u: mp.erfc(u + 1) ** (mpf(1) / 4),
+            lambda u: 4 * mp.erfc(u + 1) ** (mpf(3) / 4) / mp.erf(u + 1),
+            mpf("-0.001"),
+            mpf("2.95"),
+            8,
+            24,
+        ),
+        Table(
+            "kErfF64",
+            "erf(x) = x + x q(x^2), |x| <= 1",
+            lambda z: mp.erf(root(z)) / root(z) - 1,
+            lambda z: root(z) / mp.erf(root(z)),
+            TINY,
+            mpf("1.001"),
+            12,
+            53,
+        ),
+        Table(
+            "kErfcxF64",
+            "(1 + 2x) exp(x^2) erfc(x) = q((x - 4) / (x + 4)), x from 0 to 28",
+            lambda t: (1 + 2 * erfc_argument(t)) * erfcx(erfc_argument(t)),
+            lambda t: 1 / ((1 + 2 * erfc_argument(t)) * erfcx(erfc_argument(t))),
+            -mpf(1),
+            mpf("0.751"),
+            23,
+            53,
+        ),
     ]
     return out
 

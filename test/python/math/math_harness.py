@@ -33,6 +33,7 @@ DTYPES: dict[str, np.dtype] = {
     "i8": np.dtype(np.int8),
     "i1": np.dtype(np.bool_),
 }
+NARROW = ("f16", "bf16", "f8E4M3FN", "f8E5M2")
 MARCH = {"cpu-avx512": "x86-64-v4", "cpu-avx2": "x86-64-v3", "cpu-sse": "x86-64-v2"}
 
 
@@ -69,9 +70,7 @@ class Function:
 
         lanes = int(np.prod([int(k) for k in shape.split("x")])) if shape else 1
         flat = (lambda t: f"vector<{lanes}x{t}>") if shape else (lambda t: t)
-        names = [f"%p{i}" for i in range(len(self.operands))] + [
-            f"%q{i}" for i in range(len(self.results))
-        ]
+        names = [f"%p{i}" for i in range(len(self.operands))] + [f"%q{i}" for i in range(len(self.results))]
         lines = [f"func.func @{self.name}({', '.join(f'{n}: !llvm.ptr' for n in names)}, %n: i64) {{"]
         lines += ["  %zero = arith.constant 0 : i64", f"  %step = arith.constant {lanes} : i64"]
         lines.append("  scf.for %i = %zero to %n step %step : i64 {")
@@ -140,7 +139,13 @@ class Library:
         self.functions = {f.name: f for f in functions}
         self.lanes = int(np.prod([int(k) for k in shape.split("x")])) if shape else 1
         text = run(
-            [tool("mlir-opt"), "--convert-scf-to-cf", "--convert-vector-to-llvm", "--convert-to-llvm", "--reconcile-unrealized-casts"],
+            [
+                tool("mlir-opt"),
+                "--convert-scf-to-cf",
+                "--convert-vector-to-llvm",
+                "--convert-to-llvm",
+                "--reconcile-unrealized-casts",
+            ],
             expanded(functions, target, shape),
         )
         ir = folder / f"{target}-{shape or 'scalar'}.ll"
