@@ -401,7 +401,7 @@ static SmallVector<int64_t> lanesFrom(int64_t start, int64_t step, int64_t count
 Value KernelLowering::evalReshape(tile::ReshapeOp op, const Index &at) {
   Value operand = op.getValue();
   unsigned rank = at.at.size();
-  if (splitsPairs(op) && !storages.count(operand)) {
+  if (splitsPairs(op)) {
     // [.., n, 2] of [.., 2n]: element (i, c) is 2i + c.
     Index inner;
     inner.at.assign(at.at.begin(), at.at.end() - 1);

@@ -93,6 +93,7 @@ private:
   Walk chooseWalk(llvm::ArrayRef<int64_t> shape, int reduceAxis, int64_t lanes) const;
   void preferDimension(Walk &walk, const Step &step);
   int gathersAlong(mlir::Value value, int dim);
+  bool splitTurned(const Step &step, llvm::SmallVectorImpl<Step> &parts);
   void writeTransposed(mlir::Value value, const Storage &target, const Walk &walk, const Index &at);
   mlir::LogicalResult emitGroup(const Step &step);
   /// Runs `body` at each index of the walk.

@@ -118,7 +118,35 @@ SmallVector<Value> KernelLowering::branch(Value condition, TypeRange types, func
 // Groups
 //===----------------------------------------------------------------------===//
 
+/// Tiles that are best turned over in registers leave their group, if its roots do not depend on being one nest.
+bool KernelLowering::splitTurned(const Step &step, SmallVectorImpl<Step> &parts) {
+  if (step.roots.size() < 2 || llvm::any_of(step.roots, [&](const Root &root) {
+        return root.kind != Root::Materialise || plan->inPlaceOf(root.value);
+      }))
+    return false;
+  Step rest;
+  for (const Root &root : step.roots) {
+    Step alone;
+    alone.roots.push_back(root);
+    Walk walk = chooseWalk(root.space(), -1, lanes());
+    preferDimension(walk, alone);
+    if (walk.blockDim >= 0)
+      parts.push_back(std::move(alone));
+    else
+      rest.roots.push_back(root);
+  }
+  if (!rest.roots.empty())
+    parts.push_back(std::move(rest));
+  return parts.size() > 1;
+}
+
 LogicalResult KernelLowering::emitGroup(const Step &step) {
+  if (SmallVector<Step> parts; splitTurned(step, parts)) {
+    for (const Step &part : parts)
+      if (mlir::failed(emitGroup(part)))
+        return failure();
+    return success();
+  }
   ++now;
   const Root &first = step.roots.front();
   b.setLoc(first.op->getLoc());
@@ -146,8 +174,11 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
     if (root.kind == Root::Materialise) {
       targets[index] = allocateFor(root.value);
     } else if (root.kind == Root::Carry) {
-      if (auto branch = dyn_cast<scf::IfOp>(root.op->getParentOp())) {
-        targets[index] = allocate(root.value.getType());
+      if (isa<scf::IfOp>(root.op->getParentOp())) {
+        Value old = plan->branchTarget(root.op, root.operand);
+        targets[index] = allocate(root.value.getType(), old ? storageOf(old).pointer : Value());
+        if (old)
+          targets[index].lifetime = storageOf(old).lifetime;
       } else {
         int tile = 0;
         for (Value operand : root.op->getOperands().take_front(root.operand))

@@ -55,6 +55,7 @@ Plan::Plan(func::FuncOp kernel, Shapes &shapes) : kernel(kernel), shapes(shapes)
   } while (requireSharedExpensive());
   collectReaders();
   planInPlace();
+  planBranches();
   planAdoption();
   // Innermost first: an outer loop asks where an inner loop leaves its results.
   kernel.walk<WalkOrder::PostOrder>([&](Operation *op) {

@@ -67,6 +67,10 @@ public:
   const CarryPlan &carries(mlir::Block *block) const;
   /// A for/while init whose buffer becomes the loop's own (it is not read again).
   bool adopts(mlir::OpOperand &init) const { return adopted.contains(&init); }
+  /// The value whose buffer a branch writes what it yields to, or null: a buffer of its own.
+  mlir::Value branchTarget(mlir::Operation *yield, unsigned operand) const {
+    return branchTargets.lookup({yield, operand});
+  }
   /// The dot accumulates in its operand's buffer.
   bool accumulatesInPlace(mlir::Operation *dot) const { return inPlace.count(dot->getResult(0)); }
 
@@ -94,6 +98,7 @@ private:
   bool joins(const Step &group, const Root &root) const;
 
   void planInPlace();
+  void planBranches();
   void planCarries(mlir::Block *block);
   void planAdoption();
   bool mayOverwrite(mlir::Value old, mlir::Block *block, unsigned step) const;
@@ -108,6 +113,8 @@ private:
   llvm::DenseMap<mlir::Value, unsigned> stepOfValue; ///< where a stored value is written
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Reader>> readers;
   llvm::DenseMap<mlir::Value, mlir::Value> inPlace;
+  llvm::DenseMap<std::pair<mlir::Operation *, unsigned>, mlir::Value> branchTargets;
+  /// Values whose buffer another value takes over.
   llvm::DenseSet<mlir::Value> claimed;
   /// Values one of which may be a pointer to the other's buffer, and the terminator that forwards it.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<mlir::Value, mlir::Operation *>>> aliases;

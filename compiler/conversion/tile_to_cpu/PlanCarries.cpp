@@ -171,6 +171,45 @@ void Plan::planInPlace() {
   });
 }
 
+void Plan::planBranches() {
+  // What a branch evaluates for its result goes over a tile it reads, or that the other branch hands on, if nobody needs
+  // that any more: then both branches may end in the same buffer.
+  kernel.walk([&](scf::IfOp branch) {
+    llvm::SmallDenseMap<Value, unsigned> claims; // by a branch of this if, for this result
+    for (Block *block : {branch.thenBlock(), branch.elseBlock()}) {
+      if (!block)
+        continue;
+      Operation *other = block == branch.thenBlock() ? (branch.elseBlock() ? branch.elseBlock()->getTerminator() : nullptr)
+                                                     : branch.thenBlock()->getTerminator();
+      for (auto [index, step] : llvm::enumerate(steps(block)))
+        for (const Root &root : step.roots) {
+          if (root.kind != Root::Carry)
+            continue;
+          Value target;
+          auto take = [&, at = static_cast<unsigned>(index)](Value old) {
+            if (target || !stored(old) || old.getType() != root.value.getType() || old == root.value)
+              return;
+            auto claim = claims.find(old);
+            bool free = claim == claims.end() ? !claimed.contains(old) : claim->second == root.operand;
+            if (free && mayOverwrite(old, block, at))
+              target = old;
+          };
+          if (other && stored(other->getOperand(root.operand)))
+            take(other->getOperand(root.operand));
+          walk(root, [&](Value value, Visit visit) {
+            if (visit.identity)
+              take(value);
+          });
+          if (!target || target.getParentBlock() == block)
+            continue;
+          branchTargets[{root.op, root.operand}] = target;
+          claims[target] = root.operand;
+          claimed.insert(target);
+        }
+    }
+  });
+}
+
 void Plan::planAdoption() {
   kernel.walk([&](Operation *op) {
     if (!isLoop(op))
@@ -209,8 +248,10 @@ int Plan::slotOf(Value value, Block *body) const {
   if (auto branch = value.getDefiningOp<scf::IfOp>()) {
     unsigned number = cast<OpResult>(value).getResultNumber();
     auto of = [&](Block *block) {
-      Value yielded = block->getTerminator()->getOperand(number);
-      return stored(yielded) ? slotOf(yielded, body) : -1;
+      Operation *yield = block->getTerminator();
+      if (Value target = branchTarget(yield, number))
+        return slotOf(target, body);
+      return stored(yield->getOperand(number)) ? slotOf(yield->getOperand(number), body) : -1;
     };
     int slot = of(branch.thenBlock());
     return branch.elseBlock() && slot == of(branch.elseBlock()) ? slot : -1;
