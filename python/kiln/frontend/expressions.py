@@ -115,7 +115,11 @@ class Expressions(Walker):
         return result
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
-        return values.constexpr("".join(str(self.visit(part).value) for part in node.values))
+        # Where a part stands in the text is not known before Python 3.12: an error is about the whole.
+        parts = [
+            self.visit_FormattedValue(p) if isinstance(p, ast.FormattedValue) else self.visit(p) for p in node.values
+        ]
+        return values.constexpr("".join(str(part.value) for part in parts))
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         value = self.visit(node.value)
@@ -266,7 +270,7 @@ class Expressions(Walker):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         base = self.visit(node.value)
-        if isinstance(getattr(base, "fn", base), KernelFunction):
+        if isinstance(base, KernelFunction) or isinstance(getattr(base, "fn", None), KernelFunction):
             return Launch(base)
         if isinstance(node.slice, ast.Tuple):
             index: Any = tuple(self.elements(node.slice.elts))

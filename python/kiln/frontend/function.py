@@ -6,11 +6,11 @@ meaning are captured from outside: constexpr globals, jit functions, dtypes, bui
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +22,34 @@ if TYPE_CHECKING:
 _MISSING = object()
 _EMPTY: Any = _MISSING
 _PARSE_LOCK = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """In a forked child the holder may not exist; what it guards is either whole or absent."""
+    global _PARSE_LOCK
+    _PARSE_LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class lazy:
+    """An attribute computed when first read; two threads may both compute it. `functools.cached_property` holds a lock
+    for its whole class in Python 3.10 and 3.11, which would outlive a fork."""
+
+    def __init__(self, compute: Callable[[Any], Any]):
+        self.compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.compute(instance)
+        return value
 
 
 class FunctionParameter(NamedTuple):
@@ -128,7 +156,7 @@ class KernelFunction:
 
     # -- what was written ------------------------------------------------------------------
 
-    @cached_property
+    @lazy
     def _found(self) -> source_text.Source | None:
         return source_text.find(self.fn, self._decorated)
 
@@ -137,17 +165,19 @@ class KernelFunction:
         """The text of the definition; an error with a remedy if nobody knows it."""
         found = self._found
         if found is None:
-            from kiln.errors import CompilationError
+            from kiln.errors import CompilationError, calling_expression
 
-            raise CompilationError(
+            error = CompilationError(
                 f"the source of {self.__name__} cannot be found (defined in {self.fn.__code__.co_filename}, line"
                 f" {self.fn.__code__.co_firstlineno})",
                 hint="if the file was edited after it was imported, import it again; code that was piped in or"
                 " generated needs a file, a notebook cell, or its text: @kiln.jit(source=text)",
             )
+            place = calling_expression()
+            raise error if place is None else error.at(place)
         return found
 
-    @cached_property
+    @lazy
     def tree(self) -> ast.FunctionDef:
         """The syntax tree, with the lines and columns of the file."""
         import ast
@@ -175,7 +205,7 @@ class KernelFunction:
                 )
             return definition
 
-    @cached_property
+    @lazy
     def params(self) -> list[FunctionParameter]:
         """The parameters in order: positional, *args, keyword-only."""
         code = self.fn.__code__
@@ -205,7 +235,7 @@ class KernelFunction:
             )
         return result
 
-    @cached_property
+    @lazy
     def arg_names(self) -> list[str]:
         return [parameter.name for parameter in self.params]
 
@@ -225,7 +255,11 @@ class KernelFunction:
 
     def annotated_constexpr(self, name: str) -> bool:
         """Whether the module declares the global as `NAME: kl.constexpr = …`."""
-        return is_constexpr_annotation(self.fn.__globals__.get("__annotations__", {}).get(name))
+        names = self.fn.__globals__
+        annotations = names.get("__annotations__")
+        if annotations is None and "__annotate__" in names:  # from Python 3.14 on, made when asked for
+            annotations = getattr(sys.modules.get(str(names.get("__name__"))), "__annotations__", None)
+        return is_constexpr_annotation((annotations or {}).get(name))
 
     def _references(self) -> Iterator[Capture]:
         """Everything outside itself that the body can name, attributes of modules included."""

@@ -226,7 +226,13 @@ class Loops(Walker):
         """Whether another iteration runs."""
         emitter = self.emitter
         if not flags:
-            return self._condition_handle(loop.test(state))
+            condition = loop.test(state)
+            if condition is True:
+                raise CompilationError(
+                    "expected a loop that ends, got a condition that is always true and no break or return in the body",
+                    hint="test something that the body changes",
+                )
+            return self._condition_handle(condition)
         flag = flags[0]
         for other in flags[1:]:
             flag = emitter.op1("arith.ori", [flag, other], ["i1"])

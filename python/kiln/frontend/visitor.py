@@ -35,11 +35,11 @@ class Visitor(Expressions, Statements, Loops, Calls):
         node, gives = next(((node, text) for node, text in self.returns if text != gave), (first, gave))
         if node is first:
             return None
-        at_end = node.lineno == definition.lineno
+        at_end = node not in set(ast.walk(definition))
         error = CompilationError(
             f"expected every return to give the same type (because the caller of {definition.name} gets one value), got"
             f" {gives} {'at the end of the function' if at_end else 'here'} and {gave} in line {first.lineno}",
-            hint="return a value at the end too" if at_end else "return values of one type on every path",
+            hint="return a value there too" if at_end else "return values of one type on every path",
         )
         if not at_end:
             error.note("the other return is here", self.range(first))

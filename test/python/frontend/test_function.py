@@ -156,6 +156,43 @@ def test_notebook_cell():
     assert "constant 7" in ir(names["kernel"], x="*i32")
 
 
+def test_typed_into_a_repl(tmp_path):
+    lines = (
+        PROGRAM.strip().replace("\n\n@jit", "\n@jit").replace("41)\n\n", "41)\n\n").replace("print(", "print('IR', ")
+    )
+    shown = type_into_python([*lines.split("\n"), "exit()"], home=tmp_path)
+    assert "constant 41" in shown, shown
+
+
+def type_into_python(lines: list[str], home: os.PathLike) -> str:
+    """What an interactive Python shows on a terminal."""
+    import pty
+    import select
+
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(HOME=str(home), TERM="dumb")
+        os.execv(sys.executable, [sys.executable, "-q"])
+    shown = b""
+    deadline = time.time() + 60
+    pending = [line.encode() + b"\n" for line in lines]
+    while time.time() < deadline:
+        ready, _, _ = select.select([terminal], [], [], 5)
+        try:
+            received = os.read(terminal, 65536) if ready else b""
+        except OSError:
+            break
+        shown += received
+        # One line for each prompt: typed ahead, lines would not be echoed in order.
+        if pending and shown.endswith((b">>> ", b"... ")):
+            os.write(terminal, pending.pop(0))
+        elif not received:
+            break
+    os.close(terminal)
+    os.waitpid(child, 0)
+    return shown.decode(errors="replace")
+
+
 def test_source_given():
     names: dict = {"jit": jit, "kl": kl}
     text = "def kernel(x):\n    kl.store(x, 9)\n"

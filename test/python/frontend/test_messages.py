@@ -66,6 +66,7 @@ MISTAKES = [
     ("for a, b in range(n):\n    pass", "a, b", "expected one name for the index", None),
     ("for i in range(n):\n    pass\nelse:\n    pass", None, "`else` of a loop", "flag"),
     ("while n > 3:\n    n -= 1\nelse:\n    pass", None, "`else` of a loop", "flag"),
+    ("while BLOCK == 16:\n    n += 1", None, "expected a loop that ends", "the body changes"),
     ("for i in range(n):\n    pass\ny = i", "i", "i is the index of the loop of line 3", "another name"),
     ("for i in range(n):\n    a = i\ny = a", "a", "a is assigned only inside the loop of line 3", "before the loop"),
     (
