@@ -6,6 +6,7 @@ besides its arguments, and compiled code for arguments it has not seen.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -23,17 +24,17 @@ _CODE_SWITCHES = ("target", "check", "device_assert", "line_info")
 # Launch options the CPU target acts on; the others are recorded in the metadata.
 _COMPILE_OPTIONS = ("enable_fp_fusion",)
 
-# Held only to look something up; made anew in a forked child, where its holder may not exist.
+# Everything a first compile would import on its way. Python cannot import in a child that was forked while another
+# thread was importing; loaded here, under the lock that a fork waits for, nothing is left to import later.
+_COMPILER_MODULES = (
+    "ast", "hashlib", "inspect", "linecache", "textwrap",
+    "kiln._kiln", "kiln.compiler", "kiln.frontend.entry", "kiln.frontend.signature", "kiln.language",
+)  # fmt: skip
+
+# Held to look something up, and while the modules load; never by a compile.
 _lock = threading.Lock()
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def _watched_switches() -> list[tuple[Any, Any, Any]]:
@@ -92,10 +93,12 @@ class JITFunction(KernelFunction, KernelInterface):
     # -- launching -------------------------------------------------------------------------
 
     def _make_launcher(self) -> Any:
-        from kiln import _kiln
-
         with _lock:
             if self._launcher is None:
+                for module in _COMPILER_MODULES:
+                    importlib.import_module(module)
+                from kiln import _kiln
+
                 self._launcher = _kiln.Launcher(self, list(self.params), LAUNCH_OPTIONS)
         return self._launcher
 

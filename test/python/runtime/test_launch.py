@@ -348,6 +348,48 @@ def test_after_fork_launching_and_compiling_work():
     run_script(code)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_while_other_threads_compile_compiles_too():
+    code = """
+    import faulthandler, os, sys, threading
+    import numpy as np
+    import kiln, kiln.language as kl
+
+    @kiln.jit
+    def fill(x, value: kl.constexpr, BLOCK: kl.constexpr):
+        kl.store(x + kl.program_id(0) * BLOCK + kl.arange(0, BLOCK), value)
+
+    def check(value):
+        x = np.zeros(64, np.float32)
+        fill[4](x, value, 16)
+        return (x == value).all()
+
+    stop = False
+
+    def work(start):
+        value = start
+        while not stop:
+            assert check(float(value))
+            value += 4
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    wrong = 0
+    for turn in range(6):  # the first ones meet threads that are loading the compiler
+        child = os.fork()
+        if child == 0:
+            faulthandler.dump_traceback_later(20, exit=True)
+            os._exit(0 if check(-1.0 - turn) else 1)
+        wrong += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+    stop = True
+    for thread in threads:
+        thread.join()
+    sys.exit(wrong)
+    """
+    run_script(code)
+
+
 def run_script(code: str, **kwargs):
     import tempfile
 
