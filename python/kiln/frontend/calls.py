@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kiln.errors import CompilationError, near_match
 from kiln.frontend import scope as scopes
 from kiln.frontend.arguments import argument_node, culprit_node
-from kiln.frontend.function import BoundFunction, FunctionParameter, KernelFunction, plain
+from kiln.frontend.function import BoundFunction, KernelFunction, plain
 from kiln.frontend.python_builtins import PythonBuiltin
 from kiln.frontend.walker import Walker
 from kiln.language import types, values
@@ -288,7 +288,7 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
         else:
             missing.append(parameter.name)
             continue
-        result[parameter.name] = _argument(function, parameter, value)
+        result[parameter.name] = _argument(value)
     if missing:
         raise CompilationError(
             f"expected {len(missing)} more argument{'s' * (len(missing) > 1)} of"
@@ -297,18 +297,13 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
     return result
 
 
-def _argument(function: KernelFunction, parameter: FunctionParameter, value: Any) -> Any:
+def _argument(value: Any) -> Any:
+    """What a parameter is bound to. A call inside a kernel passes each value as it is, `kl.constexpr` annotation or
+    not (as Triton does, and public kernels rely on it): an operation that needs a constant says so itself."""
     if isinstance(value, (bool, int, float, str, type(None))):
         value = values.constexpr(value)
     elif isinstance(value, (tuple, list)):
-        value = values.tuple([_argument(function, parameter, item) for item in value], getattr(value, "_fields", None))
-    if parameter.is_constexpr and not scopes.is_static(value):
-        raise CompilationError(
-            f"expected a constexpr for {parameter.name} of {function.__name__} (because it is annotated kl.constexpr),"
-            f" got {scopes.describe(value)}",
-            hint=f"drop the annotation of {parameter.name}, or pass a value known at compile time",
-            argument=parameter.name,
-        )
+        value = values.tuple([_argument(item) for item in value], getattr(value, "_fields", None))
     return value
 
 

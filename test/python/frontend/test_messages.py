@@ -27,8 +27,6 @@ MISTAKES = [
     ("y = helper(n, n, n)", "helper(n, n, n)", "expected at most 2 arguments of helper(a, B), got 3", None),
     ("y = helper(n, b=3)", "b=3", "helper has no parameter b", "B"),
     ("y = helper(n, a=3)", "3", "argument a of helper is given twice", None),
-    ("y = helper(n, B=n)", "n", "expected a constexpr for B of helper (because", "drop the annotation of B"),
-    ("y = helper(n, n)", "n", "expected a constexpr for B of helper (because", None),
     ("y = loop(n)", "loop(a)", "expected calls without recursion", "use a loop"),
     ("kl.float32(3)", "kl.float32", "got the type fp32", ".to(...)"),
     ("n()", "n", "expected a function to call, got int32", None),

@@ -1,4 +1,4 @@
-"""A run-time value passed for a constexpr parameter of a helper."""
+"""A run-time value passed for a constexpr parameter of a helper that needs a constant there."""
 
 import numpy as np
 
