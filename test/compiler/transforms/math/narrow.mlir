@@ -108,3 +108,16 @@ func.func @fma_f32(%a: vector<4xf32>, %b: vector<4xf32>, %c: vector<4xf32>) -> v
   %r = math.fma %a, %b, %c : vector<4xf32>
   return %r : vector<4xf32>
 }
+
+// Reductions accumulate in f32 and round once.
+// CHECK-LABEL: func @reductions
+// CHECK: %[[R:.*]] = vector.reduction <add>, %{{.*}}, %{{.*}} : vector<16xf32> into f32
+// CHECK: vector.multi_reduction <maximumf>, %{{.*}}, %{{.*}} [1] : vector<4x16xf32> to vector<4xf32>
+// CHECK: vector.fma %{{.*}} : vector<16xf32>
+func.func @reductions(%x: vector<16xbf16>, %a: bf16, %m: vector<4x16xf8E5M2>, %b: vector<4xf8E5M2>)
+    -> (bf16, vector<4xf8E5M2>, vector<16xbf16>) {
+  %0 = vector.reduction <add>, %x, %a : vector<16xbf16> into bf16
+  %1 = vector.multi_reduction <maximumf>, %m, %b [1] : vector<4x16xf8E5M2> to vector<4xf8E5M2>
+  %2 = vector.fma %x, %x, %x : vector<16xbf16>
+  return %0, %1, %2 : bf16, vector<4xf8E5M2>, vector<16xbf16>
+}
