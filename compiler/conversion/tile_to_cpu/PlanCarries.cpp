@@ -187,7 +187,8 @@ void Plan::planBranches() {
             continue;
           Value target;
           auto take = [&, at = static_cast<unsigned>(index)](Value old) {
-            if (target || !stored(old) || old.getType() != root.value.getType() || old == root.value)
+            if (target || !stored(old) || old.getType() != root.value.getType() || old == root.value ||
+                branch->isAncestor(old.getParentBlock()->getParentOp()))
               return;
             auto claim = claims.find(old);
             bool free = claim == claims.end() ? !claimed.contains(old) : claim->second == root.operand;
@@ -200,7 +201,7 @@ void Plan::planBranches() {
             if (visit.identity)
               take(value);
           });
-          if (!target || target.getParentBlock() == block)
+          if (!target)
             continue;
           branchTargets[{root.op, root.operand}] = target;
           claims[target] = root.operand;
