@@ -215,6 +215,8 @@ class UsageError(UserError):
         super().__init__(message)
         self.message, self.hint = message, hint
         self.caller = calling_expression() if caller is None else caller
+        self.details: str | None = None
+        """Another message that this one rests on."""
 
     def sentence(self) -> str:
         return self.message
@@ -227,12 +229,14 @@ class UsageError(UserError):
             column = f":{where.column}" if where.end_column else ""
             lines[0] = f"{where.file}:{where.line}{column}: error: {lines[0]}"
             lines += where.excerpt() if where.end_column else where.excerpt()[:1]
+        if self.details:
+            lines.append(self.details)
         if self.hint:
             lines.append(f"hint: {self.hint}")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple:
-        return type(self), (self.message, self.hint, self.caller)
+        return type(self), (self.message, self.hint, self.caller), self.__dict__
 
 
 class LaunchError(UsageError):
@@ -256,7 +260,7 @@ class LaunchError(UsageError):
         return f"launch of {self.kernel}: {text}" if self.kernel else text
 
     def __reduce__(self) -> tuple:
-        return type(self), (self.message, self.kernel, self.argument, self.caller, self.hint)
+        return type(self), (self.message, self.kernel, self.argument, self.caller, self.hint), self.__dict__
 
 
 class DeviceError(UserError):

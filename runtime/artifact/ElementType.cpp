@@ -23,6 +23,12 @@ static constexpr Row rows[numElementTypes] = {
 };
 
 std::string_view kiln::artifact::getName(ElementType type) { return rows[unsigned(type)].name; }
+std::string kiln::artifact::getLanguageName(ElementType type) {
+  std::string name(getName(type));
+  if (isFloat(type))
+    return name;
+  return (name[0] == 'u' ? "uint" : "int") + name.substr(1);
+}
 unsigned kiln::artifact::getBytes(ElementType type) { return rows[unsigned(type)].bytes; }
 bool kiln::artifact::isFloat(ElementType type) { return rows[unsigned(type)].floating; }
 bool kiln::artifact::isSignedInteger(ElementType type) { return !isFloat(type) && rows[unsigned(type)].isSigned; }

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace kiln::artifact {
@@ -15,6 +16,9 @@ constexpr unsigned numElementTypes = unsigned(ElementType::FP64) + 1;
 
 /// "i32", "fp32", "bf16", "fp8e4nv", "i1" …
 std::string_view getName(ElementType type);
+
+/// As a kernel writes it, for messages: "int32" for i32; otherwise getName.
+std::string getLanguageName(ElementType type);
 
 /// Accepts what getName gives, and "u1" and "B" for a boolean.
 std::optional<ElementType> parseElementType(std::string_view name);

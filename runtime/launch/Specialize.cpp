@@ -62,7 +62,7 @@ static bool fits(ElementType type, int64_t value) {
 
 static Status doesNotFit(const ParameterRule &rule, std::string value) {
   return invalidArgument(llvm::formatv("expected a value of {0} (because the parameter is annotated so), got {1}",
-                                       artifact::getName(*rule.annotation), value));
+                                       artifact::getLanguageName(*rule.annotation), value));
 }
 
 Status CallEncoder::addBool(const ParameterRule &rule, bool value) {

@@ -57,7 +57,7 @@ TEST(Specialize, annotationsFixTheType) {
   EXPECT_FALSE(encoder.addInteger(makeRule(ElementType::I1), 2).ok());
   EXPECT_FALSE(encoder.addFloat(makeRule(ElementType::I32), 1.5).ok());
   EXPECT_EQ(encoder.addInteger(makeRule(ElementType::U8), 256).getMessage(),
-            "expected a value of u8 (because the parameter is annotated so), got 256");
+            "expected a value of uint8 (because the parameter is annotated so), got 256");
 }
 
 TEST(Specialize, packsAsMetadataLaysOut) {

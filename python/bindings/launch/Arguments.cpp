@@ -71,16 +71,6 @@ static std::string getTypeName(PyObject *value) {
   return (llvm::StringRef("aeiou").contains(name.front()) ? "an " : "a ") + name;
 }
 
-/// An element type as kernels write it: int32 for i32.
-static std::string getLanguageName(artifact::ElementType type) {
-  llvm::StringRef name = artifact::getName(type);
-  if (name.consume_front("i"))
-    return ("int" + name).str();
-  if (name.consume_front("u"))
-    return ("uint" + name).str();
-  return name.str();
-}
-
 /// An attribute of a module that is already imported; empty otherwise.
 static py::object getLoaded(const char *module, const char *name) {
   PyObject *modules = PyImport_GetModuleDict();
@@ -554,7 +544,7 @@ bool ArgumentReader::addValue(CallEncoder &encoder, const ParameterRule &rule, P
       return false;
     if (rule.annotation)
       return fail(llvm::formatv("expected a value of {0} (because the parameter is annotated so), got an array of {1}",
-                                getLanguageName(*rule.annotation), getLanguageName(memory.element)));
+                                artifact::getLanguageName(*rule.annotation), artifact::getLanguageName(memory.element)));
     encoder.addPointer(rule, memory.element, memory.address);
     return true;
   }

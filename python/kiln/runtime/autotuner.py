@@ -249,11 +249,12 @@ class Autotuner(KernelInterface):
         best = min(timings, key=timings.__getitem__)
         if timings[best] == float("inf"):
             config, problem = next(iter(self._refused.items()))
-            raise errors.LaunchError(
-                f"expected a configuration that compiles and fits, got none of {len(configs)}; the first, {config}:\n"
-                f"{problem}",
+            error = errors.LaunchError(
+                f"expected a configuration that compiles and fits, got none of {len(configs)} (the first is {config})",
                 kernel=self.base_fn.__name__,
-            ) from problem
+            )
+            error.details = str(problem)
+            raise error from problem
         self.timings[key] = timings
         log.info("%s %s: best of %d is %s (%.4f ms)", self.base_fn.__name__, key, len(configs), best, timings[best])
         if self.cache_results:
@@ -317,10 +318,8 @@ class Autotuner(KernelInterface):
 
 def _check_kernel(what: str, fn: Any) -> None:
     if not hasattr(fn, "arg_names"):
-        name = getattr(fn, "__name__", type(fn).__name__)
-        raise errors.UsageError(
-            f"{what}: expected a kernel, got {name}, which is none", hint=f"put @kiln.jit below @kiln.{what}"
-        )
+        got = f"{fn.__name__}, a Python function" if hasattr(fn, "__name__") else f"a value of type {type(fn).__name__}"
+        raise errors.UsageError(f"{what}: expected a jit function, got {got}", f"put @kiln.jit below @kiln.{what}")
 
 
 def _no_parameter(what: str, fn: Any, name: str) -> errors.UsageError:

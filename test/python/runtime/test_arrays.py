@@ -86,7 +86,7 @@ def test_descriptors():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: CudaOnly(), "got a arrays.CudaOnly in GPU memory"),
+        (lambda: CudaOnly(), "got an arrays.CudaOnly in GPU memory"),
         (lambda: DlpackOnly(np.zeros(4, np.float32), (2, 0)), "got one on a CUDA device"),
         (lambda: TensorLike(np.zeros(4, np.float32), device="cuda:1"), "got one on cuda:1"),
         (lambda: TensorLike(np.zeros(4, np.float32), "complex64"), "got one of torch.complex64"),
@@ -96,7 +96,7 @@ def test_descriptors():
         (lambda: np.array([None]), "got one of object"),
         (lambda: misaligned(4), "aligned to its element type"),
         (lambda: [1.0, 2.0], "got a list"),
-        (lambda: object(), "got a object"),
+        (lambda: object(), "got an object"),
         (lambda: 1 + 2j, "got a complex"),
     ],
 )

@@ -20,8 +20,11 @@ def error(message: str, hint: str | None = None, argument: str | None = None, va
     argument   the parameter of the called function that is at fault
     value      the very value (not an equal one) that is at fault, where the parameter is not known here
     """
-    from kiln.errors import CompilationError
+    from kiln.errors import CompilationError, UsageError
+    from kiln.frontend.emitter import active
 
+    if active() is None:
+        return UsageError(message, hint)
     problem = CompilationError(message, hint=hint, argument=argument)
     if value is not _NOBODY:
         problem.culprit = (value,)

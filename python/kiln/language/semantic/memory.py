@@ -142,7 +142,7 @@ def align_to_pointer(pointer: tensor, value: tensor | None, what: str, name: str
     for back, (x, y) in enumerate(zip(reversed(wanted), reversed(have), strict=False), 1):
         if x != y and 1 not in (x, y):
             raise error(
-                f"expected a {name} in {what} that broadcasts with the pointers (because each element has its own),"
+                f"expected {'a mask' if name == 'mask' else name} in {what} that broadcasts with the pointers (because each element has its own),"
                 f" got {list(have)} for pointers {list(wanted)}, which differ in dimension {rank - back}: {x} and {y}",
                 argument=name,
             )

@@ -28,7 +28,7 @@ def choose(table: dict, value: Any, what: str) -> Any:
     if isinstance(value, (str, type(None))) and value in table:
         return table[value]
     names = ", ".join(repr(k) for k in table if k)
-    near = near_match(value, [k for k in table if k]) if isinstance(value, str) and value else None
+    near = near_match(value, [k for k in table if k]) if isinstance(value, str) and len(value) > 3 else None
     hint = f"did you mean {near!r}?" if near else None
     raise error(f"expected one of {names} as {what}, got {describe(value)}", hint, argument=what)
 
