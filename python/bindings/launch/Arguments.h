@@ -54,7 +54,4 @@ pybind11::object toPython(const launch::Specialization &specialization);
 /// The object a constant of kind Object stands for.
 pybind11::object getConstantObject(int64_t id);
 
-/// The attribute or an empty object, never an error.
-pybind11::object getOptionalAttribute(PyObject *object, const char *name);
-
 } // namespace kiln::python

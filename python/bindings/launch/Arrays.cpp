@@ -1,0 +1,274 @@
+// The memory behind an array, as its library describes it: numpy by its object, torch by its methods, others by
+// `__array_interface__` or DLPack.
+#include "python/bindings/launch/Arguments.h"
+#include "python/bindings/launch/Values.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <pybind11/numpy.h>
+
+namespace py = pybind11;
+using namespace kiln;
+using namespace kiln::python;
+using artifact::ElementType;
+using launch::ParameterRule;
+
+namespace {
+// DLPack's structures, as its specification lays them out.
+struct DLTensor {
+  void *data;
+  int32_t deviceType, deviceId;
+  int32_t rank;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides;
+  uint64_t byteOffset;
+};
+struct DLManagedTensorVersioned {
+  uint32_t major, minor;
+  void *context;
+  void (*deleter)(DLManagedTensorVersioned *);
+  uint64_t flags;
+  DLTensor tensor;
+};
+constexpr uint64_t dlpackReadOnly = 1;
+} // namespace
+
+static const char *const knownElementTypes =
+    "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, float8_e4m3fn or float8_e5m2 in the "
+    "machine's byte order";
+
+/// The bytes that an array with these strides reaches.
+static void setBounds(uintptr_t address, int rank, const int64_t *shape, const int64_t *byteStrides, int64_t itemBytes,
+                      uintptr_t &begin, uintptr_t &end) {
+  begin = address;
+  end = address + itemBytes;
+  for (int i = 0; i < rank; ++i) {
+    if (shape[i] == 0) {
+      end = begin = address;
+      return;
+    }
+    int64_t span = (shape[i] - 1) * byteStrides[i];
+    (span < 0 ? begin : end) += span;
+  }
+}
+
+/// The array that owns the memory: views, as_strided's holder objects and subclasses are walked through.
+static py::object getOwner(PyObject *array) {
+  py::object owner = py::reinterpret_borrow<py::object>(array);
+  for (;;) {
+    py::object base = getOptionalAttribute(owner.ptr(), "base");
+    while (base && !base.is_none() && classify(base.ptr()) != ValueClass::NumpyArray)
+      base = getOptionalAttribute(base.ptr(), "base");
+    if (!base || base.is_none())
+      return owner;
+    owner = base;
+  }
+}
+
+bool ArgumentReader::readNumpy(PyObject *value, Memory &memory) {
+  const auto *array = py::detail::array_proxy(value);
+  std::optional<ElementType> element = getElementType(array->descr);
+  if (!element)
+    return fail(llvm::formatv("expected an array of {0}, got one of {1}", knownElementTypes, getText(array->descr)));
+  memory.element = *element;
+  memory.address = array->data;
+  memory.writable = array->flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  if (collectExtents) {
+    py::object owner = getOwner(value);
+    const auto *whole = py::detail::array_proxy(owner.ptr());
+    int64_t itemBytes = owner.attr("itemsize").cast<int64_t>();
+    setBounds(reinterpret_cast<uintptr_t>(whole->data), whole->nd, reinterpret_cast<const int64_t *>(whole->dimensions),
+              reinterpret_cast<const int64_t *>(whole->strides), itemBytes, memory.begin, memory.end);
+  }
+  return true;
+}
+
+bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
+  static PyObject *dataPtr = PyUnicode_InternFromString("data_ptr");
+  static PyObject *dtypeName = PyUnicode_InternFromString("dtype");
+  static PyObject *isCpuName = PyUnicode_InternFromString("is_cpu");
+  PyObject *isCpu = PyObject_GetAttr(value, isCpuName);
+  if (!isCpu)
+    PyErr_Clear(); // not torch's own: a wrapper that has an address and a type
+  bool elsewhere = isCpu == Py_False;
+  Py_XDECREF(isCpu);
+  if (elsewhere)
+    return fail(llvm::formatv("expected a tensor on the CPU (because the kernel is compiled for the CPU), got one on {0}",
+                              getText(getOptionalAttribute(value, "device").ptr())),
+                "move it with .cpu()");
+  PyObject *dtype = PyObject_GetAttr(value, dtypeName);
+  if (!dtype)
+    return fail("");
+  std::optional<ElementType> element = getElementType(dtype);
+  std::string typeText = element ? "" : getText(dtype);
+  Py_DECREF(dtype);
+  if (!element)
+    return fail(llvm::formatv("expected a tensor of {0}, got one of {1}", knownElementTypes, typeText));
+  PyObject *address = PyObject_CallMethodNoArgs(value, dataPtr);
+  if (!address)
+    return fail("");
+  memory.element = *element;
+  memory.address = PyLong_AsVoidPtr(address);
+  Py_DECREF(address);
+  if (PyErr_Occurred())
+    return fail("");
+  if (collectExtents) {
+    memory.begin = reinterpret_cast<uintptr_t>(memory.address);
+    if (hasAttribute(value, "untyped_storage")) {
+      py::object storage = py::handle(value).attr("untyped_storage")();
+      memory.begin = storage.attr("data_ptr")().cast<uintptr_t>();
+      memory.end = memory.begin + storage.attr("nbytes")().cast<uintptr_t>();
+    } else {
+      py::object bytes = getOptionalAttribute(value, "nbytes");
+      // A wrapper that does not know its size checks nothing: everything from its address on is inside.
+      memory.end = bytes && PyLong_Check(bytes.ptr()) ? memory.begin + bytes.cast<uintptr_t>() : UINTPTR_MAX;
+    }
+  }
+  return true;
+}
+
+static std::optional<ElementType> parseTypeString(llvm::StringRef text) {
+  if (text.size() < 3 || text[0] == '>')
+    return std::nullopt;
+  unsigned bytes;
+  if (text.drop_front(2).getAsInteger(10, bytes))
+    return std::nullopt;
+  switch (text[1]) {
+  case 'b': return bytes == 1 ? std::optional(ElementType::I1) : std::nullopt;
+  case 'f': return artifact::parseElementType("fp" + std::to_string(8 * bytes));
+  case 'i':
+  case 'u': return artifact::parseElementType(text[1] + std::to_string(8 * bytes));
+  default: return std::nullopt;
+  }
+}
+
+bool ArgumentReader::readInterface(PyObject *value, Memory &memory) {
+  py::dict interface = py::handle(value).attr("__array_interface__");
+  std::string typestr = interface["typestr"].cast<std::string>();
+  std::optional<ElementType> element = parseTypeString(typestr);
+  if (!element) // types numpy has no letter for show up as raw bytes; the object may know better
+    if (py::object dtype = getOptionalAttribute(value, "dtype"))
+      element = getElementType(dtype.ptr());
+  if (!element)
+    return fail(llvm::formatv("expected an array of {0}, got one of {1}", knownElementTypes, typestr));
+  py::object data = interface.contains("data") ? py::object(interface["data"]) : py::none();
+  if (!py::isinstance<py::tuple>(data))
+    return fail("expected an __array_interface__ that gives the address of its data, got one that does not");
+  memory.element = *element;
+  memory.address = PyLong_AsVoidPtr(data[py::int_(0)].ptr());
+  memory.writable = !data[py::int_(1)].cast<bool>();
+  if (collectExtents) {
+    llvm::SmallVector<int64_t> shape, strides;
+    int64_t bytes = artifact::getBytes(*element);
+    if (!readIntegers(interface["shape"], shape))
+      return fail("");
+    py::object given = interface.contains("strides") ? py::object(interface["strides"]) : py::none();
+    if (!given.is_none() && !readIntegers(given, strides))
+      return fail("");
+    if (given.is_none()) {
+      strides.resize(shape.size());
+      int64_t stride = bytes;
+      for (size_t i = shape.size(); i-- > 0; stride *= shape[i])
+        strides[i] = stride;
+    }
+    setBounds(reinterpret_cast<uintptr_t>(memory.address), shape.size(), shape.data(), strides.data(), bytes,
+              memory.begin, memory.end);
+  }
+  return true;
+}
+
+static std::optional<ElementType> parseDlpackType(const DLTensor &tensor) {
+  if (tensor.lanes != 1)
+    return std::nullopt;
+  std::string bits = std::to_string(tensor.bits);
+  switch (tensor.code) {
+  case 0: return artifact::parseElementType("i" + bits);
+  case 1: return artifact::parseElementType("u" + bits);
+  case 2: return artifact::parseElementType("fp" + bits);
+  case 4: return tensor.bits == 16 ? std::optional(ElementType::BF16) : std::nullopt;
+  case 6: return tensor.bits == 8 ? std::optional(ElementType::I1) : std::nullopt;
+  case 10: return ElementType::FP8E4NV;
+  case 12: return ElementType::FP8E5;
+  default: return std::nullopt;
+  }
+}
+
+bool ArgumentReader::readDlpack(PyObject *value, Memory &memory) {
+  constexpr int cpu = 1, pinned = 3;
+  if (hasAttribute(value, "__dlpack_device__")) {
+    py::tuple device = py::handle(value).attr("__dlpack_device__")();
+    int type = py::int_(py::object(device[0])).cast<int>();
+    if (type != cpu && type != pinned)
+      return fail(llvm::formatv("expected an array on the CPU (because the kernel is compiled for the CPU), got one on "
+                                "{0} (DLPack device type {1})",
+                                type == 2 ? "a CUDA device" : "another device", type),
+                  "copy it to the CPU first");
+  }
+  // The capsule is not consumed: dropping it after the launch lets its producer clean up.
+  py::object capsule = py::handle(value).attr("__dlpack__")();
+  const DLTensor *tensor = nullptr;
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+    tensor = static_cast<const DLTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    auto *managed =
+        static_cast<const DLManagedTensorVersioned *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    if (managed->major != 1)
+      return fail(llvm::formatv("expected a DLPack capsule of version 1, got version {0}", managed->major));
+    memory.writable = !(managed->flags & dlpackReadOnly);
+    tensor = &managed->tensor;
+  } else {
+    return fail("expected __dlpack__ to give a DLPack capsule, got something else");
+  }
+  alive.push_back(capsule);
+  std::optional<ElementType> element = parseDlpackType(*tensor);
+  if (!element)
+    return fail(llvm::formatv("expected an array of {0}, got DLPack type code {1} of {2} bits", knownElementTypes,
+                              int(tensor->code), int(tensor->bits)));
+  memory.element = *element;
+  memory.address = static_cast<char *>(tensor->data) + tensor->byteOffset;
+  if (collectExtents) {
+    llvm::SmallVector<int64_t> strides(tensor->rank);
+    int64_t bytes = artifact::getBytes(*element), stride = bytes;
+    for (int i = tensor->rank; i-- > 0;) {
+      strides[i] = tensor->strides ? tensor->strides[i] * bytes : stride;
+      stride *= tensor->shape[i];
+    }
+    setBounds(reinterpret_cast<uintptr_t>(memory.address), tensor->rank, tensor->shape, strides.data(), bytes,
+              memory.begin, memory.end);
+  }
+  return true;
+}
+
+bool ArgumentReader::readArray(PyObject *value, Memory &memory) {
+  try {
+    switch (classify(value)) {
+    case ValueClass::NumpyArray: return readNumpy(value, memory);
+    case ValueClass::TorchTensor: return readTorch(value, memory);
+    case ValueClass::Interface: return readInterface(value, memory);
+    case ValueClass::Dlpack: return readDlpack(value, memory);
+    case ValueClass::CudaArray:
+      return fail(llvm::formatv("expected an array on the CPU (because the kernel is compiled for the CPU), got {0} in "
+                                "GPU memory",
+                                getTypeName(value)),
+                  "copy it to the CPU first");
+    default: return fail(llvm::formatv("expected an array, got {0}", getTypeName(value)));
+    }
+  } catch (py::error_already_set &error) {
+    error.restore();
+    return false;
+  } catch (py::cast_error &error) {
+    return fail(llvm::formatv("expected an array that describes its memory, got {0} that does not: {1}",
+                              getTypeName(value), error.what()));
+  }
+}
+
+bool ArgumentReader::finishArray(const ParameterRule &rule, const Memory &memory) {
+  uintptr_t address = reinterpret_cast<uintptr_t>(memory.address);
+  unsigned bytes = artifact::getBytes(memory.element);
+  if (address % bytes)
+    return fail(llvm::formatv("expected data aligned to its element type ({0}, {1} bytes), got address {2:x}",
+                              artifact::getName(memory.element), bytes, address),
+                "pass a copy");
+  if (collectExtents)
+    extents.push_back({rule.name, memory.begin, memory.end, memory.writable});
+  return true;
+}

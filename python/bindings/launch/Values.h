@@ -1,0 +1,37 @@
+// What a Python value is to a launch: found once for its type by looking at its attributes, then remembered. No library
+// is imported: its types come with its values. Called under the interpreter lock.
+#pragma once
+#include "runtime/artifact/ElementType.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include <optional>
+#include <pybind11/pybind11.h>
+#include <string>
+
+namespace kiln::python {
+
+enum class ValueClass : uint8_t {
+  None, Bool, Integer, Float, NumpyBool, NumpyFloat, Tuple, // values
+  NumpyArray, TorchTensor, Interface, Dlpack, CudaArray,    // arrays
+  Descriptor, Constexpr, Constant, Unknown,
+};
+
+ValueClass classify(PyObject *value);
+
+/// The element type that a library's type object (numpy's dtype, torch's dtype) stands for, in the machine's byte order.
+std::optional<artifact::ElementType> getElementType(PyObject *dtype);
+
+/// The attribute, or an empty object; never an error.
+pybind11::object getOptionalAttribute(PyObject *object, const char *name);
+bool hasAttribute(PyObject *object, const char *name);
+
+/// `str(object)`.
+std::string getText(PyObject *object);
+
+/// The type's name as a user writes it: "numpy.ndarray", "list".
+std::string getTypeName(PyObject *value);
+
+/// Reads a sequence of integers; false with a Python error set.
+bool readIntegers(pybind11::handle sequence, llvm::SmallVectorImpl<int64_t> &numbers);
+
+} // namespace kiln::python
