@@ -32,7 +32,11 @@ def emit(fn: KernelFunction, parameters: Sequence[Parameter], name: str | None =
         raise InternalError("the kernel is nested too deeply", stage="tile", location=_where(emitter)) from problem
     except Exception as problem:
         raise InternalError(
-            f"{type(problem).__name__}: {problem}", stage="tile", ir_path=_save(emitter, fn), location=_where(emitter)
+            f"{type(problem).__name__}: {problem}",
+            stage="tile",
+            ir_path=_save(emitter, fn),
+            reproduce=_reproduce(fn, parameters),
+            location=_where(emitter),
         ) from problem
 
 
@@ -100,6 +104,35 @@ def _where(emitter: Emitter) -> str | None:
     """The line of the kernel that was being emitted, for a report of our own fault."""
     place = emitter.fault
     return f"{place.file}:{place.line}:{place.column} in {place.function}" if place is not None else None
+
+
+def _reproduce(fn: KernelFunction, parameters: Sequence[Parameter]) -> str | None:
+    """The command that emits the same again; None for a kernel that is in no file or takes what no command line can say."""
+    import os
+    import shlex
+
+    path = fn.fn.__code__.co_filename
+    if not os.path.isfile(path) or "<" in fn.__qualname__:
+        return None
+    try:
+        signature = ", ".join(f"{p.name}={_spelled(p)}" for p in parameters)
+    except TypeError:
+        return None
+    return "kiln compile " + shlex.join([f"{path}::{fn.__qualname__}", "--signature", signature, "--to", "tile"])
+
+
+def _spelled(parameter: Parameter) -> str:
+    """A parameter as `kiln compile --signature` reads it."""
+    if parameter.kind == "tuple":
+        return "(" + "".join(f"{_spelled(item)}, " for item in parameter.items) + ")"
+    if parameter.kind != "constexpr":
+        return f"{parameter.type}:{DIVISIBILITY}" if parameter.divisible else str(parameter.type)
+    value = parameter.value
+    if isinstance(value, types.type_):
+        return scopes.public_name(value)
+    if isinstance(value, (bool, int, float, str, type(None), tuple)):
+        return repr(value)
+    raise TypeError(value)
 
 
 def _save(emitter: Emitter, fn: KernelFunction) -> str | None:
