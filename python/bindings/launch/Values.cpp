@@ -27,7 +27,6 @@ std::string kiln::python::getText(PyObject *object) {
   return text.cast<std::string>();
 }
 
-/// A value by its type, with an article: "a numpy.ndarray".
 std::string kiln::python::getTypeName(PyObject *value) {
   PyTypeObject *type = Py_TYPE(value);
   std::string name = type->tp_name; // "numpy.ndarray" for static types, the bare name for Python classes

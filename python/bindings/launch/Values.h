@@ -28,7 +28,7 @@ bool hasAttribute(PyObject *object, const char *name);
 /// `str(object)`.
 std::string getText(PyObject *object);
 
-/// The type's name as a user writes it: "numpy.ndarray", "list".
+/// A value by its type, with an article: "a numpy.ndarray".
 std::string getTypeName(PyObject *value);
 
 /// Reads a sequence of integers; false with a Python error set.

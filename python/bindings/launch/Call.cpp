@@ -1,0 +1,361 @@
+// The launch path. Python is called back only for what is new or wrong.
+#include "python/bindings/launch/Call.h"
+#include "python/bindings/launch/Arguments.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace py = pybind11;
+using namespace kiln;
+using namespace kiln::python;
+using launch::CallEncoder;
+
+namespace {
+
+/// The value a watched name has now, as a new or borrowed-then-owned reference; empty if undefined.
+py::object readWatched(const Watched &item) {
+  PyObject *holder = item.holder.ptr();
+  if (PyDict_CheckExact(holder))
+    return py::reinterpret_borrow<py::object>(PyDict_GetItemWithError(holder, item.name.ptr()));
+  if (PyCell_Check(holder))
+    return py::reinterpret_borrow<py::object>(PyCell_GET(holder));
+  PyObject *value = PyObject_GetAttr(holder, item.name.ptr());
+  if (!value)
+    PyErr_Clear();
+  return py::reinterpret_steal<py::object>(value);
+}
+
+bool isCurrent(const LauncherState &state) {
+  if (!state.table)
+    return false;
+  for (const Watched &item : state.watched) {
+    PyObject *holder = item.holder.ptr();
+    PyObject *now = PyDict_CheckExact(holder) ? PyDict_GetItemWithError(holder, item.name.ptr())
+                                              : readWatched(item).ptr(); // compared by identity only
+    if (now != item.value.ptr())
+      return false;
+  }
+  return true;
+}
+
+void revalidate(LauncherState &state) {
+  py::tuple answer = state.kernel.attr("_revalidate")();
+  std::vector<Watched> watched;
+  for (py::handle item : py::list(answer[1])) {
+    py::tuple triple = py::reinterpret_borrow<py::tuple>(item);
+    Watched entry{triple[0], triple[1], {}};
+    // Read here rather than taken from Python, so that "undefined" needs no stand-in.
+    entry.value = readWatched(entry);
+    watched.push_back(std::move(entry));
+  }
+  std::unique_ptr<KernelTable> &table = state.tables[answer[0].cast<std::string>()];
+  if (!table)
+    table = std::make_unique<KernelTable>();
+  state.watched = std::move(watched);
+  state.collectExtents = answer[2].cast<bool>();
+  state.table = table.get();
+}
+
+//===-- One call -------------------------------------------------------------------------------------------------===//
+
+/// A call in progress. Throws error_already_set when Python has raised.
+class Call {
+public:
+  Call(LauncherState &state, PyObject *grid) : state(state), grid(grid), reader(state.collectExtents) {}
+
+  PyObject *run(PyObject *const *args, size_t positional, PyObject *names);
+
+private:
+  void bind(PyObject *const *args, size_t positional, PyObject *names);
+  [[noreturn]] void explainBinding(PyObject *const *args, size_t positional, PyObject *names);
+  void encodeArguments();
+  void encodeOptions();
+  device::Grid evaluateGrid();
+  Compiled findOrCompile();
+  void launch(const Compiled &compiled, device::Grid grid);
+
+  LauncherState &state;
+  PyObject *grid;
+  llvm::SmallVector<PyObject *, 32> values;  ///< by parameter; null: not given
+  llvm::SmallVector<PyObject *, 8> options;  ///< by option index; null: not given
+  py::object variadic;
+  bool warmup = false;
+  CallEncoder encoder;
+  size_t argumentKeySize = 0;
+  bool disjoint = false; ///< the arrays' storages do not overlap
+  ArgumentReader reader;
+};
+
+[[noreturn]] void raise() { throw py::error_already_set(); }
+
+/// After a call into a function that must raise.
+[[noreturn]] void mustHaveRaised() {
+  PyErr_SetString(PyExc_SystemError, "kiln: an error could not be explained");
+  raise();
+}
+
+void Call::explainBinding(PyObject *const *args, size_t positional, PyObject *names) {
+  py::tuple tuple(positional);
+  for (size_t i = 0; i < positional; ++i)
+    tuple[i] = py::handle(args[i]);
+  py::dict keywords;
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+    keywords[py::handle(PyTuple_GET_ITEM(names, i))] = py::handle(args[positional + i]);
+  state.kernel.attr("_explain_binding")(tuple, keywords);
+  mustHaveRaised();
+}
+
+void Call::bind(PyObject *const *args, size_t positional, PyObject *names) {
+  values.assign(state.parameters.size(), nullptr);
+  options.assign(state.optionNames.size(), nullptr);
+  size_t direct = std::min(positional, state.positionalCount);
+  std::copy(args, args + direct, values.begin());
+  if (state.variadicIndex >= 0) {
+    py::tuple rest(positional - direct);
+    for (size_t i = direct; i < positional; ++i)
+      rest[i - direct] = py::handle(args[i]);
+    variadic = rest;
+    values[state.variadicIndex] = variadic.ptr();
+  } else if (positional > direct) {
+    explainBinding(args, positional, names);
+  }
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
+    PyObject *name = PyTuple_GET_ITEM(names, i), *value = args[positional + i];
+    // Names in source code are interned: identity nearly always answers.
+    auto found = llvm::find_if(state.parameters, [&](Parameter &p) { return p.name.ptr() == name; });
+    if (found == state.parameters.end())
+      found = llvm::find_if(state.parameters,
+                            [&](Parameter &p) { return PyUnicode_Compare(p.name.ptr(), name) == 0; });
+    if (found != state.parameters.end()) {
+      size_t index = found - state.parameters.begin();
+      if (values[index] || found->variadic)
+        explainBinding(args, positional, names);
+      values[index] = value;
+      continue;
+    }
+    PyObject *index = PyDict_GetItemWithError(state.optionIndex.ptr(), name);
+    if (!index)
+      explainBinding(args, positional, names);
+    options[PyLong_AsSsize_t(index)] = value;
+  }
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!values[i]) {
+      values[i] = state.parameters[i].defaultValue.ptr();
+      if (!values[i])
+        explainBinding(args, positional, names);
+    }
+}
+
+void Call::encodeArguments() {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Parameter &parameter = state.parameters[i];
+    bool ok = parameter.rule.isConstexpr ? reader.addConstant(encoder, values[i])
+                                         : reader.addValue(encoder, parameter.rule, values[i]);
+    if (ok)
+      continue;
+    if (PyErr_Occurred())
+      raise();
+    state.kernel.attr("_explain_argument")(parameter.name, py::handle(values[i]), reader.problem, reader.hint);
+    mustHaveRaised();
+  }
+  argumentKeySize = encoder.getKey().size();
+  disjoint = reader.areStoragesDisjoint();
+  encoder.addConstantBool(disjoint);
+}
+
+void Call::encodeOptions() {
+  for (size_t i = 0; i < options.size(); ++i) {
+    if (!options[i] || options[i] == Py_None)
+      continue;
+    encoder.addConstantInteger(i);
+    if (reader.addConstant(encoder, options[i]))
+      continue;
+    if (PyErr_Occurred())
+      raise();
+    state.kernel.attr("_explain_argument")(state.optionNames[i], py::handle(options[i]), reader.problem, reader.hint);
+    mustHaveRaised();
+  }
+}
+
+device::Grid Call::evaluateGrid() {
+  py::object value = py::reinterpret_borrow<py::object>(grid);
+  auto refuse = [&](const std::string &message) {
+    state.kernel.attr("_explain_grid")(value, message);
+    mustHaveRaised();
+  };
+  if (!PyTuple_Check(grid) && !PyLong_Check(grid) && PyCallable_Check(grid)) {
+    py::dict meta;
+    for (size_t i = 0; i < values.size(); ++i)
+      meta[state.parameters[i].name] = py::handle(values[i]);
+    for (size_t i = 0; i < options.size(); ++i)
+      if (options[i])
+        meta[state.optionNames[i]] = py::handle(options[i]);
+    value = py::reinterpret_steal<py::object>(PyObject_CallOneArg(grid, meta.ptr()));
+    if (!value) {
+      py::error_already_set error;
+      if (error.matches(PyExc_KeyError))
+        state.kernel.attr("_explain_grid_key")(error.value(), meta);
+      error.restore();
+      raise();
+    }
+  }
+  int64_t sides[3] = {1, 1, 1};
+  auto read = [&](PyObject *side, unsigned axis) {
+    py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(side));
+    if (!index) {
+      PyErr_Clear();
+      refuse(llvm::formatv("expected integers, got {0} in dimension {1}", py::repr(side).cast<std::string>(), axis));
+    }
+    int overflow;
+    sides[axis] = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+    if (overflow || sides[axis] < 0 || sides[axis] > INT32_MAX)
+      refuse(llvm::formatv("expected 0 to {0} program instances in dimension {1}, got {2}", INT32_MAX, axis,
+                           py::str(index).cast<std::string>()));
+  };
+  if (PyTuple_Check(value.ptr()) || PyList_Check(value.ptr())) {
+    size_t rank = PySequence_Fast_GET_SIZE(value.ptr());
+    if (rank < 1 || rank > 3)
+      refuse(llvm::formatv("expected 1 to 3 dimensions, got {0}", rank));
+    for (size_t i = 0; i < rank; ++i)
+      read(PySequence_Fast_GET_ITEM(value.ptr(), i), i);
+  } else if (PyIndex_Check(value.ptr())) {
+    read(value.ptr(), 0);
+  } else {
+    refuse(llvm::formatv("expected an integer, a tuple of 1 to 3 integers or a function of the meta-parameters that gives "
+                         "one, got {0}",
+                         value.is_none() ? "None" : std::string("a ") + Py_TYPE(value.ptr())->tp_name));
+  }
+  // Program ids are counted in 64 bits with room to spare.
+  if (double(sides[0]) * double(sides[1]) * double(sides[2]) > 0x1p60)
+    refuse("expected at most 2^60 program instances");
+  return {int32_t(sides[0]), int32_t(sides[1]), int32_t(sides[2])};
+}
+
+Compiled Call::findOrCompile() {
+  auto entry = state.table->find(encoder.getKey());
+  if (entry != state.table->end())
+    return entry->second;
+  KernelTable *table = state.table; // another thread may move state.table on while we compile
+  std::vector<launch::Specialization> specializations =
+      launch::decodeKey(encoder.getKey().take_front(argumentKeySize));
+  py::list parameters;
+  for (const launch::Specialization &item : specializations)
+    parameters.append(toPython(item));
+  py::dict given;
+  for (size_t i = 0; i < options.size(); ++i)
+    if (options[i] && options[i] != Py_None)
+      given[state.optionNames[i]] = py::handle(options[i]);
+  py::object object = state.kernel.attr("_compile")(parameters, given, py::bytes(encoder.getKey().str()), disjoint);
+  Compiled compiled{object.attr("loaded").cast<PyLoadedKernel &>().kernel, object};
+  // The block was packed before the code existed; both must have the same idea of it.
+  uint32_t blockBytes;
+  std::vector<artifact::ArgumentSpec> packed = launch::flatten(state.names, specializations, blockBytes);
+  const artifact::Metadata &metadata = compiled.kernel->getMetadata();
+  bool same = metadata.arguments.size() == packed.size() && metadata.argumentsBytes <= blockBytes + 8;
+  for (size_t i = 0; same && i < packed.size(); ++i)
+    same = metadata.arguments[i].offset == packed[i].offset && metadata.arguments[i].size == packed[i].size &&
+           metadata.arguments[i].kind == packed[i].kind;
+  if (!same) {
+    state.kernel.attr("_explain_status")(object, "internal",
+                                         "the arguments the code expects are not those of the launch: metadata " +
+                                             metadata.print());
+    mustHaveRaised();
+  }
+  (*table)[encoder.getKey()] = compiled;
+  return compiled;
+}
+
+py::dict describeFailure(const launch::Monitor &monitor, const launch::Failure &failure,
+                         const artifact::Metadata &metadata, device::Grid grid) {
+  auto frames = [&](int32_t site) {
+    py::list list;
+    for (const artifact::SourceFrame &frame : metadata.sites[site].location)
+      list.append(py::make_tuple(frame.file, frame.line, frame.column, frame.function));
+    return list;
+  };
+  auto program = [&](int64_t id) { return py::make_tuple(id % grid.x, id / grid.x % grid.y, id / grid.x / grid.y); };
+  static constexpr const char *kinds[] = {"assert", "bounds", "read-only", "race"};
+  const artifact::Site &site = metadata.sites[failure.site];
+  py::dict result;
+  result["kind"] = kinds[unsigned(failure.kind)];
+  result["message"] = monitor.getMessage(failure);
+  result["detail"] = monitor.getDetail(failure);
+  result["program"] = program(failure.program);
+  result["frames"] = frames(failure.site);
+  result["element"] = failure.element;
+  py::list shape;
+  if (!site.operands.empty())
+    for (int64_t side : site.operands.front().shape)
+      shape.append(side);
+  result["shape"] = py::tuple(shape);
+  result["address"] = failure.address;
+  if (failure.other) {
+    result["other_frames"] = frames(failure.other->site);
+    result["other_program"] = program(failure.other->program);
+  }
+  return result;
+}
+
+void Call::launch(const Compiled &compiled, device::Grid grid) {
+  const artifact::Metadata &metadata = compiled.kernel->getMetadata();
+  device::LaunchRequest request;
+  request.grid = grid;
+  request.arguments = encoder.getBlock();
+  std::optional<launch::Monitor> monitor;
+  if (launch::Monitor::isNeeded(metadata)) {
+    monitor.emplace(metadata, grid, std::move(reader.extents));
+    request.hooks = monitor->getHooks();
+    request.runtime = &*monitor;
+    request.sequential = monitor->isSequential();
+  }
+  Status status;
+  {
+    py::gil_scoped_release release;
+    status = compiled.kernel->launch(request);
+  }
+  if (monitor) {
+    std::string output = monitor->takeOutput();
+    if (!output.empty())
+      state.kernel.attr("_show")(output);
+    if (monitor->getFailure()) {
+      state.kernel.attr("_explain_failure")(
+          compiled.object, describeFailure(*monitor, *monitor->getFailure(), metadata, grid));
+      mustHaveRaised();
+    }
+  }
+  if (!status.ok()) {
+    const char *code = status.getCode() == StatusCode::Resource ? "resource" : "internal";
+    state.kernel.attr("_explain_status")(compiled.object, code, status.getMessage());
+    mustHaveRaised();
+  }
+}
+
+PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
+  bind(args, positional, names);
+  device::Grid where = evaluateGrid();
+  encodeArguments();
+  // `warmup`, always the first option, is no property of the code.
+  if (options[0]) {
+    warmup = PyObject_IsTrue(options[0]) == 1;
+    options[0] = nullptr;
+  }
+  encodeOptions();
+  Compiled compiled = findOrCompile();
+  if (!warmup && where.count() > 0)
+    launch(compiled, where);
+  return py::object(compiled.object).release().ptr();
+}
+
+} // namespace
+
+PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional, PyObject *names) {
+  try {
+    if (!isCurrent(state))
+      revalidate(state);
+    return Call(state, grid).run(args, positional, names);
+  } catch (py::error_already_set &error) {
+    error.restore();
+  } catch (const std::exception &error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}

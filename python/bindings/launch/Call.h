@@ -1,0 +1,58 @@
+// One launch: binding, specialisation, the look-up of compiled code, the grid, packing, running.
+//
+// The kernel object (kiln.runtime.jit.JITFunction) provides:
+//   _revalidate() -> (prefix: str, watched: list[(holder, name, value)], collect_extents: bool)
+//       the code depends on `prefix` besides its arguments; it holds while every watched value is the same object
+//   _compile(parameters, options: dict, key: bytes) -> compiled, with `.loaded`; parameters as `toPython` makes them
+//   _explain_binding(args: tuple, kwargs: dict)             raises
+//   _explain_argument(name, value, message, hint)           raises
+//   _explain_grid(grid, message)                            raises
+//   _explain_failure(compiled, failure: dict)               raises
+//   _explain_status(compiled, code: str, message)           raises
+//   _show(text)                                             what the kernel printed
+#pragma once
+#include "python/bindings/launch/Launcher.h"
+#include "runtime/launch/Specialize.h"
+#include "llvm/ADT/StringMap.h"
+#include <unordered_map>
+
+namespace kiln::python {
+
+struct Parameter {
+  launch::ParameterRule rule;
+  pybind11::object name;
+  pybind11::object defaultValue; ///< empty if there is none
+  bool variadic = false, keywordOnly = false;
+};
+
+struct Compiled {
+  std::shared_ptr<device::LoadedKernel> kernel;
+  pybind11::object object;
+};
+
+/// Compiled code by key: the encoded arguments and options.
+using KernelTable = llvm::StringMap<Compiled>;
+
+struct Watched {
+  pybind11::object holder, name, value; ///< value is empty for a name that must stay undefined
+};
+
+struct LauncherState {
+  pybind11::object kernel; ///< borrowed in spirit: the jit function owns the launcher, see clear()
+  std::vector<Parameter> parameters;
+  std::vector<std::string> names;
+  size_t positionalCount = 0; ///< parameters that positions reach, *args excluded
+  int variadicIndex = -1;
+  std::vector<pybind11::object> optionNames; ///< interned, "warmup" first; the index orders options in the key
+  pybind11::dict optionIndex;
+
+  std::vector<Watched> watched;
+  bool collectExtents = false;
+  KernelTable *table = nullptr; ///< of the current prefix
+  std::unordered_map<std::string, std::unique_ptr<KernelTable>> tables;
+};
+
+/// Launches the state's kernel on `grid`. Null with a Python error set if anything is wrong.
+PyObject *callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional, PyObject *names);
+
+} // namespace kiln::python
