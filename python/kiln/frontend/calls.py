@@ -82,7 +82,11 @@ class Calls(Walker):
         if "constexpr" not in error.message:
             return
         given = [n for arg in [*node.args, *(k.value for k in node.keywords)] for n in ast.walk(arg)]
+        parameters = {p.name for p in self.function.params if p.is_constexpr}
         for name in given:
+            if isinstance(name, ast.Name) and name.id in parameters and not scopes.is_static(self.scope.get(name.id)):
+                error.hint = f"give what changes another name: {name.id} is no constexpr once a loop assigns to it"
+                return
             if isinstance(name, ast.Name) and name.id in self.settled:
                 error.hint = f"annotate the assignment: {name.id}: kl.constexpr = ..."
                 error.note(f"{name.id} became a run-time scalar here", self.range(self.settled[name.id]))
@@ -160,7 +164,7 @@ class Calls(Walker):
                 f"expected a function to call, got the type {function}", hint="convert with .to(...), or use kl.full"
             )
         elif callable(function):
-            error = CompilationError(f"{name} cannot be called inside a kernel", hint=substitute(name))
+            error = CompilationError(f"{ast.unparse(node.func)} cannot be called inside a kernel", hint=substitute(name))
         else:
             error = CompilationError(f"expected a function to call, got {scopes.describe(function)}")
         raise self.locate(error, node.func)
@@ -292,7 +296,7 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
     if missing:
         raise CompilationError(
             f"expected {len(missing)} more argument{'s' * (len(missing) > 1)} of"
-            f" {name}({', '.join(p.name for p in parameters)}): {', '.join(missing)}"
+            f" {name}({', '.join(p.name for p in parameters)}), got none for {', '.join(missing)}"
         )
     return result
 
@@ -384,5 +388,5 @@ def _binding_mistake(function: Any, args: list[Any], kwargs: dict[str, Any]) -> 
         p.name for p in parameters[len(args) :] if p.default is p.empty and p.name not in kwargs and p.name in named
     ]  # fmt: skip
     return CompilationError(
-        f"expected {len(missing)} more argument{'s' * (len(missing) > 1)} of {shown}: {', '.join(missing)}"
+        f"expected {len(missing)} more argument{'s' * (len(missing) > 1)} of {shown}, got none for {', '.join(missing)}"
     )

@@ -87,6 +87,12 @@ class Expressions(Walker):
             owner = f"module {base.__name__}"
         elif isinstance(base, values.constexpr):
             owner = f"the constexpr {base.value!r}"
+        elif isinstance(base, values.tuple):
+            owner = "a tuple"
+        elif isinstance(base, values.tensor_descriptor):
+            owner = "a tensor descriptor"
+        elif isinstance(base, values.tensor):
+            owner = f"a {'tile' if base.type.is_block() else 'scalar'} of type {base.type}"
         else:
             owner = scopes.describe(base)
         match = near_match(name, [n for n in dir(plain(base)) if not n.startswith("_")])

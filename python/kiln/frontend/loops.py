@@ -67,7 +67,7 @@ class Loops(Walker):
                 indices = call.static_indices()
             self._unrolled(node, indices)
         elif not isinstance(node.target, ast.Name):
-            raise self.locate(CompilationError("expected one name for the index of a counted loop"), node.target)
+            raise self.locate(CompilationError("expected one name for the index of a counted loop, got several"), node.target)
         else:
             self._counted(node, call, node.target.id)
 

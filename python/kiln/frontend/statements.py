@@ -213,7 +213,7 @@ class Statements(Walker):
     def visit_Delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if not isinstance(target, ast.Name):
-                raise self.locate(CompilationError("expected a name to delete"), target)
+                raise self.locate(CompilationError("expected a name to delete, got an element or an attribute"), target)
             self.visit(ast.copy_location(ast.Name(target.id, ast.Load()), target))
             self.scope[target.id] = scopes.Undefined(
                 f"{{name}} was deleted in line {target.lineno}", notes=[("deleted here", self.range(target))]

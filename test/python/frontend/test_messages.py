@@ -23,7 +23,7 @@ MISTAKES = [
     ("y = open('f')", "open", "open is a Python builtin that kernels do not have", None),
     ("y = kl.load(x, msk=n > 3)", "msk=n > 3", "load(pointer, mask, other,", "did you mean mask?"),
     ("y = kl.load()", "kl.load()", "expected 1 more argument of load(", None),
-    ("y = helper()", "helper()", "expected 1 more argument of helper(a, B): a", None),
+    ("y = helper()", "helper()", "expected 1 more argument of helper(a, B), got none for a", None),
     ("y = helper(n, n, n)", "helper(n, n, n)", "expected at most 2 arguments of helper(a, B), got 3", None),
     ("y = helper(n, b=3)", "b=3", "helper has no parameter b", "B"),
     ("y = helper(n, a=3)", "3", "argument a of helper is given twice", None),

@@ -57,7 +57,9 @@ def fold(op: str, a: Any, b: Any) -> Any:
         return None
     try:
         result = function(x, y)
-    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as problem:
+    except ZeroDivisionError:
+        raise error(f"expected a divisor other than 0 as right operand of {op}, got {describe(y)}", value=y) from None
+    except (TypeError, ValueError, OverflowError) as problem:
         raise error(f"expected operands that {op} accepts, got {describe(x)} and {describe(y)}: {problem}") from None
     if isinstance(result, (tensor, values.tuple)):
         return result

@@ -13,7 +13,8 @@ from .promotion import describe, to_tensor
 _ROUNDING = {"rtne": None, "rtz": "3 : i32"}
 
 
-_SPELLED = ("float16", "bfloat16", "float32", "float64", "float8e4nv", "float8e5")
+_SPELLED = ("float16", "bfloat16", "float32", "float64", "float8e4nv", "float8e5", "int32", "int1")
+_PYTHON = {"float": "float32", "int": "int32", "bool": "int1"}
 
 
 def scalar_type(value: Any, what: str = "a type such as kl.float32") -> Any:
@@ -23,8 +24,9 @@ def scalar_type(value: Any, what: str = "a type such as kl.float32") -> Any:
         return value.scalar
     if isinstance(value, str) and dtype.is_dtype(value):
         return dtype(value)
-    named = isinstance(value, str) and value in _SPELLED
-    raise error(f"expected {what}, got {describe(value)}", hint=f"write kl.{value}" if named else None, value=value)
+    name = value if isinstance(value, str) else _PYTHON.get(getattr(value, "__name__", ""))
+    hint = f"write kl.{name}" if name in _SPELLED else None
+    raise error(f"expected {what}, got {describe(value)}", hint, value=value)
 
 
 def bitcast(value: tensor, target: Any) -> tensor:

@@ -77,7 +77,7 @@ def load(
         if optional(mask) is not None or optional(other) is not None:
             raise error(
                 "expected no mask and no other in a load through a block pointer (because its shape says what is"
-                " inside)",
+                f" inside), got {'a mask' if optional(mask) is not None else 'other'}",
                 hint="name the dimensions to check with boundary_check=(0, 1)",
                 argument="mask" if optional(mask) is not None else "other",
             )
@@ -86,7 +86,7 @@ def load(
     if options.boundary(boundary_check, max(rank, 8)) or padding:
         raise error(
             "expected boundary_check and padding_option only with block pointers (because a plain pointer does not know"
-            " its array's shape)",
+            f" its array's shape), got {pointer.type}",
             hint="use mask= and other=",
             argument="padding_option" if padding else "boundary_check",
         )
@@ -179,7 +179,7 @@ def store(
     if is_block_pointer(pointer):
         if optional(mask) is not None:
             raise error(
-                "expected no mask in a store through a block pointer (because its shape says what is inside)",
+                "expected no mask in a store through a block pointer (because its shape says what is inside), got a mask",
                 hint="name the dimensions to check with boundary_check=(0, 1)",
                 argument="mask",
             )
@@ -188,7 +188,7 @@ def store(
     if options.boundary(boundary_check, 8):
         raise error(
             "expected boundary_check only with block pointers (because a plain pointer does not know its array's"
-            " shape)",
+            f" shape), got {pointer.type}",
             hint="use mask=",
             argument="boundary_check",
         )

@@ -40,7 +40,7 @@ def describe(value: Any) -> str:
         return f"the type {value}"
     if is_number(value) or isinstance(value, str) or value is None:
         return repr(value)
-    if callable(value):
+    if callable(value) or hasattr(value, "__name__"):
         return f"the function {getattr(value, '__name__', value)}"
     return f"a {type(value).__name__}"
 

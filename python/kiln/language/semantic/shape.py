@@ -73,7 +73,7 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
     value, dtype = unwrap(value), unwrap(dtype)
     if is_number(value):
         if dtype is None:
-            raise error("expected a dtype for kl.full, got None", hint="pass dtype=kl.float32")
+            raise error("expected a dtype for kl.full, got None", "pass dtype=kl.float32", "dtype")
         element = scalar_type(dtype)
         if not element.is_ptr():
             return constant(of_shape(element, shape), value)
@@ -324,7 +324,7 @@ def flip(value: Any, dim: Any) -> tensor:
     value = to_tensor(value)
     rank = len(value.type.shape)
     if rank == 0:
-        raise error(f"expected a tile in kl.flip, got {value.type}")
+        raise error(f"expected a tile in kl.flip, got {value.type}", value=value)
     axis = axis_argument(-1 if unwrap(dim) is None else dim, rank, "kl.flip")
     side = value.type.shape[axis]
     index = emit_reversed(side)

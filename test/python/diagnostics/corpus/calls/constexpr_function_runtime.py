@@ -1,0 +1,22 @@
+"""A constexpr function called with a run-time value."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+from kiln.frontend.function import constexpr_function
+
+X = np.zeros(64, np.float32)
+
+
+@constexpr_function
+def half(n):
+    return n // 2
+
+
+@kiln.jit
+def kernel(x, n):
+    kl.store(x, half(n))
+
+
+kernel[(1,)](X, 7)

@@ -1,0 +1,17 @@
+"""A scan along an axis the tile does not have."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    offsets = kl.arange(0, 64)
+    kl.store(x + offsets, kl.cumsum(kl.load(x + offsets), axis=2))
+
+
+kernel[(1,)](X)

@@ -1,0 +1,16 @@
+"""Bytes."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, b"a")
+
+
+kernel[(1,)](X)

@@ -1,0 +1,17 @@
+"""A tuple compared with a number."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    pair = (1.0, 2.0)
+    kl.store(x, 1.0 if pair < 3 else 0.0)
+
+
+kernel[(1,)](X)

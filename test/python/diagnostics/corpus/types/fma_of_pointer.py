@@ -1,0 +1,16 @@
+"""fma with a pointer."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, kl.fma(x, 2.0, 1.0))
+
+
+kernel[(1,)](X)
