@@ -61,9 +61,7 @@ void kiln::python::bindLaunch(py::module_ &m) {
   m.def(
       "artifact_key",
       [](const std::string &ir, const std::string &target, const std::string &options,
-         const std::vector<std::string> &toolchain) {
-        return artifact::makeKey({ir, target, options, toolchain});
-      },
+         const std::vector<std::string> &toolchain) { return artifact::makeKey({ir, target, options, toolchain}); },
       py::arg("ir"), py::arg("target"), py::arg("options"), py::arg("toolchain"));
   bindLauncher(m);
 }

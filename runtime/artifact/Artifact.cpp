@@ -110,9 +110,9 @@ static bool fromJSON(const json::Value &value, ArgumentSpec &argument, json::Pat
   int64_t offset, size, align;
   bool pointer;
   json::ObjectMapper mapper(value, path);
-  if (!mapper || !mapper.map("name", argument.name) || !mapper.map("type", argument.type) || !mapper.map("kind", kind) ||
-      !mapper.map("offset", offset) || !mapper.map("size", size) || !mapper.map("align", align) ||
-      !parseTypeName(*value.getAsObject(), pointer, argument.element, path))
+  if (!mapper || !mapper.map("name", argument.name) || !mapper.map("type", argument.type) ||
+      !mapper.map("kind", kind) || !mapper.map("offset", offset) || !mapper.map("size", size) ||
+      !mapper.map("align", align) || !parseTypeName(*value.getAsObject(), pointer, argument.element, path))
     return false;
   argument.kind = pointer ? ArgumentKind::Pointer : ArgumentKind::Scalar;
   argument.offset = offset;

@@ -1,6 +1,6 @@
-// What a compile leaves behind and a launch needs: the code and its metadata. The metadata describes the packed argument
-// block, the scratch memory, and the sites that hooks report. Its JSON form is written out in ARCHITECTURE.md; printing
-// is deterministic, so equal metadata has equal bytes.
+// What a compile leaves behind and a launch needs: the code and its metadata. The metadata describes the packed
+// argument block, the scratch memory, and the sites that hooks report. Its JSON form is written out in ARCHITECTURE.md;
+// printing is deterministic, so equal metadata has equal bytes.
 #pragma once
 #include "runtime/artifact/ElementType.h"
 #include "runtime/support/Status.h"
@@ -44,13 +44,13 @@ enum class SiteKind : uint8_t { Print, Assert, Load, Store, Atomic };
 struct Site {
   struct Operand {
     ElementType type = ElementType::I32;
-    bool pointer = false; ///< printed as an address
+    bool pointer = false;       ///< printed as an address
     std::vector<int64_t> shape; ///< empty for a scalar
   };
   SiteKind kind = SiteKind::Print;
   std::string message;
   std::vector<SourceFrame> location; ///< innermost first
-  std::vector<Operand> operands; ///< printed values; of an assert or access: the tile whose coordinate is reported
+  std::vector<Operand> operands;     ///< printed values; of an assert or access: the tile whose coordinate is reported
   bool hex = false;
 };
 

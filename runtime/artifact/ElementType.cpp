@@ -16,10 +16,10 @@ struct Row {
 
 // In the order of the enumeration.
 static constexpr Row rows[numElementTypes] = {
-    {"i1", 1, false, false}, {"i8", 1, false, true},   {"i16", 2, false, true},  {"i32", 4, false, true},
-    {"i64", 8, false, true}, {"u8", 1, false, false},  {"u16", 2, false, false}, {"u32", 4, false, false},
+    {"i1", 1, false, false},  {"i8", 1, false, true},     {"i16", 2, false, true},  {"i32", 4, false, true},
+    {"i64", 8, false, true},  {"u8", 1, false, false},    {"u16", 2, false, false}, {"u32", 4, false, false},
     {"u64", 8, false, false}, {"fp8e4nv", 1, true, true}, {"fp8e5", 1, true, true}, {"fp16", 2, true, true},
-    {"bf16", 2, true, true}, {"fp32", 4, true, true},  {"fp64", 8, true, true},
+    {"bf16", 2, true, true},  {"fp32", 4, true, true},    {"fp64", 8, true, true},
 };
 
 std::string_view kiln::artifact::getName(ElementType type) { return rows[unsigned(type)].name; }
@@ -44,12 +44,18 @@ std::optional<ElementType> kiln::artifact::parseElementType(std::string_view nam
 
 static const llvm::fltSemantics &getSemantics(ElementType type) {
   switch (type) {
-  case ElementType::FP8E4NV: return llvm::APFloat::Float8E4M3FN();
-  case ElementType::FP8E5: return llvm::APFloat::Float8E5M2();
-  case ElementType::FP16: return llvm::APFloat::IEEEhalf();
-  case ElementType::BF16: return llvm::APFloat::BFloat();
-  case ElementType::FP32: return llvm::APFloat::IEEEsingle();
-  default: return llvm::APFloat::IEEEdouble();
+  case ElementType::FP8E4NV:
+    return llvm::APFloat::Float8E4M3FN();
+  case ElementType::FP8E5:
+    return llvm::APFloat::Float8E5M2();
+  case ElementType::FP16:
+    return llvm::APFloat::IEEEhalf();
+  case ElementType::BF16:
+    return llvm::APFloat::BFloat();
+  case ElementType::FP32:
+    return llvm::APFloat::IEEEsingle();
+  default:
+    return llvm::APFloat::IEEEdouble();
   }
 }
 

@@ -9,7 +9,21 @@
 namespace kiln::artifact {
 
 enum class ElementType : uint8_t {
-  I1, I8, I16, I32, I64, U8, U16, U32, U64, FP8E4NV, FP8E5, FP16, BF16, FP32, FP64,
+  I1,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+  FP8E4NV,
+  FP8E5,
+  FP16,
+  BF16,
+  FP32,
+  FP64,
 };
 
 constexpr unsigned numElementTypes = unsigned(ElementType::FP64) + 1;

@@ -11,9 +11,9 @@ std::string digest(llvm::StringRef bytes);
 
 /// What decides the bytes of an artifact. Every field is part of the key.
 struct KeyInputs {
-  llvm::StringRef ir;        ///< canonical text of the tile IR, without locations unless they reach the binary
-  llvm::StringRef target;    ///< the target row as text
-  llvm::StringRef options;   ///< every compile option as text
+  llvm::StringRef ir;      ///< canonical text of the tile IR, without locations unless they reach the binary
+  llvm::StringRef target;  ///< the target row as text
+  llvm::StringRef options; ///< every compile option as text
   llvm::ArrayRef<std::string> toolchain; ///< ids of every tool that had a hand in it: Kiln's build, LLVM, assembler
 };
 

@@ -223,5 +223,6 @@ Device &kiln::device::getCpuDevice() {
 ErrorOr<Device *> kiln::device::getDevice(llvm::StringRef kind) {
   if (kind == "cpu")
     return &getCpuDevice();
-  return invalidArgument(llvm::formatv("expected an artifact for a device of this machine (cpu), got one for '{0}'", kind));
+  return invalidArgument(
+      llvm::formatv("expected an artifact for a device of this machine (cpu), got one for '{0}'", kind));
 }

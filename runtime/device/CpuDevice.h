@@ -1,7 +1,7 @@
 // Runs native objects in this process: linked by LLVM's JITLink, spread over the thread pool.
 //
-// Generated code has no destructors and calls nothing but memcpy, memset, memmove and the hooks; hence an instance can be
-// abandoned from inside a hook by a jump back into the worker's loop.
+// Generated code has no destructors and calls nothing but memcpy, memset, memmove and the hooks; hence an instance can
+// be abandoned from inside a hook by a jump back into the worker's loop.
 #pragma once
 #include "runtime/device/Device.h"
 

@@ -1,5 +1,5 @@
-// A device takes an artifact and gives back a kernel it can run on a grid. The CPU is the first; a GPU driver implements
-// the same two classes, so that specialisation, packing and keys know one path only.
+// A device takes an artifact and gives back a kernel it can run on a grid. The CPU is the first; a GPU driver
+// implements the same two classes, so that specialisation, packing and keys know one path only.
 #pragma once
 #include "runtime/artifact/Artifact.h"
 #include "runtime/launch/Abi.h"
@@ -17,14 +17,14 @@ struct Grid {
 /// How one launch runs.
 struct LaunchRequest {
   Grid grid;
-  const void *arguments = nullptr; ///< packed as the metadata says
+  const void *arguments = nullptr;  ///< packed as the metadata says
   const KilnHooks *hooks = nullptr; ///< null: prints go nowhere, checks find nothing
-  void *runtime = nullptr;         ///< given to the hooks through KilnLaunch
-  bool sequential = false;         ///< ascending program ids, one at a time
+  void *runtime = nullptr;          ///< given to the hooks through KilnLaunch
+  bool sequential = false;          ///< ascending program ids, one at a time
 };
 
-/// Code of one artifact, ready to run. Safe to launch from several threads at once. The code stays loaded until the last
-/// owner is gone.
+/// Code of one artifact, ready to run. Safe to launch from several threads at once. The code stays loaded until the
+/// last owner is gone.
 class LoadedKernel {
 public:
   virtual ~LoadedKernel() = default;

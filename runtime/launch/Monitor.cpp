@@ -84,9 +84,8 @@ static std::string getDigits(artifact::ElementType type, double value) {
       break;
     }
   }
-  char *end = narrow || type == artifact::ElementType::FP64
-                  ? std::to_chars(text, text + sizeof text, value).ptr
-                  : std::to_chars(text, text + sizeof text, float(value)).ptr;
+  char *end = narrow || type == artifact::ElementType::FP64 ? std::to_chars(text, text + sizeof text, value).ptr
+                                                            : std::to_chars(text, text + sizeof text, float(value)).ptr;
   return std::string(text, end);
 }
 
@@ -238,12 +237,15 @@ std::string Monitor::describeBuffers(uintptr_t address, int32_t bytes) const {
 }
 
 std::string Monitor::getMessage(const Failure &failure) const {
-  std::string access = llvm::formatv("{0} of {1} at address {2:x}", getVerb(failure.access), withBytes(failure.bytes),
-                                     failure.address);
+  std::string access =
+      llvm::formatv("{0} of {1} at address {2:x}", getVerb(failure.access), withBytes(failure.bytes), failure.address);
   switch (failure.kind) {
-  case Failure::Kind::Assert: return metadata.sites[failure.site].message;
-  case Failure::Kind::OutOfBounds: return access + " is outside every buffer passed in";
-  case Failure::Kind::ReadOnly: return access + " is to a read-only buffer";
+  case Failure::Kind::Assert:
+    return metadata.sites[failure.site].message;
+  case Failure::Kind::OutOfBounds:
+    return access + " is outside every buffer passed in";
+  case Failure::Kind::ReadOnly:
+    return access + " is to a read-only buffer";
   case Failure::Kind::Race:
     return llvm::formatv("{0} races with the {1} of program {2}", access, getVerb(failure.other->kind),
                          describeProgram(failure.other->program));

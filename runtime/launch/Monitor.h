@@ -25,11 +25,11 @@ struct Failure {
   Kind kind = Kind::Assert;
   int32_t site = 0;
   int64_t program = 0;
-  int64_t element = 0;          ///< linear coordinate in the site's tile
-  uintptr_t address = 0;        ///< not of an assertion
+  int64_t element = 0;   ///< linear coordinate in the site's tile
+  uintptr_t address = 0; ///< not of an assertion
   int32_t bytes = 0;
   AccessKind access = AccessKind::Load;
-  std::optional<Access> other;  ///< of a race: the earlier access
+  std::optional<Access> other; ///< of a race: the earlier access
 };
 
 class Monitor {

@@ -182,11 +182,18 @@ public:
     Specialization result;
     result.kind = Kind(read<char>());
     switch (result.kind) {
-    case Kind::None: break;
-    case Kind::Bool: result.integer = read<char>(); break;
+    case Kind::None:
+      break;
+    case Kind::Bool:
+      result.integer = read<char>();
+      break;
     case Kind::Integer:
-    case Kind::Object: result.integer = read<int64_t>(); break;
-    case Kind::Float: result.number = read<double>(); break;
+    case Kind::Object:
+      result.integer = read<int64_t>();
+      break;
+    case Kind::Float:
+      result.number = read<double>();
+      break;
     case Kind::String:
     case Kind::BigInteger: {
       uint64_t size = read<uint64_t>();
@@ -215,8 +222,7 @@ public:
   }
 
 private:
-  template <typename T>
-  T read() {
+  template <typename T> T read() {
     T value;
     std::memcpy(&value, rest.data(), sizeof value);
     rest = rest.drop_front(sizeof value);
@@ -240,17 +246,25 @@ static void encode(CallEncoder &encoder, const Specialization &item) {
   int64_t number = item.divisible ? 16 : 8;
   const void *address = reinterpret_cast<const void *>(number);
   switch (item.kind) {
-  case Kind::None: return encoder.addNone();
-  case Kind::Bool: return encoder.addConstantBool(item.integer);
-  case Kind::Integer: return encoder.addConstantInteger(item.integer);
-  case Kind::BigInteger: return encoder.addConstantBigInteger(item.text);
-  case Kind::Float: return encoder.addConstantFloat(item.number);
-  case Kind::String: return encoder.addConstantString(item.text);
-  case Kind::Object: return encoder.addConstantObject(item.integer);
+  case Kind::None:
+    return encoder.addNone();
+  case Kind::Bool:
+    return encoder.addConstantBool(item.integer);
+  case Kind::Integer:
+    return encoder.addConstantInteger(item.integer);
+  case Kind::BigInteger:
+    return encoder.addConstantBigInteger(item.text);
+  case Kind::Float:
+    return encoder.addConstantFloat(item.number);
+  case Kind::String:
+    return encoder.addConstantString(item.text);
+  case Kind::Object:
+    return encoder.addConstantObject(item.integer);
   case Kind::Scalar:
     (void)encoder.addInteger(rule, item.element == ElementType::I1 ? 0 : number);
     return;
-  case Kind::Pointer: return encoder.addPointer(rule, item.element, address);
+  case Kind::Pointer:
+    return encoder.addPointer(rule, item.element, address);
   case Kind::Descriptor: {
     llvm::SmallVector<int64_t> zeros(item.block.size(), 0);
     return encoder.addDescriptor(rule, item.element, address, item.block, item.nanPadding, zeros, zeros);
@@ -274,15 +288,18 @@ std::string kiln::launch::encodeKey(llvm::ArrayRef<Specialization> specializatio
 std::string Specialization::getType() const {
   std::string name(artifact::getName(element));
   switch (kind) {
-  case Kind::Scalar: return name;
-  case Kind::Pointer: return "*" + name;
+  case Kind::Scalar:
+    return name;
+  case Kind::Pointer:
+    return "*" + name;
   case Kind::Descriptor: {
     std::string sides;
     for (int64_t side : block)
       sides += (sides.empty() ? "" : ",") + std::to_string(side);
     return "tensordesc<" + name + "[" + sides + "]>";
   }
-  default: return "";
+  default:
+    return "";
   }
 }
 
@@ -292,7 +309,8 @@ static void flattenInto(std::vector<ArgumentSpec> &arguments, const std::string 
   };
   switch (item.kind) {
   case Kind::Scalar:
-  case Kind::Pointer: return add(name, item.getType());
+  case Kind::Pointer:
+    return add(name, item.getType());
   case Kind::Descriptor:
     add(name, "*" + std::string(artifact::getName(item.element)));
     for (const char *part : {".shape.", ".stride."})
@@ -303,7 +321,8 @@ static void flattenInto(std::vector<ArgumentSpec> &arguments, const std::string 
     for (size_t i = 0; i < item.items.size(); ++i)
       flattenInto(arguments, name + "." + std::to_string(i), item.items[i]);
     return;
-  default: return;
+  default:
+    return;
   }
 }
 

@@ -30,26 +30,35 @@ using artifact::ElementType;
 struct ParameterRule {
   std::string name;
   bool isConstexpr = false;
-  bool specialize = true;          ///< not named in do_not_specialize
-  bool specializeAlignment = true; ///< not named in do_not_specialize_on_alignment
+  bool specialize = true;                ///< not named in do_not_specialize
+  bool specializeAlignment = true;       ///< not named in do_not_specialize_on_alignment
   std::optional<ElementType> annotation; ///< of a scalar annotated with a type
 };
 
 /// One parameter as the compiler sees it.
 struct Specialization {
   enum class Kind : uint8_t {
-    None, Bool, Integer, BigInteger, Float, String, Object, // constants
-    Scalar, Pointer, Descriptor, Tuple,
+    None,
+    Bool,
+    Integer,
+    BigInteger,
+    Float,
+    String,
+    Object, // constants
+    Scalar,
+    Pointer,
+    Descriptor,
+    Tuple,
   };
   Kind kind = Kind::None;
-  bool divisible = false;  ///< Scalar, Pointer, Descriptor
-  bool nanPadding = false; ///< Descriptor
+  bool divisible = false;                 ///< Scalar, Pointer, Descriptor
+  bool nanPadding = false;                ///< Descriptor
   ElementType element = ElementType::I32; ///< Scalar, Pointer, Descriptor
-  int64_t integer = 0;     ///< Bool, Integer, Object (the id the caller chose)
-  double number = 0;       ///< Float
-  std::string text;        ///< String, BigInteger (decimal)
-  llvm::SmallVector<int64_t, 4> block; ///< Descriptor
-  std::vector<Specialization> items;   ///< Tuple
+  int64_t integer = 0;                    ///< Bool, Integer, Object (the id the caller chose)
+  double number = 0;                      ///< Float
+  std::string text;                       ///< String, BigInteger (decimal)
+  llvm::SmallVector<int64_t, 4> block;    ///< Descriptor
+  std::vector<Specialization> items;      ///< Tuple
 
   bool isConstant() const { return kind < Kind::Scalar; }
   /// "*fp32", "i32", "tensordesc<fp32[64,64]>"; empty for constants and tuples.

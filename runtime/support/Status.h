@@ -1,5 +1,5 @@
-// Errors as values for the runtime: a Status says what went wrong in one lower-case sentence, ErrorOr<T> is a T or that.
-// Nothing below runtime/ throws; the Python binding turns a Status into the exception class its code stands for.
+// Errors as values for the runtime: a Status says what went wrong in one lower-case sentence, ErrorOr<T> is a T or
+// that. Nothing below runtime/ throws; the Python binding turns a Status into the exception class its code stands for.
 #pragma once
 #include <cassert>
 #include <optional>
@@ -36,8 +36,7 @@ inline Status resourceError(std::string message) { return {StatusCode::Resource,
 inline Status internalError(std::string message) { return {StatusCode::Internal, std::move(message)}; }
 
 /// A value or the reason why there is none.
-template <typename T>
-class [[nodiscard]] ErrorOr {
+template <typename T> class [[nodiscard]] ErrorOr {
 public:
   ErrorOr(T value) : value(std::move(value)) {}
   ErrorOr(Status status) : status(std::move(status)) { assert(!this->status.ok() && "an error needs a code"); }

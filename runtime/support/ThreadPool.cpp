@@ -1,5 +1,5 @@
-// The pool: a list of jobs under one mutex, an atomic counter inside each job. Short spins before blocking keep the cost
-// of back-to-back small launches at a few microseconds without burning a core between them.
+// The pool: a list of jobs under one mutex, an atomic counter inside each job. Short spins before blocking keep the
+// cost of back-to-back small launches at a few microseconds without burning a core between them.
 #include "runtime/support/ThreadPool.h"
 #include <algorithm>
 #include <atomic>
@@ -26,8 +26,7 @@ static void relax() {
 #endif
 }
 
-template <typename Condition>
-static bool spinUntil(Condition condition) {
+template <typename Condition> static bool spinUntil(Condition condition) {
   auto deadline = std::chrono::steady_clock::now() + spinTime;
   do {
     for (int i = 0; i < 32; ++i) {

@@ -104,8 +104,8 @@ TEST(ElementType, narrowFloatsRoundToNearestEven) {
     encodeFloat(type, value, bytes);
     return decodeFloat(type, bytes);
   };
-  EXPECT_EQ(through(ElementType::BF16, 1.0 + 1.0 / 256), 1.0);       // a tie goes to even
-  EXPECT_EQ(through(ElementType::BF16, 1.0 + 3.0 / 256), 1.015625);  // and this one upward
+  EXPECT_EQ(through(ElementType::BF16, 1.0 + 1.0 / 256), 1.0);      // a tie goes to even
+  EXPECT_EQ(through(ElementType::BF16, 1.0 + 3.0 / 256), 1.015625); // and this one upward
   EXPECT_EQ(through(ElementType::FP16, 65504), 65504);
   EXPECT_EQ(through(ElementType::FP16, 1e6), INFINITY);
   EXPECT_EQ(through(ElementType::FP8E5, 57344), 57344);

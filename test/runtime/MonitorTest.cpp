@@ -1,6 +1,6 @@
 // What a launch observes: prints in program order, the lowest failing program, bounds, races.
-#include "runtime/device/CpuDevice.h"
 #include "runtime/launch/Monitor.h"
+#include "runtime/device/CpuDevice.h"
 #include "runtime/support/ThreadPool.h"
 #include "test/runtime/Objects.h"
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ %begin, %entry ], [ %next, %continue ]
-)" + body + R"(
+)" + body +
+         R"(
   br label %continue
 continue:
   %next = add i64 %i, 1
@@ -65,8 +66,7 @@ struct Outcome {
 };
 } // namespace
 
-static Outcome run(artifact::Artifact artifact, device::Grid grid, void *data,
-                   std::vector<BufferExtent> buffers = {}) {
+static Outcome run(artifact::Artifact artifact, device::Grid grid, void *data, std::vector<BufferExtent> buffers = {}) {
   auto kernel = device::getCpuDevice().load(std::move(artifact));
   EXPECT_TRUE(kernel.ok()) << kernel.getStatus().getMessage();
   Monitor monitor((*kernel)->getMetadata(), grid, std::move(buffers));
@@ -202,8 +202,7 @@ write:
 )";
   auto site = makeSite(artifact::SiteKind::Store, "", {});
   for (int repeat = 0; repeat < 5; ++repeat) {
-    std::string failure =
-        run(makeArtifact(body, site, "races"), {9, 1, 1}, &data, {makeExtent("x", &data, 4)}).failure;
+    std::string failure = run(makeArtifact(body, site, "races"), {9, 1, 1}, &data, {makeExtent("x", &data, 4)}).failure;
     EXPECT_NE(failure.find("kernel.py:12: store"), std::string::npos) << failure;
     EXPECT_NE(failure.find("races with the load of program (0, 0, 0), in program (5, 0, 0)"), std::string::npos)
         << failure;

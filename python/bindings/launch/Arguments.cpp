@@ -62,7 +62,8 @@ bool ArgumentReader::addTuple(CallEncoder &encoder, const ParameterRule &rule, P
 bool ArgumentReader::addDescriptor(CallEncoder &encoder, const ParameterRule &rule, PyObject *value) {
   llvm::SmallVector<int64_t> shape, strides, block;
   py::object base = getOptionalAttribute(value, "base");
-  for (auto [name, list] : {std::pair("shape", &shape), std::pair("strides", &strides), std::pair("block_shape", &block)}) {
+  for (auto [name, list] :
+       {std::pair("shape", &shape), std::pair("strides", &strides), std::pair("block_shape", &block)}) {
     py::object sequence = getOptionalAttribute(value, name);
     if (!sequence || !PySequence_Check(sequence.ptr()) || !readIntegers(sequence, *list)) {
       PyErr_Clear();
@@ -97,10 +98,17 @@ bool ArgumentReader::addDescriptor(CallEncoder &encoder, const ParameterRule &ru
 bool ArgumentReader::addValue(CallEncoder &encoder, const ParameterRule &rule, PyObject *value) {
   Status status;
   switch (classify(value)) {
-  case ValueClass::None: encoder.addNone(); return true;
-  case ValueClass::Bool: status = encoder.addBool(rule, PyObject_IsTrue(value)); break;
-  case ValueClass::NumpyBool: status = encoder.addBool(rule, PyObject_IsTrue(value) == 1); break;
-  case ValueClass::Integer: return addInteger(encoder, rule, value);
+  case ValueClass::None:
+    encoder.addNone();
+    return true;
+  case ValueClass::Bool:
+    status = encoder.addBool(rule, PyObject_IsTrue(value));
+    break;
+  case ValueClass::NumpyBool:
+    status = encoder.addBool(rule, PyObject_IsTrue(value) == 1);
+    break;
+  case ValueClass::Integer:
+    return addInteger(encoder, rule, value);
   case ValueClass::Float:
   case ValueClass::NumpyFloat: {
     double number = PyFloat_AsDouble(value);
@@ -109,7 +117,8 @@ bool ArgumentReader::addValue(CallEncoder &encoder, const ParameterRule &rule, P
     status = encoder.addFloat(rule, number);
     break;
   }
-  case ValueClass::Tuple: return addTuple(encoder, rule, value);
+  case ValueClass::Tuple:
+    return addTuple(encoder, rule, value);
   case ValueClass::NumpyArray:
   case ValueClass::TorchTensor:
   case ValueClass::Interface:
@@ -120,13 +129,16 @@ bool ArgumentReader::addValue(CallEncoder &encoder, const ParameterRule &rule, P
       return false;
     if (rule.annotation)
       return fail(llvm::formatv("expected a value of {0} (because the parameter is annotated so), got an array of {1}",
-                                artifact::getLanguageName(*rule.annotation), artifact::getLanguageName(memory.element)));
+                                artifact::getLanguageName(*rule.annotation),
+                                artifact::getLanguageName(memory.element)));
     encoder.addPointer(rule, memory.element, memory.address);
     return true;
   }
-  case ValueClass::Descriptor: return addDescriptor(encoder, rule, value);
+  case ValueClass::Descriptor:
+    return addDescriptor(encoder, rule, value);
   case ValueClass::Constexpr:
-  case ValueClass::Constant: return addConstant(encoder, value);
+  case ValueClass::Constant:
+    return addConstant(encoder, value);
   case ValueClass::Unknown:
     return fail(llvm::formatv("expected an array, a number, a bool, None, a tuple or a tensor descriptor, got {0}",
                               getTypeName(value)),
@@ -196,9 +208,10 @@ bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {
     PyObject *known = PyDict_GetItemWithError(getObjectIds().ptr(), value);
     if (!known && PyErr_Occurred()) {
       PyErr_Clear();
-      return fail(llvm::formatv("expected a constant that can be hashed (because compiled code is looked up by it), got "
-                                "{0}",
-                                getTypeName(value)));
+      return fail(
+          llvm::formatv("expected a constant that can be hashed (because compiled code is looked up by it), got "
+                        "{0}",
+                        getTypeName(value)));
     }
     int64_t id = known ? PyLong_AsLongLong(known) : int64_t(getObjects().size());
     if (!known) {
@@ -214,14 +227,20 @@ py::object kiln::python::toPython(const launch::Specialization &item) {
   using Kind = launch::Specialization::Kind;
   auto constant = [](py::object value) -> py::object { return py::make_tuple("constexpr", std::move(value)); };
   switch (item.kind) {
-  case Kind::None: return constant(py::none());
-  case Kind::Bool: return constant(py::bool_(item.integer != 0));
-  case Kind::Integer: return constant(py::int_(item.integer));
+  case Kind::None:
+    return constant(py::none());
+  case Kind::Bool:
+    return constant(py::bool_(item.integer != 0));
+  case Kind::Integer:
+    return constant(py::int_(item.integer));
   case Kind::BigInteger:
     return constant(py::reinterpret_steal<py::object>(PyLong_FromString(item.text.c_str(), nullptr, 10)));
-  case Kind::Float: return constant(py::float_(item.number));
-  case Kind::String: return constant(py::str(item.text));
-  case Kind::Object: return constant(getConstantObject(item.integer));
+  case Kind::Float:
+    return constant(py::float_(item.number));
+  case Kind::String:
+    return constant(py::str(item.text));
+  case Kind::Object:
+    return constant(getConstantObject(item.integer));
   case Kind::Scalar:
   case Kind::Pointer:
   case Kind::Descriptor:

@@ -9,13 +9,11 @@ using namespace kiln::python;
 
 namespace {
 struct LauncherObject {
-  PyObject_HEAD
-  LauncherState *state;
+  PyObject_HEAD LauncherState *state;
 };
 
 struct BoundObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   LauncherObject *launcher;
   PyObject *grid;
 };
@@ -117,8 +115,8 @@ PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
     self->state->kernel = py::reinterpret_borrow<py::object>(kernel);
     readParameters(*self->state, py::reinterpret_borrow<py::list>(parameters));
     for (py::handle option : py::reinterpret_borrow<py::list>(options)) {
-      py::object name = py::reinterpret_steal<py::object>(
-          PyUnicode_InternFromString(option.cast<std::string>().c_str()));
+      py::object name =
+          py::reinterpret_steal<py::object>(PyUnicode_InternFromString(option.cast<std::string>().c_str()));
       self->state->optionIndex[name] = py::int_(self->state->optionNames.size());
       self->state->optionNames.push_back(name);
     }

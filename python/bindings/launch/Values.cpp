@@ -72,7 +72,7 @@ static ValueClass classifyByAttributes(PyObject *value) {
   if (isInstance(value, "numpy", "bool_") || isInstance(value, "numpy", "bool"))
     return ValueClass::NumpyBool;
   if (isInstance(value, "numpy", "generic"))
-    return PyIndex_Check(value) ? ValueClass::Integer
+    return PyIndex_Check(value)                               ? ValueClass::Integer
            : PyNumber_Check(value) && !PyComplex_Check(value) ? ValueClass::NumpyFloat
                                                               : ValueClass::Unknown;
   if (isInstance(value, "torch", "Tensor"))
@@ -108,8 +108,9 @@ static ValueClass classifyByAttributes(PyObject *value) {
 ValueClass kiln::python::classify(PyObject *value) {
   // Types live as long as their entry: the table owns a reference. Under the interpreter lock, like all of this file.
   static auto &table = *new llvm::DenseMap<PyTypeObject *, ValueClass>{
-      {&PyLong_Type, ValueClass::Integer}, {&PyBool_Type, ValueClass::Bool},   {&PyFloat_Type, ValueClass::Float},
-      {&PyTuple_Type, ValueClass::Tuple},  {Py_TYPE(Py_None), ValueClass::None}, {&PyUnicode_Type, ValueClass::Constant}};
+      {&PyLong_Type, ValueClass::Integer},  {&PyBool_Type, ValueClass::Bool},
+      {&PyFloat_Type, ValueClass::Float},   {&PyTuple_Type, ValueClass::Tuple},
+      {Py_TYPE(Py_None), ValueClass::None}, {&PyUnicode_Type, ValueClass::Constant}};
   PyTypeObject *type = Py_TYPE(value);
   auto entry = table.find(type);
   if (entry != table.end())
@@ -126,11 +127,11 @@ ValueClass kiln::python::classify(PyObject *value) {
 static std::optional<ElementType> parseForeignType(llvm::StringRef name) {
   name = name.rsplit('.').second.empty() ? name : name.rsplit('.').second;
   static constexpr std::pair<llvm::StringLiteral, ElementType> names[] = {
-      {"bool", ElementType::I1},       {"int1", ElementType::I1},       {"int8", ElementType::I8},
-      {"int16", ElementType::I16},     {"int32", ElementType::I32},     {"int64", ElementType::I64},
-      {"uint8", ElementType::U8},      {"uint16", ElementType::U16},    {"uint32", ElementType::U32},
-      {"uint64", ElementType::U64},    {"float16", ElementType::FP16},  {"bfloat16", ElementType::BF16},
-      {"float32", ElementType::FP32},  {"float64", ElementType::FP64},  {"float8_e4m3fn", ElementType::FP8E4NV},
+      {"bool", ElementType::I1},          {"int1", ElementType::I1},      {"int8", ElementType::I8},
+      {"int16", ElementType::I16},        {"int32", ElementType::I32},    {"int64", ElementType::I64},
+      {"uint8", ElementType::U8},         {"uint16", ElementType::U16},   {"uint32", ElementType::U32},
+      {"uint64", ElementType::U64},       {"float16", ElementType::FP16}, {"bfloat16", ElementType::BF16},
+      {"float32", ElementType::FP32},     {"float64", ElementType::FP64}, {"float8_e4m3fn", ElementType::FP8E4NV},
       {"float8_e5m2", ElementType::FP8E5}};
   for (auto &[known, type] : names)
     if (known == name)

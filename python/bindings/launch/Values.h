@@ -11,14 +11,28 @@
 namespace kiln::python {
 
 enum class ValueClass : uint8_t {
-  None, Bool, Integer, Float, NumpyBool, NumpyFloat, Tuple, // values
-  NumpyArray, TorchTensor, Interface, Dlpack, CudaArray,    // arrays
-  Descriptor, Constexpr, Constant, Unknown,
+  None,
+  Bool,
+  Integer,
+  Float,
+  NumpyBool,
+  NumpyFloat,
+  Tuple, // values
+  NumpyArray,
+  TorchTensor,
+  Interface,
+  Dlpack,
+  CudaArray, // arrays
+  Descriptor,
+  Constexpr,
+  Constant,
+  Unknown,
 };
 
 ValueClass classify(PyObject *value);
 
-/// The element type that a library's type object (numpy's dtype, torch's dtype) stands for, in the machine's byte order.
+/// The element type that a library's type object (numpy's dtype, torch's dtype) stands for, in the machine's byte
+/// order.
 std::optional<artifact::ElementType> getElementType(PyObject *dtype);
 
 /// The attribute, or an empty object; never an error.
