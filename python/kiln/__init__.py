@@ -23,6 +23,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "CompiledKernel": ("kiln.runtime.jit", "CompiledKernel"),
     "autotune": ("kiln.runtime.autotuner", "autotune"),
     "heuristics": ("kiln.runtime.autotuner", "heuristics"),
+    "constexpr_function": ("kiln.frontend.function", "constexpr_function"),
     "Config": ("kiln.runtime.autotuner", "Config"),
 }
 
@@ -63,5 +64,6 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from kiln import errors, knobs, language, testing
+    from kiln.frontend.function import constexpr_function
     from kiln.runtime.autotuner import Config, autotune, heuristics
     from kiln.runtime.jit import CompiledKernel, JITFunction, jit

@@ -164,7 +164,8 @@ class Calls(Walker):
                 f"expected a function to call, got the type {function}", hint="convert with .to(...), or use kl.full"
             )
         elif callable(function):
-            error = CompilationError(f"{ast.unparse(node.func)} cannot be called inside a kernel", hint=substitute(name))
+            written = ast.unparse(node.func)
+            error = CompilationError(f"{written} cannot be called inside a kernel", hint=substitute(name))
         else:
             error = CompilationError(f"expected a function to call, got {scopes.describe(function)}")
         raise self.locate(error, node.func)

@@ -67,7 +67,8 @@ class Loops(Walker):
                 indices = call.static_indices()
             self._unrolled(node, indices)
         elif not isinstance(node.target, ast.Name):
-            raise self.locate(CompilationError("expected one name for the index of a counted loop, got several"), node.target)
+            error = CompilationError("expected one name for the index of a counted loop, got several")
+            raise self.locate(error, node.target)
         else:
             self._counted(node, call, node.target.id)
 

@@ -115,7 +115,7 @@ def _whole(file: str, line: int, column: int, function: str) -> errors.SourceRan
         begin = len(text[line - 1][: column - 1].encode())
     except (SyntaxError, ValueError, IndexError):
         return place
-    # Of the calls that begin there, `kl.load(p).to(t)`, the innermost is the one that acted; else a statement, `assert`.
+    # Of the calls that begin there, as in `kl.load(p).to(t)`, the innermost is the one that acted.
     found = [
         node
         for node in ast.walk(tree)

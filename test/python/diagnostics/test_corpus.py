@@ -11,9 +11,8 @@ import re
 import runpy
 from pathlib import Path
 
-import pytest
-
 import kiln
+import pytest
 from kiln.errors import InternalError, KilnError
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -109,7 +108,8 @@ def test_every_message_is_written_in_the_house_style() -> None:
         source = path.read_text(encoding="utf-8")
         for line in lines:
             where = START.match(line)
-            sentence = where["sentence"] if where else line.removeprefix("hint: ") if line.startswith("hint: ") else None
+            hint = line.removeprefix("hint: ") if line.startswith("hint: ") else None
+            sentence = where["sentence"] if where else hint
             if sentence is None or "assertion failed" in line:
                 continue  # an excerpt, a detail, or the program's own words
             sentence = re.sub(r"^(launch of \w+: )?(argument '\w+': |grid .*?: )?", "", sentence)
@@ -119,6 +119,17 @@ def test_every_message_is_written_in_the_house_style() -> None:
             if sentence.startswith("expected"):
                 assert re.search(r", got |: ", sentence), f"{name_of(path)}: says what was expected, not what there is"
         assert sum(line.startswith("hint: ") for line in lines) <= 1, name_of(path)
+
+
+def test_what_messages_advise_exists() -> None:
+    import kiln.language as kl
+
+    for path, lines in messages():
+        for line in lines:
+            if EXCERPT.match(line) or " has no attribute " in line:
+                continue
+            for module, name in re.findall(r"\b(kl|kiln)\.([A-Za-z]\w*)", line):
+                assert hasattr({"kl": kl, "kiln": kiln}[module], name), f"{name_of(path)}: {line}"
 
 
 def test_a_launch_names_the_kernel_and_its_argument() -> None:

@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 import broken_kernel
-import numpy as np
-import pytest
-
 import kiln
 import kiln.language as kl
+import numpy as np
+import pytest
 from kiln import _kiln, compiler
 from kiln.errors import InternalError
 

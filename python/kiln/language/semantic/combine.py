@@ -196,7 +196,8 @@ def with_indices(value: tensor, axis: Any, function: Combine, keep_dims: Any, wh
     """The combined value and its index along the axis (in the flattened tile, if the axis is None)."""
     shape = value.type.shape
     if not shape:
-        raise error(f"expected a tile in {what} (because a scalar has nothing to combine), got {value.type}", value=value)
+        message = f"expected a tile in {what} (because a scalar has nothing to combine), got {value.type}"
+        raise error(message, value=value)
     axis = unwrap(axis)
     rank = len(shape)
     if axis is None:

@@ -142,8 +142,9 @@ def align_to_pointer(pointer: tensor, value: tensor | None, what: str, name: str
     for back, (x, y) in enumerate(zip(reversed(wanted), reversed(have), strict=False), 1):
         if x != y and 1 not in (x, y):
             raise error(
-                f"expected {'a mask' if name == 'mask' else name} in {what} that broadcasts with the pointers (because each element has its own),"
-                f" got {list(have)} for pointers {list(wanted)}, which differ in dimension {rank - back}: {x} and {y}",
+                f"expected {'a mask' if name == 'mask' else name} in {what} that broadcasts with the pointers (because"
+                f" each element has its own), got {list(have)} for pointers {list(wanted)}, which differ in dimension"
+                f" {rank - back}: {x} and {y}",
                 argument=name,
             )
     return broadcast_pair(pointer, value, what)
@@ -179,7 +180,8 @@ def store(
     if is_block_pointer(pointer):
         if optional(mask) is not None:
             raise error(
-                "expected no mask in a store through a block pointer (because its shape says what is inside), got a mask",
+                "expected no mask in a store through a block pointer (because its shape says what is inside), got a"
+                " mask",
                 hint="name the dimensions to check with boundary_check=(0, 1)",
                 argument="mask",
             )

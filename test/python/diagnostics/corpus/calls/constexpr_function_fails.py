@@ -4,12 +4,11 @@ import numpy as np
 
 import kiln
 import kiln.language as kl
-from kiln.frontend.function import constexpr_function
 
 X = np.zeros(64, np.float32)
 
 
-@constexpr_function
+@kiln.constexpr_function
 def check(n):
     raise ValueError(f"{n} is too small")
 
