@@ -141,16 +141,27 @@ def _candidates(fn: FunctionType, frame: FrameType | None) -> Iterator[str]:
     arguments = list(getattr(sys, "orig_argv", []))
     if "-c" in arguments[:-1]:
         yield arguments[arguments.index("-c") + 1]
-    # Up to the frame that ran the text, then what its caller holds: the argument of `exec` is a constant or a variable.
-    while frame is not None and frame.f_code.co_filename == filename:
-        frame = frame.f_back
-    for _ in range(4):
-        if frame is None:
-            return
-        for held in [*frame.f_code.co_consts, *list(frame.f_locals.values())]:
+    # Whoever called `exec` holds its argument: a constant, a variable or a name. The frames of the text itself (there
+    # may be callers of `exec` among them: `python -c` has the same file name) are free, and then four callers.
+    callers = 0
+    while frame is not None and callers < 4:
+        callers += frame.f_code.co_filename != filename
+        for held in (*frame.f_code.co_consts, *frame.f_locals.values(), *_named(frame)):
             texts = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else (held,)
             yield from (text for text in list(texts) if isinstance(text, str) and "\n" in text)
         frame = frame.f_back
+
+
+def _named(frame: FrameType) -> Iterator[object]:
+    """Globals that the frame's code names, and what it names of modules and objects it can reach by name."""
+    names = frame.f_code.co_names
+    owners = [frame.f_globals[name] for name in names if name in frame.f_globals]
+    yield from owners
+    for owner in (*owners, *frame.f_locals.values()):
+        # The dictionary, not getattr: looking for a text must run no property.
+        held = getattr(owner, "__dict__", None)
+        if held:
+            yield from (held[name] for name in names if name in held)
 
 
 def _standard_input() -> Iterator[str]:

@@ -131,6 +131,35 @@ def test_exec_of_a_text_nobody_holds():
         exec(other.replace("41", "42"), {})
 
 
+GLOBAL_TEXT = PROGRAM.replace("print(", "text = str(")
+
+
+class Holder:
+    text = GLOBAL_TEXT
+
+
+def test_exec_of_a_global_and_of_an_attribute_in_a_thread():
+    # The thread's frames hold neither text: both are found through the names in the code that calls exec.
+    found = []
+
+    def define():
+        first, second = {}, {}
+        exec(GLOBAL_TEXT, first)
+        exec(Holder.text, second)
+        found.extend((first["text"], second["text"]))
+
+    thread = threading.Thread(target=define)
+    thread.start()
+    thread.join()
+    assert len(found) == 2 and all("constant 41" in text for text in found)
+
+
+def test_exec_inside_a_command_line():
+    # Both texts are called <string>.
+    program = f"text = {PROGRAM!r}\nif True:\n    names = {{}}\n    exec(text, names)\n"
+    assert "constant 41" in run_python("-c", program)
+
+
 def test_exec_from_a_list_of_texts():
     programs = [PROGRAM.replace("print(", "text = str("), PROGRAM.replace("41", "42").replace("print(", "text = str(")]
     for index in range(2):
