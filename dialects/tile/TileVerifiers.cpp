@@ -198,11 +198,19 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
 
 LogicalResult TileDialect::verifyRegionArgAttribute(Operation *op, unsigned regionIndex, unsigned argIndex,
                                                     NamedAttribute attribute) {
-  if (attribute.getName() != "tile.divisibility")
+  StringRef name = attribute.getName().getValue();
+  if (name != "tile.divisibility" && name != "tile.disjoint")
     return success();
   auto value = dyn_cast<IntegerAttr>(attribute.getValue());
   Type type = op->getRegion(regionIndex).empty() ? cast<FunctionOpInterface>(op).getArgumentTypes()[argIndex]
                                                  : op->getRegion(regionIndex).getArgument(argIndex).getType();
+  if (name == "tile.disjoint") { // kernel_c5
+    if (isa<UnitAttr>(attribute.getValue()) && isa<PtrType>(type))
+      return success();
+    return op->emitOpError() << "expected tile.disjoint to be a unit attribute on a pointer argument (because it says "
+                             << "that no other argument reaches its storage), got " << attribute.getValue() << " on "
+                             << type;
+  }
   if (value && value.getInt() > 0 && isa<IntegerType, PtrType>(type)) // kernel_c4
     return success();
   return op->emitOpError() << "expected tile.divisibility to be a positive integer on an integer or pointer argument "

@@ -1,6 +1,7 @@
 // Steps and stored tiles. Storing a tile adds a root, which may split or join groups, which may call for more stored
 // tiles: iterated until nothing changes (the set only grows).
 #include "compiler/conversion/tile_to_cpu/Plan.h"
+#include "compiler/analysis/Disjoint.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -130,6 +131,19 @@ static bool updatesSameElements(Operation *load, const Root &root) {
   return root.kind == Root::Store && store && source && store.getPtr() == source.getPtr();
 }
 
+/// True when running `op` may change what `load` reads.
+static bool mayClobber(Operation *op, Operation *load) {
+  if (!writesMemory(op))
+    return false;
+  bool structured = isa<RegionBranchOpInterface>(op);
+  for (Region &region : op->getRegions())
+    for (Block &block : region)
+      for (Operation &inner : block)
+        if (structured && mayClobber(&inner, load))
+          return true;
+  return !structured && !areDisjoint(op, load);
+}
+
 void Plan::requireAcrossWrites() {
   // A lazy load must not be evaluated after a later write, nor in a region that runs at another time.
   bool changed = true;
@@ -144,8 +158,8 @@ void Plan::requireAcrossWrites() {
         Operation *reader = load->getBlock()->findAncestorOpInBlock(*root.op);
         bool hazard = reader != root.op;
         for (Operation *op = load->getNextNode(); !hazard && op && op != reader; op = op->getNextNode())
-          hazard = writesMemory(op);
-        if (!hazard && reader == root.op && writesMemory(root.op) && root.kind != Root::Materialise)
+          hazard = mayClobber(op, load);
+        if (!hazard && reader == root.op && root.kind != Root::Materialise && mayClobber(root.op, load))
           hazard = !(visit.identity && updatesSameElements(load, root));
         if (hazard) {
           require(value);
@@ -250,13 +264,14 @@ bool Plan::joins(const Step &group, const Root &root) const {
   llvm::SmallDenseSet<Value> materialised;
   llvm::SmallDenseSet<Operation *> reduced;
   llvm::SmallDenseSet<Operation *> loads;
-  bool stores = false;
+  SmallVector<Operation *> stores;
   for (const Root &member : group.roots) {
     if (member.kind == Root::Materialise)
       materialised.insert(member.value);
     if (member.kind == Root::Reduce)
       reduced.insert(member.op);
-    stores |= member.kind == Root::Store;
+    if (member.kind == Root::Store)
+      stores.push_back(member.op);
     walk(member, [&](Value value, Visit) {
       Operation *op = value.getDefiningOp();
       if (op && isa<tile::LoadOp, tile::DescLoadOp>(op) &&
@@ -264,7 +279,7 @@ bool Plan::joins(const Step &group, const Root &root) const {
         loads.insert(op);
     });
   }
-  bool fits = true, evaluatesLoads = false;
+  bool fits = true;
   walk(root, [&](Value value, Visit visit) {
     Operation *op = value.getDefiningOp();
     if (!op)
@@ -273,7 +288,7 @@ bool Plan::joins(const Step &group, const Root &root) const {
       fits = false;
     if (isa<tile::LoadOp, tile::DescLoadOp>(op) && !materialised.contains(value) &&
         (!stored(value) || value == root.value))
-      evaluatesLoads = true;
+      fits &= llvm::none_of(stores, [&](Operation *store) { return mayClobber(store, op); });
   });
   // A scalar that a pending reduction makes.
   for (Operation *op : reduced)
@@ -285,11 +300,11 @@ bool Plan::joins(const Step &group, const Root &root) const {
     if (operand.getDefiningOp() && reduced.contains(operand.getDefiningOp()))
       fits = false;
   if (root.kind == Root::Store) {
-    fits &= !stores;
+    // Element by element, two stores to one place would leave the first one's value where the second came earlier.
+    for (Operation *store : stores)
+      fits &= areDisjoint(store, root.op);
     for (Operation *load : loads)
-      fits &= updatesSameElements(load, root);
-  } else if (stores && evaluatesLoads) {
-    fits = false;
+      fits &= updatesSameElements(load, root) || !mayClobber(root.op, load);
   }
   return fits;
 }

@@ -20,6 +20,10 @@ public:
   /// Encodes a value the code is compiled for.
   bool addConstant(launch::CallEncoder &encoder, PyObject *value);
 
+  /// For each array read so far, in order: whether its storage is known and overlaps that of no other array, so that no
+  /// valid access through another array reaches it.
+  llvm::SmallVector<bool, 16> findDisjoint() const;
+
   std::string problem;
   std::string hint;
   std::vector<launch::BufferExtent> extents;
@@ -34,7 +38,7 @@ private:
     artifact::ElementType element;
     void *address = nullptr;
     bool writable = true;
-    uintptr_t begin = 0, end = 0; ///< only when extents are collected
+    uintptr_t begin = 0, end = UINTPTR_MAX; ///< of the storage; as here when nobody knows
   };
   bool readArray(PyObject *value, Memory &memory);
   bool readNumpy(PyObject *value, Memory &memory);
@@ -44,6 +48,7 @@ private:
   bool finishArray(const launch::ParameterRule &rule, const Memory &memory);
 
   bool collectExtents;
+  llvm::SmallVector<std::pair<uintptr_t, uintptr_t>, 16> storages;
   llvm::SmallVector<pybind11::object, 2> alive;
 };
 

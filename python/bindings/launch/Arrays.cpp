@@ -78,7 +78,16 @@ bool ArgumentReader::readNumpy(PyObject *value, Memory &memory) {
     int64_t itemBytes = owner.attr("itemsize").cast<int64_t>();
     setBounds(reinterpret_cast<uintptr_t>(whole->data), whole->nd, reinterpret_cast<const int64_t *>(whole->dimensions),
               reinterpret_cast<const int64_t *>(whole->strides), itemBytes, memory.begin, memory.end);
+    return true;
   }
+  // On every launch: only what costs nothing. A view of another element type, or of memory that is no array's, stays
+  // unknown.
+  const auto *whole = array;
+  while (whole->base && whole->descr == array->descr && classify(whole->base) == ValueClass::NumpyArray)
+    whole = py::detail::array_proxy(whole->base);
+  if (!whole->base && whole->descr == array->descr)
+    setBounds(reinterpret_cast<uintptr_t>(whole->data), whole->nd, reinterpret_cast<const int64_t *>(whole->dimensions),
+              reinterpret_cast<const int64_t *>(whole->strides), artifact::getBytes(*element), memory.begin, memory.end);
   return true;
 }
 
@@ -111,17 +120,17 @@ bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
   Py_DECREF(address);
   if (PyErr_Occurred())
     return fail("");
-  if (collectExtents) {
+  if (!memory.address)
+    memory.end = 0; // an empty tensor, or one that only stands for its type
+  if (hasAttribute(value, "untyped_storage")) {
+    py::object storage = py::handle(value).attr("untyped_storage")();
+    memory.begin = storage.attr("data_ptr")().cast<uintptr_t>();
+    memory.end = memory.begin + storage.attr("nbytes")().cast<uintptr_t>();
+  } else if (collectExtents) {
     memory.begin = reinterpret_cast<uintptr_t>(memory.address);
-    if (hasAttribute(value, "untyped_storage")) {
-      py::object storage = py::handle(value).attr("untyped_storage")();
-      memory.begin = storage.attr("data_ptr")().cast<uintptr_t>();
-      memory.end = memory.begin + storage.attr("nbytes")().cast<uintptr_t>();
-    } else {
-      py::object bytes = getOptionalAttribute(value, "nbytes");
-      // A wrapper that does not know its size checks nothing: everything from its address on is inside.
-      memory.end = bytes && PyLong_Check(bytes.ptr()) ? memory.begin + bytes.cast<uintptr_t>() : UINTPTR_MAX;
-    }
+    py::object bytes = getOptionalAttribute(value, "nbytes");
+    // A wrapper that does not know its size checks nothing: everything from its address on is inside.
+    memory.end = bytes && PyLong_Check(bytes.ptr()) ? memory.begin + bytes.cast<uintptr_t>() : UINTPTR_MAX;
   }
   return true;
 }
@@ -270,5 +279,27 @@ bool ArgumentReader::finishArray(const ParameterRule &rule, const Memory &memory
                 "pass a copy");
   if (collectExtents)
     extents.push_back({rule.name, memory.begin, memory.end, memory.writable});
+  storages.push_back({memory.begin, memory.end});
   return true;
+}
+
+llvm::SmallVector<bool, 16> ArgumentReader::findDisjoint() const {
+  llvm::SmallVector<unsigned, 16> order;
+  for (unsigned i = 0; i < storages.size(); ++i)
+    if (storages[i].first < storages[i].second) // not empty
+      order.push_back(i);
+  llvm::sort(order, [&](unsigned a, unsigned b) { return storages[a] < storages[b]; });
+  llvm::SmallVector<bool, 16> disjoint(storages.size(), true);
+  uintptr_t end = 0;
+  unsigned furthest = 0; // the array that reaches `end`
+  for (unsigned i : order) {
+    auto [from, to] = storages[i];
+    if (from < end)
+      disjoint[i] = disjoint[furthest] = false;
+    if (to > end) {
+      end = to;
+      furthest = i;
+    }
+  }
+  return disjoint;
 }

@@ -81,7 +81,7 @@ private:
   bool warmup = false;
   CallEncoder encoder;
   size_t argumentKeySize = 0;
-  bool disjoint = false; ///< the arrays' storages do not overlap
+  llvm::SmallVector<bool, 16> disjoint; ///< by array: no other array overlaps its storage
   ArgumentReader reader;
 };
 
@@ -158,8 +158,9 @@ void Call::encodeArguments() {
     mustHaveRaised();
   }
   argumentKeySize = encoder.getKey().size();
-  disjoint = reader.areStoragesDisjoint();
-  encoder.addConstantBool(disjoint);
+  disjoint = reader.findDisjoint();
+  for (bool alone : disjoint)
+    encoder.addConstantBool(alone);
 }
 
 void Call::encodeOptions() {
@@ -244,7 +245,10 @@ Compiled Call::findOrCompile() {
   for (size_t i = 0; i < options.size(); ++i)
     if (options[i] && options[i] != Py_None)
       given[state.optionNames[i]] = py::handle(options[i]);
-  py::object object = state.kernel.attr("_compile")(parameters, given, py::bytes(encoder.getKey().str()), disjoint);
+  py::list alone;
+  for (bool flag : disjoint)
+    alone.append(flag);
+  py::object object = state.kernel.attr("_compile")(parameters, given, py::bytes(encoder.getKey().str()), alone);
   Compiled compiled{object.attr("loaded").cast<PyLoadedKernel &>().kernel, object};
   // The block was packed before the code existed; both must have the same idea of it.
   uint32_t blockBytes;

@@ -3,7 +3,8 @@
 // The kernel object (kiln.runtime.jit.JITFunction) provides:
 //   _revalidate() -> (prefix: str, watched: list[(holder, name, value)], collect_extents: bool)
 //       the code depends on `prefix` besides its arguments; it holds while every watched value is the same object
-//   _compile(parameters, options: dict, key: bytes) -> compiled, with `.loaded`; parameters as `toPython` makes them
+//   _compile(parameters, options: dict, key: bytes, disjoint: list[bool]) -> compiled, with `.loaded`; parameters as
+//       `toPython` makes them; `disjoint`, by array: no other array overlaps its storage
 //   _explain_binding(args: tuple, kwargs: dict)             raises
 //   _explain_argument(name, value, message, hint)           raises
 //   _explain_grid(grid, message)                            raises

@@ -10,6 +10,7 @@ entry.py       `emit`: a kernel and its parameters to a module
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
     from kiln.frontend.signature import Parameter
 
 
-def emit(fn: KernelFunction, parameters: list[Parameter], name: str | None = None) -> Module:
-    """The tile IR of kernel `fn` specialised for `parameters` (one for each of its parameters, in order)."""
+def emit(
+    fn: KernelFunction, parameters: list[Parameter], name: str | None = None, *, disjoint: Sequence[bool] = ()
+) -> Module:
+    """The tile IR of kernel `fn` specialised for `parameters` (one for each of its parameters, in order).
+
+    `disjoint`, for each pointer in order: no valid access through another pointer reaches its storage.
+    """
     from kiln.frontend.entry import emit as implementation
 
-    return implementation(fn, parameters, name)
+    return implementation(fn, parameters, name, disjoint=disjoint)
 
 
 def __getattr__(name: str) -> Any:

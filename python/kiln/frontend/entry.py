@@ -20,12 +20,17 @@ DIVISIBILITY = 16
 """What `Parameter.divisible` promises."""
 
 
-def emit(fn: KernelFunction, parameters: Sequence[Parameter], name: str | None = None) -> Module:
-    """The tile IR of kernel `fn` specialised for `parameters` (one for each of its parameters, in order)."""
+def emit(
+    fn: KernelFunction, parameters: Sequence[Parameter], name: str | None = None, *, disjoint: Sequence[bool] = ()
+) -> Module:
+    """The tile IR of kernel `fn` specialised for `parameters` (one for each of its parameters, in order).
+
+    `disjoint`, for each pointer in order: no valid access through another pointer reaches its storage.
+    """
     emitter = Emitter()
     try:
         with emitter.activate():
-            return _emit(emitter, fn, list(parameters), name or fn.__name__)
+            return _emit(emitter, fn, list(parameters), name or fn.__name__, disjoint)
     except (KilnError, KeyboardInterrupt):
         raise
     except RecursionError as problem:
@@ -40,7 +45,9 @@ def emit(fn: KernelFunction, parameters: Sequence[Parameter], name: str | None =
         ) from problem
 
 
-def _emit(emitter: Emitter, fn: KernelFunction, parameters: list[Parameter], name: str) -> Module:
+def _emit(
+    emitter: Emitter, fn: KernelFunction, parameters: list[Parameter], name: str, disjoint: Sequence[bool]
+) -> Module:
     arguments = _arguments(fn, parameters)
     visitor = Visitor(emitter, fn, {})
     visitor.node = fn.tree
@@ -49,6 +56,10 @@ def _emit(emitter: Emitter, fn: KernelFunction, parameters: list[Parameter], nam
     emitter.place()
     flat = flat_parameters(parameters)
     attrs = [_attributes(parameter) for parameter in flat]
+    pointers = [attr for parameter, attr in zip(flat, attrs, strict=True) if parameter.type.startswith("*")]
+    for attr, alone in zip(pointers, disjoint, strict=False):
+        if alone:
+            attr["tile.disjoint"] = "unit"
     kinds = [types.parse(parameter.type).mlir for parameter in flat]
     handles = emitter.builder.begin_function(emitter.symbol(name), kinds, attrs, True, {"tile.kernel": "unit"})
     for parameter, like in zip(parameters, arguments, strict=False):
@@ -107,7 +118,7 @@ def _where(emitter: Emitter) -> str | None:
 
 
 def _reproduce(fn: KernelFunction, parameters: Sequence[Parameter]) -> str | None:
-    """The command that emits the same again; None for a kernel that is in no file or takes what no command line can say."""
+    """The command that emits the same again; None for a kernel without a file, or with arguments no text can say."""
     import os
     import shlex
 

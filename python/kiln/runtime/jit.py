@@ -11,11 +11,11 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn, overload
 
-from kiln import knobs
+from kiln import errors, knobs
 from kiln.frontend.function import KernelFunction
 from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS, KernelInterface, MockTensor
 
@@ -150,7 +150,9 @@ class JITFunction(KernelFunction, KernelInterface):
                 watched.append((holder, capture.name, capture.value))
         return self._prefix, watched, knobs.check != "none"
 
-    def _compile(self, found: list[tuple[Any, ...]], options: dict[str, Any], key: bytes) -> CompiledKernel:
+    def _compile(
+        self, found: list[tuple[Any, ...]], options: dict[str, Any], key: bytes, disjoint: list[bool]
+    ) -> CompiledKernel:
         """Compiled code for a key seen for the first time; threads that ask for one key get one compile."""
         prefix = self._prefix
         # By process: a compile that another thread had begun before a fork does not go on in the child.
@@ -161,7 +163,7 @@ class JITFunction(KernelFunction, KernelInterface):
             compiled = self._compiled.get((prefix, key))
             if compiled is None:
                 parameters = [make_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
-                compiled = compile_kernel(self, parameters, options)
+                compiled = compile_kernel(self, parameters, options, disjoint)
                 self._compiled[prefix, key] = compiled
                 self._watch_constants(found, key, compiled)
         with _lock:
@@ -242,13 +244,21 @@ def make_parameter(name: str, item: tuple[Any, ...]) -> Any:
     return Parameter(name, "constexpr", value=item[1])
 
 
-def compile_kernel(kernel: KernelFunction, parameters: list[Any], options: Mapping[str, Any]) -> CompiledKernel:
-    """The kernel's code for these parameters, loaded."""
+def compile_kernel(
+    kernel: KernelFunction, parameters: list[Any], options: Mapping[str, Any], disjoint: Sequence[bool] = ()
+) -> CompiledKernel:
+    """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage."""
     from kiln import _kiln, compiler, frontend
 
     _check_options(kernel, options)
-    module = frontend.emit(kernel, parameters, kernel.__name__)
-    artifact = compiler.compile(module, _compile_options(options))
+    module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint)
+    try:
+        artifact = compiler.compile(module, _compile_options(options))
+    except errors.UserError as problem:
+        if type(problem) is not errors.UserError:
+            raise
+        # About no line of the kernel, such as a target that does not exist.
+        raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
     loaded = _kiln.load(artifact.binary, artifact.metadata)
     return CompiledKernel(kernel, parameters, artifact, loaded)
 

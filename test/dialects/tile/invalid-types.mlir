@@ -117,6 +117,13 @@ func.func @kernel_c4_float(%x: f32 {tile.divisibility = 16 : i64}) {
 
 // -----
 
+// expected-error @below {{expected tile.disjoint to be a unit attribute on a pointer argument (because it says that no other argument reaches its storage), got unit on 'i32'}}
+func.func @kernel_c5(%n: i32 {tile.disjoint}) {
+  return
+}
+
+// -----
+
 func.func @loop_c1(%a: index, %b: index, %c: index) {
   // expected-error @below {{expected tile.unroll to be an i32 of at least 1 on an scf.for (because it is a hint about a counted loop), got 0 : i32}}
   scf.for %i = %a to %b step %c {
