@@ -27,7 +27,7 @@ func.func @apart(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.kernel
 // CHECK-NEXT: arith.muli
 // CHECK-NEXT: %[[P:.*]] = llvm.getelementptr
 // CHECK-NEXT: llvm.store %[[T]], %[[P]]
-// CHECK-NOT: vector<16xf32>
+// CHECK-NOT: vector<16xf32>,
 func.func @fused(%x: !tile.ptr<f32>, %y: !tile.ptr<f32> {tile.disjoint}) attributes {tile.kernel} {
   %range = tile.make_range 0 to 64 : tensor<64xi32>
   %xs = tile.splat %x : !tile.ptr<f32> -> tensor<64x!tile.ptr<f32>>
@@ -42,9 +42,11 @@ func.func @fused(%x: !tile.ptr<f32>, %y: !tile.ptr<f32> {tile.disjoint}) attribu
 
 // A pointer that came out of memory may point anywhere, also into marked storage: reading comes first.
 // CHECK-LABEL: @kiln_loaded
+// CHECK: llvm.inttoptr
+// CHECK: scf.for
+// CHECK: llvm.store {{.*}}vector<16xf32>
 // CHECK: scf.for
 // CHECK: arith.addf
-// CHECK: scf.for
 func.func @loaded(%x: !tile.ptr<i64>, %y: !tile.ptr<f32> {tile.disjoint}) attributes {tile.kernel} {
   %range = tile.make_range 0 to 64 : tensor<64xi32>
   %address = tile.load %x : !tile.ptr<i64> -> i64
