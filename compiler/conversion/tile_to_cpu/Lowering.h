@@ -89,7 +89,7 @@ private:
   mlir::Type scalarType(mlir::Type element);
   mlir::Type laneType(mlir::Type element, const Index &at);
 
-  //--- Nest.cpp, Walk.cpp: loop nests and groups
+  //--- Group.cpp, Nest.cpp, Walk.cpp: groups, loop nests, which dimension vectors run along
   Walk chooseWalk(llvm::ArrayRef<int64_t> shape, int reduceAxis, int64_t lanes) const;
   void preferDimension(Walk &walk, const Step &step);
   int gathersAlong(mlir::Value value, int dim);
@@ -113,7 +113,16 @@ private:
     bool innermostLoops = false;            ///< the last dimension of the order has a loop
     Nest *outer = nullptr;
   };
-  void openNest(OpenNest &open, const Walk &walk, mlir::ValueRange inits);
+  /// With `all` false the innermost loop is left to innermost().
+  void openNest(OpenNest &open, const Walk &walk, mlir::ValueRange inits, bool all = true);
+  llvm::SmallVector<mlir::Value> innermost(OpenNest &open, const Walk &walk, mlir::ValueRange inits,
+                                           llvm::function_ref<llvm::SmallVector<mlir::Value>()> body);
+  mlir::LogicalResult emitRoots(const Step &step, OpenNest &open, const Walk &walk, llvm::ArrayRef<Storage> targets,
+                                llvm::ArrayRef<bool> identities, llvm::SmallVectorImpl<mlir::Value> &yields);
+  //--- Full.cpp
+  mlir::Value wholeRow(mlir::Value mask, unsigned dim, const Index &at);
+  void collectMasks(mlir::Value value, llvm::SmallVectorImpl<mlir::Value> &masks, bool top);
+  mlir::Value fullRow(const Step &step, OpenNest &open, const Walk &walk, llvm::SmallVectorImpl<mlir::Value> &masks);
   /// Closes the innermost loop; code then goes after it. Returns its results (or `yields`).
   llvm::SmallVector<mlir::Value> closeInnermost(OpenNest &open, mlir::ValueRange yields);
   void closeNest(OpenNest &open);
@@ -256,6 +265,8 @@ private:
   llvm::DenseMap<mlir::Value, Descriptor> descriptors;
   /// Where Carry roots wrote: (terminator, operand) to buffer.
   llvm::DenseMap<std::pair<mlir::Operation *, unsigned>, Storage> carriedTo;
+  /// Masks known to be true in the loop being emitted.
+  llvm::SmallDenseSet<mlir::Value> trueMasks;
   Nest *nest = nullptr;
   Pool *pool = nullptr;
 

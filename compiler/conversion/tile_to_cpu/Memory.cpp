@@ -202,7 +202,7 @@ Value KernelLowering::addressOf(Value pointers, const Index &at) {
 
 Value KernelLowering::evalLoad(tile::LoadOp op, const Index &at) {
   Type element = cast<tile::PtrType>(elementOf(op.getPtr())).getPointee();
-  Value mask = op.getMask() && !alignment.alwaysTrue(op.getMask())
+  Value mask = op.getMask() && !trueMasks.contains(op.getMask()) && !alignment.alwaysTrue(op.getMask())
                    ? (isTile(op.getMask()) ? eval(op.getMask(), at) : scalar(op.getMask()))
                    : Value();
   Value other;
@@ -236,7 +236,7 @@ Value KernelLowering::evalLoad(tile::LoadOp op, const Index &at) {
 LogicalResult KernelLowering::emitStore(Operation *op, const Index &at) {
   if (auto store = dyn_cast<tile::StoreOp>(op)) {
     Type element = cast<tile::PtrType>(elementOf(store.getPtr())).getPointee();
-    Value mask = store.getMask() && !alignment.alwaysTrue(store.getMask())
+    Value mask = store.getMask() && !trueMasks.contains(store.getMask()) && !alignment.alwaysTrue(store.getMask())
                      ? (isTile(store.getMask()) ? eval(store.getMask(), at) : scalar(store.getMask()))
                      : Value();
     Value value = isTile(store.getValue()) ? eval(store.getValue(), at) : scalar(store.getValue());

@@ -1,0 +1,218 @@
+// Groups: the roots of one plan step share a nest. First their buffers, then the loops, then per index all reads before
+// all writes, last what reductions leave behind.
+#include "compiler/conversion/tile_to_cpu/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+/// Tiles that are best turned over in registers leave their group, if its roots do not depend on being one nest.
+bool KernelLowering::splitTurned(const Step &step, SmallVectorImpl<Step> &parts) {
+  if (step.roots.size() < 2 || llvm::any_of(step.roots, [&](const Root &root) {
+        return root.kind != Root::Materialise || plan->inPlaceOf(root.value);
+      }))
+    return false;
+  Step rest;
+  for (const Root &root : step.roots) {
+    Step alone;
+    alone.roots.push_back(root);
+    Walk walk = chooseWalk(root.space(), -1, lanes());
+    preferDimension(walk, alone);
+    if (walk.blockDim >= 0)
+      parts.push_back(std::move(alone));
+    else
+      rest.roots.push_back(root);
+  }
+  if (!rest.roots.empty())
+    parts.push_back(std::move(rest));
+  return parts.size() > 1;
+}
+
+LogicalResult KernelLowering::emitRoots(const Step &step, OpenNest &open, const Walk &walk, ArrayRef<Storage> targets,
+                                        ArrayRef<bool> identities, SmallVectorImpl<Value> &yields) {
+  const Index &at = open.at;
+  // All reads of an index come before the writes of it: a buffer may be overwritten in place.
+  SmallVector<Value> values(step.roots.size());
+  unsigned carried = 0;
+  for (auto [index, root] : llvm::enumerate(step.roots)) {
+    b.setLoc(root.op->getLoc());
+    if (root.kind == Root::Materialise || root.kind == Root::Carry) {
+      values[index] = eval(root.value, at);
+    } else if (root.kind == Root::Reduce) {
+      auto reduce = cast<tile::ReduceOp>(root.op);
+      SmallVector<Value> elements, accumulators;
+      for (Value operand : reduce.getOperands()) {
+        elements.push_back(at.isVector() ? evalVector(operand, at) : eval(operand, at));
+        accumulators.push_back(open.carried[carried++]);
+      }
+      if (open.innermostLoops) {
+        SmallVector<Value> arguments(accumulators);
+        arguments.append(elements);
+        SmallVector<Value> combined = emitRegion(reduce.getCombine(), arguments);
+        if (!identities[index]) {
+          Value start = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, open.at.at[walk.order.back()].value, i64(0));
+          for (auto [value, element] : llvm::zip(combined, elements))
+            value = arith::SelectOp::create(b, start, element, value);
+        }
+        elements = combined;
+      }
+      yields.append(elements);
+    }
+  }
+  for (auto [index, root] : llvm::enumerate(step.roots)) {
+    b.setLoc(root.op->getLoc());
+    LogicalResult done = success();
+    if (root.kind == Root::Store)
+      done = emitStore(root.op, at);
+    else if (root.kind == Root::Atomic)
+      values[index] = emitAtomic(root.op, &at);
+    else if (root.kind == Root::Assert)
+      done = emitAssert(cast<tile::AssertOp>(root.op), &at);
+    if (mlir::failed(done))
+      return failure();
+  }
+  for (auto [index, root] : llvm::enumerate(step.roots))
+    if (root.kind == Root::Materialise || root.kind == Root::Carry)
+      writeBuffer(targets[index], at, values[index]);
+    else if (root.kind == Root::Atomic && !root.op->use_empty())
+      writeBuffer(targets[index], at, values[index]);
+  return success();
+}
+
+LogicalResult KernelLowering::emitGroup(const Step &step) {
+  if (SmallVector<Step> parts; splitTurned(step, parts)) {
+    for (const Step &part : parts)
+      if (mlir::failed(emitGroup(part)))
+        return failure();
+    return success();
+  }
+  ++now;
+  const Root &first = step.roots.front();
+  b.setLoc(first.op->getLoc());
+  bool single = first.kind == Root::Atomic || (first.kind == Root::Store && check != Check::None);
+  for (const Root &root : step.roots)
+    single |= root.kind == Root::Assert;
+  Walk walk = chooseWalk(first.space(), step.reduceAxis, single ? 1 : lanes());
+  if (single) {
+    walk.vectorDim = -1;
+    walk.width = 1;
+  } else if (step.reduceAxis < 0) {
+    preferDimension(walk, step);
+  }
+
+  // Buffers first: their addresses belong before the loops.
+  SmallVector<Storage> targets(step.roots.size());
+  SmallVector<SmallVector<Storage>> reduced(step.roots.size());
+  SmallVector<Value> inits;
+  SmallVector<bool> identities(step.roots.size());
+  Index shapeOnly;
+  shapeOnly.vectorDim = walk.vectorDim;
+  shapeOnly.width = walk.width;
+  for (auto [index, root] : llvm::enumerate(step.roots)) {
+    b.setLoc(root.op->getLoc());
+    if (root.kind == Root::Materialise) {
+      targets[index] = allocateFor(root.value);
+    } else if (root.kind == Root::Carry) {
+      if (isa<scf::IfOp>(root.op->getParentOp())) {
+        Value old = plan->branchTarget(root.op, root.operand);
+        targets[index] = allocate(root.value.getType(), old ? storageOf(old).pointer : Value());
+        if (old)
+          targets[index].lifetime = storageOf(old).lifetime;
+      } else {
+        int tile = 0;
+        for (Value operand : root.op->getOperands().take_front(root.operand))
+          tile += isTile(operand);
+        int slot = plan->carries(root.op->getBlock()).slots[tile].slot;
+        targets[index] = allocate(root.value.getType(), pool->pointers[slot]);
+        targets[index].lifetime = pool->lifetime;
+      }
+      carriedTo[{root.op, root.operand}] = targets[index];
+    } else if (root.kind == Root::Atomic) {
+      if (!root.op->use_empty())
+        targets[index] = allocateFor(root.op->getResult(0));
+    } else if (root.kind == Root::Reduce) {
+      auto reduce = cast<tile::ReduceOp>(root.op);
+      for (Value result : reduce.getResults())
+        if (isTile(result))
+          reduced[index].push_back(allocateFor(result));
+      TypedAttr identity = identityOf(reduce);
+      identities[index] = static_cast<bool>(identity);
+      for (Value operand : reduce.getOperands()) {
+        Type type = laneType(elementOf(operand), shapeOnly);
+        inits.push_back(identity ? splatConstant(type, identity) : zeroOf(type));
+      }
+    }
+  }
+
+  OpenNest open;
+  if (walk.blockDim >= 0) {
+    openNest(open, walk, inits);
+    writeTransposed(first.value, targets[0], walk, open.at);
+    closeNest(open);
+    if (first.kind == Root::Materialise)
+      assign(first.value, targets[0]);
+    return failure(failed);
+  }
+  openNest(open, walk, inits, /*all=*/false);
+  bool done = true;
+  auto body = [&]() {
+    SmallVector<Value> yields;
+    done &= succeeded(emitRoots(step, open, walk, targets, identities, yields));
+    return yields;
+  };
+  // A row of which nothing is masked off is worth a loop of its own: masked loads stream a third slower.
+  SmallVector<Value> results;
+  SmallVector<Value> masks;
+  if (Value full = fullRow(step, open, walk, masks)) {
+    auto choice = [&](bool isFull) -> SmallVector<Value> {
+      for (Value mask : isFull ? ArrayRef<Value>(masks) : ArrayRef<Value>())
+        trueMasks.insert(mask);
+      SmallVector<Value> values = innermost(open, walk, inits, body);
+      trueMasks.clear();
+      return values;
+    };
+    auto test = scf::IfOp::create(b, ValueRange(inits).getTypes(), full, true, true);
+    open.nest.levels.back().before = test;
+    for (bool isFull : {true, false}) {
+      Block *block = isFull ? test.thenBlock() : test.elseBlock();
+      if (!block->empty())
+        block->back().erase();
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(block);
+      SmallVector<Value> values = choice(isFull);
+      scf::YieldOp::create(b, values);
+    }
+    results.assign(test.getResults().begin(), test.getResults().end());
+  } else {
+    results = innermost(open, walk, inits, body);
+  }
+  if (!done)
+    return failure();
+
+  if (step.reduceAxis >= 0) {
+    ArrayRef<Value> rest = results;
+    for (auto [index, root] : llvm::enumerate(step.roots)) {
+      if (root.kind != Root::Reduce)
+        continue;
+      auto reduce = cast<tile::ReduceOp>(root.op);
+      b.setLoc(reduce.getLoc());
+      unsigned count = reduce.getNumOperands();
+      SmallVector<Value> lanes(rest.take_front(count));
+      rest = rest.drop_front(count);
+      if (walk.vectorDim == step.reduceAxis)
+        lanes = foldLanes(reduce, std::move(lanes), walk.width);
+      storeReduced(reduce, lanes, open.at, reduced[index]);
+    }
+  }
+  closeNest(open);
+  for (auto [index, root] : llvm::enumerate(step.roots)) {
+    if (root.kind == Root::Materialise)
+      assign(root.value, targets[index]);
+    if (root.kind == Root::Atomic && !root.op->use_empty())
+      assign(root.op->getResult(0), targets[index]);
+    if (root.kind == Root::Reduce)
+      for (auto [result, storage] : llvm::zip(root.op->getResults(), reduced[index]))
+        assign(result, storage);
+  }
+  return failure(failed);
+}
