@@ -14,8 +14,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, TYPE_CHECKING
 
 
 def _boolean(text: str) -> bool:
@@ -43,13 +42,19 @@ def _one_of(*names: str) -> Callable[[str], str]:
     return parse
 
 
+def _log_text(text: str) -> str:
+    level = text.partition(",")[0].strip().lower()
+    if level not in ("", "debug", "info", "warning", "error"):
+        raise ValueError("expected debug, info, warning or error, then optionally a comma and a component")
+    return text
+
+
 def _user_cache() -> str:
     root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(root, "kiln")
 
 
-@dataclass(frozen=True)
-class Switch:
+class Switch(NamedTuple):
     """One switch: attribute name, how its text is read, default (a value or a function giving it), meaning."""
 
     name: str
@@ -80,8 +85,8 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("timing", _boolean, False, "print the time of each stage of every compile to stderr", "0, 1"),
     Switch("verify_each", _boolean, False, "verify the IR after each pass", "0, 1"),
     Switch("line_info", _boolean, False, "keep source lines in CPU code, for debuggers and profilers", "0, 1"),
-    Switch("log", str, "", "logging of the `kiln` loggers to stderr: a level, or `level,component`",
-           "debug, info, warning"),
+    Switch("log", _log_text, "", "logging of the `kiln` loggers to stderr: a level, or `level,component` with component "
+           "`jit` or `autotune`", "debug, info, warning"),
 )
 _BY_NAME = {switch.name: switch for switch in SWITCHES}
 _overrides: dict[str, Any] = {}
@@ -138,6 +143,33 @@ def reset() -> None:
 def current() -> dict[str, Any]:
     """The value of every switch, by name."""
     return {switch.name: _read(switch) for switch in SWITCHES}
+
+
+def places(*names: str) -> list[tuple[dict[Any, Any], Any]]:
+    """Where the values of these switches are stored, as (dict, key): they are unchanged while what stands there is."""
+    environment = os.environ._data  # type: ignore[attr-defined]
+    found: list[tuple[dict[Any, Any], Any]] = []
+    for name in names:
+        variable = os.environ.encodekey(_BY_NAME[name].variable)  # type: ignore[attr-defined]
+        found += [(_overrides, name), (environment, variable)]
+    return found
+
+
+def start_logging() -> None:
+    """Sends the `kiln` loggers to stderr as the switch `log` says; without it they stay silent unless the program
+    configures logging itself."""
+    text = _read(_BY_NAME["log"])
+    if not text:
+        return
+    import logging
+
+    level, _, component = text.partition(",")
+    logger = logging.getLogger("kiln" + (f".{component.strip()}" if component else ""))
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        logger.addHandler(handler)
+    logger.setLevel(level.strip().upper())
 
 
 def _unknown(name: str, known: Any, message: str) -> str:

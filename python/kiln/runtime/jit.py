@@ -7,10 +7,10 @@ besides its arguments, and compiled code for arguments it has not seen.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn, overload
@@ -35,17 +35,6 @@ _COMPILER_MODULES = (
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
-
-
-def _watched_switches() -> list[tuple[Any, Any, Any]]:
-    """Where the switches' values are stored, as (dict, key, value): the launcher compares by identity."""
-    environment = os.environ._data  # type: ignore[attr-defined]
-    watched = []
-    for name in (*_CODE_SWITCHES, "num_threads"):
-        variable = os.environ.encodekey("KILN_" + name.upper())  # type: ignore[attr-defined]
-        watched.append((knobs._overrides, name, None))
-        watched.append((environment, variable, None))
-    return watched
 
 
 class JITFunction(KernelFunction, KernelInterface):
@@ -99,6 +88,7 @@ class JITFunction(KernelFunction, KernelInterface):
                     importlib.import_module(module)
                 from kiln import _kiln
 
+                knobs.start_logging()
                 self._launcher = _kiln.Launcher(self, list(self.params), LAUNCH_OPTIONS)
         return self._launcher
 
@@ -141,7 +131,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
         _kiln.set_num_threads(knobs.num_threads)
         self._prefix = self._make_prefix()
-        watched = _watched_switches()
+        watched: list[tuple[Any, Any, Any]] = [(*place, None) for place in knobs.places(*_CODE_SWITCHES, "num_threads")]
         for function in (self, *self._constants):
             for capture in function.captures:
                 holder = capture.holder
@@ -250,6 +240,7 @@ def compile_kernel(
     """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage."""
     from kiln import _kiln, compiler, frontend
 
+    start = time.perf_counter()
     _check_options(kernel, options)
     module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint)
     try:
@@ -260,7 +251,11 @@ def compile_kernel(
         # About no line of the kernel, such as a target that does not exist.
         raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
     loaded = _kiln.load(artifact.binary, artifact.metadata)
-    return CompiledKernel(kernel, parameters, artifact, loaded)
+    compiled = CompiledKernel(kernel, parameters, artifact, loaded)
+    import logging
+
+    logging.getLogger("kiln.jit").info("compiled %s in %.1f ms", compiled, (time.perf_counter() - start) * 1e3)
+    return compiled
 
 
 def _check_options(kernel: KernelFunction, options: Mapping[str, Any]) -> None:
@@ -329,6 +324,8 @@ class CompiledKernel:
     @property
     def metadata(self) -> dict[str, Any]:
         if self._metadata is None:
+            import json
+
             self._metadata = json.loads(self.artifact.metadata)
         return self._metadata
 

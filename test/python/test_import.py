@@ -1,0 +1,47 @@
+"""Importing costs nothing a program would notice: time, and what is loaded."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys, time
+start = time.perf_counter()
+import kiln
+import kiln.language as kl
+@kiln.jit
+def kernel(x): pass
+elapsed = time.perf_counter() - start
+loaded = [name for name in ("numpy", "torch", "ml_dtypes", "kiln._kiln", "ast", "inspect") if name in sys.modules]
+print(elapsed * 1e3, ",".join(loaded))
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A file, as programs are: the source of a kernel given to -c has to be kept at once."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def measure(program) -> tuple[float, str]:
+    output = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True).stdout
+    milliseconds, _, loaded = output.strip().partition(" ")
+    return float(milliseconds), loaded
+
+
+def test_nothing_heavy_is_loaded(program):
+    assert measure(program)[1] == ""
+
+
+@pytest.mark.bench
+def test_import_time(program):
+    """60 ms is the promise for a warm import; the best of five, because the machine is shared."""
+    assert min(measure(program)[0] for _ in range(5)) <= 60
+
+
+def test_importing_the_library_compiles_nothing():
+    code = "import sys, kiln.kernels.norm, kiln.kernels.attention; print('kiln._kiln' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,0 +1,67 @@
+"""What ARCHITECTURE.md says is absent, checked on the source."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'#include ["<]([^">]+)[">]')
+
+
+def includes(folder: str) -> dict[str, list[str]]:
+    files = [path for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".cpp")]
+    assert files, folder
+    return {str(path.relative_to(ROOT)): INCLUDE.findall(path.read_text()) for path in files}
+
+
+@pytest.mark.parametrize("folder,forbidden,allowed", [
+    ("dialects", r"(compiler|runtime|python)/", r"^$"),
+    ("runtime", r"(mlir|dialects|compiler|python)/", r"^$"),
+    ("compiler", r"(runtime|python)/", r"runtime/(artifact/.*|support/.*|launch/Abi\.h)$"),
+])  # fmt: skip
+def test_includes(folder, forbidden, allowed):
+    wrong = [
+        f"{path}: {name}"
+        for path, names in includes(folder).items()
+        for name in names
+        if re.match(forbidden, name) and not re.match(allowed, name)
+    ]
+    assert not wrong
+
+
+def python_files(*folders: str) -> list[pathlib.Path]:
+    return [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+
+
+def test_only_knobs_reads_the_environment():
+    readers = [
+        str(path.relative_to(ROOT))
+        for path in python_files("python/kiln", "kernels")
+        if path.name != "knobs.py" and re.search(r"os\.environ|getenv", path.read_text())
+    ]
+    assert readers == []
+
+
+def test_the_front_end_knows_no_target():
+    names = re.compile(r"\b(avx\w*|sm_\d+|znver\d|x86|nvptx|cuda)\b", re.IGNORECASE)
+    wrong = [str(path) for path in python_files("python/kiln/frontend") if names.search(path.read_text())]
+    assert wrong == []
+
+
+def test_kernels_use_kiln_alone():
+    allowed = re.compile(r"^(from|import) (__future__|kiln|typing|math|numpy|functools|collections|dataclasses|ml_dtypes|torch)\b")
+    wrong = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in python_files("kernels")
+        for line in path.read_text().splitlines()
+        if re.match(r"\s*(from|import) \S", line) and not allowed.match(line.strip()) and " import " in line + " import "
+    ]
+    assert wrong == []
+
+
+def test_every_room_has_a_kernel_readme():
+    families = [path.parent for path in (ROOT / "kernels").glob("*/kernel.py")]
+    for family in families:
+        for name in ("reference.py", "configs.py", "README.md"):
+            assert (family / name).exists(), f"{family.name}/{name}"
