@@ -135,9 +135,11 @@ void CallEncoder::addDescriptor(const ParameterRule &rule, ElementType element, 
       std::memcpy(reserve(8), &number, 8);
 }
 
-void CallEncoder::beginTuple(size_t items) {
+void CallEncoder::beginTuple(size_t items, llvm::StringRef fields) {
   key.push_back(char(Kind::Tuple));
   addKeyInteger(items);
+  addKeyInteger(fields.size());
+  addKeyBytes(fields.data(), fields.size());
 }
 
 void CallEncoder::addConstantBool(bool value) {
@@ -195,12 +197,9 @@ public:
       result.number = read<double>();
       break;
     case Kind::String:
-    case Kind::BigInteger: {
-      uint64_t size = read<uint64_t>();
-      result.text = rest.take_front(size).str();
-      rest = rest.drop_front(size);
+    case Kind::BigInteger:
+      readText(result.text);
       break;
-    }
     case Kind::Scalar:
     case Kind::Pointer:
     case Kind::Descriptor: {
@@ -213,10 +212,13 @@ public:
           result.block.push_back(read<int64_t>());
       break;
     }
-    case Kind::Tuple:
-      for (int64_t items = read<int64_t>(); items > 0; --items)
+    case Kind::Tuple: {
+      int64_t items = read<int64_t>();
+      readText(result.text);
+      for (; items > 0; --items)
         result.items.push_back(next());
       break;
+    }
     }
     return result;
   }
@@ -227,6 +229,11 @@ private:
     std::memcpy(&value, rest.data(), sizeof value);
     rest = rest.drop_front(sizeof value);
     return value;
+  }
+  void readText(std::string &text) {
+    uint64_t size = read<uint64_t>();
+    text = rest.take_front(size).str();
+    rest = rest.drop_front(size);
   }
   llvm::StringRef rest;
 };
@@ -270,7 +277,7 @@ static void encode(CallEncoder &encoder, const Specialization &item) {
     return encoder.addDescriptor(rule, item.element, address, item.block, item.nanPadding, zeros, zeros);
   }
   case Kind::Tuple:
-    encoder.beginTuple(item.items.size());
+    encoder.beginTuple(item.items.size(), item.text);
     for (const Specialization &inner : item.items)
       encode(encoder, inner);
   }

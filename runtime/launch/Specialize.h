@@ -14,7 +14,7 @@
 //   float                      fp32
 //   array                      pointer to its element type; divisibility of the address by 16 is noted as for int
 //   annotated with a type      that type, whatever the value: an int is not made constant
-//   tuple                      item by item
+//   tuple                      item by item, and the names of its fields if it has any
 //   descriptor                 by element type, block shape and padding; its base like an array
 #pragma once
 #include "runtime/artifact/Artifact.h"
@@ -56,7 +56,7 @@ struct Specialization {
   ElementType element = ElementType::I32; ///< Scalar, Pointer, Descriptor
   int64_t integer = 0;                    ///< Bool, Integer, Object (the id the caller chose)
   double number = 0;                      ///< Float
-  std::string text;                       ///< String, BigInteger (decimal)
+  std::string text;                       ///< String, BigInteger (decimal), Tuple (names of fields, with commas)
   llvm::SmallVector<int64_t, 4> block;    ///< Descriptor
   std::vector<Specialization> items;      ///< Tuple
 
@@ -79,7 +79,7 @@ public:
   void addPointer(const ParameterRule &rule, ElementType element, const void *address);
   void addDescriptor(const ParameterRule &rule, ElementType element, const void *base, llvm::ArrayRef<int64_t> block,
                      bool nanPadding, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides);
-  void beginTuple(size_t items);
+  void beginTuple(size_t items, llvm::StringRef fields = {}); ///< the items follow; `fields`: names, with commas
 
   // Constants.
   void addConstantBool(bool value);

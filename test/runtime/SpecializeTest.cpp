@@ -116,6 +116,11 @@ TEST(Specialize, constantsDifferByTypeAndBits) {
   add([](CallEncoder &e) { e.addNone(); });
   add([](CallEncoder &e) { e.addConstantObject(1); });
   add([](CallEncoder &e) { e.beginTuple(0); });
+  for (const char *fields : {"", "a", "b"})
+    add([&](CallEncoder &e) {
+      e.beginTuple(1, fields);
+      e.addNone();
+    });
 }
 
 TEST(Specialize, keysSurviveDecodingAndEncoding) {

@@ -43,9 +43,22 @@ bool ArgumentReader::addInteger(CallEncoder &encoder, const ParameterRule &rule,
   return status.ok() || fail(status.getMessage());
 }
 
+/// The names of a named tuple's fields, with commas; nothing for a plain tuple.
+static std::string getFieldNames(PyObject *value) {
+  std::string names;
+  if (PyTuple_CheckExact(value))
+    return names;
+  py::object fields = getOptionalAttribute(value, "_fields");
+  if (!fields || !PyTuple_Check(fields.ptr()) || PyTuple_GET_SIZE(fields.ptr()) != PyTuple_GET_SIZE(value))
+    return names;
+  for (py::handle field : py::reinterpret_borrow<py::tuple>(fields))
+    names += (names.empty() ? "" : ",") + std::string(py::str(field));
+  return names;
+}
+
 bool ArgumentReader::addTuple(CallEncoder &encoder, const ParameterRule &rule, PyObject *value) {
   Py_ssize_t size = PyTuple_GET_SIZE(value);
-  encoder.beginTuple(size);
+  encoder.beginTuple(size, getFieldNames(value));
   ParameterRule item = rule;
   item.annotation.reset();
   for (Py_ssize_t i = 0; i < size; ++i) {
@@ -195,7 +208,7 @@ bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {
     encoder.addConstantString({text, size_t(size)});
   } else if (PyTuple_Check(value) || PyList_Check(value)) {
     py::object items = py::reinterpret_steal<py::object>(PySequence_Tuple(value));
-    encoder.beginTuple(PyTuple_GET_SIZE(items.ptr()));
+    encoder.beginTuple(PyTuple_GET_SIZE(items.ptr()), PyTuple_Check(value) ? getFieldNames(value) : std::string());
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.ptr()); ++i)
       if (!addConstant(encoder, PyTuple_GET_ITEM(items.ptr(), i)))
         return false;
@@ -249,7 +262,8 @@ py::object kiln::python::toPython(const launch::Specialization &item) {
     py::tuple items(item.items.size());
     for (size_t i = 0; i < item.items.size(); ++i)
       items[i] = toPython(item.items[i]);
-    return py::make_tuple("tuple", items);
+    py::tuple fields = item.text.empty() ? py::tuple() : py::tuple(py::str(item.text).attr("split")(","));
+    return py::make_tuple("tuple", items, fields);
   }
   }
   return py::none();

@@ -89,7 +89,8 @@ def _like(parameter: Parameter) -> Any:
         return _static(parameter.value)
     if parameter.kind == "tuple":
         parts = [_like(item) for item in parameter.items]
-        return values.tuple([values.tensor(-1, p) if isinstance(p, types.type_) else p for p in parts])
+        items = [values.tensor(-1, p) if isinstance(p, types.type_) else p for p in parts]
+        return values.tuple(items, parameter.fields or None)
     ty = types.parse(parameter.type or "")
     if isinstance(ty, types.tensor_descriptor_type) and parameter.padding != "zero":
         ty = types.tensor_descriptor_type(ty.block_type, parameter.padding)

@@ -15,7 +15,7 @@ class Parameter:
 
     kind       "constexpr": known while compiling, `value` holds it (None, bool, int, float, str, a dtype, a jit
                function or a tuple of these). "runtime": passed at launch, `type` names it. "tuple": a tuple of further
-               parameters, in `items`.
+               parameters, in `items`, with the names of its fields in `fields` if it is a named one.
     type       "*fp32", "i32", "u8", "fp32", "i1", "tensordesc<fp32[64,64]>"; read by kiln.language.types.parse.
     divisible  the pointer or integer is a multiple of 16; of a descriptor: its base pointer.
     padding    of a descriptor: what is read outside it, "zero" or "nan".
@@ -31,6 +31,7 @@ class Parameter:
     divisible: bool = False
     padding: str = "zero"
     items: tuple[Parameter, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

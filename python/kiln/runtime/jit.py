@@ -228,9 +228,10 @@ def make_parameter(name: str, item: tuple[Any, ...]) -> Any:
         return Parameter(name, "runtime", type=item[1], divisible=item[2], padding=item[3])
     if kind == "tuple":
         items = tuple(make_parameter(f"{name}.{i}", inner) for i, inner in enumerate(item[1]))
-        if all(inner.kind == "constexpr" for inner in items):
+        fields = item[2]
+        if all(inner.kind == "constexpr" for inner in items) and not fields:
             return Parameter(name, "constexpr", value=tuple(inner.value for inner in items))
-        return Parameter(name, "tuple", items=items)
+        return Parameter(name, "tuple", items=items, fields=fields)
     return Parameter(name, "constexpr", value=item[1])
 
 

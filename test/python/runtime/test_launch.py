@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections import namedtuple
+from typing import Any, NamedTuple
 
 import kiln
 import kiln.language as kl
@@ -205,6 +207,32 @@ def test_tuples():
     compiled = kernel[1]((out, (x, 1)), 2.0)
     assert out[0] == 7.0
     assert compiled.signature.startswith("pair=(*fp32:16, (*fp32:16, 1))")
+
+
+class Pair(NamedTuple):
+    data: Any
+    scale: Any
+
+
+def test_named_tuples_keep_their_names():
+    @kiln.jit
+    def kernel(out, pair, HOW: kl.constexpr):
+        kl.store(out, kl.load(pair.data) * pair.scale + HOW.scale)
+
+    @kiln.jit
+    def of_constants(out, pair):
+        kl.store(out, pair.scale)
+
+    out, x = np.zeros(1, np.float32), np.array([3.0], np.float32)
+    kernel[1](out, Pair(x, 2.5), Pair(None, 7))
+    assert out[0] == 14.5
+    other = namedtuple("other", ["scale", "data"])
+    kernel[1](out, other(1.5, x), Pair(None, 7))
+    assert out[0] == 11.5
+    of_constants[1](out, Pair(None, 1))
+    assert out[0] == 1
+    with pytest.raises(kiln.errors.CompilationError, match="no attribute data"):
+        kernel[1](out, (x, 2.5), Pair(None, 7))
 
 
 def test_launch_options_are_recorded():
