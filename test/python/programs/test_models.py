@@ -1,13 +1,12 @@
-"""Kernels of model libraries: paged attention, quantisation, packed weights, rotary, causal convolution, chunked loops."""
+"""Kernels of model libraries: paged attention, quantisation, packed weights, rotary, causal convolution, chunks."""
 
 import mmap
 
+import kiln
+import kiln.language as kl
 import ml_dtypes
 import numpy as np
 import pytest
-
-import kiln
-import kiln.language as kl
 
 rng = np.random.default_rng(3)
 
@@ -186,7 +185,8 @@ def test_w4_matmul_unpacks_by_interleave():
     a = randn(M, K).astype(np.float16)
     w = rng.integers(0, 16, (N, K)).astype(np.uint8)
     packed = w[:, 0::2] | (w[:, 1::2] << 4)
-    scales, zeros = (rng.random((N, K // G)) * 0.1).astype(np.float16), rng.integers(0, 16, (N, K // G)).astype(np.uint8)
+    scales = (rng.random((N, K // G)) * 0.1).astype(np.float16)
+    zeros = rng.integers(0, 16, (N, K // G)).astype(np.uint8)
     c = np.empty((M, N), np.float16)
     w4_matmul[kiln.cdiv(M, 16), kiln.cdiv(N, 32)](a, packed, scales, zeros, c, M, N, K, G, 16, 32, 64)
     full = (w.astype(np.float64) - np.repeat(zeros, G, 1)) * np.repeat(scales.astype(np.float64), G, 1)

@@ -4,11 +4,10 @@ import subprocess
 import sys
 import textwrap
 
-import numpy as np
-import pytest
-
 import kiln
 import kiln.language as kl
+import numpy as np
+import pytest
 
 rng = np.random.default_rng(2)
 

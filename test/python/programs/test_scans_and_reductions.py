@@ -1,10 +1,9 @@
 """Reductions and scans with combine functions over tuples, as state-space, norm and sampling kernels use them."""
 
-import numpy as np
-import pytest
-
 import kiln
 import kiln.language as kl
+import numpy as np
+import pytest
 
 rng = np.random.default_rng(1)
 

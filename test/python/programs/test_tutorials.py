@@ -1,10 +1,9 @@
-"""Kernels in the shape of the well-known tutorials: add, softmax, matmul, dropout, layer norm, attention, grouped GEMM."""
-
-import numpy as np
-import pytest
+"""Kernels in the shape of the tutorials: add, softmax, matmul, dropout, layer norm, attention, grouped GEMM."""
 
 import kiln
 import kiln.language as kl
+import numpy as np
+import pytest
 from kiln.language.extra import libdevice
 from kiln.tools.tensor_descriptor import TensorDescriptor
 
@@ -509,7 +508,7 @@ def grouped_matmul_kernel(
             a_ptrs = a_ptr + offs_am[:, None] * lda + offs_k[None, :]
             b_ptrs = b_ptr + offs_k[:, None] * ldb + offs_bn[None, :]
             accumulator = kl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), dtype=kl.float32)
-            for kk in range(0, kl.cdiv(k, BLOCK_SIZE_K)):
+            for _ in range(0, kl.cdiv(k, BLOCK_SIZE_K)):
                 kl.multiple_of(a_ptrs, [16, 16])
                 kl.multiple_of(b_ptrs, [16, 16])
                 a = kl.load(a_ptrs)
