@@ -19,6 +19,7 @@ LogicalResult KernelLowering::run() {
     return kernel.emitOpError("expected one block (because control flow of tile IR is structured), got ")
            << kernel.getBody().getBlocks().size();
   plan = std::make_unique<Plan>(kernel, shapes);
+  kernel.walk([&](tile::ReshapeOp op) { splitsPairsSomewhere |= splitsPairs(op); });
   createEntry();
   bindArguments();
 

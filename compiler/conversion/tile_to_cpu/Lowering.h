@@ -289,6 +289,7 @@ private:
   int64_t now = 0;
   llvm::SmallVector<mlir::Attribute> sites;
   llvm::DenseMap<mlir::Operation *, int> siteIds;
+  bool splitsPairsSomewhere = false;
   bool failed = false; ///< an error was reported deep inside an evaluation
 };
 

@@ -207,6 +207,9 @@ bool Plan::requireSharedExpensive() {
 void Plan::walkValue(Value value, Visit state, bool descend, Visitor visit) const {
   if (!isTile(value))
     return;
+  // Read at another index: dimensions along which it is uniform are dropped.
+  for (unsigned dim = 0; dim < shapeOf(value).size(); ++dim)
+    state.identity &= shapeOf(value)[dim] == 1 || !shapes.uniform(value, dim);
   visit(value, state);
   Operation *op = value.getDefiningOp();
   if (!op || (stored(value) && !descend) || !isLazy(op))

@@ -17,6 +17,9 @@ Walk KernelLowering::chooseWalk(ArrayRef<int64_t> shape, int reduceAxis, int64_t
     --last;
   // Along a reduced row several accumulators hide the latency of the combination.
   int64_t wanted = reduceAxis == last ? lanes * 4 : lanes;
+  // Splitting pairs evaluates twice as many lanes, of up to 8 bytes.
+  if (splitsPairsSomewhere)
+    wanted = std::min(wanted, std::max<int64_t>(1, target.maxVectorBytes() / 16));
   int64_t width = last >= 0 ? std::min(wanted, powerOfTwoIn(shape[last])) : 1;
   if (width > 1) {
     walk.vectorDim = last;
