@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
 
 
 class KilnError(Exception):
@@ -113,12 +116,37 @@ class SourceRange(NamedTuple):
         return [f"{number} | {line}", f"{' ' * len(number)} | {pad}^{'~' * (width - 1)}"]
 
 
+def _is_ours(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.split(".")[0] == "kiln" and not module.startswith("kiln.kernels.")
+
+
+def drop_traceback(error: BaseException, traceback: TracebackType | None) -> None:
+    """Called as an exception leaves a launch: a mistake of the user's is told by its message, under their own line, and
+    not by how the front end came to it. An exception that went through code of the user's keeps its traceback, and
+    so does every one if the `kiln` logger logs debugging."""
+    error.__traceback__ = traceback
+    if isinstance(error, InternalError) or not isinstance(error, KilnError):
+        return
+    if "logging" in sys.modules:
+        import logging
+
+        if logging.getLogger("kiln").isEnabledFor(logging.DEBUG):
+            return
+    step = traceback
+    while step is not None:
+        if not _is_ours(step.tb_frame):
+            return
+        step = step.tb_next
+    error.__traceback__ = None
+    error.__suppress_context__ = True
+
+
 def calling_expression() -> SourceRange | None:
     """The expression of the user's that is running: in the nearest frame that is not Kiln's."""
     frame = sys._getframe(1)
     while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        if module.split(".")[0] != "kiln" or module.startswith("kiln.kernels."):
+        if not _is_ours(frame):
             break
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:

@@ -351,13 +351,25 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
 
 } // namespace
 
+/// Raises `error` again, with what kiln.errors leaves of its traceback.
+static void raiseWithoutOurFrames(py::error_already_set &error) {
+  try {
+    py::object trace = error.trace() ? error.trace() : py::none();
+    py::module_::import("kiln.errors").attr("drop_traceback")(error.value(), trace);
+  } catch (py::error_already_set &) {
+    // Such as KeyboardInterrupt: what is raised already matters more.
+    return error.restore();
+  }
+  PyErr_SetObject(error.type().ptr(), error.value().ptr());
+}
+
 PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional, PyObject *names) {
   try {
     if (!isCurrent(state))
       revalidate(state);
     return Call(state, grid).run(args, positional, names);
   } catch (py::error_already_set &error) {
-    error.restore();
+    raiseWithoutOurFrames(error);
   } catch (const std::exception &error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }

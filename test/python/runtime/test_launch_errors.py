@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import kiln
 import kiln.language as kl
 import numpy as np
@@ -94,3 +96,34 @@ def test_compile_errors_pass_through_and_the_kernel_stays_usable():
     for _ in range(2):
         with pytest.raises(errors.CompilationError):
             wrong[1](X, 67)
+
+
+# -- tracebacks -----------------------------------------------------------------------------------
+
+
+def frames_of(error: BaseException) -> list[str]:
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def test_a_mistake_shows_no_frame_of_ours():
+    @kiln.jit
+    def wrong(x):
+        kl.store(x + kl.arange(0, 33), 1)
+
+    for launch in (lambda: wrong[1](np.zeros(64, np.int32)), lambda: wrong[1](), lambda: wrong[-1](3)):
+        with pytest.raises(kiln.errors.UserError) as caught:
+            launch()
+        assert frames_of(caught.value) == ["test_a_mistake_shows_no_frame_of_ours", "<lambda>"]
+
+
+def test_a_mistake_in_a_function_of_the_users_keeps_its_frames():
+    @kiln.jit
+    def kernel(x):
+        kl.store(x, 1)
+
+    def grid(meta):
+        raise kiln.errors.LaunchError("mine")
+
+    with pytest.raises(kiln.errors.LaunchError) as caught:
+        kernel[grid](np.zeros(1, np.int32))
+    assert frames_of(caught.value)[-1] == "grid"
