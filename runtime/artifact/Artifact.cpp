@@ -41,8 +41,11 @@ static llvm::StringRef getKindName(ArgumentKind kind) { return kind == ArgumentK
 //===-- To JSON --------------------------------------------------------------------------------------------------===//
 
 static json::Value toJSON(const ArgumentSpec &argument) {
-  return json::Object{{"name", argument.name},     {"type", argument.type}, {"kind", getKindName(argument.kind)},
+  json::Object object{{"name", argument.name},     {"type", argument.type}, {"kind", getKindName(argument.kind)},
                       {"offset", argument.offset}, {"size", argument.size}, {"align", argument.align}};
+  if (argument.written)
+    object["written"] = true;
+  return object;
 }
 
 static json::Value toJSON(const Site &site) {
@@ -112,7 +115,8 @@ static bool fromJSON(const json::Value &value, ArgumentSpec &argument, json::Pat
   json::ObjectMapper mapper(value, path);
   if (!mapper || !mapper.map("name", argument.name) || !mapper.map("type", argument.type) ||
       !mapper.map("kind", kind) || !mapper.map("offset", offset) || !mapper.map("size", size) ||
-      !mapper.map("align", align) || !parseTypeName(*value.getAsObject(), pointer, argument.element, path))
+      !mapper.map("align", align) || !mapper.mapOptional("written", argument.written) ||
+      !parseTypeName(*value.getAsObject(), pointer, argument.element, path))
     return false;
   argument.kind = pointer ? ArgumentKind::Pointer : ArgumentKind::Scalar;
   argument.offset = offset;

@@ -22,6 +22,7 @@ struct ArgumentSpec {
   uint32_t offset = 0;
   uint32_t size = 0;
   uint32_t align = 0;
+  bool written = false; ///< a pointer the code provably stores through; one it may reach otherwise is not listed
 };
 
 /// A spec with everything but its offset filled in from a type such as "*fp32" or "i32".

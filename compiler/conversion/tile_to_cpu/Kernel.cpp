@@ -1,4 +1,5 @@
 // One kernel: its entry function, arguments and program ids, and the walk over the plan's steps.
+#include "compiler/analysis/Disjoint.h"
 #include "compiler/conversion/tile_to_cpu/Abi.h"
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -66,6 +67,11 @@ void KernelLowering::createEntry() {
 void KernelLowering::bindArguments() {
   SmallVector<Attribute> described;
   int64_t offset = 0;
+  llvm::SmallDenseSet<Value> written;
+  kernel.walk([&](Operation *op) {
+    if (isa<tile::StoreOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op))
+      written.insert(pointerArgument(accessedPointer(op)));
+  });
   auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
   for (BlockArgument argument : kernel.getArguments()) {
     unsigned index = argument.getArgNumber();
@@ -77,12 +83,16 @@ void KernelLowering::bindArguments() {
                                             : loadFrom(address, type, 1));
     auto name = kernel.getArgAttrOfType<StringAttr>(index, "tile.name");
     auto typeName = kernel.getArgAttrOfType<StringAttr>(index, "tile.type");
-    described.push_back(b.getDictionaryAttr(
-        {b.getNamedAttr("name", name ? name : b.getStringAttr("arg" + std::to_string(index))),
-         b.getNamedAttr("type", typeName ? typeName : b.getStringAttr(spellType(type))),
-         b.getNamedAttr("kind", b.getStringAttr(isa<tile::PtrType>(type) ? "pointer" : "scalar")),
-         b.getNamedAttr("offset", number(offset)), b.getNamedAttr("size", number(bytes)),
-         b.getNamedAttr("align", number(bytes))}));
+    SmallVector<NamedAttribute> entries{
+        b.getNamedAttr("name", name ? name : b.getStringAttr("arg" + std::to_string(index))),
+        b.getNamedAttr("type", typeName ? typeName : b.getStringAttr(spellType(type))),
+        b.getNamedAttr("kind", b.getStringAttr(isa<tile::PtrType>(type) ? "pointer" : "scalar")),
+        b.getNamedAttr("offset", number(offset)),
+        b.getNamedAttr("size", number(bytes)),
+        b.getNamedAttr("align", number(bytes))};
+    if (written.contains(argument))
+      entries.push_back(b.getNamedAttr("written", b.getBoolAttr(true)));
+    described.push_back(b.getDictionaryAttr(entries));
     offset += bytes;
   }
   entry->setAttr("kiln.name", b.getStringAttr(kernel.getName()));

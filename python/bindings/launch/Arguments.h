@@ -24,6 +24,10 @@ public:
   /// valid access through another array reaches it.
   llvm::SmallVector<bool, 16> findDisjoint() const;
 
+  /// The first array that may not be written though `metadata` says the code writes it: the name of its argument, or
+  /// empty.
+  llvm::StringRef findReadOnly(const artifact::Metadata &metadata) const;
+
   std::string problem;
   std::string hint;
   std::vector<launch::BufferExtent> extents;
@@ -48,7 +52,8 @@ private:
   bool finishArray(const launch::ParameterRule &rule, const Memory &memory);
 
   bool collectExtents;
-  llvm::SmallVector<std::pair<uintptr_t, uintptr_t>, 16> storages;
+  llvm::SmallVector<std::pair<uintptr_t, uintptr_t>, 16> storages; ///< by array
+  llvm::SmallVector<unsigned, 4> readOnly;                         ///< arrays that may not be written
   llvm::SmallVector<pybind11::object, 2> alive;
 };
 

@@ -279,8 +279,18 @@ bool ArgumentReader::finishArray(const ParameterRule &rule, const Memory &memory
                 "pass a copy");
   if (collectExtents)
     extents.push_back({rule.name, memory.begin, memory.end, memory.writable});
+  if (!memory.writable)
+    readOnly.push_back(storages.size());
   storages.push_back({memory.begin, memory.end});
   return true;
+}
+
+llvm::StringRef ArgumentReader::findReadOnly(const artifact::Metadata &metadata) const {
+  unsigned array = 0;
+  for (const artifact::ArgumentSpec &argument : metadata.arguments)
+    if (argument.kind == artifact::ArgumentKind::Pointer && llvm::is_contained(readOnly, array++) && argument.written)
+      return argument.name;
+  return {};
 }
 
 llvm::SmallVector<bool, 16> ArgumentReader::findDisjoint() const {

@@ -71,6 +71,7 @@ private:
   void encodeOptions();
   device::Grid evaluateGrid();
   Compiled findOrCompile();
+  [[noreturn]] void refuseReadOnly(llvm::StringRef name);
   void launch(const Compiled &compiled, device::Grid grid);
 
   LauncherState &state;
@@ -231,6 +232,18 @@ device::Grid Call::evaluateGrid() {
   return {int32_t(sides[0]), int32_t(sides[1]), int32_t(sides[2])};
 }
 
+void Call::refuseReadOnly(llvm::StringRef name) {
+  // `pair.0` and `desc` belong to the parameter before the point.
+  auto parameter = llvm::find_if(state.parameters,
+                                 [&](const Parameter &p) { return p.rule.name == name.split('.').first; });
+  size_t index = parameter - state.parameters.begin();
+  state.kernel.attr("_explain_argument")(name.str(), py::handle(values[index]),
+                                         "expected an array that may be written (because the kernel stores through " +
+                                             name.str() + "), got a read-only one",
+                                         "pass a copy");
+  mustHaveRaised();
+}
+
 Compiled Call::findOrCompile() {
   auto entry = state.table->find(encoder.getKey());
   if (entry != state.table->end())
@@ -344,8 +357,12 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
   }
   encodeOptions();
   Compiled compiled = findOrCompile();
-  if (!warmup && where.count() > 0)
+  if (!warmup && where.count() > 0) {
+    llvm::StringRef name = reader.findReadOnly(compiled.kernel->getMetadata());
+    if (!name.empty())
+      refuseReadOnly(name);
     launch(compiled, where);
+  }
   return py::object(compiled.object).release().ptr();
 }
 

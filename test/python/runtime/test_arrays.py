@@ -67,6 +67,17 @@ def test_read_only_arrays_can_be_read():
     assert (out == 3.0).all()
 
 
+def test_read_only_arrays_cannot_be_written(tmp_path):
+    x, frozen = np.ones(32, np.float32), np.zeros(32, np.float32)
+    frozen.flags.writeable = False
+    mapped = tmp_path / "data"
+    mapped.write_bytes(bytes(128))
+    for target in (frozen, np.frombuffer(bytes(128), np.float32), np.memmap(mapped, np.float32, "r")):
+        with pytest.raises(errors.LaunchError, match="'out': expected an array that may be written"):
+            copy[1](x, target, 0, 32)
+        assert (target == 0).all()
+
+
 def test_descriptors():
     @kiln.jit
     def read(desc, out, row, column):
