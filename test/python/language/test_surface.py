@@ -127,3 +127,11 @@ def test_methods_are_declared_for_type_checkers():
     source = inspect.getsource(values.tensor)
     attached = [name for names in methods._METHODS.values() for name in names]
     assert [name for name in attached if f"        {name} = _" not in source] == []
+
+
+def test_libdevice_by_its_older_path():
+    from kiln.language.extra import cuda, libdevice
+    from kiln.language.extra.cuda.libdevice import tanh
+
+    assert tanh is libdevice.tanh
+    assert cuda.libdevice.tanh is libdevice.tanh

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..builtin import builtin
-from ..semantic import elementwise
-from ..types import int32, int64
-from ..values import tensor
-from . import libdevice
+from ...builtin import builtin
+from ...semantic import elementwise
+from ...types import int32, int64
+from ...values import tensor
+from .. import libdevice
 
 
 @builtin
