@@ -15,7 +15,6 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import measure
-
 from kiln.kernels.elementwise import add
 from kiln.kernels.gemm import matmul
 from kiln.kernels.norm import rms_norm

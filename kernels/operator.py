@@ -100,7 +100,7 @@ def rows_of(array: Any, name: str = "x") -> tuple[int, int, int]:
         raise ValueError(f"{name}: expected at least one dimension (because rows are reduced), got a scalar")
     shape, steps = tuple(array.shape), strides(array)
     rows, stride = 1, 0
-    for side, step in zip(reversed(shape[:-1]), reversed(steps[:-1])):
+    for side, step in zip(reversed(shape[:-1]), reversed(steps[:-1]), strict=True):
         if side == 1:
             continue
         if rows == 1:

@@ -1,4 +1,5 @@
 """lit: dialect, passes, conversion and tools, on IR, with no GPU."""
+
 import os
 
 import lit.formats

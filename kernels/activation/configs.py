@@ -1,7 +1,6 @@
 """Sizes that the demo and the benchmarks run."""
 
 import numpy as np
-
 from kiln.kernels.activation import kernel, reference
 from kiln.kernels.case import Case
 

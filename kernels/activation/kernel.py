@@ -62,8 +62,8 @@ def _swiglu_specs(gate: Any, up: Any = None, *, layout: str = "halves", **_: Any
 def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None) -> Any:
     """``silu(gate) · up``.
 
-    With ``up`` None, ``gate`` holds both: ``layout="halves"``: gates in the first half of the columns, ups in the second;
-    ``layout="interleaved"``: gate, up, gate, up, … (what one GEMM with interleaved weights gives).
+    With ``up`` None, ``gate`` holds both: ``layout="halves"``: gates in the first half of the columns, ups in the
+    second; ``layout="interleaved"``: gate, up, gate, up, … (what one GEMM with interleaved weights gives).
     """
     if layout not in ("halves", "interleaved"):
         raise ValueError(f'layout: expected "halves" or "interleaved", got {layout!r}')

@@ -27,7 +27,6 @@ def __getattr__(name: str) -> list[Case]:
 def _cases() -> list[Case]:
     # kernel.py takes its tile sizes from here, so its functions are named only when cases are asked for.
     import numpy as np
-
     from kiln.kernels.attention import decode, kernel, reference
     from kiln.kernels.case import Case
 

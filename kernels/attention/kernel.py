@@ -82,7 +82,9 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: fl
     batch, q_tokens, heads, size = q.shape
     k_tokens, k_heads = k.shape[1], k.shape[2]
     if tuple(k.shape) != (batch, k_tokens, k_heads, size) or tuple(v.shape) != tuple(k.shape):
-        raise ValueError(f"k, v: expected shape ({batch}, tokens, heads, {size}), got {tuple(k.shape)} and {tuple(v.shape)}")
+        raise ValueError(
+            f"k, v: expected shape ({batch}, tokens, heads, {size}), got {tuple(k.shape)} and {tuple(v.shape)}"
+        )
     if k_heads == 0 or heads % k_heads:
         raise ValueError(f"k: expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}")
     out = output(out, Spec(q.shape, q.dtype), q)

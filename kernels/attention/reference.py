@@ -36,7 +36,9 @@ def decode_attention(q, k, v, lengths, block_table=None, softmax_scale=None, ret
             keys, values = k[b, :length], v[b, :length]
         else:
             keys, values = (x[block_table[b]].reshape(-1, *x.shape[2:])[:length] for x in (k, v))
-        outputs.append(attention(q[b][None, None], keys[None], values[None], softmax_scale=softmax_scale, return_lse=True))
+        outputs.append(
+            attention(q[b][None, None], keys[None], values[None], softmax_scale=softmax_scale, return_lse=True)
+        )
     y = np.concatenate([y[0] for y, _ in outputs]) if outputs else np.zeros(q.shape)
     lse = np.concatenate([lse[..., 0] for _, lse in outputs]) if outputs else np.zeros(q.shape[:2])
     return (y, lse) if return_lse else y

@@ -1,7 +1,6 @@
 """Sizes that the demo and the benchmarks run."""
 
 import numpy as np
-
 from kiln.kernels.case import Case
 from kiln.kernels.elementwise import kernel, reference
 
@@ -11,6 +10,5 @@ def _inputs(n: int):
 
 
 CASES = [
-    Case("add", f"{n >> 20}M float32", _inputs(n), kernel.add, reference.add, bytes=12 * n)
-    for n in (1 << 20, 16 << 20)
+    Case("add", f"{n >> 20}M float32", _inputs(n), kernel.add, reference.add, bytes=12 * n) for n in (1 << 20, 16 << 20)
 ]

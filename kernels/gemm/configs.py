@@ -24,7 +24,6 @@ def __getattr__(name: str) -> list[Case]:
 def _cases() -> list[Case]:
     # kernel.py takes its tile sizes from here, so its functions are named only when cases are asked for.
     import numpy as np
-
     from kiln.kernels.case import Case
     from kiln.kernels.gemm import kernel, reference
 

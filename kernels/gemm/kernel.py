@@ -42,7 +42,8 @@ def _accumulate(a, b, m, n, k_start, k_end, row, column, a_row, a_column, b_row,
 
 @kiln.jit
 def matmul_kernel(a, b, c, m, n, k, a_row, a_column, b_row, b_column, c_row, c_column,
-                  BLOCK_M: kl.constexpr, BLOCK_N: kl.constexpr, BLOCK_K: kl.constexpr, GROUP: kl.constexpr):  # fmt: skip
+                  BLOCK_M: kl.constexpr, BLOCK_N: kl.constexpr, BLOCK_K: kl.constexpr,
+                  GROUP: kl.constexpr):  # fmt: skip
     row, column = _tile_position(kl.program_id(0), kl.cdiv(m, BLOCK_M), kl.cdiv(n, BLOCK_N), GROUP)
     total = _accumulate(a, b, m, n, 0, k, row, column, a_row, a_column, b_row, b_column, BLOCK_M, BLOCK_N, BLOCK_K)
     rows = row * BLOCK_M + kl.arange(0, BLOCK_M)
@@ -53,7 +54,8 @@ def matmul_kernel(a, b, c, m, n, k, a_row, a_column, b_row, b_column, c_row, c_c
 
 @kiln.jit
 def split_k_kernel(a, b, partial, m, n, k, k_split, a_row, a_column, b_row, b_column,
-                   BLOCK_M: kl.constexpr, BLOCK_N: kl.constexpr, BLOCK_K: kl.constexpr, GROUP: kl.constexpr):  # fmt: skip
+                   BLOCK_M: kl.constexpr, BLOCK_N: kl.constexpr, BLOCK_K: kl.constexpr,
+                   GROUP: kl.constexpr):  # fmt: skip
     row, column = _tile_position(kl.program_id(0), kl.cdiv(m, BLOCK_M), kl.cdiv(n, BLOCK_N), GROUP)
     split = kl.program_id(1)
     start = split * k_split
@@ -81,7 +83,9 @@ def _specs(a: Any, b: Any, *_: Any, **__: Any) -> tuple[Spec]:
 
 def _check(a: Any, b: Any) -> tuple[int, int, int]:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-        raise ValueError(f"b: expected shape ({a.shape[-1]}, n) (because a has shape {tuple(a.shape)}), got {tuple(b.shape)}")
+        raise ValueError(
+            f"b: expected shape ({a.shape[-1]}, n) (because a has shape {tuple(a.shape)}), got {tuple(b.shape)}"
+        )
     if a.dtype != b.dtype:
         raise ValueError(f"b: expected dtype {a.dtype} (the dtype of a), got {b.dtype}")
     return a.shape[0], b.shape[1], a.shape[1]

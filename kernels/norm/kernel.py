@@ -81,7 +81,9 @@ def _check(n: int, cast: str, **vectors: Any) -> bool:
     """Checks vectors against the row length; whether the cast comes before the weight."""
     for name, vector in vectors.items():
         if vector is not None and tuple(vector.shape) != (n,):
-            raise ValueError(f"{name}: expected shape ({n},) (because rows have {n} elements), got {tuple(vector.shape)}")
+            raise ValueError(
+                f"{name}: expected shape ({n},) (because rows have {n} elements), got {tuple(vector.shape)}"
+            )
     if cast not in ("before", "after"):
         raise ValueError(f'cast: expected "before" or "after", got {cast!r}')
     return cast == "before"
@@ -143,5 +145,6 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast
     bias_step = strides(bias)[0] if bias is not None else 1
     if n:
         layer_norm_kernel[(rows,)](x, weight, bias, out, x_stride, x_step, *strides(weight), bias_step,
-                                   *rows_of(out, "out")[1:], n, eps, CAST_BEFORE=before, BLOCK=tile_side(n))  # fmt: skip
+                                   *rows_of(out, "out")[1:], n, eps, CAST_BEFORE=before,
+                                   BLOCK=tile_side(n))  # fmt: skip
     return out

@@ -1,7 +1,6 @@
 """Sizes that the demo and the benchmarks run."""
 
 import numpy as np
-
 from kiln.kernels.case import Case
 from kiln.kernels.optimizer import kernel, reference
 

@@ -50,7 +50,7 @@ def _contiguous(array: Any) -> bool:
     expected = 1
     if 0 in array.shape:
         return True
-    for side, stride in zip(reversed(array.shape), reversed(strides(array))):
+    for side, stride in zip(reversed(array.shape), reversed(strides(array)), strict=True):
         if side != 1 and stride != expected:
             return False
         expected *= side
@@ -71,7 +71,9 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
         if array is None:
             continue
         if tuple(array.shape) != tuple(parameter.shape):
-            raise ValueError(f"{name}: expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}")
+            raise ValueError(
+                f"{name}: expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}"
+            )
         if not _contiguous(array):
             raise ValueError(f"{name}: expected a contiguous array, got strides {strides(array)}")
     if isinstance(step, int) and step < 1:

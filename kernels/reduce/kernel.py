@@ -76,7 +76,10 @@ def _topk_specs(x: Any, k: int) -> tuple[Spec, Spec]:
 
 @operator(outputs=_topk_specs)
 def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
-    """The ``k`` largest of each row, largest first, and their int64 indices. NaN is largest; of equals the first wins."""
+    """The ``k`` largest of each row, largest first, and their int64 indices.
+
+    NaN is largest; of equals the first wins.
+    """
     n = x.shape[-1]
     if not 0 < k <= n:
         raise ValueError(f"k: expected a number from 1 to {n} (the length of a row), got {k}")

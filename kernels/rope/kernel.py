@@ -86,8 +86,8 @@ def rope(q: Any, k: Any, cos: Any, sin: Any, *, positions: Any = None, offset: A
          out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:  # fmt: skip
     """Rotates ``q`` and ``k`` of shape (batch, tokens, heads, size); K may have fewer heads, or be None.
 
-    ``cos`` and ``sin`` are (positions, r/2) tables, float32 or float16. A token's position is ``positions[batch, token]``
-    (or ``positions[token]``), else ``offset`` + token, where ``offset`` is an int or an integer array of one element.
+    ``cos`` and ``sin`` are (positions, r/2) tables, float32 or float16. A token's position is
+    ``positions[batch, token]`` (or ``positions[token]``), else ``offset`` + token, where ``offset`` is an int or an integer array of one element.
     Any strides: views of one fused QKV are fine. ``out=(q, k)`` rotates in place. float32 inside, one rounding.
     """
     batches, tokens, q_heads, size = q.shape
@@ -116,4 +116,3 @@ def rope(q: Any, k: Any, cos: Any, sin: Any, *, positions: Any = None, offset: A
         REST=tile_side(rest, 1 if rest < 16 else 16) if rest else 0,
     )  # fmt: skip
     return q_out, k_out
-

@@ -34,7 +34,7 @@ def check(case: Case, out: Any, exact: Any) -> tuple[bool, float]:
     outs = out if isinstance(out, tuple) else (out,)
     exacts = exact if isinstance(exact, tuple) else (exact,)
     worst, good = 0.0, len(outs) == len(exacts)
-    for one, other in zip(outs, exacts):
+    for one, other in zip(outs, exacts, strict=False):
         error = relative_error(one, other)
         unit = ROUNDOFF.get(str(one.dtype))
         bound = 0.0 if unit is None else 4 * unit + 8 * case.length**0.5 * ROUNDOFF["float32"]

@@ -14,7 +14,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 
 def _boolean(text: str) -> bool:
@@ -73,20 +73,36 @@ class Switch(NamedTuple):
 
 SWITCHES: tuple[Switch, ...] = (
     Switch("target", str, "cpu", "target row to compile for (`kiln info` lists them)", "row name"),
-    Switch("check", _one_of("none", "bounds", "races"), "none",
-           "check every memory access of the CPU target: `bounds` against the buffers passed in, "
-           "`races` between program instances", "none, bounds, races"),
+    Switch(
+        "check",
+        _one_of("none", "bounds", "races"),
+        "none",
+        "check every memory access of the CPU target: `bounds` against the buffers passed in, "
+        "`races` between program instances",
+        "none, bounds, races",
+    ),
     Switch("device_assert", _boolean, True, "keep `kl.device_assert` in compiled kernels", "0, 1"),
-    Switch("num_threads", _natural, 0, "worker threads of the CPU target; 0: one per core this process may use",
-           "number"),
+    Switch(
+        "num_threads", _natural, 0, "worker threads of the CPU target; 0: one per core this process may use", "number"
+    ),
     Switch("dump", str, "", "write one numbered file per stage of every compile into this directory", "directory"),
-    Switch("crash_dir", str, lambda: os.path.join(_user_cache(), "crashes"),
-           "where an internal failure saves its IR", "directory"),
+    Switch(
+        "crash_dir",
+        str,
+        lambda: os.path.join(_user_cache(), "crashes"),
+        "where an internal failure saves its IR",
+        "directory",
+    ),
     Switch("timing", _boolean, False, "print the time of each stage of every compile to stderr", "0, 1"),
     Switch("verify_each", _boolean, False, "verify the IR after each pass", "0, 1"),
     Switch("line_info", _boolean, False, "keep source lines in CPU code, for debuggers and profilers", "0, 1"),
-    Switch("log", _log_text, "", "logging of the `kiln` loggers to stderr: a level, or `level,component` with component "
-           "`jit` or `autotune`", "debug, info, warning"),
+    Switch(
+        "log",
+        _log_text,
+        "",
+        "logging of the `kiln` loggers to stderr: a level, or `level,component` with component `jit` or `autotune`",
+        "debug, info, warning",
+    ),
 )
 _BY_NAME = {switch.name: switch for switch in SWITCHES}
 _overrides: dict[str, Any] = {}

@@ -42,9 +42,7 @@ def strided(array: np.ndarray, step: int = 2) -> np.ndarray:
     return view
 
 
-def assert_close(
-    out: np.ndarray, exact: np.ndarray, *, length: int = 1, scale: Any = None, roundings: int = 0
-) -> None:
+def assert_close(out: np.ndarray, exact: np.ndarray, *, length: int = 1, scale: Any = None, roundings: int = 0) -> None:
     """Checks ``out`` against the exact float64 values by the rule in this module's docstring."""
     exact = np.asarray(exact, np.float64)
     assert out.shape == exact.shape, f"expected shape {exact.shape}, got {out.shape}"

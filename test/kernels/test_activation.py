@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random, strided
-
 from kiln.kernels.activation import bias_gelu, reference, swiglu
 
 SHAPES = [(1, 1), (1, 7), (3, 2048), (5, 2049), (2, 5003), (2, 3, 33), (0, 8), (4, 0)]

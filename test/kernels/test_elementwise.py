@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
-
 from kiln.kernels.elementwise import add, reference
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import DTYPES, random
-
 from kiln import errors
 from kiln.kernels.embedding import embedding
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random, strided
-
 from kiln.kernels.gemm import matmul, matmul_split_k, reference
 
 SHAPES = [(1, 1, 1), (7, 5, 3), (16, 16, 16), (64, 64, 64), (65, 130, 257), (127, 31, 100), (1, 300, 500), (300, 1, 40)]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random, strided
-
 from kiln.kernels.norm import layer_norm, reference, residual_rms_norm, rms_norm
 
 SHAPES = [(1, 1), (1, 7), (3, 16), (5, 127), (4, 896), (3, 4096), (2, 5003), (2, 3, 33), (0, 8), (4, 0)]

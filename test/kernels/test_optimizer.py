@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
-
 from kiln.kernels.optimizer import adamw, reference
 
 
@@ -15,7 +14,7 @@ def test_adamw(rng, shape, dtype, moments):
     moment, square = random(rng, shape, moments), np.abs(random(rng, shape, moments))
     exact = reference.adamw(parameter, gradient, moment, square, 3)
     adamw(parameter, gradient, moment, square, 3)
-    for out, want in zip((parameter, moment, square), exact):
+    for out, want in zip((parameter, moment, square), exact, strict=True):
         assert_close(out, want)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
-
 from kiln.kernels.reduce import reference, sum_all, topk
 
 
@@ -20,7 +19,9 @@ def test_sum_all(rng, shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape,k", [((1, 1), 1), ((3, 7), 3), ((2, 7), 7), ((4, 1000), 10), ((2, 3, 64), 64), ((0, 5), 2)])
+@pytest.mark.parametrize(
+    "shape,k", [((1, 1), 1), ((3, 7), 3), ((2, 7), 7), ((4, 1000), 10), ((2, 3, 64), 64), ((0, 5), 2)]
+)
 def test_topk(rng, shape, k, dtype):
     x = random(rng, shape, dtype)
     values, indices = topk(x, k)

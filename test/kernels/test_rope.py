@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
-
 from kiln.kernels.rope import reference, rope, rope_tables
 
 
 def check(q, k, cos, sin, **kwargs):
     exact = reference.rope(q, k, cos, sin, **kwargs)
-    for out, want in zip(rope(q, k, cos, sin, **kwargs), exact):
+    for out, want in zip(rope(q, k, cos, sin, **kwargs), exact, strict=True):
         assert_close(out, want)
 
 

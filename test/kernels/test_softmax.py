@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random, strided
-
 from kiln.kernels.softmax import reference, softmax
 
 SHAPES = [(1, 1), (1, 7), (3, 16), (5, 127), (4, 896), (2, 1000), (3, 4096), (2, 5003), (2, 3, 33), (0, 8), (4, 0)]

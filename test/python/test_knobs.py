@@ -6,7 +6,6 @@ import sys
 import textwrap
 
 import pytest
-
 from kiln import knobs
 
 
@@ -61,7 +60,9 @@ def test_log(tmp_path):
         "@kiln.jit\ndef fill(x):\n    kl.store(x + kl.arange(0, 16), 1.0)\n"
         "fill[(1,)](np.zeros(16, np.float32))\n"
     )
-    loud = subprocess.run([sys.executable, path], env={**os.environ, "KILN_LOG": "info,jit"}, capture_output=True, text=True)
+    loud = subprocess.run(
+        [sys.executable, path], env={**os.environ, "KILN_LOG": "info,jit"}, capture_output=True, text=True
+    )
     assert "kiln.jit: compiled" in loud.stderr and "fill" in loud.stderr
     silent = subprocess.run([sys.executable, path], capture_output=True, text=True)
     assert silent.stderr == "" and silent.returncode == 0

@@ -1,11 +1,10 @@
 """Arrays that overlap: a program reads its tile before it writes, whatever the storages; faster code only where they
 provably do not overlap."""
 
-import numpy as np
-import pytest
-
 import kiln
 import kiln.language as kl
+import numpy as np
+import pytest
 
 
 @kiln.jit
