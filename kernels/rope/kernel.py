@@ -87,8 +87,9 @@ def rope(q: Any, k: Any, cos: Any, sin: Any, *, positions: Any = None, offset: A
     """Rotates ``q`` and ``k`` of shape (batch, tokens, heads, size); K may have fewer heads, or be None.
 
     ``cos`` and ``sin`` are (positions, r/2) tables, float32 or float16. A token's position is
-    ``positions[batch, token]`` (or ``positions[token]``), else ``offset`` + token, where ``offset`` is an int or an integer array of one element.
-    Any strides: views of one fused QKV are fine. ``out=(q, k)`` rotates in place. float32 inside, one rounding.
+    ``positions[batch, token]`` (or ``positions[token]``), else ``offset`` + token, where ``offset`` is an int or an
+    integer array of one element. Any strides: views of one fused QKV are fine. ``out=(q, k)`` rotates in place. float32
+    inside, one rounding.
     """
     batches, tokens, q_heads, size = q.shape
     half = cos.shape[-1]
