@@ -1,6 +1,10 @@
 // The target machine and LLVM's optimisation pipeline.
 #include "compiler/codegen/Unit.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/PassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -37,6 +41,34 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> kiln::codegen::createTarget
   return std::move(machine);
 }
 
+/// A masked store of one known lane becomes a plain store of that element. LLVM 22's X86 back end does so itself, but
+/// where the stored vector was narrowed it stores the wide element, over its neighbours (llvm/llvm-project#179489).
+static void storeSingleLanes(llvm::Function &function) {
+  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+    auto *store = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+    if (!store || store->getIntrinsicID() != llvm::Intrinsic::masked_store)
+      continue;
+    auto *mask = llvm::dyn_cast<llvm::Constant>(store->getArgOperand(2));
+    auto *type = llvm::dyn_cast<llvm::FixedVectorType>(store->getArgOperand(0)->getType());
+    if (!mask || !type)
+      continue;
+    llvm::SmallVector<unsigned> lanes;
+    for (unsigned lane = 0; lane < type->getNumElements(); ++lane)
+      if (llvm::Constant *bit = mask->getAggregateElement(lane); !bit || !bit->isNullValue())
+        lanes.push_back(lane);
+    if (lanes.size() != 1)
+      continue;
+    llvm::IRBuilder<> builder(store);
+    llvm::Type *element = type->getElementType();
+    llvm::Value *address = builder.CreateConstInBoundsGEP1_64(element, store->getArgOperand(1), lanes[0]);
+    llvm::Value *value = builder.CreateExtractElement(store->getArgOperand(0), lanes[0]);
+    llvm::Align known = store->getParamAlign(1).valueOrOne();
+    uint64_t bytes = element->getScalarSizeInBits() / 8;
+    builder.CreateAlignedStore(value, address, llvm::commonAlignment(known, lanes[0] * bytes));
+    store->eraseFromParent();
+  }
+}
+
 llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine) {
   llvm::PipelineTuningOptions tuning;
   // Code arrives vectorised and blocked for the registers; unrolling triples the time and gains nothing.
@@ -62,5 +94,7 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine) {
   builder.crossRegisterProxies(loops, functions, graphs, modules);
   llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
   passes.run(*unit.module, modules);
+  for (llvm::Function &function : *unit.module)
+    storeSingleLanes(function);
   return diagnosticsOf(unit);
 }

@@ -255,8 +255,8 @@ Operation *KernelLowering::cloneFor(Operation *op, ArrayRef<Value> operands, int
 
 Value KernelLowering::guardDivisor(Operation *op, Value dividend, Value divisor) {
   // x86 traps where a GPU gives some number: a zero divisor becomes 1, and so does -1 under the smallest integer.
-  if (matchPattern(divisor, m_NonZero()) && !isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp,
-                                                  arith::CeilDivSIOp>(op))
+  if (matchPattern(divisor, m_NonZero()) &&
+      !isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op))
     return divisor;
   Type type = divisor.getType();
   Type element = getElementTypeOrSelf(type);
@@ -268,7 +268,8 @@ Value KernelLowering::guardDivisor(Operation *op, Value dividend, Value divisor)
     return divisor;
   Value bad = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, divisor, constant(APInt::getZero(bits)));
   if (isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op)) {
-    Value least = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, dividend, constant(APInt::getSignedMinValue(bits)));
+    Value least =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, dividend, constant(APInt::getSignedMinValue(bits)));
     Value minusOne = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, divisor, constant(APInt::getAllOnes(bits)));
     bad = arith::OrIOp::create(b, bad, arith::AndIOp::create(b, least, minusOne));
   }
@@ -354,7 +355,7 @@ SmallVector<Value> KernelLowering::emitRegion(Region &region, ArrayRef<Value> ar
     }
     if (op.getNumRegions() != 0 || !isa<arith::ArithDialect, math::MathDialect>(op.getDialect())) {
       op.emitError("expected arithmetic in a combine or portable region (because it is applied to vectors of "
-                     "elements), got this op");
+                   "elements), got this op");
       failed = true;
       for (Value result : op.getResults())
         values[result] = zeroOf(width > 1 ? Type(VectorType::get({width}, result.getType())) : result.getType());
@@ -407,24 +408,28 @@ Value KernelLowering::evalReshape(tile::ReshapeOp op, const Index &at) {
     inner.at.assign(at.at.begin(), at.at.end() - 1);
     const Coord &row = at.at[rank - 2], &parity = at.at[rank - 1];
     Coord twice = scaled(row, 2);
-    if (at.vectorDim == static_cast<int>(rank) - 2 && !parity.value) {
+    if (at.vectorDim == static_cast<int>(rank) - 2) {
       inner.at.back() = twice;
       inner.vectorDim = rank - 2;
       inner.width = at.width * 2;
       Value both = evalVector(operand, inner);
-      return vector::ShuffleOp::create(b, both, both, lanesFrom(parity.constant, 2, at.width));
-    }
-    if (at.vectorDim < 0 || at.vectorDim == static_cast<int>(rank) - 1) {
+      auto half = [&](int64_t start) {
+        return vector::ShuffleOp::create(b, both, both, lanesFrom(start, 2, at.width)).getResult();
+      };
       if (!parity.value)
-        inner.at.back() = {twice.value, twice.constant + parity.constant};
-      else
-        inner.at.back() = derived(parity, [&](Value value) {
-          return arith::AddIOp::create(b, value, coordValue(twice));
-        });
-      inner.vectorDim = at.vectorDim < 0 ? -1 : static_cast<int>(rank) - 2;
-      inner.width = at.width;
-      return eval(operand, inner);
+        return half(parity.constant);
+      Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, coordValue(parity), i64(0));
+      return arith::SelectOp::create(b, first, half(0), half(1));
     }
+    if (!parity.value)
+      inner.at.back() = {twice.value, twice.constant + parity.constant};
+    else
+      inner.at.back() =
+          derived(parity, [&](Value value) { return arith::AddIOp::create(b, value, coordValue(twice)); });
+    bool pairs = at.vectorDim == static_cast<int>(rank) - 1;
+    inner.vectorDim = pairs ? at.vectorDim - 1 : at.vectorDim;
+    inner.width = at.width;
+    return eval(operand, inner);
   }
   if (mergesPairs(op) && !storages.count(operand)) {
     // [.., 2n] of [.., n, 2].

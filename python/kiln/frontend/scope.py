@@ -212,7 +212,7 @@ def _unify(x: Any, y: Any) -> tuple[Any, Callable[[], list[int]], Callable[[], l
         if len(x) != len(y):
             raise _Conflict
         parts = [
-            (a, (lambda: []), (lambda: [])) if same_static(a, b) else _unify(a, b)
+            (a, (lambda: []), (lambda: [])) if is_static(a) and same_static(a, b) else _unify(a, b)
             for a, b in zip(x.values, y.values, strict=False)
         ]  # fmt: skip
         like = values.tuple([part[0] for part in parts], x.fields)
@@ -265,7 +265,7 @@ def describe(value: Any) -> str:
     value = values.unwrap(value)
     if isinstance(value, types.type_):
         return f"the type {value}"
-    return semantic.describe(value) if not isinstance(value, values.tuple) else str(value.type)
+    return semantic.describe(value)
 
 
 def public_name(ty: Any) -> str:

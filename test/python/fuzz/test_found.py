@@ -1,0 +1,76 @@
+"""What random programs found, each as the smallest program that went wrong."""
+
+from __future__ import annotations
+
+import kiln
+import kiln.language as kl
+import ml_dtypes
+import numpy as np
+import pytest
+
+
+@kiln.jit
+def branch_over_repeated_rows(x_ptr, condition_ptr, out_ptr):
+    rows, columns = kl.arange(0, 16)[:, None], kl.arange(0, 8)[None, :]
+    result = kl.load(x_ptr + rows * 0 + columns)
+    if kl.load(condition_ptr):
+        result = result - 1
+    kl.store(out_ptr + rows * 8 + columns, result)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_branch_that_changes_a_tile_of_equal_rows_changes_each_row_once(taken):
+    x, out = np.arange(8, dtype=np.int64), np.zeros((16, 8), np.int64)
+    branch_over_repeated_rows[1](x, np.array([taken]), out)
+    np.testing.assert_array_equal(out, np.tile(x - taken, (16, 1)))
+
+
+@kiln.jit
+def turned_pairs(x_ptr, out_ptr):
+    pairs = kl.load(x_ptr + kl.arange(0, 48)).reshape(24, 2)
+    kl.store(out_ptr + kl.arange(0, 2)[:, None] * 24 + kl.arange(0, 24)[None, :], pairs.T.to(kl.int32))
+
+
+def test_pairs_are_turned_over():
+    x, out = np.arange(48) % 3 == 0, np.zeros((2, 24), np.int32)
+    turned_pairs[1](x, out)
+    np.testing.assert_array_equal(out, x.reshape(24, 2).T)
+
+
+@kiln.jit
+def same_first_value(a, limit, x):
+    if limit > 0:
+        return a, x
+    return a, ~x
+
+
+@kiln.jit
+def returns_share_a_value(x_ptr, out_ptr, n):
+    i = kl.arange(0, 8)
+    a, b = same_first_value(i, n, kl.load(x_ptr + i))
+    kl.store(out_ptr + i, a + b)
+
+
+@pytest.mark.parametrize("n", [-3, 3])
+def test_returns_may_hand_on_one_and_the_same_value(n):
+    x, out = np.arange(8, dtype=np.int32) * 3, np.zeros(8, np.int32)
+    returns_share_a_value[1](x, out, n)
+    np.testing.assert_array_equal(out, np.arange(8) + (x if n > 0 else ~x))
+
+
+@kiln.jit
+def store_first(x_ptr, out_ptr, COUNT: kl.constexpr, SIDE: kl.constexpr):
+    i = kl.arange(0, SIDE)
+    x = kl.load(x_ptr + i)
+    kl.store(out_ptr + i, x + x, mask=i < COUNT)
+
+
+@pytest.mark.parametrize("side", [4, 8, 16])
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_a_mask_of_few_lanes_protects_the_others_in_fp8(side, count):
+    kind = ml_dtypes.float8_e5m2
+    x, out = np.arange(1, side + 1).astype(kind), np.full(side, 3, kind)
+    store_first[1](x, out, count, side)
+    expected = np.full(side, 3, kind)
+    expected[:count] = (x + x)[:count]
+    np.testing.assert_array_equal(out.astype(np.float32), expected.astype(np.float32))
