@@ -1,4 +1,4 @@
-"""Builds one wheel per interpreter into dist/, checks its size and what it exports and needs.
+"""Builds one wheel per interpreter into dist/, checks its size, what it exports and needs, and that it runs.
 
 One build folder serves all interpreters: only the four binding files are compiled again for each.
 """
@@ -77,6 +77,26 @@ def check(wheel: pathlib.Path) -> None:
         raise SystemExit(f"expected only the C and C++ run-time libraries to be needed, got {strange}")
 
 
+def check_running(wheel: pathlib.Path, interpreter: str, folder: pathlib.Path) -> None:
+    """Installs the wheel as a user would, apart from the source tree, and runs the kernel of the README."""
+    readme = pathlib.Path("README.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    venv = (folder / f"venv-installed-{pathlib.Path(interpreter).name}").absolute()
+    python = str(venv / "bin" / "python")
+    if not venv.exists():
+        run(interpreter, "-m", "venv", str(venv))
+    pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    run(*pip, "numpy==2.3.5")
+    run(*pip, "--no-deps", "--force-reinstall", str(wheel))
+    with tempfile.TemporaryDirectory() as elsewhere:
+        program = pathlib.Path(elsewhere) / "example.py"
+        program.write_text(example)
+        # Isolated: neither PYTHONPATH nor the working directory may lend it anything.
+        run(python, "-I", str(program))
+        run(str(venv / "bin" / "kiln"), "info")
+        run(python, "-I", "-m", "compileall", "-q", str(next(venv.glob("lib/python*/site-packages/kiln"))))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
@@ -90,7 +110,9 @@ def main() -> None:
         if interpreter is None:
             print(f"{name}: not found on this machine, no wheel for it", file=sys.stderr)
             continue
-        check(build(interpreter, arguments.build, arguments.dist))
+        wheel = build(interpreter, arguments.build, arguments.dist)
+        check(wheel)
+        check_running(wheel, interpreter, arguments.build)
         built += 1
     if not built:
         raise SystemExit("no interpreter to build for")
