@@ -111,8 +111,11 @@ class Calls(Walker):
             kwargs = {name: values.unwrap_deep(value) for name, value in kwargs.items()}
         try:
             return function(*args, **kwargs)
-        except TypeError as problem:
+        except (TypeError, AttributeError) as problem:
             mistake = _binding_mistake(function, args, kwargs)
+            if mistake is None and not _is_language(function):
+                listed = ", ".join(map(scopes.describe, [*args, *kwargs.values()]))
+                mistake = CompilationError(f"expected arguments that {title} accepts, got {listed}")
             if mistake is None:
                 raise
             raise mistake from problem

@@ -140,7 +140,11 @@ class Expressions(Walker):
         if node.conversion >= 0:
             convert: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
             text = convert[chr(node.conversion)](text)
-        return values.constexpr(format(text, spec))
+        try:
+            return values.constexpr(format(text, spec))
+        except (TypeError, ValueError):
+            got = scopes.describe(value)
+            raise CompilationError(f"expected a value that format {spec!r} accepts, got {got}") from None
 
     # -- operators ---------------------------------------------------------------------------
 

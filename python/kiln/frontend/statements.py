@@ -193,7 +193,7 @@ class Statements(Walker):
             items = [*items[:start], middle, *items[len(items) - after :]]
         if len(items) != count:
             raise self.locate(
-                CompilationError(f"expected {count} values to unpack, got {len(items)} ({scopes.describe(value)})"),
+                CompilationError(f"expected {count} values to unpack, got {len(items)}: {scopes.describe(value)}"),
                 target,
             )
         for element, item in zip(target.elts, items, strict=False):
@@ -236,7 +236,8 @@ class Statements(Walker):
         if isinstance(test, values.tensor):
             kiln.language.device_assert(test, message)
         elif not self.truth(test):
-            text = str(values.unwrap(message))
+            text = values.unwrap(message)
+            text = text if isinstance(text, str) else scopes.describe(text)
             error = StaticAssertionError("assertion failed at compile time" + (f": {text}" if text else ""))
             raise self.locate(error, node.test)
 

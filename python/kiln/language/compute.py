@@ -5,12 +5,13 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from . import values
 from .builtin import builtin
 from .semantic import arithmetic, combine, elementwise, memory, shape
 from .semantic import dot as products
 from .semantic.build import error
 from .semantic.cast import scalar_type
-from .semantic.promotion import kernel_function
+from .semantic.promotion import describe, kernel_function
 from .types import float32
 from .values import tensor, unwrap
 
@@ -131,6 +132,14 @@ def extern_elementwise(lib_name: Any, lib_path: Any, args: Any, arg_type_symbol_
     >>> y = kl.extern_elementwise("libdevice", "", [x], COSINE, is_pure=True)
     """
     what = "kl.extern_elementwise"
+    if not isinstance(unwrap(args), (builtins.tuple, list, values.tuple)):
+        raise error(f"expected a tuple of arguments in {what}, got {describe(args)}", argument="args")
+    if not isinstance(unwrap(arg_type_symbol_dict), dict):
+        raise error(
+            f"expected a constexpr dictionary from argument types to (symbol, result type) in {what}, got"
+            f" {describe(arg_type_symbol_dict)}",
+            argument="arg_type_symbol_dict",
+        )
     operands = elementwise.same_type(list(unwrap(args)), what)
     found = {builtins.tuple(unwrap(t) for t in k): v for k, v in unwrap(arg_type_symbol_dict).items()}
     key = builtins.tuple(t.type.scalar for t in operands)

@@ -8,6 +8,7 @@ from typing import Any
 from .builtin import builtin
 from .semantic import debug
 from .semantic.build import error
+from .semantic.promotion import describe
 from .values import tensor, unwrap
 
 
@@ -63,7 +64,13 @@ def static_print(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None
     >>> kl.static_print("block", BLOCK, x.type)
     """
     plain = [unwrap(v) for v in values]
-    builtins.print(*plain, sep=unwrap(sep), end=unwrap(end), file=unwrap(file), flush=unwrap(flush))
+    for name, text in (("sep", unwrap(sep)), ("end", unwrap(end))):
+        if not isinstance(text, (str, type(None))):
+            got = describe(text)
+            raise error(f"expected a constexpr string as {name} of kl.static_print, got {got}", argument=name)
+    if unwrap(file) is not None and not hasattr(unwrap(file), "write"):
+        raise error(f"expected an open file as file of kl.static_print, got {describe(file)}", argument="file")
+    builtins.print(*plain, sep=unwrap(sep), end=unwrap(end), file=unwrap(file), flush=bool(unwrap(flush)))
 
 
 @builtin

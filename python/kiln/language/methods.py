@@ -53,21 +53,21 @@ def desc_store(self: Any, offsets: Any, value: Any) -> None:
 
 
 @builtin
-def desc_gather(self: Any, *args: Any) -> values.tensor:
+def desc_gather(self: Any, x_offsets: Any, y_offset: Any) -> values.tensor:
     """Rows picked by number, from a column on: `d.gather(rows, column)`.
 
     >>> x = d.gather(rows, 0)
     """
-    return descriptor.gather(self, *args)
+    return descriptor.gather(self, x_offsets, y_offset)
 
 
 @builtin
-def desc_scatter(self: Any, value: Any, *args: Any) -> None:
+def desc_scatter(self: Any, value: Any, x_offsets: Any, y_offset: Any) -> None:
     """Rows of a tile to rows of the array: `d.scatter(value, rows, column)`.
 
     >>> d.scatter(x, rows, 0)
     """
-    descriptor.scatter(self, value, *args)
+    descriptor.scatter(self, value, x_offsets, y_offset)
 
 
 def _desc_atomic(op: str) -> Any:
@@ -93,6 +93,7 @@ def attach() -> None:
         ("gather", desc_gather),
         ("scatter", desc_scatter),
     ):
+        function.__name__ = name  # as errors call it
         setattr(values.tensor_descriptor, name, function)
     for op in ("add", "min", "max", "and", "or", "xor"):
         setattr(values.tensor_descriptor, f"atomic_{op}", _desc_atomic(op))

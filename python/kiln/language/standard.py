@@ -32,7 +32,7 @@ def cdiv(x: Any, div: Any) -> Any:
         if div == 0:
             raise error("expected a divisor other than 0 in kl.cdiv, got 0")
         return constexpr((x + div - 1) // div)
-    return arithmetic.binary("//", (x + (div - 1)), div)
+    return arithmetic.binary("//", arithmetic.binary("+", x, arithmetic.binary("-", div, 1)), div)
 
 
 @builtin

@@ -377,8 +377,10 @@ def check_shape(shape: Sequence[int], argument: str | None = None) -> tuple[int,
 
 
 def _describe(value: object) -> str:
-    ty = getattr(value, "type", None)
-    return f"a value of type {ty}" if ty is not None else repr(value)
+    from .semantic.promotion import describe
+    from .values import tensor
+
+    return f"a value of type {value.type}" if isinstance(value, tensor) else describe(value)
 
 
 class block_type(type_):

@@ -40,6 +40,8 @@ class KernelInterface:
     """
 
     fn: Any
+    # Subscripts are launches: without this Python takes them for those of an endless sequence.
+    __iter__: Any = None
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         raise NotImplementedError

@@ -85,7 +85,7 @@ def examples():
         if hasattr(value, "__kiln_builtin__") and not hasattr(kl, name):
             yield f"x.{name}", value
     for value in (methods.desc_load, methods.desc_store, methods.desc_gather, methods.desc_scatter):
-        yield value.__name__, value
+        yield f"desc_{value.__name__}", value
     for op in ("add", "min", "max", "and", "or", "xor"):
         yield f"desc_atomic_{op}", getattr(kl.tensor_descriptor, f"atomic_{op}")
     for name in sorted(libdevice.__all__):

@@ -59,7 +59,9 @@ def fold(op: str, a: Any, b: Any) -> Any:
         result = function(x, y)
     except ZeroDivisionError:
         raise error(f"expected a divisor other than 0 as right operand of {op}, got {describe(y)}", value=y) from None
-    except (TypeError, ValueError, OverflowError) as problem:
+    except TypeError:
+        raise error(f"expected operands that {op} accepts, got {describe(x)} and {describe(y)}") from None
+    except (ValueError, OverflowError, MemoryError) as problem:
         raise error(f"expected operands that {op} accepts, got {describe(x)} and {describe(y)}: {problem}") from None
     if isinstance(result, (tensor, values.tuple)):
         return result

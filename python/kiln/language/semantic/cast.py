@@ -96,7 +96,8 @@ def check_rounding(source: Any, target: Any, rounding: Any) -> None:
         return
     if rounding not in _ROUNDING:
         raise error(
-            f"expected 'rtne' or 'rtz' as fp_downcast_rounding, got {rounding!r}", argument="fp_downcast_rounding"
+            f"expected 'rtne' or 'rtz' as fp_downcast_rounding, got {describe(rounding)}",
+            argument="fp_downcast_rounding",
         )
     narrows = source.is_floating() and target.is_floating() and target.primitive_bitwidth < source.primitive_bitwidth
     if not narrows:

@@ -16,7 +16,7 @@ from ..values import tensor, unwrap
 from .arithmetic import binary, compare, extremum, where
 from .build import emit_many, emitter, error, i32
 from .cast import cast, widened_float
-from .promotion import broadcast_exact, kernel_function, to_tensor
+from .promotion import broadcast_exact, describe, kernel_function, to_tensor
 from .shape import arange, axis_argument, expand_at, reshape
 
 Combine = Callable[..., Any]
@@ -66,7 +66,7 @@ def reduce(operands: Any, axis: Any, function: Any, keep_dims: Any = False, what
     keep = bool(unwrap(keep_dims))
     if isinstance(axis, (builtins.tuple, list, values.tuple)):
         raise error(
-            f"expected one axis or None in {what}, got {[unwrap(a) for a in axis]}",
+            f"expected one axis or None in {what}, got {describe(axis)}",
             hint="reduce one axis after the other",
             value=axis,
         )
@@ -180,6 +180,7 @@ def extremum_reduce(which: str, value: Any, axis: Any, indices: Any, tie_left: A
     """`which` is 'max' or 'min'."""
     what = f"kl.{which}"
     value = widened_float(to_tensor(value, f"a tile in {what}"))
+    operand_list(value, what)
     if unwrap(indices):
         op = ">" if which == "max" else "<"
         return with_indices(value, axis, ARG[op, bool(unwrap(tie_left))], keep_dims, what)

@@ -109,6 +109,8 @@ def inline_asm(
     dtype = unwrap(dtype)
     several = isinstance(dtype, (builtins.tuple, list, values.tuple))
     elements = [scalar_type(t) for t in dtype] if several else [scalar_type(dtype)]
+    if not isinstance(unwrap(arguments), (builtins.tuple, list, values.tuple)):
+        raise error(f"expected a tuple of tensors as args of {what}, got {describe(arguments)}", argument="args")
     operands = broadcast_many(list(unwrap(arguments)), what)
     shape_of = operands[0] if operands else None
     results = [shaped(shape_of, e) if shape_of is not None else e for e in elements]

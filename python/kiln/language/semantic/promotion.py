@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..types import bfloat16 as bf16
-from ..types import block_type, dtype, float16, float32, int1, int32, int64, type_, uint32, uint64
+from ..types import block_type, dtype, float16, float32, int1, int32, int64, pointer_type, type_, uint32, uint64
 from ..types import float64 as fp64
 from ..values import constexpr, is_number, tensor, tensor_descriptor, unwrap
+from ..values import tuple as Tuple
 from .build import constant, emit, error, i32, splat
 
 
@@ -40,6 +41,8 @@ def describe(value: Any) -> str:
         return f"the type {value}"
     if is_number(value) or isinstance(value, str) or value is None:
         return repr(value)
+    if isinstance(value, (Tuple, tuple, list)):
+        return "(" + ", ".join(map(describe, value)) + (",)" if len(value) == 1 else ")")
     if callable(value) or hasattr(value, "__name__"):
         return f"the function {getattr(value, '__name__', value)}"
     return f"a {type(value).__name__}"
@@ -47,10 +50,11 @@ def describe(value: Any) -> str:
 
 def to_tensor(value: Any, what: str = "a number or a tensor") -> tensor:
     """A value of a kernel as a tensor; Python numbers become scalars."""
-    if isinstance(value, tensor):
-        return value
     value = unwrap(value)
     if isinstance(value, tensor):
+        if isinstance(value.type, pointer_type) and value.type.element_ty.is_block():
+            use = "move it with kl.advance, read and write through it with kl.load and kl.store"
+            raise error(f"expected {what}, got a block pointer", use, value=value)
         return value
     if is_number(value):
         return constant(number_type(value), value)

@@ -255,8 +255,10 @@ def subscript(value: Any, index: Any) -> Any:
             if isinstance(value, (builtins.tuple, list)):
                 value = values.tuple(value)
             return value[index]
-        except (TypeError, KeyError) as problem:
-            raise error(f"expected an operand that can be subscripted, got {describe(value)}: {problem}") from None
+        except (TypeError, KeyError):
+            raise error(
+                f"expected an operand that {describe(index)} can be a subscript of, got {describe(value)}"
+            ) from None
         except IndexError:
             raise error(f"expected an index within {len(value)} elements, got {describe(index)}") from None
     if value.type.is_ptr():

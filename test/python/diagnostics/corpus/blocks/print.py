@@ -1,0 +1,17 @@
+"""A block pointer printed."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    block = kl.make_block_ptr(x, (8, 8), (8, 1), (0, 0), (4, 4), (1, 0))
+    kl.device_print("block", block)
+
+
+kernel[(1,)](X)

@@ -1,0 +1,16 @@
+"""The greater of a number and a text."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, max(1, "2"))
+
+
+kernel[(1,)](X)
