@@ -13,7 +13,7 @@ FUZZ ?= 2000
 
 LLVM := 22
 PACKAGES := clang-$(LLVM) lld-$(LLVM) llvm-$(LLVM)-dev libmlir-$(LLVM)-dev mlir-$(LLVM)-tools clang-format-$(LLVM) \
-  cmake ninja-build ccache g++ libfmt-dev libgtest-dev libzstd-dev zlib1g-dev
+  cmake ninja-build ccache g++ libgtest-dev libzstd-dev zlib1g-dev
 PYTHON_PACKAGES := python3 python3-venv python3-dev
 RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV)/bin/python
 PYTEST := $(RUN) -m pytest -p no:cacheprovider
