@@ -119,13 +119,14 @@ def _same_head(source: Source, code: CodeType) -> bool:
 def _cut(lines: list[str], code: CodeType, strict: bool) -> Source | None:
     """The definition that starts at the code's first line, if it is the one `code` was made from."""
     import inspect
+    import tokenize
 
     first = code.co_firstlineno
     if not 0 < first <= len(lines):
         return None
     try:
         block = inspect.getblock(lines[first - 1 :])
-    except (SyntaxError, IndentationError, ValueError):
+    except (SyntaxError, ValueError, tokenize.TokenError):
         return None
     source = Source(code.co_filename, first, "".join(block).rstrip("\n"))
     return source if (holds(lines, code) if strict else _same_head(source, code)) else None

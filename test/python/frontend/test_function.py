@@ -154,6 +154,15 @@ def test_exec_of_a_global_and_of_an_attribute_in_a_thread():
     assert len(found) == 2 and all("constant 41" in text for text in found)
 
 
+def test_exec_of_a_formatted_text():
+    # The pieces of the f-string are constants of this function, and no Python by themselves.
+    for value in (41, 42):
+        names: dict = {"jit": jit, "kl": kl}
+        text = f"@jit\ndef kernel(x):\n    kl.store(x, ({value}\n    ))\n"
+        exec(text, names)
+        assert f"constant {value}" in ir(names["kernel"], x="*i32")
+
+
 def test_exec_inside_a_command_line():
     # Both texts are called <string>.
     program = f"text = {PROGRAM!r}\nif True:\n    names = {{}}\n    exec(text, names)\n"
