@@ -3,7 +3,7 @@
 // The entry reads packed arguments at natural alignment, runs the instances [begin, end), and says what it needs.
 // CHECK-LABEL: func.func @kiln_arguments(
 // CHECK-SAME:    %[[ARGS:.*]]: !llvm.ptr, %[[LAUNCH:.*]]: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64)
-// CHECK-SAME:  {align = 8 : i64, kind = "pointer", name = "out", offset = 0 : i64, size = 8 : i64, type = "*fp32"}
+// CHECK-SAME:  {align = 8 : i64, kind = "pointer", name = "out", offset = 0 : i64, size = 8 : i64, type = "*fp32", written = true}
 // CHECK-SAME:  {align = 1 : i64, kind = "scalar", name = "arg1", offset = 8 : i64, size = 1 : i64, type = "i1"}
 // CHECK-SAME:  {align = 4 : i64, kind = "scalar", name = "n", offset = 12 : i64, size = 4 : i64, type = "u32"}
 // CHECK-SAME:  {align = 8 : i64, kind = "scalar", name = "arg3", offset = 16 : i64, size = 8 : i64, type = "fp64"}
