@@ -1,6 +1,7 @@
 // Tile IR made easier to lower, before planning:
 //   - dot operands of narrow types become f32 (i32) tiles: that is what the CPU multiplies;
-//   - a carried tile that every iteration moves by a scalar becomes the scalar:
+//   - a tile of pointers or integers that every iteration of a loop, or the branches of an if, move by scalars becomes
+//     the scalar:
 //       for (p = p0) { use p; yield addptr(p, splat d) }  ->  for (s = 0) { use addptr(p0, splat s); yield s + d }
 //     so that the pointers stay a known pattern and none is kept in memory.
 #include "compiler/conversion/tile_to_cpu/Prepare.h"
@@ -46,8 +47,8 @@ static void widenDot(tile::DotOp op, DenseMap<Value, Value> &converted) {
   op.getAccMutable().assign(acc);
   op.getResult().setType(cast<RankedTensorType>(acc.getType()));
   b.setInsertionPointAfter(op);
-  auto narrow = arith::TruncFOp::create(b, op.getLoc(), cast<RankedTensorType>(acc.getType()).clone(accumulator),
-                                        op.getResult());
+  auto narrow =
+      arith::TruncFOp::create(b, op.getLoc(), cast<RankedTensorType>(acc.getType()).clone(accumulator), op.getResult());
   op.getResult().replaceAllUsesExcept(narrow.getResult(), narrow);
 }
 
@@ -69,12 +70,40 @@ static Value uniformScalar(OpBuilder &b, Value tile) {
   return {};
 }
 
-/// The steps by which `value` was reached from `from`, or nothing.
-static std::optional<SmallVector<Value>> stepsFrom(Value value, Value from) {
-  SmallVector<Value> steps;
-  while (value != from) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !isa<tile::AddPtrOp, arith::AddIOp>(op))
+namespace {
+/// A value and the scalars that, added to `from`, give it. A negative step is subtracted.
+struct Chain {
+  struct Step {
+    Value amount;
+    bool negative;
+  };
+  Value from;
+  SmallVector<Step> steps;
+};
+
+/// Where a carried tile comes from: the tile it starts from, and the block arguments that are that tile plus a scalar.
+struct Carried {
+  Value base;
+  SmallVector<Value> arguments;
+  bool holds(Value value) const { return value == base || llvm::is_contained(arguments, value); }
+};
+} // namespace
+
+static bool isMovable(Value value) {
+  return isTile(value) && isa<IntegerType, tile::PtrType>(elementOf(value)) && !elementOf(value).isInteger(1);
+}
+
+static Type sumType(Value tile) {
+  Type element = elementOf(tile);
+  return isa<tile::PtrType>(element) ? IntegerType::get(tile.getContext(), 64) : element;
+}
+
+/// Follows a value back through additions of scalars to the first value that `found` accepts.
+static std::optional<Chain> chainTo(Value value, function_ref<bool(Value)> found) {
+  Chain chain{value, {}};
+  while (!found(chain.from)) {
+    Operation *op = chain.from.getDefiningOp();
+    if (!op || !isa<tile::AddPtrOp, arith::AddIOp, arith::SubIOp>(op))
       return std::nullopt;
     OpBuilder b(op->getContext());
     auto uniform = [&](Value operand) {
@@ -88,73 +117,149 @@ static std::optional<SmallVector<Value>> stepsFrom(Value value, Value from) {
       std::swap(next, step);
       scalar = uniform(step);
     }
-    if (!scalar)
+    // Offsets of one bit are not signed, unlike all others.
+    if (!scalar || scalar.getType().isInteger(1))
       return std::nullopt;
-    steps.push_back(scalar);
-    value = next;
+    chain.steps.push_back({scalar, isa<arith::SubIOp>(op)});
+    chain.from = next;
   }
-  return steps;
+  return chain;
+}
+
+/// The distance from `base`: the chain starts at it (then `start` is null) or at a value that is `start` away from it.
+static Value distance(OpBuilder &b, Location loc, const Chain &chain, Value start, Type type) {
+  Value sum = start;
+  if (!sum)
+    sum = arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, 0));
+  for (auto [step, negative] : chain.steps) {
+    if (step.getType() != type)
+      step = arith::ExtSIOp::create(b, loc, type, step);
+    sum = negative ? arith::SubIOp::create(b, loc, sum, step).getResult()
+                   : arith::AddIOp::create(b, loc, sum, step).getResult();
+  }
+  return sum;
+}
+
+/// Makes a tile result or argument the distance it is from `base`; who used it gets the two put together.
+static void becomeDistance(OpBuilder b, Value value, Value base) {
+  auto type = cast<RankedTensorType>(value.getType());
+  value.setType(sumType(value));
+  auto offset = tile::SplatOp::create(b, value.getLoc(), type.clone(value.getType()), value);
+  Value moved;
+  if (isa<tile::PtrType>(type.getElementType()))
+    moved = tile::AddPtrOp::create(b, value.getLoc(), base, offset);
+  else
+    moved = arith::AddIOp::create(b, value.getLoc(), base, offset);
+  value.replaceAllUsesExcept(moved, offset);
+}
+
+static void becomeDistance(BlockArgument argument, Value base) {
+  becomeDistance(OpBuilder::atBlockBegin(argument.getOwner()), argument, base);
+}
+
+static void becomeDistance(Operation *op, unsigned result, Value base) {
+  OpBuilder b(op->getContext());
+  b.setInsertionPointAfter(op);
+  becomeDistance(b, op->getResult(result), base);
+}
+
+/// The terminator hands on how far its operand is from the base.
+static void handOn(Operation *terminator, unsigned operand, const Chain &chain, Value base, Type type) {
+  OpBuilder b(terminator);
+  Value start = chain.from == base ? Value() : chain.from;
+  terminator->setOperand(operand, distance(b, terminator->getLoc(), chain, start, type));
 }
 
 static void carryScalars(scf::ForOp loop) {
   Operation *yield = loop.getBody()->getTerminator();
-  SmallVector<Value> inits(loop.getInitArgs());
-  SmallVector<SmallVector<Value>> steps(inits.size());
-  bool any = false;
-  OpBuilder b(loop);
-  for (auto [index, argument] : llvm::enumerate(loop.getRegionIterArgs())) {
-    if (!isTile(argument) || !isa<IntegerType, tile::PtrType>(elementOf(argument)) || elementOf(argument).isInteger(1))
+  for (unsigned index = 0; index < loop.getNumRegionIterArgs(); ++index) {
+    BlockArgument argument = loop.getRegionIterArg(index);
+    Carried carried{loop.getInitArgs()[index], {argument}};
+    if (!isMovable(argument))
       continue;
-    std::optional<SmallVector<Value>> found = stepsFrom(yield->getOperand(index), argument);
-    if (!found || found->empty())
+    auto chain = chainTo(yield->getOperand(index), [&](Value value) { return carried.holds(value); });
+    if (!chain)
       continue;
-    steps[index] = *found;
-    Type sum = isa<tile::PtrType>(elementOf(argument)) ? b.getI64Type() : elementOf(argument);
-    inits[index] = arith::ConstantOp::create(b, loop.getLoc(), b.getIntegerAttr(sum, 0));
-    any = true;
+    Type type = sumType(argument);
+    OpBuilder b(loop);
+    loop.getInitArgsMutable()[index].set(arith::ConstantOp::create(b, loop.getLoc(), b.getIntegerAttr(type, 0)));
+    becomeDistance(argument, carried.base);
+    becomeDistance(loop, index, carried.base);
+    handOn(yield, index, *chain, carried.base, type);
   }
-  if (!any)
-    return;
-  auto moved = [&](OpBuilder &at, Value base, Value sum) -> Value {
-    auto type = cast<RankedTensorType>(base.getType());
-    Value offset = tile::SplatOp::create(at, loop.getLoc(), type.clone(sum.getType()), sum);
-    if (isa<tile::PtrType>(type.getElementType()))
-      return tile::AddPtrOp::create(at, loop.getLoc(), base, offset);
-    return arith::AddIOp::create(at, loop.getLoc(), base, offset);
-  };
-  auto next = scf::ForOp::create(b, loop.getLoc(), loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), inits,
-                                 nullptr, loop.getUnsignedCmp());
-  next->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-  if (!next.getBody()->empty())
-    next.getBody()->back().erase();
-  next.getBody()->getOperations().splice(next.getBody()->end(), loop.getBody()->getOperations());
-  loop.getInductionVar().replaceAllUsesWith(next.getInductionVar());
-  OpBuilder inner = OpBuilder::atBlockBegin(next.getBody());
-  OpBuilder last(yield);
-  for (unsigned index = 0; index < inits.size(); ++index) {
-    Value argument = next.getRegionIterArg(index), result = next.getResult(index);
-    if (!steps[index].empty()) {
-      Value sum = argument;
-      for (Value step : steps[index]) {
-        if (step.getType() != sum.getType())
-          step = arith::ExtSIOp::create(last, loop.getLoc(), sum.getType(), step);
-        sum = arith::AddIOp::create(last, loop.getLoc(), sum, step);
-      }
-      yield->setOperand(index, sum);
-      argument = moved(inner, loop.getInitArgs()[index], argument);
-      result = moved(b, loop.getInitArgs()[index], result);
+}
+
+static void carryScalars(scf::WhileOp loop) {
+  Operation *yield = loop.getAfterBody()->getTerminator();
+  auto condition = loop.getConditionOp();
+  for (unsigned index = 0; index < loop.getInits().size(); ++index) {
+    BlockArgument argument = loop.getBeforeArguments()[index];
+    if (!isMovable(argument))
+      continue;
+    // What the test hands to the body (and to what follows the loop), possibly moved.
+    Carried before{loop.getInits()[index], {argument}}, after{before.base, {}};
+    SmallVector<std::pair<unsigned, Chain>> forwarded;
+    for (auto [position, operand] : llvm::enumerate(condition.getArgs()))
+      if (operand.getType() == argument.getType())
+        if (auto chain = chainTo(operand, [&](Value value) { return before.holds(value); })) {
+          forwarded.push_back({position, *chain});
+          after.arguments.push_back(loop.getAfterArguments()[position]);
+        }
+    auto chain = chainTo(yield->getOperand(index), [&](Value value) { return after.holds(value); });
+    if (!chain)
+      continue;
+    Type type = sumType(argument);
+    OpBuilder b(loop);
+    loop.getInitsMutable()[index].set(arith::ConstantOp::create(b, loop.getLoc(), b.getIntegerAttr(type, 0)));
+    becomeDistance(argument, before.base);
+    for (auto &[position, passed] : forwarded) {
+      becomeDistance(loop.getAfterArguments()[position], before.base);
+      becomeDistance(loop, position, before.base);
+      handOn(condition, position + 1, passed, before.base, type);
     }
-    loop.getRegionIterArg(index).replaceAllUsesWith(argument);
-    loop.getResult(index).replaceAllUsesWith(result);
+    handOn(yield, index, *chain, before.base, type);
   }
-  loop.erase();
+}
+
+/// Both branches move the same tile: they yield by how much.
+static void yieldScalars(scf::IfOp branch) {
+  for (unsigned index = 0; index < branch.getNumResults(); ++index) {
+    if (!isMovable(branch.getResult(index)))
+      continue;
+    Operation *yields[] = {branch.thenYield(), branch.elseYield()};
+    auto outside = [&](Value value) { return !branch->isAncestor(value.getParentBlock()->getParentOp()); };
+    // Values outside that one branch can be reached from, nearest first.
+    SmallVector<Value> candidates;
+    chainTo(yields[0]->getOperand(index), [&](Value value) {
+      if (outside(value) && value.getType() == branch.getResultTypes()[index])
+        candidates.push_back(value);
+      return false;
+    });
+    for (Value base : candidates) {
+      auto is = [&](Value value) { return value == base; };
+      auto otherwise = chainTo(yields[1]->getOperand(index), is);
+      if (!otherwise)
+        continue;
+      Chain then = *chainTo(yields[0]->getOperand(index), is);
+      Type type = sumType(base);
+      becomeDistance(branch, index, base);
+      handOn(yields[0], index, then, base, type);
+      handOn(yields[1], index, *otherwise, base, type);
+      break;
+    }
+  }
 }
 
 void cpu::prepareKernel(func::FuncOp kernel) {
-  SmallVector<scf::ForOp> loops;
-  kernel.walk<WalkOrder::PostOrder>([&](scf::ForOp loop) { loops.push_back(loop); });
-  for (scf::ForOp loop : loops)
-    carryScalars(loop);
+  // Innermost first: where an inner branch or loop has moved a tile by a scalar, the outer one sees that.
+  kernel.walk<WalkOrder::PostOrder>([&](Operation *op) {
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      carryScalars(loop);
+    else if (auto loop = dyn_cast<scf::WhileOp>(op))
+      carryScalars(loop);
+    else if (auto branch = dyn_cast<scf::IfOp>(op); branch && branch.getNumResults())
+      yieldScalars(branch);
+  });
   DenseMap<Value, Value> converted;
   kernel.walk([&](tile::DotOp dot) { widenDot(dot, converted); });
   // What nobody uses any more, last first.
