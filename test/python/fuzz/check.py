@@ -1,0 +1,106 @@
+"""Running a program under Kiln and comparing every buffer with what the evaluation says."""
+
+from __future__ import annotations
+
+import linecache
+import random
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .evaluate import Expected, evaluate
+from .program import Program, render
+
+CHECKED_SHARE = 0.12  # of the programs, run under the checks of memory and of the IR as well
+
+
+@dataclass
+class Failure:
+    """What went wrong: `way` is mismatch, error (an exception) or check; reducing must keep it."""
+
+    way: str
+    message: str
+
+    def same(self, other: Failure | None) -> bool:
+        return other is not None and self.way == other.way and _gist(self.message) == _gist(other.message)
+
+
+def _gist(message: str) -> str:
+    """The message without what changes when the program shrinks: names, numbers, places, types."""
+    if message.startswith("buffer"):
+        return "buffer"
+    return re.sub(r"[\d<>x\[\](),']+", "#", message.split("\n")[0])[:60]
+
+
+_count = 0
+
+
+def kernel_of(text: str) -> Any:
+    """The jit function `kernel` that the text defines."""
+    global _count
+    import kiln
+    import kiln.language as kl
+
+    _count += 1
+    file = f"<fuzz {_count}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"kiln": kiln, "kl": kl}
+    exec(compile(text, file, "exec"), names)
+    return names["kernel"]
+
+
+def launch(program: Program, text: str, **options: Any) -> tuple[dict[str, np.ndarray], Any]:
+    """Memory after a launch, and the compiled kernel."""
+    arrays = {b.name: b.data.copy() for b in program.buffers}
+    arguments = [*arrays.values(), *program.scalars.values()]
+    kernel = kernel_of(text)
+    compiled = kernel[program.grid](*arguments, **program.constants, enable_fp_fusion=program.fused, **options)
+    return arrays, compiled
+
+
+def compare(program: Program, expected: Expected, found: dict[str, np.ndarray]) -> Failure | None:
+    for buffer in program.buffers:
+        want, got = expected.memory[buffer.name], found[buffer.name]
+        if not buffer.kind.is_float:
+            wrong = want != got
+        else:
+            with np.errstate(all="ignore"):
+                x, y = want.astype(np.float64), got.astype(np.float64)
+                error = expected.errors[buffer.name]
+                wrong = ~((x == y) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= error) | np.isinf(error))
+        if np.any(wrong):
+            at = np.flatnonzero(wrong)
+            shown = ", ".join(f"[{i}] {got[i]!r} for {want[i]!r}" for i in at[:4])
+            bound = f" (within {expected.errors[buffer.name][at[0]]:.3g})" if buffer.kind.is_float else ""
+            return Failure("mismatch", f"buffer {buffer.name}: {at.size} of {want.size} wrong: {shown}{bound}")
+    return None
+
+
+def check(program: Program, seen: set[str] | None = None, checks: bool | None = None) -> Failure | None:
+    """None if Kiln agrees. `checks`: also under KILN_CHECK and with the IR verified; by dice if None.
+
+    `seen` collects the tile ops of the program as the front end emits it.
+    """
+    from kiln import knobs
+
+    expected, text = evaluate(program), render(program)
+    dice = random.Random(program.seed).random()
+    modes: list[dict[str, Any]] = [{}]
+    if checks or (checks is None and dice < CHECKED_SHARE):
+        modes += [{"check": "bounds", "verify_each": True}, {"check": "races"}]
+    for mode in modes:
+        with knobs.scope(**mode):
+            try:
+                found, compiled = launch(program, text)
+            except Exception as error:
+                way = "check" if mode else "error"
+                return Failure(way, f"{type(error).__name__} {mode or ''}: {error}")
+            failure = compare(program, expected, found)
+            if failure is not None:
+                failure.message += f" {mode or ''}"
+                return failure
+            if seen is not None and not mode:
+                seen.update(re.findall(r"\b((?:tile|arith|math|scf)\.[a-z_0-9]+)", str(compiled.asm["tile"])))
+    return None

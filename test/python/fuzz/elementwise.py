@@ -1,0 +1,509 @@
+"""Operations on each element: operators, functions, conversions, choice; functions of the user and assembly."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .evaluate import Frame, Value, common_shape, convert, inexact
+from .kinds import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    INT1,
+    INTEGERS,
+    KINDS,
+    UNSIGNED,
+    Array,
+    Kind,
+    Undefined,
+    meet,
+    meet_literal,
+    rounded,
+    toward_zero,
+    ulp,
+    wide,
+)  # fmt: skip
+from .operation import register
+from .program import Node, Renderer
+
+COMPARISONS = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+}  # fmt: skip
+BITS = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
+SHIFTS = ("<<", ">>")
+
+
+# --- meaning ----------------------------------------------------------------------------------------------------------
+
+
+def integer_arithmetic(symbol: str, x: Array, y: Array, kind: Kind) -> Array:
+    """`+ - *` that wrap, `// %` that truncate, as in C."""
+    if kind == INT1:
+        x, y = x.astype(np.uint8), y.astype(np.uint8)
+        return (integer_arithmetic(symbol, x, y, UNSIGNED[0]) & 1).astype(bool)
+    x, y = np.broadcast_arrays(x, y)
+    if symbol in ("//", "%"):
+        if np.any(y == 0) or np.any((y == -1) & (x == kind.low) & (kind.sort == "int")):
+            raise Undefined("a quotient that does not exist")
+        quotient = x // y
+        if kind.sort == "int":
+            quotient = quotient + ((x - quotient * y != 0) & ((x < 0) != (y < 0))).astype(kind.dtype)
+        return quotient if symbol == "//" else x - quotient * y
+    return {"+": np.add, "-": np.subtract, "*": np.multiply}[symbol](x, y)
+
+
+def shift(symbol: str, x: Array, y: Array, kind: Kind, signed: bool) -> Array:
+    if np.any(y.astype(object) < 0) or np.any(y.astype(np.float64) >= kind.bits):
+        raise Undefined("a shift by as much as there are bits")
+    plain = x.astype(np.dtype(f"{'i' if signed and symbol == '>>' else 'u'}{kind.dtype.itemsize}"))
+    count = y.astype(plain.dtype)
+    return (plain << count if symbol == "<<" else plain >> count).astype(kind.dtype)
+
+
+def float_arithmetic(symbol: str, a: Value, b: Value, kind: Kind, fused: bool) -> Value:
+    """One rounding in `kind`; narrow kinds by way of f32."""
+    x, y = np.broadcast_arrays(wide(a.data), wide(b.data))
+    if symbol in ("/", "%") and np.any(y == 0):
+        raise Undefined("the sign of zero decides")
+    if symbol == "%":
+        a.exact(), b.exact()
+        return Value(kind, rounded(np.fmod(x, y), kind))
+    result = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[symbol](x, y)
+    if a.err is None and b.err is None and not (fused and symbol == "*"):
+        return Value(kind, rounded(result, kind))
+    ea, eb = np.broadcast_arrays(a.error, b.error)
+    x, y = np.abs(x.astype(np.float64)), np.abs(y.astype(np.float64))
+    if symbol in "+-":
+        error = ea + eb
+    elif symbol == "*":
+        error = x * eb + y * ea + ea * eb
+    else:
+        error = np.where(y > eb, (ea + x / y * eb) / np.maximum(y - eb, 1e-300), np.inf)
+    return inexact(kind, result, error)
+
+
+def operate(symbol: str, a: Value, b: Value, kind: Kind, left: Kind, fused: bool = False) -> Value:
+    """A binary operator on operands already in the type they meet in; `left` is the left one's before."""
+    with np.errstate(all="ignore"):
+        if symbol in COMPARISONS:
+            return Value(INT1, COMPARISONS[symbol](a.exact(), b.exact()))
+        if symbol in BITS:
+            return Value(kind, BITS[symbol](a.data, b.data))
+        if symbol in SHIFTS:
+            return Value(kind, shift(symbol, *np.broadcast_arrays(a.data, b.data), kind, left.sort == "int"))
+        if kind.is_float:
+            return float_arithmetic(symbol, a, b, kind, fused)
+        return Value(kind, integer_arithmetic(symbol, a.data, b.data, kind))
+
+
+def met(node: Node, args: list[Value], division: bool = False) -> tuple[Value, Value, Kind]:
+    """The operands of a node (one may be a plain number) in the type they meet in."""
+    if "literal" not in node.attrs:
+        kind = meet(args[0].kind, args[1].kind, division)
+        return convert(args[0], kind), convert(args[1], kind), kind
+    number = node.attrs["literal"]
+    kind = meet_literal(args[0].kind, number, division)
+    plain = Value(kind, rounded(np.float64(number), kind) if kind.is_float else np.asarray(number, kind.dtype))
+    own = convert(args[0], kind)
+    return (plain, own, kind) if node.attrs.get("left") else (own, plain, kind)
+
+
+def binary_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    symbol = node.attrs["symbol"]
+    a, b, kind = met(node, args, symbol in ("/", "//", "%"))
+    left = kind if "literal" in node.attrs and node.attrs.get("left") else args[0].kind
+    if symbol == "/" and not kind.is_float:
+        a, b, kind = convert(a, F32), convert(b, F32), F32
+    if symbol == "//" and kind.is_float:
+        raise Undefined("floats have no floor division")
+    if (symbol in BITS or symbol in SHIFTS) and kind.is_float:
+        raise Undefined("bits of floats")
+    return [operate(symbol, a, b, kind, left, frame.program.fused)]
+
+
+def extremum(which: str, a: Value, b: Value, kind: Kind, every: bool = False) -> Value:
+    function = {("max", False): np.fmax, ("max", True): np.maximum, ("min", False): np.fmin, ("min", True): np.minimum}
+    with np.errstate(all="ignore"):
+        if not kind.is_float:
+            return Value(kind, (np.maximum if which == "max" else np.minimum)(a.data, b.data))
+        data = function[which, every](wide(a.data), wide(b.data))
+        if a.err is None and b.err is None:
+            return Value(kind, rounded(data, kind))
+        return Value(kind, rounded(data, kind), np.maximum(*np.broadcast_arrays(a.error, b.error)))
+
+
+def extremum_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    a, b, kind = met(node, args)
+    return [extremum(node.attrs["which"], a, b, kind, node.attrs["every"])]
+
+
+def unary_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    (v,) = args
+    symbol, kind = node.attrs["symbol"], v.kind
+    with np.errstate(all="ignore"):
+        if symbol == "-":
+            return [Value(kind, np.negative(v.data) if kind.is_float else np.zeros_like(v.data) - v.data, v.err)]
+        if symbol == "~":
+            return [Value(kind, np.invert(v.data))]
+        if symbol == "not":
+            return [Value(INT1, convert(v, INT1).data == 0)]
+        if kind.sort == "int" and np.any(v.data == kind.low):
+            raise Undefined("the least number has no absolute value")
+        return [Value(kind, np.abs(v.data), v.err)]
+
+
+# name: (function, text, rising or falling everywhere)
+FUNCTIONS: dict[str, tuple[Any, str, bool]] = {
+    "exp": (np.exp, "kl.exp", True),
+    "exp2": (np.exp2, "kl.exp2", True),
+    "log": (np.log, "kl.log", True),
+    "log2": (np.log2, "kl.log2", True),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), "kl.rsqrt", True),
+    "sin": (np.sin, "kl.sin", False),
+    "cos": (np.cos, "kl.cos", False),
+    "erf": (lambda x: np.array([math.erf(v) for v in x.ravel()]).reshape(x.shape), "kl.erf", True),
+    "tanh": (np.tanh, "kl.extra.libdevice.tanh", True),
+    "atan": (np.arctan, "kl.extra.libdevice.atan", True),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), "kl.sigmoid", True),
+}
+EXACT = {"sqrt": (np.sqrt, "kl.sqrt"), "floor": (np.floor, "kl.floor"), "ceil": (np.ceil, "kl.ceil"),
+         "sqrt_rn": (np.sqrt, "kl.sqrt_rn"), "rint": (np.rint, "kl.extra.libdevice.rint")}  # fmt: skip
+
+
+def function_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    (v,) = args
+    name = node.attrs["name"]
+    if v.kind not in (F32, F64):
+        raise Undefined("defined on fp32 and fp64")
+    with np.errstate(all="ignore"):
+        if name in EXACT:
+            return [Value(v.kind, EXACT[name][0](v.exact()))]
+        function, _, monotone = FUNCTIONS[name]
+        x = v.data.astype(np.longdouble if v.kind == F64 else np.float64)
+        if name == "rsqrt" and np.any(x == 0):
+            raise Undefined("the sign of zero decides")
+        y = function(x)
+        if v.err is None:
+            error = np.zeros(v.shape)
+        elif monotone:
+            error = np.maximum(abs(function(x + v.err) - y), abs(function(x - v.err) - y)).astype(np.float64)
+        else:
+            error = v.err
+        # The functions are within 2 ulp; sigmoid is a sum and a quotient on top, and gives up on denormals.
+        ulps = 6.0 if name in ("sigmoid", "erf") else 3.0
+        error = error + (2.0**v.kind.least if name == "sigmoid" else 0)
+        result = inexact(v.kind, y, error, ulps)
+        if v.err is None:  # infinities and NaN of exact arguments are promised
+            odd = ~np.isfinite(y)
+            result.err = np.where(odd, 0.0, result.err)
+        return [result]
+
+
+def cast_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    (v,) = args
+    kind = node.attrs["kind"]
+    if node.attrs.get("rounding") == "rtz":
+        if not np.all(np.isfinite(v.exact().astype(np.float64))):
+            raise Undefined("infinity has nothing to cut off")
+        return [Value(kind, toward_zero(v.data, kind))]
+    return [convert(v, kind)]
+
+
+def bitcast_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    (v,) = args
+    kind = node.attrs["kind"]
+    data = v.exact()
+    if v.kind.is_float and (np.any(data == 0) or np.any(np.isnan(data.astype(np.float64)))):
+        raise Undefined("which zero or NaN it is")
+    return [Value(kind, data.view(kind.dtype))]
+
+
+def where_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    condition = convert(args[0], INT1).data
+    a, b, kind = met(node, args[1:])
+    shape = common_shape(*args)
+    err = None if a.err is None and b.err is None else np.where(condition, a.error, b.error)
+    data = np.where(condition, a.data, b.data)
+    if condition.shape == () and shape != ():
+        data = np.broadcast_to(data, shape)
+    return [Value(kind, data, err)]
+
+
+def clamp_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    (v,) = args
+    if not v.kind.is_float:
+        raise Undefined("clamps floats")
+    kind = meet(v.kind, F32)  # the bounds are two numbers, which are fp32 by themselves
+    v = convert(v, kind)
+    low, high = (Value(kind, rounded(np.float64(n), kind)) for n in node.attrs["ends"])
+    every = node.attrs["every"]
+    return [extremum("min", extremum("max", v, low, kind, every), high, kind, every)]
+
+
+def fma_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    common_shape(*args)
+    # The factors meet first, then what they met in and the summand: two conversions of a factor may round twice.
+    kind = meet(args[0].kind, args[1].kind)
+    a, b = (convert(v, kind) for v in args[:2])
+    kind = meet(kind, args[2].kind)
+    a, b, c = (convert(v, kind) for v in (a, b, args[2]))
+    if not kind.is_float:
+        with np.errstate(all="ignore"):
+            product = integer_arithmetic("*", a.data, b.data, kind)
+            return [Value(kind, integer_arithmetic("+", product, c.data, kind))]
+    with np.errstate(all="ignore"):
+        x, y, z = (v.data.astype(np.float64) for v in (a, b, c))
+        product = x * y
+        error = abs(x) * b.error + abs(y) * a.error + a.error * b.error + c.error
+        if kind == F64:
+            return [inexact(kind, product + z, error + ulp(product, F64))]
+        if any(v.err is not None for v in (a, b, c)):
+            return [inexact(kind, product + z, error)]
+        # The product is exact in f64. The sum is taken to odd there, so that rounding it to f32 is the only rounding.
+        total = product + z
+        part = total - product
+        rest = (product - (total - part)) + (z - part)
+        bits = total.view(np.int64) if total.shape else total.reshape(1).view(np.int64).reshape(())
+        fix = (rest != 0) & np.isfinite(rest) & (bits & 1 == 0)
+        step = np.where((rest > 0) == (total > 0), 1, -1)
+        odd = np.where(fix, bits + step, bits).view(np.float64)
+        return [Value(kind, rounded(rounded(odd, F32), kind))]  # narrow kinds: in f32, then rounded
+
+
+def umulhi_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    a, b, kind = met(node, args)
+    if kind.is_float or kind.bits not in (32, 64):
+        raise Undefined("32- or 64-bit integers")
+    half, low = kind.bits // 2, (1 << kind.bits // 2) - 1
+    x, y = (v.data.astype(np.dtype(f"u{kind.dtype.itemsize}")).astype(np.uint64) for v in (a, b))
+    if kind.bits == 32:
+        return [Value(kind, ((x * y) >> np.uint64(32)).astype(np.uint32).astype(kind.dtype))]
+    xl, xh, yl, yh = x & np.uint64(low), x >> np.uint64(half), y & np.uint64(low), y >> np.uint64(half)
+    with np.errstate(all="ignore"):
+        middle = xh * yl + ((xl * yl) >> np.uint64(half))
+        other = xl * yh + (middle & np.uint64(low))
+        high = xh * yh + (middle >> np.uint64(half)) + (other >> np.uint64(half))
+    return [Value(kind, high.astype(kind.dtype))]
+
+
+def mapped_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
+    """`a * 2 + b` and `a - b`, of integers of one kind."""
+    a, b = args
+    if a.kind != b.kind or not a.kind.is_integer or a.shape != b.shape:
+        raise Undefined("integers of one kind")
+    two = np.asarray(2, a.kind.dtype)
+    with np.errstate(all="ignore"):
+        return [Value(a.kind, a.data * two + b.data), Value(a.kind, a.data - b.data)]
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def number_text(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def operand_texts(node: Node, args: list[str]) -> tuple[str, str]:
+    if "literal" not in node.attrs:
+        return args[0], args[1]
+    plain = node.attrs.get("constant") or number_text(node.attrs["literal"])
+    return (plain, args[0]) if node.attrs.get("left") else (args[0], plain)
+
+
+def binary_text(node: Node, args: list[str], renderer: Renderer) -> str:
+    left, right = operand_texts(node, args)
+    symbol = node.attrs["symbol"]
+    if node.attrs.get("called") and symbol in "+-*":
+        return f"kl.{ {'+': 'add', '-': 'sub', '*': 'mul'}[symbol] }({left}, {right})"
+    return f"{left} {symbol} {right}"
+
+
+def extremum_text(node: Node, args: list[str], renderer: Renderer) -> str:
+    left, right = operand_texts(node, args)
+    every = ", propagate_nan=kl.PropagateNan.ALL" if node.attrs["every"] else ""
+    return f"kl.{node.attrs['which']}imum({left}, {right}{every})"
+
+
+def unary_text(node: Node, args: list[str], renderer: Renderer) -> str:
+    symbol = node.attrs["symbol"]
+    return {"abs": f"kl.abs({args[0]})", "not": f"(not {args[0]})"}.get(symbol, f"{symbol}{args[0]}")
+
+
+def function_text(node: Node, args: list[str], renderer: Renderer) -> str:
+    name = node.attrs["name"]
+    return f"{(EXACT[name] if name in EXACT else FUNCTIONS[name])[1]}({args[0]})"
+
+
+def cast_text(node: Node, args: list[str], renderer: Renderer) -> str:
+    rounding = ', fp_downcast_rounding="rtz"' if node.attrs.get("rounding") else ""
+    return f"{args[0]}.to({node.attrs['kind'].text}{rounding})"
+
+
+def where_text(node: Node, args: list[str], renderer: Renderer) -> str:
+    left, right = operand_texts(node, args[1:])
+    return f"kl.where({args[0]}, {left}, {right})"
+
+
+def clamp_text(node: Node, args: list[str], renderer: Renderer) -> str:
+    low, high = node.attrs["ends"]
+    every = ", propagate_nan=kl.PropagateNan.ALL" if node.attrs["every"] else ""
+    return f"kl.clamp({args[0]}, {low!r}, {high!r}{every})"
+
+
+def mapped_text(node: Node, args: list[str], renderer: Renderer) -> str:
+    name = renderer.fresh("pair")
+    renderer.functions += ["@kiln.jit", f"def {name}(a, b):", "    return a * 2 + b, a - b", ""]
+    if node.attrs["way"] == "map":
+        return f"kl.map_elementwise({name}, {args[0]}, {args[1]})"
+    kind = node.args[0].kind
+    letter = {16: "h", 32: "r", 64: "l"}.get(kind.bits, "r")
+    constraints = ",".join([f"={letter}"] * 2 + [letter] * 2)
+    return (
+        f'kl.inline_asm_elementwise("two.of.these $0, $1, $2, $3;", "{constraints}", [{args[0]}, {args[1]}],'
+        f" ({kind.text}, {kind.text}), True, 1, portable={name})"
+    )
+
+
+# --- drawing ----------------------------------------------------------------------------------------------------------
+
+
+def make_binary(g: Any) -> None:
+    a = g.pick()
+    kind = a.kind
+    if kind.is_float:
+        symbol = g.draw.choices(["+", "-", "*", "/", "%", *COMPARISONS], [6, 5, 6, 3, 1] + [1] * 6)[0]
+    elif kind == INT1:
+        symbol = g.draw.choice([*BITS, *COMPARISONS, "+", "*"])
+    else:
+        symbol = g.draw.choices(
+            ["+", "-", "*", "//", "%", "/", *BITS, *SHIFTS, *COMPARISONS], [5, 4, 4, 2, 2, 1, 2, 2, 2, 2, 2] + [1] * 6
+        )[0]
+    attrs: dict[str, Any] = {"symbol": symbol, "called": g.chance(0.1), "inline": g.chance(0.5)}
+    if g.chance(0.3):
+        literal_operand(g, a, symbol, attrs)
+        g.emit("binary", [a], attrs)
+        return
+    b = g.partner(a)
+    if symbol in SHIFTS:
+        bits = min(a.kind.bits, b.kind.bits) if b.kind.is_integer else 1
+        if bits < 8:
+            raise Undefined("no integer to shift by")
+        b = g.emit("binary", [b], {"symbol": "&", "literal": bits - 1, "inline": True})[0]
+    if symbol in ("//", "%") and b.kind.is_integer:
+        b = g.emit("binary", [b], {"symbol": "|", "literal": 1, "inline": True})[0]
+    g.emit("binary", [a, b] if g.chance(0.5) or symbol in (*SHIFTS, "//", "%") else [b, a], attrs)
+
+
+def literal_operand(g: Any, a: Any, symbol: str, attrs: dict[str, Any]) -> None:
+    if symbol in SHIFTS:
+        attrs["literal"] = g.draw.randrange(a.kind.bits)
+        return
+    attrs["left"] = g.chance(0.3) and symbol not in ("//", "%")
+    if a.kind.is_float or (g.chance(0.1) and symbol not in BITS and symbol not in ("//", "%")):
+        attrs["literal"] = g.draw.choice([0.5, 2.0, -1.5, 3, 0.1, 1e-3, 100.0, -7, 1.0, 0.0])
+    else:
+        number = g.draw.choice([1, 2, 3, 5, 7, 8, 16, 100, 127, a.kind.high, a.kind.high // 3, -1, -3, a.kind.low])
+        if a.kind.sort != "int":
+            number = abs(number)
+        if symbol in ("//", "%") and number in (0, -1):
+            number = 3
+        attrs["literal"] = number
+    if g.chance(0.15):
+        attrs["constant"] = g.constant(attrs["literal"])
+
+
+def make_extremum(g: Any) -> None:
+    a = g.pick()
+    attrs = {
+        "which": g.draw.choice(["max", "min"]),
+        "every": a.kind.is_float and g.chance(0.3),
+        "inline": g.chance(0.5),
+    }
+    if g.chance(0.3):
+        literal_operand(g, a, "max", attrs)
+        g.emit("extremum", [a], attrs)
+    else:
+        g.emit("extremum", [a, g.partner(a)], attrs)
+
+
+def make_unary(g: Any) -> None:
+    a = g.pick()
+    symbols = ["-", "abs"] if a.kind.is_float else ["~"] if a.kind == INT1 else ["-", "abs", "~"]
+    g.emit("unary", [a], {"symbol": g.draw.choice([*symbols, "not"]), "inline": g.chance(0.5)})
+
+
+def make_function(g: Any) -> None:
+    a = g.pick(lambda v: v.kind in (F32, F64))
+    g.emit("function", [a], {"name": g.draw.choice([*FUNCTIONS, *EXACT]), "inline": g.chance(0.5)})
+
+
+def make_cast(g: Any) -> None:
+    a = g.pick()
+    kind = g.kind() if g.chance(0.7) else g.draw.choice(KINDS)
+    if kind == a.kind:
+        raise Undefined("already of that kind")
+    attrs = {"kind": kind, "inline": g.chance(0.5)}
+    if a.kind in (F32, F64) and kind in (F16, BF16) and g.chance(0.3):
+        attrs["rounding"] = "rtz"
+    g.emit("cast", [a], attrs)
+
+
+def make_bitcast(g: Any) -> None:
+    a = g.pick(lambda v: v.kind != INT1)
+    kind = g.draw.choice([k for k in KINDS if k.bits == a.kind.bits and k != a.kind])
+    g.emit("bitcast", [a], {"kind": kind})
+
+
+def make_where(g: Any) -> None:
+    a = g.pick()
+    condition = g.partner(a, lambda v: v.kind == INT1) if g.chance(0.8) else g.partner(a)
+    if g.chance(0.3):
+        attrs: dict[str, Any] = {"inline": g.chance(0.5)}
+        literal_operand(g, a, "max", attrs)
+        g.emit("where", [condition, a], attrs)
+    else:
+        g.emit("where", [condition, a, g.partner(a)], {"inline": g.chance(0.5)})
+
+
+def make_clamp(g: Any) -> None:
+    a = g.pick(lambda v: v.kind.is_float)
+    g.emit("clamp", [a], {"ends": g.draw.choice([(-1.0, 1.0), (0.0, 6.0), (-3.5, 0.25)]), "every": g.chance(0.3)})
+
+
+def make_fma(g: Any) -> None:
+    a = g.pick(lambda v: v.kind.is_float or v.kind.bits >= 8)
+    g.emit("fma", [a, g.partner(a), g.partner(a)], {"inline": g.chance(0.5)})
+
+
+def make_umulhi(g: Any) -> None:
+    a = g.pick(lambda v: v.kind.is_integer and v.kind.bits >= 32)
+    g.emit("umulhi", [a, g.partner(a, lambda v: v.kind.is_integer)], {})
+
+
+def make_mapped(g: Any) -> None:
+    a = g.pick(lambda v: v.kind in INTEGERS and v.kind.bits >= 32 and v.shape)
+    b = g.pick(lambda v: v.like(a))
+    g.emit("mapped", [a, b], {"way": g.draw.choice(["map", "asm"])})
+
+
+def call_text(name: str) -> Any:
+    return lambda node, args, renderer: f"{name}({', '.join(args)})"
+
+
+register("binary", 30, make_binary, binary_value, binary_text)
+register("extremum", 5, make_extremum, extremum_value, extremum_text)
+register("unary", 5, make_unary, unary_value, unary_text)
+register("function", 6, make_function, function_value, function_text)
+register("cast", 10, make_cast, cast_value, cast_text)
+register("bitcast", 2, make_bitcast, bitcast_value, lambda n, a, r: f"{a[0]}.to({n.attrs['kind'].text}, bitcast=True)")
+register("where", 8, make_where, where_value, where_text)
+register("clamp", 1, make_clamp, clamp_value, clamp_text)
+register("fma", 3, make_fma, fma_value, call_text("kl.fma"))
+register("umulhi", 1, make_umulhi, umulhi_value, call_text("kl.umulhi"))
+register("mapped", 1, make_mapped, mapped_value, mapped_text)
