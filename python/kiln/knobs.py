@@ -195,10 +195,14 @@ def _unknown(name: str, known: Any, message: str) -> str:
     return f"{message} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
+# What the build and the tests of Kiln itself read.
+_NOT_OURS = ("KILN_BUILD", "KILN_FUZZ_")
+
+
 def _warn_unknown_variables() -> None:
     known = {switch.variable for switch in SWITCHES}
     for variable in os.environ:
-        if variable.startswith("KILN_") and variable not in known:
+        if variable.startswith("KILN_") and variable not in known and not variable.startswith(_NOT_OURS):
             import warnings
 
             warnings.warn(_unknown(variable, known, "unknown environment switch"), stacklevel=3)
