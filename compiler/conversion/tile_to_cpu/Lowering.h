@@ -32,6 +32,10 @@ struct Index {
   }
 };
 
+/// True for ops whose elements are their operand's under another index: operandIndex().
+bool isRenaming(mlir::Operation *op);
+Index operandIndex(mlir::Operation *op, const Index &at);
+
 /// A tile in memory, row-major and dense.
 struct Storage {
   mlir::Value pointer;
@@ -131,7 +135,7 @@ private:
   void insertAt(int level);
   int64_t lanes() const { return std::max<int64_t>(1, target.vectorBytes / 4); }
 
-  //--- Evaluate.cpp: lazy tiles
+  //--- Evaluate.cpp, EvaluateShape.cpp: lazy tiles
   mlir::Value eval(mlir::Value tile, Index at);
   mlir::Value evalVector(mlir::Value tile, const Index &at);
   mlir::Value evalOp(mlir::Value tile, const Index &at);
@@ -184,6 +188,8 @@ private:
   BoxPart boxPart(const Descriptor &desc, mlir::ValueRange offsets, std::optional<llvm::ArrayRef<int32_t>> boundary,
                   mlir::Type element, const Index &at);
   bool contiguous(mlir::Value pointers, unsigned dim, int64_t width);
+  /// Neighbours.cpp: whether the pointers of this vector point to neighbours (an i1), or null if they never do.
+  mlir::Value neighbours(mlir::Value pointers, const Index &at);
   mlir::Value laneAddresses(mlir::Value base, mlir::Value strideBytes, int64_t width);
 
   //--- Frame.cpp: buffers and their lifetimes

@@ -215,22 +215,22 @@ Value KernelLowering::evalLoad(tile::LoadOp op, const Index &at) {
     return {at.isVector() ? toVector(other, at.width) : other};
   };
   bool direct = !at.isVector() || contiguous(op.getPtr(), at.vectorDim, at.width);
-  Value address = direct ? addressOf(op.getPtr(), at) : Value();
+  Value near = direct ? Value() : neighbours(op.getPtr(), at);
+  Value address = direct || near ? addressOf(op.getPtr(), at) : Value();
   Value addresses = direct ? Value() : evalVector(op.getPtr(), at);
   if (check != Check::None)
-    emitAccess(op, Access::Load, address, mask, element, at, shapeOf(op.getResult()), {}, addresses);
-  auto plain = [&]() -> SmallVector<Value> {
-    if (direct)
-      return {loadFrom(address, element, at.width, op.getIsVolatile())};
-    return {gather(addresses, {}, {}, element, at.width)};
+    emitAccess(op, Access::Load, direct ? address : Value(), mask, element, at, shapeOf(op.getResult()), {}, addresses);
+  auto read = [&](Value lanes) -> SmallVector<Value> {
+    auto run = [&]() -> SmallVector<Value> {
+      return {lanes ? maskedLoad(address, lanes, other, element, at.width)
+                    : loadFrom(address, element, at.width, op.getIsVolatile())};
+    };
+    auto apart = [&]() -> SmallVector<Value> { return {gather(addresses, lanes, other, element, at.width)}; };
+    return direct ? run() : near ? branch(near, type, run, apart) : apart();
   };
-  if (!mask)
-    return plain().front();
-  if (!isa<VectorType>(mask.getType()))
-    return branch(mask, type, plain, instead).front();
-  if (direct)
-    return maskedLoad(address, mask, other, element, at.width);
-  return gather(addresses, mask, other, element, at.width);
+  if (mask && !isa<VectorType>(mask.getType()))
+    return branch(mask, type, [&] { return read({}); }, instead).front();
+  return read(mask).front();
 }
 
 LogicalResult KernelLowering::emitStore(Operation *op, const Index &at) {
@@ -240,29 +240,34 @@ LogicalResult KernelLowering::emitStore(Operation *op, const Index &at) {
                      ? (isTile(store.getMask()) ? eval(store.getMask(), at) : scalar(store.getMask()))
                      : Value();
     Value value = isTile(store.getValue()) ? eval(store.getValue(), at) : scalar(store.getValue());
-    // Lanes that all write one place: the last one stays, as if written in order.
     bool direct = !at.isVector() || contiguous(store.getPtr(), at.vectorDim, at.width);
-    Value address = direct ? addressOf(store.getPtr(), at) : Value();
+    Value near = direct ? Value() : neighbours(store.getPtr(), at);
+    Value address = direct || near ? addressOf(store.getPtr(), at) : Value();
     Value addresses = direct ? Value() : evalVector(store.getPtr(), at);
     if (at.isVector())
       value = toVector(value, at.width);
     if (check != Check::None)
-      emitAccess(op, Access::Store, address, mask, element, at, shapeOf(store.getPtr()), {}, addresses);
-    auto plain = [&]() -> SmallVector<Value> {
-      if (direct)
-        storeTo(address, value, element);
-      else
-        scatter(addresses, {}, value, element);
-      return {};
+      emitAccess(op, Access::Store, direct ? address : Value(), mask, element, at, shapeOf(store.getPtr()), {},
+                 addresses);
+    auto write = [&](Value lanes) -> SmallVector<Value> {
+      auto run = [&]() -> SmallVector<Value> {
+        if (lanes)
+          maskedStore(address, lanes, value, element);
+        else
+          storeTo(address, value, element);
+        return {};
+      };
+      // Lanes that write one place: the last one stays, as if written in order.
+      auto apart = [&]() -> SmallVector<Value> {
+        scatter(addresses, lanes, value, element);
+        return {};
+      };
+      return direct ? run() : near ? branch(near, {}, run, apart) : apart();
     };
-    if (!mask)
-      plain();
-    else if (!isa<VectorType>(mask.getType()))
-      branch(mask, {}, plain, nullptr);
-    else if (direct)
-      maskedStore(address, mask, value, element);
+    if (mask && !isa<VectorType>(mask.getType()))
+      branch(mask, {}, [&] { return write({}); }, nullptr);
     else
-      scatter(addresses, mask, value, element);
+      write(mask);
     return failure(failed);
   }
   auto store = cast<tile::DescStoreOp>(op);

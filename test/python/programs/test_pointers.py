@@ -89,3 +89,72 @@ def test_nested_steps():
         want += x[at : at + row].sum(0)
         at += row + 2
     np.testing.assert_allclose(out, want, rtol=1e-5)
+
+
+@kiln.jit
+def wrapped(x, y, out, n, start, limit, MASK: kl.constexpr, BLOCK: kl.constexpr):
+    """Reads around the end of x, and writes the same way (each place once)."""
+    lane = kl.arange(0, BLOCK)
+    at = (start + lane) % n
+    if MASK:
+        kl.store(out + at, kl.load(x + at, mask=lane < limit, other=-1) + kl.load(y + lane), mask=lane < limit)
+    else:
+        kl.store(out + at, kl.load(x + at) + kl.load(y + lane))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.int8, np.int64])
+@pytest.mark.parametrize("n, start, limit", [(64, 0, 64), (100, 36, 50), (100, 37, 64), (70, 50, 33), (64, 1, 0)])
+@pytest.mark.parametrize("mask", [False, True])
+def test_offsets_that_wrap(kind, n, start, limit, mask):
+    x, y = rng.integers(0, 50, (2, n)).astype(kind)
+    out = np.zeros(n, kind)
+    wrapped[(1,)](x, y, out, n, start, limit, mask, 64)
+    want = np.zeros(n, kind)
+    at = (start + np.arange(64)) % n
+    kept = np.arange(64) < (limit if mask else 64)
+    want[at[kept]] = (x[at] + y[:64])[kept]
+    np.testing.assert_array_equal(out, want)
+
+
+@kiln.jit
+def indexed(x, index, out, BLOCK: kl.constexpr):
+    lane = kl.arange(0, BLOCK)
+    kl.store(out + lane, kl.load(x + kl.load(index + lane)))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64])
+def test_indices_that_are_runs_here_and_there(kind):
+    x = rng.random(400, np.float32)
+    index = np.concatenate([np.arange(16), rng.permutation(100)[:16], np.arange(60, 76), np.arange(15, -1, -1)])
+    index[40] += 1  # all but one lane in order
+    out = np.zeros(64, np.float32)
+    indexed[(1,)](x, index.astype(kind), out, 64)
+    np.testing.assert_array_equal(out, x[index])
+
+
+@kiln.jit
+def product(a, b, c, m, n, k, M: kl.constexpr, N: kl.constexpr, K: kl.constexpr):
+    rows = kl.program_id(0) * M + kl.arange(0, M)
+    columns = kl.program_id(1) * N + kl.arange(0, N)
+    depth = kl.arange(0, K)
+    p = a + (rows % m)[:, None] * k + depth[None, :]
+    q = b + depth[:, None] * n + (columns % n)[None, :]
+    total = kl.zeros([M, N], kl.float32)
+    for i in range(kl.cdiv(k, K)):
+        left = k - i * K
+        x = kl.load(p, mask=depth[None, :] < left, other=0)
+        y = kl.load(q, mask=depth[:, None] < left, other=0)
+        total = kl.dot(x, y, total)
+        p += K
+        q += K * n
+    inside = (rows < m)[:, None] & (columns < n)[None, :]
+    kl.store(c + rows[:, None] * n + columns[None, :], total, mask=inside)
+
+
+@pytest.mark.parametrize("m, n, k", [(64, 64, 32), (70, 90, 33), (33, 40, 64)])
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_matmul_with_wrapped_rows_and_columns(m, n, k, kind):
+    a, b = rng.standard_normal((m, k)).astype(kind), rng.standard_normal((k, n)).astype(kind)
+    c = np.zeros((m, n), np.float32)
+    product[(-(-m // 32), -(-n // 32))](a, b, c, m, n, k, 32, 32, 16)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)

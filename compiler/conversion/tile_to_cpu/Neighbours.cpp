@@ -1,0 +1,100 @@
+// Addresses that may be neighbours: `(start + range) % n` is one run almost everywhere, but no analysis can say so. Each
+// vector of them is tested where it becomes known; only what really is scattered gathers.
+#include "compiler/conversion/tile_to_cpu/Lowering.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+namespace {
+/// The part of an address that no rule explains, and by how much it has to grow from lane to lane.
+struct Unknown {
+  Value tile;
+  Index at;
+  int64_t step;
+};
+} // namespace
+
+/// Takes off what adds a known step, down to the part that is left. False if the step can never be the one wanted.
+static bool peel(Shapes &shapes, const llvm::DenseMap<Value, Storage> &storages, Unknown &rest) {
+  auto strideOf = [&](Value value) -> std::optional<int64_t> {
+    return isTile(value) ? shapes.stride(value, rest.at.vectorDim) : 0;
+  };
+  while (true) {
+    Operation *op = rest.tile.getDefiningOp();
+    // Equal steps are known to the analyses: what gets here is not contiguous.
+    if (strideOf(rest.tile))
+      return false;
+    if (!op || storages.count(rest.tile))
+      return true;
+    if (isa<tile::AddPtrOp, arith::AddIOp, arith::SubIOp>(op)) {
+      int64_t scale = 1;
+      if (isa<tile::AddPtrOp>(op))
+        scale = pointeeBytes(cast<tile::PtrType>(elementOf(rest.tile)).getPointee());
+      else if (isa<arith::SubIOp>(op))
+        scale = -1;
+      Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+      if (std::optional<int64_t> known = strideOf(rhs)) {
+        rest.tile = lhs;
+        rest.step -= *known * scale;
+      } else if (std::optional<int64_t> known = strideOf(lhs)) {
+        if ((rest.step - *known) % scale)
+          return false;
+        rest.tile = rhs;
+        rest.step = (rest.step - *known) / scale;
+      } else {
+        return true;
+      }
+    } else if (isa<arith::MulIOp>(op)) {
+      std::optional<int64_t> factor = constantOf(op->getOperand(1));
+      if (!factor || *factor == 0)
+        return true;
+      if (rest.step % *factor)
+        return false;
+      rest.tile = op->getOperand(0);
+      rest.step /= *factor;
+    } else if (isa<arith::ExtSIOp, tile::HintOp, tile::PtrCastOp>(op)) {
+      rest.tile = op->getOperand(0);
+    } else if (isRenaming(op)) {
+      rest.at = operandIndex(op, rest.at);
+      rest.tile = op->getOperand(0);
+    } else {
+      return true;
+    }
+  }
+}
+
+Value KernelLowering::neighbours(Value pointers, const Index &at) {
+  if (at.width < 4)
+    return {};
+  Unknown rest{pointers, at, pointeeBytes(cast<tile::PtrType>(elementOf(pointers)).getPointee())};
+  if (!peel(shapes, storages, rest))
+    return {};
+  Type element = isa<tile::PtrType>(elementOf(rest.tile)) ? b.getI64Type() : elementOf(rest.tile);
+  // Narrow numbers wrap around within what a program does with them.
+  if (element.getIntOrFloatBitWidth() < 32)
+    return {};
+  Value lanes = evalVector(rest.tile, rest.at);
+  // Where the lanes are known, once for all that depends on them.
+  Index known = rest.at;
+  for (unsigned dim = 0; dim < known.at.size(); ++dim)
+    if (shapes.uniform(rest.tile, dim))
+      known.at[dim] = {};
+  int level = levelOf(known);
+  std::vector<uintptr_t> key = keyOf(rest.tile, known);
+  key.push_back(rest.step);
+  Value &test = nest->levels[level].cache[key];
+  if (test)
+    return test;
+  OpBuilder::InsertionGuard guard(b);
+  insertAt(level);
+  Value first = vector::ExtractOp::create(b, lanes, 0);
+  Value steps = arith::MulIOp::create(b, iota(element, at.width),
+                                      splatConstant(VectorType::get({at.width}, element),
+                                                    b.getIntegerAttr(element, rest.step)));
+  Value run = arith::AddIOp::create(b, toVector(first, at.width), steps);
+  Value equal = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lanes, run);
+  return test = vector::ReductionOp::create(b, vector::CombiningKind::AND, equal);
+}
