@@ -98,6 +98,8 @@ private:
   void preferDimension(Walk &walk, const Step &step);
   int gathersAlong(mlir::Value value, int dim);
   bool splitTurned(const Step &step, llvm::SmallVectorImpl<Step> &parts);
+  /// A square of as many vectors as lanes: rows become columns.
+  void turnOver(llvm::MutableArrayRef<mlir::Value> columns);
   void writeTransposed(mlir::Value value, const Storage &target, const Walk &walk, const Index &at);
   mlir::LogicalResult emitGroup(const Step &step);
   /// Runs `body` at each index of the walk.
@@ -212,15 +214,17 @@ private:
   void storeReduced(tile::ReduceOp op, mlir::ValueRange values, const Index &at, llvm::ArrayRef<Storage> results);
   llvm::SmallVector<mlir::Value> foldLanes(tile::ReduceOp op, llvm::SmallVector<mlir::Value> lanes, int64_t width);
 
-  //--- Dot.cpp, Scan.cpp, Order.cpp, Atomics.cpp, Hooks.cpp, ControlFlow.cpp
+  //--- Dot.cpp, Scan.cpp, Sort.cpp, Order.cpp, Atomics.cpp, Hooks.cpp, ControlFlow.cpp
   mlir::LogicalResult emitDot(tile::DotOp op);
   mlir::LogicalResult emitScan(tile::ScanOp op);
+  llvm::SmallVector<mlir::Value> scanLanes(tile::ScanOp op, llvm::SmallVector<mlir::Value> values, int64_t width);
   mlir::LogicalResult emitSort(tile::SortOp op);
   mlir::LogicalResult emitTopk(tile::TopkOp op);
   mlir::LogicalResult emitGather(tile::GatherOp op);
   mlir::LogicalResult emitHistogram(tile::HistogramOp op);
-  void sortRows(const Storage &rows, bool descending, bool isUnsigned);
-  mlir::Value goesBefore(mlir::Value a, mlir::Value b, bool descending, bool isUnsigned);
+  /// Sort.cpp: the first elements of each sorted row, as many as fit into the rows of `target`.
+  void firstOfRows(const Storage &source, const Storage &target, bool descending, bool isUnsigned);
+  struct Network;
   /// The old value (zero where masked off).
   mlir::Value emitAtomic(mlir::Operation *op, const Index *at);
   mlir::Value atomicAt(mlir::Operation *op, mlir::Value address, mlir::Value compare, mlir::Value value);

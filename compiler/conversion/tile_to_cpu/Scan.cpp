@@ -1,10 +1,38 @@
-// Scans: in order along their dimension, vectorised across the innermost other one.
+// Scans. Across their dimension vectors run in order, one combination a step. Along it, a vector is scanned in log2(width)
+// steps, each with the lanes twice as far before, and the combination of all vectors before is carried: associativity
+// is all that takes, operands never change sides.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
+
+/// Below this many lanes the steps within a vector cost more than combining one by one.
+static constexpr int64_t kLeastLanes = 8;
+
+/// In each vector, the combination of all lanes up to each (from each on, in reverse).
+SmallVector<Value> KernelLowering::scanLanes(tile::ScanOp op, SmallVector<Value> values, int64_t width) {
+  bool reverse = op.getReverse();
+  for (int64_t away = 1; away < width; away *= 2) {
+    SmallVector<int64_t> from(width);
+    SmallVector<bool> alone(width);
+    for (int64_t lane = 0; lane < width; ++lane) {
+      int64_t partner = reverse ? lane + away : lane - away;
+      alone[lane] = partner < 0 || partner >= width;
+      from[lane] = alone[lane] ? lane : partner;
+    }
+    Value mask = arith::ConstantOp::create(b, DenseElementsAttr::get(VectorType::get({width}, b.getI1Type()), alone));
+    SmallVector<Value> arguments;
+    for (Value value : values)
+      arguments.push_back(vector::ShuffleOp::create(b, value, value, from));
+    arguments.append(values);
+    for (auto [value, combined] : llvm::zip(values, emitRegion(op.getCombine(), arguments)))
+      value = arith::SelectOp::create(b, mask, value, combined);
+  }
+  return values;
+}
 
 LogicalResult KernelLowering::emitScan(tile::ScanOp op) {
   SmallVector<Storage> sources, targets;
@@ -13,9 +41,14 @@ LogicalResult KernelLowering::emitScan(tile::ScanOp op) {
   for (Value result : op.getResults())
     targets.push_back(allocateFor(result));
   int axis = op.getAxis();
+  bool reverse = op.getReverse();
   ArrayRef<int64_t> shape = sources.front().shape;
   Walk walk = chooseWalk(shape, axis, lanes());
-  if (walk.vectorDim == axis) {
+  bool along = walk.vectorDim == axis;
+  if (along)
+    walk.width = std::min(walk.width, lanes()); // one chain, whatever the width
+  if (along && walk.width < std::min(kLeastLanes, lanes())) {
+    along = false;
     walk.vectorDim = -1;
     walk.width = 1;
   }
@@ -29,24 +62,38 @@ LogicalResult KernelLowering::emitScan(tile::ScanOp op) {
   openNest(open, walk, inits);
   Index at = open.at;
   Value position = at.at[axis].value;
-  if (op.getReverse() && position)
+  if (reverse && position)
     at.at[axis] = derived(at.at[axis], [&](Value value) {
-      return arith::SubIOp::create(b, i64(shape[axis] - 1), value);
+      return arith::SubIOp::create(b, i64(shape[axis] - (along ? walk.width : 1)), value);
     });
-  SmallVector<Value> elements, arguments(open.carried);
+  SmallVector<Value> elements;
   for (const Storage &source : sources)
     elements.push_back(readBuffer(source, at));
-  arguments.append(elements);
-  SmallVector<Value> running = elements;
-  if (open.innermostLoops && position) {
-    running = emitRegion(op.getCombine(), arguments);
+  if (along)
+    elements = scanLanes(op, elements, walk.width);
+  /// What came before, then these; these alone at the start of a row.
+  auto afterCarried = [&](ArrayRef<Value> values) {
+    SmallVector<Value> result(values);
+    if (!open.innermostLoops || !position)
+      return result;
+    SmallVector<Value> arguments(open.carried);
+    arguments.append(result);
     Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, position, i64(0));
-    for (auto [value, element] : llvm::zip(running, elements))
-      value = arith::SelectOp::create(b, first, element, value);
-  }
+    for (auto [value, combined] : llvm::zip(result, emitRegion(op.getCombine(), arguments)))
+      value = arith::SelectOp::create(b, first, value, combined);
+    return result;
+  };
+  SmallVector<Value> running = afterCarried(elements), carried = running;
   for (auto [target, value] : llvm::zip(targets, running))
     writeBuffer(target, at, value);
-  closeInnermost(open, running);
+  if (along && position) {
+    // Not taken from `running`: only this combination is in the chain from vector to vector then, no shuffle.
+    SmallVector<int64_t> end(walk.width, reverse ? 0 : walk.width - 1);
+    for (Value &element : elements)
+      element = vector::ShuffleOp::create(b, element, element, end);
+    carried = afterCarried(elements);
+  }
+  closeInnermost(open, carried);
   closeNest(open);
   for (auto [result, target] : llvm::zip(op.getResults(), targets))
     assign(result, target);

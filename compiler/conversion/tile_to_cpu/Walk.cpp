@@ -113,14 +113,8 @@ void KernelLowering::preferDimension(Walk &walk, const Step &step) {
   }
 }
 
-void KernelLowering::writeTransposed(Value value, const Storage &target, const Walk &walk, const Index &at) {
-  int64_t size = walk.block;
-  SmallVector<Value> columns;
-  for (int64_t column = 0; column < size; ++column) {
-    Index one = at;
-    one.at[walk.blockDim].constant += column;
-    columns.push_back(evalVector(value, one));
-  }
+void KernelLowering::turnOver(MutableArrayRef<Value> columns) {
+  int64_t size = columns.size();
   // Exchange quarters of blocks of twice the stride, in log2(size) rounds.
   for (int64_t stride = 1; stride < size; stride *= 2)
     for (int64_t low = 0; low < size; ++low) {
@@ -135,6 +129,17 @@ void KernelLowering::writeTransposed(Value value, const Storage &target, const W
       columns[low] = vector::ShuffleOp::create(b, x, y, first);
       columns[low + stride] = vector::ShuffleOp::create(b, x, y, second);
     }
+}
+
+void KernelLowering::writeTransposed(Value value, const Storage &target, const Walk &walk, const Index &at) {
+  int64_t size = walk.block;
+  SmallVector<Value> columns;
+  for (int64_t column = 0; column < size; ++column) {
+    Index one = at;
+    one.at[walk.blockDim].constant += column;
+    columns.push_back(evalVector(value, one));
+  }
+  turnOver(columns);
   for (int64_t row = 0; row < size; ++row) {
     Index line = at;
     line.at[walk.vectorDim].constant += row;
