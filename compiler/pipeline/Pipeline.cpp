@@ -23,6 +23,8 @@ static void addCleanup(OpPassManager &passes) {
 void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &options) {
   // Nested jit functions disappear first: every later pass sees one function.
   passes.addPass(createInlinerPass());
+  // The inliner folds first: functions whose only call was in a loop that never runs are left over.
+  passes.addPass(createSymbolDCEPass());
   addCleanup(passes);
   // On the user's own sums and products, before any pass makes new ones that rely on rounding.
   if (options.enableFpFusion)

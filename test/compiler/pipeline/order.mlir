@@ -7,6 +7,7 @@
 // RUN: kiln-opt %s --kiln-llvm-pipeline=line-info=true --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=LINES
 // TILE: builtin.module(
 // TILE-NEXT: inline{
+// TILE-NEXT: symbol-dce,
 // TILE-NEXT: canonicalize{
 // TILE-NEXT: cse,
 // TILE-NEXT: kiln-allow-contraction,

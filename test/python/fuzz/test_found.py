@@ -74,3 +74,23 @@ def test_a_mask_of_few_lanes_protects_the_others_in_fp8(side, count):
     expected = np.full(side, 3, kind)
     expected[:count] = (x + x)[:count]
     np.testing.assert_array_equal(out.astype(np.float32), expected.astype(np.float32))
+
+
+@kiln.jit
+def twice(x):
+    return x + x
+
+
+@kiln.jit
+def calls_in_a_loop_that_never_runs(x_ptr, out_ptr):
+    i = kl.arange(0, 8)
+    x = kl.load(x_ptr + i)
+    for _ in range(0, 0):
+        x = twice(x)
+    kl.store(out_ptr + i, x)
+
+
+def test_a_function_called_only_in_a_loop_that_never_runs_is_dropped():
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    calls_in_a_loop_that_never_runs[1](x, out)
+    np.testing.assert_array_equal(out, x)
