@@ -5,8 +5,8 @@
 // CHECK:         %[[AT:.*]] = arith.remsi {{.*}} : vector<16xi32>
 // CHECK:         %[[FIRST:.*]] = vector.extract %[[AT]][0]
 // CHECK:         %[[ALL:.*]] = vector.broadcast %[[FIRST]]
-// CHECK:         %[[RUN:.*]] = arith.addi %[[ALL]], %{{.*}} : vector<16xi32>
-// CHECK:         %[[SAME:.*]] = arith.cmpi eq, %[[AT]], %[[RUN]]
+// CHECK:         %[[NEXT:.*]] = arith.addi %[[ALL]], %{{.*}} : vector<16xi32>
+// CHECK:         %[[SAME:.*]] = arith.cmpi eq, %[[AT]], %[[NEXT]]
 // CHECK:         %[[NEAR:.*]] = vector.reduction <and>, %[[SAME]]
 // CHECK:         scf.if %[[NEAR]] -> (vector<16xf32>) {
 // CHECK-NEXT:      llvm.load %{{.*}} -> vector<16xf32>
