@@ -8,6 +8,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "python/bindings/Bindings.h"
 #include "python/bindings/ModuleHandle.h"
+#include "runtime/artifact/ElementType.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
 #include <pybind11/stl.h>
@@ -139,7 +140,7 @@ public:
       unsigned long long bits = PyLong_AsUnsignedLongLongMask(py::int_(value).ptr());
       scalar = IntegerAttr::get(integer, APInt(64, bits).trunc(integer.getWidth()));
     } else if (auto floating = dyn_cast<FloatType>(element)) {
-      APFloat number(py::cast<double>(py::float_(value)));
+      APFloat number(kiln::artifact::saturated(py::cast<double>(py::float_(value)), floating.getFloatSemantics()));
       bool inexact = false;
       number.convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &inexact);
       scalar = FloatAttr::get(floating, number);

@@ -1,6 +1,8 @@
 // Element types of the launch boundary. Narrow floats go through APFloat: exact, and one rounding only.
 #include "runtime/artifact/ElementType.h"
 #include "llvm/ADT/APFloat.h"
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace kiln::artifact;
@@ -59,6 +61,13 @@ static const llvm::fltSemantics &getSemantics(ElementType type) {
   }
 }
 
+double kiln::artifact::saturated(double value, const llvm::fltSemantics &semantics) {
+  if (llvm::APFloat::getSizeInBits(semantics) != 8)
+    return value;
+  double largest = llvm::APFloat::getLargest(semantics).convertToDouble();
+  return std::isnan(value) ? value : std::clamp(value, -largest, largest);
+}
+
 void kiln::artifact::encodeFloat(ElementType type, double value, void *destination) {
   if (type == ElementType::FP64) {
     std::memcpy(destination, &value, 8);
@@ -69,7 +78,7 @@ void kiln::artifact::encodeFloat(ElementType type, double value, void *destinati
     std::memcpy(destination, &single, 4);
     return;
   }
-  llvm::APFloat number(value);
+  llvm::APFloat number(saturated(value, getSemantics(type)));
   bool losesInfo;
   number.convert(getSemantics(type), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
   uint64_t bits = number.bitcastToAPInt().getZExtValue();

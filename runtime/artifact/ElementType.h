@@ -6,6 +6,10 @@
 #include <string>
 #include <string_view>
 
+namespace llvm {
+struct fltSemantics;
+}
+
 namespace kiln::artifact {
 
 enum class ElementType : uint8_t {
@@ -44,7 +48,10 @@ bool isFloat(ElementType type);
 bool isSignedInteger(ElementType type);
 inline bool isInteger(ElementType type) { return !isFloat(type); }
 
-/// Writes `value` as one element, rounded to nearest even.
+/// What a conversion rounds: formats of 8 bits hold at most their largest finite number, even in place of infinity.
+double saturated(double value, const llvm::fltSemantics &semantics);
+
+/// Writes `value` as one element: saturated, rounded to nearest even.
 void encodeFloat(ElementType type, double value, void *destination);
 
 /// Reads one element of a floating type.

@@ -110,9 +110,23 @@ TEST(ElementType, narrowFloatsRoundToNearestEven) {
   EXPECT_EQ(through(ElementType::FP16, 1e6), INFINITY);
   EXPECT_EQ(through(ElementType::FP8E5, 57344), 57344);
   EXPECT_EQ(through(ElementType::FP8E4NV, 448), 448);
-  EXPECT_TRUE(std::isnan(through(ElementType::FP8E4NV, INFINITY)));
   EXPECT_TRUE(std::isnan(through(ElementType::BF16, NAN)));
   EXPECT_EQ(through(ElementType::FP32, 0.1), double(0.1f));
+}
+
+TEST(ElementType, floatsOf8BitsSaturate) {
+  auto through = [](ElementType type, double value) {
+    char bytes[8];
+    encodeFloat(type, value, bytes);
+    return decodeFloat(type, bytes);
+  };
+  for (auto [type, largest] : {std::pair(ElementType::FP8E4NV, 448.0), std::pair(ElementType::FP8E5, 57344.0)}) {
+    for (double beyond : {largest * 1.001, largest * 1.2, 1e300, double(INFINITY)}) {
+      EXPECT_EQ(through(type, beyond), largest);
+      EXPECT_EQ(through(type, -beyond), -largest);
+    }
+    EXPECT_TRUE(std::isnan(through(type, NAN)));
+  }
 }
 
 TEST(ElementType, integersExtendBySign) {

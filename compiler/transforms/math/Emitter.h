@@ -29,6 +29,7 @@ struct Format {
   int64_t mantissaMask() const { return (int64_t(1) << mantissa) - 1; }
   int64_t magnitudeMask() const { return (uint64_t(1) << (bits - 1)) - 1; }
   int64_t infinity() const { return magnitudeMask() & ~mantissaMask(); }
+  int64_t largest() const { return (hasInfinity ? infinity() : magnitudeMask()) - 1; }
 };
 Format formatOf(mlir::Type element);
 

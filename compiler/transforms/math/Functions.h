@@ -72,6 +72,8 @@ Num softwareFma(Num a, Num b, Num c);
 // NarrowFloat.cpp
 bool isNarrow(mlir::Type element);
 bool isKnownFloat(mlir::Type element);
+/// An f32 that is exactly a number, infinity or NaN of the narrow type, as that. Nothing is rounded or saturated.
+Num truncateExact(Num single, mlir::Type element);
 
 // Each file adds its patterns; they match f32 and f64 (narrow types are widened first).
 using Patterns = mlir::RewritePatternSet;

@@ -20,9 +20,24 @@ static bool isComputation(Operation *op) {
   return isa<vector::FMAOp, vector::ReductionOp, vector::MultiDimReductionOp>(op);
 }
 
+/// Operations whose result is one of the operands. An infinity among them is not saturated.
+static bool chooses(Operation *op) {
+  using vector::CombiningKind;
+  auto byKind = [](CombiningKind kind) {
+    return kind == CombiningKind::MAXIMUMF || kind == CombiningKind::MINIMUMF || kind == CombiningKind::MAXNUMF ||
+           kind == CombiningKind::MINNUMF;
+  };
+  if (auto reduction = dyn_cast<vector::ReductionOp>(op))
+    return byKind(reduction.getKind());
+  if (auto reduction = dyn_cast<vector::MultiDimReductionOp>(op))
+    return byKind(reduction.getKind());
+  return isa<arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op);
+}
+
 namespace {
 struct WidenPattern : RewritePattern {
-  explicit WidenPattern(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), PatternBenefit(1), context) {}
+  WidenPattern(MLIRContext *context, const Target &target)
+      : RewritePattern(MatchAnyOpTypeTag(), PatternBenefit(1), context), target(target) {}
 
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     auto narrow = [](Type type) { return isNarrow(elementOf(type)); };
@@ -46,13 +61,18 @@ struct WidenPattern : RewritePattern {
       state.types.push_back(widened(type));
     state.addAttributes(op->getAttrs());
     Operation *wide = rewriter.create(state);
+    Emitter emitter{rewriter, op->getLoc(), target};
     SmallVector<Value> results;
-    for (auto [result, type] : llvm::zip_equal(wide->getResults(), op->getResultTypes()))
-      results.push_back(narrow(type) ? arith::TruncFOp::create(rewriter, op->getLoc(), type, result).getResult()
-                                     : Value(result));
+    for (auto [result, type] : llvm::zip_equal(wide->getResults(), op->getResultTypes())) {
+      Num value(emitter, result);
+      if (narrow(type))
+        value = chooses(op) ? truncateExact(value, elementOf(type)) : convert(value, elementOf(type));
+      results.push_back(value.value());
+    }
     rewriter.replaceOp(op, results);
     return success();
   }
+  const Target &target;
 };
 
 /// negf, absf and copysign touch one bit.
@@ -108,7 +128,7 @@ static void addSign(Patterns &patterns, const Target &target, Function function)
 
 void expand::addNarrowArithmetic(Patterns &patterns, const Target &target) {
   using Operands = ArrayRef<Num>;
-  patterns.add<WidenPattern>(patterns.getContext());
+  patterns.add<WidenPattern>(patterns.getContext(), target);
   patterns.add<FromIntegerPattern<arith::SIToFPOp>, FromIntegerPattern<arith::UIToFPOp>>(patterns.getContext(), target);
   addSign<arith::NegFOp>(patterns, target, [](Operands v, int64_t magnitude) { return v[0] ^ ~magnitude; });
   addSign<math::AbsFOp>(patterns, target, [](Operands v, int64_t magnitude) { return v[0] & magnitude; });

@@ -1,9 +1,10 @@
 // Conversions of f16, bf16, f8E4M3FN and f8E5M2, by integer operations on their bits wherever the machine has none.
 //
-// Rounding is to nearest, ties to even, or toward zero. Overflow gives infinity where the format has one and NaN in
-// f8E4M3FN; toward zero it gives the largest finite number. These are the semantics of ml_dtypes, and of MLIR's own
-// constant folding, so that folded and computed values agree.
+// Rounding is to nearest, ties to even, or toward zero. Overflow gives infinity in f16 and bf16, in f8E4M3FN and f8E5M2
+// the largest finite number, for an infinite argument too: what PTX calls cvt.satfinite. Toward zero, a finite number
+// gives the largest finite one in every format.
 #include "compiler/transforms/math/Functions.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -68,7 +69,7 @@ static Num roundBits(Num x, Format f, bool bf16) {
   // Normal results: rebias, round, and cut off what overflowed. Differences are unsigned below the normal range, where
   // the other branch is taken.
   Num normal = nearestEven(magnitude - ((127 - f.bias) << 23));
-  int64_t limit = f.hasInfinity ? f.infinity() : f.magnitudeMask();
+  int64_t limit = f.bits == 8 ? f.largest() : f.infinity();
   normal = select(normal < limit, normal, limit);
   // Denormal results: adding a number whose last place is the smallest denormal rounds there.
   float anchor = std::ldexp(1.0f, int(1 - f.bias - f.mantissa + 23));
@@ -92,10 +93,29 @@ static Num truncateSingle(Num x, Type element) {
 /// Where rounding went away from zero, one step back. `exact` is the argument, `back` the rounded value converted back.
 static Num stepTowardZero(Num rounded, Num back, Num exact) {
   Num i = bits(rounded);
-  Num away = abs(back) > abs(exact);
-  if (!rounded.format().hasInfinity) // overflow became NaN
-    away = away | (isNan(back) & (abs(exact) < infinity(exact)));
-  return fromBits(select(away, i - 1, i), rounded.element());
+  return fromBits(select(abs(back) > abs(exact), i - 1, i), rounded.element());
+}
+
+Num expand::truncateExact(Num single, Type element) {
+  if (!isa<Float8E5M2Type>(element))
+    return convert(single, element);
+  Builder &b = single.emitter().builder;
+  return fromBits(truncateTo(lshr(bits(convert(single, b.getF16Type())), 8), b.getI8Type()), element);
+}
+
+/// The value without the clamp to the range of `element` that tile IR has before a truncation to it: this one saturates
+/// by itself.
+static Value withoutClamp(Value x, Type element) {
+  auto low = x.getDefiningOp<arith::MinimumFOp>();
+  auto high = low ? low.getLhs().getDefiningOp<arith::MaximumFOp>() : nullptr;
+  APFloat most(0.0), least(0.0);
+  if (!high || !matchPattern(low.getRhs(), m_ConstantFloat(&most)) ||
+      !matchPattern(high.getRhs(), m_ConstantFloat(&least)))
+    return x;
+  APFloat largest = APFloat::getLargest(cast<FloatType>(element).getFloatSemantics());
+  bool losesInfo;
+  largest.convert(most.getSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+  return most >= largest && least <= -largest ? high.getLhs() : x;
 }
 
 namespace {
@@ -135,8 +155,9 @@ struct TruncatePattern : OpRewritePattern<arith::TruncFOp> {
   LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter &rewriter) const override {
     using arith::RoundingMode;
     Emitter emitter{rewriter, op.getLoc(), target};
-    Num x(emitter, op.getIn());
-    Type from = x.element(), to = getElementTypeOrSelf(op.getType());
+    Type to = getElementTypeOrSelf(op.getType());
+    Num x(emitter, isa<Float8E4M3FNType, Float8E5M2Type>(to) ? withoutClamp(op.getIn(), to) : op.getIn());
+    Type from = x.element();
     if (!isKnownFloat(from) || !isKnownFloat(to))
       return failure();
     RoundingMode mode = op.getRoundingmode().value_or(RoundingMode::to_nearest_even);

@@ -10,8 +10,9 @@ semantic/     what all of it means in tile IR            core.py       these nam
 
 Names are those of Triton's `tl`; one that Triton lacks raises AttributeError, so that feature tests work. Where
 the meaning differs, it is wider or more exact: a tile's side is any 2^k * m with m odd and at most 31, `cat` keeps
-the order, sums of 16-bit floats are taken in fp32 and rounded once, `-x` of a float changes the sign of zero too, an
-unsigned offset is never read as negative, and a constexpr number has the methods of a scalar.
+the order, sums of 16-bit floats are taken in fp32 and rounded once, what is beyond the range of fp8 (infinity too)
+becomes its largest number on every target and in constants, `-x` of a float changes the sign of zero too, an unsigned
+offset is never read as negative, and a constexpr number has the methods of a scalar.
 """
 
 from . import core as core

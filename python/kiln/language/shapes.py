@@ -52,7 +52,9 @@ def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any 
     """The elements as another type; also `x.to(dtype)`.
 
     Floats round to nearest even, or toward zero where a narrowing conversion asks for `fp_downcast_rounding="rtz"`.
-    Floats become integers by dropping the fraction. `bitcast=True` keeps the bits; the widths must agree.
+    fp8 saturates, however it rounds: a number beyond the largest finite one, infinity too, becomes that one, as on
+    NVIDIA's GPUs; NaN stays NaN. Floats become integers by dropping the fraction. `bitcast=True` keeps the bits; the
+    widths must agree.
 
     >>> y = kl.cast(x, kl.float16)
     """

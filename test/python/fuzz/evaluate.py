@@ -83,8 +83,6 @@ def convert(v: Value, kind: Kind) -> Value:
             if kind.precision >= v.kind.precision and kind.least <= v.kind.least:
                 return Value(kind, rounded(v.data, kind), v.err)
             return inexact(kind, v.data, v.err)
-        if kind.is_fp8 and np.any(np.abs(v.data.astype(np.float64)) > 1 << 24):
-            raise Undefined("rounded twice")
         return Value(kind, rounded(v.data, kind))
     if v.kind.is_float:
         whole = np.trunc(v.exact().astype(np.longdouble))

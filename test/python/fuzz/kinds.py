@@ -145,13 +145,15 @@ def _to_odd(x: Array, narrow: Any) -> Array:
 
 
 def rounded(x: Array, kind: Kind) -> Array:
-    """Floats (or integers) rounded to `kind` once, to nearest even."""
+    """Floats (or integers) rounded to `kind` once, to nearest even; fp8 saturates, infinity too."""
     x = np.asarray(x)
     with np.errstate(all="ignore"):
         if x.dtype.kind in "iub":
             x = x.astype(np.longdouble)
         if kind == F64 or x.dtype == kind.dtype:
             return x.astype(kind.dtype)
+        if kind.is_fp8:
+            x = np.clip(x.astype(np.float64 if x.dtype.itemsize <= 8 else x.dtype), -kind.largest, kind.largest)
         if kind == F32:
             return x.astype(np.float32)
         if x.dtype == np.longdouble:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import ml_dtypes  # noqa: F401  (registers the narrow types with numpy)
+import ml_dtypes
 import numpy as np
 from math_harness import DTYPES
 
@@ -73,8 +73,18 @@ def _to_odd(x: np.ndarray, narrow: np.dtype) -> np.ndarray:
     return np.where(((i & unsigned.type(1)) == 0) & inexact, moved, i).view(narrow)
 
 
+LARGEST = {t: float(ml_dtypes.finfo(DTYPES[t]).max) for t in ("f8E4M3FN", "f8E5M2")}
+
+
 def narrowed(x: np.ndarray, t: str) -> np.ndarray:
-    """x rounded to nearest even once, whatever its type (integers included)."""
+    """x rounded to nearest even once, whatever its type (integers included). 8 bits saturate, in place of infinity too.
+
+    Saturating first is saturating: what lies beyond the largest number never rounds to a smaller one.
+    """
+    if t in LARGEST:
+        if x.dtype.kind != "f":  # also bf16, which numpy counts as none; wide enough for the range of a clamp
+            x = x.astype(np.float64)
+        x = np.clip(x, -LARGEST[t], LARGEST[t])
     if t in ("f32", "f64") and x.dtype.kind != "f":
         return x.astype(DTYPES[t])
     if t == "f32":
@@ -92,5 +102,5 @@ def toward_zero(x: np.ndarray, t: str) -> np.ndarray:
     unsigned = np.dtype(f"u{dtype.itemsize}")
     y = narrowed(x, t)
     back, exact = y.astype(np.float64), x.astype(np.float64)
-    away = (np.abs(back) > np.abs(exact)) | (np.isnan(back) & np.isfinite(exact))
+    away = np.abs(back) > np.abs(exact)
     return np.where(away, y.view(unsigned) - unsigned.type(1), y.view(unsigned)).astype(unsigned).view(dtype)

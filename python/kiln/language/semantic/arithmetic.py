@@ -8,7 +8,7 @@ from .. import loops, values
 from ..types import PropagateNan, float32, int1, int64
 from ..values import COMPARISONS, FOLD, constexpr, is_number, tensor, unwrap
 from .build import constant, emit, error, shaped
-from .cast import cast
+from .cast import cast, float_op
 from .promotion import broadcast_pair, describe, promote, to_tensor
 
 
@@ -22,7 +22,7 @@ def binary(op: str, a: Any, b: Any) -> Any:
         return add_sub(op, a, b)
     if op == "*":
         lhs, rhs = promote(a, b, op)
-        return emit("arith.mulf" if is_float(lhs) else "arith.muli", [lhs, rhs], lhs.type)
+        return float_op("arith.mulf", [lhs, rhs]) if is_float(lhs) else emit("arith.muli", [lhs, rhs], lhs.type)
     if op == "/":
         return divide(a, b)
     if op == "//":
@@ -93,7 +93,9 @@ def add_sub(op: str, a: Any, b: Any) -> tensor:
             rhs = cast(rhs, int64)  # before the sign changes, and because the op reads offsets as signed
         return step(lhs, rhs if op == "+" else negate(rhs))
     name = "add" if op == "+" else "sub"
-    return emit(f"arith.{name}{'f' if is_float(lhs) else 'i'}", [lhs, rhs], lhs.type)
+    if is_float(lhs):
+        return float_op(f"arith.{name}f", [lhs, rhs])
+    return emit(f"arith.{name}i", [lhs, rhs], lhs.type)
 
 
 def step(pointer: tensor, offset: tensor) -> tensor:
@@ -308,8 +310,7 @@ def divide_float(a: Any, b: Any, what: str = "kl.fdiv") -> tensor:
     for value in (a, b):
         if not isinstance(value, float) and not is_float(to_tensor(value)):
             raise error(f"expected floats in {what}, got {describe(value)}", hint="use the operator /")
-    lhs, rhs = promote(a, b, what)
-    return emit("arith.divf", [lhs, rhs], lhs.type)
+    return float_op("arith.divf", promote(a, b, what))
 
 
 def high_product(a: Any, b: Any) -> tensor:

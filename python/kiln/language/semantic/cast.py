@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ..types import bfloat16, dtype, float16, float32, int1, int64, type_
+from ..types import PropagateNan, bfloat16, dtype, float32, float64, int1, int64, type_
 from ..values import is_number, tensor, unwrap
 from .build import constant, emit, error, shaped
 from .promotion import describe, to_tensor
@@ -12,6 +13,7 @@ from .promotion import describe, to_tensor
 # arith's numbering of rounding modes.
 _ROUNDING = {"rtne": None, "rtz": "3 : i32"}
 
+LARGEST_FP8 = {"fp8e4nv": 448.0, "fp8e5": 57344.0}
 
 _SPELLED = ("float16", "bfloat16", "float32", "float64", "float8e4nv", "float8e5", "int32", "int1")
 _PYTHON = {"float": "float32", "int": "int32", "bool": "int1"}
@@ -52,7 +54,7 @@ def cast(value: Any, target: Any, fp_downcast_rounding: Any = None, bitcast_: bo
     """`value` as another element type.
 
     Floats round to nearest even (or toward zero if asked, when narrowing), floats to integers truncate, anything to
-    bool is `!= 0`.
+    bool is `!= 0`. fp8 saturates: what is beyond its largest number, infinity too, becomes that.
     """
     target = scalar_type(target)
     rounding = unwrap(fp_downcast_rounding)
@@ -110,13 +112,40 @@ def check_rounding(source: Any, target: Any, rounding: Any) -> None:
 
 def cast_float(value: tensor, source: Any, target: Any, ty: type_, rounding: str | None) -> tensor:
     attrs = {} if rounding is None else {"roundingmode": rounding}
+    if target.is_fp8():
+        return emit("arith.truncf", [saturated(value, target)], ty, attrs)
     if source.primitive_bitwidth < target.primitive_bitwidth:
         return emit("arith.extf", [value], ty)
     if source.primitive_bitwidth > target.primitive_bitwidth:
         return emit("arith.truncf", [value], ty, attrs)
-    # Same width, other format: through a type that holds both. fp16 holds every fp8 value, fp32 every 16-bit one.
-    middle = float16 if source.is_fp8() else float32
-    return emit("arith.truncf", [cast(value, middle)], ty)
+    # fp16 and bf16, through a type that holds both.
+    return emit("arith.truncf", [cast(value, float32)], ty)
+
+
+def saturated(value: tensor, target: Any) -> tensor:
+    """`value` in fp32 or fp64, clamped to the range of an fp8 type; NaN stays NaN.
+
+    A truncation to fp8 saturates by itself when it is carried out. The clamp says so in terms that folds know: else an
+    infinite constant, or a pair of conversions that they take out, would give infinity after all.
+    """
+    from .arithmetic import extremum
+
+    wide = value if value.type.scalar in (float32, float64) else cast(value, float32)
+    largest = LARGEST_FP8[target.name]
+    above = extremum("max", wide, -largest, PropagateNan.ALL)
+    return extremum("min", above, largest, PropagateNan.ALL)
+
+
+def float_op(name: str, operands: Sequence[tensor]) -> tensor:
+    """An operation on floats of one type that rounds its result to that type.
+
+    On fp8 it is fp32's, its result converted: folds of fp8 operations do not saturate.
+    """
+    element = operands[0].type.scalar
+    if not element.is_fp8():
+        return emit(name, operands, operands[0].type)
+    wide = [cast(v, float32) for v in operands]
+    return cast(emit(name, wide, wide[0].type), element)
 
 
 def cast_pointer(value: tensor, source: Any, target: Any, ty: type_) -> tensor:

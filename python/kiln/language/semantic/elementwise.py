@@ -11,7 +11,7 @@ from .. import values
 from ..types import float32, float64
 from ..values import is_number, tensor, unwrap
 from .build import emit, emit_many, error, i32, shaped, string
-from .cast import cast, scalar_type
+from .cast import cast, float_op, scalar_type
 from .promotion import common_type, describe, kernel_function, number_type, promote, to_tensor, weak_constant
 from .shape import broadcast_many
 
@@ -70,7 +70,7 @@ def fused_multiply_add(x: Any, y: Any, z: Any) -> tensor:
         from .arithmetic import binary
 
         return binary("+", binary("*", x, y), z)
-    return emit("math.fma", [x, y, z], x.type)
+    return float_op("math.fma", [x, y, z])
 
 
 def same_type(operands: Sequence[Any], what: str) -> list[tensor]:

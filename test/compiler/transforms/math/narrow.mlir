@@ -121,3 +121,48 @@ func.func @reductions(%x: vector<16xbf16>, %a: bf16, %m: vector<4x16xf8E5M2>, %b
   %2 = vector.fma %x, %x, %x : vector<16xbf16>
   return %0, %1, %2 : bf16, vector<4xf8E5M2>, vector<16xbf16>
 }
+
+// fp8 saturates; the clamp that says so to MLIR's folds is taken away, also from vectors and behind an extension.
+// CHECK-LABEL: func @saturates
+// CHECK: %[[LARGEST:.*]] = arith.constant dense<126> : vector<8xi32>
+// CHECK-NOT: arith.{{maximumf|minimumf}}
+// CHECK: arith.select %{{.*}}, %{{.*}}, %[[LARGEST]] : vector<8xi1>, vector<8xi32>
+// CHECK-NOT: arith.{{maximumf|minimumf}}
+// CHECK: return
+func.func @saturates(%x: vector<8xf16>) -> vector<8xf8E4M3FN> {
+  %low = arith.constant dense<-448.0> : vector<8xf32>
+  %high = arith.constant dense<448.0> : vector<8xf32>
+  %w = arith.extf %x : vector<8xf16> to vector<8xf32>
+  %a = arith.maximumf %w, %low : vector<8xf32>
+  %b = arith.minimumf %a, %high : vector<8xf32>
+  %r = arith.truncf %b : vector<8xf32> to vector<8xf8E4M3FN>
+  return %r : vector<8xf8E4M3FN>
+}
+
+// A clamp to less than the format's range is the program's own.
+// CHECK-LABEL: func @own_clamp
+// CHECK: arith.maximumf
+// CHECK: arith.minimumf
+// CHECK: return
+func.func @own_clamp(%x: f32) -> f8E5M2 {
+  %low = arith.constant -57344.0 : f32
+  %high = arith.constant 448.0 : f32
+  %a = arith.maximumf %x, %low : f32
+  %b = arith.minimumf %a, %high : f32
+  %r = arith.truncf %b : f32 to f8E5M2
+  return %r : f8E5M2
+}
+
+// A maximum is one of its operands: an infinity is not rounded, so it is not saturated. A sum is.
+// CHECK-LABEL: func @chosen
+// CHECK: arith.maximumf %{{.*}} : f32
+// CHECK-NEXT: arith.truncf %{{.*}} : f32 to f16
+// CHECK-NEXT: arith.bitcast
+// CHECK-NEXT: arith.shrui
+// CHECK-NEXT: arith.trunci %{{.*}} : i16 to i8
+// CHECK-NEXT: arith.bitcast
+// CHECK-NEXT: return
+func.func @chosen(%a: f8E5M2, %b: f8E5M2) -> f8E5M2 {
+  %r = arith.maximumf %a, %b : f8E5M2
+  return %r : f8E5M2
+}
