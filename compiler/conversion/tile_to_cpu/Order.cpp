@@ -53,29 +53,26 @@ LogicalResult KernelLowering::emitHistogram(tile::HistogramOp op) {
     mask = storageOf(op.getMask());
   Storage target = allocateFor(op.getResult());
   int64_t bins = target.shape.front();
-  (void)forEach(chooseWalk(target.shape, -1, lanes()), [&](const Index &at) {
-    writeBuffer(target, at, zeroOf(laneType(target.element, at)));
+  // One slot more takes what is not counted: a branch on data would be mispredicted.
+  int lifetime;
+  Storage counts = allocate(op.getType(), frameBuffer((bins + 1) * memoryBytes(target.element), lifetime));
+  counts.lifetime = lifetime;
+  (void)forEach(chooseWalk(counts.shape, -1, lanes()), [&](const Index &at) {
+    writeBuffer(counts, at, zeroOf(laneType(counts.element, at)));
     return success();
   });
-  Walk walk = chooseWalk(source.shape, -1, 1);
-  LogicalResult result = forEach(walk, [&](const Index &at) {
-    Value value = readBuffer(source, at);
-    Value wide = source.element.isInteger(64) ? value
-                                              : arith::ExtSIOp::create(b, b.getI64Type(), value).getResult();
-    Value counts = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, wide, i64(bins));
+  LogicalResult result = forEach(chooseWalk(source.shape, -1, 1), [&](const Index &at) {
+    Value bin = readBuffer(source, at);
+    if (!source.element.isInteger(64))
+      bin = arith::ExtSIOp::create(b, b.getI64Type(), bin);
+    bin = arith::MinUIOp::create(b, bin, i64(bins));
     if (mask)
-      counts = arith::AndIOp::create(b, counts, readBuffer(*mask, at));
-    branch(
-        counts, {},
-        [&]() -> SmallVector<Value> {
-          Value address = LLVM::GEPOp::create(b, ptrType, target.element, target.pointer, ArrayRef<LLVM::GEPArg>{wide});
-          Value count = loadFrom(address, target.element, 1);
-          storeTo(address, arith::AddIOp::create(b, count, i32(1)), target.element);
-          return {};
-        },
-        nullptr);
+      bin = arith::SelectOp::create(b, readBuffer(*mask, at), bin, i64(bins));
+    Value address = LLVM::GEPOp::create(b, ptrType, counts.element, counts.pointer, ArrayRef<LLVM::GEPArg>{bin});
+    storeTo(address, arith::AddIOp::create(b, loadFrom(address, counts.element, 1), i32(1)), counts.element);
     return success();
   });
+  copyBuffer(counts, target);
   assign(op.getResult(), target);
   return result;
 }

@@ -1,6 +1,6 @@
-// Scans. Across their dimension vectors run in order, one combination a step. Along it, a vector is scanned in log2(width)
-// steps, each with the lanes twice as far before, and the combination of all vectors before is carried: associativity
-// is all that takes, operands never change sides.
+// Scans. Across their dimension vectors run in order, one combination a step. Along it, a vector is scanned in
+// log2(width) steps, each with the lanes twice as far before, and the combination of all vectors before is carried:
+// associativity is all that takes, operands never change sides.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -143,8 +143,7 @@ struct KernelLowering::Network {
   }
 
   //--- Passes over `count` vectors in memory
-  SmallVector<Value> runtimeLoop(Value count, ValueRange inits,
-                                 function_ref<SmallVector<Value>(ValueRange)> body) {
+  SmallVector<Value> runtimeLoop(Value count, ValueRange inits, function_ref<SmallVector<Value>(ValueRange)> body) {
     auto loop = scf::ForOp::create(b, lowering.i64(0), count, lowering.i64(1), inits);
     if (!loop.getBody()->empty())
       loop.getBody()->back().erase();
@@ -265,8 +264,8 @@ struct KernelLowering::Network {
             for (int64_t i = 0; i < lanes; ++i)
               when(equal(run, count << i), [&] { mergeLanes(base, count, int64_t(1) << i); });
           });
-      Value apart = arith::SelectOp::create(b, down, arith::ShRUIOp::create(b, run, lowering.i64(2)),
-                                            lowering.i64(count / 2));
+      Value apart =
+          arith::SelectOp::create(b, down, arith::ShRUIOp::create(b, run, lowering.i64(2)), lowering.i64(count / 2));
       Value stages = arith::SelectOp::create(b, down, add(level, lowering.i64(blocks - 1)), lowering.i64(columns));
       clean(base, count, apart, stages);
       return {arith::ShLIOp::create(b, run, lowering.i64(1))};
