@@ -64,7 +64,8 @@ int64_t AxisInfo::everyElement() const {
   return best;
 }
 
-AlignmentAnalysis::AlignmentAnalysis(Operation *root) : rangeAnalysis(root) {
+AlignmentAnalysis::AlignmentAnalysis(Operation *root, bool believeHints)
+    : believeHints(believeHints), rangeAnalysis(root) {
   collectAssumptions(root);
   run(root);
 }
@@ -181,6 +182,8 @@ AxisInfo AlignmentAnalysis::inferExtension(Value operand, bool isSigned) const {
 AxisInfo AlignmentAnalysis::inferHint(Operation *op) const {
   auto hint = cast<tile::HintOp>(op);
   AxisInfo info = get(hint.getValue());
+  if (!believeHints)
+    return info;
   info.constant.reset();
   llvm::SmallVector<int64_t, 2> shape = shapeOf(hint.getType());
   int64_t unit = pointeeBytes(hint.getType()).value_or(1);

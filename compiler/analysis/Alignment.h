@@ -49,7 +49,9 @@ struct AxisInfo {
 class AlignmentAnalysis : public StructuredForward<AlignmentAnalysis, AxisInfo> {
 public:
   /// `root`: a function or anything that holds functions. Answers are for the IR as it is now; see StructuredForward.
-  explicit AlignmentAnalysis(mlir::Operation *root);
+  /// `believeHints`: take tile.hint at its word. A target that would read past a buffer where a hint is untrue, and can
+  /// find out at run time instead, does not.
+  explicit AlignmentAnalysis(mlir::Operation *root, bool believeHints = true);
 
   const RangeAnalysis &ranges() const { return rangeAnalysis; }
 
@@ -80,6 +82,7 @@ private:
   AxisInfo inferExtension(mlir::Value operand, bool isSigned) const;
   AxisInfo inferHint(mlir::Operation *op) const;
 
+  bool believeHints;
   RangeAnalysis rangeAnalysis;
   /// Divisors promised by tile.assume.
   llvm::DenseMap<mlir::Value, int64_t> promised;

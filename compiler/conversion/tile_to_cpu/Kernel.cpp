@@ -12,7 +12,7 @@ using namespace kiln;
 using namespace kiln::cpu;
 
 KernelLowering::KernelLowering(func::FuncOp kernel, const Target &target, Check check)
-    : kernel(kernel), target(target), check(check), alignment(kernel), b(kernel.getLoc(), kernel.getContext()),
+    : kernel(kernel), target(target), check(check), alignment(kernel, /*believeHints=*/false), b(kernel.getLoc(), kernel.getContext()),
       ptrType(LLVM::LLVMPointerType::get(kernel.getContext())) {}
 
 LogicalResult KernelLowering::run() {

@@ -178,7 +178,7 @@ void KernelLowering::writeBuffer(const Storage &storage, const Index &at, Value 
 //===----------------------------------------------------------------------===//
 
 bool KernelLowering::contiguous(Value pointers, unsigned dim, int64_t width) {
-  return shapes.contiguous(pointers, dim, width) || alignment.contiguousElements(pointers, dim) % width == 0;
+  return shapes.contiguous(pointers, dim) || alignment.contiguousElements(pointers, dim) % width == 0;
 }
 
 Value KernelLowering::addressOf(Value pointers, const Index &at) {

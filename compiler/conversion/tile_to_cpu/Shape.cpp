@@ -260,38 +260,8 @@ std::optional<int64_t> Shapes::computeStride(Value value, unsigned dim) {
   return std::nullopt;
 }
 
-/// A promise of contiguity somewhere in the offset, everything added to it being uniform.
-static bool promisedContiguous(Shapes &shapes, Value value, unsigned dim, int64_t width) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return false;
-  if (auto hint = dyn_cast<tile::HintOp>(op)) {
-    auto contiguity = hint.getContiguity();
-    if (contiguity && (*contiguity)[dim] % width == 0 && shapeOf(value)[dim] % width == 0)
-      return true;
-    return promisedContiguous(shapes, hint.getValue(), dim, width);
-  }
-  if (isa<arith::AddIOp, tile::AddPtrOp>(op)) {
-    Value lhs = op->getOperand(0), rhs = op->getOperand(1);
-    auto uniform = [&](Value operand) { return !isTile(operand) || shapes.uniform(operand, dim); };
-    return (uniform(lhs) && isTile(rhs) && promisedContiguous(shapes, rhs, dim, width)) ||
-           (uniform(rhs) && isTile(lhs) && promisedContiguous(shapes, lhs, dim, width));
-  }
-  if (isa<arith::ExtSIOp, tile::PtrCastOp>(op))
-    return promisedContiguous(shapes, op->getOperand(0), dim, width);
-  if (auto reshape = dyn_cast<tile::ReshapeOp>(op))
-    if (!isUnitReshape(reshape))
-      return false;
-  if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::TransOp, tile::ReshapeOp>(op)) {
-    int source = sourceDim(op, dim);
-    return source >= 0 && promisedContiguous(shapes, op->getOperand(0), source, width);
-  }
-  return false;
-}
-
-bool Shapes::contiguous(Value pointers, unsigned dim, int64_t width) {
+bool Shapes::contiguous(Value pointers, unsigned dim) {
   int64_t bytes = pointeeBytes(cast<tile::PtrType>(elementOf(pointers)).getPointee());
-  if (std::optional<int64_t> step = stride(pointers, dim))
-    return *step == bytes;
-  return promisedContiguous(*this, pointers, dim, width);
+  std::optional<int64_t> step = stride(pointers, dim);
+  return step && *step == bytes;
 }

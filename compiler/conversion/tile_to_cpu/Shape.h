@@ -53,7 +53,7 @@ public:
   /// wrap within one tile.
   std::optional<int64_t> stride(mlir::Value value, unsigned dim);
   /// `width` elements from a multiple of `width` on lie one after the other (pointers) in dimension `dim`.
-  bool contiguous(mlir::Value pointers, unsigned dim, int64_t width);
+  bool contiguous(mlir::Value pointers, unsigned dim);
 
 private:
   bool computeUniform(mlir::Value value, unsigned dim);
