@@ -24,9 +24,8 @@ static SmallVector<Value> sources(Value value) {
             tile::TransOp, tile::SplitOp>([](auto op) { return SmallVector<Value>{op.getValue()}; })
       .Case<tile::JoinOp, tile::CatOp>([](auto op) { return SmallVector<Value>{op.getLhs(), op.getRhs()}; })
       .Case<arith::SelectOp>([](auto op) { return SmallVector<Value>{op.getTrueValue(), op.getFalseValue()}; })
-      .Case<scf::ForOp>([&](auto op) {
-        return SmallVector<Value>{op.getInitArgs()[index], op.getYieldedValues()[index]};
-      })
+      .Case<scf::ForOp>(
+          [&](auto op) { return SmallVector<Value>{op.getInitArgs()[index], op.getYieldedValues()[index]}; })
       .Case<scf::IfOp>([&](auto op) {
         return SmallVector<Value>{op.thenYield().getOperand(index), op.elseYield().getOperand(index)};
       })

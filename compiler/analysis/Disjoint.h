@@ -1,8 +1,8 @@
 // Which memory accesses of a kernel cannot touch one byte.
 //
 // A pointer argument marked `tile.disjoint` points into a storage that no other argument reaches (the kernel was
-// specialised for such a call). Two accesses are then disjoint when each address is provably a step away from one kernel
-// argument, the arguments differ, and one of them is marked: no valid access leaves its argument's storage.
+// specialised for such a call). Two accesses are then disjoint when each address is provably a step away from one
+// kernel argument, the arguments differ, and one of them is marked: no valid access leaves its argument's storage.
 #pragma once
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"

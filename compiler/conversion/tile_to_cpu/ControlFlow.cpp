@@ -1,5 +1,5 @@
-// for, if and while: scalars are carried as they are, tiles as pointers to their buffers. What moves between the buffers
-// of a loop is decided in PlanCarries.cpp.
+// for, if and while: scalars are carried as they are, tiles as pointers to their buffers. What moves between the
+// buffers of a loop is decided in PlanCarries.cpp.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -118,8 +118,8 @@ LogicalResult KernelLowering::emitFor(scf::ForOp op) {
 
   b.setLoc(op.getLoc());
   enterLoop();
-  auto loop = scf::ForOp::create(b, scalar(op.getLowerBound()), scalar(op.getUpperBound()), scalar(op.getStep()),
-                                 inits, nullptr, op.getUnsignedCmp());
+  auto loop = scf::ForOp::create(b, scalar(op.getLowerBound()), scalar(op.getUpperBound()), scalar(op.getStep()), inits,
+                                 nullptr, op.getUnsignedCmp());
   if (!loop.getBody()->empty())
     loop.getBody()->back().erase();
   b.setInsertionPointToEnd(loop.getBody());
@@ -205,8 +205,8 @@ LogicalResult KernelLowering::emitIf(scf::IfOp op) {
   }
   b.setInsertionPointToEnd(home);
   b.setLoc(op.getLoc());
-  auto branch = scf::IfOp::create(b, ValueRange(branches[0].yields).getTypes(), condition, true,
-                                  op.elseBlock() != nullptr);
+  auto branch =
+      scf::IfOp::create(b, ValueRange(branches[0].yields).getTypes(), condition, true, op.elseBlock() != nullptr);
   for (auto [current, region] : llvm::zip(branches, branch->getRegions())) {
     if (!current.source)
       continue;
@@ -218,10 +218,10 @@ LogicalResult KernelLowering::emitIf(scf::IfOp op) {
   unsigned next = 0;
   for (auto [index, result] : llvm::enumerate(op.getResults())) {
     bindCarried(result, branch.getResults(), next);
-    if (mlir::failed(agreeOnPadding(op, result,
-                                    {op.thenBlock()->getTerminator()->getOperand(index),
-                                     op.elseBlock()->getTerminator()->getOperand(index)},
-                                    descriptors)))
+    if (mlir::failed(agreeOnPadding(
+            op, result,
+            {op.thenBlock()->getTerminator()->getOperand(index), op.elseBlock()->getTerminator()->getOperand(index)},
+            descriptors)))
       return failure();
   }
   for (auto [index, result] : llvm::enumerate(op.getResults()))
@@ -337,7 +337,8 @@ LogicalResult KernelLowering::emitWhile(scf::WhileOp op) {
   forwarded.append(carryOut(before, inner, condition.getArgs(), secondExtras));
   scf::ConditionOp::create(b, scalar(condition.getCondition()), forwarded);
 
-  if (mlir::failed(enter(loop.getAfter(), resultTypes, after, condition.getArgs(), resultScalars, second, secondExtras)))
+  if (mlir::failed(
+          enter(loop.getAfter(), resultTypes, after, condition.getArgs(), resultScalars, second, secondExtras)))
     return failure();
   b.setLoc(after->getTerminator()->getLoc());
   SmallVector<Value> yields;

@@ -35,7 +35,8 @@ LogicalResult KernelLowering::emitDot(tile::DotOp op) {
 
   // Wide enough for the vector unit, as many accumulators as the register tile has.
   int64_t width = std::min(std::max<int64_t>(1, this->target.vectorLanes(bytes)), cols & -cols);
-  int64_t budget = std::max<int64_t>(1, this->target.registerTileRows * this->target.registerTileCols * 4 / this->target.vectorBytes);
+  int64_t budget = std::max<int64_t>(1, this->target.registerTileRows * this->target.registerTileCols * 4 /
+                                            this->target.vectorBytes);
   int64_t wanted = std::max<int64_t>(1, this->target.registerTileCols * 4 / this->target.vectorBytes);
   int64_t vectors = largestDivisor(cols / width, wanted);
   int64_t height = largestDivisor(rows, std::max<int64_t>(1, budget / vectors));
@@ -57,8 +58,7 @@ LogicalResult KernelLowering::emitDot(tile::DotOp op) {
     SmallVector<Value> accumulators;
     for (int64_t r = 0; r < height; ++r)
       for (int64_t v = 0; v < vectors; ++v)
-        accumulators.push_back(
-            LLVM::LoadOp::create(b, lane, offsetBy(accTile, (r * cols + v * width) * bytes), bytes));
+        accumulators.push_back(LLVM::LoadOp::create(b, lane, offsetBy(accTile, (r * cols + v * width) * bytes), bytes));
     SmallVector<Value> sums = loop(depth, unroll, accumulators, [&](Value k, ValueRange carried) {
       SmallVector<Value> next(carried.begin(), carried.end());
       Value lhsAt = at(lhsRow, k, bytes), rhsAt = at(rhsCol, k, cols * bytes);

@@ -1,4 +1,5 @@
-// Evaluation of ops that only arrange elements: an index of the result is an index of an operand, or lanes are shuffled.
+// Evaluation of ops that only arrange elements: an index of the result is an index of an operand, or lanes are
+// shuffled.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

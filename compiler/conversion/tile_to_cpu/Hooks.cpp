@@ -73,11 +73,10 @@ int KernelLowering::siteOf(Operation *op) {
     shown.push_back(b.getDictionaryAttr(
         {b.getNamedAttr("type", b.getStringAttr(type)), b.getNamedAttr("shape", b.getArrayAttr(shape))}));
   }
-  sites.push_back(b.getDictionaryAttr({b.getNamedAttr("kind", b.getStringAttr(kind)),
-                                       b.getNamedAttr("message", b.getStringAttr(message)),
-                                       b.getNamedAttr("location", b.getArrayAttr(frames)),
-                                       b.getNamedAttr("operands", b.getArrayAttr(shown)),
-                                       b.getNamedAttr("hex", b.getBoolAttr(hex))}));
+  sites.push_back(b.getDictionaryAttr(
+      {b.getNamedAttr("kind", b.getStringAttr(kind)), b.getNamedAttr("message", b.getStringAttr(message)),
+       b.getNamedAttr("location", b.getArrayAttr(frames)), b.getNamedAttr("operands", b.getArrayAttr(shown)),
+       b.getNamedAttr("hex", b.getBoolAttr(hex))}));
   return siteIds[op];
 }
 
@@ -151,8 +150,7 @@ void KernelLowering::emitAccess(Operation *op, Access kind, Value address, Value
         where = offsetBy(where, arith::MulIOp::create(b, lane, strideBytes ? strideBytes : i64(bytes)).getResult());
       }
       Value number = arith::AddIOp::create(b, start, arith::MulIOp::create(b, lane, i64(elementStep)));
-      hookCall(kAccessHook,
-               {launch, i32(site), program, number, where, i32(bytes), i32(static_cast<int64_t>(kind))});
+      hookCall(kAccessHook, {launch, i32(site), program, number, where, i32(bytes), i32(static_cast<int64_t>(kind))});
       return {};
     };
     Value here = mask;

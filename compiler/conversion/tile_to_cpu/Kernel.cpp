@@ -12,8 +12,8 @@ using namespace kiln;
 using namespace kiln::cpu;
 
 KernelLowering::KernelLowering(func::FuncOp kernel, const Target &target, Check check)
-    : kernel(kernel), target(target), check(check), alignment(kernel, /*believeHints=*/false), b(kernel.getLoc(), kernel.getContext()),
-      ptrType(LLVM::LLVMPointerType::get(kernel.getContext())) {}
+    : kernel(kernel), target(target), check(check), alignment(kernel, /*believeHints=*/false),
+      b(kernel.getLoc(), kernel.getContext()), ptrType(LLVM::LLVMPointerType::get(kernel.getContext())) {}
 
 LogicalResult KernelLowering::run() {
   if (!kernel.getBody().hasOneBlock())
@@ -189,8 +189,8 @@ LogicalResult KernelLowering::emitOp(Operation *op) {
       offset = offset.getType().isInteger(1) ? arith::ExtUIOp::create(b, b.getI64Type(), offset).getResult()
                                              : arith::ExtSIOp::create(b, b.getI64Type(), offset).getResult();
     Type pointee = cast<tile::PtrType>(add.getType()).getPointee();
-    bind(add.getResult(), LLVM::GEPOp::create(b, ptrType, memoryType(pointee), scalar(add.getPtr()),
-                                              ArrayRef<LLVM::GEPArg>{offset}));
+    bind(add.getResult(),
+         LLVM::GEPOp::create(b, ptrType, memoryType(pointee), scalar(add.getPtr()), ArrayRef<LLVM::GEPArg>{offset}));
     return success();
   }
   if (isa<tile::HintOp, tile::PtrCastOp>(op)) {
@@ -222,14 +222,14 @@ LogicalResult KernelLowering::emitOp(Operation *op) {
   }
   if (auto inlineAsm = dyn_cast<tile::InlineAsmOp>(op)) {
     if (inlineAsm.getPortable().empty())
-      return inlineAsm.emitError(
-          "expected a portable body (because the cpu target cannot run PTX assembly), got none");
+      return inlineAsm.emitError("expected a portable body (because the cpu target cannot run PTX assembly), got none");
     for (auto [result, value] : llvm::zip(op->getResults(), emitRegion(inlineAsm.getPortable(), operands)))
       bind(result, value);
     return failure(failed);
   }
   if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect()))
-    return op->emitOpError("expected tile, arith, math or scf ops (because the tile passes leave only these), got this op");
+    return op->emitOpError(
+        "expected tile, arith, math or scf ops (because the tile passes leave only these), got this op");
   if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp,
           arith::CeilDivUIOp>(op))
     operands[1] = guardDivisor(op, operands[0], operands[1]);

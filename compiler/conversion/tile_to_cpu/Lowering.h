@@ -1,5 +1,5 @@
-// What the files of this room share: the emitter of one kernel. The plan (Plan.h) says what happens in which order; this
-// class emits it. Each .cpp implements one concern and is named after it.
+// What the files of this room share: the emitter of one kernel. The plan (Plan.h) says what happens in which order;
+// this class emits it. Each .cpp implements one concern and is named after it.
 #pragma once
 #include "compiler/analysis/Alignment.h"
 #include "compiler/conversion/tile_to_cpu/Plan.h"
@@ -105,11 +105,12 @@ private:
   /// Runs `body` at each index of the walk.
   mlir::LogicalResult forEach(const Walk &walk, llvm::function_ref<mlir::LogicalResult(const Index &)> body);
   /// Loop from 0 to `count` by `step` in the current block; the body gets the variable and carried values.
-  llvm::SmallVector<mlir::Value> loop(int64_t count, int64_t step, mlir::ValueRange inits,
-                  llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+  llvm::SmallVector<mlir::Value>
+  loop(int64_t count, int64_t step, mlir::ValueRange inits,
+       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
   llvm::SmallVector<mlir::Value> branch(mlir::Value condition, mlir::TypeRange types,
-                          llvm::function_ref<llvm::SmallVector<mlir::Value>()> then,
-                          llvm::function_ref<llvm::SmallVector<mlir::Value>()> otherwise);
+                                        llvm::function_ref<llvm::SmallVector<mlir::Value>()> then,
+                                        llvm::function_ref<llvm::SmallVector<mlir::Value>()> otherwise);
   /// Opens the loops of a walk; the innermost one carries `inits`. Code then goes into the innermost body.
   struct OpenNest {
     Nest nest;

@@ -64,8 +64,7 @@ Value KernelLowering::maskedLoad(Value address, Value mask, Value other, Type el
 }
 
 void KernelLowering::maskedStore(Value address, Value mask, Value value, Type element) {
-  LLVM::MaskedStoreOp::create(b, toMemory(value, element), address, mask,
-                              b.getI32IntegerAttr(memoryBytes(element)));
+  LLVM::MaskedStoreOp::create(b, toMemory(value, element), address, mask, b.getI32IntegerAttr(memoryBytes(element)));
 }
 
 static Value asPointers(ImplicitLocOpBuilder &b, Value addresses, Type ptrType) {
@@ -100,8 +99,7 @@ Value KernelLowering::offsetBy(Value pointer, Value bytes) {
 Value KernelLowering::offsetBy(Value pointer, int64_t bytes) {
   if (bytes == 0)
     return pointer;
-  return LLVM::GEPOp::create(b, ptrType, b.getI8Type(), pointer,
-                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes)});
+  return LLVM::GEPOp::create(b, ptrType, b.getI8Type(), pointer, ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes)});
 }
 
 Value KernelLowering::laneAddresses(Value base, Value strideBytes, int64_t width) {
@@ -273,7 +271,8 @@ LogicalResult KernelLowering::emitStore(Operation *op, const Index &at) {
   auto store = cast<tile::DescStoreOp>(op);
   Type element = elementOf(store.getValue());
   Value value = at.isVector() ? evalVector(store.getValue(), at) : eval(store.getValue(), at);
-  BoxPart part = boxPart(descriptors.find(store.getDesc())->second, store.getOffsets(), store.getBoundary(), element, at);
+  BoxPart part =
+      boxPart(descriptors.find(store.getDesc())->second, store.getOffsets(), store.getBoundary(), element, at);
   if (check != Check::None)
     emitAccess(op, Access::Store, part.address, part.mask, element, at, shapeOf(store.getValue()), part.stride, {});
   auto strided = [&]() -> SmallVector<Value> {

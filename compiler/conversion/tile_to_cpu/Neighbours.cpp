@@ -1,5 +1,5 @@
-// Addresses that may be neighbours: `(start + range) % n` is one run almost everywhere, but no analysis can say so. Each
-// vector of them is tested where it becomes known; only what really is scattered gathers.
+// Addresses that may be neighbours: `(start + range) % n` is one run almost everywhere, but no analysis can say so.
+// Each vector of them is tested where it becomes known; only what really is scattered gathers.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -91,9 +91,9 @@ Value KernelLowering::neighbours(Value pointers, const Index &at) {
   OpBuilder::InsertionGuard guard(b);
   insertAt(level);
   Value first = vector::ExtractOp::create(b, lanes, 0);
-  Value steps = arith::MulIOp::create(b, iota(element, at.width),
-                                      splatConstant(VectorType::get({at.width}, element),
-                                                    b.getIntegerAttr(element, rest.step)));
+  Value steps =
+      arith::MulIOp::create(b, iota(element, at.width),
+                            splatConstant(VectorType::get({at.width}, element), b.getIntegerAttr(element, rest.step)));
   Value run = arith::AddIOp::create(b, toVector(first, at.width), steps);
   Value equal = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lanes, run);
   return test = vector::ReductionOp::create(b, vector::CombiningKind::AND, equal);

@@ -133,7 +133,8 @@ SmallVector<Value> KernelLowering::loop(int64_t count, int64_t step, ValueRange 
 
 SmallVector<Value> KernelLowering::branch(Value condition, TypeRange types, function_ref<SmallVector<Value>()> then,
                                           function_ref<SmallVector<Value>()> otherwise) {
-  auto op = scf::IfOp::create(b, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/static_cast<bool>(otherwise));
+  auto op =
+      scf::IfOp::create(b, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/static_cast<bool>(otherwise));
   OpBuilder::InsertionGuard guard(b);
   auto fill = [&](Block *block, function_ref<SmallVector<Value>()> fn) {
     if (!block->empty())

@@ -351,11 +351,12 @@ void Plan::buildSteps(Block *block) {
     }
     // A pure scalar op may go before the pending nest, unless it needs a scalar that the nest makes.
     bool early = op.getNumRegions() == 0 && isMemoryEffectFree(&op) && !isa<tile::AssumeOp>(op) &&
-                 llvm::none_of(op.getOperands(), [&](Value operand) {
-                   return isTile(operand) || llvm::any_of(group.roots, [&](const Root &root) {
-                            return operand.getDefiningOp() == root.op;
-                          });
-                 }) &&
+                 llvm::none_of(op.getOperands(),
+                               [&](Value operand) {
+                                 return isTile(operand) || llvm::any_of(group.roots, [&](const Root &root) {
+                                          return operand.getDefiningOp() == root.op;
+                                        });
+                               }) &&
                  llvm::none_of(op.getResults(), [](Value result) { return isTile(result); });
     if (!early)
       flush();

@@ -3,8 +3,8 @@
 //
 //   block ──▶ steps: [op] [group of roots] [op] [group of roots] ... [group of carries] terminator
 //
-// A *root* is something that has to happen (a store, a reduction, writing a tile to memory); everything else is lazy and
-// is evaluated by the roots that need it. Consecutive roots over one index space form a *group*: one loop nest.
+// A *root* is something that has to happen (a store, a reduction, writing a tile to memory); everything else is lazy
+// and is evaluated by the roots that need it. Consecutive roots over one index space form a *group*: one loop nest.
 #pragma once
 #include "compiler/conversion/tile_to_cpu/Shape.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -36,8 +36,8 @@ struct Step {
   int reduceAxis = -1;
 };
 
-/// Where a carried tile is afterwards: slots [0, tile arguments) are the buffers of the block's tile arguments in order,
-/// the following ones are spares.
+/// Where a carried tile is afterwards: slots [0, tile arguments) are the buffers of the block's tile arguments in
+/// order, the following ones are spares.
 struct CarrySlot {
   int slot = -1;
   bool copy = false; ///< copied there by the terminator (else written by a Carry root, or there already)

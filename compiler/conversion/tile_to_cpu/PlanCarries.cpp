@@ -172,15 +172,16 @@ void Plan::planInPlace() {
 }
 
 void Plan::planBranches() {
-  // What a branch evaluates for its result goes over a tile it reads, or that the other branch hands on, if nobody needs
-  // that any more: then both branches may end in the same buffer.
+  // What a branch evaluates for its result goes over a tile it reads, or that the other branch hands on, if nobody
+  // needs that any more: then both branches may end in the same buffer.
   kernel.walk([&](scf::IfOp branch) {
     llvm::SmallDenseMap<Value, unsigned> claims; // by a branch of this if, for this result
     for (Block *block : {branch.thenBlock(), branch.elseBlock()}) {
       if (!block)
         continue;
-      Operation *other = block == branch.thenBlock() ? (branch.elseBlock() ? branch.elseBlock()->getTerminator() : nullptr)
-                                                     : branch.thenBlock()->getTerminator();
+      Operation *other = block == branch.thenBlock()
+                             ? (branch.elseBlock() ? branch.elseBlock()->getTerminator() : nullptr)
+                             : branch.thenBlock()->getTerminator();
       for (auto [index, step] : llvm::enumerate(steps(block)))
         for (const Root &root : step.roots) {
           if (root.kind != Root::Carry)
@@ -219,8 +220,8 @@ void Plan::planAdoption() {
     for (OpOperand &init : op->getOpOperands()) {
       Value value = init.get();
       // The loop itself is a reader at its own step; it must be the only one from there on.
-      if (!stored(value) || claimed.contains(value) ||
-          llvm::count(op->getOperands(), value) != 1 || value.getParentBlock() != block)
+      if (!stored(value) || claimed.contains(value) || llvm::count(op->getOperands(), value) != 1 ||
+          value.getParentBlock() != block)
         continue;
       auto found = readers.find(value);
       unsigned step = stepOfOp.lookup(op);

@@ -48,8 +48,7 @@ TypedAttr KernelLowering::identityOf(tile::ReduceOp op) {
     // e4m3fn has no infinity.
     if (floatType.getWidth() < 16)
       return {};
-    return FloatAttr::get(type, APFloat::getInf(floatType.getFloatSemantics(),
-                                                kind == arith::AtomicRMWKind::maximumf));
+    return FloatAttr::get(type, APFloat::getInf(floatType.getFloatSemantics(), kind == arith::AtomicRMWKind::maximumf));
   }
   if (kind)
     return arith::getIdentityValueAttr(*kind, type, b, op.getLoc());

@@ -57,8 +57,8 @@ bool cpu::isExpensive(Operation *op) {
   if (isa<tile::LoadOp, tile::DescLoadOp, tile::InlineAsmOp, tile::ExternCallOp>(op))
     return true;
   if (isa<arith::DivFOp, arith::RemFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp,
-          arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp, arith::MulSIExtendedOp,
-          arith::MulUIExtendedOp>(op)) {
+          arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp, arith::MulSIExtendedOp, arith::MulUIExtendedOp>(
+          op)) {
     // Division by a power of two is a shift.
     std::optional<int64_t> divisor = op->getNumOperands() == 2 ? constantOf(op->getOperand(1)) : std::nullopt;
     return !(divisor && *divisor > 0 && llvm::isPowerOf2_64(*divisor) && op->getNumResults() == 1);

@@ -1,5 +1,5 @@
-// From Python values to an encoded call: numbers, arrays of every library that describes its memory, descriptors, tuples,
-// constants. Plain CPython API, because this is the fast path of every launch.
+// From Python values to an encoded call: numbers, arrays of every library that describes its memory, descriptors,
+// tuples, constants. Plain CPython API, because this is the fast path of every launch.
 #pragma once
 #include "runtime/launch/Monitor.h"
 #include "runtime/launch/Specialize.h"
@@ -13,8 +13,8 @@ public:
   /// `collectExtents`: also note the storage behind each array, for the checks.
   explicit ArgumentReader(bool collectExtents) : collectExtents(collectExtents) {}
 
-  /// Encodes the value of a parameter that is not constexpr. False leaves a sentence in `problem` ("expected …, got …"),
-  /// or a Python error set if the value's own code raised.
+  /// Encodes the value of a parameter that is not constexpr. False leaves a sentence in `problem` ("expected …, got
+  /// …"), or a Python error set if the value's own code raised.
   bool addValue(launch::CallEncoder &encoder, const launch::ParameterRule &rule, PyObject *value);
 
   /// Encodes a value the code is compiled for.

@@ -87,7 +87,8 @@ bool ArgumentReader::readNumpy(PyObject *value, Memory &memory) {
     whole = py::detail::array_proxy(whole->base);
   if (!whole->base && whole->descr == array->descr)
     setBounds(reinterpret_cast<uintptr_t>(whole->data), whole->nd, reinterpret_cast<const int64_t *>(whole->dimensions),
-              reinterpret_cast<const int64_t *>(whole->strides), artifact::getBytes(*element), memory.begin, memory.end);
+              reinterpret_cast<const int64_t *>(whole->strides), artifact::getBytes(*element), memory.begin,
+              memory.end);
   return true;
 }
 
@@ -101,9 +102,10 @@ bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
   bool elsewhere = isCpu == Py_False;
   Py_XDECREF(isCpu);
   if (elsewhere)
-    return fail(llvm::formatv("expected a tensor on the CPU (because the kernel is compiled for the CPU), got one on {0}",
-                              getText(getOptionalAttribute(value, "device").ptr())),
-                "move it with .cpu()");
+    return fail(
+        llvm::formatv("expected a tensor on the CPU (because the kernel is compiled for the CPU), got one on {0}",
+                      getText(getOptionalAttribute(value, "device").ptr())),
+        "move it with .cpu()");
   PyObject *dtype = PyObject_GetAttr(value, dtypeName);
   if (!dtype)
     return fail("");
@@ -142,11 +144,15 @@ static std::optional<ElementType> parseTypeString(llvm::StringRef text) {
   if (text.drop_front(2).getAsInteger(10, bytes))
     return std::nullopt;
   switch (text[1]) {
-  case 'b': return bytes == 1 ? std::optional(ElementType::I1) : std::nullopt;
-  case 'f': return artifact::parseElementType("fp" + std::to_string(8 * bytes));
+  case 'b':
+    return bytes == 1 ? std::optional(ElementType::I1) : std::nullopt;
+  case 'f':
+    return artifact::parseElementType("fp" + std::to_string(8 * bytes));
   case 'i':
-  case 'u': return artifact::parseElementType(text[1] + std::to_string(8 * bytes));
-  default: return std::nullopt;
+  case 'u':
+    return artifact::parseElementType(text[1] + std::to_string(8 * bytes));
+  default:
+    return std::nullopt;
   }
 }
 
@@ -190,14 +196,22 @@ static std::optional<ElementType> parseDlpackType(const DLTensor &tensor) {
     return std::nullopt;
   std::string bits = std::to_string(tensor.bits);
   switch (tensor.code) {
-  case 0: return artifact::parseElementType("i" + bits);
-  case 1: return artifact::parseElementType("u" + bits);
-  case 2: return artifact::parseElementType("fp" + bits);
-  case 4: return tensor.bits == 16 ? std::optional(ElementType::BF16) : std::nullopt;
-  case 6: return tensor.bits == 8 ? std::optional(ElementType::I1) : std::nullopt;
-  case 10: return ElementType::FP8E4NV;
-  case 12: return ElementType::FP8E5;
-  default: return std::nullopt;
+  case 0:
+    return artifact::parseElementType("i" + bits);
+  case 1:
+    return artifact::parseElementType("u" + bits);
+  case 2:
+    return artifact::parseElementType("fp" + bits);
+  case 4:
+    return tensor.bits == 16 ? std::optional(ElementType::BF16) : std::nullopt;
+  case 6:
+    return tensor.bits == 8 ? std::optional(ElementType::I1) : std::nullopt;
+  case 10:
+    return ElementType::FP8E4NV;
+  case 12:
+    return ElementType::FP8E5;
+  default:
+    return std::nullopt;
   }
 }
 
@@ -250,16 +264,21 @@ bool ArgumentReader::readDlpack(PyObject *value, Memory &memory) {
 bool ArgumentReader::readArray(PyObject *value, Memory &memory) {
   try {
     switch (classify(value)) {
-    case ValueClass::NumpyArray: return readNumpy(value, memory);
-    case ValueClass::TorchTensor: return readTorch(value, memory);
-    case ValueClass::Interface: return readInterface(value, memory);
-    case ValueClass::Dlpack: return readDlpack(value, memory);
+    case ValueClass::NumpyArray:
+      return readNumpy(value, memory);
+    case ValueClass::TorchTensor:
+      return readTorch(value, memory);
+    case ValueClass::Interface:
+      return readInterface(value, memory);
+    case ValueClass::Dlpack:
+      return readDlpack(value, memory);
     case ValueClass::CudaArray:
       return fail(llvm::formatv("expected an array on the CPU (because the kernel is compiled for the CPU), got {0} in "
                                 "GPU memory",
                                 getTypeName(value)),
                   "copy it to the CPU first");
-    default: return fail(llvm::formatv("expected an array, got {0}", getTypeName(value)));
+    default:
+      return fail(llvm::formatv("expected an array, got {0}", getTypeName(value)));
     }
   } catch (py::error_already_set &error) {
     error.restore();

@@ -76,8 +76,8 @@ private:
 
   LauncherState &state;
   PyObject *grid;
-  llvm::SmallVector<PyObject *, 32> values;  ///< by parameter; null: not given
-  llvm::SmallVector<PyObject *, 8> options;  ///< by option index; null: not given
+  llvm::SmallVector<PyObject *, 32> values; ///< by parameter; null: not given
+  llvm::SmallVector<PyObject *, 8> options; ///< by option index; null: not given
   py::object variadic;
   bool warmup = false;
   CallEncoder encoder;
@@ -124,8 +124,7 @@ void Call::bind(PyObject *const *args, size_t positional, PyObject *names) {
     // Names in source code are interned: identity nearly always answers.
     auto found = llvm::find_if(state.parameters, [&](Parameter &p) { return p.name.ptr() == name; });
     if (found == state.parameters.end())
-      found = llvm::find_if(state.parameters,
-                            [&](Parameter &p) { return PyUnicode_Compare(p.name.ptr(), name) == 0; });
+      found = llvm::find_if(state.parameters, [&](Parameter &p) { return PyUnicode_Compare(p.name.ptr(), name) == 0; });
     if (found != state.parameters.end()) {
       size_t index = found - state.parameters.begin();
       if (values[index] || found->variadic)
@@ -222,9 +221,10 @@ device::Grid Call::evaluateGrid() {
   } else if (PyIndex_Check(value.ptr())) {
     read(value.ptr(), 0);
   } else {
-    refuse(llvm::formatv("expected an integer, a tuple of 1 to 3 integers or a function of the meta-parameters that gives "
-                         "one, got {0}",
-                         value.is_none() ? "None" : std::string("a ") + Py_TYPE(value.ptr())->tp_name));
+    refuse(
+        llvm::formatv("expected an integer, a tuple of 1 to 3 integers or a function of the meta-parameters that gives "
+                      "one, got {0}",
+                      value.is_none() ? "None" : std::string("a ") + Py_TYPE(value.ptr())->tp_name));
   }
   // Program ids are counted in 64 bits with room to spare.
   if (double(sides[0]) * double(sides[1]) * double(sides[2]) > 0x1p60)
@@ -234,8 +234,8 @@ device::Grid Call::evaluateGrid() {
 
 void Call::refuseReadOnly(llvm::StringRef name) {
   // `pair.0` and `desc` belong to the parameter before the point.
-  auto parameter = llvm::find_if(state.parameters,
-                                 [&](const Parameter &p) { return p.rule.name == name.split('.').first; });
+  auto parameter =
+      llvm::find_if(state.parameters, [&](const Parameter &p) { return p.rule.name == name.split('.').first; });
   size_t index = parameter - state.parameters.begin();
   state.kernel.attr("_explain_argument")(name.str(), py::handle(values[index]),
                                          "expected an array that may be written (because the kernel stores through " +
@@ -249,8 +249,7 @@ Compiled Call::findOrCompile() {
   if (entry != state.table->end())
     return entry->second;
   KernelTable *table = state.table; // another thread may move state.table on while we compile
-  std::vector<launch::Specialization> specializations =
-      launch::decodeKey(encoder.getKey().take_front(argumentKeySize));
+  std::vector<launch::Specialization> specializations = launch::decodeKey(encoder.getKey().take_front(argumentKeySize));
   py::list parameters;
   for (const launch::Specialization &item : specializations)
     parameters.append(toPython(item));
@@ -272,9 +271,8 @@ Compiled Call::findOrCompile() {
     same = metadata.arguments[i].offset == packed[i].offset && metadata.arguments[i].size == packed[i].size &&
            metadata.arguments[i].kind == packed[i].kind;
   if (!same) {
-    state.kernel.attr("_explain_status")(object, "internal",
-                                         "the arguments the code expects are not those of the launch: metadata " +
-                                             metadata.print());
+    state.kernel.attr("_explain_status")(
+        object, "internal", "the arguments the code expects are not those of the launch: metadata " + metadata.print());
     mustHaveRaised();
   }
   (*table)[encoder.getKey()] = compiled;
@@ -334,8 +332,8 @@ void Call::launch(const Compiled &compiled, device::Grid grid) {
     if (!output.empty())
       state.kernel.attr("_show")(output);
     if (monitor->getFailure()) {
-      state.kernel.attr("_explain_failure")(
-          compiled.object, describeFailure(*monitor, *monitor->getFailure(), metadata, grid));
+      state.kernel.attr("_explain_failure")(compiled.object,
+                                            describeFailure(*monitor, *monitor->getFailure(), metadata, grid));
       mustHaveRaised();
     }
   }
@@ -380,7 +378,8 @@ static void raiseWithoutOurFrames(py::error_already_set &error) {
   PyErr_SetObject(error.type().ptr(), error.value().ptr());
 }
 
-PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional, PyObject *names) {
+PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
+                                   PyObject *names) {
   try {
     if (!isCurrent(state))
       revalidate(state);

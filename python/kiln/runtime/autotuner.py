@@ -219,7 +219,8 @@ class Autotuner(KernelInterface):
     def _bench(self, launch: Callable[[], None]) -> float:
         from kiln.testing import do_bench
 
-        options = {name: ms for name, ms in (("warmup", self.warmup_ms), ("rep", self.rep_ms)) if ms is not None}
+        options: dict[str, Any] = {"warmup": self.warmup_ms, "rep": self.rep_ms}
+        options = {name: ms for name, ms in options.items() if ms is not None}
         if self.user_do_bench is not None:
             measured = self.user_do_bench(launch, quantiles=(0.5, 0.2, 0.8))
         else:

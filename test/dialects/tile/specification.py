@@ -23,9 +23,7 @@ def definitions(folder: Path) -> str:
 
 
 def examples(folder: Path) -> list[str]:
-    blocks = [
-        re.sub(f"^{match[1]}", "", match[2], flags=re.MULTILINE) for match in BLOCK.finditer(definitions(folder))
-    ]
+    blocks = [re.sub(f"^{match[1]}", "", match[2], flags=re.MULTILINE) for match in BLOCK.finditer(definitions(folder))]
     print("// -----\n".join(blocks))
     return []
 
