@@ -10,7 +10,8 @@ config.suffixes = [".mlir", ".test"]
 config.excludes = ["Inputs", "python", "runtime", "kernels", "CMakeLists.txt"]
 config.test_source_root = os.path.dirname(__file__)
 root = os.path.dirname(config.test_source_root)
-build = os.environ.get("KILN_BUILD", os.path.join(root, "build"))
+# Absolute: tests run in folders of their own.
+build = os.path.join(root, os.environ.get("KILN_BUILD", "build"))
 config.test_exec_root = os.path.join(build, "test", "lit")
 
 llvm = "/usr/lib/llvm-22/bin"
