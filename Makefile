@@ -70,7 +70,7 @@ wheel: setup
 test: check-lit check-cpp check-python check-kernels check-fuzz docs-check
 
 check-lit: build
-	@KILN_BUILD=$(BUILD) $(VENV)/bin/lit -j $(JOBS) -s -D python=$(CURDIR)/$(VENV)/bin/python test
+	@KILN_BUILD=$(BUILD) $(VENV)/bin/lit -j $(JOBS) -sv -D python=$(CURDIR)/$(VENV)/bin/python test
 
 check-cpp: build
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error | tail -n 15; exit $${PIPESTATUS[0]}
