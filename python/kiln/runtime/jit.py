@@ -27,7 +27,7 @@ _COMPILE_OPTIONS = ("enable_fp_fusion",)
 # Everything a first compile would import on its way. Python cannot import in a child that was forked while another
 # thread was importing; loaded here, under the lock that a fork waits for, nothing is left to import later.
 _COMPILER_MODULES = (
-    "ast", "hashlib", "inspect", "linecache", "textwrap",
+    "ast", "hashlib", "inspect", "json", "linecache", "logging", "textwrap",
     "kiln._kiln", "kiln.compiler", "kiln.frontend.entry", "kiln.frontend.signature", "kiln.language",
 )  # fmt: skip
 

@@ -130,8 +130,10 @@ def saturated(value: tensor, target: Any) -> tensor:
     """
     from .arithmetic import extremum
 
+    largest = LARGEST_FP8.get(target.name)
+    if largest is None:
+        return value  # a type that no target has; refused where it is spelled
     wide = value if value.type.scalar in (float32, float64) else cast(value, float32)
-    largest = LARGEST_FP8[target.name]
     above = extremum("max", wide, -largest, PropagateNan.ALL)
     return extremum("min", above, largest, PropagateNan.ALL)
 
