@@ -86,15 +86,9 @@ SmallVector<Value> KernelLowering::carryOut(Block *block, Pool &inner, ValueRang
   return out;
 }
 
-LogicalResult KernelLowering::emitFor(scf::ForOp op) {
-  Block *body = op.getBody();
-  const CarryPlan &carries = plan->carries(body);
-  Pool inner;
-  SmallVector<Value> inits;
-  for (Value init : op.getInitArgs())
-    appendScalars(init, inits);
-  unsigned scalarCount = inits.size();
-  for (OpOperand &init : op.getInitsMutable()) {
+LogicalResult KernelLowering::placeTiles(MutableArrayRef<OpOperand> inits, Pool &pool,
+                                         SmallVectorImpl<Value> &pointers) {
+  for (OpOperand &init : inits) {
     if (!isTile(init.get()))
       continue;
     Storage storage;
@@ -105,9 +99,22 @@ LogicalResult KernelLowering::emitFor(scf::ForOp op) {
       if (mlir::failed(writeTile(init.get(), storage)))
         return failure();
     }
-    inner.lifetime = joinLifetimes(inner.lifetime, storage.lifetime);
-    inits.push_back(storage.pointer);
+    pool.lifetime = joinLifetimes(pool.lifetime, storage.lifetime);
+    pointers.push_back(storage.pointer);
   }
+  return success();
+}
+
+LogicalResult KernelLowering::emitFor(scf::ForOp op) {
+  Block *body = op.getBody();
+  const CarryPlan &carries = plan->carries(body);
+  Pool inner;
+  SmallVector<Value> inits;
+  for (Value init : op.getInitArgs())
+    appendScalars(init, inits);
+  unsigned scalarCount = inits.size();
+  if (mlir::failed(placeTiles(op.getInitsMutable(), inner, inits)))
+    return failure();
   for (int64_t bytes : carries.spareBytes) {
     int lifetime;
     inits.push_back(frameBuffer(bytes, lifetime));
@@ -263,20 +270,8 @@ LogicalResult KernelLowering::emitWhile(scf::WhileOp op) {
   for (Value init : op.getInits())
     appendScalars(init, inits);
   unsigned scalarCount = inits.size();
-  for (OpOperand &init : op.getInitsMutable()) {
-    if (!isTile(init.get()))
-      continue;
-    Storage storage;
-    if (plan->adopts(init)) {
-      storage = storageOf(init.get());
-    } else {
-      storage = allocate(init.get().getType());
-      if (mlir::failed(writeTile(init.get(), storage)))
-        return failure();
-    }
-    inner.lifetime = joinLifetimes(inner.lifetime, storage.lifetime);
-    inits.push_back(storage.pointer);
-  }
+  if (mlir::failed(placeTiles(op.getInitsMutable(), inner, inits)))
+    return failure();
   for (int64_t bytes : firstExtras) {
     int lifetime;
     inits.push_back(frameBuffer(bytes, lifetime));

@@ -248,6 +248,9 @@ private:
     llvm::SmallVector<int64_t> bytes;
     int lifetime = -1;
   };
+  /// Puts the tiles that a loop begins with into buffers of its own.
+  mlir::LogicalResult placeTiles(llvm::MutableArrayRef<mlir::OpOperand> inits, Pool &pool,
+                                 llvm::SmallVectorImpl<mlir::Value> &pointers);
   void appendScalars(mlir::Value value, llvm::SmallVectorImpl<mlir::Value> &list);
   void bindCarried(mlir::Value value, mlir::ValueRange lowered, unsigned &next);
   llvm::SmallVector<mlir::Value> carryOut(mlir::Block *block, Pool &pool, mlir::ValueRange operands,
