@@ -5,6 +5,7 @@
 #include "compiler/pipeline/Toolchain.h"
 #include "python/bindings/Bindings.h"
 #include "python/bindings/ModuleHandle.h"
+#include "runtime/support/ForkGuard.h"
 #include <map>
 #include <mutex>
 #include <pybind11/stl.h>
@@ -182,6 +183,7 @@ public:
 private:
   CompileResult run(const CompileOptions &how) const {
     py::gil_scoped_release released;
+    ForkGuard guard;
     return program ? compile(*program, from, how) : compileText(source, from, how);
   }
 

@@ -1,6 +1,7 @@
 // The CPU device. One ORC session for the process, one JITDylib per artifact: unloading removes the dylib. The session
 // runs its tasks on the calling thread, so it has no threads that a fork could lose.
 #include "runtime/device/CpuDevice.h"
+#include "runtime/support/ForkGuard.h"
 #include "runtime/support/ThreadPool.h"
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
@@ -13,7 +14,6 @@
 #include <csetjmp>
 #include <cstring>
 #include <mutex>
-#include <pthread.h>
 
 using namespace kiln;
 using namespace kiln::device;
@@ -83,19 +83,16 @@ void kiln::device::abandonInstance(const KilnLaunch *launch) {
 //===-- Loading --------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// One loader at a time, and none while the process forks: the child inherits a session that nobody is inside of.
+/// One loader at a time. Never destroyed, as the session.
 std::mutex &getLoaderMutex() {
-  static auto *mutex = [] {
-    pthread_atfork([] { getLoaderMutex().lock(); }, [] { getLoaderMutex().unlock(); },
-                   [] { getLoaderMutex().unlock(); });
-    return new std::mutex;
-  }();
+  static auto *mutex = new std::mutex;
   return *mutex;
 }
 
 class Session {
 public:
   static ErrorOr<Session *> get() {
+    ForkGuard guard;
     std::lock_guard<std::mutex> lock(getLoaderMutex());
     // Never destroyed: kernels may outlive static destructors.
     static Session *instance = nullptr;
@@ -109,6 +106,7 @@ public:
   }
 
   llvm::Expected<std::pair<orc::JITDylib *, KilnEntry>> load(llvm::StringRef binary, llvm::StringRef symbol) {
+    ForkGuard guard;
     std::lock_guard<std::mutex> lock(getLoaderMutex());
     orc::JITDylib &dylib = session.createBareJITDylib("artifact" + std::to_string(counter++));
     std::string causes;
@@ -140,6 +138,7 @@ public:
   }
 
   void unload(orc::JITDylib &dylib) {
+    ForkGuard guard;
     std::lock_guard<std::mutex> lock(getLoaderMutex());
     llvm::consumeError(session.removeJITDylib(dylib));
   }

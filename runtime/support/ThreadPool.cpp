@@ -1,6 +1,7 @@
 // The pool: a list of jobs under one mutex, an atomic counter inside each job. Short spins before blocking keep the
 // cost of back-to-back small launches at a few microseconds without burning a core between them.
 #include "runtime/support/ThreadPool.h"
+#include "runtime/support/ForkGuard.h"
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -173,18 +174,15 @@ struct Global {
 static Global &global() {
   static Global *instance = [] {
     auto *created = new Global;
-    pthread_atfork([] { global().mutex.lock(); }, [] { global().mutex.unlock(); },
-                   [] {
-                     // The parent's threads do not exist here; its pool is left alone, unjoined.
-                     new std::shared_ptr<ThreadPool>(std::move(global().pool));
-                     global().mutex.unlock();
-                   });
+    // The parent's threads do not exist in a child; its pool is left alone there, unjoined.
+    pthread_atfork(nullptr, nullptr, [] { new std::shared_ptr<ThreadPool>(std::move(global().pool)); });
     return created;
   }();
   return *instance;
 }
 
 std::shared_ptr<ThreadPool> ThreadPool::get() {
+  ForkGuard guard;
   std::lock_guard<std::mutex> lock(global().mutex);
   if (!global().pool)
     global().pool = std::make_shared<ThreadPool>(global().requested ? global().requested : getAvailableCpus());
@@ -193,6 +191,7 @@ std::shared_ptr<ThreadPool> ThreadPool::get() {
 
 void ThreadPool::setSize(unsigned size) {
   std::shared_ptr<ThreadPool> old; // destroyed, and so joined, after the lock is gone
+  ForkGuard guard;
   std::lock_guard<std::mutex> lock(global().mutex);
   global().requested = size;
   old = std::move(global().pool);

@@ -1,0 +1,70 @@
+#include "runtime/support/ForkGuard.h"
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <pthread.h>
+
+using namespace kiln;
+
+namespace {
+struct Gate {
+  std::mutex mutex;
+  std::condition_variable changed;
+  unsigned inside = 0;
+  bool forking = false;
+};
+
+// Static storage, never destroyed, and set up while the library is loaded: a first use inside of threads would itself
+// be an initialisation that a fork could cut in two.
+alignas(Gate) unsigned char storage[sizeof(Gate)];
+Gate &gate() { return *reinterpret_cast<Gate *>(storage); }
+
+thread_local unsigned depth = 0;
+
+void beforeFork() {
+  std::unique_lock<std::mutex> lock(gate().mutex);
+  // Two forks at once take turns.
+  gate().changed.wait(lock, [] { return !gate().forking; });
+  gate().forking = true;
+  // A fork from inside a guard is its own business: it waits for the others only.
+  unsigned own = depth ? 1 : 0;
+  gate().changed.wait(lock, [&] { return gate().inside == own; });
+  lock.release(); // held across the fork: the child finds it in a known state
+}
+
+void inParent() {
+  gate().forking = false;
+  gate().mutex.unlock();
+  gate().changed.notify_all();
+}
+
+void inChild() {
+  // What waited here does not exist in the child: a fresh gate, with this thread inside if it was.
+  new (storage) Gate;
+  gate().inside = depth ? 1 : 0;
+}
+
+[[maybe_unused]] const bool ready = [] {
+  new (storage) Gate;
+  pthread_atfork(beforeFork, inParent, inChild);
+  return true;
+}();
+} // namespace
+
+ForkGuard::ForkGuard() {
+  if (depth++)
+    return;
+  std::unique_lock<std::mutex> lock(gate().mutex);
+  gate().changed.wait(lock, [] { return !gate().forking; });
+  ++gate().inside;
+}
+
+ForkGuard::~ForkGuard() {
+  if (--depth)
+    return;
+  {
+    std::lock_guard<std::mutex> lock(gate().mutex);
+    --gate().inside;
+  }
+  gate().changed.notify_all();
+}
