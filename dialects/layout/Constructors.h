@@ -1,0 +1,41 @@
+// Layouts with a name. A constructor is a function that returns a Layout, never a class of layouts.
+#pragma once
+#include "dialects/layout/Layout.h"
+
+namespace kiln::layout {
+
+/// The threads a kernel's tiles are spread over.
+struct Threads {
+  int64_t warps = 4; ///< a power of two, of one group
+  int64_t groups = 1;
+  int64_t ctas = 1; ///< of one cluster; a power of two
+};
+
+/// The streaming layout: along order[0] (the fastest dimension) runs of `vector` elements per register group, then lanes,
+/// then warps (then ctas), then further registers; what does not fit the fastest dimension goes on in order[1] and so on.
+/// `vector` (a power of two) is lowered until it divides the side. Lanes and warps left over replicate. Sides that are no
+/// powers of two put their odd digit into registers. `splitCtas`: along which dimension ctas are spread (outermost part
+/// of that dimension, so that each cta has one contiguous piece); nothing: they replicate.
+Layout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int32_t> order, int64_t vector, const Threads &threads,
+               std::optional<unsigned> splitCtas = std::nullopt);
+
+/// Every thread holds every element.
+Layout replicated(llvm::ArrayRef<int64_t> shape, const Threads &threads);
+
+/// mma.sync m16n8 accumulator: `shape` [M, N] (or with leading batch sides), warps spread warpsM x warpsN.
+std::optional<Layout> mmaAccumulator(llvm::ArrayRef<int64_t> shape, int64_t warpsM, int64_t warpsN);
+/// mma.sync operand A (side 0, 16 x k) or B (side 1, k x 8) for elements of `bits`, beside such an accumulator.
+std::optional<Layout> mmaOperand(llvm::ArrayRef<int64_t> shape, unsigned side, unsigned bits, int64_t warpsM,
+                                 int64_t warpsN);
+/// wgmma m64nN accumulator: 4 warps per group along M; groups split M (any count), N any multiple of 8.
+std::optional<Layout> wgmmaAccumulator(llvm::ArrayRef<int64_t> shape, int64_t groups);
+/// wgmma operand A in registers, 64 x k per group.
+std::optional<Layout> wgmmaOperandA(llvm::ArrayRef<int64_t> shape, unsigned bits, int64_t groups);
+
+/// Shared memory, row-major with `order` fastest first, no swizzle.
+Layout rowMajor(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int32_t> order);
+/// The 32/64/128-byte swizzles of TMA and wgmma for elements of `elementBytes`: rows of `swizzleBytes`.
+std::optional<Layout> swizzled(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int32_t> order, int64_t elementBytes,
+                               int64_t swizzleBytes);
+
+} // namespace kiln::layout
