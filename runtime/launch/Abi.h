@@ -3,7 +3,7 @@
 // the user did not pass (grid, frame, workspace, hooks) is hidden behind KilnLaunch.
 //
 // Generated code reads these structs by offset: a change here is a change of KILN_ABI_VERSION and of the constants in
-// compiler/conversion/tile_to_cpu/Abi.h, which static_assert against this file.
+// compiler/conversion/tile_to_cpu/Abi.h, which static_assert against this file. GPUs have their own half below.
 #pragma once
 #include <stdint.h>
 
@@ -40,6 +40,45 @@ struct KilnLaunch {
 
 /// Runs program instances [begin, end) of the grid in order. `arguments` is the packed block.
 typedef void (*KilnEntry)(const void *arguments, const struct KilnLaunch *launch, int64_t begin, int64_t end);
+
+//===-- GPUs: what running code says to the host -----------------------------------------------------------------===//
+// A kernel whose metadata has `sites` takes one hidden argument behind the packed block: the device address of a
+// KilnDeviceLog (u64, at `arguments_bytes` rounded up to 8). It lies in host memory that the device reaches, followed at
+// once by `capacity` records. Atomics on it have device scope; the host looks when the kernel has ended.
+//
+// print   Each thread that owns elements adds their number (all operands) to `cursor`, atomically, and fills as many
+//         records from the old value on; those at or past `capacity` are dropped and the rest of them still counted.
+//         Replicated elements are printed by their one owner, scalars by one thread of the program instance. A print
+//         without operands is one record with operand KILN_LOG_NO_OPERAND. `sequence` counts the prints this instance
+//         has executed (0, 1, …; control flow is uniform, so every thread counts alike): it puts lines in order.
+// assert  A thread whose element fails stores num_programs(0) and num_programs(1) to `grid` and then takes the minimum
+//         of `failed` and KILN_LOG_FAILURE(program, site, element), atomically, unsigned. Then the thread ends, or goes
+//         on without effects where a barrier waits for it. The lowest program that fails is what the host reports.
+// A change here is a change of KILN_ABI_VERSION.
+
+struct KilnDeviceLog {
+  uint64_t failed;   ///< KILN_LOG_FAILURE of the lowest program that failed; all ones: none
+  uint32_t cursor;   ///< records asked for
+  uint32_t capacity; ///< records there is room for; written by the host
+  uint32_t grid[2];  ///< of a launch that failed, x and y
+  uint32_t reserved[10];
+};
+
+struct KilnDeviceRecord {
+  uint32_t site;
+  uint32_t sequence;
+  uint64_t program; ///< linear, x fastest
+  uint32_t operand; ///< index in the site's operands, or KILN_LOG_NO_OPERAND
+  uint32_t element; ///< linear coordinate in the tile, row-major; 0 for a scalar
+  uint64_t bits;    ///< the element as it lies in memory, zero-extended; bool as 0 or 1, pointers whole
+};
+
+#define KILN_LOG_NO_OPERAND 0xffffffffu
+/// Program ids from 2^34 - 1 on, sites from 1023 on, elements from 2^20 - 1 on share the last code of their field.
+#define KILN_LOG_PROGRAM_SHIFT 30
+#define KILN_LOG_SITE_SHIFT 20
+#define KILN_LOG_FAILURE(program, site, element)                                                                       \
+  (((uint64_t)(program) << KILN_LOG_PROGRAM_SHIFT) | ((uint64_t)(site) << KILN_LOG_SITE_SHIFT) | (uint64_t)(element))
 
 #ifdef __cplusplus
 }
