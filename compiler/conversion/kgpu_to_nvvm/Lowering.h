@@ -1,0 +1,208 @@
+// What the files of this room share: the emitter of one kernel as the code of one thread. A tile with a layout is a
+// list of scalars, one per register of the layout; everything else is one scalar. Each .cpp implements one concern,
+// says so in its first line, and enters its emitters into the table through its add…() function (declared at the end).
+#pragma once
+#include "compiler/analysis/Alignment.h"
+#include "compiler/target/Target.h"
+#include "dialects/layout/Layout.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include <functional>
+
+namespace kiln::nvvm {
+
+class Lowering;
+
+/// The scalars of one value: one per register of a tile's layout, in order; one for a scalar; a descriptor is its base,
+/// extents and strides.
+using Registers = llvm::SmallVector<mlir::Value, 8>;
+
+/// Who emits which op, by name.
+class EmitTable {
+public:
+  using Emit = std::function<mlir::LogicalResult(Lowering &, mlir::Operation *)>;
+
+  /// table.add<tile::ReduceOp, emitReduce>() with LogicalResult emitReduce(Lowering &, tile::ReduceOp).
+  template <typename Op, mlir::LogicalResult (*emit)(Lowering &, Op)> void add() {
+    emitters[Op::getOperationName()] = [](Lowering &lowering, mlir::Operation *op) {
+      return emit(lowering, mlir::cast<Op>(op));
+    };
+  }
+  /// Several ops by one function.
+  template <mlir::LogicalResult (*emit)(Lowering &, mlir::Operation *), typename... Ops> void addAll() {
+    (void(emitters[Ops::getOperationName()] = emit), ...);
+  }
+  const Emit *find(mlir::Operation *op) const {
+    auto found = emitters.find(op->getName().getStringRef());
+    return found == emitters.end() ? nullptr : &found->second;
+  }
+
+private:
+  llvm::StringMap<Emit> emitters;
+};
+
+inline bool isTile(mlir::Type type) { return mlir::isa<mlir::RankedTensorType>(type); }
+inline bool isTile(mlir::Value value) { return isTile(value.getType()); }
+inline mlir::Type elementOf(mlir::Type type) {
+  auto tile = mlir::dyn_cast<mlir::RankedTensorType>(type);
+  return tile ? tile.getElementType() : type;
+}
+inline mlir::Type elementOf(mlir::Value value) { return elementOf(value.getType()); }
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
+}
+
+/// The layout in the type of a tile; null (never for IR that kiln-verify-layouts accepts) without one.
+const layout::Layout *layoutOf(mlir::Type type);
+/// The type an element has in memory, global and shared: i1 is a byte, f8 an i8, a pointer !llvm.ptr<1>.
+mlir::Type memoryType(mlir::Type element);
+int64_t memoryBytes(mlir::Type element);
+/// The type an element has in a register: a pointer is !llvm.ptr<1>, everything else itself.
+mlir::Type registerType(mlir::Type element);
+
+/// Address spaces of !llvm.ptr.
+constexpr unsigned kGlobal = 1, kShared = 3, kCluster = 7;
+
+class Lowering {
+public:
+  Lowering(mlir::func::FuncOp kernel, const Target &target, const EmitTable &table);
+  mlir::LogicalResult run();
+
+  //--- Values
+  /// The registers of a value that was emitted (constants are made where they are used).
+  llvm::ArrayRef<mlir::Value> get(mlir::Value value);
+  mlir::Value scalar(mlir::Value value) { return get(value).front(); }
+  void set(mlir::Value value, Registers registers);
+  /// How many registers a value of this type is: those of the layout, 1, or those of a descriptor.
+  unsigned registerCount(mlir::Type type) const;
+  /// Types of those registers.
+  llvm::SmallVector<mlir::Type> registerTypes(mlir::Type type) const;
+
+  //--- Where this thread is. All i32, computed once at entry.
+  mlir::Value thread();                           ///< of the cta
+  mlir::Value lane();                             ///< of the warp
+  mlir::Value warp();                             ///< of its group
+  mlir::Value group();                            ///< of the cta
+  mlir::Value cta();                              ///< of the cluster
+  mlir::Value hardware(layout::Coord coord);      ///< one of the above; not Reg or Offset
+  int64_t warps() const { return numWarps; }      ///< of a group
+  int64_t groups() const { return numGroups; }    ///< of a cta
+  int64_t clusterSize() const { return cluster; } ///< ctas per program instance
+  int64_t threads() const { return 32 * numWarps * numGroups; }
+
+  //--- Coordinates.cpp: which element a register holds
+  /// The part of the coordinate along `dim` that this thread's lane, warp, group and cta owe (i32; null when none do).
+  mlir::Value threadPart(const layout::Layout &layout, unsigned dim);
+  /// The coordinate of register `reg` along `dim`: thread part and constant. Where their bits do not overlap they are
+  /// added without wrapping, so that the constant folds into addresses.
+  mlir::Value coordinate(const layout::Layout &layout, int64_t reg, unsigned dim);
+  /// Row-major index of register `reg` in the tile (i32), constants folded likewise.
+  mlir::Value linearIndex(const layout::Layout &layout, int64_t reg);
+  /// i1: this thread owns the elements of its owner registers; null when every thread does.
+  mlir::Value isOwner(const layout::Layout &layout);
+  /// Whether a register is the first of this thread that holds its element.
+  static bool isOwnerRegister(const layout::Layout &layout, int64_t reg);
+  /// Value of a linear function of one hardware coordinate: digits of `coord` mapped by their bases along one
+  /// dimension. `basis(digit index)` is what one step adds (bits: XORs). Null when all are zero.
+  mlir::Value digitsValue(const layout::Layout &layout, layout::Coord coord,
+                          llvm::function_ref<int64_t(unsigned)> basis);
+  /// Runs `body` with the insertion point at the kernel's entry, where what it makes dominates everything.
+  mlir::Value atEntry(llvm::function_ref<mlir::Value()> body);
+
+  //--- Helpers.cpp: constants, PTX, packing
+  mlir::Value i1(bool value);
+  mlir::Value i32(int64_t value);
+  mlir::Value i64(int64_t value);
+  mlir::Value zero(mlir::Type type);
+  mlir::Value constant(mlir::Type type, mlir::Attribute value);
+  /// llvm.call_intrinsic; a null result type is void (and returns null).
+  mlir::Value intrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange operands);
+  /// Inline PTX. `pure`: depends on the operands alone (may be merged, moved or dropped); otherwise it is volatile and
+  /// clobbers memory.
+  Registers ptx(llvm::StringRef text, llvm::StringRef constraints, llvm::ArrayRef<mlir::Type> results,
+                mlir::ValueRange operands, bool pure = false);
+  /// A register as an integer of its width in memory (i1: i8, pointer: i64) and back.
+  mlir::Value toBits(mlir::Value value);
+  mlir::Value fromBits(mlir::Value bits, mlir::Type registerType);
+  /// A register as it lies in memory (memoryType) and back.
+  mlir::Value toMemory(mlir::Value value, mlir::Type element);
+  mlir::Value fromMemory(mlir::Value value, mlir::Type element);
+  /// ptr + bytes (i32/i64 or a constant), inbounds of nothing.
+  mlir::Value offsetBy(mlir::Value pointer, mlir::Value bytes);
+  mlir::Value offsetBy(mlir::Value pointer, int64_t bytes);
+  /// The kernel's dynamic shared memory, !llvm.ptr<3>.
+  mlir::Value sharedBase();
+  /// Applies a single-block region of scalar ops (reduce, scan, portable) and returns what it yields; empty when an op
+  /// in it is unknown (reported).
+  Registers applyRegion(mlir::Region &region, llvm::ArrayRef<mlir::Value> arguments);
+  /// One arith, math or pointer op on scalars; null on an unknown op (reported).
+  llvm::SmallVector<mlir::Value, 2> applyScalar(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands);
+
+  //--- Kernel.cpp
+  mlir::LogicalResult emitBlock(mlir::Block &block);
+  /// Emits the ops of a block up to its terminator and returns the expanded operands of that.
+  mlir::FailureOr<Registers> emitBody(mlir::Block &block);
+  /// Before an access to global memory: with pdl, waits (once, where it dominates) for the grid before this one.
+  void beforeGlobalAccess();
+  /// The argument of the kernel a pointer steps from is never written by it and reached by no other argument.
+  bool isReadOnly(mlir::Value pointer);
+
+  //--- Hooks.cpp
+  /// Index of the site of a print or assert.
+  int64_t siteOf(mlir::Operation *op);
+  /// Linear program id, x fastest (i64).
+  mlir::Value programNumber();
+
+  mlir::func::FuncOp source;    ///< the kernel in kgpu IR, unchanged while it is emitted
+  mlir::LLVM::LLVMFuncOp entry; ///< what is emitted
+  mlir::ImplicitLocOpBuilder b; ///< at the place of the op being emitted, with its location
+  const Target &target;
+  AlignmentAnalysis alignment; ///< of `source`
+  mlir::Type ptrType;          ///< !llvm.ptr<1>
+  bool pdl = false;
+  mlir::Value hooks; ///< i64 address of the hook buffer; null without sites
+  llvm::SmallVector<mlir::Attribute> sites;
+  mlir::Value programIds[3], gridSizes[3];
+
+private:
+  void createEntry();
+  void bindArguments();
+  mlir::LogicalResult emitOp(mlir::Operation *op);
+  void setLocation(mlir::Operation *op);
+
+  const EmitTable &table;
+  int64_t numWarps = 4, numGroups = 1, cluster = 1;
+  llvm::DenseMap<mlir::Value, Registers> values;
+  llvm::DenseMap<mlir::Value, Registers> lateConstants; ///< emitted at the entry
+  llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
+  llvm::DenseSet<mlir::Value> written;    ///< arguments a store or atomic steps from; null stands for an unknown one
+  mlir::Operation *entryAnchor = nullptr; ///< atEntry() inserts before it
+  struct Part {
+    const layout::Layout layout;
+    llvm::SmallVector<mlir::Value, 3> dims;
+    llvm::SmallVector<bool, 3> known;
+    mlir::Value owner;
+    bool ownerKnown = false;
+  };
+  Part &partOf(const layout::Layout &layout);
+  llvm::DenseMap<unsigned, llvm::SmallVector<std::unique_ptr<Part>, 1>> parts; ///< by hash
+  mlir::Value threadId, laneId, warpId, groupId, ctaId, shared, program;
+  bool waited = false;
+};
+
+// One per file.
+void addControlFlow(EmitTable &table);
+void addElementwise(EmitTable &table);
+void addShape(EmitTable &table);
+void addMemory(EmitTable &table);
+void addDescriptors(EmitTable &table);
+void addAtomics(EmitTable &table);
+void addHooks(EmitTable &table);
+void addLibrary(EmitTable &table); ///< inline_asm, extern_call
+void addProgram(EmitTable &table); ///< program_id, num_programs, assume, barrier
+
+} // namespace kiln::nvvm
