@@ -6,25 +6,53 @@
 using namespace mlir;
 using namespace kiln;
 
-llvm::StringRef kiln::featureName(Feature feature) {
-  switch (feature) {
-  case Feature::FMA:
-    return "fma";
-  case Feature::F16C:
-    return "f16c";
-  case Feature::BF16:
-    return "bf16";
-  case Feature::MaskedMemory:
-    return "masked_memory";
-  case Feature::MaskedBytes:
-    return "masked_bytes";
-  case Feature::Gather:
-    return "gather";
-  case Feature::Scatter:
-    return "scatter";
-  }
-  return "";
-}
+llvm::StringRef kiln::kindName(TargetKind kind) { return kind == TargetKind::Cpu ? "cpu" : "cuda"; }
+
+// In the order of the enumeration.
+static constexpr llvm::StringLiteral kFeatureNames[] = {
+    "fma",
+    "f16c",
+    "bf16",
+    "masked_memory",
+    "masked_bytes",
+    "gather",
+    "scatter",
+    "special_functions",
+    "f16_math",
+    "bf16_fma",
+    "bf16_math",
+    "fp8_convert",
+    "packed_f32_math",
+    "cp_async",
+    "bulk_copy",
+    "vector256",
+    "packed_f16_atomics",
+    "packed_bf16_atomics",
+    "vector_atomics",
+    "matrix_load",
+    "matrix_store",
+    "redux",
+    "redux_f32",
+    "cluster",
+    "pdl",
+};
+static_assert(std::size(kFeatureNames) == kNumFeatures);
+
+llvm::StringRef kiln::featureName(Feature feature) { return kFeatureNames[unsigned(feature)]; }
+
+/// Name in `kiln.target` and field of every limit.
+static constexpr std::pair<llvm::StringLiteral, int64_t GpuLimits::*> kLimits[] = {
+    {"max_shared_bytes", &GpuLimits::maxSharedBytes},
+    {"shared_bytes_per_processor", &GpuLimits::sharedBytesPerProcessor},
+    {"max_threads", &GpuLimits::maxThreads},
+    {"threads_per_processor", &GpuLimits::threadsPerProcessor},
+    {"max_registers", &GpuLimits::maxRegisters},
+    {"registers_per_processor", &GpuLimits::registersPerProcessor},
+    {"max_cluster", &GpuLimits::maxCluster},
+    {"min_ptx_version", &GpuLimits::minPtxVersion},
+};
+
+llvm::ArrayRef<std::pair<llvm::StringLiteral, int64_t GpuLimits::*>> kiln::gpuLimitFields() { return kLimits; }
 
 DictionaryAttr Target::toAttr(MLIRContext *context) const {
   Builder b(context);
@@ -32,17 +60,25 @@ DictionaryAttr Target::toAttr(MLIRContext *context) const {
   for (unsigned i = 0; i < kNumFeatures; ++i)
     if (has(Feature(i)))
       names.push_back(b.getStringAttr(featureName(Feature(i))));
-  return b.getDictionaryAttr({
+  SmallVector<NamedAttribute> entries = {
       b.getNamedAttr("capabilities", b.getArrayAttr(names)),
       b.getNamedAttr("cpu", b.getStringAttr(cpu)),
       b.getNamedAttr("features", b.getStringAttr(features)),
-      b.getNamedAttr("kind", b.getStringAttr("cpu")),
+      b.getNamedAttr("kind", b.getStringAttr(kindName(kind))),
       b.getNamedAttr("name", b.getStringAttr(name)),
-      b.getNamedAttr("register_tile", b.getDenseI64ArrayAttr({registerTileRows, registerTileCols})),
       b.getNamedAttr("triple", b.getStringAttr(triple)),
       b.getNamedAttr("vector_bytes", b.getI64IntegerAttr(vectorBytes)),
-      b.getNamedAttr("vector_registers", b.getI64IntegerAttr(vectorRegisters)),
-  });
+  };
+  if (isGpu()) {
+    SmallVector<NamedAttribute> limits;
+    for (auto [limit, field] : kLimits)
+      limits.push_back(b.getNamedAttr(limit, b.getI64IntegerAttr(gpu.*field)));
+    entries.push_back(b.getNamedAttr("limits", b.getDictionaryAttr(limits)));
+  } else {
+    entries.push_back(b.getNamedAttr("register_tile", b.getDenseI64ArrayAttr({registerTileRows, registerTileCols})));
+    entries.push_back(b.getNamedAttr("vector_registers", b.getI64IntegerAttr(vectorRegisters)));
+  }
+  return b.getDictionaryAttr(entries);
 }
 
 std::optional<Target> Target::fromAttr(DictionaryAttr attr, std::string *error) {
@@ -62,18 +98,35 @@ std::optional<Target> Target::fromAttr(DictionaryAttr attr, std::string *error) 
     *field = value.str();
   }
   auto kind = attr.getAs<StringAttr>("kind");
-  if (!kind || kind.getValue() != "cpu")
-    return fail("expected kiln.target's 'kind' to be \"cpu\"");
-  auto tile = attr.getAs<DenseI64ArrayAttr>("register_tile");
-  auto bytes = attr.getAs<IntegerAttr>("vector_bytes"), registers = attr.getAs<IntegerAttr>("vector_registers");
-  if (!tile || tile.size() != 2 || !bytes || !registers)
-    return fail("expected kiln.target to hold 'register_tile' (two numbers), 'vector_bytes' and 'vector_registers'");
-  target.registerTileRows = tile[0];
-  target.registerTileCols = tile[1];
-  target.vectorBytes = bytes.getInt();
-  target.vectorRegisters = registers.getInt();
-  if (!llvm::isPowerOf2_64(target.vectorBytes) || target.vectorBytes < 16 || tile[0] < 1 || tile[1] < 1)
-    return fail("expected kiln.target's 'vector_bytes' to be a power of two of at least 16 and a positive tile");
+  if (!kind || (kind.getValue() != "cpu" && kind.getValue() != "cuda"))
+    return fail("expected kiln.target's 'kind' to be \"cpu\" or \"cuda\"");
+  target.kind = kind.getValue() == "cpu" ? TargetKind::Cpu : TargetKind::Cuda;
+  auto bytes = attr.getAs<IntegerAttr>("vector_bytes");
+  if (target.isGpu()) {
+    auto limits = attr.getAs<DictionaryAttr>("limits");
+    if (!bytes || !limits)
+      return fail("expected kiln.target to hold 'vector_bytes' and 'limits'");
+    for (auto [limit, field] : kLimits) {
+      auto value = limits.getAs<IntegerAttr>(limit);
+      if (!value || value.getInt() < 1)
+        return fail("expected kiln.target's 'limits' to hold the positive number '" + limit + "'");
+      target.gpu.*field = value.getInt();
+    }
+    target.vectorBytes = bytes.getInt();
+    if (!llvm::isPowerOf2_64(target.vectorBytes) || target.vectorBytes < 16)
+      return fail("expected kiln.target's 'vector_bytes' to be a power of two of at least 16");
+  } else {
+    auto tile = attr.getAs<DenseI64ArrayAttr>("register_tile");
+    auto registers = attr.getAs<IntegerAttr>("vector_registers");
+    if (!tile || tile.size() != 2 || !bytes || !registers)
+      return fail("expected kiln.target to hold 'register_tile' (two numbers), 'vector_bytes' and 'vector_registers'");
+    target.registerTileRows = tile[0];
+    target.registerTileCols = tile[1];
+    target.vectorBytes = bytes.getInt();
+    target.vectorRegisters = registers.getInt();
+    if (!llvm::isPowerOf2_64(target.vectorBytes) || target.vectorBytes < 16 || tile[0] < 1 || tile[1] < 1)
+      return fail("expected kiln.target's 'vector_bytes' to be a power of two of at least 16 and a positive tile");
+  }
   auto names = attr.getAs<ArrayAttr>("capabilities");
   if (!names)
     return fail("expected kiln.target to hold the list 'capabilities'");
@@ -100,7 +153,7 @@ void Target::attachTo(ModuleOp module) const { module->setAttr(kTargetAttrName, 
 
 bool Target::operator==(const Target &other) const {
   return std::tie(name, kind, triple, cpu, features, vectorBytes, vectorRegisters, registerTileRows, registerTileCols,
-                  capabilities) == std::tie(other.name, other.kind, other.triple, other.cpu, other.features,
-                                            other.vectorBytes, other.vectorRegisters, other.registerTileRows,
-                                            other.registerTileCols, other.capabilities);
+                  gpu, capabilities) == std::tie(other.name, other.kind, other.triple, other.cpu, other.features,
+                                                 other.vectorBytes, other.vectorRegisters, other.registerTileRows,
+                                                 other.registerTileCols, other.gpu, other.capabilities);
 }

@@ -10,34 +10,83 @@
 
 namespace kiln {
 
-enum class TargetKind { Cpu };
+enum class TargetKind { Cpu, Cuda };
 
-/// Features passes may ask for. Spelled in `kiln.target` as in featureName().
+/// "cpu" or "cuda", as in `kiln.target` and metadata.
+llvm::StringRef kindName(TargetKind kind);
+
+/// Features passes may ask for. Spelled in `kiln.target` as in featureName(). A machine has what its row lists.
 enum class Feature : unsigned {
-  FMA,          ///< fused multiply-add of f32/f64 vectors
-  F16C,         ///< f16 <-> f32 vector conversions
-  BF16,         ///< f32 -> bf16 vector conversion in hardware
+  // Any machine.
+  FMA,  ///< fused multiply-add of f32 and f64
+  F16C, ///< f16 <-> f32 conversions
+  BF16, ///< f32 -> bf16 conversion in hardware
+  // Processors.
   MaskedMemory, ///< masked vector load/store of 32- and 64-bit elements
   MaskedBytes,  ///< masked vector load/store of 8- and 16-bit elements
   Gather,       ///< gather of 32- and 64-bit elements
   Scatter,      ///< scatter of 32- and 64-bit elements
+  // GPUs: arithmetic and conversions.
+  SpecialFunctions, ///< ex2, lg2, rsqrt, rcp, sqrt, sin, cos, tanh .approx of f32
+  F16Math,          ///< add, mul, fma, min, max of f16 and pairs of them
+  Bf16Fma,          ///< fma, min, max of bf16 and pairs of them
+  Bf16Math,         ///< add, sub, mul of bf16 and pairs of them
+  Fp8Convert,       ///< cvt between pairs of fp8 (e4m3, e5m2) and f32 or f16
+  PackedF32Math,    ///< add, mul, fma of pairs of f32 in one instruction
+  // GPUs: memory.
+  CpAsync,           ///< cp.async: global to shared memory past the registers
+  BulkCopy,          ///< cp.async.bulk, tensor maps and mbarrier transactions
+  Vector256,         ///< 32-byte global accesses by one thread
+  PackedF16Atomics,  ///< atomic add of f16x2
+  PackedBf16Atomics, ///< atomic add of bf16 and bf16x2
+  VectorAtomics,     ///< red.global.add of vectors of f32, f16 and bf16
+  MatrixLoad,        ///< ldmatrix
+  MatrixStore,       ///< stmatrix
+  // GPUs: threads.
+  Redux,    ///< redux.sync of 32-bit integers over a warp
+  ReduxF32, ///< redux.sync min/max of f32 over a warp
+  Cluster,  ///< clusters of blocks, distributed shared memory, barrier.cluster
+  Pdl,      ///< griddepcontrol: programmatic dependent launch
 };
-constexpr unsigned kNumFeatures = 7;
+constexpr unsigned kNumFeatures = unsigned(Feature::Pdl) + 1;
 
 llvm::StringRef featureName(Feature feature);
 
+/// What one block, thread or multiprocessor of a GPU may have.
+struct GpuLimits {
+  int64_t maxSharedBytes = 0;          ///< of one block, with the opt-in
+  int64_t sharedBytesPerProcessor = 0; ///< each resident block takes 1 KiB of it beside its own
+  int64_t maxThreads = 0;              ///< of one block
+  int64_t threadsPerProcessor = 0;
+  int64_t maxRegisters = 0; ///< of one thread, 32 bits each
+  int64_t registersPerProcessor = 0;
+  int64_t maxCluster = 1;    ///< blocks of one cluster, with the opt-in beyond 8
+  int64_t minPtxVersion = 0; ///< the first PTX that knows the machine, major * 10 + minor
+
+  bool operator==(const GpuLimits &) const = default;
+};
+
+/// The name, in `kiln.target` and metadata, and the field of every limit.
+llvm::ArrayRef<std::pair<llvm::StringLiteral, int64_t GpuLimits::*>> gpuLimitFields();
+
+/// Threads of one warp.
+constexpr int64_t kWarpLanes = 32;
+
 struct Target {
-  std::string name; ///< the row: "cpu", "cpu-avx2", ...
+  std::string name; ///< the row: "cpu", "cpu-avx2", "sm_90a", ...
   TargetKind kind = TargetKind::Cpu;
   std::string triple;
   std::string cpu;      ///< LLVM's processor name
   std::string features; ///< LLVM's feature string beyond `cpu`, "+a,-b"
 
-  int64_t vectorBytes = 16;     ///< widest vector register
+  int64_t vectorBytes = 16;     ///< widest vector register; on a GPU, widest access of one thread
   int64_t vectorRegisters = 16; ///< how many of them
   int64_t registerTileRows = 4; ///< f32 accumulator tile that fits the registers beside its operands
   int64_t registerTileCols = 8;
+  GpuLimits gpu;             ///< of a GPU
   uint64_t capabilities = 0; ///< bit per Feature
+
+  bool isGpu() const { return kind == TargetKind::Cuda; }
 
   bool has(Feature feature) const { return capabilities >> unsigned(feature) & 1; }
   bool hasFMA() const { return has(Feature::FMA); }

@@ -36,6 +36,49 @@ static constexpr Row kRows[] = {
     {"cpu-sse", "x86-64-v2", 16, 16, 4, 8, bits({})},
 };
 
+namespace {
+struct GpuRow {
+  const char *name;
+  int64_t vectorBytes;
+  GpuLimits limits;
+  uint64_t capabilities;
+};
+} // namespace
+
+static constexpr const char *kCudaTriple = "nvptx64-nvidia-cuda";
+
+// Each row adds to the one it is derived from; an `a` row is exactly that machine and no later one.
+static constexpr uint64_t kAmpere =
+    bits({Feature::FMA, Feature::F16C, Feature::BF16, Feature::SpecialFunctions, Feature::F16Math, Feature::Bf16Fma,
+          Feature::CpAsync, Feature::PackedF16Atomics, Feature::MatrixLoad, Feature::Redux});
+static constexpr uint64_t kAda = kAmpere | bits({Feature::Fp8Convert});
+static constexpr uint64_t kHopper =
+    kAda | bits({Feature::Bf16Math, Feature::BulkCopy, Feature::PackedBf16Atomics, Feature::VectorAtomics,
+                 Feature::MatrixStore, Feature::Cluster, Feature::Pdl});
+static constexpr uint64_t kBlackwell = kHopper | bits({Feature::Vector256, Feature::PackedF32Math});
+
+// Shared memory per block and per processor, threads per block and per processor, registers per thread and per
+// processor, blocks per cluster, first PTX.
+static constexpr GpuRow kGpuRows[] = {
+    {"sm_80", 16, {163 << 10, 164 << 10, 1024, 2048, 255, 65536, 1, 70}, kAmpere},
+    {"sm_86", 16, {99 << 10, 100 << 10, 1024, 1536, 255, 65536, 1, 71}, kAmpere},
+    {"sm_89", 16, {99 << 10, 100 << 10, 1024, 1536, 255, 65536, 1, 78}, kAda},
+    {"sm_90a", 16, {227 << 10, 228 << 10, 1024, 2048, 255, 65536, 16, 80}, kHopper},
+    {"sm_100a", 32, {227 << 10, 228 << 10, 1024, 2048, 255, 65536, 16, 86}, kBlackwell | bits({Feature::ReduxF32})},
+    {"sm_120a", 32, {99 << 10, 100 << 10, 1024, 1536, 255, 65536, 8, 87}, kBlackwell},
+};
+
+static Target fromRow(const GpuRow &row) {
+  Target target;
+  target.name = target.cpu = row.name;
+  target.kind = TargetKind::Cuda;
+  target.triple = kCudaTriple;
+  target.vectorBytes = row.vectorBytes;
+  target.gpu = row.limits;
+  target.capabilities = row.capabilities;
+  return target;
+}
+
 static Target fromRow(const Row &row) {
   Target target;
   target.name = row.name;
@@ -83,6 +126,8 @@ std::vector<std::string> kiln::targetNames() {
   std::vector<std::string> names = {kHostName};
   for (const Row &row : kRows)
     names.push_back(row.name);
+  for (const GpuRow &row : kGpuRows)
+    names.push_back(row.name);
   return names;
 }
 
@@ -90,6 +135,9 @@ std::optional<Target> kiln::lookupTarget(llvm::StringRef name) {
   if (name == kHostName)
     return hostTarget();
   for (const Row &row : kRows)
+    if (name == row.name)
+      return fromRow(row);
+  for (const GpuRow &row : kGpuRows)
     if (name == row.name)
       return fromRow(row);
   return std::nullopt;

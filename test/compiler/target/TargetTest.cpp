@@ -22,6 +22,8 @@ TEST(Target, EveryRowSurvivesTheModule) {
 TEST(Target, RowsAreSound) {
   for (const std::string &name : targetNames()) {
     Target row = *lookupTarget(name);
+    if (row.isGpu())
+      continue;
     int64_t accumulators = row.registerTileRows * row.registerTileCols * 4 / row.vectorBytes;
     EXPECT_EQ(row.registerTileCols * 4 % row.vectorBytes, 0) << name;
     // Room is left for a row of the right operand and a broadcast of the left.
@@ -31,7 +33,32 @@ TEST(Target, RowsAreSound) {
   }
 }
 
+TEST(Target, GpuRowsAreSound) {
+  unsigned rows = 0;
+  for (const std::string &name : targetNames()) {
+    Target row = *lookupTarget(name);
+    if (!row.isGpu())
+      continue;
+    ++rows;
+    EXPECT_EQ(row.cpu, name);
+    // A block's opt-in maximum is the processor's memory less what the system keeps per block.
+    EXPECT_EQ(row.gpu.maxSharedBytes + 1024, row.gpu.sharedBytesPerProcessor) << name;
+    EXPECT_EQ(row.gpu.maxThreads % kWarpLanes, 0);
+    EXPECT_LE(row.gpu.maxThreads, row.gpu.threadsPerProcessor);
+    EXPECT_EQ(row.has(Feature::Cluster), row.gpu.maxCluster > 1) << name;
+    EXPECT_EQ(row.has(Feature::Vector256), row.vectorBytes == 32) << name;
+    EXPECT_TRUE(row.has(Feature::SpecialFunctions) && row.hasFMA() && row.hasF16C() && row.hasBF16()) << name;
+    EXPECT_FALSE(row.has(Feature::MaskedMemory)) << name;
+  }
+  EXPECT_EQ(rows, 6u);
+}
+
 TEST(Target, FeaturesOfTheRows) {
+  EXPECT_FALSE(lookupTarget("sm_86")->has(Feature::Fp8Convert));
+  EXPECT_TRUE(lookupTarget("sm_89")->has(Feature::Fp8Convert));
+  EXPECT_FALSE(lookupTarget("sm_89")->has(Feature::Cluster));
+  EXPECT_TRUE(lookupTarget("sm_100a")->has(Feature::ReduxF32));
+  EXPECT_FALSE(lookupTarget("sm_120a")->has(Feature::ReduxF32));
   EXPECT_TRUE(lookupTarget("cpu-avx512")->has(Feature::MaskedBytes));
   EXPECT_TRUE(lookupTarget("cpu-avx2")->hasFMA());
   EXPECT_FALSE(lookupTarget("cpu-avx2")->has(Feature::Scatter));

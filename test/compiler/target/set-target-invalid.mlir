@@ -13,7 +13,7 @@ module attributes {kiln.target = {kind = "cpu"}} {
 
 // -----
 
-// expected-error @+1 {{expected kiln.target's 'kind' to be "cpu"}}
+// expected-error @+1 {{expected kiln.target's 'kind' to be "cpu" or "cuda"}}
 module attributes {kiln.target = {name = "x", triple = "", cpu = "", features = "", kind = "abacus"}} {
 }
 
@@ -37,4 +37,18 @@ module attributes {kiln.target = {name = "x", triple = "", cpu = "", features = 
 module attributes {kiln.target = {name = "x", triple = "", cpu = "", features = "", kind = "cpu",
     register_tile = array<i64: 8, 32>, vector_bytes = 64 : i64, vector_registers = 32 : i64,
     capabilities = ["fma", "telepathy"]}} {
+}
+
+// -----
+
+// expected-error @+1 {{expected kiln.target to hold 'vector_bytes' and 'limits'}}
+module attributes {kiln.target = {name = "x", triple = "", cpu = "", features = "", kind = "cuda",
+    vector_bytes = 16 : i64, capabilities = []}} {
+}
+
+// -----
+
+// expected-error @+1 {{expected kiln.target's 'limits' to hold the positive number 'max_shared_bytes'}}
+module attributes {kiln.target = {name = "x", triple = "", cpu = "", features = "", kind = "cuda",
+    vector_bytes = 16 : i64, limits = {max_threads = 1024 : i64}, capabilities = []}} {
 }
