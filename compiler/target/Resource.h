@@ -1,0 +1,28 @@
+// "Valid, but does not fit": the third kind of failure beside the user's mistakes and ours. A pass that runs into a
+// limit of the target says what was required, what is available and which launch option to reduce; the pipeline hands
+// that on as data (Failure::Kind::Resource), Python raises it as errors.ResourceError.
+#pragma once
+#include "mlir/IR/Operation.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace kiln {
+
+struct OutOfResource {
+  std::string resource; ///< "bytes of shared memory per block"
+  int64_t required = 0;
+  int64_t available = 0;
+  std::string option; ///< launch options to reduce: "num_stages or the tile's size"; may be empty
+
+  /// "out of bytes of shared memory per block: required 300000, available 232448 (reduce ...)"
+  std::string message() const;
+};
+
+/// Reports at `op`; the pass then fails as after any other error.
+mlir::InFlightDiagnostic emitOutOfResource(mlir::Operation *op, const OutOfResource &what);
+
+/// What emitOutOfResource() put into `diagnostic`, or nothing.
+std::optional<OutOfResource> outOfResource(mlir::Diagnostic &diagnostic);
+
+} // namespace kiln
