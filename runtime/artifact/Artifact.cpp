@@ -62,6 +62,24 @@ static json::Value toJSON(const Site &site) {
                       {"hex", site.hex}};
 }
 
+static json::Value toJSON(const CudaLaunch &cuda) {
+  json::Object object{{"num_warps", cuda.numWarps},
+                      {"threads", cuda.threads},
+                      {"cluster", cuda.cluster},
+                      {"shared_bytes", cuda.sharedBytes},
+                      {"max_registers", cuda.maxRegisters},
+                      {"pdl", cuda.pdl},
+                      {"ptx_version", cuda.ptxVersion},
+                      {"form", cuda.form}};
+  if (const std::optional<CudaLaunch::Usage> &usage = cuda.usage)
+    object["usage"] = json::Object{{"registers", usage->registers},
+                                   {"spill_stores", usage->spillStores},
+                                   {"spill_loads", usage->spillLoads},
+                                   {"stack", usage->stack},
+                                   {"shared", usage->shared}};
+  return object;
+}
+
 json::Value Metadata::toJSON() const {
   json::Array argumentList, siteList;
   for (const ArgumentSpec &argument : arguments)
@@ -79,6 +97,8 @@ json::Value Metadata::toJSON() const {
   object["frame_bytes"] = frameBytes;
   object["workspace_bytes"] = workspaceBytes;
   object["sites"] = std::move(siteList);
+  if (cuda)
+    object["cuda"] = ::toJSON(*cuda);
   return object;
 }
 
@@ -164,6 +184,33 @@ static bool fromJSON(const json::Value &value, Site &site, json::Path path) {
   return false;
 }
 
+static bool fromJSON(const json::Value &value, CudaLaunch::Usage &usage, json::Path path) {
+  json::ObjectMapper mapper(value, path);
+  return mapper && mapper.map("registers", usage.registers) && mapper.map("spill_stores", usage.spillStores) &&
+         mapper.map("spill_loads", usage.spillLoads) && mapper.map("stack", usage.stack) &&
+         mapper.map("shared", usage.shared);
+}
+
+static bool fromJSON(const json::Value &value, CudaLaunch &cuda, json::Path path) {
+  json::ObjectMapper mapper(value, path);
+  if (!mapper || !mapper.map("num_warps", cuda.numWarps) || !mapper.map("threads", cuda.threads) ||
+      !mapper.map("cluster", cuda.cluster) || !mapper.map("shared_bytes", cuda.sharedBytes) ||
+      !mapper.map("max_registers", cuda.maxRegisters) || !mapper.map("pdl", cuda.pdl) ||
+      !mapper.map("ptx_version", cuda.ptxVersion) || !mapper.map("form", cuda.form) ||
+      !mapper.mapOptional("usage", cuda.usage))
+    return false;
+  if (cuda.numWarps < 1 || cuda.threads < cuda.numWarps || cuda.threads > 1024 || cuda.cluster < 1 ||
+      cuda.cluster > 16 || cuda.sharedBytes < 0 || cuda.maxRegisters < 0) {
+    path.report("expected 1 to 1024 threads, 1 to 16 blocks per cluster and sizes that are not negative");
+    return false;
+  }
+  if (!cuda.form.empty() && cuda.form != "cubin" && cuda.form != "ptx") {
+    path.field("form").report("expected cubin or ptx");
+    return false;
+  }
+  return true;
+}
+
 static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path path) {
   int64_t argumentsBytes, frameBytes, workspaceBytes = 0;
   json::ObjectMapper mapper(value, path);
@@ -171,7 +218,7 @@ static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path pa
       !mapper.map("symbol", metadata.symbol) || !mapper.mapOptional("check", metadata.check) ||
       !mapper.map("arguments", metadata.arguments) || !mapper.map("arguments_bytes", argumentsBytes) ||
       !mapper.map("frame_bytes", frameBytes) || !mapper.mapOptional("workspace_bytes", workspaceBytes) ||
-      !mapper.mapOptional("sites", metadata.sites))
+      !mapper.mapOptional("sites", metadata.sites) || !mapper.mapOptional("cuda", metadata.cuda))
     return false;
   if (argumentsBytes < 0 || argumentsBytes > (1 << 20) || frameBytes < 0 || workspaceBytes < 0) {
     path.report("expected sizes that are not negative and at most 1 MiB of arguments");
@@ -189,7 +236,7 @@ static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path pa
   if (const json::Object *target = metadata.extra.getObject("target"))
     metadata.target = *target;
   for (llvm::StringRef known : {"abi", "name", "symbol", "target", "check", "arguments", "arguments_bytes",
-                                "frame_bytes", "workspace_bytes", "sites"})
+                                "frame_bytes", "workspace_bytes", "sites", "cuda"})
     metadata.extra.erase(known);
   return true;
 }

@@ -6,6 +6,7 @@
 #include "runtime/support/Status.h"
 #include "llvm/Support/JSON.h"
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,23 @@ struct Site {
   bool hex = false;
 };
 
+/// What a launch on an NVIDIA GPU needs to know of the code, the metadata object "cuda".
+struct CudaLaunch {
+  /// What the assembler says it used; absent where the driver assembles.
+  struct Usage {
+    int64_t registers = 0, spillStores = 0, spillLoads = 0, stack = 0, shared = 0; ///< per thread; shared per block
+  };
+  int64_t numWarps = 4;
+  int64_t threads = 128;    ///< of one block
+  int64_t cluster = 1;      ///< blocks per program instance
+  int64_t sharedBytes = 0;  ///< dynamic shared memory of one block
+  int64_t maxRegisters = 0; ///< asked for, per thread; 0: not limited
+  bool pdl = false;         ///< waits for the grid before it by itself
+  int64_t ptxVersion = 0;   ///< major * 10 + minor
+  std::string form;         ///< of the binary: "cubin", or "ptx" for the driver to assemble
+  std::optional<Usage> usage;
+};
+
 struct Metadata {
   int64_t abi = 0;
   std::string name;   ///< the kernel's, as the user wrote it
@@ -66,7 +84,8 @@ struct Metadata {
   uint64_t frameBytes = 0;
   uint64_t workspaceBytes = 0;
   std::vector<Site> sites;
-  llvm::json::Object extra; ///< options, toolchain ids and what later versions add: kept, not interpreted
+  std::optional<CudaLaunch> cuda; ///< exactly for targets of kind "cuda"
+  llvm::json::Object extra;       ///< options, toolchain ids and what later versions add: kept, not interpreted
 
   Metadata() = default;
   Metadata(const Metadata &other) = default;
@@ -82,7 +101,7 @@ struct Metadata {
 };
 
 struct Artifact {
-  std::string binary; ///< for the CPU a relocatable object
+  std::string binary; ///< for the CPU a relocatable object; for NVIDIA GPUs a cubin or PTX text
   Metadata metadata;
 };
 
