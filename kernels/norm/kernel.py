@@ -1,4 +1,8 @@
-"""RMSNorm, LayerNorm and residual + RMSNorm: one program per row, statistics in float32.
+"""RMSNorm, LayerNorm and residual + RMSNorm: statistics in float32, each row read once from memory.
+
+A row stays in registers between its statistics and its use, in its own type where that is narrower: the second
+conversion to float32 costs less than the registers. The weight is asked for together with the row, before anything
+waits. Rows that no registers hold are walked in blocks (``LOOP``) and read again.
 
 Models differ in where they round. ``cast="after"``: the normalised value is multiplied by the weight in float32 and
 rounded once (Gemma, and most fused kernels). ``cast="before"``: it is rounded to the input's type first and the product
@@ -11,7 +15,10 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.operator import Spec, operator, output, rows_of, strides, tile_side
+from kiln.kernels import rows as policy
+from kiln.kernels.machine import machine_of
+from kiln.kernels.operator import Spec, operator, output, rows_of, strides
+from kiln.kernels.rows import RowPlan, read, row_sum, tile_place
 
 
 @kiln.jit
@@ -23,58 +30,148 @@ def _scale(normalised, weight, DTYPE: kl.constexpr, CAST_BEFORE: kl.constexpr):
 
 
 @kiln.jit
-def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_step, n, eps,
-                    CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
-    row = kl.program_id(0)
-    columns = kl.arange(0, BLOCK)
-    mask = columns < n
-    value = kl.load(x + row * x_stride + columns * x_step, mask=mask, other=0.0).to(kl.float32)
-    scale = kl.load(weight + columns * weight_step, mask=mask, other=0.0)
-    rstd = kl.rsqrt(kl.sum(value * value, axis=0) / n + eps)
-    result = _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
-    kl.store(y + row * y_stride + columns * y_step, result, mask=mask)
+def _scale_shift(normalised, weight, bias, DTYPE: kl.constexpr, CAST_BEFORE: kl.constexpr):
+    """The normalised row times the weight plus the bias, if there is one."""
+    if bias is None:
+        return _scale(normalised, weight, DTYPE, CAST_BEFORE)
+    if CAST_BEFORE:
+        return _scale(normalised, weight, DTYPE, CAST_BEFORE) + bias.to(DTYPE)
+    return (normalised * weight.to(kl.float32) + bias.to(kl.float32)).to(DTYPE)
+
+
+@kiln.jit
+def _squares_of(x, step, shift, n, BLOCK: kl.constexpr, FULL: kl.constexpr):
+    """The sum of (x - shift)² over one long row."""
+    total = kl.zeros((BLOCK,), kl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + kl.arange(0, BLOCK)
+        mask = None if FULL else at < n
+        value = read(x + at * step, mask).to(kl.float32) - shift
+        if not FULL:
+            value = kl.where(at < n, value, 0.0)
+        total += value * value
+    return kl.sum(total, axis=0)
+
+
+@kiln.jit
+def _sum_of(x, step, n, BLOCK: kl.constexpr, FULL: kl.constexpr):
+    """The sum of one long row."""
+    total = kl.zeros((BLOCK,), kl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + kl.arange(0, BLOCK)
+        total += read(x + at * step, None if FULL else at < n).to(kl.float32)
+    return kl.sum(total, axis=0)
+
+
+@kiln.jit
+def _write_long_row(x, weight, bias, y, x_step, weight_step, bias_step, y_step, n, mean, rstd,
+                    CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, FULL: kl.constexpr):  # fmt: skip
+    """Normalises one long row with its finished statistics."""
+    for start in range(0, n, BLOCK):
+        at = start + kl.arange(0, BLOCK)
+        mask = None if FULL else at < n
+        value = (read(x + at * x_step, mask).to(kl.float32) - mean) * rstd
+        scale = read(weight + at * weight_step, mask)
+        shift = None if bias is None else read(bias + at * bias_step, mask)
+        kl.store(y + at * y_step, _scale_shift(value, scale, shift, y.dtype.element_ty, CAST_BEFORE), mask=mask)
+
+
+@kiln.jit
+def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_step, rows, n, eps,
+                    CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1, FULL: kl.constexpr = False,
+                    EVEN: kl.constexpr = True, ONCE: kl.constexpr = "", LOOP: kl.constexpr = False):  # fmt: skip
+    if LOOP:
+        row = kl.program_id(0)
+        x += row * x_stride
+        rstd = kl.rsqrt(_squares_of(x, x_step, 0.0, n, BLOCK, FULL) / n + eps)
+        _write_long_row(x, weight, None, y + row * y_stride, x_step, weight_step, 1, y_step, n, 0.0, rstd,
+                        CAST_BEFORE, BLOCK, FULL)  # fmt: skip
+    else:
+        row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
+        packed = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE)
+        scale = read(weight + columns * weight_step, column_mask, 0.0, "evict_last")
+        value = packed.to(kl.float32)
+        rstd = kl.rsqrt(row_sum(value * value, ROWS) / n + eps)
+        result = _scale(packed.to(kl.float32) * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
+        kl.store(y + row * y_stride + columns * y_step, result, mask=mask, eviction_policy=ONCE)
+
+
+@kiln.jit
+def _sum_and_seen(x, residual, mask, DTYPE: kl.constexpr, ROUND_SUM: kl.constexpr):
+    """A block of x + residual as the norm sees it, and rounded to DTYPE."""
+    value = read(x, mask).to(kl.float32) + read(residual, mask).to(kl.float32)
+    rounded = value.to(DTYPE)
+    if ROUND_SUM:
+        value = rounded.to(kl.float32)
+    return value, rounded
 
 
 @kiln.jit
 def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_stride, r_step, weight_step,
-                             y_stride, y_step, t_stride, t_step, n, eps,
-                             ROUND_SUM: kl.constexpr, CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
-    row = kl.program_id(0)
-    columns = kl.arange(0, BLOCK)
-    mask = columns < n
-    value = kl.load(x + row * x_stride + columns * x_step, mask=mask, other=0.0).to(kl.float32)
-    value += kl.load(residual + row * r_stride + columns * r_step, mask=mask, other=0.0).to(kl.float32)
-    scale = kl.load(weight + columns * weight_step, mask=mask, other=0.0)
-    rounded = value.to(total.dtype.element_ty)
-    kl.store(total + row * t_stride + columns * t_step, rounded, mask=mask)
-    if ROUND_SUM:
-        value = rounded.to(kl.float32)
-    rstd = kl.rsqrt(kl.sum(value * value, axis=0) / n + eps)
-    result = _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
-    kl.store(y + row * y_stride + columns * y_step, result, mask=mask)
+                             y_stride, y_step, t_stride, t_step, rows, n, eps, ROUND_SUM: kl.constexpr,
+                             CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
+                             FULL: kl.constexpr = False, EVEN: kl.constexpr = True, ONCE: kl.constexpr = "",
+                             LOOP: kl.constexpr = False):  # fmt: skip
+    if LOOP:
+        row = kl.program_id(0)
+        x += row * x_stride
+        residual += row * r_stride
+        total += row * t_stride
+        y += row * y_stride
+        squares = kl.zeros((BLOCK,), kl.float32)
+        for start in range(0, n, BLOCK):
+            at = start + kl.arange(0, BLOCK)
+            mask = None if FULL else at < n
+            value, _ = _sum_and_seen(x + at * x_step, residual + at * r_step, mask, total.dtype.element_ty, ROUND_SUM)
+            squares += value * value
+        rstd = kl.rsqrt(kl.sum(squares, axis=0) / n + eps)
+        # Nothing was written yet: the outputs may be the inputs.
+        for start in range(0, n, BLOCK):
+            at = start + kl.arange(0, BLOCK)
+            mask = None if FULL else at < n
+            value, rounded = _sum_and_seen(x + at * x_step, residual + at * r_step, mask, total.dtype.element_ty,
+                                           ROUND_SUM)  # fmt: skip
+            scale = read(weight + at * weight_step, mask)
+            kl.store(total + at * t_step, rounded, mask=mask)
+            kl.store(y + at * y_step, _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE), mask=mask)
+    else:
+        row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
+        left = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE)
+        right = read(residual + row * r_stride + columns * r_step, mask, 0.0, ONCE)
+        scale = read(weight + columns * weight_step, column_mask, 0.0, "evict_last")
+        value = left.to(kl.float32) + right.to(kl.float32)
+        rounded = value.to(total.dtype.element_ty)
+        kl.store(total + row * t_stride + columns * t_step, rounded, mask=mask, eviction_policy=ONCE)
+        if ROUND_SUM:
+            value = rounded.to(kl.float32)
+        rstd = kl.rsqrt(row_sum(value * value, ROWS) / n + eps)
+        result = _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
+        kl.store(y + row * y_stride + columns * y_step, result, mask=mask, eviction_policy=ONCE)
 
 
 @kiln.jit
-def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_step, y_stride, y_step, n, eps,
-                      CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
-    row = kl.program_id(0)
-    columns = kl.arange(0, BLOCK)
-    mask = columns < n
-    value = kl.load(x + row * x_stride + columns * x_step, mask=mask, other=0.0).to(kl.float32)
-    mean = kl.sum(value, axis=0) / n
-    centred = kl.where(mask, value - mean, 0.0)
-    rstd = kl.rsqrt(kl.sum(centred * centred, axis=0) / n + eps)
-    result = centred * rstd
-    scale = kl.load(weight + columns * weight_step, mask=mask, other=0.0)
-    if bias is None:
-        result = _scale(result, scale, y.dtype.element_ty, CAST_BEFORE)
+def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_step, y_stride, y_step, rows, n, eps,
+                      CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
+                      FULL: kl.constexpr = False, EVEN: kl.constexpr = True, ONCE: kl.constexpr = "",
+                      LOOP: kl.constexpr = False):  # fmt: skip
+    if LOOP:
+        row = kl.program_id(0)
+        x += row * x_stride
+        mean = _sum_of(x, x_step, n, BLOCK, FULL) / n
+        rstd = kl.rsqrt(_squares_of(x, x_step, mean, n, BLOCK, FULL) / n + eps)
+        _write_long_row(x, weight, bias, y + row * y_stride, x_step, weight_step, bias_step, y_step, n, mean, rstd,
+                        CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
-        shift = kl.load(bias + columns * bias_step, mask=mask, other=0.0)
-        if CAST_BEFORE:
-            result = _scale(result, scale, y.dtype.element_ty, CAST_BEFORE) + shift.to(y.dtype.element_ty)
-        else:
-            result = (result * scale.to(kl.float32) + shift.to(kl.float32)).to(y.dtype.element_ty)
-    kl.store(y + row * y_stride + columns * y_step, result, mask=mask)
+        row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
+        value = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE).to(kl.float32)
+        scale = read(weight + columns * weight_step, column_mask, 0.0, "evict_last")
+        shift = None if bias is None else read(bias + columns * bias_step, column_mask, 0.0, "evict_last")
+        centred = value - row_sum(value, ROWS) / n
+        if not FULL:
+            centred = kl.where(column_mask, centred, 0.0)
+        rstd = kl.rsqrt(row_sum(centred * centred, ROWS) / n + eps)
+        result = _scale_shift(centred * rstd, scale, shift, y.dtype.element_ty, CAST_BEFORE)
+        kl.store(y + row * y_stride + columns * y_step, result, mask=mask, eviction_policy=ONCE)
 
 
 def _check(n: int, cast: str, **vectors: Any) -> bool:
@@ -90,10 +187,12 @@ def _check(n: int, cast: str, **vectors: Any) -> bool:
 
 
 @operator(outputs=lambda x, weight, **_: (Spec(x.shape, x.dtype),))
-def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out: Any = None) -> Any:
+def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out: Any = None,
+             plan: RowPlan | None = None) -> Any:  # fmt: skip
     """``x / sqrt(mean(x²) + eps) · weight`` over the last dimension.
 
-    Statistics are float32. ``cast`` says whether the normalised value is rounded before or after the weight.
+    Statistics are float32. ``cast`` says whether the normalised value is rounded before or after the weight. ``plan``
+    says how rows are spread over threads (chosen from the shape when None).
     """
     n = x.shape[-1]
     before = _check(n, cast, weight=weight)
@@ -101,14 +200,19 @@ def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out
     rows, x_stride, x_step = rows_of(x)
     _, y_stride, y_step = rows_of(out, "out")
     if n:
-        rms_norm_kernel[(rows,)](x, weight, out, x_stride, x_step, *strides(weight), y_stride, y_step, n, eps,
-                                 CAST_BEFORE=before, BLOCK=tile_side(n))  # fmt: skip
+        machine = machine_of(x)
+        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
+        rms_norm_kernel[plan.grid(rows)](
+            x, weight, out, x_stride, x_step, *strides(weight), y_stride, y_step, rows, n, eps, CAST_BEFORE=before,
+            **plan.constants(rows, n), **plan.options(machine),
+        )  # fmt: skip
     return out
 
 
 @operator(outputs=lambda x, residual, weight, **_: (Spec(x.shape, x.dtype), Spec(residual.shape, residual.dtype)))
 def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after",
-                      round_sum: bool = True, out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:  # fmt: skip
+                      round_sum: bool = True, out: tuple[Any, Any] | None = None,
+                      plan: RowPlan | None = None) -> tuple[Any, Any]:  # fmt: skip
     """``(rms_norm(s), s)`` with ``s = x + residual``.
 
     The second output is ``s`` rounded to the residual's type; ``round_sum`` says whether the norm sees that rounded sum
@@ -123,17 +227,19 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, 
     total = output(total, Spec(residual.shape, residual.dtype), x, "out[1]")
     rows, x_stride, x_step = rows_of(x)
     if n:
-        residual_rms_norm_kernel[(rows,)](
+        machine = machine_of(x)
+        plan = plan or policy.plan(rows, n, x.itemsize, 2, machine)
+        residual_rms_norm_kernel[plan.grid(rows)](
             x, residual, weight, y, total, x_stride, x_step, *rows_of(residual, "residual")[1:], *strides(weight),
-            *rows_of(y, "out[0]")[1:], *rows_of(total, "out[1]")[1:], n, eps,
-            ROUND_SUM=round_sum, CAST_BEFORE=before, BLOCK=tile_side(n),
+            *rows_of(y, "out[0]")[1:], *rows_of(total, "out[1]")[1:], rows, n, eps,
+            ROUND_SUM=round_sum, CAST_BEFORE=before, **plan.constants(rows, n), **plan.options(machine),
         )  # fmt: skip
     return y, total
 
 
 @operator(outputs=lambda x, weight, bias=None, **_: (Spec(x.shape, x.dtype),))
 def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast: str = "after",
-               out: Any = None) -> Any:  # fmt: skip
+               out: Any = None, plan: RowPlan | None = None) -> Any:  # fmt: skip
     """``(x - mean) / sqrt(variance + eps) · weight + bias`` over the last dimension.
 
     Mean and variance are float32, the variance from centred values (two passes over registers, one over memory).
@@ -144,7 +250,10 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast
     rows, x_stride, x_step = rows_of(x)
     bias_step = strides(bias)[0] if bias is not None else 1
     if n:
-        layer_norm_kernel[(rows,)](x, weight, bias, out, x_stride, x_step, *strides(weight), bias_step,
-                                   *rows_of(out, "out")[1:], n, eps, CAST_BEFORE=before,
-                                   BLOCK=tile_side(n))  # fmt: skip
+        machine = machine_of(x)
+        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
+        layer_norm_kernel[plan.grid(rows)](
+            x, weight, bias, out, x_stride, x_step, *strides(weight), bias_step, *rows_of(out, "out")[1:], rows, n, eps,
+            CAST_BEFORE=before, **plan.constants(rows, n), **plan.options(machine),
+        )  # fmt: skip
     return out

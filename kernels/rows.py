@@ -1,0 +1,155 @@
+"""How many threads hold a row, and how many rows a program holds: the launch policy of every kernel that reduces rows.
+
+On a GPU a row lives in registers between its statistics and its use, so that memory is read once. A thread holds a few
+16-byte accesses of it, all in flight before the first is used; long rows are spread over a cluster of blocks, short
+ones share a block. On the CPU a program walks one row.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.kernels.machine import Machine, options
+from kiln.kernels.operator import tile_side
+
+# Bytes a thread asks for before it uses any: with 1024 threads on a multiprocessor 64 KB are in flight, twice what the
+# memory's latency needs at full rate.
+THREAD_BYTES = 64
+VECTOR_BYTES = 16
+BLOCK_THREADS = 128
+# A block holds at most this many elements of a row (512 threads, 32 float32 registers each), so that two blocks share a
+# multiprocessor and one loads while the other computes; the row's rest goes to more blocks of the cluster.
+BLOCK_ELEMENTS = 16384
+LARGEST_BLOCK_ELEMENTS = 32768
+LARGEST_CLUSTER = 16
+# Arrays beyond this size do not stay in the L2 cache until someone reads them again.
+CACHE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """A launch over rows: the tile ``rows × block``, the threads that hold it, and how its arrays pass the caches.
+
+    ``loop``: the row does not fit the registers; it is walked in blocks, and read again for its use.
+    """
+
+    block: int
+    rows: int = 1
+    num_warps: int = 4
+    cluster: int = 1
+    stream: bool = False
+    loop: bool = False
+
+    def grid(self, rows: int) -> tuple[int]:
+        return (-(-rows // self.rows),)
+
+    def constants(self, rows: int, n: int) -> dict[str, Any]:
+        """The constexpr arguments that the kernels share."""
+        return {
+            "BLOCK": self.block,
+            "ROWS": self.rows,
+            "FULL": n % self.block == 0 if self.loop else n == self.block,
+            "EVEN": rows % self.rows == 0,
+            "ONCE": "evict_first" if self.stream else "",
+            "LOOP": self.loop,
+        }
+
+    def options(self, machine: Machine) -> dict[str, Any]:
+        if not machine.gpu:
+            return options()
+        cluster = {"cluster": self.cluster} if self.cluster > 1 else {}
+        return options(num_warps=self.num_warps, **cluster)
+
+
+def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine) -> RowPlan:
+    """The plan for ``rows`` rows of ``n`` elements, read from ``streams`` arrays of ``itemsize`` bytes an element."""
+    if not machine.gpu:
+        return RowPlan(tile_side(n))
+    return _gpu_plan(rows, n, itemsize, streams, machine)
+
+
+def _power(value: float) -> int:
+    """The smallest power of two that is at least ``value``."""
+    return 1 << max(0, -(-int(value) // 1) - 1).bit_length()
+
+
+@functools.lru_cache(maxsize=4096)
+def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine) -> RowPlan:
+    vector = max(1, VECTOR_BYTES // itemsize)
+    stream = rows * n * itemsize * streams > CACHE_BYTES
+    each = max(vector, THREAD_BYTES // (itemsize * streams))
+    if rows <= machine.processors:
+        # Latency, not bandwidth: one access a thread, as many threads as the row keeps busy.
+        each = vector
+    elif rows <= 4 * machine.processors:
+        each = max(vector, each // 2)
+    cluster = 1
+    if n > BLOCK_ELEMENTS:
+        if machine.clusters:
+            cluster = min(LARGEST_CLUSTER, _power(-(-n // BLOCK_ELEMENTS)))
+        if n > cluster * LARGEST_BLOCK_ELEMENTS:
+            return RowPlan(8192, num_warps=16, stream=False, loop=True)
+    part = -(-n // cluster)
+    each = max(each, vector * -(-part // (512 * vector)) if part <= BLOCK_ELEMENTS else 32)
+    threads = min(1024, _power(-(-part // each)))
+    # Whole vectors on every thread of the row; what is over is masked and costs no traffic.
+    unit = threads * vector * cluster
+    block = tile_side(n, unit)
+    if threads >= BLOCK_THREADS or cluster > 1:
+        return RowPlan(block, 1, max(1, threads // 32), cluster, stream)
+    several = BLOCK_THREADS // threads
+    while several > 1 and -(-rows // several) < 2 * machine.processors:
+        several //= 2
+    return RowPlan(block, several, max(1, several * threads // 32), 1, stream)
+
+
+@kiln.jit
+def tile_place(rows, n, ROWS: kl.constexpr, BLOCK: kl.constexpr, FULL: kl.constexpr, EVEN: kl.constexpr):
+    """Row, columns, and the masks of the tile and of its columns (None where everything is inside).
+
+    A program of one row works on vectors, so that its statistics are scalars; one of several on a matrix.
+    """
+    if ROWS == 1:
+        row = kl.program_id(0)
+        columns = kl.arange(0, BLOCK)
+        column_mask = None if FULL else columns < n
+        mask = column_mask
+    else:
+        row = (kl.program_id(0) * ROWS + kl.arange(0, ROWS))[:, None]
+        columns = kl.arange(0, BLOCK)[None, :]
+        column_mask = None if FULL else columns < n
+        if EVEN:
+            mask = column_mask
+        elif FULL:
+            mask = row < rows
+        else:
+            mask = (row < rows) & column_mask
+    return row, columns, mask, column_mask
+
+
+@kiln.jit
+def read(pointers, mask, other: kl.constexpr = 0.0, POLICY: kl.constexpr = ""):
+    """A load under a mask that may be None (all inside)."""
+    if mask is None:
+        return kl.load(pointers, eviction_policy=POLICY)
+    return kl.load(pointers, mask=mask, other=other, eviction_policy=POLICY)
+
+
+@kiln.jit
+def row_sum(value, ROWS: kl.constexpr):
+    """The sum of each row of a tile, to be used with the tile."""
+    if ROWS == 1:
+        return kl.sum(value, axis=0)
+    return kl.sum(value, axis=1, keep_dims=True)
+
+
+@kiln.jit
+def row_max(value, ROWS: kl.constexpr):
+    """The maximum of each row of a tile, to be used with the tile."""
+    if ROWS == 1:
+        return kl.max(value, axis=0)
+    return kl.max(value, axis=1, keep_dims=True)
