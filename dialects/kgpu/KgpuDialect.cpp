@@ -1,0 +1,91 @@
+// Registers the kgpu dialect; its types: syntax and checks.
+#include "dialects/kgpu/KgpuDialect.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Transforms/InliningUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+#include "dialects/kgpu/KgpuDialect.cpp.inc"
+#include "dialects/kgpu/KgpuEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/kgpu/KgpuAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/kgpu/KgpuTypes.cpp.inc"
+
+void KgpuDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/kgpu/KgpuTypes.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/kgpu/KgpuAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/kgpu/KgpuOps.cpp.inc"
+      >();
+}
+
+const layout::Layout &kgpu::layoutOf(Type type) {
+  Attribute map = isa<MemType>(type) ? cast<MemType>(type).getLayout() : cast<RankedTensorType>(type).getEncoding();
+  return cast<layout::MapAttr>(map).getLayout();
+}
+
+int64_t kgpu::elementBytes(Type element) {
+  return isa<tile::PtrType>(element) ? 8 : llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
+}
+
+//===----------------------------------------------------------------------===//
+// !kgpu.mem<4x32xf32, #layout.map<...>>
+//===----------------------------------------------------------------------===//
+
+Type MemType::parse(AsmParser &parser) {
+  SmallVector<int64_t> shape;
+  Type element;
+  Attribute layout;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) || parser.parseType(element) ||
+      parser.parseComma() || parser.parseAttribute(layout) || parser.parseGreater())
+    return {};
+  return parser.getChecked<MemType>(loc, parser.getContext(), shape, element, layout);
+}
+
+void MemType::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printDimensionList(getShape());
+  printer << (getShape().empty() ? "" : "x") << getElementType() << ", " << getLayout() << ">";
+}
+
+LogicalResult MemType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape, Type elementType,
+                              Attribute layout) {
+  if (shape.empty() || !llvm::all_of(shape, tile::isLegalSide)) // mem_c1
+    return emitError() << "expected sides of 2^k * m with m odd and at most " << tile::kMaxOddFactor
+                       << ", at least one (because memory holds a tile), got [" << shape << "]";
+  bool number = elementType.isSignlessInteger() || isa<FloatType>(elementType);
+  if (!number && !isa<tile::PtrType>(elementType)) // mem_c2
+    return emitError() << "expected elements that are numbers or pointers (because memory holds a tile), got "
+                       << elementType;
+  auto map = dyn_cast_or_null<layout::MapAttr>(layout);
+  if (!map) // mem_c3
+    return emitError() << "expected a #layout.map (because memory says where each element lies), got " << layout;
+  const layout::Layout &places = map.getLayout();
+  if (places.shape() != shape) // mem_c3
+    return emitError() << "expected a layout of shape [" << shape << "] (because it places these elements), got ["
+                       << places.shape() << "]";
+  for (layout::Coord coord :
+       {layout::Coord::Reg, layout::Coord::Lane, layout::Coord::Warp, layout::Coord::Group}) // mem_c3
+    if (places.size(coord) != 1)
+      return emitError()
+             << "expected a layout over offset and cta (because memory belongs to no thread), got digits of "
+             << layout::coordName(coord);
+  return success();
+}
+
+int64_t MemType::getElementBytes() const { return kgpu::elementBytes(getElementType()); }
+int64_t MemType::getBytes() const { return layoutOf(*this).size(layout::Coord::Offset) * getElementBytes(); }

@@ -1,0 +1,32 @@
+// The kgpu dialect, its types and enums. Include KgpuOps.h for the ops.
+#pragma once
+#include "dialects/layout/LayoutDialect.h"
+#include "dialects/tile/TileDialect.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+
+#include "dialects/kgpu/KgpuDialect.h.inc"
+#include "dialects/kgpu/KgpuEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/kgpu/KgpuAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/kgpu/KgpuTypes.h.inc"
+
+namespace kiln::kgpu {
+
+/// Module attributes: warps of one group, ctas of one program instance.
+constexpr llvm::StringLiteral kNumWarpsAttrName = "kgpu.num_warps";
+constexpr llvm::StringLiteral kClusterAttrName = "kgpu.cluster";
+/// Kernel attribute: bytes of shared memory in each cta, once planned.
+constexpr llvm::StringLiteral kSharedBytesAttrName = "kgpu.shared_bytes";
+/// Where every allocation starts and how far slots are apart: what the widest access wants.
+constexpr int64_t kSharedAlign = 16;
+
+/// The layout of a tensor or memory type; the type has one (kgpu_c1, mem_c3).
+const layout::Layout &layoutOf(mlir::Type type);
+/// Bytes an element takes in shared memory: an i1 takes one, a pointer eight.
+int64_t elementBytes(mlir::Type element);
+
+} // namespace kiln::kgpu

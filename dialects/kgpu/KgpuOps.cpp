@@ -1,0 +1,62 @@
+// Assembly forms and folds of the kgpu ops, and what they say about themselves.
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/layout/Layout.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+#define GET_OP_CLASSES
+#include "dialects/kgpu/KgpuOps.cpp.inc"
+
+OpFoldResult ConvertOp::fold(FoldAdaptor) {
+  return getSource().getType() == getResult().getType() ? OpFoldResult(getSource()) : OpFoldResult();
+}
+
+int64_t AllocOp::getSlotBytes() { return llvm::alignTo(getMem().getType().getBytes(), kSharedAlign); }
+
+bool LocalStoreOp::crossesCtas() {
+  using layout::Coord;
+  const layout::Layout &memory = layoutOf(getMem().getType());
+  // A scalar is written by one thread of the cluster, into every cta's copy.
+  if (!isa<RankedTensorType>(getValue().getType()))
+    return memory.size(Coord::Cta) > 1;
+  const layout::Layout &tile = layoutOf(getValue().getType());
+  if (tile.size(Coord::Cta) == 1)
+    return false;
+  // Every cta keeps what its own threads hold: the same digits, or replicas of the tile in both.
+  return llvm::ArrayRef(tile.digits(Coord::Cta)) != llvm::ArrayRef(memory.digits(Coord::Cta));
+}
+
+//===----------------------------------------------------------------------===//
+// partial_reduce: `kgpu.partial_reduce(%a, %b) axis 1 ordered { ^bb0(...): ... } : (types) -> (types)`
+//===----------------------------------------------------------------------===//
+
+ParseResult PartialReduceOp::parse(OpAsmParser &parser, OperationState &result) {
+  SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  IntegerAttr axis;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseOperandList(operands, OpAsmParser::Delimiter::Paren) || parser.parseKeyword("axis") ||
+      parser.parseAttribute(axis, parser.getBuilder().getI32Type(), "axis", result.attributes))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("ordered")))
+    result.addAttribute("ordered", parser.getBuilder().getUnitAttr());
+  FunctionType type;
+  if (parser.parseRegion(*result.addRegion(), {}) || parser.parseOptionalAttrDict(result.attributes) ||
+      parser.parseColonType(type) || parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
+    return failure();
+  result.addTypes(type.getResults());
+  return success();
+}
+
+void PartialReduceOp::print(OpAsmPrinter &p) {
+  p << "(" << getOperands() << ") axis " << getAxisAttr().getInt();
+  if (getOrdered())
+    p << " ordered";
+  p << " ";
+  p.printRegion(getCombine());
+  p.printOptionalAttrDict((*this)->getAttrs(), {"axis", "ordered"});
+  p << " : ";
+  p.printFunctionalType(getOperation());
+}

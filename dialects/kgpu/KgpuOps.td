@@ -1,0 +1,344 @@
+// Ops of the kgpu dialect: other layouts, shared memory, barriers, and the parts of reductions one warp does alone.
+#ifndef KILN_KGPU_OPS_TD
+#define KILN_KGPU_OPS_TD
+
+include "KgpuTypes.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+// Every tensor of a kgpu op has a layout: kgpu_c1, checked for all ops in one place.
+def Kgpu_LayoutRule : NativeOpTrait<"LayoutRule"> {
+  let cppNamespace = "::kiln::kgpu";
+}
+
+class Kgpu_Op<string mnemonic, list<Trait> traits = []> : Op<Kgpu_Dialect, mnemonic, traits # [Kgpu_LayoutRule]>;
+
+/// Shared memory is a resource of its own: accesses to it are unordered with those to global memory.
+def Kgpu_SharedMemory : Resource<"::kiln::kgpu::SharedMemory">;
+
+//===-- Layouts -------------------------------------------------------------------------------------------------------===//
+
+def Kgpu_ConvertOp : Kgpu_Op<"convert", [Pure]> {
+  let summary = "the same tile in another layout";
+  let description = [{
+    What it costs follows from the two layouts: nothing, register moves, shuffles inside a warp, or (before
+    `kiln-lower-exchanges`) a way through shared memory.
+
+    - `convert_c1`: the types differ in their layouts only.
+    - `convert_c2`: both layouts have the same numbers of lanes, warps, groups and ctas.
+
+    ```mlir
+    func.func @convert(%x: tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>)
+        -> tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>> {
+      %y = kgpu.convert %x : tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>
+        -> tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>
+      return %y : tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_Tile, "the tile">:$source);
+  let results = (outs Res<Tile_Tile, "the same elements elsewhere">:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+//===-- Shared memory -------------------------------------------------------------------------------------------------===//
+
+def Kgpu_AllocOp : Kgpu_Op<"alloc"> {
+  let summary = "shared memory for a tile";
+  let description = [{
+    Memory for `slots` tiles of the result's type, one after the other; contents undefined. The result is the first. It
+    lives as long as it is used; `kiln-plan-shared-memory` gives it an `offset` in bytes, and may give two allocations that
+    are not alive together the same bytes.
+
+    - `alloc_c1`: `offset` is at least 0 and a multiple of 16.
+    - `alloc_c2`: there is at least one slot.
+
+    ```mlir
+    func.func @alloc() {
+      %m = kgpu.alloc {slots = 2 : i32} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<OptionalAttr<I64Attr>, "bytes from the start of shared memory, once planned">:$offset,
+                       Arg<DefaultValuedAttr<I32Attr, "1">, "how many tiles it holds">:$slots);
+  let results = (outs Res<Kgpu_MemType, "the first slot", [MemAlloc<Kgpu_SharedMemory>]>:$mem);
+  let assemblyFormat = "attr-dict `:` type($mem)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Bytes from one slot to the next: a multiple of 16.
+    int64_t getSlotBytes();
+    /// All slots.
+    int64_t getBytes() { return getSlotBytes() * int32_t(getSlots()); }
+  }];
+}
+
+def Kgpu_SlotOp : Kgpu_Op<"slot", [Pure, AllTypesMatch<["mem", "result"]>]> {
+  let summary = "one of the slots of an allocation";
+  let description = [{
+    Slot `index` of an allocation of several. An index outside is undefined behaviour.
+
+    - `slot_c1`: the memory is the result of a `kgpu.alloc`.
+
+    ```mlir
+    func.func @slot(%phase: i32) -> tensor<4xf32, #layout.map<replicated [4] warps 4>> {
+      %m = kgpu.alloc {slots = 2 : i32} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+      %s = kgpu.slot %m[%phase] : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+      %x = kgpu.local_load %s : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+        -> tensor<4xf32, #layout.map<replicated [4] warps 4>>
+      return %x : tensor<4xf32, #layout.map<replicated [4] warps 4>>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_MemType, "the allocation">:$mem, Arg<I32, "which slot">:$index);
+  let results = (outs Res<Kgpu_MemType, "that slot">:$result);
+  let assemblyFormat = "$mem `[` $index `]` attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Kgpu_LocalStoreOp : Kgpu_Op<"local_store"> {
+  let summary = "write a tile to shared memory";
+  let description = [{
+    The owner of each element writes it. An element the memory's layout keeps in several ctas is written in all of them:
+    by one owner (through distributed shared memory) where the tile is spread over the ctas, by an owner in each cta
+    where it is replicated over them. A scalar goes to a memory of one element, written by the first thread of all.
+
+    - `local_store_c1`: the tile has the memory's shape and element type; a scalar's memory has shape 1.
+
+    ```mlir
+    func.func @local_store(%x: tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>) {
+      %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+      kgpu.local_store %x, %m : tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>,
+        !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_AnyLike, "the tile">:$value,
+                       Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem);
+  let assemblyFormat = "$value `,` $mem attr-dict `:` type($value) `,` type($mem)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// True when a thread writes memory of another cta.
+    bool crossesCtas();
+  }];
+}
+
+def Kgpu_LocalLoadOp : Kgpu_Op<"local_load"> {
+  let summary = "read a tile from shared memory";
+  let description = [{
+    Each thread reads the elements its layout gives it, from its own cta's memory.
+
+    - `local_load_c1`: the tile has the memory's shape and element type; a scalar's memory has shape 1.
+    - `local_load_c2`: each cta's memory holds what its threads ask for.
+
+    ```mlir
+    func.func @local_load() -> tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>> {
+      %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+      %x = kgpu.local_load %m : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+        -> tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>
+      return %x : tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_MemType, "where it lies", [MemRead<Kgpu_SharedMemory>]>:$mem);
+  let results = (outs Res<Tile_AnyLike, "the tile">:$result);
+  let assemblyFormat = "$mem attr-dict `:` type($mem) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Kgpu_LocalGatherOp : Kgpu_Op<"local_gather"> {
+  let summary = "pick elements of shared memory along a dimension by index";
+  let description = [{
+    `result[..., i, ...] = mem[..., indices[..., i, ...], ...]`, the index standing in dimension `axis`. An index outside
+    the axis gives an unspecified element of the memory and never a fault.
+
+    - `local_gather_c1`: the axis is one of the memory's dimensions.
+    - `local_gather_c2`: the indices have the memory's rank and, except along the axis, its sizes.
+    - `local_gather_c3`: the result has the indices' shape and layout and the memory's element type.
+    - `local_gather_c4`: indices are not i1.
+
+    ```mlir
+    func.func @local_gather(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>)
+        -> tensor<64xf32, #layout.map<blocked [64] vector 1 warps 2>> {
+      %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+      %x = kgpu.local_gather %m[%i] 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>>,
+        tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>
+        -> tensor<64xf32, #layout.map<blocked [64] vector 1 warps 2>>
+      return %x : tensor<64xf32, #layout.map<blocked [64] vector 1 warps 2>>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_MemType, "where elements come from", [MemRead<Kgpu_SharedMemory>]>:$mem,
+                       Arg<Tile_IntTile, "which element along the axis">:$indices,
+                       Arg<I32Attr, "the dimension indices are about">:$axis);
+  let results = (outs Res<Tile_Tile, "the picked elements">:$result);
+  let assemblyFormat = "$mem `[` $indices `]` $axis attr-dict `:` type($mem) `,` type($indices) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Kgpu_LocalAtomicAddOp : Kgpu_Op<"local_atomic_add"> {
+  let summary = "add to elements of shared memory in indivisible steps";
+  let description = [{
+    For each element of `indices` whose mask is true (every one, without a mask), by its owner: `mem[index] += value`.
+    An index outside the memory adds nothing. Elements are unordered among themselves.
+
+    - `local_atomic_add_c1`: the memory has one dimension and elements of i32.
+    - `local_atomic_add_c2`: the indices have one dimension and are not i1.
+    - `local_atomic_add_c3`: value and mask have the indices' shape and layout.
+
+    ```mlir
+    func.func @local_atomic_add(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>) {
+      %m = kgpu.alloc : !kgpu.mem<16xi32, #layout.map<row_major [16]>>
+      kgpu.local_atomic_add %m[%i], %i : !kgpu.mem<16xi32, #layout.map<row_major [16]>>,
+        tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>,
+        tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_MemType, "the counters",
+                           [MemRead<Kgpu_SharedMemory>, MemWrite<Kgpu_SharedMemory>]>:$mem,
+                       Arg<Tile_IntTile, "which counter">:$indices, Arg<Tile_I32Tile, "what is added">:$value,
+                       Arg<Optional<Tile_I1Tile>, "which elements count">:$mask);
+  let assemblyFormat = [{
+    $mem `[` $indices `]` `,` $value (`mask` $mask^)? attr-dict
+    `:` type($mem) `,` type($indices) `,` type($value) (`mask` type($mask)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+//===-- Barriers ------------------------------------------------------------------------------------------------------===//
+
+def Kgpu_Scope : I32EnumAttr<"Scope", "who waits for whom", [
+    I32EnumAttrCase<"Cta", 0, "cta">, I32EnumAttrCase<"Cluster", 1, "cluster">]> {
+  let cppNamespace = "::kiln::kgpu";
+  let genSpecializedAttr = 0;
+}
+def Kgpu_ScopeAttr : EnumAttr<Kgpu_Dialect, Kgpu_Scope, "scope"> {
+  let assemblyFormat = "$value";
+}
+
+def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "all threads meet";
+  let description = [{
+    No thread of the cta (of the cluster) goes on before all have come; what they did to memory before is seen by all
+    after. Put in by `kiln-insert-barriers` alone, which knows what needs one: an op that uses shared memory never brings
+    its own.
+
+    ```mlir
+    func.func @barrier() {
+      kgpu.barrier cta
+      kgpu.barrier cluster
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_ScopeAttr, "who meets">:$scope);
+  let assemblyFormat = "$scope attr-dict";
+}
+
+def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "first half of a barrier of the cluster";
+  let description = [{
+    Says that this thread has come, and goes on. `kgpu.cluster_wait` is the other half. Between the halves there is no
+    other barrier of the cluster. A kernel starts with one, so that no cta writes to another that has not started.
+
+    ```mlir
+    func.func @cluster_arrive() {
+      kgpu.cluster_arrive
+      kgpu.cluster_wait
+      return
+    }
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Kgpu_ClusterWaitOp : Kgpu_Op<"cluster_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "second half of a barrier of the cluster";
+  let description = [{
+    Waits until every thread of the cluster has arrived; what they did before arriving is seen after.
+
+    ```mlir
+    func.func @cluster_wait() {
+      kgpu.cluster_arrive
+      kgpu.cluster_wait
+      return
+    }
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+//===-- Parts of reductions -------------------------------------------------------------------------------------------===//
+
+def Kgpu_PartialReduceOp : Kgpu_Op<"partial_reduce", [Pure, SameOperandsShape, SingleBlock]> {
+  let summary = "what each warp can combine of a dimension by itself";
+  let description = [{
+    As `tile.reduce`, but each warp combines only its own elements along the axis: the axis of the result has one element
+    for each place along the axis that a warp, group or cta of the operand's layout stands at, in the order of the axis.
+    The result's layout is the operand's with those coordinates left along the axis; registers along it are gone and
+    lanes along it replicate. Combining the result along the axis gives the reduction.
+
+    A warp's elements may lie in several pieces along the axis, with those of other warps between them; then the region
+    has to be commutative. Where it is not known to be, `ordered` keeps the pieces apart: registers that step over other
+    warps' elements stay along the axis of the result too.
+
+    - `partial_reduce_c1`: the axis is one of the dimensions.
+    - `partial_reduce_c2`: one result per operand, of its element type, shape and layout as above.
+    - `partial_reduce_c3`: the region takes two scalars per operand: all elements of tuple a, then all of tuple b.
+    - `partial_reduce_c4`: the region ends in `kgpu.yield` of one scalar per operand.
+    - `partial_reduce_c5`: the layout spreads the axis by digits that belong to it alone.
+    - `partial_reduce_c6`: nothing in the region touches memory.
+
+    ```mlir
+    func.func @partial_reduce(%x: tensor<512xf32, #layout.map<blocked [512] vector 4 warps 4>>) {
+      %s = kgpu.partial_reduce(%x) axis 0 {
+      ^bb0(%a: f32, %b: f32):
+        %c = arith.addf %a, %b : f32
+        kgpu.yield %c : f32
+      } : (tensor<512xf32, #layout.map<blocked [512] vector 4 warps 4>>)
+        -> (tensor<4xf32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Variadic<Tile_NumberTile>, "tiles of one shape and layout">:$operands,
+                       Arg<I32Attr, "the dimension that shrinks">:$axis,
+                       Arg<UnitAttr, "keep the order of the axis">:$ordered);
+  let results = (outs Res<Variadic<Tile_NumberTile>, "one per operand">:$results);
+  let regions = (region SizedRegion<1>:$combine);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Kgpu_YieldOp : Kgpu_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["PartialReduceOp"]>]> {
+  let summary = "results of a combine region";
+  let description = [{
+    Ends the region of a kgpu op; that op states what it has to yield.
+
+    - `yield_c1`: the parent is one of those ops.
+
+    ```mlir
+    func.func @yield(%x: tensor<512xi32, #layout.map<blocked [512] vector 4 warps 4>>) {
+      %s = kgpu.partial_reduce(%x) axis 0 {
+      ^bb0(%a: i32, %b: i32):
+        %c = arith.maxsi %a, %b : i32
+        kgpu.yield %c : i32
+      } : (tensor<512xi32, #layout.map<blocked [512] vector 4 warps 4>>)
+        -> (tensor<4xi32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Variadic<AnyType>, "the results">:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{}]>];
+}
+
+#endif // KILN_KGPU_OPS_TD

@@ -1,0 +1,172 @@
+// Verifiers of the kgpu ops. Labels in comments are those of the constraints in the .td files.
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/kgpu/PartialLayout.h"
+#include "dialects/tile/TileVerifiers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+using layout::Coord;
+using layout::Layout;
+using tile::elementOf;
+using tile::shapeOf;
+
+LogicalResult kgpu::verifyLayouts(Operation *op) {
+  auto verify = [&](StringRef what, TypeRange types) -> LogicalResult {
+    for (auto [index, type] : llvm::enumerate(types))
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        if (!isa_and_nonnull<layout::MapAttr>(tensor.getEncoding())) // kgpu_c1
+          return op->emitOpError() << "expected " << what << " #" << index
+                                   << " to carry a #layout.map (because here each element has a place), got " << type;
+    return success();
+  };
+  if (failed(verify("operand", op->getOperandTypes())))
+    return failure();
+  return verify("result", op->getResultTypes());
+}
+
+LogicalResult ConvertOp::verify() {
+  Type source = getSource().getType(), result = getResult().getType();
+  if (shapeOf(source) != shapeOf(result) || elementOf(source) != elementOf(result)) // convert_c1
+    return emitOpError() << "expected a result of " << tile::shapeText(source) << " and " << elementOf(source)
+                         << " (because only the layout changes), got " << result;
+  for (Coord coord : {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta}) { // convert_c2
+    int64_t from = layoutOf(source).size(coord), to = layoutOf(result).size(coord);
+    if (from != to)
+      return emitOpError() << "expected a layout over " << from << " of coordinate " << layout::coordName(coord)
+                           << " (because the same threads hold the result), got " << to;
+  }
+  return success();
+}
+
+LogicalResult AllocOp::verify() {
+  if (auto offset = getOffset(); offset && (int64_t(*offset) < 0 || int64_t(*offset) % kSharedAlign)) // alloc_c1
+    return emitOpError() << "expected an offset of at least 0 that " << kSharedAlign
+                         << " divides (because accesses are up to that wide), got " << int64_t(*offset);
+  if (int32_t(getSlots()) < 1) // alloc_c2
+    return emitOpError() << "expected at least one slot (because it holds a tile), got " << int32_t(getSlots());
+  return success();
+}
+
+LogicalResult SlotOp::verify() {
+  if (!getMem().getDefiningOp<AllocOp>()) // slot_c1
+    return emitOpError() << "expected the result of a kgpu.alloc (because that has slots), got " << getMem();
+  return success();
+}
+
+/// A tile and the memory it goes to or comes from.
+static LogicalResult verifyFits(Operation *op, Type value, MemType memory) {
+  SmallVector<int64_t> shape(shapeOf(value));
+  if (shape.empty())
+    shape.push_back(1);
+  if (ArrayRef<int64_t>(shape) == memory.getShape() && elementOf(value) == memory.getElementType())
+    return success();
+  return op->emitOpError() << "expected memory of shape [" << shape << "] and " << elementOf(value)
+                           << " (because it holds the value), got " << memory;
+}
+
+LogicalResult LocalStoreOp::verify() { // local_store_c1
+  return verifyFits(*this, getValue().getType(), getMem().getType());
+}
+
+LogicalResult LocalLoadOp::verify() {
+  if (failed(verifyFits(*this, getResult().getType(), getMem().getType()))) // local_load_c1
+    return failure();
+  const Layout &memory = layoutOf(getMem().getType());
+  auto tensor = dyn_cast<RankedTensorType>(getResult().getType());
+  bool whole = llvm::all_of(memory.digits(Coord::Cta), [](const layout::Digit &digit) { return digit.replicates(); });
+  if (whole || (tensor && layoutOf(tensor).digits(Coord::Cta) == memory.digits(Coord::Cta)))
+    return success();
+  return emitOpError() // local_load_c2
+         << "expected memory with the whole tile in each cta, or split as the result is (because a thread reads its "
+            "own "
+         << "cta's memory), got " << getMem().getType() << " for " << getResult().getType();
+}
+
+LogicalResult LocalGatherOp::verify() {
+  MemType memory = getMem().getType();
+  Type indices = getIndices().getType();
+  int64_t axis = int32_t(getAxis()), rank = memory.getRank();
+  if (axis < 0 || axis >= rank) // local_gather_c1
+    return emitOpError() << "expected axis in 0.." << rank - 1 << " (because the memory has rank " << rank << "), got "
+                         << axis;
+  bool fits = int64_t(shapeOf(indices).size()) == rank;
+  for (int64_t d = 0; fits && d < rank; ++d)
+    fits = d == axis || shapeOf(indices)[d] == memory.getShape()[d];
+  if (!fits) // local_gather_c2
+    return emitOpError() << "expected indices of shape [" << memory.getShape() << "] except along axis " << axis
+                         << " (because every row picks from itself), got " << tile::shapeText(indices);
+  if (elementOf(indices).isInteger(1)) // local_gather_c4
+    return emitOpError() << "expected indices of 8 to 64 bits (because i1 is a condition), got " << indices;
+  auto expected = cast<RankedTensorType>(indices).clone(memory.getElementType());
+  return tile::expectType(*this, "result", expected, "every index picks an element where it is", // local_gather_c3
+                          getResult().getType());
+}
+
+LogicalResult LocalAtomicAddOp::verify() {
+  MemType memory = getMem().getType();
+  if (memory.getRank() != 1 || !memory.getElementType().isInteger(32)) // local_atomic_add_c1
+    return emitOpError() << "expected memory of one dimension and i32 (because it holds counters), got " << memory;
+  auto indices = cast<RankedTensorType>(getIndices().getType());
+  if (indices.getRank() != 1 || indices.getElementType().isInteger(1)) // local_atomic_add_c2
+    return emitOpError() << "expected indices of one dimension and 8 to 64 bits (because each names a counter), got "
+                         << indices;
+  if (getValue().getType().getShape() != indices.getShape() ||
+      getValue().getType().getEncoding() != indices.getEncoding()) // local_atomic_add_c3
+    return emitOpError() << "expected a value with the shape and layout of " << indices
+                         << " (because each index adds its own), got " << getValue().getType();
+  if (getMask() && getMask().getType() != indices.clone(IntegerType::get(getContext(), 1))) // local_atomic_add_c3
+    return emitOpError() << "expected a mask with the shape and layout of " << indices
+                         << " (because each index has its own), got " << getMask().getType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// partial_reduce
+//===----------------------------------------------------------------------===//
+
+LogicalResult PartialReduceOp::verify() {
+  auto tensor = cast<RankedTensorType>(getOperandTypes().front());
+  int64_t axis = int32_t(getAxis());
+  if (failed(tile::expectAxis(*this, "the operand", axis, tensor.getRank())) || // partial_reduce_c1
+      failed(tile::expectCount(*this, "results", getNumOperands(), "there is one per operand", getNumResults())))
+    return failure(); // partial_reduce_c2
+  auto layout = partialLayout(layoutOf(tensor), axis, getOrdered());
+  if (!layout) // partial_reduce_c5
+    return emitOpError() << "expected a layout whose digits along axis " << axis
+                         << " step along it alone (because a warp has to own its places), got " << tensor;
+  for (auto [operand, result] : llvm::zip(getOperandTypes(), getResultTypes())) {
+    if (cast<RankedTensorType>(operand).getEncoding() != tensor.getEncoding()) // partial_reduce_c2
+      return emitOpError() << "expected operands of one layout (because tuples are combined), got " << operand
+                           << " beside " << tensor;
+    auto expected =
+        RankedTensorType::get(layout->shape(), elementOf(operand), layout::MapAttr::get(getContext(), *layout));
+    if (failed(tile::expectType(*this, "result", expected, "each warp leaves its places", result))) // partial_reduce_c2
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult PartialReduceOp::verifyRegions() {
+  Block &block = getCombine().front();
+  SmallVector<Type> elements = llvm::map_to_vector(getOperandTypes(), elementOf);
+  SmallVector<Type> twice(elements);
+  llvm::append_range(twice, elements);
+  if (block.getArgumentTypes() != TypeRange(twice)) // partial_reduce_c3
+    return emitOpError() << "expected combine region to take (" << twice
+                         << ") (because it combines two elements of every operand), got (" << block.getArgumentTypes()
+                         << ")";
+  auto yield = dyn_cast<YieldOp>(block.getTerminator());
+  if (!yield || yield.getOperandTypes() != TypeRange(elements)) // partial_reduce_c4
+    return emitOpError() << "expected combine region to end in kgpu.yield of (" << elements
+                         << ") (because it gives one element of every operand), got " << *block.getTerminator();
+  Operation *offender = nullptr;
+  getCombine().walk([&](Operation *nested) {
+    if (!isMemoryEffectFree(nested))
+      offender = nested;
+  });
+  if (offender) // partial_reduce_c6
+    return emitOpError() << "expected a combine region that touches no memory (because it runs in any order), got "
+                         << offender->getName();
+  return success();
+}

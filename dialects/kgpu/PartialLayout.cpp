@@ -1,0 +1,110 @@
+#include "dialects/kgpu/PartialLayout.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace kiln;
+using namespace kiln::kgpu;
+using namespace kiln::layout;
+
+namespace {
+/// One digit that has a part along the axis.
+struct AxisDigit {
+  Coord coord;
+  unsigned index; ///< in digits(coord)
+  int64_t step;   ///< its basis along the axis
+  bool odd;
+  bool kept; ///< stays along the axis of the partial result
+};
+} // namespace
+
+static bool leavesWarp(Coord coord) { return coord != Coord::Reg && coord != Coord::Lane; }
+
+/// The digits along `axis` from the fastest to the slowest; nothing unless each steps along this axis alone, by a power
+/// of two that no other digit has.
+static std::optional<llvm::SmallVector<AxisDigit>> axisDigits(const Layout &layout, unsigned axis, bool ordered) {
+  llvm::SmallVector<AxisDigit> found;
+  uint64_t seen = 0;
+  for (unsigned c = 0; c < kNumCoords; ++c) {
+    for (auto [index, digit] : llvm::enumerate(layout.digits(Coord(c)))) {
+      int64_t step = digit.basis[axis];
+      if (step == 0)
+        continue;
+      bool odd = digit.radix != 2;
+      for (auto [dim, other] : llvm::enumerate(digit.basis))
+        if (dim != axis && other != 0)
+          return std::nullopt;
+      // A replica of a bit repeats its basis: only one of two equal digits would be right, so neither is taken.
+      if (!llvm::isPowerOf2_64(step) || (!odd && (seen & uint64_t(step))))
+        return std::nullopt;
+      if (!odd)
+        seen |= uint64_t(step);
+      found.push_back({Coord(c), unsigned(index), step, odd, leavesWarp(Coord(c))});
+    }
+  }
+  // The odd digit is outermost: its step is above every bit's.
+  llvm::stable_sort(found, [](const AxisDigit &a, const AxisDigit &b) { return a.step < b.step; });
+  if (ordered) {
+    bool above = false;
+    for (AxisDigit &digit : found) {
+      above |= digit.kept;
+      // A lane that steps over other warps' elements cannot stay: there is no order to keep then.
+      if (above && digit.coord == Coord::Lane)
+        return std::nullopt;
+      digit.kept = above;
+    }
+  }
+  return found;
+}
+
+WarpSpread kgpu::warpSpread(const Layout &layout, unsigned axis, bool ordered) {
+  WarpSpread spread;
+  for (unsigned c = 0; c < kNumCoords; ++c)
+    for (const Digit &digit : layout.digits(Coord(c)))
+      if (digit.basis[axis] != 0 && leavesWarp(Coord(c))) {
+        spread.places *= digit.radix;
+        spread.overCtas |= Coord(c) == Coord::Cta;
+      }
+  auto digits = axisDigits(layout, axis, ordered);
+  if (!digits) {
+    spread.ownDigits = false;
+    return spread;
+  }
+  spread.places = 1;
+  bool above = false;
+  for (const AxisDigit &digit : *digits) {
+    if (digit.kept)
+      spread.places *= digit.odd ? layout.digits(digit.coord)[digit.index].radix : 2;
+    above |= leavesWarp(digit.coord);
+    spread.inPieces |= above && !leavesWarp(digit.coord);
+  }
+  return spread;
+}
+
+std::optional<Layout> kgpu::partialLayout(const Layout &layout, unsigned axis, bool ordered) {
+  auto along = axisDigits(layout, axis, ordered);
+  if (!along)
+    return std::nullopt;
+  std::array<Digits, kNumCoords> digits;
+  for (unsigned c = 0; c < kNumCoords; ++c)
+    digits[c].assign(layout.digits(Coord(c)).begin(), layout.digits(Coord(c)).end());
+  int64_t side = 1;
+  std::array<uint64_t, kNumCoords> dropped = {};
+  for (const AxisDigit &digit : *along) {
+    Digit &changed = digits[unsigned(digit.coord)][digit.index];
+    if (digit.kept) {
+      changed.basis[axis] = side;
+      side *= changed.radix;
+    } else if (digit.coord == Coord::Reg) {
+      dropped[unsigned(Coord::Reg)] |= uint64_t(1) << digit.index;
+    } else {
+      changed.basis[axis] = 0;
+    }
+  }
+  Digits registers;
+  for (auto [index, digit] : llvm::enumerate(digits[unsigned(Coord::Reg)]))
+    if (!(dropped[unsigned(Coord::Reg)] >> index & 1))
+      registers.push_back(digit);
+  digits[unsigned(Coord::Reg)] = registers;
+  llvm::SmallVector<int64_t, 3> shape(layout.shape());
+  shape[axis] = side;
+  return Layout::create(shape, digits);
+}
