@@ -11,11 +11,11 @@ struct Threads {
   int64_t ctas = 1; ///< of one cluster; a power of two
 };
 
-/// The streaming layout: along order[0] (the fastest dimension) runs of `vector` elements per register group, then lanes,
-/// then warps (then ctas), then further registers; what does not fit the fastest dimension goes on in order[1] and so on.
-/// `vector` (a power of two) is lowered until it divides the side. Lanes and warps left over replicate. Sides that are no
-/// powers of two put their odd digit into registers. `splitCtas`: along which dimension ctas are spread (outermost part
-/// of that dimension, so that each cta has one contiguous piece); nothing: they replicate.
+/// The streaming layout: along order[0] (the fastest dimension) runs of `vector` elements per register group, then
+/// lanes, then warps (then ctas), then further registers; what does not fit the fastest dimension goes on in order[1]
+/// and so on. `vector` (a power of two) is lowered until it divides the side. Lanes and warps left over replicate.
+/// Sides that are no powers of two put their odd digit into registers. `splitCtas`: along which dimension ctas are
+/// spread (outermost part of that dimension, so that each cta has one contiguous piece); nothing: they replicate.
 Layout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int32_t> order, int64_t vector, const Threads &threads,
                std::optional<unsigned> splitCtas = std::nullopt);
 

@@ -11,26 +11,51 @@ enum class ConversionKind : uint8_t {
   Shared,    ///< through shared memory (between warps; between ctas it is distributed shared memory)
 };
 
-/// One shuffle: every lane sends a register and takes one. For destination register `to`, the lane reads from lane
-/// `sourceLane(lane)` = lane ^ laneXor the register `from[...]`, chosen by the value of the selected lane bits.
+/// A bit of a thread: digit `digit` (of radix 2) of coordinate `coord`. For lanes and warps: bit `digit` of the number.
+struct ThreadBit {
+  Coord coord = Coord::Lane;
+  unsigned digit = 0;
+  bool operator==(const ThreadBit &other) const { return coord == other.coord && digit == other.digit; }
+};
+/// The XOR of some bits of a thread (mostly one).
+using Parity = llvm::SmallVector<ThreadBit, 1>;
+
+/// One of 2^bits.size() choices, by the thread's bits; bits[0] is the lowest of the index. No bits: choices[0].
+struct Select {
+  llvm::SmallVector<int64_t, 2> choices;
+  llvm::SmallVector<Parity, 1> bits;
+};
+
+/// One shuffle (shfl.idx): every lane sends a register, chosen by the sender's own bits, and takes the one that the
+/// lane `source(receiver) ^ laneXor` sends.
 struct ShuffleStep {
-  int64_t to = 0;
-  int64_t laneXor = 0;                ///< 0: no shuffle, a register of this lane
-  llvm::SmallVector<int64_t, 4> from; ///< 2^selectors.size() candidates
-  llvm::SmallVector<unsigned, 2> selectors; ///< lane bits (of the source lane) that index `from`
+  Select from;          ///< registers of the source layout
+  int64_t laneXor = 0;  ///< of the source lane, beside Conversion::laneMap
+  bool shuffles = true; ///< false: every lane takes its own
 };
 
 struct Conversion {
   ConversionKind kind = ConversionKind::None;
-  llvm::SmallVector<int64_t, 8> registers;   ///< Registers: source register of each destination register
-  llvm::SmallVector<ShuffleStep, 8> shuffles; ///< Shuffle: one per destination register
-  bool crossesCtas = false;                   ///< Shared
+  /// Registers: source register of each destination register.
+  llvm::SmallVector<int64_t, 8> registers;
+
+  // Shuffle: perform `steps`, each gives every lane one value; then destination register r is the value of the step
+  // results[r] chooses by the receiver's bits.
+  llvm::SmallVector<ShuffleStep, 8> steps;
+  llvm::SmallVector<Select, 8> results;
+  /// source(receiver): the XOR of the numbers of those bits of the receiver that are set.
+  llvm::SmallVector<std::pair<ThreadBit, int64_t>, 6> laneMap;
+  /// source(receiver) is the receiver's own lane: shfl.bfly by laneXor will do.
+  bool laneMapIsIdentity() const;
+
+  bool crossesCtas = false; ///< Shared
   /// Instructions per thread, roughly: what inference minimises.
   int64_t cost = 0;
 };
 
-/// Both layouts are of the same shape and the same numbers of lanes, warps, groups and ctas.
-Conversion planConversion(const Layout &from, const Layout &to);
+/// Both layouts are of the same shape and the same numbers of lanes, warps, groups and ctas. The cheapest of the kinds
+/// that will do; `elementBytes` weighs shared memory against shuffles.
+Conversion planConversion(const Layout &from, const Layout &to, int64_t elementBytes = 4);
 
 /// For each register of `to`, a register of `from` of the same thread that holds the same element; nothing if a thread
 /// would have to ask another one.

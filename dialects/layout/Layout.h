@@ -1,16 +1,16 @@
 // Where an element of a tile lives: an immutable value, plain C++ without MLIR.
 //
 // A layout maps hardware coordinates to tile coordinates. Registers: (reg, lane, warp, group, cta); shared memory:
-// (offset, cta). Each hardware coordinate is a number written in digits, fastest first, and each digit says where in the
-// tile one step of it leads:
+// (offset, cta). Each hardware coordinate is a number written in digits, fastest first, and each digit says where in
+// the tile one step of it leads:
 //   - a bit (radix 2) is XOR-linear: its basis, one entry per tile dimension, is XORed into the low bits of the tile
 //     coordinates. All bits together are the linear atom: an mma fragment, a swizzle, a coalesced vector.
 //   - an odd digit (radix 3, 5 … 31) is plain: value v adds v * 2^k to the one dimension whose side is 2^k * radix, or
 //     adds nothing (it replicates). It is the repetition that gives tiles which are not powers of two.
 // So the coordinate along a dimension of side 2^k * m is  (XOR of the bits' bases, below 2^k) + 2^k * (the odd digit).
 //
-// A layout is a surjection: every element of the tile has a place; places that repeat an element are replication. Exactly
-// one place of each element is its owner, which stores, sums and does atomics.
+// A layout is a surjection: every element of the tile has a place; places that repeat an element are replication.
+// Exactly one place of each element is its owner, which stores, sums and does atomics.
 #pragma once
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/Hashing.h"
@@ -66,8 +66,8 @@ public:
 
   /// The element at a hardware point.
   Index at(const Point &point) const;
-  /// The element at `value` of one coordinate, all others zero. Because low bits are XORed and odd parts have one source,
-  /// at(point) is combine() over the coordinates of the point.
+  /// The element at `value` of one coordinate, all others zero. Because low bits are XORed and odd parts have one
+  /// source, at(point) is combine() over the coordinates of the point.
   Index at(Coord coord, int64_t value) const;
   /// at(a and b) from at(a) and at(b) for points that differ in different coordinates.
   Index combine(const Index &a, const Index &b) const;
@@ -79,18 +79,22 @@ public:
   std::string print() const;
   static std::optional<Layout> parse(llvm::StringRef text, std::string *error = nullptr);
 
-  //===-- Replication ----------------------------------------------------------------------------------------------===//
+  //===-- Replication
+  //----------------------------------------------------------------------------------------------===//
   /// Digits of `coord` that must be zero at an element's owner: a mask over its digits (bit i = digit i).
   uint64_t ownerMask(Coord coord) const;
   bool isReplicated(Coord coord) const { return ownerMask(coord) != 0; }
-  /// Without the registers that repeat an element of the same thread: registers in ascending order of their first place.
+  /// Without the registers that repeat an element of the same thread: registers in ascending order of their first
+  /// place.
   Layout withoutReplicatedRegisters() const;
 
-  //===-- Runs -----------------------------------------------------------------------------------------------------===//
+  //===-- Runs
+  //-----------------------------------------------------------------------------------------------------===//
   /// Length of the aligned runs of registers that step by one element along `dim`: the widest vector one access moves.
   int64_t contiguity(unsigned dim) const;
 
-  //===-- Layouts of related tiles ---------------------------------------------------------------------------------===//
+  //===-- Layouts of related tiles
+  //---------------------------------------------------------------------------------===//
   /// Of the tile without dimension `dim` (what a reduction along it leaves): coordinates along it replicate, registers
   /// that would repeat an element are dropped.
   Layout slice(unsigned dim) const;
@@ -109,7 +113,8 @@ public:
   /// The reverse; nothing unless the last dimension (of side 2) is one register digit, which is removed.
   std::optional<Layout> split() const;
 
-  //===-- Algebra --------------------------------------------------------------------------------------------------===//
+  //===-- Algebra
+  //--------------------------------------------------------------------------------------------------===//
   // compose, rightInverse, divide, product: see Algebra.h. Bank conflicts and memory layouts: Memory.h. Conversions:
   // Conversion.h. Constructors: Constructors.h.
 
