@@ -91,6 +91,20 @@ def strides(array: Any) -> tuple[int, ...]:
     return tuple(step // array.itemsize for step in array.strides)
 
 
+def address(array: Any) -> int:
+    """Where the first element lies, in the memory of the array's device."""
+    return array.data_ptr() if is_torch(array) else array.ctypes.data
+
+
+def upload(array: Any, like: Any) -> Any:
+    """A numpy array as one of the library and on the device of ``like``."""
+    if is_torch(like):
+        import torch
+
+        return torch.from_numpy(array).to(like.device)
+    return array
+
+
 def rows_of(array: Any, name: str = "x") -> tuple[int, int, int]:
     """``array`` seen as rows of its last dimension: (number of rows, row stride, column stride), in elements.
 

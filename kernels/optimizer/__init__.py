@@ -1,5 +1,6 @@
-"""Optimizer steps: AdamW."""
+"""Optimizer steps: AdamW for arrays and for lists of them."""
 
-from kiln.kernels.optimizer.kernel import adamw
+from kiln.kernels.optimizer.kernel import adamw, adamw_lists
+from kiln.kernels.optimizer.lists import TensorLists
 
-__all__ = ["adamw"]
+__all__ = ["TensorLists", "adamw", "adamw_lists"]

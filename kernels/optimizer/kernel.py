@@ -1,7 +1,8 @@
-"""AdamW: one pass over parameter, gradient and moments, all in place.
+"""AdamW: one pass over parameter, gradient and moments, all in place; one launch for lists of tensors.
 
-The step count may live in memory, so that a captured graph or a cached kernel never has to change with it; bias
-corrections are computed from it in float64, because 1 - beta2^t cancels.
+The step count may live in memory, so that a captured graph or a cached kernel never has to change with it; the caller
+counts it up, once for all tensors. Bias corrections are 1 - exp(t · log(beta)), which cancels for small t: there a
+series takes its place, so that no digit of float32 is lost.
 """
 
 from __future__ import annotations
@@ -11,61 +12,140 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.kernels import flat
+from kiln.kernels.flat import is_contiguous
+from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import operator, strides
-
-BLOCK = 2048
+from kiln.kernels.optimizer.lists import CHUNK_WORDS, TensorLists
 
 
 @kiln.jit
-def adamw_kernel(parameter, gradient, moment, square, master, step, lr, n, BETA1: kl.constexpr, BETA2: kl.constexpr,
-                 LOG2_BETA1: kl.constexpr, LOG2_BETA2: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr,
-                 STEP_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
-    if STEP_IN_MEMORY:
-        time = kl.load(step).to(kl.float64)
-    else:
-        time = (step + 0).to(kl.float64)
-    correction1 = (1.0 / (1.0 - kl.exp2(time * LOG2_BETA1))).to(kl.float32)
-    correction2 = (1.0 / (1.0 - kl.exp2(time * LOG2_BETA2))).to(kl.float32)
-    at = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
-    mask = at < n
-    if master is None:
-        value = kl.load(parameter + at, mask=mask, other=0.0).to(kl.float32)
-    else:
-        value = kl.load(master + at, mask=mask, other=0.0)
-    slope = kl.load(gradient + at, mask=mask, other=0.0).to(kl.float32)
-    first = kl.load(moment + at, mask=mask, other=0.0).to(kl.float32)
-    second = kl.load(square + at, mask=mask, other=0.0).to(kl.float32)
-    first = BETA1 * first + (1.0 - BETA1) * slope
-    second = BETA2 * second + (1.0 - BETA2) * slope * slope
-    value -= lr * DECAY * value
-    value -= lr * (first * correction1) / (kl.sqrt(second * correction2) + EPS)
-    kl.store(moment + at, first.to(moment.dtype.element_ty), mask=mask)
-    kl.store(square + at, second.to(square.dtype.element_ty), mask=mask)
-    kl.store(parameter + at, value.to(parameter.dtype.element_ty), mask=mask)
+def _correction(time, LOG_HIGH: kl.constexpr, LOG_LOW: kl.constexpr):
+    """1 / (1 - beta^time), where log(beta) is LOG_HIGH + LOG_LOW."""
+    w = kl.fma(time, LOG_HIGH, time * LOG_LOW)
+    # 1 - exp(w) = -w · (1 + w/2! + w²/3! + …); the first term left out is below 2^-26 for w > -1/2.
+    series = 1.0 + w * (1 / 2 + w * (1 / 6 + w * (1 / 24 + w * (1 / 120 + w * (1 / 720 + w * (1 / 5040 + w / 40320))))))
+    return 1.0 / kl.where(w > -0.5, -w * series, 1.0 - kl.exp(w))
+
+
+@kiln.jit
+def _update(parameter, gradient, moment, square, master, mask, rate, correction1, correction2, BETA1: kl.constexpr,
+            BETA2: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr):  # fmt: skip
+    """Updates what the tiles of pointers point at; `master` may be None."""
+    # Every load comes before the first use: a thread then waits once.
+    old = kl.load(parameter if master is None else master, mask=mask)
+    slope = kl.load(gradient, mask=mask)
+    first = kl.load(moment, mask=mask)
+    second = kl.load(square, mask=mask)
+    slope = slope.to(kl.float32)
+    first = BETA1 * first.to(kl.float32) + (1.0 - BETA1) * slope
+    second = BETA2 * second.to(kl.float32) + (1.0 - BETA2) * slope * slope
+    value = old.to(kl.float32)
+    value -= rate * DECAY * value
+    value -= rate * (first * correction1) / (kl.sqrt(second * correction2) + EPS)
+    kl.store(moment, first.to(moment.dtype.element_ty), mask=mask)
+    kl.store(square, second.to(square.dtype.element_ty), mask=mask)
+    kl.store(parameter, value.to(parameter.dtype.element_ty), mask=mask)
     if master is not None:
-        kl.store(master + at, value, mask=mask)
+        kl.store(master, value, mask=mask)
 
 
-def _contiguous(array: Any) -> bool:
-    expected = 1
-    if 0 in array.shape:
-        return True
-    for side, stride in zip(reversed(array.shape), reversed(strides(array)), strict=True):
-        if side != 1 and stride != expected:
-            return False
-        expected *= side
-    return True
+@kiln.jit
+def _scalar(value, IN_MEMORY: kl.constexpr):
+    """A float32 that is an argument or the element an argument points at."""
+    if IN_MEMORY:
+        return kl.load(value).to(kl.float32)
+    return (value + 0).to(kl.float32)
+
+
+@kiln.jit
+def adamw_kernel(parameter, gradient, moment, square, master, step, rate, n, BETA1: kl.constexpr, BETA2: kl.constexpr,
+                 LOGS: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr, STEP_IN_MEMORY: kl.constexpr,
+                 RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
+    time = _scalar(step, STEP_IN_MEMORY)
+    at = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    _update(parameter + at, gradient + at, moment + at, square + at, None if master is None else master + at, at < n,
+            _scalar(rate, RATE_IN_MEMORY), _correction(time, LOGS[0], LOGS[1]), _correction(time, LOGS[2], LOGS[3]),
+            BETA1, BETA2, EPS, DECAY)  # fmt: skip
+
+
+@kiln.jit
+def _at(address, DTYPE: kl.constexpr, WHOLE: kl.constexpr, BLOCK: kl.constexpr):
+    """Pointers to a chunk's elements. Whole chunks begin at multiples of 16 bytes."""
+    if WHOLE:
+        address = kl.multiple_of(address, 16)
+    return address.to(kl.pointer_type(DTYPE)) + kl.arange(0, BLOCK)
+
+
+@kiln.jit
+def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, WORDS: kl.constexpr, BETA1: kl.constexpr,
+                       BETA2: kl.constexpr, LOGS: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr,
+                       STEP_IN_MEMORY: kl.constexpr, RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
+    entry = table + kl.program_id(0) * WORDS
+    parameter = kl.load(entry)
+    gradient = kl.load(entry + 1)
+    moment = kl.load(entry + 2)
+    square = kl.load(entry + 3)
+    master = kl.load(entry + 4)
+    count = kl.load(entry + 5).to(kl.int32)
+    kind = kl.load(entry + 6).to(kl.int32)
+    time = _scalar(step, STEP_IN_MEMORY)
+    learning = _scalar(rate, RATE_IN_MEMORY)
+    correction1 = _correction(time, LOGS[0], LOGS[1])
+    correction2 = _correction(time, LOGS[2], LOGS[3])
+    for i in kl.static_range(len(KINDS)):
+        # KINDS[i]: types of parameter, gradient, moment, square; whether there is a master; whether chunks are whole.
+        if len(KINDS) == 1 or kind == i:
+            whole: kl.constexpr = KINDS[i][5]
+            mask = None if whole else kl.arange(0, BLOCK) < count
+            copy = _at(master, kl.float32, whole, BLOCK) if KINDS[i][4] else None
+            _update(_at(parameter, KINDS[i][0], whole, BLOCK), _at(gradient, KINDS[i][1], whole, BLOCK),
+                    _at(moment, KINDS[i][2], whole, BLOCK), _at(square, KINDS[i][3], whole, BLOCK), copy, mask,
+                    learning, correction1, correction2, BETA1, BETA2, EPS, DECAY)  # fmt: skip
+
+
+def _split(value: float) -> tuple[float, float]:
+    """A number as a float32 and what is left of it."""
+    import struct
+
+    (high,) = struct.unpack("f", struct.pack("f", value))
+    return high, value - high
+
+
+def _constants(step: Any, rate: Any, betas: tuple[float, float], eps: float, decay: float) -> dict[str, Any]:
+    if isinstance(step, int) and step < 1:
+        raise ValueError(f"step: expected a count from 1 (because of the bias correction), got {step}")
+    for index, beta in enumerate(betas):
+        if not 0 <= beta < 1:
+            raise ValueError(f"betas[{index}]: expected a number in [0, 1), got {beta}")
+    logs = [_split(math.log(beta) if beta else -1e6) for beta in betas]
+    return {
+        "BETA1": betas[0],
+        "BETA2": betas[1],
+        "LOGS": (*logs[0], *logs[1]),
+        "EPS": eps,
+        "DECAY": decay,
+        "STEP_IN_MEMORY": not isinstance(step, int),
+        "RATE_IN_MEMORY": not isinstance(rate, (int, float)),
+    }
 
 
 @operator(outputs=lambda *_, **__: (), mutates=("parameter", "moment", "square", "master"))
-def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *, lr: float = 1e-3,
+def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *, lr: Any = 1e-3,
           betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
           master: Any = None) -> None:  # fmt: skip
     """One AdamW step, in place, for contiguous arrays of one shape and any mix of float types.
 
-    ``step`` counts from 1: an int, or an integer array of one element. ``master`` is an optional float32 copy of the
-    parameter: it is what is updated, and the parameter is its rounding. Arithmetic is float32.
+    Each of parameter, gradient, moment, square (and master) may be a list of arrays: one launch updates them all,
+    whatever their shapes and types. ``step`` counts from 1: an int, or an integer array of one element that the caller
+    counts up. ``lr`` is a number or a float32 array of one element. ``master`` is an optional float32 copy of the
+    parameter: it is what is updated, and the parameter is its rounding (in a list, None for tensors that have none).
+    Arithmetic is float32.
     """
+    if isinstance(parameter, (list, tuple)):
+        lists = TensorLists.of(parameter, gradient, moment, square, master)
+        adamw_lists(lists, step, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
+        return
     arrays = {"gradient": gradient, "moment": moment, "square": square, "master": master}
     for name, array in {"parameter": parameter, **arrays}.items():
         if array is None:
@@ -74,13 +154,32 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
             raise ValueError(
                 f"{name}: expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}"
             )
-        if not _contiguous(array):
+        if not is_contiguous(array):
             raise ValueError(f"{name}: expected a contiguous array, got strides {strides(array)}")
-    if isinstance(step, int) and step < 1:
-        raise ValueError(f"step: expected a count from 1 (because of the bias correction), got {step}")
+    constants = _constants(step, lr, betas, eps, weight_decay)
     n = math.prod(parameter.shape)
-    adamw_kernel[(kiln.cdiv(n, BLOCK),)](
-        parameter, gradient, moment, square, master, step, lr, n, BETA1=betas[0], BETA2=betas[1],
-        LOG2_BETA1=math.log2(betas[0]), LOG2_BETA2=math.log2(betas[1]), EPS=eps, DECAY=weight_decay,
-        STEP_IN_MEMORY=not isinstance(step, int), BLOCK=BLOCK,
+    machine = machine_of(parameter)
+    plan = flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2)
+    adamw_kernel[(kiln.cdiv(n, plan.block),)](
+        parameter, gradient, moment, square, master, step, lr, n, **constants, BLOCK=plan.block, **plan.options(machine)
+    )
+
+
+@operator(outputs=lambda *_, **__: (), mutates=("lists",))
+def adamw_lists(lists: TensorLists, step: Any, *, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                eps: float = 1e-8, weight_decay: float = 1e-2) -> None:  # fmt: skip
+    """``adamw`` for lists prepared once: ``TensorLists(parameters, gradients, moments, squares, masters)``.
+
+    Nothing is looked at but the table of addresses that ``lists`` holds, so that a call costs one launch however many
+    tensors there are. The arrays stay where they are: gradients are written in place.
+    """
+    constants = _constants(step, lr, betas, eps, weight_decay)
+    if lists.table is None:
+        # Host arrays for a GPU: each launch copies its own arguments there and back.
+        for arrays in lists.arrays:
+            adamw(*arrays[:4], step, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, master=arrays[4])
+        return
+    adamw_lists_kernel[(lists.chunks,)](
+        lists.table, step, lr, KINDS=lists.kinds, WORDS=CHUNK_WORDS, **constants, BLOCK=lists.plan.block,
+        **lists.plan.options(lists.machine),
     )  # fmt: skip

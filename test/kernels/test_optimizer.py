@@ -1,9 +1,9 @@
-"""AdamW: several steps, mixed types, step count in memory, master weights."""
+"""AdamW: several steps, mixed types, step count in memory, master weights, lists in one launch."""
 
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
-from kiln.kernels.optimizer import adamw, reference
+from kiln.kernels.optimizer import TensorLists, adamw, adamw_lists, kernel, reference
 
 
 @pytest.mark.parametrize("moments", ["float32", "bfloat16"])
@@ -48,8 +48,128 @@ def test_many_steps_follow_the_reference(rng):
     assert_close(parameter, exact[0], length=20)
 
 
+# Shapes and types of the tensors of one list: parameter and gradient, moments, whether there is a master.
+MIX = [
+    ((5000,), "float32", "float32", False),
+    ((2048,), "float32", "float32", False),
+    ((64, 96), "bfloat16", "float32", True),
+    ((7,), "bfloat16", "bfloat16", False),
+    ((0, 3), "float16", "float32", False),
+    ((1, 1), "float16", "float16", True),
+    ((3, 2048), "float16", "float32", False),
+]
+
+
+def tensors(rng, mix=MIX):
+    """Parameters, gradients, moments, squares and masters."""
+    rows = []
+    for shape, dtype, moments, has_master in mix:
+        master = random(rng, shape)
+        gradient, moment, square = random(rng, shape, dtype), random(rng, shape, moments), random(rng, shape, moments)
+        rows.append((master.astype(gradient.dtype), gradient, moment, np.abs(square), master if has_master else None))
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def launches(function, run):
+    """How often `run` launches a kernel."""
+    seen = []
+    function.pre_run_hooks.append(lambda *_, **__: seen.append(1))
+    try:
+        run()
+    finally:
+        function.pre_run_hooks.clear()
+    return len(seen)
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_lists_of_any_mix_in_one_launch(rng, prepared):
+    lists = tensors(rng)
+    step = np.array([3])
+    exact = [reference.adamw(p, g, m, v, step, master=w) for p, g, m, v, w in zip(*lists, strict=True)]
+
+    def run():
+        if prepared:
+            adamw_lists(TensorLists(*lists), step)
+        else:
+            adamw(*lists[:4], step, master=lists[4])
+
+    assert launches(kernel.adamw_lists_kernel, run) == 1
+    for parameter, moment, square, master, want in zip(lists[0], *lists[2:], exact, strict=True):
+        for out, value in zip((parameter if master is None else master, moment, square), want, strict=True):
+            assert_close(out, value)
+        if master is not None:
+            assert (parameter == master.astype(parameter.dtype)).all()
+
+
+def test_lists_of_views_at_any_address(rng):
+    whole = [random(rng, 6001) for _ in range(4)]
+    whole[3] = np.abs(whole[3])
+    before = [x.copy() for x in whole]
+    views = [[x[1:4098], x[4098:]] for x in whole]
+    exact = [reference.adamw(*arrays, 2) for arrays in zip(*views, strict=True)]
+    adamw(*views, 2)
+    for i, (parameter, moment, square) in enumerate(exact):
+        assert_close(views[0][i], parameter)
+        assert_close(views[2][i], moment)
+        assert_close(views[3][i], square)
+    assert all(x[0] == y[0] for x, y in zip(whole, before, strict=True)) and (whole[1] == before[1]).all()
+
+
+def test_prepared_lists_follow_the_reference(rng):
+    lists = tensors(rng, [((300,), "float32", "float32", False), ((33, 5), "float32", "float32", False)])
+    prepared, step, rate = TensorLists(*lists), np.zeros(1, np.int64), np.array([0.01], np.float32)
+    exact = [tuple(x.astype(np.float64) for x in (p, m, v)) for p, _, m, v, _ in zip(*lists, strict=True)]
+    for _ in range(10):
+        step += 1
+        for i, gradient in enumerate(lists[1]):
+            gradient[...] = random(rng, gradient.shape)
+            exact[i] = reference.adamw(exact[i][0], gradient, *exact[i][1:], step, lr=0.01)
+        adamw_lists(prepared, step, lr=rate)
+    for parameter, want in zip(lists[0], exact, strict=True):
+        assert_close(parameter, want[0], length=10)
+
+
+def test_tables_are_kept_by_address_and_keep_no_array(rng):
+    import weakref
+
+    lists = tensors(rng, [((64,), "float32", "float32", False)])[:4]
+    first = TensorLists.of(*lists, None)
+    assert TensorLists.of(*lists, None) is first
+    other = [lists[0], [lists[1][0].copy()], *lists[2:]]
+    assert TensorLists.of(*other, None) is not first
+    alive = weakref.ref(lists[0][0])
+    del lists, other
+    assert alive() is None
+
+
+def test_empty_lists():
+    adamw([], [], [], [], 1)
+    adamw_lists(TensorLists([], [], [], []), 1)
+
+
+def test_list_errors(rng):
+    x = random(rng, 8)
+    with pytest.raises(ValueError, match=r"gradient: expected a list of 2"):
+        adamw([x, x], [x], [x, x], [x, x], 1)
+    with pytest.raises(ValueError, match=r"moment\[1\]: expected shape \(8,\)"):
+        adamw([x, x], [x, x], [x, x[:4]], [x, x], 1)
+    with pytest.raises(ValueError, match=r"square\[0\]: expected a contiguous array"):
+        adamw([x[:4]], [x[:4]], [x[:4]], [x[::2]], 1)
+    with pytest.raises(ValueError, match=r"master\[0\]: expected float32"):
+        adamw([x], [x], [x], [x], 1, master=[x.astype(np.float16)])
+    with pytest.raises(ValueError, match=r"gradient\[0\]: expected one of float32"):
+        adamw([x], [x.astype(np.int32)], [x], [x], 1)
+    with pytest.raises(ValueError, match=r"gradient\[0\]: expected an array, got None"):
+        adamw([x], [None], [x], [x], 1)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match=r"parameter\[0\]: expected an array that can be written"):
+        adamw([x], [x], [x], [x], 1)
+
+
 def test_errors(rng):
     x = random(rng, 8)
+    with pytest.raises(ValueError, match=r"betas\[1\]: expected a number in \[0, 1\)"):
+        adamw(x, x, x, x, 1, betas=(0.9, 1.0))
     with pytest.raises(ValueError, match="gradient: expected shape"):
         adamw(x, x[:4], x, x, 1)
     with pytest.raises(ValueError, match="count from 1"):

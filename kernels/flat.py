@@ -1,0 +1,67 @@
+"""How much of a flat array a program takes: the launch policy of kernels that work element by element.
+
+On a GPU a thread asks for a few 16-byte accesses before it uses the first; small arrays give each thread less, until
+the programs cover the machine. On the CPU a program takes what its first-level cache holds.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from kiln.kernels.machine import Machine, options
+from kiln.kernels.operator import strides
+
+VECTOR_BYTES = 16
+WARP = 32
+
+
+@dataclass(frozen=True)
+class FlatPlan:
+    """``block`` elements a program, held by ``num_warps`` warps of a GPU."""
+
+    block: int
+    num_warps: int = 4
+
+    def options(self, machine: Machine) -> dict[str, Any]:
+        return options(num_warps=self.num_warps) if machine.gpu else options()
+
+
+def plan(
+    n: int, itemsize: int, machine: Machine, *, rows: int = 1, accesses: int = 4, cpu_block: int = 2048
+) -> FlatPlan:
+    """The plan for ``rows`` rows of ``n`` elements of ``itemsize`` bytes, ``accesses`` to an array by each thread."""
+    if not machine.gpu:
+        return FlatPlan(cpu_block)
+    return _gpu_plan(n, itemsize, machine, rows, accesses)
+
+
+@functools.lru_cache(maxsize=4096)
+def _gpu_plan(n: int, itemsize: int, machine: Machine, rows: int, accesses: int) -> FlatPlan:
+    each, warps = max(1, VECTOR_BYTES // itemsize) * accesses, 4
+    least = 2 * machine.processors
+
+    def programs() -> int:
+        return rows * -(-n // (each * warps * WARP))
+
+    while programs() < least and each > 1:
+        each //= 2
+    while programs() < least and warps > 1:
+        warps //= 2
+    # A row that ends inside a block leaves its last program idle: smaller blocks waste less.
+    while rows > 1 and warps > 1 and n % (each * warps * WARP) and programs() * each * warps * WARP > 1.1 * rows * n:
+        warps //= 2
+    return FlatPlan(each * warps * WARP, warps)
+
+
+def is_contiguous(array: Any) -> bool:
+    """Whether the elements lie side by side in the order of the indices."""
+    expected = 1
+    if 0 in array.shape:
+        return True
+    for side, stride in zip(reversed(array.shape), reversed(strides(array)), strict=True):
+        if side != 1 and stride != expected:
+            return False
+        expected *= side
+    return True

@@ -1,0 +1,150 @@
+"""Lists of tensors as one launch sees them: a table in device memory with one row for each chunk of each tensor.
+
+A row is one cache line of eight int64: the addresses of the chunk in parameter, gradient, moment, square and master (0
+if there is none), its number of elements, its kind, and a spare word. A kind is a mix of types together with whether
+the chunk is whole: full, and at multiples of 16 bytes, so that a program reads it in wide accesses without a mask.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import kiln.language as kl
+from kiln.kernels import flat
+from kiln.kernels.flat import FlatPlan, is_contiguous
+from kiln.kernels.machine import Machine, machine_of
+from kiln.kernels.operator import address, is_torch, strides, upload
+
+CHUNK_WORDS = 8
+ROLES = ("parameter", "gradient", "moment", "square", "master")
+TYPES = {"float32": kl.float32, "float16": kl.float16, "bfloat16": kl.bfloat16, "float64": kl.float64}
+# Elements a program updates on the CPU: seven arrays of them stay in the first-level cache.
+CPU_BLOCK = 2048
+# Tables kept by `TensorLists.of`, most recent last.
+CACHED = 16
+
+
+def _type_name(array: Any) -> str:
+    return str(array.dtype).rpartition(".")[2]
+
+
+class TensorLists:
+    """Parameters, gradients, moments, squares and masters of the same lengths, prepared for ``adamw_lists``.
+
+    table    the rows, on the tensors' device (None if the arrays are on the host and the target is a GPU)
+    kinds    what the words "kind" stand for: four types, whether there is a master, whether the chunk is whole
+    arrays   the arrays themselves, kept alive
+    """
+
+    def __init__(self, parameters: Sequence[Any], gradients: Sequence[Any], moments: Sequence[Any],
+                 squares: Sequence[Any], masters: Sequence[Any] | None = None):  # fmt: skip
+        lists = {"gradient": gradients, "moment": moments, "square": squares}
+        lists["master"] = [None] * len(parameters) if masters is None else masters
+        for role, items in lists.items():
+            if not isinstance(items, (list, tuple)) or len(items) != len(parameters):
+                got = len(items) if isinstance(items, (list, tuple)) else type(items).__name__
+                raise ValueError(f"{role}: expected a list of {len(parameters)} (one for each parameter), got {got}")
+        self.arrays = [tuple(arrays) for arrays in zip(parameters, *lists.values(), strict=True)]
+        for index, arrays in enumerate(self.arrays):
+            _check(index, arrays)
+        self.machine: Machine = machine_of(parameters[0]) if parameters else Machine()
+        widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
+        total = sum(math.prod(arrays[0].shape) for arrays in self.arrays)
+        self.plan: FlatPlan = flat.plan(total, max(widest, 2), self.machine, accesses=2, cpu_block=CPU_BLOCK)
+        self.kinds: tuple[tuple[Any, ...], ...] = ()
+        self.chunks = 0
+        self.table: Any = None
+        self._build()
+
+    @classmethod
+    def of(cls, *lists: Any) -> TensorLists:
+        """The lists of a call; the table of one with the same addresses, shapes and types is used again.
+
+        A table depends on nothing else, so that it is right for whatever lives there, and none keeps an array alive.
+        """
+        flat_lists = [x for items in lists if isinstance(items, (list, tuple)) for x in items]
+        key = tuple(
+            None if x is None else (address(x), tuple(x.shape), strides(x), str(x.dtype), is_torch(x) and str(x.device))
+            for x in flat_lists
+        )
+        key = (tuple(isinstance(items, (list, tuple)) and len(items) for items in lists), machine_key(lists), key)
+        found = _cache.pop(key, None)
+        if found is None:
+            found = cls(*lists)
+            if found.table is None:
+                return found
+            found.arrays = []
+        _cache[key] = found
+        while len(_cache) > CACHED:
+            _cache.popitem(last=False)
+        return found
+
+    def _build(self) -> None:
+        import numpy as np
+
+        if not self.arrays or (self.machine.gpu and not _on_device(self.arrays[0][0])):
+            if not self.arrays:
+                self.table = np.zeros((0, CHUNK_WORDS), np.int64)
+            return
+        block = self.plan.block
+        kinds: dict[tuple[Any, ...], int] = {}
+        parts = []
+        for arrays in self.arrays:
+            n = math.prod(arrays[0].shape)
+            chunks = -(-n // block)
+            rows = np.zeros((chunks, CHUNK_WORDS), np.int64)
+            first = np.arange(chunks, dtype=np.int64) * block
+            for word, array in enumerate(arrays):
+                if array is not None:
+                    rows[:, word] = address(array) + first * array.itemsize
+            rows[:, 5] = np.minimum(n - first, block)
+            types = (*(TYPES[_type_name(x)] for x in arrays[:4]), arrays[4] is not None)
+            aligned = all(address(x) % 16 == 0 for x in arrays if x is not None)
+            whole = (rows[:, 5] == block) & aligned
+            for value in np.unique(whole):
+                rows[whole == value, 6] = kinds.setdefault((*types, bool(value)), len(kinds))
+            parts.append(rows)
+        table = np.concatenate(parts)
+        self.kinds, self.chunks = tuple(kinds), len(table)
+        self.table = upload(table, self.arrays[0][0])
+
+
+_cache: OrderedDict[Any, TensorLists] = OrderedDict()
+
+
+def machine_key(lists: Sequence[Any]) -> Any:
+    """The machine that a launch with these lists runs on."""
+    first = lists[0]
+    return machine_of(first[0]) if first else None
+
+
+def _on_device(array: Any) -> bool:
+    return is_torch(array) and bool(array.is_cuda)
+
+
+def _check(index: int, arrays: tuple[Any, ...]) -> None:
+    parameter = arrays[0]
+    for role, array in zip(ROLES, arrays, strict=True):
+        name = f"{role}[{index}]"
+        if array is None:
+            if role != "master":
+                raise ValueError(f"{name}: expected an array, got None")
+            continue
+        if tuple(array.shape) != tuple(parameter.shape):
+            raise ValueError(
+                f"{name}: expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}"
+            )
+        if not is_contiguous(array):
+            raise ValueError(f"{name}: expected a contiguous array, got strides {strides(array)}")
+        if _type_name(array) not in TYPES:
+            raise ValueError(f"{name}: expected one of {', '.join(TYPES)}, got {_type_name(array)}")
+        if role == "master" and _type_name(array) != "float32":
+            raise ValueError(f"{name}: expected float32 (because it carries the parameter's digits), got {array.dtype}")
+        if is_torch(array) != is_torch(parameter) or (is_torch(array) and array.device != parameter.device):
+            raise ValueError(f"{name}: expected an array beside its parameter (on one device), got another place")
+        # The launch sees addresses only, so that a write to a read-only array has to be refused here.
+        if role != "gradient" and not is_torch(array) and not array.flags.writeable:
+            raise ValueError(f"{name}: expected an array that can be written, got a read-only one")
