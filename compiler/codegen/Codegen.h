@@ -35,13 +35,16 @@ private:
   Collector *collector = nullptr; // owned by the context; gathers what LLVM would print
 };
 
-/// The LLVM IR of `module`, whose every function gets the target's processor, features and vector width. Functions the
-/// outside may call are those with KilnEntry's signature; the others become internal.
+/// The LLVM IR of `module`. For a processor every function gets its features and vector width, and functions the
+/// outside may call are those with KilnEntry's signature; for a GPU those are its kernels. The others become internal.
 llvm::Expected<Unit> translate(mlir::ModuleOp module, const Target &target);
 /// Parses LLVM IR text, as dumped from stage `llvm`.
 llvm::Expected<Unit> parse(llvm::StringRef text, const Target &target);
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const Target &target);
+/// `ptxVersion` (major * 10 + minor) counts for GPUs; 0 is kNewestPtx.
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const Target &target, int64_t ptxVersion = 0);
+/// The newest PTX that LLVM 22 writes.
+constexpr int64_t kNewestPtx = 90;
 
 /// LLVM's O3 pipeline with no library function known, loops neither unrolled nor vectorised (they are already).
 llvm::Error optimize(Unit &unit, llvm::TargetMachine &machine);
@@ -56,5 +59,18 @@ llvm::Expected<std::string> assemble(llvm::StringRef text, const Target &target)
 llvm::Expected<std::vector<std::string>> undefinedSymbols(llvm::StringRef object);
 /// Refuses an object that does not define `symbol` or that needs anything but memcpy, memmove and memset.
 llvm::Error checkObject(llvm::StringRef object, llvm::StringRef symbol);
+
+/// Functions that device code calls and does not hold, sorted.
+std::vector<std::string> missingFunctions(const Unit &unit);
+/// Links what `unit` lacks of CUDA's device library, the bitcode file at `path`.
+llvm::Error linkLibdevice(Unit &unit, llvm::StringRef path);
+
+/// What ptxas made and said.
+struct Cubin {
+  std::string bytes;
+  int64_t registers = 0, spillStores = 0, spillLoads = 0, stack = 0, shared = 0;
+};
+/// PTX to a cubin for exactly `target`, by the program at `ptxas`.
+llvm::Expected<Cubin> assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas, bool lineInfo);
 
 } // namespace kiln::codegen

@@ -1,6 +1,7 @@
 // kiln-line-info: source lines for debuggers and profilers. Source ranges and inlining chains are reduced to the one
 // position a line table holds: the place in the kernel itself, which is the text the user steps through.
 #include "compiler/codegen/Passes.h"
+#include "compiler/target/Target.h"
 #include "mlir/Dialect/LLVMIR/LLVMAttrs.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
@@ -36,12 +37,16 @@ struct LineInfo : kiln::impl::LineInfoPassBase<LineInfo> {
   using LineInfoPassBase::LineInfoPassBase;
 
   void runOnOperation() override {
+    emission = kiln::Target::fromModule(getOperation()).isGpu() ? LLVM::DIEmissionKind::DebugDirectivesOnly
+                                                                : LLVM::DIEmissionKind::LineTablesOnly;
     for (LLVM::LLVMFuncOp function : getOperation().getOps<LLVM::LLVMFuncOp>())
       if (!function.isExternal())
         annotate(function);
   }
 
 private:
+  LLVM::DIEmissionKind emission = LLVM::DIEmissionKind::LineTablesOnly;
+
   void annotate(LLVM::LLVMFuncOp function) {
     MLIRContext *context = &getContext();
     Builder b(context);
@@ -56,8 +61,7 @@ private:
     StringRef path = start.getFilename().getValue();
     auto file = LLVM::DIFileAttr::get(context, llvm::sys::path::filename(path), llvm::sys::path::parent_path(path));
     auto unit = LLVM::DICompileUnitAttr::get(DistinctAttr::create(b.getUnitAttr()), llvm::dwarf::DW_LANG_Python, file,
-                                             b.getStringAttr("kiln"), /*isOptimized=*/true,
-                                             LLVM::DIEmissionKind::LineTablesOnly);
+                                             b.getStringAttr("kiln"), /*isOptimized=*/true, emission);
     auto type = LLVM::DISubroutineTypeAttr::get(context, llvm::dwarf::DW_CC_normal, {});
     auto name = b.getStringAttr(function.getName());
     auto scope = LLVM::DISubprogramAttr::get(context, DistinctAttr::create(b.getUnitAttr()), unit, file, name, name,

@@ -15,9 +15,14 @@
 using namespace kiln;
 using namespace kiln::codegen;
 
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>> kiln::codegen::createTargetMachine(const Target &target) {
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> kiln::codegen::createTargetMachine(const Target &target,
+                                                                                        int64_t ptxVersion) {
   static std::once_flag once;
   std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -33,9 +38,12 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> kiln::codegen::createTarget
   // Fusing is a flag per operation, see kiln-allow-contraction.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   options.MCOptions.AsmVerbose = false;
-  std::unique_ptr<llvm::TargetMachine> machine(
-      backend->createTargetMachine(triple, target.cpu, target.features, options, llvm::Reloc::PIC_,
-                                   llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  std::string features = target.features;
+  if (target.isGpu()) // Left to itself, LLVM writes the oldest PTX that knows the machine.
+    features += (features.empty() ? "+ptx" : ",+ptx") + std::to_string(ptxVersion ? ptxVersion : kNewestPtx);
+  std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(triple, target.cpu, features, options,
+                                                                            llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                                            llvm::CodeGenOptLevel::Default));
   if (!machine)
     return llvm::createStringError("LLVM cannot generate code for " + target.cpu);
   return std::move(machine);

@@ -14,12 +14,13 @@ def AllowContractionPass : Pass<"kiln-allow-contraction", "::mlir::ModuleOp"> {
   }];
 }
 
-def CpuToLLVMPass : Pass<"kiln-cpu-to-llvm", "::mlir::ModuleOp"> {
+def ToLLVMPass : Pass<"kiln-to-llvm", "::mlir::ModuleOp"> {
   let summary = "scf, cf, arith, math, rank-1 vectors and functions to the LLVM dialect";
   let description = [{
     First structured control flow becomes branches, then one full conversion takes the rest, so that no cast between
     the two worlds survives. Needs: no `tile`, no memref, vectors of rank at most 1, math reduced to what is one
-    instruction (`kiln-expand-math`). Guarantees: the module holds only `llvm` operations. Numerically neutral.
+    instruction (`kiln-expand-math`). Guarantees: the module holds only `llvm` operations, and `nvvm` ones that have an
+    intrinsic. Numerically neutral.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect"];
 }
@@ -28,8 +29,8 @@ def LineInfoPass : Pass<"kiln-line-info", "::mlir::ModuleOp"> {
   let summary = "keep source lines: give each function a debug scope";
   let description = [{
     Needs the LLVM dialect. Each `llvm.func` gets a subprogram named after the kernel's source, in a compile unit that
-    holds line tables only, and operations get one line and column in it: the outermost position in the kernel itself
-    for inlined calls. Changes no operation.
+    holds line tables only (for a GPU only directives: tables would make ptxas compile for a debugger), and operations
+    get one line and column in it: the outermost position in the kernel itself for inlined calls. Changes no operation.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

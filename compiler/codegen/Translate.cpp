@@ -3,6 +3,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "runtime/launch/Abi.h"
 #include "llvm/AsmParser/Parser.h"
@@ -68,6 +69,25 @@ static void describeEntry(llvm::Function &function) {
   function.addParamAttr(1, llvm::Attribute::getWithAlignment(context, llvm::Align(alignof(KilnLaunch))));
 }
 
+static void describe(llvm::Function &function, const Target &target) {
+  // Instances are abandoned by longjmp or the end of a thread, never by unwinding.
+  function.setDoesNotThrow();
+  if (target.isGpu()) {
+    // All kernels of a module have the machine's one subtarget: attributes would only keep library code from inlining.
+    if (function.getCallingConv() != llvm::CallingConv::PTX_Kernel)
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
+    return;
+  }
+  function.addFnAttr("target-cpu", target.cpu);
+  if (!target.features.empty())
+    function.addFnAttr("target-features", target.features);
+  function.addFnAttr("prefer-vector-width", std::to_string(target.vectorBytes * 8));
+  if (isEntry(function) && function.hasExternalLinkage())
+    describeEntry(function);
+  else
+    function.setLinkage(llvm::GlobalValue::InternalLinkage);
+}
+
 static llvm::Error prepare(Unit &unit, const Target &target) {
   llvm::Module &module = *unit.module;
   auto machine = createTargetMachine(target);
@@ -75,21 +95,9 @@ static llvm::Error prepare(Unit &unit, const Target &target) {
     return machine.takeError();
   module.setTargetTriple((*machine)->getTargetTriple());
   module.setDataLayout((*machine)->createDataLayout());
-  std::string width = std::to_string(target.vectorBytes * 8);
-  for (llvm::Function &function : module) {
-    if (function.isDeclaration())
-      continue;
-    function.addFnAttr("target-cpu", target.cpu);
-    if (!target.features.empty())
-      function.addFnAttr("target-features", target.features);
-    function.addFnAttr("prefer-vector-width", width);
-    // Instances are abandoned by longjmp, never by unwinding.
-    function.setDoesNotThrow();
-    if (isEntry(function) && function.hasExternalLinkage())
-      describeEntry(function);
-    else
-      function.setLinkage(llvm::GlobalValue::InternalLinkage);
-  }
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration())
+      describe(function, target);
   std::string problems;
   llvm::raw_string_ostream stream(problems);
   if (llvm::verifyModule(module, &stream))
@@ -101,6 +109,7 @@ llvm::Expected<Unit> kiln::codegen::translate(mlir::ModuleOp source, const Targe
   mlir::DialectRegistry registry;
   mlir::registerBuiltinDialectTranslation(registry);
   mlir::registerLLVMDialectTranslation(registry);
+  mlir::registerNVVMDialectTranslation(registry);
   source.getContext()->appendDialectRegistry(registry);
   Unit unit;
   unit.module = mlir::translateModuleToLLVMIR(source, unit.context(), "kiln", /*disableVerification=*/true);

@@ -4,6 +4,7 @@
 #include "compiler/codegen/FatalError.h"
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Reproducer.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
@@ -50,15 +51,23 @@ private:
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
   bool chooseTarget(ModuleOp module);
   bool chooseTarget(const artifact::Metadata &metadata);
+  bool chooseLaunch(ModuleOp module);
+  bool checkTarget();
   bool runPasses(ModuleOp module, Stage stage, StringRef what, Build build);
   void generate(codegen::Unit unit, bool optimize);
+  void finishAssembly(std::string ptx);
   bool finishObject(std::string object);
+  bool linkLibrary(codegen::Unit &unit);
   /// Writes the dump, and says whether this was the last stage asked for.
   bool reached(Stage stage, llvm::function_ref<std::string()> text);
   void dump(StringRef extension, StringRef bytes);
 
   void fail(Failure::Kind kind, Stage stage, const Twine &message) {
-    result.failure = Failure{kind, message.str(), stageInfo(stage).name.str(), "", "", ""};
+    result.failure = Failure{kind, message.str(), stageInfo(stage, target.kind).name.str(), "", "", ""};
+  }
+  void fail(Stage stage, OutOfResource what) {
+    fail(Failure::Kind::Resource, stage, what.message());
+    result.failure->resource = std::move(what);
   }
   void fail(Stage stage, llvm::Error error) { fail(Failure::Kind::Internal, stage, llvm::toString(std::move(error))); }
 
@@ -94,13 +103,13 @@ bool Compilation::chooseTarget(ModuleOp module) {
     }
     target = *row;
     target.attachTo(module);
-    return true;
+    return checkTarget();
   }
   Attribute present = module->getAttr(kTargetAttrName);
   if (!present) {
     target = hostTarget();
     target.attachTo(module);
-    return true;
+    return checkTarget();
   }
   std::string error = "expected kiln.target to be a dictionary";
   auto dictionary = dyn_cast<DictionaryAttr>(present);
@@ -110,6 +119,78 @@ bool Compilation::chooseTarget(ModuleOp module) {
     return false;
   }
   target = *row;
+  return checkTarget();
+}
+
+bool Compilation::checkTarget() {
+  // "object" is the last stage of any target.
+  if (options.toName.empty() || options.toName == "object" || isStageOf(options.toName, target.kind))
+    return true;
+  std::string known;
+  for (const StageInfo &info : stages(target.kind))
+    known += (known.empty() ? "" : ", ") + info.name.str();
+  fail(Failure::Kind::Input, options.to,
+       "expected one of " + known + " (because these are the stages of target " + target.name + "), got " +
+           options.toName);
+  return false;
+}
+
+// What the launch chose becomes part of the module, so that a dumped file says all there is to say.
+bool Compilation::chooseLaunch(ModuleOp module) {
+  Builder b(module.getContext());
+  const PipelineOptions &asked = options.pipeline;
+  auto settle = [&](StringRef attr, StringRef option, int64_t given, int64_t byDefault) -> std::optional<int64_t> {
+    auto present = module->getAttrOfType<IntegerAttr>(attr);
+    if (present && given && present.getInt() != given) {
+      fail(Failure::Kind::Input, Stage::Lowered,
+           "expected " + option + " " + Twine(present.getInt()) + " (because the file was made for it), got " +
+               Twine(given));
+      return std::nullopt;
+    }
+    return given ? given : present ? present.getInt() : byDefault;
+  };
+  auto warps = settle(kNumWarpsAttr, "num_warps", asked.numWarps, 4);
+  auto cluster = settle(kClusterAttr, "cluster", asked.cluster, 1);
+  auto registers = settle(kMaxRegistersAttr, "maxnreg", asked.maxRegisters, 0);
+  if (!warps || !cluster || !registers)
+    return false;
+  auto refuse = [&](StringRef option, const Twine &range, int64_t given) {
+    fail(Failure::Kind::Input, Stage::Lowered, "expected " + option + " to be " + range + ", got " + Twine(given));
+    return false;
+  };
+  if (*warps < 1 || *warps > 32 || !llvm::isPowerOf2_64(*warps))
+    return refuse("num_warps", "a power of two from 1 to 32", *warps);
+  if (*cluster < 1 || *cluster > 16 || !llvm::isPowerOf2_64(*cluster))
+    return refuse("cluster", "a power of two from 1 to 16", *cluster);
+  if (*registers && (*registers < 16 || *registers > target.gpu.maxRegisters))
+    return refuse("maxnreg", "from 16 to " + Twine(target.gpu.maxRegisters), *registers);
+  if (*cluster > target.gpu.maxCluster) {
+    fail(Stage::Lowered,
+         OutOfResource{"blocks per cluster on " + target.name, *cluster, target.gpu.maxCluster, "cluster"});
+    return false;
+  }
+  if (*registers && *registers * *warps * kWarpLanes > target.gpu.registersPerProcessor) {
+    fail(Stage::Lowered, OutOfResource{"registers per block", *registers * *warps * kWarpLanes,
+                                       target.gpu.registersPerProcessor, "maxnreg or num_warps"});
+    return false;
+  }
+  module->setAttr(kNumWarpsAttr, b.getI32IntegerAttr(*warps));
+  module->setAttr(kClusterAttr, b.getI32IntegerAttr(*cluster));
+  if (*registers)
+    module->setAttr(kMaxRegistersAttr, b.getI32IntegerAttr(*registers));
+  // A hint about time only: without the instructions the grids run one after the other.
+  if (asked.pdl && target.has(Feature::Pdl))
+    module->setAttr(kPdlAttr, b.getUnitAttr());
+  auto version = settle(kPtxVersionAttr, "the PTX version", 0, asked.ptxVersion);
+  int64_t ptx = *version ? *version : codegen::kNewestPtx;
+  if (ptx < target.gpu.minPtxVersion) {
+    fail(Failure::Kind::Input, Stage::Lowered,
+         llvm::formatv("expected an assembler that knows PTX {0}.{1} (because {2} needs it), got one for {3}.{4}",
+                       target.gpu.minPtxVersion / 10, target.gpu.minPtxVersion % 10, target.name, ptx / 10, ptx % 10)
+             .str());
+    return false;
+  }
+  module->setAttr(kPtxVersionAttr, b.getI32IntegerAttr(std::min(ptx, codegen::kNewestPtx)));
   return true;
 }
 
@@ -129,7 +210,7 @@ bool Compilation::chooseTarget(const artifact::Metadata &metadata) {
     return false;
   }
   target = *made;
-  return true;
+  return checkTarget();
 }
 
 //===-- Dumps ----------------------------------------------------------------------------------------------------===//
@@ -160,7 +241,7 @@ bool Compilation::reached(Stage stage, llvm::function_ref<std::string()> text) {
     return false;
   std::string bytes = text();
   if (!options.dumpDirectory.empty())
-    dump((Twine(unsigned(stage)) + "." + stageInfo(stage).extension).str(), bytes);
+    dump((Twine(unsigned(stage)) + "." + stageInfo(stage, target.kind).extension).str(), bytes);
   if (last)
     result.output = std::move(bytes);
   return last;
@@ -191,6 +272,10 @@ bool Compilation::runPasses(ModuleOp module, Stage stage, StringRef what, Build 
   for (const kiln::Diagnostic &diagnostic : llvm::ArrayRef(result.diagnostics).drop_front(before)) {
     if (diagnostic.isUserError())
       return false;
+    if (diagnostic.resource) {
+      fail(stage, *diagnostic.resource);
+      return false;
+    }
     if (diagnostic.severity == kiln::Diagnostic::Severity::Error)
       message += (message.empty() ? "" : "\n") + diagnostic.print();
   }
@@ -212,6 +297,14 @@ static std::string kernelName(ModuleOp module) {
   return "module";
 }
 
+static int64_t sharedBytesOf(ModuleOp module) {
+  int64_t bytes = 0;
+  for (Operation &op : *module.getBody())
+    if (auto planned = op.getAttrOfType<IntegerAttr>(kSharedBytesAttr))
+      bytes = std::max(bytes, planned.getInt());
+  return bytes;
+}
+
 void Compilation::runModule(ModuleOp module, Stage from) {
   name = kernelName(module);
   if (!chooseTarget(module))
@@ -223,15 +316,28 @@ void Compilation::runModule(ModuleOp module, Stage from) {
     if (!runPasses(module, Stage::Opt, "opt", buildTilePipeline) || reached(Stage::Opt, text))
       return;
   }
-  if (from < Stage::Cpu) {
-    if (!runPasses(module, Stage::Cpu, "cpu", buildCpuPipeline))
+  std::string error;
+  if (target.isGpu()) {
+    if (!chooseLaunch(module))
+      return;
+    if (from < Stage::Lowered &&
+        (!runPasses(module, Stage::Lowered, "kgpu", buildKgpuPipeline) || reached(Stage::Lowered, text)))
+      return;
+    // Planned by now; the kernel itself does not survive the next step.
+    int64_t sharedBytes = sharedBytesOf(module);
+    if (!runPasses(module, Stage::LLVM, "thread", buildThreadPipeline))
+      return;
+    if (!collectMetadata(module, target, options, result.metadata, error))
+      return fail(Failure::Kind::Internal, Stage::LLVM, error);
+    result.metadata.cuda->sharedBytes = sharedBytes;
+  } else {
+    if (from < Stage::Lowered && !runPasses(module, Stage::Lowered, "cpu", buildCpuPipeline))
+      return;
+    if (!collectMetadata(module, target, options, result.metadata, error))
+      return fail(from == Stage::Lowered ? Failure::Kind::Input : Failure::Kind::Internal, Stage::Lowered, error);
+    if (from < Stage::Lowered && reached(Stage::Lowered, text))
       return;
   }
-  std::string error;
-  if (!collectMetadata(module, target, options, result.metadata, error))
-    return fail(from == Stage::Cpu ? Failure::Kind::Input : Failure::Kind::Internal, Stage::Cpu, error);
-  if (from < Stage::Cpu && reached(Stage::Cpu, text))
-    return;
   if (!runPasses(module, Stage::LLVM, "llvm dialect", buildLLVMPipeline))
     return;
   std::optional<codegen::Unit> unit;
@@ -242,6 +348,8 @@ void Compilation::runModule(ModuleOp module, Stage from) {
       return fail(Stage::LLVM, translated.takeError());
     unit.emplace(std::move(*translated));
   }
+  if (target.isGpu() && !linkLibrary(*unit))
+    return;
   generate(std::move(*unit), /*optimize=*/true);
 }
 
@@ -262,11 +370,14 @@ void Compilation::runLLVM(StringRef text) {
 
 void Compilation::runAssembly(StringRef text) {
   std::string error;
-  if (!metadataOf("# ", text, result.metadata, error))
+  bool ptx = text.starts_with("//");
+  if (!metadataOf(ptx ? "// " : "# ", text, result.metadata, error))
     return fail(Failure::Kind::Input, Stage::Asm, error);
   name = result.metadata.name;
   if (!chooseTarget(result.metadata))
     return;
+  if (target.isGpu())
+    return finishAssembly(text.split('\n').second.str());
   Timer timer(result, "object");
   llvm::Expected<std::string> object = codegen::assemble(text, target);
   if (!object)
@@ -275,7 +386,8 @@ void Compilation::runAssembly(StringRef text) {
 }
 
 void Compilation::generate(codegen::Unit unit, bool optimize) {
-  llvm::Expected<std::unique_ptr<llvm::TargetMachine>> machine = codegen::createTargetMachine(target);
+  llvm::Expected<std::unique_ptr<llvm::TargetMachine>> machine =
+      codegen::createTargetMachine(target, result.metadata.cuda ? result.metadata.cuda->ptxVersion : 0);
   if (!machine)
     return fail(Stage::LLVM, machine.takeError());
   if (optimize) {
@@ -285,6 +397,18 @@ void Compilation::generate(codegen::Unit unit, bool optimize) {
   }
   if (reached(Stage::LLVM, [&] { return withMetadata("; ", result.metadata, unit.print()); }))
     return;
+  if (target.isGpu()) {
+    llvm::Expected<std::string> text = std::string();
+    {
+      Timer timer(result, "ptx");
+      text = codegen::emit(unit, **machine, codegen::FileKind::Assembly);
+    }
+    if (!text)
+      return fail(Stage::Asm, text.takeError());
+    if (reached(Stage::Asm, [&] { return withMetadata("// ", result.metadata, *text); }))
+      return;
+    return finishAssembly(std::move(*text));
+  }
   // Assembly and object are two runs of the code generator: the first only if somebody looks at it.
   if (options.to == Stage::Asm || !options.dumpDirectory.empty()) {
     Timer timer(result, "asm");
@@ -302,7 +426,71 @@ void Compilation::generate(codegen::Unit unit, bool optimize) {
   finishObject(std::move(*object));
 }
 
+void Compilation::finishAssembly(std::string ptx) {
+  artifact::CudaLaunch &cuda = *result.metadata.cuda;
+  if (options.pipeline.ptxas.empty()) {
+    cuda.form = "ptx";
+    finishObject(std::move(ptx));
+    return;
+  }
+  llvm::Expected<codegen::Cubin> cubin = codegen::Cubin();
+  {
+    Timer timer(result, "ptxas");
+    cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, options.pipeline.lineInfo);
+  }
+  if (!cubin) {
+    fail(Stage::Object, cubin.takeError());
+    std::string saved = saveFile(options.crashDirectory, name, "ptx", ptx);
+    result.failure->irPath = saved;
+    result.failure->reproduce = options.pipeline.ptxas + " -arch=" + target.cpu + " -O3 -v " +
+                                (saved.empty() ? "KERNEL.ptx" : saved) + " -o /dev/null";
+    return;
+  }
+  cuda.form = "cubin";
+  if (llvm::json::Object *tools = result.metadata.extra.getObject("toolchain"))
+    (*tools)["ptxas"] = options.pipeline.ptxasVersion;
+  cuda.usage =
+      artifact::CudaLaunch::Usage{cubin->registers, cubin->spillStores, cubin->spillLoads, cubin->stack, cubin->shared};
+  finishObject(std::move(cubin->bytes));
+}
+
+// Device code is closed: what it calls is in the device library, found by the user's toolkit, or nowhere.
+bool Compilation::linkLibrary(codegen::Unit &unit) {
+  std::vector<std::string> missing = codegen::missingFunctions(unit);
+  if (missing.empty())
+    return true;
+  for (const std::string &function : missing)
+    if (!StringRef(function).starts_with("__nv_")) {
+      fail(Failure::Kind::Input, Stage::LLVM,
+           "expected a function of CUDA's device library (because device code links nothing else), got '" + function +
+               "'");
+      return false;
+    }
+  if (options.pipeline.libdevice.empty()) {
+    fail(Failure::Kind::Input, Stage::LLVM,
+         "expected CUDA's device library libdevice.10.bc (because the kernel calls '" + missing[0] +
+             "'), found none: set KILN_LIBDEVICE, or install the package nvidia-nvvm");
+    return false;
+  }
+  Timer timer(result, "libdevice");
+  if (llvm::Error error = codegen::linkLibdevice(unit, options.pipeline.libdevice)) {
+    fail(Failure::Kind::Input, Stage::LLVM, llvm::toString(std::move(error)));
+    return false;
+  }
+  missing = codegen::missingFunctions(unit);
+  if (missing.empty())
+    return true;
+  fail(Failure::Kind::Input, Stage::LLVM,
+       "expected a function that " + options.pipeline.libdevice + " holds, got '" + missing[0] + "'");
+  return false;
+}
+
 bool Compilation::finishObject(std::string object) {
+  if (target.isGpu()) {
+    if (!options.dumpDirectory.empty())
+      dump("5.json", result.metadata.print());
+    return reached(Stage::Object, [&] { return std::move(object); });
+  }
   if (llvm::Error error = codegen::checkObject(object, result.metadata.symbol)) {
     fail(Stage::Object, std::move(error));
     return false;
@@ -354,7 +542,7 @@ CompileResult kiln::compileText(StringRef text, Stage from, const CompileOptions
   CompileResult result;
   if (!checkOrder(from, options, result))
     return result;
-  if (from <= Stage::Cpu) {
+  if (from <= Stage::Lowered) {
     std::string error;
     std::unique_ptr<Program> program = Program::parse(text.str(), error);
     if (program)

@@ -17,6 +17,8 @@ struct CompileOptions {
   /// Row of the target table. Empty: what the module says, else the host.
   std::string target;
   Stage to = Stage::Object;
+  /// The same as the user wrote it, to refuse a stage of another kind of target; may be empty.
+  std::string toName;
   PipelineOptions pipeline;
   bool verifyEach = false;
   std::string dumpDirectory;   ///< one numbered file per stage, if not empty
@@ -28,20 +30,22 @@ struct CompileOptions {
 struct Failure {
   enum class Kind {
     Input,    ///< the given text, file, target name: whoever called is wrong
+    Resource, ///< nobody is wrong, but the machine lacks something
     Internal, ///< we are wrong
   };
   Kind kind = Kind::Internal;
   std::string message;
-  std::string stage;     ///< the stage being made
-  std::string pass;      ///< its pass, if it was one
-  std::string irPath;    ///< the IR before that pass, saved
-  std::string reproduce; ///< the command that fails in the same way
+  std::string stage;                                    ///< the stage being made
+  std::string pass;                                     ///< its pass, if it was one
+  std::string irPath;                                   ///< the IR before that pass, saved
+  std::string reproduce;                                ///< the command that fails in the same way
+  std::optional<OutOfResource> resource = std::nullopt; ///< exactly for Kind::Resource
 };
 
 struct CompileResult {
   /// Text or bytes of stage `to`; meaningless unless succeeded().
   std::string output;
-  artifact::Metadata metadata;                         ///< from stage cpu on
+  artifact::Metadata metadata;                         ///< from the lowered stage on
   std::vector<std::pair<std::string, double>> timings; ///< stage, milliseconds
   std::vector<Diagnostic> diagnostics;
   std::optional<Failure> failure;
@@ -51,7 +55,7 @@ struct CompileResult {
   const Diagnostic *userError() const;
 };
 
-/// Compiles `program`, a module of stage `from` (tile, opt or cpu). The program itself stays as it is.
+/// Compiles `program`, a module of stage `from` (tile, opt or lowered). The program itself stays as it is.
 CompileResult compile(Program &program, Stage from, const CompileOptions &options);
 /// The same from the text of any stage but the last.
 CompileResult compileText(llvm::StringRef text, Stage from, const CompileOptions &options);

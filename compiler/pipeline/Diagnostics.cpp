@@ -46,7 +46,7 @@ llvm::StringRef kiln::severityName(Diagnostic::Severity severity) {
 }
 
 bool kiln::Diagnostic::isUserError() const {
-  return severity == Severity::Error && !frames.empty() && StringRef(message).starts_with("expected ");
+  return severity == Severity::Error && !resource && !frames.empty() && StringRef(message).starts_with("expected ");
 }
 
 std::string kiln::Diagnostic::print() const {
@@ -79,6 +79,7 @@ static kiln::Diagnostic convert(mlir::Diagnostic &diagnostic) {
   }
   result.message = diagnostic.str();
   result.frames = sourceFrames(diagnostic.getLocation());
+  result.resource = outOfResource(diagnostic);
   for (mlir::Diagnostic &note : diagnostic.getNotes())
     result.notes.push_back(convert(note));
   return result;

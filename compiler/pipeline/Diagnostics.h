@@ -4,6 +4,7 @@
 // got Z")` at a source position. Everything else that ends a pass is ours: a verifier or emitOpError message (they
 // begin with the op's name), "failed to legalize ...", a pass that fails without a word.
 #pragma once
+#include "compiler/target/Resource.h"
 #include "mlir/IR/Diagnostics.h"
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct Diagnostic {
   std::string message;
   std::vector<Frame> frames;
   std::vector<Diagnostic> notes;
+  /// Set where the program is right but does not fit the machine.
+  std::optional<OutOfResource> resource;
 
   /// An error in the user's program, see above.
   bool isUserError() const;

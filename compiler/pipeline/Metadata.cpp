@@ -1,7 +1,6 @@
 // See Metadata.h.
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Toolchain.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "runtime/launch/Abi.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -102,11 +101,11 @@ std::optional<Target> kiln::targetFromJSON(const json::Object &object) {
 
 bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileOptions &options,
                            artifact::Metadata &metadata, std::string &error) {
-  func::FuncOp entry;
+  Operation *entry = nullptr;
   unsigned count = 0;
-  for (func::FuncOp function : module.getOps<func::FuncOp>())
-    if (function->hasAttr("kiln.arguments")) {
-      entry = function;
+  for (Operation &function : *module.getBody())
+    if (function.hasAttr("kiln.arguments")) {
+      entry = &function;
       ++count;
     }
   if (count != 1) {
@@ -117,7 +116,7 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
   }
   json::Object object{
       {"abi", KILN_ABI_VERSION}, {"check", options.pipeline.check}, {"workspace_bytes", 0}, {"sites", json::Array()}};
-  StringRef symbol = entry.getName(), name = symbol;
+  StringRef symbol = entry->getAttrOfType<StringAttr>("sym_name").getValue(), name = symbol;
   name.consume_front("kiln_");
   object["name"] = name;
   object["symbol"] = symbol;
@@ -134,6 +133,22 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
   json::Object tools;
   for (auto &[tool, id] : toolchain())
     tools[tool] = id;
+  if (target.isGpu()) {
+    auto number = [&](const char *attr, int64_t otherwise) {
+      auto value = module->getAttrOfType<IntegerAttr>(attr);
+      return value ? value.getInt() : otherwise;
+    };
+    int64_t warps = number(kNumWarpsAttr, 4);
+    object["frame_bytes"] = 0;
+    object["cuda"] = json::Object{{"num_warps", warps},
+                                  {"threads", warps * kWarpLanes},
+                                  {"cluster", number(kClusterAttr, 1)},
+                                  {"shared_bytes", 0},
+                                  {"max_registers", number(kMaxRegistersAttr, 0)},
+                                  {"pdl", module->hasAttr(kPdlAttr)},
+                                  {"ptx_version", number(kPtxVersionAttr, 0)},
+                                  {"form", ""}};
+  }
   object["toolchain"] = std::move(tools);
 
   auto parsed = artifact::Metadata::fromJSON(std::move(object));

@@ -54,8 +54,21 @@ void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &option
   passes.addPass(createVerifyVectorsPass());
 }
 
+void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
+  // Offsets widened twice over are merged here. From here on nothing canonicalizes: patterns drop layouts.
+  passes.addPass(createCSEPass());
+}
+
+void kiln::buildThreadPipeline(OpPassManager &passes, const PipelineOptions &options) {
+  // One thread's scalars: what many registers compute alike (addresses, masks) is merged.
+  addCleanup(passes);
+  // After merging, so that it expands each function once.
+  passes.addPass(createExpandMathPass());
+  passes.addPass(createCSEPass());
+}
+
 void kiln::buildLLVMPipeline(OpPassManager &passes, const PipelineOptions &options) {
-  passes.addPass(createCpuToLLVMPass());
+  passes.addPass(createToLLVMPass());
   // What the conversion leaves behind: address arithmetic that folds now that index is i64.
   passes.addPass(createCSEPass());
   if (options.lineInfo)
@@ -68,7 +81,13 @@ struct PipelineFlags : PassPipelineOptions<PipelineFlags> {
   Option<bool> fusion{*this, "enable-fp-fusion", llvm::cl::desc("fuse products and sums"), llvm::cl::init(true)};
   Option<bool> lineInfo{*this, "line-info", llvm::cl::desc("keep source lines"), llvm::cl::init(false)};
 
-  PipelineOptions options() const { return {check, fusion, lineInfo}; }
+  PipelineOptions options() const {
+    PipelineOptions options;
+    options.check = check;
+    options.enableFpFusion = fusion;
+    options.lineInfo = lineInfo;
+    return options;
+  }
 };
 } // namespace
 
@@ -87,5 +106,7 @@ void kiln::registerPasses() {
   };
   pipeline("kiln-tile-pipeline", "stage tile to stage opt", buildTilePipeline);
   pipeline("kiln-cpu-pipeline", "stage opt to stage cpu", buildCpuPipeline);
-  pipeline("kiln-llvm-pipeline", "stage cpu to the LLVM dialect", buildLLVMPipeline);
+  pipeline("kiln-kgpu-pipeline", "stage opt to stage kgpu", buildKgpuPipeline);
+  pipeline("kiln-thread-pipeline", "stage kgpu to the code of one thread", buildThreadPipeline);
+  pipeline("kiln-llvm-pipeline", "stage cpu or the code of one thread to the LLVM dialect", buildLLVMPipeline);
 }

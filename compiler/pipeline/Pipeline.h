@@ -1,5 +1,6 @@
 // The pass order of every stage that is passes: one straight line per stage (Pipeline.cpp).
 #pragma once
+#include <cstdint>
 #include <string>
 
 namespace mlir {
@@ -13,16 +14,37 @@ struct PipelineOptions {
   std::string check = "none"; ///< none, bounds or races
   bool enableFpFusion = true; ///< let the user's products and sums fuse into fma
   bool lineInfo = false;      ///< keep source lines in the machine code
+
+  // GPUs. Zero: what the module says, else the default.
+  int64_t numWarps = 0;     ///< warps of a group; 4
+  int64_t cluster = 0;      ///< blocks per program instance; 1
+  int64_t maxRegisters = 0; ///< per thread; not limited
+  bool pdl = false;         ///< programmatic dependent launch
+  int64_t ptxVersion = 0;   ///< major * 10 + minor; the newest LLVM writes
+  std::string ptxas;        ///< the assembler; empty: the driver assembles
+  std::string ptxasVersion; ///< its id, for keys and metadata
+  std::string libdevice;    ///< CUDA's device library, for kernels that call it
 };
+
+/// Attributes of a module on the way to a GPU: what was chosen for the launch (integers; pdl a unit attribute).
+constexpr const char *kNumWarpsAttr = "kgpu.num_warps", *kClusterAttr = "kgpu.cluster",
+                     *kMaxRegistersAttr = "kgpu.max_registers", *kPdlAttr = "kgpu.pdl",
+                     *kPtxVersionAttr = "kgpu.ptx_version";
+/// Attribute of the kernel: dynamic shared memory of one block.
+constexpr const char *kSharedBytesAttr = "kgpu.shared_bytes";
 
 /// tile -> opt
 void buildTilePipeline(mlir::OpPassManager &passes, const PipelineOptions &options);
 /// opt -> cpu
 void buildCpuPipeline(mlir::OpPassManager &passes, const PipelineOptions &options);
-/// cpu -> the LLVM dialect, which codegen translates
+/// opt -> kgpu
+void buildKgpuPipeline(mlir::OpPassManager &passes, const PipelineOptions &options);
+/// kgpu -> the code of one thread, scalars only
+void buildThreadPipeline(mlir::OpPassManager &passes, const PipelineOptions &options);
+/// cpu, or the code of one thread -> the LLVM dialect, which codegen translates
 void buildLLVMPipeline(mlir::OpPassManager &passes, const PipelineOptions &options);
 
-/// Makes every pass of Kiln, and the pipelines above as kiln-{tile,cpu,llvm}-pipeline, known to kiln-opt.
+/// Makes every pass of Kiln, and the pipelines above as kiln-{tile,cpu,kgpu,thread,llvm}-pipeline, known to kiln-opt.
 void registerPasses();
 
 } // namespace kiln

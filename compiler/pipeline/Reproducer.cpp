@@ -57,17 +57,17 @@ PassObserver kiln::observePasses(PassManager &passes) {
   return count;
 }
 
-static std::string save(StringRef directory, StringRef name, StringRef ir) {
+std::string kiln::saveFile(StringRef directory, StringRef name, StringRef extension, StringRef text) {
   llvm::SmallString<128> path(directory);
-  if (llvm::sys::fs::create_directories(path))
+  if (directory.empty() || llvm::sys::fs::create_directories(path))
     return "";
-  // Named by content: the same failure again is the same file.
-  llvm::sys::path::append(path, (name + "-" + StringRef(artifact::digest(ir)).take_front(12) + ".mlir").str());
+  std::string digest = artifact::digest(text).substr(0, 12);
+  llvm::sys::path::append(path, (name + "-" + digest + "." + extension).str());
   std::error_code code;
   llvm::raw_fd_ostream stream(path, code);
   if (code)
     return "";
-  stream << ir;
+  stream << text;
   stream.close();
   if (stream.has_error()) {
     stream.clear_error();
@@ -85,8 +85,8 @@ void kiln::reproduce(ModuleOp input, PassManager &passes, const PassCount &count
   ScopedDiagnosticHandler silence(input.getContext(), [](mlir::Diagnostic &) { return success(); });
   passes.addInstrumentation(std::make_unique<Catcher>(wanted, input, ir, failure));
   (void)passes.run(input);
-  if (!directory.empty() && !ir.empty())
-    failure.irPath = save(directory, name, ir);
+  if (!ir.empty())
+    failure.irPath = saveFile(directory, name, "mlir", ir);
   if (!failure.reproduce.empty())
     failure.reproduce = "kiln-opt " + (failure.irPath.empty() ? "IR.mlir" : failure.irPath) + " " + failure.reproduce;
 }

@@ -24,4 +24,8 @@ PassObserver observePasses(mlir::PassManager &passes);
 void reproduce(mlir::ModuleOp input, mlir::PassManager &passes, const PassCount &count, llvm::StringRef directory,
                llvm::StringRef name, Failure &failure);
 
+/// Writes `text` to `directory`/NAME-DIGEST.EXTENSION, so that the same failure again is the same file. Empty where it
+/// cannot.
+std::string saveFile(llvm::StringRef directory, llvm::StringRef name, llvm::StringRef extension, llvm::StringRef text);
+
 } // namespace kiln

@@ -1,12 +1,15 @@
-// The stages of a compile, in order: the one list. Every stage's result can be dumped, edited and fed back.
+// The stages of a compile, in order: the one list. Every stage's result can be dumped, edited and fed back. What a
+// stage is called depends on the kind of target: processors go through vectors to an object, NVIDIA GPUs through tiles
+// with layouts to a cubin.
 #pragma once
+#include "compiler/target/Target.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <optional>
 
 namespace kiln {
 
-enum class Stage : unsigned { Tile, Opt, Cpu, LLVM, Asm, Object };
+enum class Stage : unsigned { Tile, Opt, Lowered, LLVM, Asm, Object };
 
 struct StageInfo {
   Stage stage;
@@ -15,12 +18,15 @@ struct StageInfo {
   llvm::StringLiteral meaning;
 };
 
-/// All stages, first to last.
-llvm::ArrayRef<StageInfo> stages();
-const StageInfo &stageInfo(Stage stage);
-/// By name: "tile", "opt", ...
+/// All stages of a kind of target, first to last.
+llvm::ArrayRef<StageInfo> stages(TargetKind kind);
+const StageInfo &stageInfo(Stage stage, TargetKind kind = TargetKind::Cpu);
+/// By name, of whichever kind: "tile", "cpu", "kgpu", "ptx", ...
 std::optional<Stage> parseStage(llvm::StringRef name);
-/// By the file's extension: "x.cpu.mlir" is stage cpu; a plain "x.mlir" counts as tile.
+/// Whether `name` names a stage of that kind.
+bool isStageOf(llvm::StringRef name, TargetKind kind);
+/// By the file's extension, of whichever kind: "x.cpu.mlir" and "x.kgpu.mlir" are stage Lowered; a plain "x.mlir"
+/// counts as tile.
 std::optional<Stage> stageOfFile(llvm::StringRef path);
 
 } // namespace kiln

@@ -54,6 +54,10 @@ static constexpr std::pair<llvm::StringLiteral, int64_t GpuLimits::*> kLimits[] 
 
 llvm::ArrayRef<std::pair<llvm::StringLiteral, int64_t GpuLimits::*>> kiln::gpuLimitFields() { return kLimits; }
 
+bool GpuLimits::operator==(const GpuLimits &other) const {
+  return llvm::all_of(kLimits, [&](auto limit) { return this->*limit.second == other.*limit.second; });
+}
+
 DictionaryAttr Target::toAttr(MLIRContext *context) const {
   Builder b(context);
   SmallVector<Attribute> names;

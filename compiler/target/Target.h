@@ -63,7 +63,7 @@ struct GpuLimits {
   int64_t maxCluster = 1;    ///< blocks of one cluster, with the opt-in beyond 8
   int64_t minPtxVersion = 0; ///< the first PTX that knows the machine, major * 10 + minor
 
-  bool operator==(const GpuLimits &) const = default;
+  bool operator==(const GpuLimits &other) const;
 };
 
 /// The name, in `kiln.target` and metadata, and the field of every limit.

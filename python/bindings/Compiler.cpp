@@ -70,10 +70,15 @@ static Stage stageFromName(const std::string &name) {
   if (std::optional<Stage> stage = parseStage(name))
     return *stage;
   std::string known;
-  for (const StageInfo &info : stages())
-    known += (known.empty() ? "" : ", ") + info.name.str();
+  for (TargetKind kind : {TargetKind::Cpu, TargetKind::Cuda})
+    for (const StageInfo &info : stages(kind))
+      if (kind == TargetKind::Cpu || !isStageOf(info.name, TargetKind::Cpu))
+        known += (known.empty() ? "" : ", ") + info.name.str();
   throw py::value_error("unknown stage '" + name + "': expected one of " + known);
 }
+
+/// A launch option that is a number, or None: not given.
+static int64_t numberFrom(const py::handle &value) { return value.is_none() ? 0 : py::cast<int64_t>(value); }
 
 static CompileOptions optionsFrom(const py::dict &dictionary) {
   CompileOptions options;
@@ -81,9 +86,10 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
     auto name = py::cast<std::string>(key);
     if (name == "target")
       options.target = value.is_none() ? "" : py::cast<std::string>(value);
-    else if (name == "to")
-      options.to = stageFromName(py::cast<std::string>(value));
-    else if (name == "check") {
+    else if (name == "to") {
+      options.toName = py::cast<std::string>(value);
+      options.to = stageFromName(options.toName);
+    } else if (name == "check") {
       options.pipeline.check = py::cast<std::string>(value);
       if (options.pipeline.check != "none" && options.pipeline.check != "bounds" && options.pipeline.check != "races")
         throw py::value_error("check: expected none, bounds or races, got '" + options.pipeline.check + "'");
@@ -91,6 +97,22 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
       options.pipeline.enableFpFusion = py::cast<bool>(value);
     else if (name == "line_info")
       options.pipeline.lineInfo = py::cast<bool>(value);
+    else if (name == "num_warps")
+      options.pipeline.numWarps = numberFrom(value);
+    else if (name == "cluster")
+      options.pipeline.cluster = numberFrom(value);
+    else if (name == "maxnreg")
+      options.pipeline.maxRegisters = numberFrom(value);
+    else if (name == "pdl")
+      options.pipeline.pdl = !value.is_none() && py::cast<bool>(value);
+    else if (name == "ptx_version")
+      options.pipeline.ptxVersion = numberFrom(value);
+    else if (name == "ptxas")
+      options.pipeline.ptxas = py::cast<std::string>(value);
+    else if (name == "ptxas_version")
+      options.pipeline.ptxasVersion = py::cast<std::string>(value);
+    else if (name == "libdevice")
+      options.pipeline.libdevice = py::cast<std::string>(value);
     else if (name == "verify_each")
       options.verifyEach = py::cast<bool>(value);
     else if (name == "dump_directory")
@@ -123,10 +145,18 @@ static py::list diagnosticsToPython(const CompileResult &result) {
 
 [[noreturn]] static void raiseFailure(const CompileResult &result) {
   py::object failure = py::none();
-  if (const std::optional<Failure> &f = result.failure)
-    failure = py::dict(py::arg("kind") = f->kind == Failure::Kind::Input ? "input" : "internal",
-                       py::arg("message") = f->message, py::arg("stage") = f->stage, py::arg("pass_name") = f->pass,
-                       py::arg("ir_path") = f->irPath, py::arg("reproduce") = f->reproduce);
+  if (const std::optional<Failure> &f = result.failure) {
+    static constexpr const char *kinds[] = {"input", "resource", "internal"};
+    failure = py::dict(py::arg("kind") = kinds[unsigned(f->kind)], py::arg("message") = f->message,
+                       py::arg("stage") = f->stage, py::arg("pass_name") = f->pass, py::arg("ir_path") = f->irPath,
+                       py::arg("reproduce") = f->reproduce);
+    if (f->resource) {
+      failure["resource"] = f->resource->resource;
+      failure["required"] = f->resource->required;
+      failure["available"] = f->resource->available;
+      failure["option"] = f->resource->option;
+    }
+  }
   py::module_::import("kiln.compiler").attr("raise_failure")(diagnosticsToPython(result), failure);
   throw std::logic_error("kiln.compiler.raise_failure returned");
 }
@@ -153,22 +183,38 @@ public:
 
   py::bytes binary() const {
     if (options.to != Stage::Object)
-      throw py::value_error("expected an object, got stage '" + stageInfo(options.to).name.str() + "'");
+      throw py::value_error("expected an object, got stage '" + stageInfo(options.to, kind()).name.str() + "'");
     return py::bytes(result.output);
   }
 
+  /// The kind of target; known once code was lowered for it, before that the same for all stages.
+  TargetKind kind() const {
+    return result.metadata.target.getString("kind") == "cuda" ? TargetKind::Cuda : TargetKind::Cpu;
+  }
+
+  py::list stageNames() const {
+    py::list names;
+    for (const StageInfo &info : stages(kind()))
+      names.append(info.name.str());
+    return names;
+  }
+
   std::string text(const std::string &name) {
+    if (name == "sass")
+      return py::cast<std::string>(py::module_::import("kiln.toolchain").attr("disassemble")(binary()));
     Stage stage = stageFromName(name);
     if (stage == Stage::Object)
-      throw py::value_error("the object is not text: use .binary, or stage 'asm'");
+      throw py::value_error("the object is not text: use .binary, or stage '" +
+                            stageInfo(Stage::Asm, kind()).name.str() + "'");
     if (stage < from)
-      throw py::value_error("expected a stage from " + stageInfo(from).name.str() +
+      throw py::value_error("expected a stage from " + stageInfo(from, kind()).name.str() +
                             " on (because the compile started there), got " + name);
     auto it = texts.find(stage);
     if (it != texts.end())
       return it->second;
     CompileOptions again = options;
     again.to = stage;
+    again.toName = name;
     again.dumpDirectory.clear();
     CompileResult made = run(again);
     if (!made.succeeded())
@@ -201,10 +247,12 @@ static json::Value describeTarget(const Target &target) { return targetJSON(targ
 void kiln::python::bindCompiler(py::module_ &m) {
   py::class_<PyArtifact>(m, "Artifact", "The result of one compile.")
       .def_property_readonly("output", &PyArtifact::output, "What the last stage made: bytes of an object, else text.")
-      .def_property_readonly("binary", &PyArtifact::binary, "The object's bytes.")
+      .def_property_readonly("binary", &PyArtifact::binary,
+                             "The object's bytes: for a GPU a cubin, or PTX text where no assembler was given.")
+      .def_property_readonly("stages", &PyArtifact::stageNames, "Names of the stages of its kind of target, in order.")
       .def_property_readonly(
           "metadata", [](const PyArtifact &self) { return self.result.metadata.print(); },
-          "The metadata as JSON text; complete from stage cpu on.")
+          "The metadata as JSON text; complete from the lowered stage (cpu) on, for a GPU from llvm on.")
       .def_property_readonly(
           "timings",
           [](const PyArtifact &self) {
@@ -216,7 +264,8 @@ void kiln::python::bindCompiler(py::module_ &m) {
           "Milliseconds by step.")
       .def_property_readonly("diagnostics", &PyArtifact::diagnostics, "Warnings and remarks, as dictionaries.")
       .def("text", &PyArtifact::text, py::arg("stage"),
-           "The text of a stage, made when first asked for: 'tile', 'opt', 'cpu', 'llvm' or 'asm'.");
+           "The text of a stage, made when first asked for: 'tile', 'opt', 'cpu', 'llvm' or 'asm'; for an NVIDIA GPU "
+           "'tile', 'opt', 'kgpu', 'llvm', 'ptx' or 'sass' (disassembled).");
 
   m.def(
       "compile",
@@ -225,7 +274,8 @@ void kiln::python::bindCompiler(py::module_ &m) {
       },
       py::arg("module"), py::arg("options") = py::dict(),
       "Compiles a module of tile IR. Options: target, to, check, enable_fp_fusion, line_info, verify_each, "
-      "dump_directory, crash_directory; any other is recorded in the metadata. Raises what kiln.errors describes.");
+      "dump_directory, crash_directory; for GPUs num_warps, cluster, maxnreg, pdl, ptx_version, ptxas, ptxas_version, "
+      "libdevice; any other is recorded in the metadata. Raises what kiln.errors describes.");
   m.def(
       "compile_text",
       [](const std::string &text, const std::string &stage, const py::dict &options) {
@@ -264,18 +314,20 @@ void kiln::python::bindCompiler(py::module_ &m) {
       "Ids of everything that may change the bytes of an artifact.");
   m.def(
       "stages",
-      [] {
+      [](const std::string &kind) {
+        if (kind != "cpu" && kind != "cuda")
+          throw py::value_error("expected a kind of target, cpu or cuda, got '" + kind + "'");
         py::list list;
-        for (const StageInfo &info : stages())
+        for (const StageInfo &info : stages(kind == "cpu" ? TargetKind::Cpu : TargetKind::Cuda))
           list.append(py::make_tuple(info.name.str(), info.extension.str(), info.meaning.str()));
         return list;
       },
-      "(name, file extension, meaning) of every stage, in order.");
+      py::arg("kind") = "cpu", "(name, file extension, meaning) of every stage of a kind of target, in order.");
   m.def(
       "stage_of_file",
       [](const std::string &path) -> py::object {
         std::optional<Stage> stage = stageOfFile(path);
         return stage ? py::object(py::str(stageInfo(*stage).name.str())) : py::none();
       },
-      py::arg("path"), "The stage a file's name stands for, or None.");
+      py::arg("path"), "The stage a file's name stands for, by its name for processors, or None.");
 }

@@ -30,9 +30,9 @@ static CompileOptions avx2(Stage to = Stage::Object) {
 }
 
 TEST(Compile, SameInputSameBytes) {
-  CompileResult first = compileText(entry(kBody), Stage::Cpu, avx2());
+  CompileResult first = compileText(entry(kBody), Stage::Lowered, avx2());
   ASSERT_TRUE(first.succeeded()) << first.failure->message;
-  CompileResult second = compileText(entry(kBody), Stage::Cpu, avx2());
+  CompileResult second = compileText(entry(kBody), Stage::Lowered, avx2());
   EXPECT_EQ(first.output, second.output);
   EXPECT_EQ(first.metadata.print(), second.metadata.print());
   EXPECT_EQ(first.metadata.symbol, "kiln_f");
@@ -44,13 +44,13 @@ TEST(Compile, TheProgramStaysAsItWas) {
   std::unique_ptr<Program> program = Program::parse(entry(kBody), error);
   ASSERT_TRUE(program) << error;
   std::string before = program->print();
-  EXPECT_TRUE(compile(*program, Stage::Cpu, avx2()).succeeded());
+  EXPECT_TRUE(compile(*program, Stage::Lowered, avx2()).succeeded());
   EXPECT_EQ(program->print(), before);
-  EXPECT_TRUE(compile(*program, Stage::Cpu, avx2(Stage::Asm)).succeeded());
+  EXPECT_TRUE(compile(*program, Stage::Lowered, avx2(Stage::Asm)).succeeded());
 }
 
 TEST(Compile, OnePerThreadAtOnce) {
-  std::string expected = compileText(entry(kBody), Stage::Cpu, avx2()).output, error;
+  std::string expected = compileText(entry(kBody), Stage::Lowered, avx2()).output, error;
   std::unique_ptr<Program> shared = Program::parse(entry(kBody), error);
   std::vector<std::string> outputs(8);
   std::vector<std::thread> threads;
@@ -58,7 +58,7 @@ TEST(Compile, OnePerThreadAtOnce) {
     threads.emplace_back([&, i] {
       // Half of them on one program, half each on its own.
       outputs[i] =
-          i % 2 ? compile(*shared, Stage::Cpu, avx2()).output : compileText(entry(kBody), Stage::Cpu, avx2()).output;
+          i % 2 ? compile(*shared, Stage::Lowered, avx2()).output : compileText(entry(kBody), Stage::Lowered, avx2()).output;
     });
   for (std::thread &thread : threads)
     thread.join();
@@ -72,14 +72,14 @@ TEST(Compile, OurOwnFailureNamesThePassAndCanBeReproduced) {
   CompileOptions options = avx2();
   options.crashDirectory = directory.str().str();
   // A tile op that survived to stage cpu.
-  CompileResult result = compileText(entry("  %0 = tile.program_id x : i32 loc(\"k.py\":3:4)\n"), Stage::Cpu, options);
+  CompileResult result = compileText(entry("  %0 = tile.program_id x : i32 loc(\"k.py\":3:4)\n"), Stage::Lowered, options);
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->kind, Failure::Kind::Internal);
-  EXPECT_EQ(result.failure->pass, "kiln-cpu-to-llvm");
+  EXPECT_EQ(result.failure->pass, "kiln-to-llvm");
   EXPECT_EQ(result.failure->stage, "llvm");
   EXPECT_EQ(result.failure->message, "k.py:3:4: error: failed to legalize operation 'tile.program_id'");
   EXPECT_EQ(result.failure->reproduce,
-            "kiln-opt " + result.failure->irPath + " --pass-pipeline='builtin.module(kiln-cpu-to-llvm)'");
+            "kiln-opt " + result.failure->irPath + " --pass-pipeline='builtin.module(kiln-to-llvm)'");
   auto saved = llvm::MemoryBuffer::getFile(result.failure->irPath);
   ASSERT_TRUE(bool(saved));
   EXPECT_TRUE((*saved)->getBuffer().contains("tile.program_id"));
@@ -96,12 +96,12 @@ TEST(Compile, AFailingInputIsTheCallersFault) {
 
   CompileOptions unknown = avx2();
   unknown.target = "abacus";
-  CompileResult target = compileText(entry(kBody), Stage::Cpu, unknown);
+  CompileResult target = compileText(entry(kBody), Stage::Lowered, unknown);
   ASSERT_TRUE(target.failure);
   EXPECT_EQ(target.failure->kind, Failure::Kind::Input);
   EXPECT_NE(target.failure->message.find("unknown target 'abacus'"), std::string::npos);
 
-  CompileResult backwards = compileText(entry(kBody), Stage::Cpu, avx2(Stage::Opt));
+  CompileResult backwards = compileText(entry(kBody), Stage::Lowered, avx2(Stage::Opt));
   ASSERT_TRUE(backwards.failure);
   EXPECT_EQ(backwards.failure->kind, Failure::Kind::Input);
 }
@@ -109,7 +109,7 @@ TEST(Compile, AFailingInputIsTheCallersFault) {
 TEST(Compile, ADumpThatCannotBeWrittenIsAWarning) {
   CompileOptions options = avx2();
   options.dumpDirectory = "/proc/nowhere";
-  CompileResult result = compileText(entry(kBody), Stage::Cpu, options);
+  CompileResult result = compileText(entry(kBody), Stage::Lowered, options);
   EXPECT_TRUE(result.succeeded());
   ASSERT_FALSE(result.diagnostics.empty());
   EXPECT_EQ(result.diagnostics[0].severity, Diagnostic::Severity::Warning);

@@ -35,10 +35,10 @@
 // CPU-NEXT: kiln-verify-vectors
 // CPU-NEXT: )
 // LLVM: builtin.module(
-// LLVM-NEXT: kiln-cpu-to-llvm,
+// LLVM-NEXT: kiln-to-llvm,
 // LLVM-NEXT: cse
 // LLVM-NEXT: )
-// LINES: kiln-cpu-to-llvm,
+// LINES: kiln-to-llvm,
 // LINES-NEXT: cse,
 // LINES-NEXT: kiln-line-info
 module {

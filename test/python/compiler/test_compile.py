@@ -104,11 +104,11 @@ def test_our_own_failure_is_an_internal_error_with_a_reproducer(tmp_path):
     with knobs.scope(crash_dir=str(tmp_path)), pytest.raises(errors.InternalError) as caught:
         compiler.compile_text(text, "cpu")
     error = caught.value
-    assert error.pass_name == "kiln-cpu-to-llvm"
+    assert error.pass_name == "kiln-to-llvm"
     assert error.stage == "llvm"
     assert error.location == "k.py:3:4"
     assert error.ir_path is not None and os.path.dirname(error.ir_path) == str(tmp_path)
-    assert error.reproduce == f"kiln-opt {error.ir_path} --pass-pipeline='builtin.module(kiln-cpu-to-llvm)'"
+    assert error.reproduce == f"kiln-opt {error.ir_path} --pass-pipeline='builtin.module(kiln-to-llvm)'"
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 

@@ -1,6 +1,6 @@
-// RUN: kiln-opt %s --kiln-cpu-to-llvm | FileCheck %s
+// RUN: kiln-opt %s --kiln-to-llvm | FileCheck %s
 // Nothing but the LLVM dialect is left, in particular no cast between the two worlds.
-// RUN: kiln-opt %s --kiln-cpu-to-llvm | FileCheck %s --check-prefix=ONLY
+// RUN: kiln-opt %s --kiln-to-llvm | FileCheck %s --check-prefix=ONLY
 // ONLY-NOT: {{(scf|cf|arith|math|vector|ub|func)\.[a-z]}}
 // ONLY-NOT: unrealized_conversion_cast
 

@@ -1,4 +1,4 @@
-// kiln-cpu-to-llvm: what is left after the CPU lowering and the math expansion becomes the LLVM dialect.
+// kiln-to-llvm: what is left after the lowering for a target and the math expansion becomes the LLVM dialect.
 #include "compiler/codegen/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -6,6 +6,7 @@
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
@@ -19,15 +20,17 @@
 #include "mlir/Transforms/DialectConversion.h"
 
 namespace kiln {
-#define GEN_PASS_DEF_CPUTOLLVMPASS
+#define GEN_PASS_DEF_TOLLVMPASS
 #include "compiler/codegen/Passes.h.inc"
 } // namespace kiln
 
 using namespace mlir;
 
+static bool isNvvm(Operation *op) { return op->getName().getDialectNamespace() == "nvvm"; }
+
 namespace {
-struct CpuToLLVM : kiln::impl::CpuToLLVMPassBase<CpuToLLVM> {
-  using CpuToLLVMPassBase::CpuToLLVMPassBase;
+struct ToLLVM : kiln::impl::ToLLVMPassBase<ToLLVM> {
+  using ToLLVMPassBase::ToLLVMPassBase;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -41,6 +44,17 @@ struct CpuToLLVM : kiln::impl::CpuToLLVMPassBase<CpuToLLVM> {
       ConversionTarget target(*context);
       target.addIllegalDialect<scf::SCFDialect>();
       target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+      if (failed(applyPartialConversion(module, target, std::move(patterns))))
+        return signalPassFailure();
+    }
+
+    // Most nvvm operations are translated as they are; those that stand for PTX become inline assembly.
+    if (module.walk([](Operation *op) { return isNvvm(op) ? WalkResult::interrupt() : WalkResult::advance(); })
+            .wasInterrupted()) {
+      RewritePatternSet patterns(context);
+      populateNVVMToLLVMConversionPatterns(patterns);
+      ConversionTarget target(*context);
+      target.addLegalDialect<LLVM::LLVMDialect>();
       if (failed(applyPartialConversion(module, target, std::move(patterns))))
         return signalPassFailure();
     }
@@ -61,6 +75,7 @@ struct CpuToLLVM : kiln::impl::CpuToLLVMPassBase<CpuToLLVM> {
                                            /*force32BitVectorIndices=*/false);
     LLVMConversionTarget target(*context);
     target.addLegalOp<ModuleOp>();
+    target.addLegalDialect("nvvm");
     if (failed(applyFullConversion(module, target, std::move(patterns))))
       signalPassFailure();
   }

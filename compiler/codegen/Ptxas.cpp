@@ -1,0 +1,95 @@
+// PTX to machine code by NVIDIA's assembler, run as a program: its library form drops setmaxnreg, and a process costs
+// 10 ms. Files live in a folder of their own that goes away whatever happens.
+#include "compiler/codegen/Codegen.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Regex.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace kiln;
+using namespace kiln::codegen;
+
+namespace {
+/// A new folder below the system's temporary one, removed with what it holds.
+class TemporaryFolder {
+public:
+  TemporaryFolder() { error = llvm::sys::fs::createUniqueDirectory("kiln-ptxas", path); }
+  ~TemporaryFolder() {
+    if (!error)
+      llvm::sys::fs::remove_directories(path);
+  }
+  std::string file(llvm::StringRef name) const {
+    llvm::SmallString<128> whole(path);
+    llvm::sys::path::append(whole, name);
+    return whole.str().str();
+  }
+  std::error_code error;
+
+private:
+  llvm::SmallString<128> path;
+};
+} // namespace
+
+static std::string readFile(llvm::StringRef path) {
+  auto file = llvm::MemoryBuffer::getFile(path);
+  return file ? (*file)->getBuffer().str() : "";
+}
+
+/// The number before ` what`, summed over the log: "8 bytes spill stores".
+static int64_t figure(llvm::StringRef log, llvm::StringRef pattern) {
+  llvm::Regex number(pattern);
+  llvm::SmallVector<llvm::StringRef> groups;
+  int64_t largest = 0, value;
+  while (number.match(log, &groups)) {
+    if (!groups[1].getAsInteger(10, value))
+      largest = std::max(largest, value);
+    log = log.substr(groups[0].end() - log.begin());
+  }
+  return largest;
+}
+
+llvm::Expected<Cubin> kiln::codegen::assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas,
+                                                 bool lineInfo) {
+  TemporaryFolder folder;
+  if (folder.error)
+    return llvm::createStringError("cannot make a temporary folder: " + folder.error.message());
+  std::string source = folder.file("kernel.ptx"), cubin = folder.file("kernel.cubin"), log = folder.file("log");
+  {
+    std::error_code code;
+    llvm::raw_fd_ostream stream(source, code);
+    if (!code)
+      stream << ptx;
+    stream.close();
+    if (code || stream.has_error()) {
+      std::string message = (code ? code : stream.error()).message();
+      stream.clear_error();
+      return llvm::createStringError("cannot write " + source + ": " + message);
+    }
+  }
+  std::string arch = "-arch=" + target.cpu;
+  llvm::SmallVector<llvm::StringRef> arguments = {ptxas, arch, "-O3", "-v", source, "-o", cubin};
+  if (lineInfo)
+    arguments.push_back("-lineinfo");
+  std::optional<llvm::StringRef> streams[] = {llvm::StringRef(""), llvm::StringRef(log), llvm::StringRef(log)};
+  std::string problem;
+  int code = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt, streams, /*SecondsToWait=*/0, /*MemoryLimit=*/0,
+                                       &problem);
+  std::string said = readFile(log);
+  if (code != 0)
+    return llvm::createStringError(
+        llvm::formatv("{0} failed ({1}): {2}", ptxas, code, problem.empty() ? llvm::StringRef(said).trim() : problem)
+            .str());
+  Cubin result;
+  result.bytes = readFile(cubin);
+  if (result.bytes.empty())
+    return llvm::createStringError(ptxas + " left no cubin: " + llvm::StringRef(said).trim());
+  result.registers = figure(said, "Used ([0-9]+) registers");
+  result.spillStores = figure(said, "([0-9]+) bytes spill stores");
+  result.spillLoads = figure(said, "([0-9]+) bytes spill loads");
+  result.stack = figure(said, "([0-9]+) bytes stack frame");
+  result.shared = figure(said, "([0-9]+) bytes smem");
+  return std::move(result);
+}
