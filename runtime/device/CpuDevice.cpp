@@ -200,7 +200,7 @@ class CpuDevice final : public Device {
 public:
   llvm::StringRef getKind() const override { return "cpu"; }
 
-  ErrorOr<std::shared_ptr<LoadedKernel>> load(artifact::Artifact artifact) override {
+  ErrorOr<std::shared_ptr<LoadedKernel>> load(artifact::Artifact artifact, std::string) override {
     ErrorOr<Session *> session = Session::get();
     if (!session.ok())
       return session.getStatus();
@@ -217,11 +217,4 @@ public:
 Device &kiln::device::getCpuDevice() {
   static CpuDevice device;
   return device;
-}
-
-ErrorOr<Device *> kiln::device::getDevice(llvm::StringRef kind) {
-  if (kind == "cpu")
-    return &getCpuDevice();
-  return invalidArgument(
-      llvm::formatv("expected an artifact for a device of this machine (cpu), got one for '{0}'", kind));
 }

@@ -2,6 +2,8 @@
 // that. Nothing below runtime/ throws; the Python binding turns a Status into the exception class its code stands for.
 #pragma once
 #include <cassert>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +16,14 @@ enum class StatusCode {
   Corrupt,         ///< bytes that should be an artifact are not
   Resource,        ///< valid, but does not fit this machine
   Internal,        ///< our own mistake
+  DeviceLost,      ///< the device's context answers every call with an error from now on
+};
+
+/// What a valid kernel asks of a machine, and what there is: of a Resource status that can say so.
+struct ResourceNeed {
+  std::string resource; ///< "shared memory", "registers" …
+  int64_t required = 0, available = 0;
+  std::string option; ///< what to reduce
 };
 
 class [[nodiscard]] Status {
@@ -25,15 +35,28 @@ public:
   StatusCode getCode() const { return code; }
   const std::string &getMessage() const { return message; }
 
+  /// Null if the status is not about an amount.
+  const ResourceNeed *getNeed() const { return need.get(); }
+  Status with(ResourceNeed amount) && {
+    need = std::make_shared<ResourceNeed>(std::move(amount));
+    return std::move(*this);
+  }
+
 private:
   StatusCode code = StatusCode::Ok;
   std::string message;
+  std::shared_ptr<const ResourceNeed> need;
 };
 
 inline Status invalidArgument(std::string message) { return {StatusCode::InvalidArgument, std::move(message)}; }
 inline Status corrupt(std::string message) { return {StatusCode::Corrupt, std::move(message)}; }
 inline Status resourceError(std::string message) { return {StatusCode::Resource, std::move(message)}; }
 inline Status internalError(std::string message) { return {StatusCode::Internal, std::move(message)}; }
+inline Status outOf(ResourceNeed need) {
+  std::string message = "out of " + need.resource + ": required " + std::to_string(need.required) + ", available " +
+                        std::to_string(need.available);
+  return Status(StatusCode::Resource, std::move(message)).with(std::move(need));
+}
 
 /// A value or the reason why there is none.
 template <typename T> class [[nodiscard]] ErrorOr {
