@@ -1,0 +1,182 @@
+// Candidates: coalesced layouts of every vector width, with warps along the fast or along the slow dimensions, and
+// two-dimensional register tiles for accumulators. All are made of the same hand: low bits of a side are given out to
+// registers (the vector), lanes and warps in some order of dimensions; what is left goes to registers.
+#include "compiler/conversion/tile_to_kgpu/Candidates.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace kiln;
+using namespace kiln::assign;
+using layout::Coord;
+using layout::Digit;
+using layout::Layout;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+
+namespace {
+/// Gives the bits of a tile's sides to coordinates, lowest first.
+class Dealer {
+public:
+  Dealer(ArrayRef<int64_t> shape, const layout::Threads &threads) : shape(shape), threads(threads) {
+    for (int64_t side : shape) {
+      layout::Side parts = *layout::splitSide(side);
+      left.push_back(llvm::Log2_64(parts.power));
+      next.push_back(0);
+      sides.push_back(parts);
+    }
+  }
+
+  /// Up to `count` of the lowest bits left of a dimension; how many there were.
+  int64_t give(Coord coord, unsigned dim, int64_t count) {
+    count = std::min(count, left[dim]);
+    for (int64_t i = 0; i < count; ++i)
+      push(coord, 2, dim, int64_t(1) << next[dim]++);
+    left[dim] -= count;
+    return count;
+  }
+  /// `count` bits over dimensions in this order; those that find no place replicate.
+  void spread(Coord coord, ArrayRef<int32_t> order, int64_t count) {
+    for (int32_t dim : order)
+      count -= give(coord, dim, count);
+    for (; count > 0; --count)
+      push(coord, 2, 0, 0);
+  }
+  /// The highest bits of a dimension, so that each cta has one piece.
+  void splitCtas(std::optional<unsigned> dim) {
+    int64_t count = llvm::Log2_64(threads.ctas);
+    int64_t along = dim ? std::min(count, left[*dim]) : 0;
+    for (int64_t i = 0; i < along; ++i)
+      push(Coord::Cta, 2, *dim, int64_t(1) << (next[*dim] + left[*dim] - along + i));
+    if (dim)
+      left[*dim] -= along;
+    for (int64_t i = along; i < count; ++i)
+      push(Coord::Cta, 2, 0, 0);
+  }
+  /// What is left goes to registers.
+  Layout finish(ArrayRef<int32_t> order) {
+    for (int32_t dim : order)
+      give(Coord::Reg, dim, left[dim]);
+    for (int32_t dim : order)
+      if (sides[dim].odd > 1)
+        push(Coord::Reg, sides[dim].odd, dim, sides[dim].power);
+    for (int64_t group = threads.groups; group > 1;) {
+      int64_t radix = group % 2 == 0 ? 2 : group;
+      push(Coord::Group, radix, 0, 0);
+      group /= radix;
+    }
+    return *Layout::create(shape, digits);
+  }
+
+private:
+  void push(Coord coord, int64_t radix, unsigned dim, int64_t step) {
+    Digit digit;
+    digit.radix = radix;
+    digit.basis.assign(shape.size(), 0);
+    digit.basis[dim] = step;
+    digits[unsigned(coord)].push_back(digit);
+  }
+
+  ArrayRef<int64_t> shape;
+  const layout::Threads &threads;
+  SmallVector<int64_t, 3> left, next;
+  SmallVector<layout::Side, 3> sides;
+  std::array<layout::Digits, layout::kNumCoords> digits;
+};
+} // namespace
+
+/// The dimension a cluster's ctas share: one that is reduced, else the longest; none for a tile that would leave
+/// threads without work.
+static std::optional<unsigned> ctaDimension(const Wishes &wishes, const layout::Threads &threads) {
+  int64_t elements = 1;
+  for (int64_t side : wishes.shape)
+    elements *= side;
+  if (threads.ctas == 1 || elements < 32 * threads.warps * threads.groups * threads.ctas)
+    return std::nullopt;
+  unsigned best = 0;
+  auto rating = [&](unsigned dim) {
+    int64_t power = layout::splitSide(wishes.shape[dim])->power;
+    return std::pair(llvm::is_contained(wishes.reduced, int32_t(dim)) && power >= threads.ctas, power);
+  };
+  for (unsigned dim = 1; dim < wishes.shape.size(); ++dim)
+    if (rating(dim) >= rating(best))
+      best = dim;
+  return best;
+}
+
+static SmallVector<int32_t> rowMajorOrder(unsigned rank) {
+  SmallVector<int32_t> order;
+  for (int32_t dim = rank; dim-- > 0;)
+    order.push_back(dim);
+  return order;
+}
+
+static void addProductTiles(const Wishes &wishes, const layout::Threads &threads, std::optional<unsigned> ctas,
+                            llvm::function_ref<void(Layout)> add) {
+  unsigned rank = wishes.shape.size(), row = rank - 2, column = rank - 1;
+  SmallVector<int32_t> order = rowMajorOrder(rank);
+  for (int64_t vector : {8, 4, 2, 1})
+    for (int64_t across : {5, 4, 3, 2})
+      for (bool downFirst : {true, false}) {
+        Dealer dealer(wishes.shape, threads);
+        dealer.splitCtas(ctas);
+        dealer.give(Coord::Reg, column, llvm::Log2_64(vector));
+        int64_t lanes = 5;
+        lanes -= dealer.give(Coord::Lane, column, across);
+        lanes -= dealer.give(Coord::Lane, row, lanes);
+        dealer.spread(Coord::Lane, order, lanes);
+        SmallVector<int32_t> warps = order;
+        if (downFirst)
+          std::swap(warps[0], warps[1]);
+        dealer.spread(Coord::Warp, warps, llvm::Log2_64(threads.warps));
+        add(dealer.finish(order));
+      }
+}
+
+SmallVector<Layout, 16> assign::candidates(const Wishes &wishes, const layout::Threads &threads) {
+  SmallVector<Layout, 16> result;
+  auto add = [&](Layout layout) {
+    if (!llvm::is_contained(result, layout))
+      result.push_back(std::move(layout));
+  };
+  unsigned rank = wishes.shape.size();
+  std::optional<unsigned> ctas = ctaDimension(wishes, threads);
+  if (wishes.product)
+    addProductTiles(wishes, threads, ctas, add);
+
+  SmallVector<SmallVector<int32_t>, 2> orders(wishes.orders);
+  if (orders.empty())
+    orders.push_back(rowMajorOrder(rank));
+  // A reduced axis in lanes, whatever memory says.
+  for (int32_t axis : wishes.reduced) {
+    SmallVector<int32_t> order = rowMajorOrder(rank);
+    llvm::erase(order, axis);
+    order.insert(order.begin(), axis);
+    if (!llvm::is_contained(orders, order))
+      orders.push_back(order);
+  }
+  for (ArrayRef<int32_t> order : orders)
+    for (int64_t vector = wishes.widest; vector >= 1; vector /= 2) {
+      auto make = [&](ArrayRef<int32_t> warps) {
+        Dealer dealer(wishes.shape, threads);
+        dealer.splitCtas(ctas);
+        dealer.give(Coord::Reg, order[0], llvm::Log2_64(vector));
+        dealer.spread(Coord::Lane, order, 5);
+        dealer.spread(Coord::Warp, warps, llvm::Log2_64(threads.warps));
+        add(dealer.finish(order));
+      };
+      make(order);
+      SmallVector<int32_t> slowFirst(llvm::reverse(order));
+      if (rank > 1)
+        make(slowFirst);
+      // Rows kept whole in a warp: warps that find no other dimension replicate.
+      for (int32_t axis : wishes.reduced) {
+        SmallVector<int32_t> others(slowFirst);
+        llvm::erase(others, axis);
+        make(others);
+      }
+    }
+  return result;
+}
+
+Layout assign::plainLayout(ArrayRef<int64_t> shape, const layout::Threads &threads) {
+  return layout::blocked(shape, rowMajorOrder(shape.size()), 1, threads);
+}

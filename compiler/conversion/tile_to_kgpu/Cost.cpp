@@ -1,0 +1,117 @@
+// The cost model. Constants are in issue slots of one warp: what matters is their order, not their last digit.
+#include "compiler/conversion/tile_to_kgpu/Cost.h"
+#include "dialects/layout/Conversion.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::assign;
+using layout::Coord;
+using layout::Layout;
+
+// Issuing an access: address arithmetic, the slot itself, and the entry in the queue of outstanding ones.
+static constexpr double kAccess = 6;
+static constexpr int64_t kSectorBytes = 32, kLineBytes = 128;
+// Accesses of one thread to the same 64 bytes find the line still in L1; further ones may not.
+static constexpr int64_t kReuseBytes = 64;
+static constexpr double kShuffle = 4;
+// A barrier and the latency of shared memory around it; one of a cluster.
+static constexpr double kBarrier = 40, kClusterBarrier = 120;
+
+/// Places the lanes' accesses touch: blocks of `unit` bytes of the `bytes` from each lane's element on.
+static int64_t touched(const Access &access, unsigned fastest, ArrayRef<layout::Index> lanes, int64_t bytes,
+                       int64_t unit) {
+  SmallVector<std::pair<int64_t, int64_t>, 64> places;
+  for (const layout::Index &at : lanes) {
+    int64_t row = 0, offset = 0;
+    for (auto [dim, known] : llvm::enumerate(access.dims)) {
+      int64_t group = dim == fastest ? known.run : known.same;
+      row = row * 1048583 + at[dim] / group;
+      if (dim == fastest)
+        offset = at[dim] % group * access.bytes;
+    }
+    for (int64_t block = offset / unit; block <= (offset + bytes - 1) / unit; ++block)
+      places.push_back({row, block});
+  }
+  llvm::sort(places);
+  return std::unique(places.begin(), places.end()) - places.begin();
+}
+
+double assign::accessCost(const Access &access, const Layout &layout) {
+  unsigned fastest = access.fastest();
+  int64_t registers = layout.registers(), run = layout.contiguity(fastest);
+  int64_t vector = std::min(access.dims[fastest].vector, run);
+  // Stores of a part of a sector are not joined on their way out.
+  int64_t piece = access.stores ? vector : std::max(vector, std::min(run, kReuseBytes / access.bytes));
+  SmallVector<layout::Index, 32> lanes;
+  for (int64_t lane = 0; lane < layout.size(Coord::Lane); ++lane)
+    lanes.push_back(layout.at(Coord::Lane, lane));
+  double lines = touched(access, fastest, lanes, vector * access.bytes, kLineBytes);
+  double sectors = touched(access, fastest, lanes, piece * access.bytes, kSectorBytes);
+  double cost = double(registers) / vector * (kAccess + lines) + double(registers) / piece * sectors;
+  return access.streams ? cost : cost / 2;
+}
+
+/// Digits of a coordinate that lead along a dimension.
+static unsigned digitsAlong(const Layout &layout, Coord coord, unsigned dim) {
+  return llvm::count_if(layout.digits(coord), [&](const layout::Digit &digit) { return digit.basis[dim] != 0; });
+}
+
+static double exchangeAlong(const Layout &layout, unsigned axis, double values) {
+  if (digitsAlong(layout, Coord::Cta, axis))
+    return kClusterBarrier + 8 * values;
+  if (digitsAlong(layout, Coord::Warp, axis) || digitsAlong(layout, Coord::Group, axis))
+    return kBarrier + 8 * values;
+  return 0;
+}
+
+double assign::reduceCost(const Layout &layout, unsigned axis, unsigned values) {
+  double results = double(layout.slice(axis).registers()) * values;
+  return double(layout.registers()) * values + kShuffle * digitsAlong(layout, Coord::Lane, axis) * results +
+         exchangeAlong(layout, axis, results);
+}
+
+double assign::scanCost(const Layout &layout, unsigned axis, unsigned values) {
+  // Runs of registers are summed alone, then lanes for each run.
+  double registers = double(layout.registers()) * values;
+  double runs = registers / layout.contiguity(axis);
+  return 2 * registers + kShuffle * digitsAlong(layout, Coord::Lane, axis) * runs + exchangeAlong(layout, axis, runs);
+}
+
+double assign::sortCost(const Layout &layout) {
+  unsigned axis = layout.rank() - 1;
+  double registers = layout.registers(), lanes = digitsAlong(layout, Coord::Lane, axis);
+  double along = 0;
+  for (Coord coord : {Coord::Reg, Coord::Lane, Coord::Warp})
+    along += digitsAlong(layout, coord, axis);
+  // Of the log2(n)^2 / 2 steps, those of strides in lanes are shuffles, those between warps exchanges.
+  double exchanges = exchangeAlong(layout, axis, registers);
+  return registers * along * along / 2 + kShuffle * registers * lanes * along / 2 + exchanges * along;
+}
+
+double assign::dotCost(const Layout &accumulator, int64_t depth) {
+  unsigned rank = accumulator.rank();
+  double rows = accumulator.slice(rank - 1).registers(), columns = accumulator.slice(rank - 2).registers();
+  return double(depth) * (double(accumulator.registers()) + rows + columns);
+}
+
+static double widthFactor(Type element) {
+  int64_t bytes = bytesInMemory(getElementTypeOrSelf(element));
+  return std::max(0.5, double(bytes) / 4);
+}
+
+double assign::conversionCost(const Layout &from, const Layout &to, Type element) {
+  if (from == to)
+    return 0;
+  layout::Conversion plan = layout::planConversion(from, to);
+  if (plan.kind == layout::ConversionKind::None)
+    return 0;
+  // Moves between registers are names, not instructions.
+  if (plan.kind == layout::ConversionKind::Registers)
+    return 1;
+  double cost = double(plan.cost) * widthFactor(element);
+  return plan.kind == layout::ConversionKind::Shared ? cost + (plan.crossesCtas ? kClusterBarrier : kBarrier) : cost;
+}
+
+double assign::exchangeCost(int64_t registers) { return kBarrier + 4 * double(registers); }

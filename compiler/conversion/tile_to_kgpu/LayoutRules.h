@@ -1,0 +1,31 @@
+// What each op asks of the layouts of its tiles: stated once, used by inference and by verification.
+#pragma once
+#include "dialects/layout/Layout.h"
+#include "mlir/IR/Operation.h"
+
+namespace kiln::rules {
+
+/// Tiles that have one layout: those an op reads and those it (or the loop it is) makes.
+struct Group {
+  llvm::SmallVector<mlir::OpOperand *, 4> uses;
+  llvm::SmallVector<mlir::Value, 2> defs;
+
+  bool empty() const { return uses.empty() && defs.empty(); }
+  /// The type of any of them: all have the same shape.
+  mlir::RankedTensorType type() const;
+};
+
+/// The groups of an op. A loop's or an if's include what its terminators hand over, so terminators have none; those of
+/// a function are its arguments. Nothing for an op that has tiles but no rule.
+std::optional<llvm::SmallVector<Group, 2>> groupsOf(mlir::Operation *op);
+
+/// An op that makes one shape of another: its first group is the operands, its second the results, and the layout of
+/// one follows from that of the other.
+bool isDerived(mlir::Operation *op);
+/// Nothing where the layout cannot be carried over. A reduction leaves its operand's layout open.
+std::optional<layout::Layout> resultFromOperand(mlir::Operation *op, const layout::Layout &operand);
+std::optional<layout::Layout> operandFromResult(mlir::Operation *op, const layout::Layout &result);
+/// True when operand and result of a derived op fit together without moving an element between threads.
+bool fits(mlir::Operation *op, const layout::Layout &operand, const layout::Layout &result);
+
+} // namespace kiln::rules

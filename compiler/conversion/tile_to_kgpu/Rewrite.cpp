@@ -1,0 +1,106 @@
+// Writing the decisions into the IR: types, conversions, and copies of floating values.
+#include "compiler/conversion/tile_to_kgpu/Candidates.h"
+#include "compiler/conversion/tile_to_kgpu/Graph.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/layout/LayoutDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::assign;
+using layout::Layout;
+
+namespace {
+class Rewriter {
+public:
+  explicit Rewriter(Graph &graph) : graph(graph) {}
+
+  void run() {
+    for (Node &node : graph.nodes)
+      for (Value def : node.group.defs)
+        def.setType(layout::withLayout(cast<RankedTensorType>(def.getType()), *node.layout));
+    for (Node &node : graph.nodes)
+      for (OpOperand *use : node.group.uses)
+        use->set(inLayout(use->get(), *node.layout));
+    // Every use has its own copy now.
+    for (Value value : llvm::reverse(graph.floatingValues()))
+      value.getDefiningOp()->erase();
+  }
+
+private:
+  Value inLayout(Value value, const Layout &wanted) {
+    bool floats = graph.isFloating(value);
+    if (!floats && layout::getLayout(cast<RankedTensorType>(value.getType())) == wanted)
+      return value;
+    for (auto &[layout, copy] : copies[value])
+      if (layout == wanted)
+        return copy;
+    Value copy = floats || isWideningCast(value) ? compute(value, wanted) : convert(value, wanted);
+    copies[value].push_back({wanted, copy});
+    return copy;
+  }
+
+  /// A cast of something narrower is converted before it, and made again.
+  bool isWideningCast(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getNumOperands() != 1 || !isa<CastOpInterface>(op) || !isa<RankedTensorType>(value.getType()))
+      return false;
+    auto width = [](Value tile) { return getElementTypeOrSelf(tile).getIntOrFloatBitWidth(); };
+    return op->getName().getDialectNamespace() == "arith" && width(op->getOperand(0)) < width(value);
+  }
+
+  Value convert(Value value, const Layout &wanted) {
+    // Right after the value: outside of loops it does not change in, once for all uses.
+    OpBuilder builder(value.getContext());
+    builder.setInsertionPointAfterValue(value);
+    auto type = layout::withLayout(cast<RankedTensorType>(value.getType()), wanted);
+    return kgpu::ConvertOp::create(builder, value.getLoc(), type, value);
+  }
+
+  /// The op again, where it stands, on operands in the layout it then needs.
+  Value compute(Value value, const Layout &wanted) {
+    Operation *op = value.getDefiningOp();
+    Layout made = wanted, needed = wanted;
+    if (rules::isDerived(op)) {
+      auto shape = cast<RankedTensorType>(op->getOperand(0).getType()).getShape();
+      if (auto operand = rules::operandFromResult(op, wanted)) {
+        needed = *operand;
+      } else {
+        needed = plainLayout(shape, graph.threads);
+        // A layout of the flat order fits wherever any does.
+        if (auto result = rules::resultFromOperand(op, needed))
+          made = result->withoutReplicatedRegisters();
+      }
+    }
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(isa<RankedTensorType>(operand.getType()) ? inLayout(operand, needed) : operand);
+    OpBuilder builder(op);
+    Operation *copy = builder.clone(*op);
+    copy->setOperands(operands);
+    auto type = layout::withLayout(cast<RankedTensorType>(value.getType()), made);
+    copy->getResult(0).setType(type);
+    if (auto constant = dyn_cast<arith::ConstantOp>(copy))
+      constant.setValueAttr(cast<DenseElementsAttr>(constant.getValue()).reshape(type));
+    return made == wanted ? copy->getResult(0) : convert(copy->getResult(0), wanted);
+  }
+
+  Graph &graph;
+  llvm::DenseMap<Value, SmallVector<std::pair<Layout, Value>, 2>> copies;
+};
+} // namespace
+
+void assign::rewrite(func::FuncOp func, Graph &graph) {
+  Rewriter(graph).run();
+  if (func.isDeclaration())
+    return;
+  // Tiles in a signature (hand-written functions) have layouts too.
+  SmallVector<Type> results;
+  for (Block &block : func.getBody())
+    if (auto end = dyn_cast<func::ReturnOp>(block.getTerminator()))
+      results.assign(end.getOperandTypes().begin(), end.getOperandTypes().end());
+  func.setType(FunctionType::get(
+      func.getContext(), func.getArgumentTypes().empty() ? TypeRange() : TypeRange(func.getBody().getArgumentTypes()),
+      results));
+}
