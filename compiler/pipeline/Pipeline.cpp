@@ -2,6 +2,7 @@
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/codegen/Passes.h"
 #include "compiler/conversion/tile_to_cpu/TileToCpu.h"
+#include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
 #include "compiler/target/Passes.h"
 #include "compiler/transforms/math/Passes.h"
 #include "compiler/transforms/tile/Passes.h"
@@ -57,6 +58,8 @@ void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &option
 void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
   // Offsets widened twice over are merged here. From here on nothing canonicalizes: patterns drop layouts.
   passes.addPass(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(createAssignLayoutsPass());
+  passes.addNestedPass<func::FuncOp>(createVerifyLayoutsPass());
 }
 
 void kiln::buildThreadPipeline(OpPassManager &passes, const PipelineOptions &options) {
@@ -98,6 +101,7 @@ void kiln::registerPasses() {
   registerMathPasses();
   registerTilePasses();
   registerTileToCpuPasses();
+  registerTileToKgpuPasses();
 
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
   auto pipeline = [](StringRef name, StringRef summary, Build build) {
