@@ -1,4 +1,8 @@
-"""SwiGLU and bias + GELU: float32 inside, one rounding, each element read and written once."""
+"""SwiGLU and bias + GELU: float32 inside, one rounding, each element read and written once.
+
+Rows are cut into blocks, one program each, numbered along the rows. Where the rows of all arrays lie side by side,
+SwiGLU sees one long row, so that no block is cut short at a row's end.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,13 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.kernels import flat
+from kiln.kernels.flat import is_contiguous
+from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
 
-BLOCK = 2048
+# Beyond this many elements a flat index no longer fits 32 bits, and rows stay rows.
+LARGEST_FLAT = (1 << 31) - (1 << 20)
 
 
 @kiln.jit
@@ -18,10 +26,18 @@ def _silu_times(gate, up):
 
 
 @kiln.jit
-def swiglu_kernel(gate, up, y, gate_stride, gate_step, up_stride, up_step, y_stride, y_step, up_offset, n,
-                  INTERLEAVED: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
-    row = kl.program_id(1)
-    start = kl.program_id(0) * BLOCK
+def _place(blocks, BLOCK: kl.constexpr, FLAT: kl.constexpr):
+    """The program's row and its first column."""
+    program = kl.program_id(0)
+    if FLAT:
+        return 0, program * BLOCK
+    return program // blocks, program % blocks * BLOCK
+
+
+@kiln.jit
+def swiglu_kernel(gate, up, y, gate_stride, gate_step, up_stride, up_step, y_stride, y_step, up_offset, n, blocks,
+                  INTERLEAVED: kl.constexpr, FLAT: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
+    row, start = _place(blocks, BLOCK, FLAT)
     columns = start + kl.arange(0, BLOCK)
     mask = columns < n
     if INTERLEAVED:
@@ -36,10 +52,10 @@ def swiglu_kernel(gate, up, y, gate_stride, gate_step, up_stride, up_step, y_str
 
 
 @kiln.jit
-def bias_gelu_kernel(x, bias, y, x_stride, x_step, bias_step, y_stride, y_step, n,
-                     TANH: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
-    row = kl.program_id(1)
-    columns = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+def bias_gelu_kernel(x, bias, y, x_stride, x_step, bias_step, y_stride, y_step, n, blocks,
+                     TANH: kl.constexpr, FLAT: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
+    row, start = _place(blocks, BLOCK, FLAT)
+    columns = start + kl.arange(0, BLOCK)
     mask = columns < n
     value = kl.load(x + row * x_stride + columns * x_step, mask=mask, other=0.0).to(kl.float32)
     if bias is not None:
@@ -76,9 +92,19 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
     n = spec.shape[-1]
     rows, gate_stride, gate_step = rows_of(gate, "gate")
     _, up_stride, up_step = (rows, gate_stride, gate_step) if up is None else rows_of(up, "up")
-    swiglu_kernel[(kiln.cdiv(n, BLOCK), rows)](
+    interleaved = up is None and layout == "interleaved"
+    total = rows * n
+    whole = all(is_contiguous(array) for array in (gate, gate if up is None else up, out))
+    one_row = whole and (up is not None or interleaved) and total * (1 + interleaved) <= LARGEST_FLAT
+    if one_row:
+        rows, n = 1, total
+    machine = machine_of(gate)
+    plan = flat.plan(n, gate.itemsize, machine, rows=rows, accesses=2)
+    blocks = kiln.cdiv(n, plan.block)
+    swiglu_kernel[(blocks * rows,)](
         gate, gate if up is None else up, out, gate_stride, gate_step, up_stride, up_step, *rows_of(out, "out")[1:],
-        n * gate_step if up is None else 0, n, INTERLEAVED=up is None and layout == "interleaved", BLOCK=BLOCK,
+        n * gate_step if up is None and not interleaved else 0, n, blocks, INTERLEAVED=interleaved,
+        FLAT=rows == 1, BLOCK=plan.block, **plan.options(machine),
     )  # fmt: skip
     return out
 
@@ -93,8 +119,13 @@ def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any =
         raise ValueError(f"bias: expected shape ({n},) (because rows have {n} elements), got {tuple(bias.shape)}")
     out = output(out, Spec(x.shape, x.dtype), x)
     rows, x_stride, x_step = rows_of(x)
-    bias_gelu_kernel[(kiln.cdiv(n, BLOCK), rows)](
+    if bias is None and is_contiguous(x) and is_contiguous(out) and rows * n <= LARGEST_FLAT:
+        rows, n = 1, rows * n
+    machine = machine_of(x)
+    plan = flat.plan(n, x.itemsize, machine, rows=rows, accesses=2)
+    blocks = kiln.cdiv(n, plan.block)
+    bias_gelu_kernel[(blocks * rows,)](
         x, bias, out, x_stride, x_step, strides(bias)[0] if bias is not None else 1, *rows_of(out, "out")[1:], n,
-        TANH=approximate == "tanh", BLOCK=BLOCK,
+        blocks, TANH=approximate == "tanh", FLAT=rows == 1, BLOCK=plan.block, **plan.options(machine),
     )  # fmt: skip
     return out

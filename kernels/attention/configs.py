@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from kiln.kernels.machine import CPU, Machine, options
 
 if TYPE_CHECKING:
     from kiln.kernels.case import Case
 
 
-def prefill_tiles(q_tokens: int, k_tokens: int) -> dict[str, int]:
-    """Queries and keys per step: 64 of each, fewer where there are fewer."""
-    return {"BLOCK_M": 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16, "BLOCK_N": 64 if k_tokens > 32 else 32}
+def prefill_tiles(q_tokens: int, k_tokens: int, machine: Machine = CPU) -> dict[str, int]:
+    """Queries and keys per step: 64 of each, fewer where there are fewer, and fewer keys where registers hold them."""
+    block_m = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16
+    return {"BLOCK_M": block_m, "BLOCK_N": 32 if machine.gpu or k_tokens <= 32 else 64}
+
+
+def prefill_launch(machine: Machine, block_m: int) -> dict[str, Any]:
+    """Launch options: a head of 128 elements leaves 32 accumulators a thread."""
+    return options(num_warps=max(2, block_m // 8)) if machine.gpu else options()
+
+
+def decode_tile(machine: Machine) -> int:
+    """Cached tokens per step."""
+    return 32 if machine.gpu else 64
 
 
 def decode_splits(programs: int, length: int) -> int:

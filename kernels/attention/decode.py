@@ -12,8 +12,9 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.attention.configs import decode_splits
+from kiln.kernels.attention.configs import decode_splits, decode_tile
 from kiln.kernels.attention.kernel import LOG2_E
+from kiln.kernels.machine import machine_of, options
 from kiln.kernels.operator import Spec, empty, operator, output, strides, tile_side
 
 
@@ -112,7 +113,7 @@ def decode_attention(q: Any, k: Any, v: Any, lengths: Any, *, block_table: Any =
         raise ValueError(f"lengths: expected shape ({batch},) (one per sequence), got {tuple(lengths.shape)}")
     capacity = page_size if block_table is None else page_size * block_table.shape[1]
     length = capacity if max_length is None else min(max_length, capacity)
-    block_n = 64
+    block_n = decode_tile(machine_of(q))
     splits = max(1, decode_splits(batch * k_heads, length) if splits is None else splits)
     split_tokens = max(1, kiln.cdiv(kiln.cdiv(length, splits), block_n)) * block_n
     splits = max(1, kiln.cdiv(length, split_tokens))
@@ -125,10 +126,10 @@ def decode_attention(q: Any, k: Any, v: Any, lengths: Any, *, block_table: Any =
     decode_kernel[(batch * k_heads, splits)](
         q, k, v, block_table, lengths, partial, statistics, scale, *strides(q), *strides(k), *strides(v),
         0 if block_table is None else strides(block_table)[0], page_size, k_heads, group, size, split_tokens, splits,
-        PAGED=block_table is not None, GROUP=tile_side(group, 1), BLOCK_N=block_n, SIZE=tile_side(size),
+        PAGED=block_table is not None, GROUP=tile_side(group, 1), BLOCK_N=block_n, SIZE=tile_side(size), **options(),
     )  # fmt: skip
     combine_kernel[(heads, batch)](
         partial, statistics, out, lse, *strides(out), heads, size, splits,
-        SPLITS=tile_side(splits, 1), SIZE=tile_side(size),
+        SPLITS=tile_side(splits, 1), SIZE=tile_side(size), **options(),
     )  # fmt: skip
     return (out, lse) if return_lse else out

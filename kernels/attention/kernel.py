@@ -11,7 +11,8 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.attention.configs import prefill_tiles
+from kiln.kernels.attention.configs import prefill_launch, prefill_tiles
+from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, empty, operator, output, strides, tile_side
 
 LOG2_E = 1.4426950408889634
@@ -90,9 +91,11 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: fl
     out = output(out, Spec(q.shape, q.dtype), q)
     lse = empty(Spec((batch, heads, q_tokens), "float32"), q) if return_lse else None
     scale = (1 / math.sqrt(size) if softmax_scale is None else softmax_scale) * LOG2_E
-    tile = prefill_tiles(q_tokens, k_tokens)
+    machine = machine_of(q)
+    tile = prefill_tiles(q_tokens, k_tokens, machine)
     attention_kernel[(kiln.cdiv(q_tokens, tile["BLOCK_M"]), batch * heads)](
         q, k, v, out, lse, scale, *strides(q), *strides(k), *strides(v), *strides(out), q_tokens, k_tokens, heads,
         heads // k_heads, size, CAUSAL=causal, SIZE=tile_side(size), **tile,
+        **prefill_launch(machine, tile["BLOCK_M"]),
     )  # fmt: skip
     return (out, lse) if return_lse else out

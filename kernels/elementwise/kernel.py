@@ -6,9 +6,11 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.kernels import flat
+from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output
 
-BLOCK = 4096
+CPU_BLOCK = 4096
 
 
 @kiln.jit
@@ -31,5 +33,7 @@ def add(x: Any, y: Any, *, out: Any = None) -> Any:
     n = 1
     for side in x.shape:
         n *= side
-    add_kernel[(kiln.cdiv(n, BLOCK),)](x, y, out, n, BLOCK=BLOCK)
+    machine = machine_of(x)
+    plan = flat.plan(n, x.itemsize, machine, accesses=2, cpu_block=CPU_BLOCK)
+    add_kernel[(kiln.cdiv(n, plan.block),)](x, y, out, n, BLOCK=plan.block, **plan.options(machine))
     return out

@@ -6,16 +6,17 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.kernels import flat
+from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
-
-BLOCK = 2048
 
 
 @kiln.jit
 def embedding_kernel(ids, table, y, id_step, table_stride, table_step, y_stride, y_step, vocabulary, n,
-                     BLOCK: kl.constexpr):  # fmt: skip
-    token = kl.program_id(1)
-    columns = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+                     blocks, BLOCK: kl.constexpr):  # fmt: skip
+    # Programs are numbered along the rows: only the first grid axis reaches beyond 65535.
+    token = kl.program_id(0) // blocks
+    columns = kl.program_id(0) % blocks * BLOCK + kl.arange(0, BLOCK)
     mask = columns < n
     row = kl.load(ids + token * id_step).to(kl.int64)
     kl.device_assert((row >= 0) & (row < vocabulary), "embedding: index outside the table")
@@ -37,7 +38,11 @@ def embedding(ids: Any, table: Any, *, out: Any = None) -> Any:
             raise ValueError(f"ids: expected elements that one stride can walk, got strides {strides(ids)}")
         y_strides = rows_of(out, "out")[1:]
     n = table.shape[1]
-    embedding_kernel[(kiln.cdiv(n, BLOCK), tokens)](
-        ids, table, out, id_step, *strides(table), *y_strides, table.shape[0], n, BLOCK=BLOCK
-    )
+    machine = machine_of(table)
+    plan = flat.plan(n, table.itemsize, machine, rows=max(tokens, 1), accesses=2)
+    blocks = kiln.cdiv(n, plan.block)
+    embedding_kernel[(blocks * tokens,)](
+        ids, table, out, id_step, *strides(table), *y_strides, table.shape[0], n, blocks, BLOCK=plan.block,
+        **plan.options(machine),
+    )  # fmt: skip
     return out

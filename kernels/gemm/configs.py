@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from kiln.kernels.machine import CPU, Machine, options
 
 if TYPE_CHECKING:
     from kiln.kernels.case import Case
 
 
-def tiles(m: int, n: int, k: int) -> dict[str, int]:
-    """Tile sides for an m×n×k product: square tiles that fit the first-level caches, narrow ones for few rows."""
+def tiles(m: int, n: int, k: int, machine: Machine = CPU) -> dict[str, int]:
+    """Tile sides for an m×n×k product: square tiles that fit the first-level caches, narrow ones for few rows.
+
+    On a GPU a shorter step along K keeps both operands and the accumulator in the registers of four warps.
+    """
     block_m = 64 if m > 32 else 32 if m > 16 else 16
     block_n = 64 if n > 32 else 32 if n > 16 else 16
-    return {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": 64 if k > 32 else 32, "GROUP": 8}
+    step = 32 if machine.gpu or k <= 32 else 64
+    return {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": step, "GROUP": 8}
+
+
+def launch(tile: dict[str, int], machine: Machine) -> dict[str, Any]:
+    """Launch options for a tile: 32 accumulators a thread at most."""
+    if not machine.gpu:
+        return options()
+    return options(num_warps=max(1, min(8, tile["BLOCK_M"] * tile["BLOCK_N"] // 1024)))
 
 
 def __getattr__(name: str) -> list[Case]:

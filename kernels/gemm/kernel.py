@@ -10,7 +10,8 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.gemm.configs import tiles
+from kiln.kernels.gemm.configs import launch, tiles
+from kiln.kernels.machine import machine_of, options
 from kiln.kernels.operator import Spec, empty, operator, output, strides
 
 
@@ -68,9 +69,9 @@ def split_k_kernel(a, b, partial, m, n, k, k_split, a_row, a_column, b_row, b_co
 
 
 @kiln.jit
-def add_splits_kernel(partial, c, m, n, splits, c_row, c_column, BLOCK: kl.constexpr):
-    row = kl.program_id(1)
-    columns = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+def add_splits_kernel(partial, c, m, n, splits, blocks, c_row, c_column, BLOCK: kl.constexpr):
+    row = kl.program_id(0) // blocks
+    columns = kl.program_id(0) % blocks * BLOCK + kl.arange(0, BLOCK)
     total = kl.zeros((BLOCK,), kl.float32)
     for split in range(splits):
         total += kl.load(partial + (split * m + row) * n + columns, mask=columns < n, other=0.0)
@@ -96,9 +97,10 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
     """``a @ b`` for matrices of any strides: float32 accumulation, one rounding to ``out``'s type."""
     m, n, k = _check(a, b)
     out = output(out, _specs(a, b)[0], a)
-    tile = tiles(m, n, k)
+    machine = machine_of(a)
+    tile = tiles(m, n, k, machine)
     grid = (kiln.cdiv(m, tile["BLOCK_M"]) * kiln.cdiv(n, tile["BLOCK_N"]),)
-    matmul_kernel[grid](a, b, out, m, n, k, *strides(a), *strides(b), *strides(out), **tile)
+    matmul_kernel[grid](a, b, out, m, n, k, *strides(a), *strides(b), *strides(out), **tile, **launch(tile, machine))
     return out
 
 
@@ -107,7 +109,8 @@ def matmul_split_k(a: Any, b: Any, splits: int | None = None, *, out: Any = None
     """``a @ b`` with K cut into ``splits`` parts that run side by side (chosen from the shape when None)."""
     m, n, k = _check(a, b)
     out = output(out, _specs(a, b)[0], a)
-    tile = tiles(m, n, k)
+    machine = machine_of(a)
+    tile = tiles(m, n, k, machine)
     blocks = kiln.cdiv(k, tile["BLOCK_K"])
     if splits is None:
         splits = max(1, min(8, blocks // 4))
@@ -117,6 +120,8 @@ def matmul_split_k(a: Any, b: Any, splits: int | None = None, *, out: Any = None
     splits = max(1, kiln.cdiv(k, k_split))
     partial = empty(Spec((splits, m, n), "float32"), a)
     grid = (kiln.cdiv(m, tile["BLOCK_M"]) * kiln.cdiv(n, tile["BLOCK_N"]), splits)
-    split_k_kernel[grid](a, b, partial, m, n, k, k_split, *strides(a), *strides(b), **tile)
-    add_splits_kernel[(kiln.cdiv(n, 1024), m)](partial, out, m, n, splits, *strides(out), BLOCK=1024)
+    split_k_kernel[grid](a, b, partial, m, n, k, k_split, *strides(a), *strides(b), **tile, **launch(tile, machine))
+    # Programs are numbered along the rows: only the first grid axis reaches beyond 65535.
+    blocks = kiln.cdiv(n, 1024)
+    add_splits_kernel[(blocks * m,)](partial, out, m, n, splits, blocks, *strides(out), BLOCK=1024, **options())
     return out

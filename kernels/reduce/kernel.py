@@ -7,9 +7,13 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.kernels.machine import Machine, machine_of, options
 from kiln.kernels.operator import Spec, empty, operator, output, rows_of
 
 BLOCK = 4096
+# Programs of the first launch at most. The number decides the order of additions, so it depends on nothing but the kind
+# of machine and the length.
+CPU_PROGRAMS, GPU_PROGRAMS = 256, 1024
 
 
 @kiln.jit
@@ -62,11 +66,18 @@ def sum_all(x: Any, *, out: Any = None) -> Any:
     out = output(out, Spec((), x.dtype), x)
     n = math.prod(x.shape)
     blocks = kiln.cdiv(n, BLOCK)
-    programs = max(1, min(256, blocks))
+    machine = machine_of(x)
+    most = GPU_PROGRAMS if machine.gpu else CPU_PROGRAMS
+    programs = max(1, min(most, blocks))
     partial = empty(Spec((programs,), "float32"), x)
-    sum_partial_kernel[(programs,)](x, partial, n, blocks, BLOCK=BLOCK)
-    sum_final_kernel[(1,)](partial, out, programs, BLOCK=256)
+    sum_partial_kernel[(programs,)](x, partial, n, blocks, BLOCK=BLOCK, **options())
+    sum_final_kernel[(1,)](partial, out, programs, BLOCK=most, **options())
     return out
+
+
+def _topk_options(machine: Machine, side: int) -> dict[str, Any]:
+    """Warps for a row of ``side`` 64-bit keys: at most 16 keys, 32 registers, a thread."""
+    return options(num_warps=max(1, min(32, side // 512))) if machine.gpu else options()
 
 
 def _topk_specs(x: Any, k: int) -> tuple[Spec, Spec]:
@@ -88,7 +99,8 @@ def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, An
     values = output(values, specs[0], x, "out[0]")
     indices = output(indices, specs[1], x, "out[1]")
     rows, stride, step = rows_of(x)
+    side = kiln.next_power_of_2(max(n, 16))
     topk_kernel[(rows,)](x, values, indices, stride, step, *rows_of(values, "out[0]")[1:],
-                         *rows_of(indices, "out[1]")[1:], n, k, BLOCK=kiln.next_power_of_2(max(n, 16)),
-                         K=min(kiln.next_power_of_2(k), kiln.next_power_of_2(max(n, 16))))  # fmt: skip
+                         *rows_of(indices, "out[1]")[1:], n, k, BLOCK=side,
+                         K=min(kiln.next_power_of_2(k), side), **_topk_options(machine_of(x), side))  # fmt: skip
     return values, indices

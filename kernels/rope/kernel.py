@@ -11,6 +11,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.kernels.machine import Machine, machine_of, options
 from kiln.kernels.operator import Spec, operator, output, strides, tile_side
 
 
@@ -77,6 +78,18 @@ def rope_tables(positions: int, dim: int, base: float = 10000.0, dtype: Any = "f
     return np.cos(angle).astype(dtype), np.sin(angle).astype(dtype)
 
 
+def _launch_options(machine: Machine, programs: int, elements: int, itemsize: int) -> dict[str, Any]:
+    """Warps for a program that rotates ``elements`` pairs: two 16-byte accesses of each half for a thread, one where
+    programs are few."""
+    if not machine.gpu:
+        return options()
+    each = max(1, 16 // itemsize) * (1 if programs < 2 * machine.processors else 2)
+    warps = 1
+    while warps < 16 and elements > 32 * warps * each:
+        warps *= 2
+    return options(num_warps=warps)
+
+
 def _specs(q: Any, k: Any, *_: Any, **__: Any) -> tuple[Spec, ...]:
     return tuple(Spec(x.shape, x.dtype) for x in (q, k) if x is not None)
 
@@ -108,12 +121,14 @@ def rope(q: Any, k: Any, cos: Any, sin: Any, *, positions: Any = None, offset: A
         position_strides = (0, *strides(positions)) if positions.ndim == 1 else strides(positions)
     absent = (0, 0, 0, 0)
     rest = size - 2 * half
+    q_side, half_side = tile_side(q_heads, 1), tile_side(half, 1 if half < 16 else 16)
     rope_kernel[(tokens, batches)](
         q, k, q_out, k_out, cos, sin, positions, offset, *strides(q), *(absent if k is None else strides(k)),
         *strides(q_out), *(absent if k is None else strides(k_out)), strides(cos)[0], strides(sin)[0],
         *position_strides, q_heads, 0 if k is None else k.shape[2], half, size,
-        OFFSET_IN_MEMORY=in_memory, INTERLEAVED=interleaved, Q_HEADS=tile_side(q_heads, 1),
-        K_HEADS=1 if k is None else tile_side(k.shape[2], 1), HALF=tile_side(half, 1 if half < 16 else 16),
+        OFFSET_IN_MEMORY=in_memory, INTERLEAVED=interleaved, Q_HEADS=q_side,
+        K_HEADS=1 if k is None else tile_side(k.shape[2], 1), HALF=half_side,
         REST=tile_side(rest, 1 if rest < 16 else 16) if rest else 0,
+        **_launch_options(machine_of(q), tokens * batches, q_side * half_side, q.itemsize),
     )  # fmt: skip
     return q_out, k_out
