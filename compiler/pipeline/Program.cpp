@@ -14,6 +14,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -24,6 +25,8 @@ void kiln::registerDialects(DialectRegistry &registry) {
                   func::FuncDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect, tensor::TensorDialect,
                   ub::UBDialect, vector::VectorDialect>();
   func::registerInlinerExtension(registry);
+  // Brings the dialect; its own header is the largest of MLIR.
+  registerNVVMDialectTranslation(registry);
 }
 
 static std::unique_ptr<MLIRContext> makeContext() {
