@@ -43,8 +43,8 @@ typedef void (*KilnEntry)(const void *arguments, const struct KilnLaunch *launch
 
 //===-- GPUs: what running code says to the host -----------------------------------------------------------------===//
 // A kernel whose metadata has `sites` takes one hidden argument behind the packed block: the device address of a
-// KilnDeviceLog (u64, at `arguments_bytes` rounded up to 8). It lies in host memory that the device reaches, followed at
-// once by `capacity` records. Atomics on it have device scope; the host looks when the kernel has ended.
+// KilnDeviceLog (u64, at `arguments_bytes` rounded up to 8). It lies in host memory that the device reaches, followed
+// at once by `capacity` records. Atomics on it have device scope; the host looks when the kernel has ended.
 //
 // print   Each thread that owns elements adds their number (all operands) to `cursor`, atomically, and fills as many
 //         records from the old value on; those at or past `capacity` are dropped and the rest of them still counted.
