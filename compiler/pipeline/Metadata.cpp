@@ -134,6 +134,8 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
   for (auto &[tool, id] : toolchain())
     tools[tool] = id;
   if (target.isGpu()) {
+    for (StringRef settled : {"num_warps", "cluster", "maxnreg", "pdl"})
+      object.getObject("options")->erase(settled);
     auto number = [&](const char *attr, int64_t otherwise) {
       auto value = module->getAttrOfType<IntegerAttr>(attr);
       return value ? value.getInt() : otherwise;

@@ -84,6 +84,10 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
   CompileOptions options;
   for (auto [key, value] : dictionary) {
     auto name = py::cast<std::string>(key);
+    // Of these the metadata keeps what was asked for: what was made of it on a GPU stands in its object "cuda".
+    for (const char *launch : {"num_warps", "cluster", "maxnreg", "pdl"})
+      if (name == launch)
+        options.recorded[name] = fromPython(value);
     if (name == "target")
       options.target = value.is_none() ? "" : py::cast<std::string>(value);
     else if (name == "to") {

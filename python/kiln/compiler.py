@@ -1,7 +1,7 @@
 """Compiling, with the switches of `kiln.knobs` applied and failures raised as the classes of `kiln.errors`.
 
-artifact = compiler.compile(module, {"target": "cpu-avx2"})
-artifact.binary, artifact.metadata, artifact.text("asm"), artifact.timings
+artifact = compiler.compile(module, {"target": "sm_90a", "num_warps": 8})
+artifact.binary, artifact.metadata, artifact.text("ptx"), artifact.timings
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kiln import errors, knobs
+from kiln import errors, knobs, toolchain
 
 if TYPE_CHECKING:
     from kiln._kiln import Artifact, Module
@@ -27,7 +27,19 @@ def complete(options: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "crash_directory": knobs.crash_dir,
     }
     full.update(options or {})
+    if full["target"] and is_gpu(full["target"]):
+        full.update({name: value for name, value in toolchain.options().items() if name not in full})
     return full
+
+
+def is_gpu(target: str) -> bool:
+    """Whether the row `target` is an NVIDIA GPU; a name that is no row is none."""
+    from kiln import _kiln
+
+    try:
+        return _kiln.target(target)["kind"] == "cuda"
+    except ValueError:
+        return False
 
 
 def compile(module: Module, options: Mapping[str, Any] | None = None) -> Artifact:
@@ -47,6 +59,9 @@ def compile_text(text: str, stage: str, options: Mapping[str, Any] | None = None
     full = complete(options)
     if "target" not in (options or {}):
         full["target"] = None
+        # The attribute of a module, or the metadata in the first line.
+        if 'kind = "cuda"' in text or '"kind":"cuda"' in text.partition("\n")[0]:
+            full.update({name: value for name, value in toolchain.options().items() if name not in full})
     return _report(_kiln.compile_text(text, stage, full))
 
 
@@ -75,7 +90,7 @@ def _range(frame: tuple[str, int, int, int, int, str]) -> errors.SourceRange:
     return errors.SourceRange(file, line, column, end_line, end_column, function)
 
 
-def raise_failure(diagnostics: list[dict[str, Any]], failure: dict[str, str] | None) -> None:
+def raise_failure(diagnostics: list[dict[str, Any]], failure: dict[str, Any] | None) -> None:
     """Raises what a failed compile stands for; called by `_kiln`.
 
     The user's mistake wins over a failure that followed from it. A message may end in a line "hint: ...".
@@ -94,6 +109,10 @@ def raise_failure(diagnostics: list[dict[str, Any]], failure: dict[str, str] | N
     assert failure is not None
     if failure["kind"] == "input":
         raise errors.UserError(failure["message"])
+    if failure["kind"] == "resource":
+        raise errors.ResourceError(
+            failure["resource"], failure["required"], failure["available"], failure["option"] or None
+        )
     located = [d for d in diagnostics if d["severity"] == "error" and d["frames"]]
     where = None
     if located:

@@ -95,7 +95,10 @@ SWITCHES: tuple[Switch, ...] = (
     ),
     Switch("timing", _boolean, False, "print the time of each stage of every compile to stderr", "0, 1"),
     Switch("verify_each", _boolean, False, "verify the IR after each pass", "0, 1"),
-    Switch("line_info", _boolean, False, "keep source lines in CPU code, for debuggers and profilers", "0, 1"),
+    Switch("line_info", _boolean, False, "keep source lines in the code, for debuggers and profilers", "0, 1"),
+    Switch("ptxas", str, "", "the assembler for NVIDIA GPUs, else found (`kiln info`); `none`: the driver", "file"),
+    Switch("nvdisasm", str, "", "the disassembler for NVIDIA GPUs", "file"),
+    Switch("libdevice", str, "", "CUDA's device library `libdevice.10.bc`, for kernels that call it", "file"),
     Switch(
         "log",
         _log_text,
@@ -186,6 +189,11 @@ def start_logging() -> None:
         handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
         logger.addHandler(handler)
     logger.setLevel(level.strip().upper())
+
+
+def cuda_home() -> str | None:
+    """Where the user says the CUDA toolkit is, by the variables other tools use."""
+    return os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or None
 
 
 def _unknown(name: str, known: Any, message: str) -> str:

@@ -12,8 +12,13 @@ from kiln import compiler, errors
 EXAMPLES = """examples:
   kiln compile add.py::add --signature "x=*fp32:16, y=*fp32:16, n=i32, BLOCK=1024" --to asm
   kiln compile add.opt.mlir --to object -o add.o      (also writes add.json)
+  kiln compile add.py::add --target sm_90a --num-warps 8 --signature "..." --to ptx        (or kgpu, cubin, sass)
   KILN_DUMP=out kiln compile add.py::add --signature "..."
 """
+
+
+KINDS = ("cpu", "cuda")
+STAGE_FILES = ".tile.mlir, .opt.mlir, .cpu.mlir, .kgpu.mlir, .ll, .s, .ptx"
 
 
 def add_parser(verbs: Any) -> None:
@@ -24,12 +29,21 @@ def add_parser(verbs: Any) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("input", help="FILE.py::NAME, or a file of a stage (.tile.mlir, .opt.mlir, .cpu.mlir, .ll, .s)")
+    parser.add_argument("input", help=f"FILE.py::NAME, or a file of a stage ({STAGE_FILES})")
     parser.add_argument("--signature", default="", help='types and values, "x=*fp32:16, n=i32, BLOCK=1024"')
     parser.add_argument("--target", help="row of the target table (default: KILN_TARGET, or what the file says)")
-    parser.add_argument("--to", default="object", help="stage: tile, opt, cpu, llvm, asm or object (default: object)")
+    parser.add_argument(
+        "--to",
+        default="object",
+        help="stage: tile, opt, cpu, llvm, asm or object; for a GPU tile, opt, kgpu, llvm, ptx, cubin or sass "
+        "(default: the last of the target, by the name object)",
+    )
     parser.add_argument("-o", "--output", help="file to write; - is the terminal (default: NAME.EXTENSION; text: -)")
     parser.add_argument("--check", choices=("none", "bounds", "races"), help="checks in the code (KILN_CHECK)")
+    parser.add_argument("--num-warps", type=int, metavar="N", help="warps of a block, on a GPU (default: 4)")
+    parser.add_argument("--cluster", type=int, metavar="N", help="blocks per program, on a GPU (default: 1)")
+    parser.add_argument("--maxnreg", type=int, metavar="N", help="most registers of a thread, on a GPU")
+    parser.add_argument("--pdl", action="store_true", help="programmatic dependent launch, on a GPU")
     parser.add_argument("--no-fp-fusion", action="store_true", help="never fuse a product and a sum")
     parser.add_argument("--line-info", action="store_true", help="keep source lines in the code")
     parser.add_argument("--timing", action="store_true", help="print the time of each step to stderr")
@@ -40,16 +54,21 @@ def run(options: argparse.Namespace) -> int:
     """Compiles and writes; returns the exit code."""
     from kiln import _kiln
 
-    extensions = {name: extension for name, extension, _ in _kiln.stages()}
-    if options.to not in extensions:
-        near = errors.near_match(options.to, extensions)
+    names = [*dict.fromkeys(name for kind in KINDS for name, _, _ in _kiln.stages(kind)), "sass"]
+    if options.to not in names:
+        near = errors.near_match(options.to, names)
         raise errors.UserError(
-            f"unknown stage {options.to!r}: expected one of {', '.join(extensions)}"
+            f"unknown stage {options.to!r}: expected one of {', '.join(names)}"
             + (f" (did you mean {near!r}?)" if near else "")
         )
-    settings: dict[str, Any] = {"to": options.to}
+    settings: dict[str, Any] = {"to": "cubin" if options.to == "sass" else options.to}
     if options.target:
         settings["target"] = options.target
+    for option in ("num_warps", "cluster", "maxnreg"):
+        if getattr(options, option) is not None:
+            settings[option] = getattr(options, option)
+    if options.pdl:
+        settings["pdl"] = True
     if options.check:
         settings["check"] = options.check
     if options.no_fp_fusion:
@@ -65,7 +84,12 @@ def run(options: argparse.Namespace) -> int:
     if options.timing:
         for step, milliseconds in artifact.timings.items():
             print(f"{step:>14} {milliseconds:8.2f} ms", file=sys.stderr)
-    _write(artifact, options.to, options.output, f"{name}.{extensions[options.to]}")
+    if options.to == "sass":
+        _write_text(artifact.text("sass"), options.output)
+    elif options.to in ("object", "cubin"):
+        _write_object(artifact, options.to, options.output, name)
+    else:
+        _write_text(artifact.output, options.output)
     return 0
 
 
@@ -85,14 +109,14 @@ def _from_stage(path: str, settings: dict[str, Any]) -> tuple[str, Any]:
         raise errors.UserError(f"expected {path}::NAME (because a file may hold several kernels), got {path}")
     stage = _kiln.stage_of_file(path)
     if stage is None or stage == "object":
-        raise errors.UserError(
-            f"expected FILE.py::NAME or a file of a stage (.tile.mlir, .opt.mlir, .cpu.mlir, .ll, .s), got {path}"
-        )
+        raise errors.UserError(f"expected FILE.py::NAME or a file of a stage ({STAGE_FILES}), got {path}")
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    extension = next(ext for name, ext, _ in _kiln.stages() if name == stage)
-    name = os.path.basename(path)
-    name = name[: -len(extension) - 1] if name.endswith(extension) else os.path.splitext(name)[0]
+    name = os.path.splitext(os.path.basename(path))[0]
+    for kind in KINDS:
+        for _, extension, _ in _kiln.stages(kind):
+            if path.endswith("." + extension):
+                name = os.path.basename(path)[: -len(extension) - 1]
     return name, compiler.compile_text(text, stage, settings)
 
 
@@ -130,22 +154,31 @@ def load_kernel(path: str, name: str) -> Any:
     )
 
 
-def _write(artifact: Any, stage: str, output: str | None, default: str) -> None:
-    if stage == "object":
-        path = output or default
-        if path == "-":
-            sys.stdout.buffer.write(artifact.binary)
-            return
-        with open(path, "wb") as file:
-            file.write(artifact.binary)
-        beside = os.path.splitext(path)[0] + ".json"
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(artifact.metadata)
-        print(f"{path} {beside}")
+def _write_object(artifact: Any, stage: str, output: str | None, name: str) -> None:
+    extension = "o"
+    if "cubin" in artifact.stages:
+        extension = "cubin" if artifact.binary.startswith(b"\x7fELF") else "ptx"
+    if stage == "cubin" and extension == "ptx":
+        raise errors.UserError(
+            "expected ptxas (because a cubin is its output), found none: set KILN_PTXAS, install the package "
+            "nvidia-cuda-nvcc, or ask for stage ptx"
+        )
+    path = output or f"{name}.{extension}"
+    if path == "-":
+        sys.stdout.buffer.write(artifact.binary)
         return
+    with open(path, "wb") as file:
+        file.write(artifact.binary)
+    beside = os.path.splitext(path)[0] + ".json"
+    with open(beside, "w", encoding="utf-8") as file:
+        file.write(artifact.metadata)
+    print(f"{path} {beside}")
+
+
+def _write_text(text: str, output: str | None) -> None:
     if output is None or output == "-":
-        sys.stdout.write(artifact.output)
+        sys.stdout.write(text)
         sys.stdout.flush()
         return
     with open(output, "w", encoding="utf-8") as file:
-        file.write(artifact.output)
+        file.write(text)

@@ -18,7 +18,7 @@ def add_parser(verbs: Any) -> None:
 
 def collect() -> dict[str, Any]:
     """Everything `kiln info` shows, as plain data."""
-    from kiln import __version__, _kiln, knobs
+    from kiln import __version__, _kiln, knobs, toolchain
 
     switches = {}
     for switch in knobs.SWITCHES:
@@ -37,6 +37,15 @@ def collect() -> dict[str, Any]:
         },
         "targets": [row["name"] for row in _kiln.targets()],
         "stages": [name for name, _, _ in _kiln.stages()],
+        "stages_cuda": [name for name, _, _ in _kiln.stages("cuda")],
+        "cuda_tools": {
+            name: tool._asdict() if tool else None
+            for name, tool in (
+                ("ptxas", toolchain.ptxas()),
+                ("nvdisasm", toolchain.nvdisasm()),
+                ("libdevice", toolchain.libdevice()),
+            )
+        },
         "directories": {"crashes": knobs.crash_dir, "dump": knobs.dump or None},
         "switches": switches,
     }
@@ -71,7 +80,11 @@ def run(options: argparse.Namespace) -> int:
         f"{', '.join(host['capabilities']) or 'baseline'}"
     )
     print(f"targets    {', '.join(facts['targets'])}")
-    print(f"stages     {', '.join(facts['stages'])}")
+    print(f"stages     {', '.join(facts['stages'])}; on a GPU {', '.join(facts['stages_cuda'])}")
+    for name, tool in facts["cuda_tools"].items():
+        missing = "none found: the driver assembles" if name == "ptxas" else "none found"
+        version = f"{tool['version']}, " if tool and tool["version"] else ""
+        print(f"{name:<10} " + (f"{tool['path']} ({version}{tool['found']})" if tool else missing))
     print(f"crashes    {facts['directories']['crashes']}")
     changed = {name: s["value"] for name, s in facts["switches"].items() if not s["default"]}
     print("switches   " + (", ".join(f"{name}={value}" for name, value in changed.items()) or "all at their defaults"))
