@@ -38,7 +38,7 @@ def _long_row(x, y, x_step, y_step, n, BLOCK: kl.constexpr, FULL: kl.constexpr):
         at = start + columns
         mask = None if FULL else at < n
         value = read(x + at * x_step, mask).to(kl.float32)
-        result = kl.exp2(kl.fma(value, LOG2_E, -highest * LOG2_E)) / whole
+        result = kl.exp2((value - highest) * LOG2_E) / whole
         kl.store(y + at * y_step, result.to(y.dtype.element_ty), mask=mask)
 
 

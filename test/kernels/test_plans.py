@@ -1,0 +1,128 @@
+"""Launch policies: what a GPU is given is legal and covers it; every form of a row kernel gives the same answer.
+
+The forms that only GPUs are planned (several rows a program, rows walked in blocks) run here on the CPU target.
+"""
+
+import numpy as np
+import pytest
+from harness import DTYPES, assert_close, random
+from kiln.kernels import flat, machine, rows
+from kiln.kernels.machine import CPU, DEFAULT_GPU, Machine
+from kiln.kernels.norm import layer_norm, residual_rms_norm, rms_norm
+from kiln.kernels.norm import reference as norm
+from kiln.kernels.operator import tile_side
+from kiln.kernels.rows import RowPlan
+from kiln.kernels.softmax import reference, softmax
+
+OLDER = Machine(processors=108, clusters=False)
+LENGTHS = [1, 7, 33, 64, 127, 896, 1000, 1536, 3584, 4096, 5003, 8192, 11008, 16384, 16385, 32768, 50000, 65536, 131072,
+           200001, 262144, 500000, 1 << 20]  # fmt: skip
+
+
+def is_legal_side(side):
+    while side % 2 == 0:
+        side //= 2
+    return side <= 31
+
+
+@pytest.mark.parametrize("where", [DEFAULT_GPU, OLDER], ids=["clusters", "no clusters"])
+@pytest.mark.parametrize("streams", [1, 2])
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("count", [1, 100, 400, 2048, 16384])
+def test_row_plans(count, itemsize, streams, where):
+    for n in LENGTHS:
+        plan = rows.plan(count, n, itemsize, streams, where)
+        threads = 32 * plan.num_warps
+        held = plan.rows * plan.block / (threads * plan.cluster)
+        about = f"{n}: {plan}, {held} elements a thread"
+        assert is_legal_side(plan.block) and plan.num_warps in (1, 2, 4, 8, 16, 32), about
+        assert plan.cluster in (1, 2, 4, 8, 16) and (plan.cluster == 1 or where.clusters), about
+        assert held <= 64 and held * threads <= 32768, about
+        assert plan.grid(count)[0] * plan.rows >= count and plan.rows & (plan.rows - 1) == 0, about
+        if plan.loop:
+            assert n > 32768 * (16 if where.clusters else 1), about
+        else:
+            assert plan.block >= n and plan.block % (plan.cluster * 2) in (0, 1), about
+            # Padding costs no traffic, but threads: never more than twice what the row needs.
+            assert plan.block < 2 * n + 16 * threads, about
+        if plan.rows > 1:
+            assert plan.grid(count)[0] >= 2 * where.processors, about
+
+
+def test_the_cpu_walks_one_row():
+    assert rows.plan(16384, 896, 4, 1, CPU) == RowPlan(896)
+    assert RowPlan(896).options(CPU) == {} and RowPlan(896, num_warps=8, cluster=2).options(DEFAULT_GPU) == {
+        "num_warps": 8, "cluster": 2}  # fmt: skip
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("n", [1, 100, 14336, 1 << 16, 1 << 20, 1 << 24, 50_000_000])
+def test_flat_plans(n, itemsize):
+    plan = flat.plan(n, itemsize, DEFAULT_GPU)
+    each = plan.block / (32 * plan.num_warps)
+    assert 1 <= each * itemsize <= 64 and plan.num_warps in (1, 2, 4)
+    # Smaller blocks only until the programs cover the machine.
+    if n * itemsize >= 2 * 132 * 128 * 64:
+        assert each * itemsize == 64
+    elif n >= 2 * 132 * 32:
+        assert -(-n // plan.block) >= 2 * 132
+
+
+def test_blocks_that_end_rows_early_shrink():
+    assert flat.plan(16384, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 2048
+    assert flat.plan(11008, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 1024
+
+
+def test_launch_options_reach_every_launch():
+    assert machine.options(num_warps=4) == {"num_warps": 4}
+    with machine.launch_options(pdl=True, num_warps=8):
+        assert machine.options(num_warps=4) == {"num_warps": 8, "pdl": True}
+    assert machine.options() == {}
+
+
+PLANS = {
+    "four rows": RowPlan(128, rows=4),
+    "padded": RowPlan(256, rows=2),
+    "blocks": RowPlan(32, loop=True),
+    "one": RowPlan(128),
+}
+# Rows that fill the tiles, that leave some over, and columns likewise.
+SHAPES = [(8, 128), (7, 128), (5, 100), (1, 33)]
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_form_of_a_row_kernel(rng, shape, dtype, plan):
+    x, residual = random(rng, shape, dtype), random(rng, shape, dtype)
+    weight, bias = random(rng, shape[-1], dtype), random(rng, shape[-1], dtype)
+    length = shape[-1]
+    assert_close(softmax(x, plan=plan), reference.softmax(x), length=length)
+    assert_close(rms_norm(x, weight, plan=plan), norm.rms_norm(x, weight), length=length)
+    assert_close(layer_norm(x, weight, bias, plan=plan), norm.layer_norm(x, weight, bias), length=length)
+    for round_sum in (True, False):
+        y, total = residual_rms_norm(x, residual, weight, round_sum=round_sum, plan=plan)
+        want_y, want_total = norm.residual_rms_norm(x, residual, weight, round_sum=round_sum)
+        assert_close(y, want_y, length=length)
+        assert_close(total, want_total)
+
+
+@pytest.mark.parametrize("round_sum", [True, False])
+def test_long_rows_in_place(rng, round_sum):
+    """The outputs may be the inputs, also where a row is read twice."""
+    x, residual, weight = random(rng, (3, 100)), random(rng, (3, 100)), random(rng, 100)
+    want = norm.residual_rms_norm(x, residual, weight, round_sum=round_sum)
+    residual_rms_norm(x, residual, weight, round_sum=round_sum, out=(x, residual), plan=PLANS["blocks"])
+    assert_close(x, want[0], length=100)
+    assert_close(residual, want[1])
+
+
+def test_long_softmax_rows_of_infinities():
+    x = np.full((2, 100), -np.inf, np.float32)
+    x[0, 77] = -1000
+    out = softmax(x, plan=PLANS["blocks"])
+    assert (out[0] == (np.arange(100) == 77)).all() and np.isnan(out[1]).all()
+
+
+def test_padding_sides():
+    assert [tile_side(n, 512) for n in (1, 512, 513, 5003, 512 * 33)] == [512, 512, 1024, 5120, 512 * 34]
