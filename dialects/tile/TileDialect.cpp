@@ -1,5 +1,6 @@
 // Registers the tile dialect; holds what its ops share: constants, inlining.
 #include "dialects/tile/TileDialect.h"
+#include "dialects/layout/LayoutDialect.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -15,7 +15,7 @@ def Tile_Dialect : Dialect {
     - `tile_c1`: a tile has at least one dimension (a single element is a scalar, not a tile).
     - `tile_c2`: each side is 2^k * m with m odd and at most 31, so that every target can give it a layout.
     - `tile_c3`: a tile has at most 2^20 elements.
-    - `tile_c4`: a tile type carries no encoding (layouts are assigned below this dialect).
+    - `tile_c4`: a tile type carries no encoding other than a `#layout.map`, which is there once layouts are assigned.
 
     A function with the attribute `tile.kernel` is an entry point; its arguments may state `tile.divisibility`. Loop hints
     are attributes of `scf.for`.
@@ -50,6 +50,7 @@ def Tile_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let dependentDialects = [
+    "::kiln::layout::LayoutDialect",
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
     "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect", "::mlir::ub::UBDialect"
   ];

@@ -1,6 +1,7 @@
 // Verifiers of types, of the dialect's attributes, and of the ops about programs, pointers and debugging; and the
 // checks the other verifiers share. Labels in comments are those of the constraints in the .td files.
 #include "dialects/tile/TileVerifiers.h"
+#include "dialects/layout/LayoutDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -31,7 +32,12 @@ std::string kiln::tile::shapeText(Type type) {
 }
 
 LogicalResult kiln::tile::expectType(Operation *op, StringRef what, Type expected, StringRef why, Type type) {
-  if (type == expected)
+  // Which layouts go together is for those who assign them to say.
+  auto bare = [](Type type) -> Type {
+    auto tile = dyn_cast<RankedTensorType>(type);
+    return tile && kiln::layout::hasLayout(tile) ? kiln::layout::withoutLayout(tile) : type;
+  };
+  if (bare(type) == bare(expected))
     return success();
   return op->emitOpError() << "expected " << what << " of type " << expected << " (because " << why << "), got "
                            << type;
@@ -107,9 +113,9 @@ static LogicalResult verifyTile(function_ref<InFlightDiagnostic()> emitError, St
       return emitError() << "expected " << what << " to have at most " << kMaxTileElements
                          << " elements (because a tile lives in one program), got " << tile;
   }
-  if (tile.getEncoding()) // tile_c4
-    return emitError() << "expected " << what << " without encoding (because tiles have no layout at this level), got "
-                       << tile;
+  if (tile.getEncoding() && !kiln::layout::hasLayout(tile)) // tile_c4
+    return emitError() << "expected " << what << " without encoding other than a #layout.map (because a type says what "
+                       << "a tile is, and below this level where it lives), got " << tile;
   return success();
 }
 

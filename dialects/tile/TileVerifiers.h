@@ -23,13 +23,13 @@ inline mlir::Type pointeeOf(mlir::Type type) { return llvm::cast<PtrType>(elemen
 /// `element` in the shape of `like`: a tile, or `element` itself when `like` is a scalar.
 inline mlir::Type withElement(mlir::Type like, mlir::Type element) {
   auto tile = llvm::dyn_cast<mlir::RankedTensorType>(like);
-  return tile ? mlir::RankedTensorType::get(tile.getShape(), element) : element;
+  return tile ? mlir::RankedTensorType::get(tile.getShape(), element, tile.getEncoding()) : element;
 }
 
 /// "shape [64, 32]", or "a scalar".
 std::string shapeText(mlir::Type type);
 
-/// Fails unless `type` is `expected`; `what` names the value, `why` the reason.
+/// Fails unless `type` is `expected`, layouts aside; `what` names the value, `why` the reason.
 llvm::LogicalResult expectType(mlir::Operation *op, llvm::StringRef what, mlir::Type expected, llvm::StringRef why,
                                mlir::Type type);
 

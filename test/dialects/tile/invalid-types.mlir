@@ -75,7 +75,7 @@ func.func @tile_c3_overflow(%x: f32) {
 // -----
 
 func.func @tile_c4(%x: f32) {
-  // expected-error @below {{expected result #0 without encoding (because tiles have no layout at this level), got 'tensor<64xf32, 1 : i32>'}}
+  // expected-error @below {{expected result #0 without encoding other than a #layout.map (because a type says what a tile is, and below this level where it lives), got 'tensor<64xf32, 1 : i32>'}}
   %y = tile.splat %x : f32 -> tensor<64xf32, 1 : i32>
   return
 }
