@@ -1,0 +1,426 @@
+// Addresses of registers in shared memory, passes over its banks, and the choice of a memory layout.
+//
+// The choice is a matter of subspaces. Offsets are, from the lowest: V, the run that both sides hold in registers; W,
+// what fills a word of a bank; B, the bank; S, the row of banks; then odd parts. Lanes of one phase conflict where they
+// differ by a member of V + W + S that is not in V + W. So S should meet the lanes' subspaces of store and of load in
+// zero only: what is outside both comes first, then sums of a lane bit of one and a lane bit of the other (the
+// swizzle).
+#include "dialects/layout/Memory.h"
+#include "dialects/layout/Algebra.h"
+#include "dialects/layout/Bits.h"
+#include "dialects/layout/Constructors.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace llvm;
+
+namespace kiln::layout {
+
+static constexpr int64_t kWordBytes = 4, kBanks = 32, kLanes = 32, kWidestAccess = 16;
+static constexpr Coord kCtaCoords[] = {Coord::Reg, Coord::Lane, Coord::Warp, Coord::Group};
+
+//===-- Addresses ------------------------------------------------------------------------------------------------===//
+
+/// Cuts the digits of a number into fields in which bits and the odd digit above them combine by XOR.
+static SmallVector<MemoryAddress::Field, 1> fieldsOf(ArrayRef<int64_t> radices, SmallVectorImpl<unsigned> &fieldOf,
+                                                     SmallVectorImpl<int64_t> &weightIn) {
+  SmallVector<MemoryAddress::Field, 1> fields(1);
+  bool odd = false;
+  for (int64_t radix : radices) {
+    // Above an odd digit, weights are no powers of two any more: what follows would not combine by XOR with it.
+    if (odd) {
+      MemoryAddress::Field next;
+      next.stride = fields.back().stride * fields.back().size;
+      fields.push_back(next);
+    }
+    odd = radix != 2;
+    fieldOf.push_back(fields.size() - 1);
+    weightIn.push_back(fields.back().size);
+    fields.back().size *= radix;
+  }
+  return fields;
+}
+
+std::optional<MemoryAddress> memoryAddress(const Layout &registers, const Layout &memory) {
+  if (registers.shape() != memory.shape())
+    return std::nullopt;
+  MemoryAddress address;
+  // Where ctas of registers and memory go to the same elements, each finds its own in its own memory.
+  bool sameCtas = registers.digits(Coord::Cta) == memory.digits(Coord::Cta);
+  std::optional<Map> inverse, access;
+  SmallVector<Coord, 5> coords(std::begin(kCtaCoords), std::end(kCtaCoords));
+  if (memory.digits(Coord::Cta).empty() || sameCtas) {
+    if (!sameCtas)
+      coords.push_back(Coord::Cta);
+    // Inside one cta the offsets reach the cta's elements only: invert on those.
+    Map places = mapOf(memory, {Coord::Offset});
+    Map held = mapOf(registers, coords);
+    Span reached;
+    SmallVector<uint64_t, 24> generators;
+    for (unsigned i = 0; i < places.domain.size(); ++i)
+      if (places.domain[i] == 2 && reached.insert(places.images[i]))
+        generators.push_back(uint64_t(1) << i);
+    access = Map{held.domain, places.domain, {}};
+    for (auto [radix, image] : llvm::zip_equal(held.domain, held.images)) {
+      uint64_t source = 0;
+      if (radix != 2 && image) {
+        for (unsigned i = 0; i < places.domain.size(); ++i)
+          if (places.domain[i] != 2 && places.images[i] == image)
+            source = uint64_t(1) << i;
+        if (!source)
+          access.reset();
+      } else if (std::optional<uint64_t> members = reached.express(image)) {
+        for (unsigned i = 0; i < generators.size(); ++i)
+          if (*members >> i & 1)
+            source ^= generators[i];
+      } else {
+        access.reset();
+      }
+      if (!access)
+        break;
+      access->images.push_back(source);
+    }
+  }
+  if (!access) {
+    address.local = false;
+    coords.assign(std::begin(kCtaCoords), std::end(kCtaCoords));
+    coords.push_back(Coord::Cta);
+    inverse = rightInverse(mapOf(memory, {Coord::Offset, Coord::Cta}));
+    if (inverse)
+      access = compose(*inverse, mapOf(registers, coords));
+    if (!access)
+      return std::nullopt;
+  }
+
+  SmallVector<unsigned, 24> fieldOf;
+  SmallVector<int64_t, 24> weightIn;
+  Map::Radices offsetRadices, ctaRadices;
+  for (const Digit &digit : memory.digits(Coord::Offset))
+    offsetRadices.push_back(digit.radix);
+  address.offset = fieldsOf(offsetRadices, fieldOf, weightIn);
+  for (const Digit &digit : memory.digits(Coord::Cta))
+    ctaRadices.push_back(digit.radix);
+  SmallVector<unsigned, 4> ctaFieldOf;
+  SmallVector<int64_t, 4> ctaWeightIn;
+  SmallVector<MemoryAddress::Field, 1> ctaFields = fieldsOf(ctaRadices, ctaFieldOf, ctaWeightIn);
+  if (ctaFields.size() != 1)
+    return std::nullopt;
+  address.cta = ctaFields.front();
+
+  // The step a digit of the thread or register makes in each field.
+  unsigned offsetDigits = offsetRadices.size();
+  auto stepIn = [&](uint64_t image, unsigned field) {
+    int64_t step = 0;
+    for (unsigned j = 0; j < offsetDigits; ++j)
+      if ((image >> j & 1) && fieldOf[j] == field)
+        step += weightIn[j];
+    return step;
+  };
+  auto stepInCta = [&](uint64_t image) {
+    int64_t step = 0;
+    for (unsigned j = 0; j < ctaWeightIn.size(); ++j)
+      if (offsetDigits + j < 64 && (image >> (offsetDigits + j) & 1))
+        step += ctaWeightIn[j];
+    return step;
+  };
+  SmallVector<MemoryAddress::Field *, 2> all;
+  for (MemoryAddress::Field &field : address.offset)
+    all.push_back(&field);
+  all.push_back(&address.cta);
+  for (auto [f, field] : llvm::enumerate(all)) {
+    bool isCta = f == address.offset.size();
+    unsigned position = 0;
+    field->registers.assign(registers.registers(), 0);
+    for (Coord coord : coords) {
+      int64_t weight = 1;
+      for (const auto &[i, digit] : llvm::enumerate(registers.digits(coord))) {
+        uint64_t image = access->images[position++];
+        int64_t step = isCta ? stepInCta(image) : stepIn(image, f);
+        if (step && coord == Coord::Reg)
+          for (int64_t r = 0; r < registers.registers(); ++r)
+            field->registers[r] ^= r / weight % digit.radix * step;
+        else if (step)
+          field->terms.push_back({coord, unsigned(i), digit.radix, step});
+        weight *= digit.radix;
+      }
+    }
+  }
+  return address;
+}
+
+static int64_t fieldAt(const MemoryAddress::Field &field, const Layout &registers, const Point &point) {
+  int64_t value = field.registers[point[unsigned(Coord::Reg)]];
+  for (const MemoryAddress::Term &term : field.terms) {
+    int64_t number = point[unsigned(term.coord)];
+    for (unsigned i = 0; i < term.digit; ++i)
+      number /= registers.digits(term.coord)[i].radix;
+    value ^= number % term.radix * term.step;
+  }
+  return value;
+}
+
+int64_t MemoryAddress::offsetAt(const Layout &registers, const Point &point) const {
+  int64_t sum = 0;
+  for (const Field &field : offset)
+    sum += field.stride * fieldAt(field, registers, point);
+  return sum;
+}
+
+int64_t MemoryAddress::ctaAt(const Layout &registers, const Point &point) const {
+  return local ? point[unsigned(Coord::Cta)] : fieldAt(cta, registers, point);
+}
+
+//===-- Banks ----------------------------------------------------------------------------------------------------===//
+
+/// The widest run of an access; see memoryVector.
+static int64_t vectorOf(const MemoryAddress &address, int64_t elementBytes) {
+  const MemoryAddress::Field &low = address.offset.front();
+  Span held;
+  for (int64_t entry : low.registers)
+    held.insert(uint64_t(entry));
+  int64_t run = 1;
+  auto fits = [&](int64_t bit) {
+    if (bit * 2 * elementBytes > kWidestAccess || bit * 2 > low.size || low.size % (bit * 2) || !held.contains(bit))
+      return false;
+    return llvm::none_of(low.terms, [&](const auto &term) { return (term.step & bit) != 0; });
+  };
+  // An odd digit above the bits makes no run longer; registers of other ctas' memory would have to agree on the cta.
+  while (fits(run))
+    run *= 2;
+  if (!address.local)
+    while (run > 1 && llvm::any_of(llvm::seq<size_t>(0, low.registers.size()), [&](size_t r) {
+             for (size_t s = 0; s < low.registers.size(); ++s)
+               if ((low.registers[r] ^ low.registers[s]) < run && address.cta.registers[r] != address.cta.registers[s])
+                 return true;
+             return false;
+           }))
+      run /= 2;
+  return run;
+}
+
+int64_t memoryVector(const Layout &registers, const Layout &memory, int64_t elementBytes) {
+  std::optional<MemoryAddress> address = memoryAddress(registers, memory);
+  return address ? vectorOf(*address, elementBytes) : 1;
+}
+
+BankUse bankUse(const Layout &registers, const Layout &memory, int64_t elementBytes) {
+  BankUse use;
+  std::optional<MemoryAddress> address = memoryAddress(registers, memory);
+  if (!address)
+    return use;
+  use.vector = vectorOf(*address, elementBytes);
+  int64_t accessBytes = std::max(use.vector * elementBytes, kWordBytes);
+  int64_t lanesInPhase = kLanes * kWordBytes / accessBytes;
+  int64_t lanes = registers.size(Coord::Lane);
+  // Where the whole offset combines by XOR, registers only shift all lanes alike, and one stands for all.
+  int64_t accesses = std::max<int64_t>(1, registers.withoutReplicatedRegisters().registers() / use.vector);
+  bool alike = address->offset.size() == 1;
+  std::set<int64_t> starts;
+  for (int64_t r = 0; r < registers.registers() && (!alike || starts.empty()); ++r) {
+    Point point = {};
+    point[unsigned(Coord::Reg)] = r;
+    if (!starts.insert(address->offsetAt(registers, point) / use.vector).second)
+      continue;
+    for (int64_t first = 0; first < lanes; first += lanesInPhase) {
+      std::map<int64_t, std::set<int64_t>> words; // of each bank
+      for (int64_t lane = first; lane < std::min(lanes, first + lanesInPhase); ++lane) {
+        point[unsigned(Coord::Lane)] = lane;
+        int64_t byte = address->offsetAt(registers, point) / use.vector * use.vector * elementBytes;
+        for (int64_t word = byte / kWordBytes; word * kWordBytes < byte + use.vector * elementBytes; ++word)
+          words[word % kBanks].insert(word);
+      }
+      size_t most = 0;
+      for (const auto &[bank, wanted] : words)
+        most = std::max(most, wanted.size());
+      use.wavefronts += int64_t(most);
+      ++use.minimum;
+    }
+    point[unsigned(Coord::Lane)] = 0;
+    ++use.instructions;
+  }
+  if (alike) {
+    use.wavefronts *= accesses;
+    use.minimum *= accesses;
+    use.instructions = accesses;
+  }
+  return use;
+}
+
+//===-- Choice ---------------------------------------------------------------------------------------------------===//
+
+namespace {
+using Vectors = SmallVector<uint64_t, 16>;
+
+/// The subspaces the choice is about, inside what one cta keeps.
+struct Access {
+  Vectors registers, lanes; ///< lanes: of one phase, once `phase` is known
+};
+} // namespace
+
+static Span spanOf(std::initializer_list<ArrayRef<uint64_t>> parts) {
+  Span span;
+  for (ArrayRef<uint64_t> part : parts)
+    for (uint64_t vector : part)
+      span.insert(vector);
+  return span;
+}
+
+/// A basis of the intersection of two subspaces, modulo a third that is in neither's way.
+static Vectors intersect(ArrayRef<uint64_t> a, ArrayRef<uint64_t> b, ArrayRef<uint64_t> modulo) {
+  // Members of b's span that a's generators reach: the relations between a basis of a and one of b.
+  Vectors inserted; // what each independent vector has of a; zero for those of `modulo` and b
+  Span fresh;
+  for (uint64_t vector : modulo)
+    if (fresh.insert(vector))
+      inserted.push_back(0);
+  for (uint64_t vector : a)
+    if (fresh.insert(vector))
+      inserted.push_back(vector);
+  Vectors common;
+  Span found = spanOf({modulo});
+  for (uint64_t vector : b) {
+    std::optional<uint64_t> members = fresh.express(vector);
+    if (!members) {
+      // Its part outside a: later members of b may meet a only together with it.
+      fresh.insert(vector);
+      inserted.push_back(0);
+      continue;
+    }
+    uint64_t part = 0;
+    for (unsigned i = 0; i < inserted.size(); ++i)
+      if (*members >> i & 1)
+        part ^= inserted[i];
+    if (part && found.insert(part))
+      common.push_back(part);
+  }
+  return common;
+}
+
+/// Vectors of `candidates` that are independent of `span`, added to it: at most `count`.
+static Vectors extend(Span &span, ArrayRef<uint64_t> candidates, unsigned count) {
+  Vectors chosen;
+  for (uint64_t vector : candidates)
+    if (chosen.size() < count && span.insert(vector))
+      chosen.push_back(vector);
+  return chosen;
+}
+
+static Layout swizzledFor(const Layout &store, const Layout &load, int64_t elementBytes) {
+  TileBits bits(load.shape());
+  auto vectorsOf = [&](const Layout &layout, ArrayRef<Coord> coords) {
+    Vectors vectors;
+    for (Coord coord : coords)
+      for (const Digit &digit : layout.digits(coord))
+        if (digit.radix == 2)
+          vectors.push_back(bits.pack(digit.basis));
+    return vectors;
+  };
+  // What one cta keeps: the span of what its threads load. The rest of the tile is told apart by the cta.
+  Span space;
+  Vectors basis = extend(space, vectorsOf(load, kCtaCoords), 64);
+  unsigned dimension = basis.size();
+  extend(space, vectorsOf(load, {Coord::Cta}), 64);
+  auto project = [&](Vectors vectors) {
+    for (uint64_t &vector : vectors) {
+      uint64_t members = *space.express(vector), inside = 0;
+      for (unsigned i = 0; i < dimension; ++i)
+        if (members >> i & 1)
+          inside ^= basis[i];
+      vector = inside;
+    }
+    return vectors;
+  };
+  Access stored{project(vectorsOf(store, {Coord::Reg})), project(vectorsOf(store, {Coord::Lane}))};
+  Access loaded{project(vectorsOf(load, {Coord::Reg})), project(vectorsOf(load, {Coord::Lane}))};
+
+  unsigned elementLog = Log2_64(elementBytes);
+  auto logOf = [&](int64_t bytes) { return unsigned(std::max<int64_t>(0, int64_t(Log2_64(bytes)) - elementLog)); };
+  Vectors run = intersect(stored.registers, loaded.registers, {});
+  if (run.size() > logOf(kWidestAccess))
+    run.resize(logOf(kWidestAccess));
+  unsigned phase = Log2_64(kLanes * kWordBytes / std::max(elementBytes << run.size(), kWordBytes));
+  stored.lanes.resize(std::min<size_t>(stored.lanes.size(), phase));
+  loaded.lanes.resize(std::min<size_t>(loaded.lanes.size(), phase));
+
+  // The word: what both put beside each other in lanes, else what neither spreads over lanes, else anything.
+  Span chosen = spanOf({run});
+  Vectors offsets = run;
+  unsigned wordBits = logOf(kWordBytes);
+  auto fillWord = [&](ArrayRef<uint64_t> candidates) {
+    unsigned missing = wordBits > offsets.size() ? wordBits - offsets.size() : 0;
+    llvm::append_range(offsets, extend(chosen, candidates, missing));
+  };
+  fillWord(intersect(stored.lanes, loaded.lanes, run));
+  Span lanes = spanOf({offsets, stored.lanes, loaded.lanes});
+  fillWord(extend(lanes, basis, 64));
+  fillWord(loaded.lanes);
+  fillWord(stored.lanes);
+  fillWord(basis);
+
+  // Rows of banks: outside the lanes of both, then one lane bit of each together, then what has to conflict.
+  unsigned bankBits = logOf(kWordBytes * kBanks);
+  unsigned rowBits = dimension > std::max<unsigned>(bankBits, offsets.size())
+                         ? dimension - std::max<unsigned>(bankBits, offsets.size())
+                         : 0;
+  Vectors common = intersect(stored.lanes, loaded.lanes, offsets), sums;
+  Span both = spanOf({offsets, common});
+  Span storedOnly = both, loadedOnly = both;
+  Vectors e = extend(storedOnly, stored.lanes, 64), f = extend(loadedOnly, loaded.lanes, 64);
+  for (unsigned i = 0; i < std::min(e.size(), f.size()); ++i)
+    sums.push_back(e[i] ^ f[i]);
+  Span outside = spanOf({offsets, stored.lanes, loaded.lanes});
+  Span rowSpan = chosen;
+  Vectors rows = extend(rowSpan, extend(outside, basis, 64), rowBits);
+  for (ArrayRef<uint64_t> candidates : {ArrayRef<uint64_t>(sums), ArrayRef<uint64_t>(e), ArrayRef<uint64_t>(f),
+                                        ArrayRef<uint64_t>(common), ArrayRef<uint64_t>(basis)})
+    llvm::append_range(rows, extend(rowSpan, candidates, rowBits - rows.size()));
+  // Banks: the rest, in the loading lanes' order where they are free to have it.
+  Span all = rowSpan;
+  llvm::append_range(offsets, extend(all, loaded.lanes, 64));
+  llvm::append_range(offsets, extend(all, basis, 64));
+  llvm::append_range(offsets, rows);
+
+  std::array<Digits, kNumCoords> digits;
+  Digits &offset = digits[unsigned(Coord::Offset)];
+  for (uint64_t vector : offsets)
+    offset.push_back({2, bits.unpack(vector)});
+  // The loads' own ctas; odd parts that a cta coordinate tells apart are not in the offsets.
+  llvm::append_range(digits[unsigned(Coord::Cta)], load.digits(Coord::Cta));
+  for (unsigned d = 0; d < load.rank(); ++d) {
+    Side parts = *splitSide(load.shape()[d]);
+    bool byCta = llvm::any_of(load.digits(Coord::Cta),
+                              [&](const Digit &digit) { return digit.radix != 2 && digit.basis[d] != 0; });
+    if (parts.odd == 1 || byCta)
+      continue;
+    Index step(load.rank(), 0);
+    step[d] = parts.power;
+    offset.push_back({parts.odd, step});
+  }
+  return *Layout::create(load.shape(), digits);
+}
+
+Layout chooseMemory(const Layout &store, const Layout &load, int64_t elementBytes) {
+  Layout best = swizzledFor(store, load, elementBytes);
+  if (load.size(Coord::Cta) > 1)
+    return best;
+  auto cost = [&](const Layout &memory) {
+    BankUse written = bankUse(store, memory, elementBytes), read = bankUse(load, memory, elementBytes);
+    return written.wavefronts + written.instructions + read.wavefronts + read.instructions;
+  };
+  int64_t least = cost(best);
+  // Plain rows have the simplest addresses.
+  SmallVector<int32_t, 3> order(load.rank());
+  std::iota(order.rbegin(), order.rend(), 0);
+  for (unsigned i = 0; i < std::max<unsigned>(1, load.rank()); ++i) {
+    Layout plain = rowMajor(load.shape(), order);
+    if (cost(plain) <= least)
+      return plain;
+    std::rotate(order.begin(), order.begin() + (order.empty() ? 0 : 1), order.end());
+  }
+  return best;
+}
+
+} // namespace kiln::layout
