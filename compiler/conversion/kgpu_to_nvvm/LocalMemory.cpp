@@ -1,0 +1,309 @@
+// The ops on shared memory: alloc, slot, local_store (also into other ctas), local_load, local_gather and
+// local_atomic_add, in the widest vectors that registers and memory have in common.
+#include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
+#include "dialects/kgpu/KgpuOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Coord;
+using layout::Layout;
+
+/// What a register is while it is in a vector on its way to memory.
+static Type transferType(Type element) {
+  Type type = memoryType(element);
+  return isa<LLVM::LLVMPointerType>(type) ? IntegerType::get(type.getContext(), 64) : type;
+}
+
+static Value toTransfer(Lowering &lowering, Value value, Type element) {
+  return isa<tile::PtrType>(element) ? lowering.toBits(value) : lowering.toMemory(value, element);
+}
+
+static Value fromTransfer(Lowering &lowering, Value value, Type element) {
+  return isa<tile::PtrType>(element) ? lowering.fromBits(value, registerType(element))
+                                     : lowering.fromMemory(value, element);
+}
+
+/// Stores or loads `values` (elements as they lie in memory) at `pointer`.
+static void storeVector(Lowering &lowering, ArrayRef<Value> values, Value pointer, int64_t elementBytes) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  unsigned align = elementBytes * values.size();
+  if (values.size() == 1) {
+    LLVM::StoreOp::create(b, values.front(), pointer, align);
+    return;
+  }
+  Type type = VectorType::get(int64_t(values.size()), values.front().getType());
+  Value vector = LLVM::PoisonOp::create(b, type);
+  for (auto [i, value] : llvm::enumerate(values))
+    vector = LLVM::InsertElementOp::create(b, vector, value, lowering.i32(i));
+  LLVM::StoreOp::create(b, vector, pointer, align);
+}
+
+static Registers loadVector(Lowering &lowering, Type type, int64_t count, Value pointer, int64_t elementBytes) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  unsigned align = elementBytes * count;
+  if (count == 1)
+    return {LLVM::LoadOp::create(b, type, pointer, align).getResult()};
+  Value vector = LLVM::LoadOp::create(b, VectorType::get(count, type), pointer, align);
+  Registers values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(LLVM::ExtractElementOp::create(b, vector, lowering.i32(i)));
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// alloc, slot
+//===----------------------------------------------------------------------===//
+
+static LogicalResult emitAlloc(Lowering &lowering, kgpu::AllocOp op) {
+  auto offset = op.getOffset();
+  if (!offset)
+    return op.emitOpError("expected an offset (because kiln-plan-shared-memory gives each allocation one), got none");
+  lowering.set(op, {lowering.offsetBy(lowering.sharedBase(), int64_t(*offset))});
+  return success();
+}
+
+static LogicalResult emitSlot(Lowering &lowering, kgpu::SlotOp op) {
+  int64_t bytes = op.getMem().getDefiningOp<kgpu::AllocOp>().getSlotBytes();
+  Value distance = arith::MulIOp::create(lowering.b, lowering.scalar(op.getIndex()), lowering.i32(bytes));
+  lowering.set(op, {lowering.offsetBy(lowering.scalar(op.getMem()), distance)});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// local_store
+//===----------------------------------------------------------------------===//
+
+/// The same place in the memory of cta `cta` of the cluster.
+static Value inCta(Lowering &lowering, Value pointer, Value cta) {
+  Type remote = LLVM::LLVMPointerType::get(lowering.b.getContext(), kCluster);
+  return lowering.intrinsic("llvm.nvvm.mapa.shared.cluster", remote, {pointer, cta});
+}
+
+/// i1: among the threads that differ in `coords`, this one owns its elements; null when all do.
+static Value ownerAmong(Lowering &lowering, const Layout &tile, ArrayRef<Coord> coords) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  return lowering.atEntry([&]() -> Value {
+    Value owner;
+    for (Coord coord : coords) {
+      uint64_t repeats = tile.ownerMask(coord);
+      // Replicating digits moved to the front of a number of their own: it is 0 at the owner.
+      Value others = lowering.digitsValue(tile, coord, [&](unsigned i) { return int64_t(repeats >> i & 1) << i; });
+      if (!others)
+        continue;
+      Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, others, lowering.i32(0));
+      owner = owner ? arith::AndIOp::create(b, owner, here).getResult() : here;
+    }
+    return owner;
+  });
+}
+
+static void guarded(Lowering &lowering, Value condition, llvm::function_ref<void()> body) {
+  if (!condition)
+    return body();
+  auto branch = scf::IfOp::create(lowering.b, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(lowering.b);
+  lowering.b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+static LogicalResult emitScalarStore(Lowering &lowering, kgpu::LocalStoreOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  Type element = op.getValue().getType();
+  Value pointer = lowering.scalar(op.getMem()), value = toTransfer(lowering, lowering.scalar(op.getValue()), element);
+  bool crosses = op.crossesCtas();
+  Value first = lowering.atEntry([&]() -> Value {
+    Value thread = lowering.thread();
+    if (crosses)
+      thread = arith::OrIOp::create(b, thread, lowering.cta());
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, lowering.i32(0));
+  });
+  guarded(lowering, first, [&] {
+    if (!crosses)
+      return storeVector(lowering, {value}, pointer, memoryBytes(element));
+    for (int64_t cta = 0; cta < lowering.clusterSize(); ++cta)
+      storeVector(lowering, {value}, inCta(lowering, pointer, lowering.i32(cta)), memoryBytes(element));
+  });
+  return success();
+}
+
+static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  if (!isTile(op.getValue()))
+    return emitScalarStore(lowering, op);
+  const Layout &tile = kgpu::layoutOf(op.getValue().getType()), &memory = kgpu::layoutOf(op.getMem().getType());
+  Type element = elementOf(op.getValue());
+  int64_t bytes = memoryBytes(element);
+  OffsetMap map(memory);
+  MemoryPlan plan = planMemory(tile, map, bytes);
+  MemoryAddress address(lowering, tile, map, lowering.scalar(op.getMem()), bytes);
+  ArrayRef<Value> registers = lowering.get(op.getValue());
+  auto storeAll = [&](llvm::function_ref<Value(Value)> place) {
+    for (const MemoryPlan::Access &access : plan.accesses) {
+      SmallVector<Value> values;
+      for (int64_t reg : access.registers)
+        values.push_back(toTransfer(lowering, registers[reg], element));
+      storeVector(lowering, values, place(address.of(access)), bytes);
+    }
+  };
+  int64_t ctas = lowering.clusterSize();
+  if (!op.crossesCtas()) {
+    // Each cta stores what its own threads hold: replicas in other ctas are owners here.
+    Value owner = ownerAmong(lowering, tile, {Coord::Lane, Coord::Warp, Coord::Group});
+    guarded(lowering, owner, [&] { storeAll([](Value pointer) { return pointer; }); });
+    return success();
+  }
+  bool sameInLanes = llvm::all_of(tile.digits(Coord::Lane), [](const layout::Digit &d) { return d.replicates(); });
+  if (sameInLanes && ctas <= 32) {
+    // Every lane has the value: lane i takes it to cta i.
+    Value mine = lowering.atEntry([&]() -> Value {
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.lane(), lowering.i32(ctas));
+    });
+    if (Value owner = ownerAmong(lowering, tile, {Coord::Warp, Coord::Group, Coord::Cta}))
+      mine = arith::AndIOp::create(b, mine, owner);
+    guarded(lowering, mine,
+            [&] { storeAll([&](Value pointer) { return inCta(lowering, pointer, lowering.lane()); }); });
+    return success();
+  }
+  guarded(lowering, lowering.isOwner(tile), [&] {
+    for (int64_t cta = 0; cta < ctas; ++cta)
+      storeAll([&](Value pointer) { return inCta(lowering, pointer, lowering.i32(cta)); });
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// local_load
+//===----------------------------------------------------------------------===//
+
+static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
+  Type element = elementOf(op.getResult());
+  int64_t bytes = memoryBytes(element);
+  Value base = lowering.scalar(op.getMem());
+  if (!isTile(op.getResult())) {
+    Registers loaded = loadVector(lowering, transferType(element), 1, base, bytes);
+    lowering.set(op, {fromTransfer(lowering, loaded.front(), element)});
+    return success();
+  }
+  const Layout &tile = kgpu::layoutOf(op.getType());
+  OffsetMap map(kgpu::layoutOf(op.getMem().getType()));
+  MemoryPlan plan = planMemory(tile, map, bytes);
+  MemoryAddress address(lowering, tile, map, base, bytes);
+  Registers registers(tile.registers());
+  for (const MemoryPlan::Access &access : plan.accesses) {
+    Registers loaded = loadVector(lowering, transferType(element), plan.vector, address.of(access), bytes);
+    for (auto [reg, value] : llvm::zip(access.registers, loaded))
+      registers[reg] = fromTransfer(lowering, value, element);
+  }
+  for (int64_t reg = 0; reg < tile.registers(); ++reg)
+    registers[reg] = registers[Lowering::ownerRegister(tile, reg)];
+  lowering.set(op, registers);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// local_gather, local_atomic_add
+//===----------------------------------------------------------------------===//
+
+/// Elements from one place of each dimension to the next; nothing unless the memory is row-major in some order.
+static std::optional<SmallVector<int64_t>> stridesOf(const Layout &memory) {
+  OffsetMap map(memory);
+  SmallVector<int64_t> strides;
+  for (auto [dim, side] : llvm::enumerate(memory.shape())) {
+    layout::Index element(memory.rank(), 0);
+    int64_t power = layout::splitSide(side)->power;
+    element[dim] = side > 1 ? 1 : 0;
+    strides.push_back(map.offsetOf(element));
+    for (int64_t place = 1; place < side; place = place < power ? place * 2 : side) {
+      element[dim] = place;
+      if (map.offsetOf(element) != strides.back() * place)
+        return std::nullopt;
+    }
+  }
+  return strides;
+}
+
+/// An index as i32, with what lies outside 0..side-1 brought to side-1.
+static Value clampIndex(Lowering &lowering, Value index, int64_t side) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  unsigned bits = index.getType().getIntOrFloatBitWidth();
+  if (bits < 32)
+    index = arith::ExtUIOp::create(b, b.getI32Type(), index);
+  Value last = bits == 64 ? lowering.i64(side - 1) : lowering.i32(side - 1);
+  index = arith::MinUIOp::create(b, index, last);
+  return bits == 64 ? arith::TruncIOp::create(b, b.getI32Type(), index).getResult() : index;
+}
+
+static LogicalResult emitLocalGather(Lowering &lowering, kgpu::LocalGatherOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  const Layout &memory = kgpu::layoutOf(op.getMem().getType()), &tile = kgpu::layoutOf(op.getIndices().getType());
+  auto strides = stridesOf(memory);
+  if (!strides)
+    return op.emitOpError("expected row-major memory (because each element is addressed by itself), got ")
+           << op.getMem().getType();
+  Type element = op.getMem().getType().getElementType();
+  int64_t bytes = memoryBytes(element);
+  Value base = lowering.scalar(op.getMem());
+  Registers result(tile.registers());
+  for (int64_t reg = 0; reg < tile.registers(); ++reg) {
+    if (!Lowering::isOwnerRegister(tile, reg)) {
+      result[reg] = result[Lowering::ownerRegister(tile, reg)];
+      continue;
+    }
+    Value offset;
+    for (unsigned dim = 0; dim < tile.rank(); ++dim) {
+      Value place = dim == op.getAxis() ? clampIndex(lowering, lowering.get(op.getIndices())[reg], memory.shape()[dim])
+                                        : lowering.coordinate(tile, reg, dim);
+      Value term = arith::MulIOp::create(b, place, lowering.i32((*strides)[dim] * bytes));
+      offset = offset ? arith::AddIOp::create(b, offset, term).getResult() : term;
+    }
+    Registers loaded = loadVector(lowering, transferType(element), 1, lowering.offsetBy(base, offset), bytes);
+    result[reg] = fromTransfer(lowering, loaded.front(), element);
+  }
+  lowering.set(op, result);
+  return success();
+}
+
+static LogicalResult emitLocalAtomicAdd(Lowering &lowering, kgpu::LocalAtomicAddOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  const Layout &memory = kgpu::layoutOf(op.getMem().getType()), &tile = kgpu::layoutOf(op.getIndices().getType());
+  if (stridesOf(memory) != SmallVector<int64_t>{1})
+    return op.emitOpError("expected memory in order (because each counter is addressed by itself), got ")
+           << op.getMem().getType();
+  Value base = lowering.scalar(op.getMem()), owner = lowering.isOwner(tile);
+  for (int64_t reg = 0; reg < tile.registers(); ++reg) {
+    if (!Lowering::isOwnerRegister(tile, reg))
+      continue;
+    Value index = lowering.get(op.getIndices())[reg];
+    Value side = lowering.constant(index.getType(), b.getIntegerAttr(index.getType(), memory.shape()[0]));
+    // A side that does not fit a narrow index is no bound for it.
+    unsigned bits = index.getType().getIntOrFloatBitWidth();
+    Value counts = bits < 32 && memory.shape()[0] >> bits != 0
+                       ? Value()
+                       : arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index, side).getResult();
+    auto require = [&](Value condition) {
+      if (condition)
+        counts = counts ? arith::AndIOp::create(b, counts, condition).getResult() : condition;
+    };
+    require(owner);
+    if (op.getMask())
+      require(lowering.get(op.getMask())[reg]);
+    Value value = lowering.get(op.getValue())[reg];
+    guarded(lowering, counts, [&] {
+      Value distance = clampIndex(lowering, index, memory.shape()[0]);
+      distance = arith::MulIOp::create(b, distance, lowering.i32(4));
+      LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, lowering.offsetBy(base, distance), value,
+                                LLVM::AtomicOrdering::monotonic);
+    });
+  }
+  return success();
+}
+
+void nvvm::addSharedMemory(EmitTable &table) {
+  table.add<kgpu::AllocOp, emitAlloc>();
+  table.add<kgpu::SlotOp, emitSlot>();
+  table.add<kgpu::LocalStoreOp, emitLocalStore>();
+  table.add<kgpu::LocalLoadOp, emitLocalLoad>();
+  table.add<kgpu::LocalGatherOp, emitLocalGather>();
+  table.add<kgpu::LocalAtomicAddOp, emitLocalAtomicAdd>();
+}

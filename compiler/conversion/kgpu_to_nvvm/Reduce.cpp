@@ -1,0 +1,274 @@
+// tile.reduce inside a warp, and kgpu.partial_reduce: first the registers of each thread, then the lanes by
+// butterflies.
+//
+// The region is associative; it is taken as commutative only when that can be read off it. Registers are combined in
+// the order of the axis in both cases (four runs at a time, for the latency of the chain); lanes need a choice of sides
+// where the order matters, and registers that step over lanes are then combined after them.
+#include "compiler/conversion/kgpu_to_nvvm/Combine.h"
+#include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
+#include "dialects/kgpu/Combine.h"
+#include "dialects/kgpu/KgpuOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Coord;
+using layout::Layout;
+
+namespace {
+/// One reduction: tuples by register of the operand's layout, of which fewer and fewer are left.
+class WarpReduction {
+public:
+  WarpReduction(Lowering &lowering, Operation *op, Region &region, unsigned axis, bool partialOrdered)
+      : lowering(lowering), op(op), region(region), layout(kgpu::layoutOf(op->getOperand(0).getType())), axis(axis),
+        commutative(kgpu::isCommutative(region)), partialOrdered(partialOrdered) {}
+
+  /// False after a report.
+  bool run();
+  /// Registers that are left, in ascending order, with the tuple each holds.
+  const std::map<int64_t, Tuple> &left() const { return tuples; }
+
+private:
+  bool reduceRegisters(ArrayRef<AxisDigit> digits);
+  bool reduceLane(unsigned digit);
+  bool reduceByRedux();
+  Tuple reduceRun(ArrayRef<Tuple> run);
+
+  Lowering &lowering;
+  Operation *op;
+  Region &region;
+  const Layout &layout;
+  unsigned axis;
+  bool commutative, partialOrdered;
+  std::map<int64_t, Tuple> tuples;
+};
+} // namespace
+
+Tuple WarpReduction::reduceRun(ArrayRef<Tuple> run) {
+  Tuple sum = run.front();
+  for (const Tuple &next : run.drop_front()) {
+    if (sum.empty())
+      return sum;
+    sum = combine(lowering, region, sum, next);
+  }
+  return sum;
+}
+
+/// Combines all registers that differ in `digits` only (ascending steps: the order of the axis).
+bool WarpReduction::reduceRegisters(ArrayRef<AxisDigit> digits) {
+  if (digits.empty())
+    return true;
+  std::map<int64_t, Tuple> result;
+  for (auto &entry : tuples) {
+    int64_t reg = entry.first;
+    bool first = llvm::all_of(digits, [&](const AxisDigit &d) { return digitOf(layout, reg, d.index) == 0; });
+    if (!first)
+      continue;
+    SmallVector<int64_t> registers = {reg};
+    for (const AxisDigit &digit : digits) {
+      SmallVector<int64_t> more;
+      for (int64_t value = 0; value < digit.radix; ++value)
+        for (int64_t known : registers)
+          more.push_back(withDigit(layout, known, digit.index, value));
+      registers = more;
+    }
+    SmallVector<Tuple> run = llvm::map_to_vector(registers, [&](int64_t r) { return tuples.at(r); });
+    // Four runs side by side hide the latency of a chain, and one chain each lets products fuse with sums.
+    size_t ways = run.size() >= 8 ? 4 : 1;
+    SmallVector<Tuple> parts;
+    for (size_t way = 0; way < ways; ++way) {
+      size_t begin = run.size() * way / ways, end = run.size() * (way + 1) / ways;
+      parts.push_back(reduceRun(ArrayRef(run).slice(begin, end - begin)));
+    }
+    while (parts.size() > 1) {
+      SmallVector<Tuple> halves;
+      for (size_t i = 0; i + 1 < parts.size(); i += 2)
+        halves.push_back(reduceRun({parts[i], parts[i + 1]}));
+      parts = halves;
+    }
+    if (parts.front().empty())
+      return false;
+    result[reg] = parts.front();
+  }
+  tuples = std::move(result);
+  return true;
+}
+
+/// Combines two lanes that differ in one bit.
+bool WarpReduction::reduceLane(unsigned digit) {
+  SmallVector<Value> flat;
+  for (auto &[reg, tuple] : tuples)
+    llvm::append_range(flat, tuple);
+  Registers others = shuffleXor(lowering, flat, int64_t(1) << digit);
+  Value upper = commutative ? Value() : laneBit(lowering, digit);
+  size_t next = 0;
+  for (auto &[reg, tuple] : tuples) {
+    Tuple other(ArrayRef(others).slice(next, tuple.size()));
+    next += tuple.size();
+    if (commutative)
+      tuple = combine(lowering, region, tuple, other);
+    else
+      tuple = combine(lowering, region, select(lowering, upper, other, tuple), select(lowering, upper, tuple, other));
+    if (tuple.empty())
+      return false;
+  }
+  return true;
+}
+
+/// One instruction for all lanes, where the machine has it for this region. False: not this way.
+bool WarpReduction::reduceByRedux() {
+  Operation *only = kgpu::singleOp(region);
+  if (!only)
+    return false;
+  Type type = only->getResult(0).getType();
+  StringRef name = llvm::TypeSwitch<Operation *, StringRef>(only)
+                       .Case<arith::AddIOp>([](auto) { return "add"; })
+                       .Case<arith::MaxSIOp>([](auto) { return "max"; })
+                       .Case<arith::MinSIOp>([](auto) { return "min"; })
+                       .Case<arith::MaxUIOp>([](auto) { return "umax"; })
+                       .Case<arith::MinUIOp>([](auto) { return "umin"; })
+                       .Case<arith::AndIOp>([](auto) { return "and"; })
+                       .Case<arith::OrIOp>([](auto) { return "or"; })
+                       .Case<arith::XOrIOp>([](auto) { return "xor"; })
+                       .Case<arith::MaxNumFOp>([](auto) { return "fmax"; })
+                       .Case<arith::MinNumFOp>([](auto) { return "fmin"; })
+                       .Case<arith::MaximumFOp>([](auto) { return "fmax.NaN"; })
+                       .Case<arith::MinimumFOp>([](auto) { return "fmin.NaN"; })
+                       .Default(StringRef());
+  bool integer = type.isInteger(32) && lowering.target.has(Feature::Redux);
+  bool floating = type.isF32() && lowering.target.has(Feature::ReduxF32);
+  if (name.empty() || !(integer || floating))
+    return false;
+  for (auto &[reg, tuple] : tuples)
+    tuple[0] = lowering.intrinsic(("llvm.nvvm.redux.sync." + name).str(), type, {tuple[0], lowering.i32(-1)});
+  return true;
+}
+
+bool WarpReduction::run() {
+  auto digits = digitsAlong(layout, axis);
+  if (!digits) {
+    op->emitOpError("expected a layout whose digits along the axis step along it alone (because kiln-lower-exchanges "
+                    "converts to one), got ")
+        << op->getOperand(0).getType();
+    return false;
+  }
+  // In order: above the lowest place that is another warp's, registers stay (they are places of the partial result).
+  if (partialOrdered) {
+    int64_t lowest = INT64_MAX;
+    for (Coord coord : {Coord::Warp, Coord::Group, Coord::Cta})
+      for (const layout::Digit &digit : layout.digits(coord))
+        if (digit.basis[axis] != 0)
+          lowest = std::min(lowest, digit.basis[axis]);
+    llvm::erase_if(*digits, [&](const AxisDigit &digit) { return digit.step > lowest; });
+  }
+  unsigned operands = op->getNumOperands();
+  for (int64_t reg = 0; reg < layout.registers(); ++reg) {
+    if (!Lowering::isOwnerRegister(layout, reg))
+      continue;
+    Tuple &tuple = tuples[reg];
+    for (unsigned i = 0; i < operands; ++i)
+      tuple.push_back(lowering.get(op->getOperand(i))[reg]);
+  }
+  SmallVector<AxisDigit> registers, lanes;
+  for (const AxisDigit &digit : *digits)
+    (digit.coord == Coord::Reg ? registers : lanes).push_back(digit);
+  bool registersFirst = lanes.empty() || registers.empty() || registers.back().step < lanes.front().step;
+  if (commutative || registersFirst) {
+    if (!reduceRegisters(registers))
+      return false;
+    if (lanes.size() == 5 && reduceByRedux())
+      return true;
+    for (const AxisDigit &digit : lanes)
+      if (!reduceLane(digit.index))
+        return false;
+    return true;
+  }
+  // Runs of registers and lanes in the order of the axis.
+  for (size_t i = 0; i < digits->size();) {
+    if ((*digits)[i].coord == Coord::Lane) {
+      if (!reduceLane((*digits)[i++].index))
+        return false;
+      continue;
+    }
+    size_t end = i;
+    while (end < digits->size() && (*digits)[end].coord == Coord::Reg)
+      ++end;
+    if (!reduceRegisters(ArrayRef(*digits).slice(i, end - i)))
+      return false;
+    i = end;
+  }
+  return true;
+}
+
+/// Hands the tuples that are left to the results: the register of each that has the same element beside the axis.
+static LogicalResult setResults(Lowering &lowering, Operation *op, unsigned axis, const std::map<int64_t, Tuple> &left,
+                                const Layout &from) {
+  for (auto [index, result] : llvm::enumerate(op->getResults())) {
+    auto tensor = dyn_cast<RankedTensorType>(result.getType());
+    if (!tensor) {
+      lowering.set(result, {left.begin()->second[index]});
+      continue;
+    }
+    const Layout &to = kgpu::layoutOf(tensor);
+    Registers registers;
+    for (int64_t reg = 0; reg < to.registers(); ++reg) {
+      layout::Index element = to.at(Coord::Reg, reg);
+      Value found;
+      for (auto &[source, tuple] : left) {
+        layout::Index place = from.at(Coord::Reg, source);
+        place.erase(place.begin() + axis);
+        if (place == element) {
+          found = tuple[index];
+          break;
+        }
+      }
+      if (!found)
+        return op->emitOpError(
+                   "expected the operand's layout without the axis (because rows stay where they are), got ")
+               << tensor;
+      registers.push_back(found);
+    }
+    lowering.set(result, registers);
+  }
+  return success();
+}
+
+static LogicalResult emitReduce(Lowering &lowering, tile::ReduceOp op) {
+  const Layout &layout = kgpu::layoutOf(op.getOperand(0).getType());
+  unsigned axis = op.getAxis();
+  for (Coord coord : {Coord::Warp, Coord::Group, Coord::Cta})
+    for (const layout::Digit &digit : layout.digits(coord))
+      if (digit.basis[axis] != 0)
+        return op.emitOpError(
+                   "expected an axis inside one warp (because kiln-lower-exchanges takes care of the others), "
+                   "got ")
+               << op.getOperand(0).getType();
+  WarpReduction reduction(lowering, op, op.getCombine(), axis, /*partialOrdered=*/false);
+  if (!reduction.run())
+    return failure();
+  return setResults(lowering, op, axis, reduction.left(), layout);
+}
+
+static LogicalResult emitPartialReduce(Lowering &lowering, kgpu::PartialReduceOp op) {
+  WarpReduction reduction(lowering, op, op.getCombine(), op.getAxis(), op.getOrdered());
+  if (!reduction.run())
+    return failure();
+  // Registers that are left are those of the result, in order.
+  for (auto [index, result] : llvm::enumerate(op.getResults())) {
+    const Layout &to = kgpu::layoutOf(result.getType());
+    Registers owners, registers;
+    for (auto &[reg, tuple] : reduction.left())
+      owners.push_back(tuple[index]);
+    unsigned next = 0;
+    for (int64_t reg = 0; reg < to.registers(); ++reg)
+      registers.push_back(Lowering::isOwnerRegister(to, reg) ? owners[next++]
+                                                             : registers[Lowering::ownerRegister(to, reg)]);
+    lowering.set(result, registers);
+  }
+  return success();
+}
+
+void nvvm::addReduce(EmitTable &table) {
+  table.add<tile::ReduceOp, emitReduce>();
+  table.add<kgpu::PartialReduceOp, emitPartialReduce>();
+}

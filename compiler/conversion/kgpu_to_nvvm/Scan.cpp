@@ -1,0 +1,154 @@
+// tile.scan inside a warp. Along the axis lie registers (fast ones), then lanes, then further registers; what lies
+// otherwise, or between warps, kiln-lower-exchanges has brought into this form.
+//
+// Each thread runs over its fast registers; the totals of those runs are scanned over the lanes by butterflies (the
+// region has no neutral element, so a lane knows by a flag whether anything came before it); the totals of whole warps
+// go from one slow register to the next; then every element takes what came before its run.
+#include "compiler/conversion/kgpu_to_nvvm/Combine.h"
+#include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
+#include "dialects/kgpu/KgpuOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Coord;
+using layout::Layout;
+
+namespace {
+class WarpScan {
+public:
+  WarpScan(Lowering &lowering, tile::ScanOp op, ArrayRef<AxisDigit> fast, ArrayRef<AxisDigit> lanes,
+           ArrayRef<AxisDigit> slow)
+      : lowering(lowering), op(op), layout(kgpu::layoutOf(op.getOperand(0).getType())), fast(fast), lanes(lanes),
+        slow(slow) {}
+  LogicalResult run();
+
+private:
+  /// What came before a run, and the run's sum; before: whether anything came (null: always).
+  struct Run {
+    Tuple carry, total;
+    Value before;
+  };
+  /// a is what comes first in the order of the scan.
+  Tuple add(const Tuple &a, const Tuple &b) { return combine(lowering, op.getCombine(), a, b); }
+  /// Registers from `reg` that differ in `digits`, in the order of the scan.
+  SmallVector<int64_t> along(int64_t reg, ArrayRef<AxisDigit> digits);
+  bool scanLanes(Run &run);
+
+  Lowering &lowering;
+  tile::ScanOp op;
+  const Layout &layout;
+  ArrayRef<AxisDigit> fast, lanes, slow;
+};
+} // namespace
+
+SmallVector<int64_t> WarpScan::along(int64_t reg, ArrayRef<AxisDigit> digits) {
+  SmallVector<int64_t> registers = {reg};
+  for (const AxisDigit &digit : digits) {
+    SmallVector<int64_t> more;
+    for (int64_t value = 0; value < digit.radix; ++value)
+      for (int64_t known : registers)
+        more.push_back(withDigit(layout, known, digit.index, value));
+    registers = more;
+  }
+  if (op.getReverse())
+    std::reverse(registers.begin(), registers.end());
+  return registers;
+}
+
+/// Exclusive scan of run.total over the lanes; run.total becomes the sum of all of them.
+bool WarpScan::scanLanes(Run &run) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  for (const AxisDigit &digit : lanes) {
+    Tuple other = shuffleXor(lowering, run.total, int64_t(1) << digit.index);
+    Value upper = laneBit(lowering, digit.index);
+    if (op.getReverse())
+      upper = arith::XOrIOp::create(b, upper, lowering.i1(true));
+    Tuple both = add(select(lowering, upper, other, run.total), select(lowering, upper, run.total, other));
+    if (both.empty())
+      return false;
+    if (run.carry.empty()) {
+      run.carry = other;
+      run.before = upper;
+    } else {
+      // Something came before me: from the other half, and perhaps from my own as well.
+      Tuple joined = select(lowering, run.before, add(other, run.carry), other);
+      run.carry = select(lowering, upper, joined, run.carry);
+      run.before = arith::OrIOp::create(b, run.before, upper);
+    }
+    run.total = both;
+  }
+  return true;
+}
+
+LogicalResult WarpScan::run() {
+  unsigned operands = op.getNumOperands();
+  SmallVector<Tuple> elements(layout.registers());
+  for (int64_t reg = 0; reg < layout.registers(); ++reg)
+    for (unsigned i = 0; i < operands; ++i)
+      elements[reg].push_back(lowering.get(op.getOperand(i))[reg]);
+  auto isFirst = [&](int64_t reg, ArrayRef<AxisDigit> digits) {
+    return llvm::all_of(digits, [&](const AxisDigit &d) { return digitOf(layout, reg, d.index) == 0; });
+  };
+  for (int64_t row = 0; row < layout.registers(); ++row) {
+    if (!Lowering::isOwnerRegister(layout, row) || !isFirst(row, fast) || !isFirst(row, slow))
+      continue;
+    Tuple sum; // of the slow steps so far
+    for (int64_t start : along(row, slow)) {
+      SmallVector<int64_t> registers = along(start, fast);
+      for (size_t i = 1; i < registers.size(); ++i) {
+        elements[registers[i]] = add(elements[registers[i - 1]], elements[registers[i]]);
+        if (elements[registers[i]].empty())
+          return failure();
+      }
+      Run run;
+      run.total = elements[registers.back()];
+      if (!scanLanes(run))
+        return failure();
+      Tuple carry = run.carry;
+      Value before = run.before;
+      if (!sum.empty()) {
+        carry = run.carry.empty() ? sum : select(lowering, run.before, add(sum, run.carry), sum);
+        before = Value();
+      }
+      if (!carry.empty())
+        for (int64_t reg : registers) {
+          Tuple joined = add(carry, elements[reg]);
+          elements[reg] = before ? select(lowering, before, joined, elements[reg]) : joined;
+        }
+      sum = sum.empty() ? run.total : add(sum, run.total);
+    }
+  }
+  for (unsigned i = 0; i < operands; ++i) {
+    Registers result;
+    for (int64_t reg = 0; reg < layout.registers(); ++reg)
+      result.push_back(elements[Lowering::ownerRegister(layout, reg)][i]);
+    lowering.set(op.getResult(i), result);
+  }
+  return success();
+}
+
+static LogicalResult emitScan(Lowering &lowering, tile::ScanOp op) {
+  const Layout &layout = kgpu::layoutOf(op.getOperand(0).getType());
+  auto digits = digitsAlong(layout, op.getAxis());
+  SmallVector<AxisDigit> fast, lanes, slow;
+  bool inForm = digits.has_value();
+  for (const AxisDigit &digit : digits ? ArrayRef(*digits) : ArrayRef<AxisDigit>()) {
+    if (digit.coord == Coord::Lane) {
+      inForm &= slow.empty();
+      lanes.push_back(digit);
+    } else {
+      (lanes.empty() ? fast : slow).push_back(digit);
+    }
+  }
+  for (Coord coord : {Coord::Warp, Coord::Group, Coord::Cta})
+    for (const layout::Digit &digit : layout.digits(coord))
+      inForm &= digit.basis[op.getAxis()] == 0;
+  if (!inForm)
+    return op.emitOpError("expected registers, then lanes, then registers along the axis (because "
+                          "kiln-lower-exchanges converts to that), got ")
+           << op.getOperand(0).getType();
+  return WarpScan(lowering, op, fast, lanes, slow).run();
+}
+
+void nvvm::addScan(EmitTable &table) { table.add<tile::ScanOp, emitScan>(); }
