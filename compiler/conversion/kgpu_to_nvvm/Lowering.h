@@ -100,12 +100,17 @@ public:
   /// The coordinate of register `reg` along `dim`: thread part and constant. Where their bits do not overlap they are
   /// added without wrapping, so that the constant folds into addresses.
   mlir::Value coordinate(const layout::Layout &layout, int64_t reg, unsigned dim);
+  /// The same in two parts, to be added: a value (or null) and a constant.
+  std::pair<mlir::Value, int64_t> coordinateParts(const layout::Layout &layout, int64_t reg, unsigned dim);
   /// Row-major index of register `reg` in the tile (i32), constants folded likewise.
   mlir::Value linearIndex(const layout::Layout &layout, int64_t reg);
   /// i1: this thread owns the elements of its owner registers; null when every thread does.
   mlir::Value isOwner(const layout::Layout &layout);
-  /// Whether a register is the first of this thread that holds its element.
-  static bool isOwnerRegister(const layout::Layout &layout, int64_t reg);
+  /// i1: the first thread of the program instance, which does what a scalar op does once.
+  mlir::Value isFirstThread();
+  /// The first register of this thread that holds the same element as `reg`.
+  static int64_t ownerRegister(const layout::Layout &layout, int64_t reg);
+  static bool isOwnerRegister(const layout::Layout &layout, int64_t reg) { return ownerRegister(layout, reg) == reg; }
   /// Value of a linear function of one hardware coordinate: digits of `coord` mapped by their bases along one
   /// dimension. `basis(digit index)` is what one step adds (bits: XORs). Null when all are zero.
   mlir::Value digitsValue(const layout::Layout &layout, layout::Coord coord,
@@ -142,12 +147,20 @@ public:
   /// One arith, math or pointer op on scalars; null on an unknown op (reported).
   llvm::SmallVector<mlir::Value, 2> applyScalar(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands);
 
+  /// Library.cpp: a call of a library function on scalars; null when there is none of that name (reported).
+  mlir::Value emitExternCall(tile::ExternCallOp op, llvm::ArrayRef<mlir::Value> operands);
+
   //--- Kernel.cpp
   mlir::LogicalResult emitBlock(mlir::Block &block);
   /// Emits the ops of a block up to its terminator and returns the expanded operands of that.
   mlir::FailureOr<Registers> emitBody(mlir::Block &block);
-  /// Before an access to global memory: with pdl, waits (once, where it dominates) for the grid before this one.
-  void beforeGlobalAccess();
+  /// tile.program_id and tile.num_programs (i32).
+  mlir::Value programId(unsigned axis);
+  mlir::Value gridSize(unsigned axis);
+  /// Access.cpp: the L2 policy of an eviction hint (i64).
+  mlir::Value evictPolicy(tile::Eviction evict);
+  /// "*fp32", "i32": as signatures and metadata spell types.
+  static std::string spell(mlir::Type type);
   /// The argument of the kernel a pointer steps from is never written by it and reached by no other argument.
   bool isReadOnly(mlir::Value pointer);
 
@@ -156,6 +169,8 @@ public:
   int64_t siteOf(mlir::Operation *op);
   /// Linear program id, x fastest (i64).
   mlir::Value programNumber();
+  /// `offset` bytes into the KilnDeviceLog.
+  mlir::Value logAddress(int64_t offset);
 
   mlir::func::FuncOp source;    ///< the kernel in kgpu IR, unchanged while it is emitted
   mlir::LLVM::LLVMFuncOp entry; ///< what is emitted
@@ -164,20 +179,20 @@ public:
   AlignmentAnalysis alignment; ///< of `source`
   mlir::Type ptrType;          ///< !llvm.ptr<1>
   bool pdl = false;
-  mlir::Value hooks; ///< i64 address of the hook buffer; null without sites
+  mlir::Value hooks;      ///< i64 address of the hook buffer; null without sites
+  mlir::Value printCount; ///< where the number of prints executed so far is kept
   llvm::SmallVector<mlir::Attribute> sites;
-  mlir::Value programIds[3], gridSizes[3];
 
 private:
   void createEntry();
   void bindArguments();
   mlir::LogicalResult emitOp(mlir::Operation *op);
-  void setLocation(mlir::Operation *op);
+  mlir::Value guardDivisor(mlir::Operation *op, mlir::Value dividend, mlir::Value divisor);
 
   const EmitTable &table;
   int64_t numWarps = 4, numGroups = 1, cluster = 1;
-  llvm::DenseMap<mlir::Value, Registers> values;
-  llvm::DenseMap<mlir::Value, Registers> lateConstants; ///< emitted at the entry
+  llvm::DenseMap<mlir::Value, std::unique_ptr<Registers>> values; ///< what get() returns stays where it is
+  llvm::SmallVector<std::unique_ptr<Registers>> constants;        ///< what get() returned for constants
   llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
   llvm::DenseSet<mlir::Value> written;    ///< arguments a store or atomic steps from; null stands for an unknown one
   mlir::Operation *entryAnchor = nullptr; ///< atEntry() inserts before it
@@ -190,9 +205,15 @@ private:
   };
   Part &partOf(const layout::Layout &layout);
   llvm::DenseMap<unsigned, llvm::SmallVector<std::unique_ptr<Part>, 1>> parts; ///< by hash
-  mlir::Value threadId, laneId, warpId, groupId, ctaId, shared, program;
+  mlir::Value special(mlir::Value &slot, llvm::StringRef name);
+  Registers constantRegisters(mlir::Operation *op);
+  mlir::Value threadId, laneId, warpId, groupId, ctaId, firstThread, shared, program, programIds[3], gridSizes[3];
+  mlir::Value policies[3];
   bool waited = false;
 };
+
+/// Any arith or math op, register by register.
+mlir::LogicalResult emitElementwise(Lowering &lowering, mlir::Operation *op);
 
 // One per file.
 void addControlFlow(EmitTable &table);
@@ -204,5 +225,10 @@ void addAtomics(EmitTable &table);
 void addHooks(EmitTable &table);
 void addLibrary(EmitTable &table); ///< inline_asm, extern_call
 void addProgram(EmitTable &table); ///< program_id, num_programs, assume, barrier
+void addBarriers(EmitTable &table);
+void addConvert(EmitTable &table);
+void addReduce(EmitTable &table);
+void addScan(EmitTable &table);
+void addSharedMemory(EmitTable &table); ///< alloc, slot, local_*
 
 } // namespace kiln::nvvm

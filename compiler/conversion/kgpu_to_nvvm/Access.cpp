@@ -1,0 +1,278 @@
+// How one thread reads and writes a vector of neighbouring elements; see Access.h.
+#include "compiler/conversion/kgpu_to_nvvm/Access.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+//===----------------------------------------------------------------------===//
+// How registers form vectors
+//===----------------------------------------------------------------------===//
+
+static int64_t powerOf2Factor(int64_t value) { return value & -value; }
+
+Grouping nvvm::groupPointers(Lowering &lowering, Value pointers, Value mask) {
+  const layout::Layout &layout = *layoutOf(pointers.getType());
+  const AlignmentAnalysis &alignment = lowering.alignment;
+  int64_t bytes = memoryBytes(cast<tile::PtrType>(elementOf(pointers)).getPointee());
+  Grouping best{1, bytes};
+  for (unsigned dim = 0; dim < layout.rank(); ++dim) {
+    int64_t side = layout.shape()[dim];
+    int64_t run = alignment.contiguousElements(pointers, dim);
+    int64_t count =
+        std::min({powerOf2Factor(layout.contiguity(dim)), powerOf2Factor(run),
+                  powerOf2Factor(alignment.maskConstancy(mask, dim, side)), lowering.target.vectorBytes / bytes});
+    int64_t known = powerOf2Factor(alignment.alignmentInBytes(pointers, dim));
+    while (count > 1 && count * bytes > known)
+      count /= 2;
+    if (count > best.count)
+      best = {count, count * bytes};
+  }
+  return best;
+}
+
+//===----------------------------------------------------------------------===//
+// Registers as 32-bit (or 16-, 64-bit) words
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The words of an access: what PTX moves.
+struct Words {
+  unsigned bits;  ///< of one in memory
+  unsigned count; ///< 1, 2, 4 or 8
+  const char *constraint;
+  Type type; ///< of one in a register
+
+  Words(OpBuilder &b, const Access &access) {
+    int64_t bytes = access.bytes();
+    bits = memoryBytes(access.element) == 8 ? 64 : bytes >= 4 ? 32 : unsigned(8 * bytes);
+    count = unsigned(8 * bytes / bits);
+    constraint = bits == 64 ? "l" : bits == 32 ? "r" : "h";
+    type = b.getIntegerType(std::max(bits, 16u));
+  }
+  std::string suffix() const {
+    return (count > 1 ? ".v" + std::to_string(count) : std::string()) + ".b" + std::to_string(bits);
+  }
+};
+} // namespace
+
+static Registers packWords(Lowering &lowering, const Access &access, const Words &words, ArrayRef<Value> values) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  unsigned perWord = unsigned(access.count / words.count);
+  Registers packed;
+  for (unsigned word = 0; word < words.count; ++word) {
+    if (perWord == 1) {
+      Value bits = lowering.toBits(lowering.toMemory(values[word], access.element));
+      if (bits.getType() != words.type)
+        bits = arith::ExtUIOp::create(b, words.type, bits);
+      packed.push_back(bits);
+      continue;
+    }
+    Type lane = memoryType(access.element);
+    auto vector = VectorType::get({int64_t(perWord)}, lane);
+    Value all = LLVM::PoisonOp::create(b, vector);
+    for (unsigned i = 0; i < perWord; ++i)
+      all = LLVM::InsertElementOp::create(b, all, lowering.toMemory(values[word * perWord + i], access.element),
+                                          lowering.i32(i));
+    Value bits = LLVM::BitcastOp::create(b, b.getIntegerType(words.bits), all);
+    if (bits.getType() != words.type)
+      bits = arith::ExtUIOp::create(b, words.type, bits);
+    packed.push_back(bits);
+  }
+  return packed;
+}
+
+static Registers unpackWords(Lowering &lowering, const Access &access, const Words &words, ArrayRef<Value> packed) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  unsigned perWord = unsigned(access.count / words.count);
+  Type lane = memoryType(access.element);
+  Registers values;
+  for (Value word : packed) {
+    Type exact = b.getIntegerType(words.bits);
+    Value bits = word.getType() == exact ? word : arith::TruncIOp::create(b, exact, word).getResult();
+    if (perWord == 1) {
+      values.push_back(lowering.fromMemory(lowering.fromBits(bits, lane), access.element));
+      continue;
+    }
+    Value all = LLVM::BitcastOp::create(b, VectorType::get({int64_t(perWord)}, lane), bits);
+    for (unsigned i = 0; i < perWord; ++i)
+      values.push_back(lowering.fromMemory(LLVM::ExtractElementOp::create(b, all, lowering.i32(i)), access.element));
+  }
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// Hints
+//===----------------------------------------------------------------------===//
+
+static StringRef cacheSuffix(tile::CacheModifier cache) {
+  switch (cache) {
+  case tile::CacheModifier::None:
+    return "";
+  case tile::CacheModifier::CA:
+    return ".ca";
+  case tile::CacheModifier::CG:
+    return ".cg";
+  case tile::CacheModifier::CS:
+    return ".cs";
+  case tile::CacheModifier::CV:
+    return ".cv";
+  case tile::CacheModifier::WB:
+    return ".wb";
+  case tile::CacheModifier::WT:
+    return ".wt";
+  }
+  return "";
+}
+
+/// The cache policy of an eviction hint, made once.
+Value Lowering::evictPolicy(tile::Eviction evict) {
+  Value &policy = policies[unsigned(evict)];
+  if (!policy)
+    policy = atEntry([&] {
+      StringRef text = evict == tile::Eviction::First ? "createpolicy.fractional.L2::evict_first.b64 $0, 1.0;"
+                                                      : "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;";
+      return ptx(text, "=l", b.getI64Type(), {}, /*pure=*/true).front();
+    });
+  return policy;
+}
+
+/// ".cs", ".L1::evict_first.L2::cache_hint", …: what stands between the state space and the type.
+static std::string hintSuffix(const Access &access) {
+  if (access.isVolatile)
+    return "";
+  std::string text = cacheSuffix(access.cache).str();
+  if (access.evict == tile::Eviction::Normal)
+    return text;
+  // A cache operator and a priority in L1 exclude each other.
+  if (text.empty())
+    text = access.evict == tile::Eviction::First ? ".L1::evict_first" : ".L1::evict_last";
+  return text + ".L2::cache_hint";
+}
+
+static bool isPlain(const Access &access) {
+  return access.cache == tile::CacheModifier::None && access.evict == tile::Eviction::Normal;
+}
+
+/// "{$0, $1}" or "$0", from operand `first` on.
+static std::string operandList(unsigned first, unsigned count) {
+  std::string text;
+  for (unsigned i = 0; i < count; ++i)
+    text += (i ? ", $" : "$") + std::to_string(first + i);
+  return count > 1 ? "{" + text + "}" : text;
+}
+
+//===----------------------------------------------------------------------===//
+// Accesses
+//===----------------------------------------------------------------------===//
+
+/// What LLVM moves: pointers as integers, so that a vector of them is one of numbers.
+static Type laneType(OpBuilder &b, Type element) {
+  Type type = memoryType(element);
+  return isa<LLVM::LLVMPointerType>(type) ? Type(b.getI64Type()) : type;
+}
+
+Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value address, Value mask,
+                           ArrayRef<Value> others) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  Type memory = memoryType(access.element);
+  if (!mask && isPlain(access)) {
+    Type lane = laneType(b, access.element);
+    Type type = access.count == 1 ? lane : VectorType::get({access.count}, lane);
+    Value loaded = LLVM::LoadOp::create(b, type, address, unsigned(access.alignment), access.isVolatile,
+                                        /*isNonTemporal=*/false, access.isReadOnly && !access.isVolatile);
+    Registers values;
+    for (int64_t i = 0; i < access.count; ++i) {
+      Value value = access.count == 1 ? loaded : LLVM::ExtractElementOp::create(b, loaded, lowering.i32(i)).getResult();
+      if (lane != memory)
+        value = LLVM::IntToPtrOp::create(b, memory, value);
+      values.push_back(lowering.fromMemory(value, access.element));
+    }
+    return values;
+  }
+
+  Words words(b, access);
+  bool readOnly = access.isReadOnly && !access.isVolatile && access.cache != tile::CacheModifier::CV;
+  bool withPolicy = !access.isVolatile && access.evict != tile::Eviction::Normal;
+  unsigned next = words.count; // operand numbers: results, address, policy, mask
+  std::string text = "ld";
+  text += access.isVolatile ? ".volatile.global" : ".global";
+  std::string hints = hintSuffix(access);
+  // The cache operator stands before .nc, priorities behind it.
+  bool operatorFirst = StringRef(hints).starts_with(".c");
+  if (readOnly && operatorFirst)
+    text += hints.substr(0, 3) + ".nc" + hints.substr(3);
+  else
+    text += (readOnly ? ".nc" : "") + hints;
+  text += words.suffix() + " " + operandList(0, words.count) + ", [$" + std::to_string(next++) + "]";
+  std::string constraints;
+  for (unsigned i = 0; i < words.count; ++i)
+    constraints += std::string(i ? ",=" : "=") + words.constraint;
+  constraints += ",l";
+  SmallVector<Value> operands{address};
+  if (withPolicy) {
+    text += ", $" + std::to_string(next++);
+    constraints += ",l";
+    operands.push_back(lowering.evictPolicy(access.evict));
+  }
+  text += ";";
+  if (mask) {
+    text = "@$" + std::to_string(next) + " " + text;
+    constraints += ",b";
+    operands.push_back(mask);
+    // The registers keep what was in them where the mask is false.
+    Registers preset;
+    if (others.empty())
+      preset.assign(words.count, lowering.zero(words.type));
+    else
+      preset = packWords(lowering, access, words, others);
+    for (unsigned i = 0; i < words.count; ++i) {
+      constraints += "," + std::to_string(i);
+      operands.push_back(preset[i]);
+    }
+  }
+  SmallVector<Type> types(words.count, words.type);
+  return unpackWords(lowering, access, words, lowering.ptx(text, constraints, types, operands, readOnly));
+}
+
+void nvvm::storeVector(Lowering &lowering, const Access &access, Value address, Value mask, ArrayRef<Value> values) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  if (!mask && isPlain(access)) {
+    Type lane = laneType(b, access.element);
+    auto inMemory = [&](Value value) -> Value {
+      value = lowering.toMemory(value, access.element);
+      return value.getType() == lane ? value : LLVM::PtrToIntOp::create(b, lane, value).getResult();
+    };
+    Value stored;
+    if (access.count == 1) {
+      stored = inMemory(values.front());
+    } else {
+      stored = LLVM::PoisonOp::create(b, VectorType::get({access.count}, lane));
+      for (int64_t i = 0; i < access.count; ++i)
+        stored = LLVM::InsertElementOp::create(b, stored, inMemory(values[i]), lowering.i32(i));
+    }
+    LLVM::StoreOp::create(b, stored, address, unsigned(access.alignment), access.isVolatile);
+    return;
+  }
+  Words words(b, access);
+  bool withPolicy = access.evict != tile::Eviction::Normal;
+  unsigned next = words.count + 1; // operand numbers: address, values, policy, mask
+  std::string text = "st.global" + hintSuffix(access) + words.suffix() + " [$0], " + operandList(1, words.count);
+  std::string constraints = "l";
+  SmallVector<Value> operands{address};
+  llvm::append_range(operands, packWords(lowering, access, words, values));
+  for (unsigned i = 0; i < words.count; ++i)
+    constraints += std::string(",") + words.constraint;
+  if (withPolicy) {
+    text += ", $" + std::to_string(next++);
+    constraints += ",l";
+    operands.push_back(lowering.evictPolicy(access.evict));
+  }
+  text += ";";
+  if (mask) {
+    text = "@$" + std::to_string(next) + " " + text;
+    constraints += ",b";
+    operands.push_back(mask);
+  }
+  lowering.ptx(text, constraints, {}, operands);
+}

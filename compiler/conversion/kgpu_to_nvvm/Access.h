@@ -1,0 +1,33 @@
+// One access to global memory by one thread: a vector of neighbouring elements under one predicate.
+#pragma once
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+
+namespace kiln::nvvm {
+
+struct Access {
+  mlir::Type element;    ///< of the tile: memoryType() says how it lies in memory
+  int64_t count = 1;     ///< elements, a power of two; count * bytes is at most the target's widest access
+  int64_t alignment = 1; ///< bytes the address is a multiple of
+  tile::CacheModifier cache = tile::CacheModifier::None;
+  tile::Eviction evict = tile::Eviction::Normal;
+  bool isVolatile = false;
+  bool isReadOnly = false; ///< nothing writes this memory while the kernel runs
+
+  int64_t bytes() const { return count * memoryBytes(element); }
+};
+
+/// Reads `access.count` registers. `mask` (i1) may be null; where it is false the registers are `others`, or zero if
+/// that is empty. Without mask and hints it is an LLVM load; otherwise PTX with a predicate, which costs no branch.
+Registers loadVector(Lowering &lowering, const Access &access, mlir::Value address, mlir::Value mask,
+                     llvm::ArrayRef<mlir::Value> others);
+void storeVector(Lowering &lowering, const Access &access, mlir::Value address, mlir::Value mask,
+                 llvm::ArrayRef<mlir::Value> values);
+
+/// How the registers of a tile of pointers form such accesses: `count` consecutive ones along `dim`.
+struct Grouping {
+  int64_t count = 1;
+  int64_t alignment = 1;
+};
+Grouping groupPointers(Lowering &lowering, mlir::Value pointers, mlir::Value mask);
+
+} // namespace kiln::nvvm

@@ -1,0 +1,317 @@
+// tile.atomic_rmw and tile.atomic_cas: each element once, by the thread that owns it. What the machine has an
+// instruction for is one predicated instruction (a reduction where nobody asks for the old value); the rest is a
+// compare-and-swap loop. Ordering comes from one fence before and one behind, with barriers, because an instance's
+// accesses are those of all its threads.
+#include "compiler/conversion/kgpu_to_nvvm/Access.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Coord;
+using layout::Layout;
+
+static StringRef scopeName(tile::MemScope scope) {
+  switch (scope) {
+  case tile::MemScope::CTA:
+    return "cta";
+  case tile::MemScope::GPU:
+    return "gpu";
+  case tile::MemScope::System:
+    return "sys";
+  }
+  return "sys";
+}
+
+/// The operation and type of PTX, or nothing where it has none.
+static std::optional<std::string> nativeName(tile::RMWKind kind, Type element, const Target &target) {
+  std::string bits = std::to_string(8 * memoryBytes(element));
+  switch (kind) {
+  case tile::RMWKind::Add:
+    return "add.u" + bits;
+  case tile::RMWKind::FAdd:
+    if (element.isF16())
+      return "add.noftz.f16";
+    if (element.isBF16())
+      return target.has(Feature::PackedBf16Atomics) ? std::optional<std::string>("add.noftz.bf16") : std::nullopt;
+    return "add.f" + bits;
+  case tile::RMWKind::Max:
+    return "max.s" + bits;
+  case tile::RMWKind::UMax:
+    return "max.u" + bits;
+  case tile::RMWKind::Min:
+    return "min.s" + bits;
+  case tile::RMWKind::UMin:
+    return "min.u" + bits;
+  case tile::RMWKind::And:
+    return "and.b" + bits;
+  case tile::RMWKind::Or:
+    return "or.b" + bits;
+  case tile::RMWKind::Xor:
+    return "xor.b" + bits;
+  case tile::RMWKind::Xchg:
+    return "exch.b" + bits;
+  case tile::RMWKind::FMax: // floats order as integers only within one sign, and never with NaNs among them
+  case tile::RMWKind::FMin:
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+static void meet(Lowering &lowering) {
+  if (lowering.clusterSize() > 1) {
+    lowering.intrinsic("llvm.nvvm.barrier.cluster.arrive.aligned", Type(), {});
+    lowering.intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
+  } else if (lowering.threads() > 32) {
+    lowering.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {lowering.i32(0)});
+  } else {
+    lowering.ptx("bar.warp.sync -1;", "", {}, {});
+  }
+}
+
+static void fence(Lowering &lowering, tile::MemScope scope, Value predicate) {
+  std::string text = ("fence.acq_rel." + scopeName(scope) + ";").str();
+  if (predicate)
+    lowering.ptx("@$0 " + text, "b", {}, {predicate});
+  else
+    lowering.ptx(text, "", {}, {});
+}
+
+static void orderBefore(Lowering &lowering, tile::MemSemantic sem, tile::MemScope scope, Value predicate) {
+  if (sem != tile::MemSemantic::Release && sem != tile::MemSemantic::AcqRel)
+    return;
+  meet(lowering);
+  fence(lowering, scope, predicate);
+}
+
+static void orderAfter(Lowering &lowering, tile::MemSemantic sem, tile::MemScope scope, Value predicate) {
+  if (sem != tile::MemSemantic::Acquire && sem != tile::MemSemantic::AcqRel)
+    return;
+  fence(lowering, scope, predicate);
+  meet(lowering);
+}
+
+//===----------------------------------------------------------------------===//
+// One element
+//===----------------------------------------------------------------------===//
+
+/// The letter of a register of this many bits.
+static const char *constraintFor(unsigned bits) { return bits == 64 ? "l" : bits == 32 ? "r" : "h"; }
+
+/// One instruction; returns the old bits (zero where the predicate is false) if they are wanted.
+static Value emitNative(Lowering &lowering, StringRef name, StringRef scope, Value address, ArrayRef<Value> operands,
+                        Value predicate, bool wanted) {
+  Type type = operands.front().getType();
+  const char *letter = constraintFor(type.getIntOrFloatBitWidth());
+  std::string text, constraints;
+  unsigned next = 0;
+  SmallVector<Value> inputs{address};
+  text = (wanted ? "atom.relaxed." : "red.relaxed.") + scope.str() + ".global." + name.str() + " ";
+  if (wanted) {
+    text += "$0, ";
+    constraints = std::string("=") + letter + ",";
+    next = 1;
+  }
+  text += "[$" + std::to_string(next++) + "]";
+  constraints += "l";
+  for (Value operand : operands) {
+    text += ", $" + std::to_string(next++);
+    constraints += std::string(",") + letter;
+    inputs.push_back(operand);
+  }
+  text += ";";
+  if (predicate) {
+    text = "@$" + std::to_string(next) + " " + text;
+    constraints += ",b";
+    inputs.push_back(predicate);
+    if (wanted) {
+      constraints += ",0";
+      inputs.push_back(lowering.zero(type));
+    }
+  }
+  if (wanted)
+    return lowering.ptx(text, constraints, type, inputs).front();
+  lowering.ptx(text, constraints, {}, inputs);
+  return {};
+}
+
+/// Swaps until nobody was in between; returns the old bits (zero where the predicate is false).
+static Value emitLoop(Lowering &lowering, StringRef scope, Value address, Type element, Value predicate,
+                      llvm::function_ref<Value(Value)> update) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  Type bits = b.getIntegerType(unsigned(8 * memoryBytes(element)));
+  std::string width = std::to_string(bits.getIntOrFloatBitWidth());
+  auto loopHere = [&]() -> Value {
+    std::string letter = constraintFor(bits.getIntOrFloatBitWidth());
+    Value seen =
+        lowering
+            .ptx("ld.relaxed." + scope.str() + ".global.b" + width + " $0, [$1];", "=" + letter + ",l", bits, {address})
+            .front();
+    auto retry = scf::WhileOp::create(b, TypeRange{bits}, ValueRange{seen});
+    OpBuilder::InsertionGuard guard(b);
+    Block &before = retry.getBefore().emplaceBlock();
+    Value old = before.addArgument(bits, b.getLoc());
+    b.setInsertionPointToEnd(&before);
+    Value next = lowering.toBits(update(lowering.fromBits(old, registerType(element))));
+    Value found = emitNative(lowering, "cas.b" + width, scope, address, {old, next}, Value(), true);
+    Value again = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, old);
+    scf::ConditionOp::create(b, again, ValueRange{found});
+    Block &after = retry.getAfter().emplaceBlock();
+    after.addArgument(bits, b.getLoc());
+    b.setInsertionPointToEnd(&after);
+    scf::YieldOp::create(b, after.getArguments());
+    return retry.getResult(0);
+  };
+  if (!predicate)
+    return loopHere();
+  auto branch = scf::IfOp::create(b, TypeRange{bits}, predicate, /*withElse=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(b, loopHere());
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b, lowering.zero(bits));
+  return branch.getResult(0);
+}
+
+//===----------------------------------------------------------------------===//
+// All elements
+//===----------------------------------------------------------------------===//
+
+/// Gives lanes that repeat an element what its owner got. A scalar's result stays where it is: kiln-lower-exchanges has
+/// said how it comes to the other threads.
+static LogicalResult spread(Lowering &lowering, Operation *op, Registers &results) {
+  const Layout *layout = layoutOf(op->getResult(0).getType());
+  if (!layout)
+    return success();
+  for (Coord coord : {Coord::Warp, Coord::Group, Coord::Cta})
+    if (layout->isReplicated(coord))
+      return op->emitOpError(
+          "expected each element of the result in one warp (because the old value is read once), got "
+          "a layout that repeats elements across warps");
+  for (int64_t reg = 0; reg < layout->registers(); ++reg)
+    results[reg] = results[Lowering::ownerRegister(*layout, reg)];
+  uint64_t lanes = layout->ownerMask(Coord::Lane);
+  if (!lanes)
+    return success();
+  ImplicitLocOpBuilder &b = lowering.b;
+  Value from = lowering.atEntry(
+      [&] { return arith::AndIOp::create(b, lowering.lane(), lowering.i32(~int64_t(lanes) & 31)).getResult(); });
+  DenseMap<Value, Value> done;
+  for (Value &result : results) {
+    Value &same = done[result];
+    if (!same) {
+      Type type = result.getType();
+      Value bits = lowering.toBits(result);
+      unsigned width = bits.getType().getIntOrFloatBitWidth();
+      Value whole;
+      for (unsigned low = 0; low < width; low += 32) {
+        Value part = bits;
+        if (low)
+          part = arith::ShRUIOp::create(b, part, lowering.i64(low));
+        if (width > 32)
+          part = arith::TruncIOp::create(b, b.getI32Type(), part);
+        else if (width < 32)
+          part = arith::ExtUIOp::create(b, b.getI32Type(), part);
+        part = lowering.intrinsic("llvm.nvvm.shfl.sync.idx.i32", b.getI32Type(),
+                                  {lowering.i32(-1), part, from, lowering.i32(31)});
+        if (width < 32)
+          part = arith::TruncIOp::create(b, bits.getType(), part);
+        else if (width > 32)
+          part = arith::ExtUIOp::create(b, bits.getType(), part);
+        if (low)
+          part = arith::ShLIOp::create(b, part, lowering.i64(low));
+        whole = whole ? arith::OrIOp::create(b, whole, part).getResult() : part;
+      }
+      same = lowering.fromBits(whole, type);
+    }
+    result = same;
+  }
+  return success();
+}
+
+/// Calls `one(register, predicate)` for every element this thread owns and binds what it returns.
+static LogicalResult forOwned(Lowering &lowering, Operation *op, Value pointers, Value mask, Value owner,
+                              llvm::function_ref<Value(unsigned, Value)> one) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  const Layout *layout = layoutOf(pointers.getType());
+  unsigned count = lowering.registerCount(pointers.getType());
+  ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
+  Type element = registerType(elementOf(op->getResult(0)));
+  bool wanted = !op->getResult(0).use_empty();
+  Registers results(count);
+  for (unsigned reg = 0; reg < count; ++reg) {
+    if (layout && !Lowering::isOwnerRegister(*layout, reg))
+      continue;
+    Value predicate = mask ? masks[reg] : owner;
+    if (mask && owner)
+      predicate = arith::AndIOp::create(b, owner, predicate);
+    Value old = one(reg, predicate);
+    if (wanted)
+      results[reg] = lowering.fromBits(old, element);
+  }
+  if (!wanted) {
+    // Nobody reads it; the value still has to be there.
+    results.assign(count, lowering.zero(element));
+  } else if (failed(spread(lowering, op, results))) {
+    return failure();
+  }
+  lowering.set(op->getResult(0), std::move(results));
+  return success();
+}
+
+static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  Value mask = op.getMask();
+  if (lowering.alignment.alwaysTrue(mask))
+    mask = Value();
+  Type element = elementOf(op.getResult());
+  const Layout *layout = layoutOf(op.getPtr().getType());
+  Value owner = layout ? lowering.isOwner(*layout) : lowering.isFirstThread();
+  ArrayRef<Value> addresses = lowering.get(op.getPtr()), values = lowering.get(op.getValue());
+  std::optional<std::string> native = nativeName(op.getKind(), element, lowering.target);
+  StringRef scope = scopeName(op.getScope());
+  bool wanted = !op.getResult().use_empty();
+  orderBefore(lowering, op.getSem(), op.getScope(), owner);
+  LogicalResult done = forOwned(lowering, op, op.getPtr(), mask, owner, [&](unsigned reg, Value predicate) -> Value {
+    if (native)
+      return emitNative(lowering, *native, scope, addresses[reg], {lowering.toBits(values[reg])}, predicate, wanted);
+    return emitLoop(lowering, scope, addresses[reg], element, predicate, [&](Value old) -> Value {
+      switch (op.getKind()) {
+      case tile::RMWKind::FMax:
+        return arith::MaxNumFOp::create(b, old, values[reg]);
+      case tile::RMWKind::FMin:
+        return arith::MinNumFOp::create(b, old, values[reg]);
+      default:
+        return arith::AddFOp::create(b, old, values[reg]);
+      }
+    });
+  });
+  orderAfter(lowering, op.getSem(), op.getScope(), owner);
+  return done;
+}
+
+static LogicalResult emitCAS(Lowering &lowering, tile::AtomicCASOp op) {
+  Type element = elementOf(op.getResult());
+  const Layout *layout = layoutOf(op.getPtr().getType());
+  Value owner = layout ? lowering.isOwner(*layout) : lowering.isFirstThread();
+  ArrayRef<Value> addresses = lowering.get(op.getPtr()), compares = lowering.get(op.getCompare());
+  ArrayRef<Value> values = lowering.get(op.getValue());
+  std::string name = "cas.b" + std::to_string(8 * memoryBytes(element));
+  StringRef scope = scopeName(op.getScope());
+  orderBefore(lowering, op.getSem(), op.getScope(), owner);
+  // PTX has no reduction that compares: the old value is always read.
+  LogicalResult done = forOwned(lowering, op, op.getPtr(), Value(), owner, [&](unsigned reg, Value predicate) {
+    return emitNative(lowering, name, scope, addresses[reg],
+                      {lowering.toBits(compares[reg]), lowering.toBits(values[reg])}, predicate, true);
+  });
+  orderAfter(lowering, op.getSem(), op.getScope(), owner);
+  return done;
+}
+
+void nvvm::addAtomics(EmitTable &table) {
+  table.add<tile::AtomicRMWOp, emitRMW>();
+  table.add<tile::AtomicCASOp, emitCAS>();
+}

@@ -1,0 +1,278 @@
+// Which element of a tile a register of this thread holds: what lane, warp, group and cta owe is computed once at the
+// kernel's entry; what the register adds is a constant.
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/kgpu/KgpuDialect.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Coord;
+using layout::Layout;
+
+static constexpr Coord kPlaces[] = {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta};
+
+const Layout *nvvm::layoutOf(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile || !isa_and_nonnull<layout::MapAttr>(tile.getEncoding()))
+    return nullptr;
+  return &kgpu::layoutOf(type);
+}
+
+static constexpr auto kNoWrap = arith::IntegerOverflowFlags::nsw | arith::IntegerOverflowFlags::nuw;
+
+Value Lowering::hardware(Coord coord) {
+  switch (coord) {
+  case Coord::Lane:
+    return lane();
+  case Coord::Warp:
+    return warp();
+  case Coord::Group:
+    return group();
+  case Coord::Cta:
+    return cta();
+  case Coord::Reg:
+  case Coord::Offset:
+    break;
+  }
+  llvm::report_fatal_error("kgpu-to-nvvm: expected a coordinate of a thread");
+}
+
+/// How many values of a coordinate there are in this kernel.
+static int64_t population(const Lowering &lowering, Coord coord) {
+  switch (coord) {
+  case Coord::Lane:
+    return 32;
+  case Coord::Warp:
+    return lowering.warps();
+  case Coord::Group:
+    return lowering.groups();
+  case Coord::Cta:
+    return lowering.clusterSize();
+  default:
+    return 1;
+  }
+}
+
+Value Lowering::digitsValue(const Layout &layout, Coord coord, llvm::function_ref<int64_t(unsigned)> basis) {
+  ArrayRef<layout::Digit> digits = layout.digits(coord);
+  Value sum;
+  int64_t taken = 0; // bits that may be set in `sum`
+  auto add = [&](Value term, int64_t bits) {
+    if (!sum)
+      sum = term;
+    else if (taken & bits)
+      sum = arith::XOrIOp::create(b, sum, term);
+    else
+      sum = arith::AddIOp::create(b, sum, term, kNoWrap);
+    taken |= bits;
+  };
+  int64_t stride = 1, total = population(*this, coord);
+  SmallVector<std::pair<Value, int64_t>> odd;
+  for (unsigned i = 0; i < digits.size();) {
+    int64_t step = basis(i), radix = digits[i].radix;
+    if (step == 0) {
+      stride *= radix;
+      ++i;
+      continue;
+    }
+    if (radix != 2) {
+      Value digit = hardware(coord);
+      if (stride > 1)
+        digit = arith::DivUIOp::create(b, digit, i32(stride));
+      if (stride * radix < total)
+        digit = arith::RemUIOp::create(b, digit, i32(radix));
+      odd.push_back({arith::MulIOp::create(b, digit, i32(step), kNoWrap), step});
+      stride *= radix;
+      ++i;
+      continue;
+    }
+    // A run of bits that move together: one shift and one mask.
+    unsigned count = 1;
+    if (llvm::isPowerOf2_64(step))
+      while (i + count < digits.size() && digits[i + count].radix == 2 && basis(i + count) == step << count)
+        ++count;
+    int64_t mask = (int64_t(1) << count) - 1;
+    Value bits = hardware(coord);
+    bool reachesTop = stride << count >= total;
+    if (!llvm::isPowerOf2_64(stride))
+      bits = arith::DivUIOp::create(b, bits, i32(stride));
+    else if (stride > 1)
+      bits = arith::ShRUIOp::create(b, bits, i32(llvm::Log2_64(stride)));
+    if (!reachesTop)
+      bits = arith::AndIOp::create(b, bits, i32(mask));
+    if (step != 1)
+      bits = arith::MulIOp::create(b, bits, i32(step), kNoWrap);
+    add(bits, mask * step | step);
+    stride <<= count;
+    i += count;
+  }
+  for (auto [term, step] : odd)
+    sum = sum ? arith::AddIOp::create(b, sum, term, kNoWrap).getResult() : term;
+  return sum;
+}
+
+Value Lowering::atEntry(llvm::function_ref<Value()> body) {
+  OpBuilder::InsertionGuard guard(b);
+  Location loc = b.getLoc();
+  b.setInsertionPoint(entryAnchor);
+  b.setLoc(source.getLoc());
+  Value result = body();
+  b.setLoc(loc);
+  return result;
+}
+
+Lowering::Part &Lowering::partOf(const Layout &layout) {
+  auto &bucket = parts[unsigned(size_t(hash_value(layout)))];
+  for (auto &part : bucket)
+    if (part->layout == layout)
+      return *part;
+  SmallVector<Value, 3> dims(layout.rank());
+  SmallVector<bool, 3> known(layout.rank(), false);
+  bucket.push_back(std::make_unique<Part>(Part{layout, dims, known, Value(), false}));
+  return *bucket.back();
+}
+
+/// Bits below the power of two of `dim` that the digits of `coord` may set.
+static int64_t bitsAlong(const Layout &layout, Coord coord, unsigned dim) {
+  int64_t bits = 0;
+  for (const layout::Digit &digit : layout.digits(coord))
+    if (digit.radix == 2)
+      bits |= digit.basis[dim];
+  return bits;
+}
+
+static int64_t threadBits(const Layout &layout, unsigned dim) {
+  int64_t bits = 0;
+  for (Coord coord : kPlaces)
+    bits |= bitsAlong(layout, coord, dim);
+  return bits;
+}
+
+Value Lowering::threadPart(const Layout &layout, unsigned dim) {
+  Part &part = partOf(layout);
+  if (part.known[dim])
+    return part.dims[dim];
+  Value value = atEntry([&]() -> Value {
+    Value sum, odd;
+    int64_t taken = 0;
+    for (Coord coord : kPlaces) {
+      // Odd digits are added last: what is below them is XORed.
+      Value low = digitsValue(layout, coord, [&](unsigned i) {
+        const layout::Digit &digit = layout.digits(coord)[i];
+        return digit.radix == 2 ? digit.basis[dim] : 0;
+      });
+      Value high = digitsValue(layout, coord, [&](unsigned i) {
+        const layout::Digit &digit = layout.digits(coord)[i];
+        return digit.radix == 2 ? 0 : digit.basis[dim];
+      });
+      int64_t bits = bitsAlong(layout, coord, dim);
+      if (low && sum)
+        sum = taken & bits ? arith::XOrIOp::create(b, sum, low).getResult()
+                           : arith::AddIOp::create(b, sum, low, kNoWrap).getResult();
+      else if (low)
+        sum = low;
+      taken |= bits;
+      if (high)
+        odd = odd ? arith::AddIOp::create(b, odd, high, kNoWrap).getResult() : high;
+    }
+    if (sum && odd)
+      return arith::AddIOp::create(b, sum, odd, kNoWrap);
+    return sum ? sum : odd;
+  });
+  // atEntry may have grown the table of parts: look again.
+  Part &again = partOf(layout);
+  again.known[dim] = true;
+  return again.dims[dim] = value;
+}
+
+std::pair<Value, int64_t> Lowering::coordinateParts(const Layout &layout, int64_t reg, unsigned dim) {
+  int64_t constant = layout.at(Coord::Reg, reg)[dim];
+  Value thread = threadPart(layout, dim);
+  if (!thread)
+    return {Value(), constant};
+  int64_t power = layout::splitSide(layout.shape()[dim])->power;
+  int64_t low = constant & (power - 1);
+  if (low & threadBits(layout, dim)) {
+    thread = arith::XOrIOp::create(b, thread, i32(low));
+    constant -= low;
+  }
+  return {thread, constant};
+}
+
+Value Lowering::coordinate(const Layout &layout, int64_t reg, unsigned dim) {
+  auto [thread, constant] = coordinateParts(layout, reg, dim);
+  if (!thread)
+    return i32(constant);
+  return constant == 0 ? thread : arith::AddIOp::create(b, thread, i32(constant), kNoWrap).getResult();
+}
+
+Value Lowering::linearIndex(const Layout &layout, int64_t reg) {
+  Value sum;
+  int64_t stride = 1, constant = 0;
+  for (unsigned dim = layout.rank(); dim-- > 0;) {
+    auto [thread, place] = coordinateParts(layout, reg, dim);
+    if (thread) {
+      Value term = stride == 1 ? thread : arith::MulIOp::create(b, thread, i32(stride), kNoWrap).getResult();
+      sum = sum ? arith::AddIOp::create(b, sum, term, kNoWrap).getResult() : term;
+    }
+    constant += place * stride;
+    stride *= layout.shape()[dim];
+  }
+  if (!sum)
+    return i32(constant);
+  return constant == 0 ? sum : arith::AddIOp::create(b, sum, i32(constant), kNoWrap).getResult();
+}
+
+Value Lowering::isOwner(const Layout &layout) {
+  if (Part &part = partOf(layout); part.ownerKnown)
+    return part.owner;
+  Value value = atEntry([&]() -> Value {
+    Value all;
+    for (Coord coord : kPlaces) {
+      uint64_t owned = layout.ownerMask(coord);
+      ArrayRef<layout::Digit> digits = layout.digits(coord);
+      // Of each digit that must be zero, and of what lies beyond the layout's digits.
+      int64_t bits = 0, stride = 1;
+      SmallVector<Value> zeros;
+      for (unsigned i = 0; i < digits.size(); ++i) {
+        if (owned >> i & 1) {
+          if (digits[i].radix == 2 && llvm::isPowerOf2_64(stride)) {
+            bits |= stride;
+          } else {
+            Value digit = arith::DivUIOp::create(b, hardware(coord), i32(stride));
+            zeros.push_back(arith::RemUIOp::create(b, digit, i32(digits[i].radix)));
+          }
+        }
+        stride *= digits[i].radix;
+      }
+      if (stride < population(*this, coord))
+        zeros.push_back(arith::DivUIOp::create(b, hardware(coord), i32(stride)));
+      if (bits)
+        zeros.push_back(bits == population(*this, coord) - 1
+                            ? hardware(coord)
+                            : arith::AndIOp::create(b, hardware(coord), i32(bits)).getResult());
+      for (Value zero : zeros) {
+        Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, zero, i32(0));
+        all = all ? arith::AndIOp::create(b, all, here).getResult() : here;
+      }
+    }
+    return all;
+  });
+  Part &part = partOf(layout);
+  part.ownerKnown = true;
+  return part.owner = value;
+}
+
+/// The first register of this thread with the same element: digits that replicate set to zero.
+int64_t Lowering::ownerRegister(const Layout &layout, int64_t reg) {
+  uint64_t owned = layout.ownerMask(Coord::Reg);
+  if (!owned)
+    return reg;
+  int64_t stride = 1, first = reg;
+  for (auto [i, digit] : llvm::enumerate(layout.digits(Coord::Reg))) {
+    if (owned >> i & 1)
+      first -= reg / stride % digit.radix * stride;
+    stride *= digit.radix;
+  }
+  return first;
+}

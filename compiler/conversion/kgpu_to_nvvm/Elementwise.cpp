@@ -1,0 +1,108 @@
+// Ops that map element to element: one op on scalars per register. Constants.
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
+  if (op->getNumResults() == 0)
+    return op->emitOpError("expected an op with a result, got none");
+  unsigned count = lowering.registerCount(op->getResult(0).getType());
+  SmallVector<ArrayRef<Value>, 4> operands;
+  for (Value operand : op->getOperands()) {
+    ArrayRef<Value> registers = lowering.get(operand);
+    if (registers.size() != count && isTile(operand))
+      return op->emitOpError("expected operands in the layout of the result, got another number of registers");
+    operands.push_back(registers);
+  }
+  SmallVector<Registers, 2> results(op->getNumResults(), Registers(count));
+  // Registers that hold one value (a row broadcast over columns) are computed once.
+  DenseMap<ArrayRef<Value>, unsigned> known;
+  SmallVector<SmallVector<Value, 4>, 0> keys;
+  keys.reserve(count);
+  for (unsigned reg = 0; reg < count; ++reg) {
+    SmallVector<Value, 4> arguments;
+    for (ArrayRef<Value> registers : operands)
+      arguments.push_back(registers[registers.size() == count ? reg : 0]);
+    keys.push_back(arguments);
+    auto [same, isNew] = known.try_emplace(keys.back(), reg);
+    if (!isNew) {
+      for (Registers &result : results)
+        result[reg] = result[same->second];
+      continue;
+    }
+    SmallVector<Value, 2> values = lowering.applyScalar(op, keys.back());
+    if (values.empty())
+      return failure();
+    for (auto [result, value] : llvm::zip(results, values))
+      result[reg] = value;
+  }
+  for (auto [result, registers] : llvm::zip(op->getResults(), results))
+    lowering.set(result, std::move(registers));
+  return success();
+}
+
+/// A tile whose elements differ is a table in constant memory.
+static Registers loadTable(Lowering &lowering, RankedTensorType type, DenseElementsAttr elements) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  const layout::Layout &layout = *layoutOf(type);
+  Type element = memoryType(type.getElementType());
+  auto module = lowering.source->getParentOfType<ModuleOp>();
+  std::string name;
+  for (unsigned i = 0; name.empty() || module.lookupSymbol(name); ++i)
+    name = ("kiln_table_" + Twine(i)).str();
+  SmallVector<Attribute> values;
+  for (APInt bits :
+       elements.getElementType().isInteger()
+           ? llvm::to_vector(elements.getValues<APInt>())
+           : llvm::map_to_vector(elements.getValues<APFloat>(), [](APFloat f) { return f.bitcastToAPInt(); })) {
+    Type bitsType = b.getIntegerType(element.getIntOrFloatBitWidth());
+    values.push_back(b.getIntegerAttr(bitsType, bits.zextOrTrunc(element.getIntOrFloatBitWidth())));
+  }
+  Type bitsType = b.getIntegerType(element.getIntOrFloatBitWidth());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    auto shaped = RankedTensorType::get({int64_t(values.size())}, bitsType);
+    LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(bitsType, values.size()), /*isConstant=*/true,
+                           LLVM::Linkage::Internal, name, DenseElementsAttr::get(shaped, values), memoryBytes(element),
+                           kGlobal);
+  }
+  Value base = LLVM::AddressOfOp::create(b, lowering.ptrType, name);
+  Registers registers;
+  for (int64_t reg = 0; reg < layout.registers(); ++reg) {
+    Value address = LLVM::GEPOp::create(b, lowering.ptrType, bitsType, base,
+                                        ArrayRef<LLVM::GEPArg>{lowering.linearIndex(layout, reg)});
+    Value bits = LLVM::LoadOp::create(b, bitsType, address, memoryBytes(element), false, false, /*isInvariant=*/true);
+    registers.push_back(
+        lowering.fromMemory(bits.getType() == element ? bits : arith::BitcastOp::create(b, element, bits).getResult(),
+                            type.getElementType()));
+  }
+  return registers;
+}
+
+Registers Lowering::constantRegisters(Operation *op) {
+  Type type = op->getResult(0).getType();
+  // Poison is any value: zero is as good, and leaves LLVM nothing to conclude from.
+  auto constantOp = dyn_cast<arith::ConstantOp>(op);
+  if (!constantOp) {
+    Registers registers;
+    for (Type one : registerTypes(type))
+      registers.push_back(zero(one));
+    return registers;
+  }
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile)
+    return {constant(registerType(type), constantOp.getValue())};
+  auto elements = cast<DenseElementsAttr>(constantOp.getValue());
+  if (!elements.isSplat())
+    return loadTable(*this, tile, elements);
+  return Registers(registerCount(type), constant(tile.getElementType(), elements.getSplatValue<Attribute>()));
+}
+
+void nvvm::addElementwise(EmitTable &table) {
+  table.addAll<emitElementwise, tile::AddPtrOp, tile::PtrToIntOp, tile::IntToPtrOp, tile::PtrCastOp, tile::HintOp>();
+}

@@ -1,0 +1,246 @@
+// What every emitter needs: constants, intrinsics, inline PTX, registers as bits and as they lie in memory, and ops on
+// scalars.
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/kgpu/KgpuDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+Type nvvm::memoryType(Type element) {
+  MLIRContext *context = element.getContext();
+  if (isa<tile::PtrType, LLVM::LLVMPointerType>(element))
+    return LLVM::LLVMPointerType::get(context, kGlobal);
+  if (element.isInteger(1))
+    return IntegerType::get(context, 8);
+  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8)
+    return IntegerType::get(context, 8);
+  return element;
+}
+
+int64_t nvvm::memoryBytes(Type element) {
+  Type type = memoryType(element);
+  return isa<LLVM::LLVMPointerType>(type) ? 8 : type.getIntOrFloatBitWidth() / 8;
+}
+
+Type nvvm::registerType(Type element) {
+  if (isa<tile::PtrType>(element))
+    return LLVM::LLVMPointerType::get(element.getContext(), kGlobal);
+  return element;
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+Value Lowering::i1(bool value) { return arith::ConstantOp::create(b, b.getBoolAttr(value)); }
+Value Lowering::i32(int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(int32_t(value))); }
+Value Lowering::i64(int64_t value) { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
+
+Value Lowering::zero(Type type) {
+  if (isa<LLVM::LLVMPointerType>(type))
+    return LLVM::ZeroOp::create(b, type);
+  return arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(type)));
+}
+
+Value Lowering::constant(Type type, Attribute value) {
+  if (isa<LLVM::LLVMPointerType>(type))
+    return LLVM::IntToPtrOp::create(b, type, i64(cast<IntegerAttr>(value).getInt()));
+  return arith::ConstantOp::create(b, type, cast<TypedAttr>(value));
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+Value Lowering::intrinsic(StringRef name, Type result, ValueRange operands) {
+  StringAttr attr = b.getStringAttr(name);
+  if (!result) {
+    LLVM::CallIntrinsicOp::create(b, attr, operands);
+    return {};
+  }
+  return LLVM::CallIntrinsicOp::create(b, result, attr, operands).getResult(0);
+}
+
+Registers Lowering::ptx(StringRef text, StringRef constraints, ArrayRef<Type> results, ValueRange operands, bool pure) {
+  MLIRContext *context = b.getContext();
+  Type type;
+  if (results.size() == 1)
+    type = results.front();
+  else if (results.size() > 1)
+    type = LLVM::LLVMStructType::getLiteral(context, results);
+  std::string all = constraints.str();
+  if (!pure)
+    all += all.empty() ? "~{memory}" : ",~{memory}";
+  auto op = LLVM::InlineAsmOp::create(b, type ? TypeRange(type) : TypeRange(), operands, b.getStringAttr(text),
+                                      b.getStringAttr(all), pure ? UnitAttr() : b.getUnitAttr(), UnitAttr(),
+                                      LLVM::TailCallKindAttr::get(context, LLVM::tailcallkind::TailCallKind::None),
+                                      LLVM::AsmDialectAttr(), ArrayAttr());
+  if (results.size() <= 1)
+    return type ? Registers{op.getRes()} : Registers();
+  Registers values;
+  for (unsigned i = 0; i < results.size(); ++i)
+    values.push_back(LLVM::ExtractValueOp::create(b, op.getRes(), ArrayRef<int64_t>{int64_t(i)}));
+  return values;
+}
+
+Value Lowering::offsetBy(Value pointer, Value bytes) {
+  return LLVM::GEPOp::create(b, pointer.getType(), b.getI8Type(), pointer, ArrayRef<LLVM::GEPArg>{bytes});
+}
+
+Value Lowering::offsetBy(Value pointer, int64_t bytes) {
+  if (bytes == 0)
+    return pointer;
+  return LLVM::GEPOp::create(b, pointer.getType(), b.getI8Type(), pointer, ArrayRef<LLVM::GEPArg>{int32_t(bytes)});
+}
+
+//===----------------------------------------------------------------------===//
+// Registers in other clothes
+//===----------------------------------------------------------------------===//
+
+Value Lowering::toBits(Value value) {
+  Type type = value.getType();
+  if (isa<LLVM::LLVMPointerType>(type))
+    return LLVM::PtrToIntOp::create(b, b.getI64Type(), value);
+  if (type.isInteger(1))
+    return arith::ExtUIOp::create(b, b.getI8Type(), value);
+  if (isa<IntegerType>(type))
+    return value;
+  return arith::BitcastOp::create(b, b.getIntegerType(type.getIntOrFloatBitWidth()), value);
+}
+
+Value Lowering::fromBits(Value bits, Type type) {
+  if (isa<LLVM::LLVMPointerType>(type))
+    return LLVM::IntToPtrOp::create(b, type, bits);
+  if (type.isInteger(1))
+    return arith::TruncIOp::create(b, type, bits);
+  if (isa<IntegerType>(type))
+    return bits;
+  return arith::BitcastOp::create(b, type, bits);
+}
+
+Value Lowering::toMemory(Value value, Type element) {
+  if (element.isInteger(1))
+    return arith::ExtUIOp::create(b, b.getI8Type(), value);
+  Type type = memoryType(element);
+  return value.getType() == type ? value : arith::BitcastOp::create(b, type, value).getResult();
+}
+
+Value Lowering::fromMemory(Value value, Type element) {
+  // Any byte but 0 is true, as on the CPU.
+  if (element.isInteger(1))
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value, zero(value.getType()));
+  Type type = registerType(element);
+  return value.getType() == type ? value : arith::BitcastOp::create(b, type, value).getResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Ops on scalars
+//===----------------------------------------------------------------------===//
+
+static bool isDivision(Operation *op) {
+  return isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp,
+             arith::CeilDivUIOp>(op);
+}
+
+/// LLVM may take a division as proof that its divisor is not zero (nor -1 under the smallest integer) and drop the very
+/// mask that kept the element out. The result there is that of the CPU target.
+Value Lowering::guardDivisor(Operation *op, Value dividend, Value divisor) {
+  bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op);
+  const ConstantIntRanges &range = alignment.ranges().get(op->getOperand(1));
+  bool neverZero = range.umin().ugt(0);
+  bool neverMinusOne = range.smin().sgt(-1) || !alignment.ranges().get(op->getOperand(0)).smin().isMinSignedValue();
+  APInt known;
+  if (matchPattern(divisor, m_ConstantInt(&known))) {
+    neverZero |= !known.isZero();
+    neverMinusOne |= !known.isAllOnes();
+  }
+  if (neverZero && (!isSigned || neverMinusOne))
+    return divisor;
+  Type type = divisor.getType();
+  unsigned bits = type.getIntOrFloatBitWidth();
+  auto constantOf = [&](const APInt &value) { return constant(type, b.getIntegerAttr(type, value)); };
+  auto equals = [&](Value value, const APInt &other) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, constantOf(other));
+  };
+  Value bad;
+  if (!neverZero)
+    bad = equals(divisor, APInt::getZero(bits));
+  if (isSigned && !neverMinusOne) {
+    Value wraps = arith::AndIOp::create(b, equals(dividend, APInt::getSignedMinValue(bits)),
+                                        equals(divisor, APInt::getAllOnes(bits)));
+    bad = bad ? arith::OrIOp::create(b, bad, wraps).getResult() : wraps;
+  }
+  return arith::SelectOp::create(b, bad, constantOf(APInt(bits, 1)), divisor);
+}
+
+SmallVector<Value, 2> Lowering::applyScalar(Operation *op, ArrayRef<Value> operands) {
+  if (auto add = dyn_cast<tile::AddPtrOp>(op)) {
+    Value offset = operands[1];
+    if (offset.getType().getIntOrFloatBitWidth() < 32)
+      offset = arith::ExtSIOp::create(b, b.getI32Type(), offset);
+    Type pointee = cast<tile::PtrType>(elementOf(add.getResult())).getPointee();
+    Value address =
+        LLVM::GEPOp::create(b, operands[0].getType(), memoryType(pointee), operands[0], ArrayRef<LLVM::GEPArg>{offset});
+    return {address};
+  }
+  if (isa<tile::HintOp, tile::PtrCastOp>(op))
+    return {operands[0]};
+  if (isa<tile::PtrToIntOp>(op))
+    return {LLVM::PtrToIntOp::create(b, b.getI64Type(), operands[0]).getResult()};
+  if (isa<tile::IntToPtrOp>(op))
+    return {LLVM::IntToPtrOp::create(b, ptrType, operands[0]).getResult()};
+  if (auto call = dyn_cast<tile::ExternCallOp>(op)) {
+    Value result = emitExternCall(call, operands);
+    return result ? SmallVector<Value, 2>{result} : SmallVector<Value, 2>();
+  }
+  if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) || op->getNumRegions() != 0) {
+    op->emitOpError("expected arithmetic on scalars (because one thread applies it to its elements), got this op");
+    return {};
+  }
+  SmallVector<Value> guarded(operands);
+  if (isDivision(op))
+    guarded[1] = guardDivisor(op, operands[0], operands[1]);
+  Operation *clone = op->cloneWithoutRegions();
+  clone->setOperands(guarded);
+  clone->setLoc(b.getLoc());
+  clone->setDiscardableAttrs(ArrayRef<NamedAttribute>());
+  for (Value result : clone->getResults())
+    result.setType(registerType(elementOf(result)));
+  // Offsets that provably stay in their width let LLVM take constants out of sign extensions.
+  if (isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op) && !alignment.ranges().mayOverflowSigned(op)) {
+    auto flags = cast<arith::ArithIntegerOverflowFlagsInterface>(clone).getOverflowAttr().getValue();
+    clone->setAttr("overflowFlags",
+                   arith::IntegerOverflowFlagsAttr::get(b.getContext(), flags | arith::IntegerOverflowFlags::nsw));
+  }
+  b.insert(clone);
+  return SmallVector<Value, 2>(clone->getResults());
+}
+
+Registers Lowering::applyRegion(Region &region, ArrayRef<Value> arguments) {
+  Block &block = region.front();
+  DenseMap<Value, Value> inside;
+  for (auto [argument, value] : llvm::zip(block.getArguments(), arguments))
+    inside[argument] = value;
+  auto lookup = [&](Value value) {
+    auto found = inside.find(value);
+    return found != inside.end() ? found->second : scalar(value);
+  };
+  for (Operation &op : block.without_terminator()) {
+    SmallVector<Value, 2> results;
+    if (auto constantOp = dyn_cast<arith::ConstantOp>(op))
+      results = {constant(constantOp.getType(), constantOp.getValue())};
+    else
+      results = applyScalar(&op, llvm::map_to_vector(op.getOperands(), lookup));
+    if (results.empty() && op.getNumResults() != 0)
+      return {};
+    for (auto [result, value] : llvm::zip(op.getResults(), results))
+      inside[result] = value;
+  }
+  Registers yielded;
+  for (Value value : block.getTerminator()->getOperands())
+    yielded.push_back(lookup(value));
+  return yielded;
+}

@@ -1,0 +1,339 @@
+// One kernel: its entry function with its attributes, the arguments and what is said about them, where a thread is, and
+// the walk over the ops.
+#include "compiler/analysis/Disjoint.h"
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/kgpu/KgpuDialect.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+static int64_t moduleInteger(func::FuncOp kernel, StringRef name, int64_t absent) {
+  auto attr = kernel->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(name);
+  return attr ? attr.getInt() : absent;
+}
+
+Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &table)
+    : source(kernel), b(kernel.getLoc(), kernel.getContext()), target(target), alignment(kernel),
+      ptrType(LLVM::LLVMPointerType::get(kernel.getContext(), kGlobal)), table(table) {
+  numWarps = moduleInteger(kernel, kgpu::kNumWarpsAttrName, 4);
+  numGroups = moduleInteger(kernel, "kgpu.num_groups", 1);
+  cluster = moduleInteger(kernel, kgpu::kClusterAttrName, 1);
+  pdl = kernel->getParentOfType<ModuleOp>()->hasAttr("kgpu.pdl");
+}
+
+LogicalResult Lowering::run() {
+  if (!source.getBody().hasOneBlock())
+    return source.emitOpError("expected one block (because control flow of kgpu IR is structured), got ")
+           << source.getBody().getBlocks().size();
+  createEntry();
+  bindArguments();
+  if (failed(emitBlock(source.front())))
+    return failure();
+  b.setLoc(source.getLoc());
+  LLVM::ReturnOp::create(b, ValueRange());
+  entry->setAttr("kiln.sites", b.getArrayAttr(sites));
+  source.erase();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+/// Prints and asserts need the log.
+static bool talksToHost(func::FuncOp kernel) {
+  return kernel
+      .walk([](Operation *op) {
+        return isa<tile::PrintOp, tile::AssertOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+void Lowering::createEntry() {
+  b.setInsertionPoint(source);
+  SmallVector<Type> types;
+  for (Type type : source.getArgumentTypes())
+    types.push_back(memoryType(type));
+  bool hasHooks = talksToHost(source);
+  if (hasHooks)
+    types.push_back(b.getI64Type());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
+  entry = LLVM::LLVMFuncOp::create(b, ("kiln_" + source.getName()).str(), type);
+  int32_t blockSize = int32_t(threads());
+  entry->setAttr("nvvm.kernel", b.getUnitAttr());
+  entry->setAttr("nvvm.reqntid", b.getDenseI32ArrayAttr({blockSize, 1, 1}));
+  if (cluster > 1)
+    entry->setAttr("nvvm.cluster_dim", b.getDenseI32ArrayAttr({int32_t(cluster), 1, 1}));
+  int64_t maxRegisters = moduleInteger(source, "kgpu.max_registers", 0);
+  if (maxRegisters > 0)
+    entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(maxRegisters)));
+  Block *block = entry.addEntryBlock(b);
+  b.setInsertionPointToEnd(block);
+  if (hasHooks)
+    hooks = block->getArguments().back();
+  // What is computed once goes before this constant, which nothing uses: folded away later.
+  entryAnchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
+  if (pdl)
+    ptx("griddepcontrol.launch_dependents;", "", {}, {});
+
+  auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
+  auto shared = source->getAttrOfType<IntegerAttr>(kgpu::kSharedBytesAttrName);
+  entry->setAttr("kiln.cuda", b.getDictionaryAttr({b.getNamedAttr("num_warps", number(numWarps)),
+                                                   b.getNamedAttr("threads", number(threads())),
+                                                   b.getNamedAttr("cluster", number(cluster)),
+                                                   b.getNamedAttr("shared_bytes", number(shared ? shared.getInt() : 0)),
+                                                   b.getNamedAttr("max_registers", number(maxRegisters)),
+                                                   b.getNamedAttr("pdl", b.getBoolAttr(pdl))}));
+}
+
+/// As signatures spell types: "*fp32", "i32".
+static std::string spellType(Type type) {
+  if (auto ptr = dyn_cast<tile::PtrType>(type))
+    return "*" + spellType(ptr.getPointee());
+  if (auto integer = dyn_cast<IntegerType>(type))
+    return "i" + std::to_string(integer.getWidth());
+  if (isa<Float8E4M3FNType>(type))
+    return "fp8e4nv";
+  if (isa<Float8E5M2Type>(type))
+    return "fp8e5";
+  if (type.isBF16())
+    return "bf16";
+  return "fp" + std::to_string(type.getIntOrFloatBitWidth());
+}
+
+std::string Lowering::spell(Type type) { return spellType(type); }
+
+void Lowering::bindArguments() {
+  source.walk([&](Operation *op) {
+    if (isa<tile::StoreOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op))
+      written.insert(pointerArgument(accessedPointer(op)));
+    auto inlineAsm = dyn_cast<tile::InlineAsmOp>(op);
+    if (inlineAsm && !inlineAsm.getIsPure())
+      written.insert(Value()); // the text may write anywhere
+  });
+  SmallVector<Attribute> described;
+  int64_t offset = 0;
+  auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
+  for (BlockArgument argument : source.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    Type type = argument.getType();
+    bool isPointer = isa<tile::PtrType>(type);
+    set(argument, {fromMemory(entry.getArgument(index), type)});
+    if (isPointer) {
+      // With pdl nothing may be read before the wait: no promise that memory does not change.
+      if (source.getArgAttr(index, "tile.disjoint") && !pdl && !written.contains(Value())) {
+        entry.setArgAttr(index, "llvm.noalias", b.getUnitAttr());
+        if (!written.contains(argument))
+          entry.setArgAttr(index, "llvm.readonly", b.getUnitAttr());
+      }
+      if (auto divisor = source.getArgAttrOfType<IntegerAttr>(index, "tile.divisibility"))
+        if (divisor.getInt() > 1)
+          entry.setArgAttr(index, "llvm.align", number(std::min<int64_t>(divisor.getInt(), 128)));
+    }
+    int64_t bytes = memoryBytes(type);
+    offset = (offset + bytes - 1) / bytes * bytes;
+    auto name = source.getArgAttrOfType<StringAttr>(index, "tile.name");
+    auto typeName = source.getArgAttrOfType<StringAttr>(index, "tile.type");
+    SmallVector<NamedAttribute> entries{
+        b.getNamedAttr("name", name ? name : b.getStringAttr("arg" + std::to_string(index))),
+        b.getNamedAttr("type", typeName ? typeName : b.getStringAttr(spellType(type))),
+        b.getNamedAttr("kind", b.getStringAttr(isPointer ? "pointer" : "scalar")),
+        b.getNamedAttr("offset", number(offset)),
+        b.getNamedAttr("size", number(bytes)),
+        b.getNamedAttr("align", number(bytes))};
+    if (written.contains(argument))
+      entries.push_back(b.getNamedAttr("written", b.getBoolAttr(true)));
+    described.push_back(b.getDictionaryAttr(entries));
+    offset += bytes;
+  }
+  entry->setAttr("kiln.name", b.getStringAttr(source.getName()));
+  entry->setAttr("kiln.arguments", b.getArrayAttr(described));
+  entry->setAttr("kiln.arguments_bytes", number((offset + 7) / 8 * 8));
+  entry->setAttr("kiln.workspace_bytes", number(0));
+  entry->setAttr("kiln.frame_bytes", number(0));
+  entry->setAttr("kiln.check", b.getStringAttr("none"));
+}
+
+bool Lowering::isReadOnly(Value pointer) {
+  if (pdl || written.contains(Value()))
+    return false;
+  Value argument = pointerArgument(pointer);
+  return argument && !written.contains(argument) &&
+         source.getArgAttr(cast<BlockArgument>(argument).getArgNumber(), "tile.disjoint");
+}
+
+//===----------------------------------------------------------------------===//
+// Where a thread is
+//===----------------------------------------------------------------------===//
+
+Value Lowering::special(Value &slot, StringRef name) {
+  if (!slot)
+    slot = atEntry([&] { return intrinsic(("llvm.nvvm.read.ptx.sreg." + name).str(), b.getI32Type(), {}); });
+  return slot;
+}
+
+Value Lowering::thread() { return special(threadId, "tid.x"); }
+
+Value Lowering::lane() {
+  if (!laneId) {
+    Value id = thread();
+    laneId = threads() == 32 ? id : atEntry([&] { return arith::AndIOp::create(b, id, i32(31)).getResult(); });
+  }
+  return laneId;
+}
+
+Value Lowering::warp() {
+  if (warpId)
+    return warpId;
+  Value id = thread();
+  return warpId = atEntry([&]() -> Value {
+           if (numWarps == 1)
+             return i32(0);
+           Value all = arith::ShRUIOp::create(b, id, i32(5));
+           return numGroups == 1 ? all : arith::RemUIOp::create(b, all, i32(numWarps)).getResult();
+         });
+}
+
+Value Lowering::group() {
+  if (groupId)
+    return groupId;
+  Value id = thread();
+  return groupId = atEntry([&]() -> Value {
+           return numGroups == 1 ? i32(0) : arith::DivUIOp::create(b, id, i32(32 * numWarps)).getResult();
+         });
+}
+
+Value Lowering::cta() {
+  if (cluster == 1 && !ctaId)
+    ctaId = atEntry([&] { return i32(0); });
+  return special(ctaId, "cluster.ctarank");
+}
+
+Value Lowering::isFirstThread() {
+  if (firstThread)
+    return firstThread;
+  Value id = thread(), rank = cluster > 1 ? cta() : Value();
+  return firstThread = atEntry([&]() -> Value {
+           Value all = rank ? arith::OrIOp::create(b, id, rank).getResult() : id;
+           return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, all, i32(0));
+         });
+}
+
+Value Lowering::programId(unsigned axis) {
+  static constexpr StringLiteral alone[] = {"ctaid.x", "ctaid.y", "ctaid.z"};
+  static constexpr StringLiteral clustered[] = {"clusterid.x", "ctaid.y", "ctaid.z"};
+  return special(programIds[axis], cluster > 1 ? clustered[axis] : alone[axis]);
+}
+
+Value Lowering::gridSize(unsigned axis) {
+  static constexpr StringLiteral alone[] = {"nctaid.x", "nctaid.y", "nctaid.z"};
+  static constexpr StringLiteral clustered[] = {"nclusterid.x", "nctaid.y", "nctaid.z"};
+  return special(gridSizes[axis], cluster > 1 ? clustered[axis] : alone[axis]);
+}
+
+Value Lowering::sharedBase() {
+  if (shared)
+    return shared;
+  auto module = source->getParentOfType<ModuleOp>();
+  static constexpr StringLiteral name = "kiln_shared";
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false, LLVM::Linkage::External,
+                           name, Attribute(), /*alignment=*/16, kShared);
+  }
+  auto type = LLVM::LLVMPointerType::get(b.getContext(), kShared);
+  return shared = atEntry([&] { return LLVM::AddressOfOp::create(b, type, name).getResult(); });
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+unsigned Lowering::registerCount(Type type) const {
+  if (const layout::Layout *layout = layoutOf(type))
+    return layout->registers();
+  if (auto desc = dyn_cast<tile::DescType>(type))
+    return 1 + 2 * desc.getBlock().getRank();
+  return 1;
+}
+
+SmallVector<Type> Lowering::registerTypes(Type type) const {
+  if (auto desc = dyn_cast<tile::DescType>(type)) {
+    SmallVector<Type> types(registerCount(type), IntegerType::get(type.getContext(), 64));
+    types.front() = ptrType;
+    return types;
+  }
+  return SmallVector<Type>(registerCount(type), registerType(elementOf(type)));
+}
+
+ArrayRef<Value> Lowering::get(Value value) {
+  auto found = values.find(value);
+  if (found != values.end())
+    return *found->second;
+  // Constants are made where they are used.
+  if (Operation *op = value.getDefiningOp(); isa_and_nonnull<arith::ConstantOp, ub::PoisonOp>(op)) {
+    constants.push_back(std::make_unique<Registers>(constantRegisters(op)));
+    return *constants.back();
+  }
+  llvm::report_fatal_error("kgpu-to-nvvm: a value was used before it was emitted");
+}
+
+void Lowering::set(Value value, Registers registers) {
+  assert(registers.size() == registerCount(value.getType()) && "one scalar per register");
+  values[value] = std::make_unique<Registers>(std::move(registers));
+}
+
+//===----------------------------------------------------------------------===//
+// The walk
+//===----------------------------------------------------------------------===//
+
+/// Global memory that another grid may have written.
+static bool accessesGlobal(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        if (isa<tile::LoadOp, tile::StoreOp, tile::DescLoadOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(
+                inner))
+          return WalkResult::interrupt();
+        auto inlineAsm = dyn_cast<tile::InlineAsmOp>(inner);
+        return inlineAsm && !inlineAsm.getIsPure() ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+LogicalResult Lowering::emitBlock(Block &block) {
+  bool outermost = &block == &source.front();
+  for (Operation &op : block.without_terminator()) {
+    b.setLoc(op.getLoc());
+    if (pdl && outermost && !waited && accessesGlobal(&op)) {
+      ptx("griddepcontrol.wait;", "", {}, {});
+      waited = true;
+    }
+    if (failed(emitOp(&op)))
+      return failure();
+  }
+  return success();
+}
+
+FailureOr<Registers> Lowering::emitBody(Block &block) {
+  if (failed(emitBlock(block)))
+    return failure();
+  Operation *terminator = block.getTerminator();
+  b.setLoc(terminator->getLoc());
+  Registers results;
+  for (Value operand : terminator->getOperands())
+    llvm::append_range(results, get(operand));
+  return results;
+}
+
+LogicalResult Lowering::emitOp(Operation *op) {
+  if (isa<arith::ConstantOp, ub::PoisonOp>(op))
+    return success();
+  if (const EmitTable::Emit *emit = table.find(op))
+    return (*emit)(*this, op);
+  if (isa_and_nonnull<arith::ArithDialect>(op->getDialect()) || op->getDialect()->getNamespace() == "math")
+    return emitElementwise(*this, op);
+  return op->emitOpError("expected an op that a GPU target knows, got this one");
+}

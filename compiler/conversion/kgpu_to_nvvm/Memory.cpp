@@ -1,0 +1,85 @@
+// tile.load and tile.store: the widest accesses that layout, contiguity, alignment and mask allow.
+#include "compiler/conversion/kgpu_to_nvvm/Access.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Layout;
+
+static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
+  Value pointers = op.getPtr(), mask = op.getMask(), other = op.getOther();
+  if (lowering.alignment.alwaysTrue(mask))
+    mask = Value();
+  Access access;
+  access.element = cast<tile::PtrType>(elementOf(pointers)).getPointee();
+  access.cache = op.getCache();
+  access.evict = op.getEvict();
+  access.isVolatile = op.getIsVolatile();
+  access.isReadOnly = lowering.isReadOnly(pointers);
+  const Layout *layout = layoutOf(pointers.getType());
+  Grouping grouping{1, memoryBytes(access.element)};
+  if (layout)
+    grouping = groupPointers(lowering, pointers, mask);
+  access.count = grouping.count;
+  access.alignment = grouping.alignment;
+
+  ArrayRef<Value> addresses = lowering.get(pointers);
+  ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
+  ArrayRef<Value> others = mask && other ? lowering.get(other) : ArrayRef<Value>();
+  Registers result(addresses.size());
+  for (unsigned reg = 0; reg < addresses.size(); reg += access.count) {
+    // A register that repeats an element of this thread is not read again.
+    int64_t first = layout ? Lowering::ownerRegister(*layout, reg) : reg;
+    if (first < reg) {
+      for (int64_t i = 0; i < access.count; ++i)
+        result[reg + i] = result[first + i];
+      continue;
+    }
+    Registers loaded = loadVector(lowering, access, addresses[reg], mask ? masks[reg] : Value(),
+                                  others.empty() ? others : others.slice(reg, access.count));
+    for (int64_t i = 0; i < access.count; ++i)
+      result[reg + i] = loaded[i];
+  }
+  lowering.set(op.getResult(), std::move(result));
+  return success();
+}
+
+static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  Value pointers = op.getPtr(), mask = op.getMask();
+  if (lowering.alignment.alwaysTrue(mask))
+    mask = Value();
+  Access access;
+  access.element = cast<tile::PtrType>(elementOf(pointers)).getPointee();
+  access.cache = op.getCache();
+  access.evict = op.getEvict();
+  const Layout *layout = layoutOf(pointers.getType());
+  Grouping grouping{1, memoryBytes(access.element)};
+  if (layout)
+    grouping = groupPointers(lowering, pointers, mask);
+  access.count = grouping.count;
+  access.alignment = grouping.alignment;
+
+  ArrayRef<Value> addresses = lowering.get(pointers), values = lowering.get(op.getValue());
+  ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
+  Value owner = layout ? lowering.isOwner(*layout) : lowering.isFirstThread();
+  DenseMap<Value, Value> combined; // one conjunction per mask
+  for (unsigned reg = 0; reg < addresses.size(); reg += access.count) {
+    if (layout && !Lowering::isOwnerRegister(*layout, reg))
+      continue;
+    Value here = mask ? masks[reg] : owner;
+    if (mask && owner) {
+      Value &both = combined[here];
+      if (!both)
+        both = arith::AndIOp::create(b, owner, here);
+      here = both;
+    }
+    storeVector(lowering, access, addresses[reg], here, values.slice(reg, access.count));
+  }
+  return success();
+}
+
+void nvvm::addMemory(EmitTable &table) {
+  table.add<tile::LoadOp, emitLoad>();
+  table.add<tile::StoreOp, emitStore>();
+}
