@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kiln.kernels.operator import Spec, empty
+
 
 @dataclass(frozen=True)
 class Case:
@@ -25,3 +27,14 @@ class Case:
     bytes: int = 0
     flops: int = 0
     length: int = 1
+
+
+def blank(shape: tuple[int, ...], dtype: str) -> Any:
+    """A numpy array that holds nothing in particular: it takes memory only where it is touched."""
+    import numpy as np
+
+    return empty(Spec(shape, dtype), np.empty(0))
+
+
+def blank_like(array: Any) -> Any:
+    return empty(Spec(array.shape, array.dtype), array)

@@ -33,6 +33,7 @@ CPU = Machine()
 DEFAULT_GPU = Machine(processors=132, clusters=True)
 
 _options: dict[str, Any] = {}
+_planned: Machine | None = None
 
 
 @contextlib.contextmanager
@@ -47,6 +48,22 @@ def launch_options(**options: Any) -> Iterator[None]:
         _options.update(saved)
 
 
+@contextlib.contextmanager
+def planning_for(machine: Machine) -> Iterator[None]:
+    """Chooses launches in a block as if every array were on ``machine``."""
+    global _planned
+    saved, _planned = _planned, machine
+    try:
+        yield
+    finally:
+        _planned = saved
+
+
+def is_planning() -> bool:
+    """Whether launches are chosen for a machine that the arrays need not be on."""
+    return _planned is not None
+
+
 def options(**chosen: Any) -> dict[str, Any]:
     """Launch options: those a policy chose, and those of ``launch_options`` over them."""
     return {**chosen, **_options}
@@ -54,6 +71,8 @@ def options(**chosen: Any) -> dict[str, Any]:
 
 def machine_of(array: Any) -> Machine:
     """The machine on which a launch with ``array`` runs: the array's own, unless the target switch names another."""
+    if _planned is not None:
+        return _planned
     if is_torch(array):
         if array.is_cuda:
             return _torch_device(array.device.index)

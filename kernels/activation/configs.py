@@ -1,8 +1,13 @@
 """Sizes that the demo and the benchmarks run."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
 from kiln.kernels.activation import kernel, reference
-from kiln.kernels.case import Case
+from kiln.kernels.case import Case, blank, blank_like
 
 
 def _random(shape, *names):
@@ -29,3 +34,17 @@ CASES = [
     Case("bias_gelu tanh", "512×4096 float32", _gelu(512, 4096, "tanh"), kernel.bias_gelu, reference.bias_gelu,
          bytes=8 * 512 * 4096),
 ]  # fmt: skip
+
+
+def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    for dtype in ("float32", "float16", "bfloat16"):
+        for rows, n in ((1, 14336), (2048, 14336), (2048, 11008)):
+            x, both, size = blank((rows, n), dtype), blank((rows, 2 * n), dtype), f"{rows}×{n} {dtype}"
+            yield f"swiglu {size}", lambda x=x: kernel.swiglu(x, blank_like(x))
+            yield f"swiglu halves {size}", lambda x=both: kernel.swiglu(x)
+            yield f"swiglu interleaved {size}", lambda x=both: kernel.swiglu(x, layout="interleaved")
+        for n in (4096, 16384):
+            x, bias, size = blank((2048, n), dtype), blank((n,), dtype), f"2048×{n} {dtype}"
+            yield f"bias_gelu {size}", lambda x=x, b=bias: kernel.bias_gelu(x, b)
+            yield f"bias_gelu tanh {size}", lambda x=x, b=bias: kernel.bias_gelu(x, b, approximate="tanh")

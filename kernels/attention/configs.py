@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kiln.kernels.machine import CPU, Machine, options
@@ -68,3 +69,21 @@ def _cases() -> list[Case]:
         Case("decode_attention", "4 × 4096 cached, 32+8 heads of 128", cache(4, 4096, 32, 8, 128),
              decode.decode_attention, reference.decode_attention, bytes=2 * 4 * 4 * 4096 * 8 * 128, length=4096),
     ]  # fmt: skip
+
+
+def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    import numpy as np
+    from kiln.kernels.attention import decode, kernel
+
+    lengths, table = np.empty(4, np.int32), np.empty((4, 256), np.int32)
+    for dtype in (np.float32, np.float16):
+        q, k = np.empty((1, 512, 8, 128), dtype), np.empty((1, 512, 2, 128), dtype)
+        for causal in (False, True):
+            name = f"attention {np.dtype(dtype)}" + " causal" * causal
+            yield name, lambda q=q, k=k, c=causal: kernel.attention(q, k, np.empty_like(k), causal=c, return_lse=True)
+        q, k, pages = (np.empty(s, dtype) for s in ((4, 32, 128), (4, 4096, 8, 128), (1024, 16, 8, 128)))
+        name = f"decode_attention {np.dtype(dtype)}"
+        yield name, lambda q=q, k=k: decode.decode_attention(q, k, np.empty_like(k), lengths, return_lse=True)
+        yield name + " paged", lambda q=q, k=pages: decode.decode_attention(
+            q, k, np.empty_like(k), lengths, block_table=table)  # fmt: skip

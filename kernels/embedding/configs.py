@@ -1,7 +1,12 @@
 """Sizes that the demo and the benchmarks run."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
-from kiln.kernels.case import Case
+from kiln.kernels.case import Case, blank
 from kiln.kernels.embedding import kernel, reference
 
 TOKENS, VOCABULARY, SIZE = 2048, 32000, 2048
@@ -15,3 +20,10 @@ CASES = [
     Case("embedding", f"{TOKENS} of {VOCABULARY}×{SIZE} float32", _inputs, kernel.embedding, reference.embedding,
          bytes=8 * TOKENS * SIZE)
 ]  # fmt: skip
+
+
+def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    for dtype in ("float32", "float16"):
+        table = blank((32000, 4096), dtype)
+        yield f"embedding {dtype}", lambda t=table: kernel.embedding(blank((2048,), "int64"), t)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kiln.kernels.machine import CPU, Machine, options
@@ -52,3 +53,16 @@ def _cases() -> list[Case]:
         Case("matmul_split_k", "16×1024×8192 float32", inputs(16, 1024, 8192), kernel.matmul_split_k, reference.matmul,
              flops=2 * 16 * 1024 * 8192, length=8192),
     ]  # fmt: skip
+
+
+def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    import numpy as np
+    from kiln.kernels.gemm import kernel
+
+    for dtype in (np.float32, np.float16):
+        for m, n, k in ((1024, 1024, 1024), (16, 1024, 8192)):
+            a, b = np.empty((m, k), dtype), np.empty((n, k), dtype).T
+            name = f"{m}×{n}×{k} {np.dtype(dtype)}"
+            yield f"matmul {name}", lambda a=a, b=b: kernel.matmul(a, b)
+            yield f"matmul_split_k {name}", lambda a=a, b=b: kernel.matmul_split_k(a, b)

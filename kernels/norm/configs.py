@@ -1,7 +1,12 @@
 """Sizes that the demo and the benchmarks run."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
-from kiln.kernels.case import Case
+from kiln.kernels.case import Case, blank, blank_like
 from kiln.kernels.norm import kernel, reference
 
 
@@ -24,3 +29,18 @@ def _cases(rows: int, n: int) -> list[Case]:
 
 
 CASES = [case for rows, n in ((4096, 4096), (2048, 896)) for case in _cases(rows, n)]
+
+
+def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    shapes = [(1, 4096), (4096, 64), (2048, 896), (2048, 3584), (16384, 4096), (16384, 8192)]
+    longer = [(4096, 131072), (4, 262144), (2, 1 << 21)]
+    for dtype in ("float32", "float16", "bfloat16"):
+        for rows, n in shapes + longer * (dtype == "float16"):
+            x, vector, size = blank((rows, n), dtype), blank((n,), dtype), f"{rows}×{n} {dtype}"
+            yield f"rms_norm {size}", lambda x=x, w=vector: kernel.rms_norm(x, w)
+            yield f"residual_rms_norm {size}", lambda x=x, w=vector: kernel.residual_rms_norm(x, blank_like(x), w)
+            yield f"layer_norm {size}", lambda x=x, w=vector: kernel.layer_norm(x, w, blank_like(w))
+    x, vector = blank((2048, 4096), "float16"), blank((4096,), "float16")
+    yield "rms_norm cast before", lambda: kernel.rms_norm(x, vector, cast="before")
+    yield "layer_norm without bias", lambda: kernel.layer_norm(x, vector)

@@ -15,7 +15,7 @@ from typing import Any
 import kiln.language as kl
 from kiln.kernels import flat
 from kiln.kernels.flat import FlatPlan, is_contiguous
-from kiln.kernels.machine import Machine, machine_of
+from kiln.kernels.machine import Machine, is_planning, machine_of
 from kiln.kernels.operator import address, is_torch, strides, upload
 
 CHUNK_WORDS = 8
@@ -85,9 +85,10 @@ class TensorLists:
     def _build(self) -> None:
         import numpy as np
 
-        if not self.arrays or (self.machine.gpu and not _on_device(self.arrays[0][0])):
-            if not self.arrays:
-                self.table = np.zeros((0, CHUNK_WORDS), np.int64)
+        if not self.arrays:
+            self.table = np.zeros((0, CHUNK_WORDS), np.int64)
+            return
+        if self.machine.gpu and not (is_planning() or _on_device(self.arrays[0][0])):
             return
         block = self.plan.block
         kinds: dict[tuple[Any, ...], int] = {}

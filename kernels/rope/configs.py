@@ -1,7 +1,12 @@
 """Sizes that the demo and the benchmarks run."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
-from kiln.kernels.case import Case
+from kiln.kernels.case import Case, blank
 from kiln.kernels.rope import kernel, reference
 
 
@@ -20,3 +25,16 @@ CASES = [
          kernel.rope, reference.rope, bytes=8 * 2048 * 40 * 128)
     for style in ("half", "interleaved")
 ]  # fmt: skip
+
+
+def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    for dtype in ("float32", "float16", "bfloat16"):
+        for tokens in (1, 2048):
+            q, k = blank((1, tokens, 32, 128), dtype), blank((1, tokens, 8, 128), dtype)
+            cos = blank((8192, 64), "float32")
+            for interleaved in (False, True):
+                name = f"rope {tokens} tokens {dtype}" + " interleaved" * interleaved
+                yield name, lambda q=q, k=k, cos=cos, i=interleaved: kernel.rope(q, k, cos, cos, interleaved=i)
+    q, cos = blank((2, 16, 8, 96), "float16"), blank((64, 32), "float32")
+    yield "rope of a part, by positions", lambda: kernel.rope(q, None, cos, cos, positions=blank((2, 16), "int64"))

@@ -1,7 +1,12 @@
 """Sizes that the demo and the benchmarks run."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
-from kiln.kernels.case import Case
+from kiln.kernels.case import Case, blank
 from kiln.kernels.softmax import kernel, reference
 
 
@@ -14,3 +19,12 @@ CASES = [
          length=n)
     for rows, n in ((4096, 4096), (2048, 896))
 ]  # fmt: skip
+
+
+def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
+    for dtype in ("float32", "float16"):
+        for rows, n in ((1, 4096), (4096, 64), (2048, 896), (4096, 4096), (8192, 32768), (2048, 131072), (4, 262144),
+                        (2, 1 << 21)):  # fmt: skip
+            x = blank((rows, n), dtype)
+            yield f"softmax {rows}×{n} {dtype}", lambda x=x: kernel.softmax(x)

@@ -1,0 +1,92 @@
+"""What the library launches, without launching it: for ahead-of-time compilation and for the tests of compiled code.
+
+    for launch in launches_of(lambda: rms_norm(x, weight), DEFAULT_GPU):
+        artifact = launch.compile("sm_90a")
+
+Arguments are specialised by the launcher's own rules, and blocks, warps and clusters chosen as on the named machine.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kiln.kernels import FAMILIES, machine
+from kiln.kernels.machine import DEFAULT_GPU, Machine
+from kiln.runtime.jit import JITFunction
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: the kernel, what its code is specialised for, the grid and the launch options."""
+
+    kernel: JITFunction
+    parameters: tuple[Any, ...]
+    disjoint: tuple[bool, ...]
+    grid: tuple[int, ...]
+    options: Mapping[str, Any]
+
+    def compile(self, target: str, to: str = "object", **options: Any) -> Any:
+        """The artifact for a target row, down to a stage."""
+        from kiln import compiler, frontend
+
+        module = frontend.emit(self.kernel, list(self.parameters), self.kernel.__name__, disjoint=list(self.disjoint))
+        return compiler.compile(module, {**self.options, "target": target, "to": to, **options})
+
+
+class _Specialised(Exception):
+    """Carries what the launcher found out, past the launch."""
+
+    def __init__(self, found: Any, disjoint: Any):
+        super().__init__()
+        self.found, self.disjoint = found, disjoint
+
+
+class _Binder(JITFunction):
+    """A kernel that stops where its code would be compiled."""
+
+    def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any) -> Any:
+        raise _Specialised(found, disjoint)
+
+
+def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[Launch]:
+    """The launches that ``run()`` makes when its arrays are on ``where``. Nothing is run, no array is read or written.
+
+    The arrays are host arrays that may be uninitialised; results are meaningless.
+    """
+    from kiln import knobs
+    from kiln.runtime.jit import make_parameter
+
+    found: list[Launch] = []
+
+    def at(kernel: JITFunction, grid: Any) -> Callable[..., None]:
+        def bind(*args: Any, **kwargs: Any) -> None:
+            names = {p.name for p in kernel.params}
+            named = {name: value for name, value in kwargs.items() if name in names}
+            binder = _Binder(kernel.fn)
+            try:
+                original(binder, (1,))(*args, **named)
+            except _Specialised as seen:
+                parameters = [make_parameter(p.name, item) for p, item in zip(kernel.params, seen.found, strict=True)]
+                options = {name: value for name, value in kwargs.items() if name not in names}
+                shape = grid if isinstance(grid, tuple) else (grid,)
+                found.append(Launch(kernel, tuple(parameters), tuple(seen.disjoint), shape, options))
+
+        return bind
+
+    original = JITFunction.__getitem__
+    JITFunction.__getitem__ = at  # type: ignore[method-assign,assignment]
+    try:
+        with machine.planning_for(where), knobs.scope(target="cpu"):
+            run()
+    finally:
+        JITFunction.__getitem__ = original  # type: ignore[method-assign]
+    return found
+
+
+def library_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that reach every kernel of the library in the forms that matter, by name: ``calls()`` of each family."""
+    for family in FAMILIES:
+        yield from importlib.import_module(f"kiln.kernels.{family}.configs").calls()

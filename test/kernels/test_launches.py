@@ -1,0 +1,53 @@
+"""Launches are planned without a device, and the library's calls reach every kernel it has."""
+
+import importlib
+
+import numpy as np
+from kiln.kernels import FAMILIES
+from kiln.kernels.launches import launches_of, library_calls
+from kiln.kernels.machine import CPU, DEFAULT_GPU
+from kiln.kernels.norm import rms_norm
+from kiln.kernels.reduce import sum_all
+from kiln.runtime.jit import JITFunction
+
+
+def kernels_of(module):
+    return {name for name, value in vars(module).items() if isinstance(value, JITFunction) and name.endswith("_kernel")}
+
+
+def test_library_calls_reach_every_kernel():
+    modules = [importlib.import_module(f"kiln.kernels.{family}.kernel") for family in FAMILIES]
+    modules.append(importlib.import_module("kiln.kernels.attention.decode"))
+    every = set().union(*map(kernels_of, modules))
+    reached, names = set(), []
+    for name, call in library_calls():
+        launches = launches_of(call)
+        assert launches, name
+        reached |= {launch.kernel.__name__ for launch in launches}
+        names.append(name)
+    assert reached == every
+    assert len(set(names)) == len(names)
+
+
+def test_a_launch_is_specialised_as_a_real_one_would_be():
+    x, weight = np.empty((2048, 4096), np.float16), np.empty(4096, np.float16)
+    (launch,) = launches_of(lambda: rms_norm(x, weight), DEFAULT_GPU)
+    kinds = {p.name: p for p in launch.parameters}
+    assert launch.grid == (2048,) and launch.options == {"num_warps": 4} and launch.disjoint == (True, True, True)
+    assert kinds["x"].type == "*fp16" and kinds["x"].divisible and kinds["x_stride"].divisible
+    assert kinds["x_step"].value == 1 and kinds["BLOCK"].value == 4096 and kinds["FULL"].value is True
+    (launch,) = launches_of(lambda: rms_norm(x, weight), CPU)
+    assert launch.options == {}
+
+
+def test_nothing_is_run():
+    x = np.ones(10000, np.float32)
+    first, second = launches_of(lambda: sum_all(x))
+    assert [first.kernel.__name__, second.kernel.__name__] == ["sum_partial_kernel", "sum_final_kernel"]
+    assert float(sum_all(x)) == 10000
+
+
+def test_a_launch_compiles_to_a_stage():
+    x = np.empty(4096, np.float32)
+    launch = launches_of(lambda: sum_all(x), CPU)[0]
+    assert "tile.reduce" in launch.compile("cpu", "opt").output
