@@ -18,6 +18,10 @@ static constexpr int64_t kReuseBytes = 64;
 static constexpr double kShuffle = 4;
 // A barrier and the latency of shared memory around it; one of a cluster.
 static constexpr double kBarrier = 40, kClusterBarrier = 120;
+// Registers per lane up to which a row is kept in one warp.
+static constexpr int64_t kSortRegisters = 64;
+// Of a whole tile instead of partial results: every thread waits for the slowest store of all.
+static constexpr double kExchange = 60;
 
 /// Places the lanes' accesses touch: blocks of `unit` bytes of the `bytes` from each lane's element on.
 static int64_t touched(const Access &access, unsigned fastest, ArrayRef<layout::Index> lanes, int64_t bytes,
@@ -87,6 +91,9 @@ double assign::sortCost(const Layout &layout) {
     along += digitsAlong(layout, coord, axis);
   // Of the log2(n)^2 / 2 steps, those of strides in lanes are shuffles, those between warps exchanges.
   double exchanges = exchangeAlong(layout, axis, registers);
+  // Rows that fit a warp's registers are sorted without barriers.
+  if (exchanges > 0 && layout.shape()[axis] <= 32 * kSortRegisters)
+    exchanges *= 100;
   return registers * along * along / 2 + kShuffle * registers * lanes * along / 2 + exchanges * along;
 }
 
@@ -111,7 +118,7 @@ double assign::conversionCost(const Layout &from, const Layout &to, Type element
   if (plan.kind == layout::ConversionKind::Registers)
     return 1;
   double cost = double(plan.cost) * widthFactor(element);
-  return plan.kind == layout::ConversionKind::Shared ? cost + (plan.crossesCtas ? kClusterBarrier : kBarrier) : cost;
+  return plan.kind == layout::ConversionKind::Shared ? cost + (plan.crossesCtas ? kClusterBarrier : kExchange) : cost;
 }
 
-double assign::exchangeCost(int64_t registers) { return kBarrier + 4 * double(registers); }
+double assign::exchangeCost(int64_t registers) { return kExchange + 4 * double(registers); }

@@ -1,8 +1,10 @@
 // Writing the decisions into the IR: types, conversions, and copies of floating values.
 #include "compiler/conversion/tile_to_kgpu/Candidates.h"
+#include "compiler/conversion/tile_to_kgpu/Cost.h"
 #include "compiler/conversion/tile_to_kgpu/Graph.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/LayoutDialect.h"
+#include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 
@@ -36,7 +38,8 @@ private:
     for (auto &[layout, copy] : copies[value])
       if (layout == wanted)
         return copy;
-    Value copy = floats || isWideningCast(value) ? compute(value, wanted) : convert(value, wanted);
+    bool again = floats || isWideningCast(value) || isBetterRead(value, wanted);
+    Value copy = again ? compute(value, wanted) : convert(value, wanted);
     copies[value].push_back({wanted, copy});
     return copy;
   }
@@ -48,6 +51,20 @@ private:
       return false;
     auto width = [](Value tile) { return getElementTypeOrSelf(tile).getIntOrFloatBitWidth(); };
     return op->getName().getDialectNamespace() == "arith" && width(op->getOperand(0)) < width(value);
+  }
+
+  /// A small tile that is read twice (the second time from L1) where moving it between threads would cost more.
+  bool isBetterRead(Value value, const Layout &wanted) {
+    Operation *op = value.getDefiningOp();
+    auto load = dyn_cast_or_null<tile::LoadOp>(op);
+    if (!load || load.getIsVolatile())
+      return false;
+    const Node &node = graph.nodes[*graph.definer(value)];
+    bool floats = llvm::all_of(op->getOperands(), [&](Value operand) {
+      return !isa<RankedTensorType>(operand.getType()) || graph.isFloating(operand);
+    });
+    // Half: the lines are on their way already.
+    return floats && accessCost(*node.access, wanted) / 2 < conversionCost(*node.layout, wanted, value.getType());
   }
 
   Value convert(Value value, const Layout &wanted) {

@@ -40,6 +40,10 @@ static bool isAnchor(const Node &node) {
   return node.index == 0 && isa<tile::ReduceOp, tile::ScanOp, tile::SortOp, tile::TopkOp, tile::DotOp>(node.op);
 }
 
+/// An anchor that may leave the layout of its class. Not a reduction: exchanging partial results is cheaper than moving
+/// all.
+static bool mayLeave(const Node &node) { return isAnchor(node) && !isa<tile::ReduceOp>(node.op); }
+
 static int64_t depthOf(tile::DotOp dot) { return cast<RankedTensorType>(dot.getLhs().getType()).getShape().back(); }
 
 /// How much depends on the node being served well: bytes moved, or what stands for them.
@@ -103,7 +107,8 @@ namespace {
 struct Class {
   SmallVector<unsigned> nodes;
   SmallVector<unsigned> links; ///< that touch it
-  double weight = 0;
+  double weight = 0;           ///< of its anchors
+  double urgency = 0;          ///< its weight or what it passes on
   std::optional<Layout> layout;
 };
 
@@ -113,34 +118,19 @@ public:
 
   void run() {
     collect();
-    SmallVector<Class *> order;
-    for (auto &[leader, members] : classes)
-      order.push_back(&members);
-    llvm::sort(order, [](Class *a, Class *b) {
-      return std::pair(-a->weight, a->nodes.front()) < std::pair(-b->weight, b->nodes.front());
-    });
-    for (Class *next : order)
-      if (next->weight > 0)
-        assign(*next);
-    // The rest follow from their neighbours, nearest first.
-    for (bool progress = true; progress;) {
-      progress = false;
-      for (Class *next : order)
-        if (!next->layout && hasNeighbour(*next)) {
-          assign(*next);
-          progress = true;
-        }
-      if (progress)
-        continue;
-      for (Class *next : order)
-        if (!next->layout) {
-          assign(*next);
-          progress = true;
-          break;
-        }
+    // The heaviest class first, then what hangs on it: a class is as urgent as its own accesses or as what comes over
+    // its links, which is never more than the smaller of the two tiles is worth.
+    for (size_t count = classes.size(); count > 0; --count) {
+      Class *next = nullptr;
+      for (auto &[leader, members] : classes)
+        if (!members.layout && (!next || members.urgency > next->urgency))
+          next = &members;
+      assign(*next);
+      for (unsigned index : next->links)
+        influence(graph.links[index], next->urgency);
     }
-    for (Class *members : order)
-      settle(*members);
+    for (auto &[leader, members] : classes)
+      settle(members);
     for (const Link &link : graph.links)
       settle(link);
   }
@@ -151,6 +141,7 @@ private:
       Class &members = classes[graph.classOf(index)];
       members.nodes.push_back(index);
       members.weight += weightOf(graph.nodes[index]);
+      members.urgency = members.weight;
     }
     for (auto [index, link] : llvm::enumerate(graph.links))
       for (unsigned node : {link.operand, link.result}) {
@@ -162,11 +153,14 @@ private:
 
   Class &classAt(unsigned node) { return classes[graph.classOf(node)]; }
 
-  bool hasNeighbour(const Class &members) {
-    return llvm::any_of(members.links, [&](unsigned index) {
-      const Link &link = graph.links[index];
-      return classAt(link.operand).layout || classAt(link.result).layout;
-    });
+  void influence(const Link &link, double urgency) {
+    auto worth = [&](unsigned index) {
+      const Node &node = graph.nodes[index];
+      return double(elementsOf(node)) * double(bytesInMemory(node.group.type().getElementType())) * node.frequency;
+    };
+    double passed = std::min({urgency, worth(link.operand), worth(link.result)});
+    for (unsigned node : {link.operand, link.result})
+      classAt(node).urgency = std::max(classAt(node).urgency, passed);
   }
 
   /// What it costs to bring the operand's layout to the result's, on the cheaper side of the op.
@@ -209,7 +203,7 @@ private:
     for (unsigned index : members.nodes) {
       const Node &node = graph.nodes[index];
       double cost = costOf(node, layout);
-      if (isAnchor(node) && members.nodes.size() > 1)
+      if (mayLeave(node) && members.nodes.size() > 1)
         cost = std::min(cost, bestAlone(index) +
                                   double(crossings(node).size()) * node.frequency * exchangeCost(layout.registers()));
       total += cost;
@@ -261,7 +255,7 @@ private:
     for (unsigned index : members.nodes) {
       Node &node = graph.nodes[index];
       node.layout = members.layout;
-      if (!isAnchor(node) || members.nodes.size() == 1)
+      if (!mayLeave(node) || members.nodes.size() == 1)
         continue;
       double best = costOf(node, *members.layout);
       if (bestAlone(index) >= best)
@@ -289,9 +283,11 @@ private:
       made = made->withoutReplicatedRegisters();
     if (!wanted && !made) {
       // Row by row both shapes are the same elements in the same order, where that is a layout at all.
-      operand.layout = plainLayout(operand.group.type().getShape(), graph.threads);
-      if (auto fitting = rules::resultFromOperand(link.op, *operand.layout))
+      Layout flat = plainLayout(operand.group.type().getShape(), graph.threads);
+      if (auto fitting = rules::resultFromOperand(link.op, flat)) {
+        operand.layout = flat;
         result.layout = fitting;
+      }
       return;
     }
     double atOperand = wanted ? conversionCost(*operand.layout, *wanted, operand.group.type()) : kImpossible;
