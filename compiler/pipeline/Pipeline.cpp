@@ -1,6 +1,7 @@
 // The list of passes, in order. One line per step, with the reason for its place.
 #include "compiler/pipeline/Pipeline.h"
 #include "compiler/codegen/Passes.h"
+#include "compiler/conversion/kgpu_to_nvvm/KgpuToNvvm.h"
 #include "compiler/conversion/tile_to_cpu/TileToCpu.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
 #include "compiler/target/Passes.h"
@@ -63,6 +64,7 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
 }
 
 void kiln::buildThreadPipeline(OpPassManager &passes, const PipelineOptions &options) {
+  passes.addPass(createKgpuToNvvmPass());
   // One thread's scalars: what many registers compute alike (addresses, masks) is merged.
   addCleanup(passes);
   // After merging, so that it expands each function once.
@@ -102,6 +104,7 @@ void kiln::registerPasses() {
   registerTilePasses();
   registerTileToCpuPasses();
   registerTileToKgpuPasses();
+  registerKgpuToNvvmPasses();
 
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
   auto pipeline = [](StringRef name, StringRef summary, Build build) {

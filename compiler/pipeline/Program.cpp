@@ -1,4 +1,5 @@
 #include "compiler/pipeline/Program.h"
+#include "dialects/kgpu/KgpuDialect.h"
 #include "dialects/layout/LayoutDialect.h"
 #include "dialects/tile/TileDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,9 +22,9 @@ using namespace mlir;
 using namespace kiln;
 
 void kiln::registerDialects(DialectRegistry &registry) {
-  registry.insert<layout::LayoutDialect, tile::TileDialect, arith::ArithDialect, cf::ControlFlowDialect,
-                  func::FuncDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect, tensor::TensorDialect,
-                  ub::UBDialect, vector::VectorDialect>();
+  registry.insert<kgpu::KgpuDialect, layout::LayoutDialect, tile::TileDialect, arith::ArithDialect,
+                  cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect,
+                  tensor::TensorDialect, ub::UBDialect, vector::VectorDialect>();
   func::registerInlinerExtension(registry);
   // Brings the dialect; its own header is the largest of MLIR.
   registerNVVMDialectTranslation(registry);

@@ -45,7 +45,7 @@ int64_t nvvm::withDigit(const Layout &layout, int64_t reg, unsigned digit, int64
 }
 
 Tuple nvvm::combine(Lowering &lowering, Region &region, const Tuple &a, const Tuple &b) {
-  SmallVector<Value> arguments(a);
+  SmallVector<Value> arguments(a.begin(), a.end());
   llvm::append_range(arguments, b);
   return lowering.applyRegion(region, arguments);
 }

@@ -25,16 +25,11 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addAtomics(table);
     nvvm::addLibrary(table);
     nvvm::addHooks(table);
+    nvvm::addSharedMemory(table);
     nvvm::addBarriers(table);
     nvvm::addConvert(table);
     nvvm::addReduce(table);
     nvvm::addScan(table);
-    nvvm::addSharedMemory(table);
-    nvvm::addConvert(table);
-    nvvm::addReduce(table);
-    nvvm::addScan(table);
-    nvvm::addSharedMemory(table);
-    nvvm::addBarriers(table);
     return table;
   }();
   return table;
