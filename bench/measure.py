@@ -1,26 +1,135 @@
-"""How Kiln measures, once.
+"""How Kiln measures, once: for the CPU beside numpy, for a GPU beside every peer.
 
-Peers run interleaved in one process: round after round each function runs once, so that a machine that slows down slows
-all of them. A row is the median over the rounds with the 20th and 80th percentile; nothing is timed before its result
-has been checked. Rows go to CSV with what is needed to read them later: machine, versions, commit, method.
+On a CPU, peers run interleaved in one process: round after round each function runs once, so that a machine that slows
+down slows all of them. A row is the median over the rounds with the 20th and 80th percentile.
+
+On a GPU (`METHOD`):
+
+1. Correctness first. Outputs are poisoned with NaN, the peer runs, and ‖out − exact‖ / ‖exact‖ against float64 must be
+   at most twice what torch's own operation has in the same dtype. A peer that is wrong is not timed.
+2. Launches are captured into a CUDA graph. What is timed is a replay, so no peer pays for its host code.
+3. Launch i works on set i mod `sets`. A set is every array the kernel touches: inputs, weights, outputs, optimizer
+   state. The sets together are at least three times the L2 cache, so nothing is found there from the launch before.
+   Peers that allocate their outputs keep `sets` of them alive while capturing: the same rotation.
+4. Peers take turns in bursts of a few milliseconds, one burst each per round; the order is reversed every round. Each
+   burst is preceded by one untimed replay: the first launches after another peer's find its dirty lines in the L2.
+5. A figure is the median over the rounds; its spread is the quartiles and the extremes. Clocks, power, driver and
+   versions are recorded beside it. Clocks are never changed.
+6. A second figure, `warm`, repeats one set: operands come from the L2 where they fit. Others report that one.
+
+Rows go to CSV with what is needed to read them later: machine, versions, commit, method.
 """
 
 from __future__ import annotations
 
 import csv
 import datetime
+import math
 import os
 import pathlib
 import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
+# Goes into every recorded row; the number changes whenever figures stop being comparable.
+METHOD = "graph-replay v1: all arrays rotated past 3xL2, interleaved bursts, order reversed every round, median"
 
+
+# ---- plans and statistics: what the GPU method needs that needs no GPU -----------------------------------------------
+@dataclass(frozen=True)
+class Plan:
+    """How much data, how many launches and how many rounds a row gets."""
+
+    sets: int  # copies of everything a launch touches
+    launches: int  # in one graph; a multiple of `sets`
+    replays: int  # of the graph in one timed burst
+    warm_launches: int  # in the graph that repeats one set
+    rounds: int
+
+
+# One row of 4096 needs some 8000 copies. Beyond this bound, capturing would take longer than it is worth.
+MOST_SETS = 1 << 14
+
+
+def plan(footprint: int, traffic: int, l2_bytes: int, rounds: int = 9, graph_us: float = 1500.0,
+         burst_us: float = 4000.0, most_sets: int = MOST_SETS) -> Plan:  # fmt: skip
+    """The plan of a row whose set has ``footprint`` bytes and whose launch moves ``traffic`` bytes.
+
+    A graph lasts at least ``graph_us``, so that the gap between two replays (about 2 µs) does not show, and a burst at
+    least ``burst_us``. The duration of a launch is guessed from its traffic, the same for every peer.
+    """
+    if footprint <= 0 or traffic <= 0:
+        raise ValueError(f"expected a positive footprint and traffic, got {footprint} and {traffic}")
+    launch_us = 1.5 + traffic / 4.0e6
+    sets = min(most_sets, max(2, math.ceil(3 * l2_bytes / footprint)))
+    launches = sets * max(1, math.ceil(graph_us / launch_us / sets))
+    replays = max(1, math.ceil(burst_us / (launch_us * launches)))
+    return Plan(sets, launches, replays, min(1024, max(8, math.ceil(graph_us / launch_us))), rounds)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Microseconds of one launch over the rounds."""
+
+    median: float
+    p25: float
+    p75: float
+    least: float
+    most: float
+    rounds: int
+
+    @property
+    def spread(self) -> float:
+        """Half the distance between the quartiles, relative to the median."""
+        return (self.p75 - self.p25) / 2 / self.median
+
+
+def quantile(ordered: Sequence[float], q: float) -> float:
+    """Linear interpolation between the two nearest ranks of a sorted sequence."""
+    place = q * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def summarize(values: Sequence[float]) -> Summary:
+    if not values or not all(math.isfinite(value) and value > 0 for value in values):
+        raise ValueError(f"expected positive times, got {list(values)}")
+    ordered = sorted(values)
+    return Summary(quantile(ordered, 0.5), quantile(ordered, 0.25), quantile(ordered, 0.75), ordered[0], ordered[-1],
+                   len(ordered))  # fmt: skip
+
+
+def race(bursts: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """One burst of each peer per round, the order reversed every round. A burst returns microseconds per launch."""
+    times: dict[str, list[float]] = {name: [] for name in bursts}
+    names = list(bursts)
+    for _ in range(rounds):
+        for name in names:
+            times[name].append(bursts[name]())
+        names.reverse()
+    return times
+
+
+# Half the distance between 1 and the next number: the error of one rounding.
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def allowed_error(torch_error: float, dtype: str) -> float:
+    """The error a peer may have when torch's own operation has ``torch_error``.
+
+    The floor, a quarter of a rounding in the norm, is below what any rounding to ``dtype`` leaves: it only keeps an
+    operation that happens to be exact in torch from asking others to be exact too.
+    """
+    return max(2 * torch_error, ROUNDOFF[dtype] / 4)
+
+
+# ---- the CPU target --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Row:
     kernel: str
@@ -61,6 +170,19 @@ def rows(kernel: str, size: str, times: dict[str, list[float]], work: float, uni
     return result
 
 
+def commit() -> str:
+    """The short hash of the checkout, with a + if it has changes; "unknown" outside a repository."""
+
+    def git(*words: str) -> str:
+        try:
+            return subprocess.run(["git", *words], capture_output=True, text=True, cwd=RESULTS.parent).stdout.strip()
+        except OSError:
+            return ""
+
+    name = git("rev-parse", "--short", "HEAD")
+    return (name + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")) if name else "unknown"
+
+
 def environment() -> dict[str, str]:
     import kiln
     import numpy
@@ -72,12 +194,11 @@ def environment() -> dict[str, str]:
             line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")
         ]
         model = names[0] if names else model
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent)
     return {
         "date": datetime.date.today().isoformat(),
         "machine": f"{model}, {len(os.sched_getaffinity(0))} cores",
         "versions": f"kiln {kiln.__version__}, numpy {numpy.__version__}, python {platform.python_version()}",
-        "commit": commit.stdout.strip(),
+        "commit": commit(),
     }
 
 

@@ -1,0 +1,116 @@
+"""The ceiling of a row: the fastest kernel that moves the row's bytes in the row's mix, found by search.
+
+What is searched: loads in flight per thread, threads of a block, grids that cover the arrays at once or stay resident,
+cached or streaming accesses. Neighbours of the best are tried, not the whole product: about 30 kernels a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from cases import Arrays, Peer, Unavailable
+
+from baselines.cuda_kernels import load
+
+
+@dataclass(frozen=True)
+class Config:
+    """``resident``: blocks per multiprocessor that walk the arrays; 0: as many blocks as cover them at once."""
+
+    unroll: int = 4
+    threads: int = 256
+    resident: int = 0
+    stream: int = 0
+
+    def grid(self, vectors: int, multiprocessors: int) -> int:
+        cover = -(-vectors // (self.threads * self.unroll))
+        return min(cover, self.resident * multiprocessors) if self.resident else cover
+
+    def __str__(self) -> str:
+        grid = f"{self.resident} blocks/SM" if self.resident else "one pass"
+        return f"{self.unroll} loads × {self.threads} threads, {grid}{', streaming' if self.stream else ''}"
+
+
+def first_round(search: str, reads: int) -> list[Config]:
+    if search == "quick":
+        configs = [Config(unroll, threads) for unroll, threads in ((1, 512), (2, 256), (4, 128), (4, 512))]
+    else:
+        configs = [Config(unroll, threads) for unroll in (1, 2, 4, 8) for threads in (128, 256, 512, 1024)]
+    # What is in flight must fit the registers of a thread, beside two dozen for addresses.
+    return [config for config in configs if 4 * reads * config.unroll + 24 <= min(255, 65536 // config.threads)]
+
+
+def second_round(best: list[Config], search: str) -> list[Config]:
+    """Around the best of the first round: other grids and streaming accesses."""
+    found: list[Config] = []
+    for config in best[: 1 if search == "quick" else 3]:
+        # Registers for the loads in flight limit what stays resident; more than 2048 threads never do.
+        grids = [blocks for blocks in (1, 2, 4, 8, 16) if blocks * config.threads <= 2048]
+        found += [replace(config, resident=blocks) for blocks in grids[-3:]]
+        found.append(replace(config, stream=1))
+    return found
+
+
+def streams(arrays: Arrays, outs: Any, case: Any, mutates: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
+    """The arrays that are read and written. Output w is a copy of input w: in place, arrays that change come first."""
+    reads, _, size = case.streams
+    inputs = [arrays[name] for name in mutates]
+    for name, array in arrays.items():
+        if name not in mutates and hasattr(array, "nbytes") and array.nbytes == size:
+            inputs.append(array)
+    return inputs[:reads], [arrays[name] for name in mutates] if mutates else list(outs)
+
+
+def _peer(runner: Any, config: Config) -> Peer:
+    case = runner.case
+    reads, writes, size = case.streams
+    if size % 16 or reads > 4 or writes > 3 or reads < writes:
+        raise Unavailable(f"no kernel moves {reads}:{writes} arrays of {size} bytes")
+    defines = {"UNROLL": config.unroll, "THREADS": config.threads, "READS": reads, "WRITES": writes,
+               "STREAM": config.stream}  # fmt: skip
+    kernel = load("move.cu", "move", tuple(sorted(defines.items())))
+    vectors = size // 16
+    bound = kernel[(config.grid(vectors, runner.device.multiprocessors),), (config.threads,)]
+    last = (np.int64(vectors), np.uint32(0))
+
+    def launch(arrays: Arrays, outs: Any) -> tuple[Any, ...]:
+        inputs, results = streams(arrays, outs, case, runner.mutates)
+        bound(*inputs, *[inputs[0]] * (4 - reads), *results, *[results[0]] * (3 - writes), *last)
+        return tuple(results)
+
+    return Peer(launch, note=str(config))
+
+
+def check(runner: Any, peer: Peer, outs: Any) -> None:
+    """Every output is its input, bit for bit."""
+    torch = runner.torch
+    for i in (0, runner.plan.sets - 1):
+        inputs, _ = streams(runner.sets[i], outs[i] if outs else None, runner.case, runner.mutates)
+        wanted = [array.clone() for array in inputs[: runner.case.streams[1]]]
+        results = peer.launch(runner.sets[i], outs[i] if outs else None)
+        runner.device.synchronize()
+        for result, array in zip(results, wanted, strict=True):
+            if not torch.equal(result.flatten().view(torch.int16), array.flatten().view(torch.int16)):
+                raise AssertionError(f"the ceiling kernel ({peer.note}) does not copy its inputs")
+
+
+def search(runner: Any) -> tuple[Peer, Any]:
+    """The fastest configuration as a peer, checked, and its outputs."""
+    outs = runner.outputs(_peer(runner, Config()))
+    launches = max(runner.plan.sets, runner.plan.launches // 4)
+
+    def microseconds(config: Config) -> float:
+        peer = _peer(runner, config)
+        peer.launch(runner.sets[0], outs[0] if outs else None)
+        replay, _ = runner.capture(peer, outs, launches, keep=False)
+        burst = runner.device.burst(replay, launches, 1)
+        return min(burst() for _ in range(2))
+
+    times = {config: microseconds(config) for config in first_round(runner.settings.search, runner.case.streams[0])}
+    for config in second_round(sorted(times, key=times.__getitem__), runner.settings.search):
+        times[config] = microseconds(config)
+    best = _peer(runner, min(times, key=times.__getitem__))
+    check(runner, best, outs)
+    return best, outs

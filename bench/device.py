@@ -1,0 +1,216 @@
+"""What the GPU method asks of a device: arrays in sets, graphs of launches, timed bursts, facts about the machine.
+
+`CudaDevice` is the real one. `HostDevice` runs the same rows on torch's CPU tensors with the wall clock: it is how the
+whole suite is tried on a machine without a GPU; its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+import measure
+
+Launch = Callable[[], None]
+
+
+def nvml() -> Any:
+    """The NVML module and the handle of device 0, or None where there is no such package or no driver."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return pynvml, pynvml.nvmlDeviceGetHandleByIndex(0)
+    except Exception:  # a missing package, a missing library, or NVML's own error class: all mean "not here"
+        return None
+
+
+class CudaDevice:
+    """Device 0 through torch."""
+
+    name = "cuda"
+    graph_us, burst_us = 1500.0, 4000.0
+
+    def __init__(self) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise SystemExit("bench: torch sees no CUDA device (--device cpu tries the suite without one)")
+        self.torch = torch
+        self.device = torch.device("cuda", 0)
+        self.properties = torch.cuda.get_device_properties(0)
+        self.l2_bytes = self.properties.L2_cache_size
+        self.multiprocessors = self.properties.multi_processor_count
+        self._side = torch.cuda.Stream()
+        self._nvml = nvml()
+
+    def synchronize(self) -> None:
+        self.torch.cuda.synchronize()
+
+    def capture(self, enqueue: Launch) -> Callable[[], None]:
+        """A graph of what ``enqueue`` launches; the result replays it on the current stream.
+
+        Not torch.cuda.graph(): that collects garbage on every entry, which takes longer than capturing.
+        """
+        torch = self.torch
+        graph = torch.cuda.CUDAGraph()
+        self._side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._side):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                enqueue()
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+        torch.cuda.current_stream().wait_stream(self._side)
+        return graph.replay
+
+    def burst(self, replay: Callable[[], None], launches: int, replays: int) -> Callable[[], float]:
+        """A function that times ``replays`` replays after one untimed, in microseconds per launch."""
+        event = self.torch.cuda.Event
+        start, end = event(enable_timing=True), event(enable_timing=True)
+
+        def timed() -> float:
+            replay()
+            start.record()
+            for _ in range(replays):
+                replay()
+            end.record()
+            end.synchronize()
+            return start.elapsed_time(end) * 1e3 / (launches * replays)
+
+        return timed
+
+    def state(self, busy: Callable[[], None] | None = None) -> dict[str, float]:
+        """Clocks and power while ``busy`` runs (it only enqueues)."""
+        if self._nvml is None:
+            return {}
+        library, handle = self._nvml
+        if busy is not None:
+            for _ in range(4):
+                busy()
+        facts = {
+            "sm_mhz": library.nvmlDeviceGetClockInfo(handle, library.NVML_CLOCK_SM),
+            "memory_mhz": library.nvmlDeviceGetClockInfo(handle, library.NVML_CLOCK_MEM),
+            "watts": round(library.nvmlDeviceGetPowerUsage(handle) / 1e3, 1),
+            "celsius": library.nvmlDeviceGetTemperature(handle, library.NVML_TEMPERATURE_GPU),
+        }
+        self.synchronize()
+        return facts
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "gpu": self.properties.name,
+            "driver": _driver(self._nvml),
+            "multiprocessors": self.multiprocessors,
+            "l2_mb": round(self.l2_bytes / 2**20, 1),
+            "cuda": self.torch.version.cuda,
+        }
+
+
+class HostDevice:
+    """torch's CPU tensors; a graph is the list of launches."""
+
+    name = "cpu"
+    graph_us = burst_us = 10.0
+    multiprocessors = 4
+    l2_bytes = 1 << 16
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch = torch
+        self.device = torch.device("cpu")
+
+    def synchronize(self) -> None:
+        pass
+
+    def capture(self, enqueue: Launch) -> Callable[[], None]:
+        enqueue()
+        return enqueue
+
+    def burst(self, replay: Callable[[], None], launches: int, replays: int) -> Callable[[], float]:
+        def timed() -> float:
+            start = time.perf_counter()
+            for _ in range(replays):
+                replay()
+            return (time.perf_counter() - start) * 1e6 / (launches * replays)
+
+        return timed
+
+    def state(self, busy: Callable[[], None] | None = None) -> dict[str, float]:
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        return {"gpu": f"none ({platform.processor() or platform.machine()})", "driver": "none"}
+
+
+def make_device(name: str) -> Any:
+    return HostDevice() if name == "cpu" else CudaDevice()
+
+
+def _driver(handle: Any) -> str:
+    if handle is not None:
+        version = handle[0].nvmlSystemGetDriverVersion()
+        return version.decode() if isinstance(version, bytes) else version
+    try:
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "-i", "0"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip() or "unknown"
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+
+
+def environment(device: Any) -> dict[str, Any]:
+    """What is recorded with every run: the machine, versions, commit, method."""
+    from importlib import metadata
+
+    def version(package: str) -> str:
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return "not installed"
+
+    import kiln
+
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        **device.facts(),
+        "kiln": kiln.__version__,
+        "torch": device.torch.__version__,
+        "triton": version("triton"),
+        "quack": version("quack-kernels"),
+        "python": platform.python_version(),
+        "commit": measure.commit(),
+        "method": measure.METHOD,
+    }
+
+
+class Maker:
+    """Makes a family's inputs: every array gets a leading axis of sets. Random normal values, seeded: never zeros."""
+
+    def __init__(self, device: Any, sets: int, dtype: str, seed: int = 0):
+        self.torch, self.device, self.sets = device.torch, device.device, sets
+        self.dtype = getattr(device.torch, dtype)
+        self.generator = device.torch.Generator(self.device)
+        self.generator.manual_seed(seed)
+
+    def normal(self, *shape: int) -> Any:
+        return self.torch.randn((self.sets, *shape), dtype=self.dtype, device=self.device, generator=self.generator)
+
+    def positive(self, *shape: int) -> Any:
+        return self.torch.rand((self.sets, *shape), dtype=self.dtype, device=self.device, generator=self.generator)
+
+    def full(self, shape: tuple[int, ...], value: float, dtype: str) -> Any:
+        return self.torch.full((self.sets, *shape), value, dtype=getattr(self.torch, dtype), device=self.device)
+
+    def copies(self, array: Any) -> Any:
+        """A numpy array, once per set."""
+        one = self.torch.from_numpy(array).to(self.device)
+        return one.unsqueeze(0).repeat(self.sets, *[1] * one.ndim)

@@ -1,0 +1,66 @@
+"""The child process of suite.py: measures rows one after another and writes a JSON line for everything it does.
+
+    python bench/worker.py '{"cases": ["rms_norm 2048×896"], "family": "norm", "peers": [...], ...}'
+
+A child can hang or lose its device; the parent then starts another with the rows that are left. Lines it writes:
+    {"event": "start", "case": …}   {"event": "phase", "case": …, "phase": "inductor"}   {"event": "result", …}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import sys
+import traceback
+from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+
+def main() -> int:
+    job = json.loads(sys.argv[1])
+    # Everything that libraries print goes to stderr: stdout is the parent's.
+    lines = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def emit(**event: Any) -> None:
+        lines.write(json.dumps(event) + "\n")
+
+    from cases import family
+    from device import environment, make_device
+    from runner import Settings, run_case, warm_up
+
+    settings = Settings(tuple(job["peers"]), job["rounds"], job["warm"], job["search"], job["most_sets"])
+    device = make_device(job["device"])
+    if job["prepare"]:
+        with contextlib.suppress(ImportError):
+            import torch._inductor.config as inductor
+
+            # What is tuned while others use the GPU must not be what the timed run finds.
+            inductor.autotune_local_cache = False
+    else:
+        emit(event="environment", facts=environment(device))
+    cases = {case.name: case for name in job["families"] for case in family(name).CASES}
+    for name in job["cases"]:
+        emit(event="start", case=name)
+        say = lambda phase: emit(event="phase", case=name, phase=phase)  # noqa: E731, B023
+        try:
+            if job["prepare"]:
+                warm_up(cases[name], device, settings, say)
+                emit(event="result", case=name)
+            else:
+                emit(event="result", case=name, record=run_case(cases[name], device, settings, say))
+        except Exception as error:
+            traceback.print_exc()
+            emit(event="failed", case=name, message=f"{type(error).__name__}: {error}"[:500])
+            try:
+                device.synchronize()
+            except Exception:  # the context is lost: only a new process has another
+                return 4
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
