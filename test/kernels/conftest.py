@@ -1,4 +1,7 @@
-"""Kernel tests: every library function against float64, tolerance by harness.py's rule."""
+"""Kernel tests: every library function against float64, tolerance by harness.py's rule.
+
+`--device cuda` runs the same tests on torch tensors of the GPU.
+"""
 
 import pathlib
 import sys
@@ -7,6 +10,31 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--device", choices=("cpu", "cuda"), default="cpu", help="where the kernel library runs")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "host: about host arrays; not run with --device cuda")
+    import device
+
+    if config.getoption("--device") == "cuda" and not device.reason_to_skip():
+        device.install()
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--device") != "cuda":
+        return
+    import device
+
+    reason = device.reason_to_skip()
+    for item in items:
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=f"no GPU: {reason}"))
+        elif item.get_closest_marker("host"):
+            item.add_marker(pytest.mark.skip(reason="about host arrays"))
 
 
 @pytest.fixture

@@ -3,12 +3,16 @@
 import importlib
 
 import numpy as np
+import pytest
 from kiln.kernels import FAMILIES
 from kiln.kernels.launches import launches_of, library_calls
 from kiln.kernels.machine import CPU, DEFAULT_GPU
 from kiln.kernels.norm import rms_norm
 from kiln.kernels.reduce import sum_all
 from kiln.runtime.jit import JITFunction
+
+# Plans are made from host arrays.
+pytestmark = pytest.mark.host
 
 
 def kernels_of(module):

@@ -81,7 +81,7 @@ def launches(function, run):
     return len(seen)
 
 
-@pytest.mark.parametrize("prepared", [True, False])
+@pytest.mark.parametrize("prepared", [pytest.param(True, marks=pytest.mark.host), False])
 def test_lists_of_any_mix_in_one_launch(rng, prepared):
     lists = tensors(rng)
     step = np.array([3])
@@ -115,6 +115,7 @@ def test_lists_of_views_at_any_address(rng):
     assert all(x[0] == y[0] for x, y in zip(whole, before, strict=True)) and (whole[1] == before[1]).all()
 
 
+@pytest.mark.host
 def test_prepared_lists_follow_the_reference(rng):
     lists = tensors(rng, [((300,), "float32", "float32", False), ((33, 5), "float32", "float32", False)])
     prepared, step, rate = TensorLists(*lists), np.zeros(1, np.int64), np.array([0.01], np.float32)
@@ -129,6 +130,7 @@ def test_prepared_lists_follow_the_reference(rng):
         assert_close(parameter, want[0], length=10)
 
 
+@pytest.mark.host
 def test_tables_are_kept_by_address_and_keep_no_array(rng):
     import weakref
 
@@ -142,11 +144,13 @@ def test_tables_are_kept_by_address_and_keep_no_array(rng):
     assert alive() is None
 
 
+@pytest.mark.host
 def test_empty_lists():
     adamw([], [], [], [], 1)
     adamw_lists(TensorLists([], [], [], []), 1)
 
 
+@pytest.mark.host
 def test_list_errors(rng):
     x = random(rng, 8)
     with pytest.raises(ValueError, match=r"gradient: expected a list of 2"):
