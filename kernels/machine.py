@@ -18,10 +18,10 @@ from kiln.kernels.operator import is_torch
 
 @dataclass(frozen=True)
 class Machine:
-    """``processors``: multiprocessors of a GPU (0: a CPU). ``clusters``: whether blocks can share a tile."""
+    """``processors``: multiprocessors of a GPU (0: a CPU). ``largest_cluster``: blocks that can share a tile."""
 
     processors: int = 0
-    clusters: bool = False
+    largest_cluster: int = 1
 
     @property
     def gpu(self) -> bool:
@@ -29,8 +29,9 @@ class Machine:
 
 
 CPU = Machine()
-# What is planned for when a GPU target is named and no device can be asked: the largest machine of its kind.
-DEFAULT_GPU = Machine(processors=132, clusters=True)
+# Multiprocessors to plan for when a GPU target is named and no device can be asked: those of an H100 or H200.
+PROCESSORS = 132
+DEFAULT_GPU = Machine(PROCESSORS, largest_cluster=16)
 
 _options: dict[str, Any] = {}
 _planned: Machine | None = None
@@ -79,22 +80,35 @@ def machine_of(array: Any) -> Machine:
     elif hasattr(array, "__cuda_array_interface__"):
         return DEFAULT_GPU
     target = knobs.target
-    return CPU if not target or target.startswith(("cpu", "auto")) else _named(target)
+    return CPU if not target.startswith(("sm_", "cuda")) else of_target(target)
+
+
+@functools.lru_cache(maxsize=64)
+def of_target(name: str, processors: int = PROCESSORS) -> Machine:
+    """A machine of a target row, such as "sm_90a"; "cuda" is the first device, or the default without one."""
+    from kiln import _kiln
+
+    if name == "cuda":
+        try:
+            import torch
+
+            return _torch_device(0) if torch.cuda.is_available() else DEFAULT_GPU
+        except ImportError:
+            return DEFAULT_GPU
+    return Machine(processors, _kiln.target(name)["limits"]["max_cluster"])
 
 
 @functools.lru_cache(maxsize=64)
 def _torch_device(index: int) -> Machine:
     import torch
+    from kiln import _kiln
 
     properties = torch.cuda.get_device_properties(index)
-    return Machine(processors=properties.multi_processor_count, clusters=_has_clusters(properties.major))
-
-
-def _has_clusters(major: int) -> bool:
-    return major >= 9
-
-
-@functools.lru_cache(maxsize=64)
-def _named(target: str) -> Machine:
-    major = int("".join(c for c in target if c.isdigit())[:-1] or 9)
-    return Machine(processors=DEFAULT_GPU.processors, clusters=_has_clusters(major))
+    capability = 10 * properties.major + properties.minor
+    rows = {int("".join(c for c in row["name"] if c.isdigit())): row["name"]
+            for row in _kiln.targets() if row["kind"] == "cuda"}  # fmt: skip
+    # Code of a row runs on later machines of its generation.
+    fitting = [number for number in rows if number <= capability]
+    if not fitting:
+        return Machine(properties.multi_processor_count)
+    return of_target(rows[max(fitting)], properties.multi_processor_count)

@@ -25,7 +25,6 @@ BLOCK_THREADS = 128
 # multiprocessor and one loads while the other computes; the row's rest goes to more blocks of the cluster.
 BLOCK_ELEMENTS = 16384
 LARGEST_BLOCK_ELEMENTS = 32768
-LARGEST_CLUSTER = 16
 # Arrays beyond this size do not stay in the L2 cache until someone reads them again.
 CACHE_BYTES = 32 << 20
 
@@ -89,8 +88,7 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine) 
         each = max(vector, each // 2)
     cluster = 1
     if n > BLOCK_ELEMENTS:
-        if machine.clusters:
-            cluster = min(LARGEST_CLUSTER, _power(-(-n // BLOCK_ELEMENTS)))
+        cluster = min(machine.largest_cluster, _power(-(-n // BLOCK_ELEMENTS)))
         if n > cluster * LARGEST_BLOCK_ELEMENTS:
             return RowPlan(8192, num_warps=16, stream=False, loop=True)
     part = -(-n // cluster)

@@ -14,7 +14,7 @@ from kiln.kernels.operator import tile_side
 from kiln.kernels.rows import RowPlan
 from kiln.kernels.softmax import reference, softmax
 
-OLDER = Machine(processors=108, clusters=False)
+OLDER = Machine(processors=108)
 LENGTHS = [1, 7, 33, 64, 127, 896, 1000, 1536, 3584, 4096, 5003, 8192, 11008, 16384, 16385, 32768, 50000, 65536, 131072,
            200001, 262144, 500000, 1 << 20]  # fmt: skip
 
@@ -36,11 +36,11 @@ def test_row_plans(count, itemsize, streams, where):
         held = plan.rows * plan.block / (threads * plan.cluster)
         about = f"{n}: {plan}, {held} elements a thread"
         assert is_legal_side(plan.block) and plan.num_warps in (1, 2, 4, 8, 16, 32), about
-        assert plan.cluster in (1, 2, 4, 8, 16) and (plan.cluster == 1 or where.clusters), about
+        assert plan.cluster in (1, 2, 4, 8, 16) and (plan.cluster <= where.largest_cluster), about
         assert held <= 64 and held * threads <= 32768, about
         assert plan.grid(count)[0] * plan.rows >= count and plan.rows & (plan.rows - 1) == 0, about
         if plan.loop:
-            assert n > 32768 * (16 if where.clusters else 1), about
+            assert n > 32768 * where.largest_cluster, about
         else:
             assert plan.block >= n and plan.block % (plan.cluster * 2) in (0, 1), about
             # Padding costs no traffic, but threads: never more than twice what the row needs.
@@ -71,6 +71,14 @@ def test_flat_plans(n, itemsize):
 def test_blocks_that_end_rows_early_shrink():
     assert flat.plan(16384, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 2048
     assert flat.plan(11008, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 1024
+
+
+def test_machines_of_targets():
+    assert machine.of_target("sm_90a") == DEFAULT_GPU
+    assert machine.of_target("sm_80").largest_cluster == 1 and machine.of_target("sm_80").gpu
+    with machine.planning_for(OLDER):
+        assert machine.machine_of(np.zeros(1)) is OLDER
+    assert machine.machine_of(np.zeros(1)) is CPU
 
 
 def test_launch_options_reach_every_launch():
