@@ -15,15 +15,17 @@ LLVM := 22
 PACKAGES := clang-$(LLVM) lld-$(LLVM) llvm-$(LLVM)-dev libmlir-$(LLVM)-dev mlir-$(LLVM)-tools clang-format-$(LLVM) \
   cmake ninja-build ccache g++ libgtest-dev libzstd-dev zlib1g-dev
 PYTHON_PACKAGES := python3 python3-venv python3-dev
+BENCH_PYTHON ?= $(VENV)/bin/python
 RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV)/bin/python
 PYTEST := $(RUN) -m pytest -p no:cacheprovider
 
-.PHONY: help setup packages build demo test check-lit check-cpp check-python check-kernels check-fuzz docs-check \
+.PHONY: help setup packages build demo bench test check-lit check-cpp check-python check-kernels check-fuzz docs-check \
   lint format wheel clean
 
 help:
 	@echo 'make demo        run every kernel of the library, show a table'
 	@echo 'make test        everything that needs no GPU (check-lit check-cpp check-python check-kernels check-fuzz docs-check)'
+	@echo 'make bench       kernels on this GPU beside other libraries (BENCH="norm --html report.html", BENCH_PYTHON=python3)'
 	@echo 'make wheel       dist/*.whl for $(WHEEL_PYTHONS)'
 	@echo 'make lint format docs-check build clean'
 
@@ -62,6 +64,10 @@ build: setup $(BUILD)/build.ninja
 # ---- use -------------------------------------------------------------------------------------------------------------
 demo: build
 	@$(RUN) -m kiln.demo
+
+# BENCH: what to measure, "norm softmax --peers torch,quack --html report.html"; BENCH_PYTHON has torch.
+bench: build
+	@PYTHONPATH=$(CURDIR)/$(BUILD)/python $(BENCH_PYTHON) bench/suite.py $(BENCH)
 
 wheel: setup
 	@$(VENV)/bin/python python/wheels.py --build $(BUILD) --dist dist $(WHEEL_PYTHONS)

@@ -6,6 +6,7 @@ back before each check.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -74,12 +75,13 @@ def _torch_fused(tools: Any) -> Peer:
 
 def _inductor(tools: Any) -> Peer:
     """The step as arithmetic on tensors, compiled: one fused kernel."""
+    torch = tools.torch
 
     def step(parameter: Any, gradient: Any, moment: Any, square: Any, count: Any) -> None:
         moment.mul_(BETAS[0]).add_(gradient, alpha=1 - BETAS[0])
         square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-        time = count.double()
-        correction1, correction2 = (1 - BETAS[0] ** time).float(), (1 - BETAS[1] ** time).float()
+        time = count.float()
+        correction1, correction2 = -torch.expm1(time * math.log(BETAS[0])), -torch.expm1(time * math.log(BETAS[1]))
         parameter.mul_(1 - LR * DECAY)
         parameter.sub_(LR * (moment / correction1) / ((square / correction2).sqrt() + EPS))
 

@@ -196,10 +196,9 @@ def rope(q: Any, cosines: Any, sines: Any, outs: Any) -> tuple[Any, ...]:
 def _adamw_kernel(parameter, gradient, moment, square, step, n, LR: tl.constexpr, BETA1: tl.constexpr,
                   BETA2: tl.constexpr, EPS: tl.constexpr, DECAY: tl.constexpr, LOG1: tl.constexpr, LOG2: tl.constexpr,
                   BLOCK: tl.constexpr):  # fmt: skip
-    time = tl.load(step).to(tl.float64)
-    # 1 - beta^t cancels in float32.
-    correction1 = (1.0 / (1.0 - tl.exp(time * LOG1))).to(tl.float32)
-    correction2 = (1.0 / (1.0 - tl.exp(time * LOG2))).to(tl.float32)
+    time = tl.load(step).to(tl.float32)
+    correction1 = 1.0 / (1.0 - tl.exp(time * LOG1))
+    correction2 = 1.0 / (1.0 - tl.exp(time * LOG2))
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = at < n
     value = tl.load(parameter + at, mask=mask)
