@@ -15,6 +15,7 @@ from kiln.kernels.operator import strides
 
 VECTOR_BYTES = 16
 WARP = 32
+LARGEST_NARROW = (1 << 31) - (1 << 20)
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ def _gpu_plan(n: int, itemsize: int, machine: Machine, rows: int, accesses: int)
     while rows > 1 and warps > 1 and n % (each * warps * WARP) and programs() * each * warps * WARP > 1.1 * rows * n:
         warps //= 2
     return FlatPlan(each * warps * WARP, warps)
+
+
+def needs_wide_index(n: int) -> bool:
+    """Whether an index of ``n`` elements, or of the block in which they end, passes 32 bits."""
+    return n > LARGEST_NARROW
 
 
 def is_contiguous(array: Any) -> bool:

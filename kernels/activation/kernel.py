@@ -11,12 +11,9 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
-from kiln.kernels.flat import is_contiguous
+from kiln.kernels.flat import is_contiguous, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
-
-# Beyond this many elements a flat index no longer fits 32 bits, and rows stay rows.
-LARGEST_FLAT = (1 << 31) - (1 << 20)
 
 
 @kiln.jit
@@ -95,7 +92,7 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
     interleaved = up is None and layout == "interleaved"
     total = rows * n
     whole = all(is_contiguous(array) for array in (gate, gate if up is None else up, out))
-    one_row = whole and (up is not None or interleaved) and total * (1 + interleaved) <= LARGEST_FLAT
+    one_row = whole and (up is not None or interleaved) and not needs_wide_index(total * (1 + interleaved))
     if one_row:
         rows, n = 1, total
     machine = machine_of(gate)
@@ -119,7 +116,7 @@ def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any =
         raise ValueError(f"bias: expected shape ({n},) (because rows have {n} elements), got {tuple(bias.shape)}")
     out = output(out, Spec(x.shape, x.dtype), x)
     rows, x_stride, x_step = rows_of(x)
-    if bias is None and is_contiguous(x) and is_contiguous(out) and rows * n <= LARGEST_FLAT:
+    if bias is None and is_contiguous(x) and is_contiguous(out) and not needs_wide_index(rows * n):
         rows, n = 1, rows * n
     machine = machine_of(x)
     plan = flat.plan(n, x.itemsize, machine, rows=rows, accesses=2)

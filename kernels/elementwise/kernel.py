@@ -7,6 +7,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
+from kiln.kernels.flat import needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output
 
@@ -14,8 +15,9 @@ CPU_BLOCK = 4096
 
 
 @kiln.jit
-def add_kernel(x, y, out, n, BLOCK: kl.constexpr):
-    offsets = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+def add_kernel(x, y, out, n, BLOCK: kl.constexpr, WIDE: kl.constexpr = False):
+    program = kl.program_id(0).to(kl.int64) if WIDE else kl.program_id(0)
+    offsets = program * BLOCK + kl.arange(0, BLOCK)
     mask = offsets < n
     total = kl.load(x + offsets, mask=mask) + kl.load(y + offsets, mask=mask)
     kl.store(out + offsets, total, mask=mask)
@@ -35,5 +37,7 @@ def add(x: Any, y: Any, *, out: Any = None) -> Any:
         n *= side
     machine = machine_of(x)
     plan = flat.plan(n, x.itemsize, machine, accesses=2, cpu_block=CPU_BLOCK)
-    add_kernel[(kiln.cdiv(n, plan.block),)](x, y, out, n, BLOCK=plan.block, **plan.options(machine))
+    add_kernel[(kiln.cdiv(n, plan.block),)](
+        x, y, out, n, BLOCK=plan.block, WIDE=needs_wide_index(n), **plan.options(machine)
+    )
     return out

@@ -13,7 +13,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
-from kiln.kernels.flat import is_contiguous
+from kiln.kernels.flat import is_contiguous, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import operator, strides
 from kiln.kernels.optimizer.lists import CHUNK_WORDS, TensorLists
@@ -61,9 +61,10 @@ def _scalar(value, IN_MEMORY: kl.constexpr):
 @kiln.jit
 def adamw_kernel(parameter, gradient, moment, square, master, step, rate, n, BETA1: kl.constexpr, BETA2: kl.constexpr,
                  LOGS: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr, STEP_IN_MEMORY: kl.constexpr,
-                 RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
+                 RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr, WIDE: kl.constexpr = False):  # fmt: skip
     time = _scalar(step, STEP_IN_MEMORY)
-    at = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    program = kl.program_id(0).to(kl.int64) if WIDE else kl.program_id(0)
+    at = program * BLOCK + kl.arange(0, BLOCK)
     _update(parameter + at, gradient + at, moment + at, square + at, None if master is None else master + at, at < n,
             _scalar(rate, RATE_IN_MEMORY), _correction(time, LOGS[0], LOGS[1]), _correction(time, LOGS[2], LOGS[3]),
             BETA1, BETA2, EPS, DECAY)  # fmt: skip
@@ -161,8 +162,9 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
     machine = machine_of(parameter)
     plan = flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2)
     adamw_kernel[(kiln.cdiv(n, plan.block),)](
-        parameter, gradient, moment, square, master, step, lr, n, **constants, BLOCK=plan.block, **plan.options(machine)
-    )
+        parameter, gradient, moment, square, master, step, lr, n, **constants, BLOCK=plan.block,
+        WIDE=needs_wide_index(n), **plan.options(machine),
+    )  # fmt: skip
 
 
 @operator(outputs=lambda *_, **__: (), mutates=("lists",))
