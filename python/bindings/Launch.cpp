@@ -1,7 +1,9 @@
 // kiln._kiln: loading artifacts, the launcher, keys and signatures.
 #include "python/bindings/Bindings.h"
 #include "python/bindings/launch/Arguments.h"
+#include "python/bindings/launch/Gpu.h"
 #include "python/bindings/launch/Launcher.h"
+#include "python/bindings/launch/Reports.h"
 #include "runtime/artifact/Key.h"
 #include "runtime/support/ThreadPool.h"
 #include <pybind11/stl.h>
@@ -10,30 +12,25 @@ namespace py = pybind11;
 using namespace kiln;
 using namespace kiln::python;
 
-[[noreturn]] static void raise(const Status &status) {
-  py::module_ errors = py::module_::import("kiln.errors");
-  const char *name = status.getCode() == StatusCode::InvalidArgument ? "LaunchError" : "InternalError";
-  PyErr_SetObject(errors.attr(name).ptr(), py::str(status.getMessage()).ptr());
-  throw py::error_already_set();
-}
-
-static PyLoadedKernel load(py::bytes binary, const std::string &metadataText) {
+static PyLoadedKernel load(py::bytes binary, const std::string &metadataText, int ordinal, const std::string &label) {
   artifact::Artifact artifact;
   artifact.binary = binary;
   ErrorOr<artifact::Metadata> metadata = artifact::Metadata::parse(metadataText);
   if (!metadata.ok())
-    raise(metadata.getStatus());
+    raiseStatus(metadata.getStatus());
   artifact.metadata = std::move(*metadata);
-  llvm::StringRef kind = artifact.metadata.target.getString("kind").value_or("cpu");
-  ErrorOr<device::Device *> device = device::getDevice(kind);
+  std::string kind = artifact.metadata.target.getString("kind").value_or("cpu").str();
+  ErrorOr<device::Device *> device = device::getDevice(kind, ordinal);
   if (!device.ok())
-    raise(device.getStatus());
+    raiseStatus(device.getStatus());
   ErrorOr<std::shared_ptr<device::LoadedKernel>> kernel = [&] {
     py::gil_scoped_release release;
-    return (*device)->load(std::move(artifact));
+    return (*device)->load(std::move(artifact), label);
   }();
   if (!kernel.ok())
-    raise(kernel.getStatus());
+    raiseStatus(kernel.getStatus());
+  if (kind == "cuda" && launch::Monitor::isNeeded((*kernel)->getMetadata()))
+    watchReports();
   return {*kernel};
 }
 
@@ -42,7 +39,7 @@ static py::list parseSignature(const std::vector<std::string> &items) {
   for (const std::string &item : items) {
     ErrorOr<launch::Specialization> parsed = launch::parseSpecialization(item);
     if (!parsed.ok())
-      raise(parsed.getStatus());
+      raiseStatus(parsed.getStatus());
     result.append(toPython(*parsed));
   }
   return result;
@@ -50,9 +47,14 @@ static py::list parseSignature(const std::vector<std::string> &items) {
 
 void kiln::python::bindLaunch(py::module_ &m) {
   py::class_<PyLoadedKernel>(m, "LoadedKernel", "Code of one artifact, ready to run.")
-      .def_property_readonly("metadata", [](PyLoadedKernel &self) { return self.kernel->getMetadata().print(); });
-  m.def("load", load, py::arg("binary"), py::arg("metadata"),
-        "Loads an artifact's code (bytes) with its metadata (JSON text) on the device of its target's kind.");
+      .def_property_readonly("metadata", [](PyLoadedKernel &self) { return self.kernel->getMetadata().print(); })
+      .def_property_readonly(
+          "figures", [](PyLoadedKernel &self) { return describeFigures(*self.kernel); },
+          "Registers, memory and occupancy on a GPU; None on the CPU.");
+  m.def("load", load, py::arg("binary"), py::arg("metadata"), py::arg("device") = 0, py::arg("label") = "",
+        "Loads an artifact's code (bytes) with its metadata (JSON text) on the device of its target's kind; `device` "
+        "says "
+        "which GPU, `label` stands for the kernel in messages.");
   m.def("parse_signature", parseSignature, py::arg("items"),
         "Specialisations from text such as '*fp32:16', 'i32', '1024': tuples as the launcher hands them to Python.");
   m.def("set_num_threads", &ThreadPool::setSize, py::arg("count"), "Worker threads of the CPU device; 0: one per CPU.");
@@ -64,4 +66,5 @@ void kiln::python::bindLaunch(py::module_ &m) {
          const std::vector<std::string> &toolchain) { return artifact::makeKey({ir, target, options, toolchain}); },
       py::arg("ir"), py::arg("target"), py::arg("options"), py::arg("toolchain"));
   bindLauncher(m);
+  bindGpu(m);
 }

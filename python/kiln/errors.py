@@ -40,6 +40,10 @@ class ResourceError(KilnError):
             text += f"\nhint: reduce {option}"
         super().__init__(text)
 
+    def of(self, kernel: str) -> ResourceError:
+        """The same, said of a kernel."""
+        return type(self)(self.resource, self.required, self.available, self.option, kernel)
+
     def __reduce__(self) -> tuple:
         return type(self), (self.resource, self.required, self.available, self.option, self.kernel)
 
@@ -344,6 +348,12 @@ class DeviceAssertError(DeviceError):
     """`kl.device_assert` (or `assert`) failed in a running kernel."""
 
     title = "assertion failed"
+
+
+class DeviceLostError(DeviceError):
+    """The context of a GPU is lost, for good: a kernel accessed memory that is not there, ran into the time limit, …"""
+
+    title = "device lost"
 
 
 class OutOfBoundsError(DeviceError):

@@ -72,7 +72,20 @@ class Switch(NamedTuple):
 
 
 SWITCHES: tuple[Switch, ...] = (
-    Switch("target", str, "cpu", "target row to compile for (`kiln info` lists them)", "row name"),
+    Switch(
+        "target",
+        str,
+        "cpu",
+        "target row (`kiln info` lists them); a GPU's, or `cuda` for the row of the first device, sends every launch there",
+        "row name",
+    ),
+    Switch(
+        "stage_arrays",
+        _boolean,
+        False,
+        "with a GPU target: copy arrays of the host to the device and back, for tests and debugging",
+        "0, 1",
+    ),
     Switch(
         "check",
         _one_of("none", "bounds", "races"),
@@ -98,6 +111,8 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("line_info", _boolean, False, "keep source lines in the code, for debuggers and profilers", "0, 1"),
     Switch("ptxas", str, "", "the assembler for NVIDIA GPUs, else found (`kiln info`); `none`: the driver", "file"),
     Switch("nvdisasm", str, "", "the disassembler for NVIDIA GPUs", "file"),
+    Switch("libcuda", str, "", "the CUDA driver to load in place of `libcuda.so.1`", "file"),
+    Switch("nvrtc", str, "", "the library that compiles CUDA C for `kiln.cuda.compile`, else found", "file"),
     Switch("libdevice", str, "", "CUDA's device library `libdevice.10.bc`, for kernels that call it", "file"),
     Switch(
         "log",

@@ -7,11 +7,21 @@
 
 namespace kiln::python {
 
+/// Which machine a launch may go to.
+struct PlacementRule {
+  /// Arrays decide: on a CUDA device there, else the CPU. `cuda`: a GPU, whatever the arrays.
+  bool cuda = false;
+  bool stage = false; ///< arrays of the host are copied to the GPU and back
+};
+
+/// Where the memory of an array is: a CUDA device, or one of these.
+constexpr int onHost = -1, onNothing = -2; ///< nothing: it only stands for its type, or is empty
+
 /// Encodes the values of one call. Holds what must stay alive until the launch has ended.
 class ArgumentReader {
 public:
   /// `collectExtents`: also note the storage behind each array, for the checks.
-  explicit ArgumentReader(bool collectExtents) : collectExtents(collectExtents) {}
+  ArgumentReader(bool collectExtents, PlacementRule placement) : collectExtents(collectExtents), placement(placement) {}
 
   /// Encodes the value of a parameter that is not constexpr. False leaves a sentence in `problem` ("expected …, got
   /// …"), or a Python error set if the value's own code raised.
@@ -19,6 +29,9 @@ public:
 
   /// Encodes a value the code is compiled for.
   bool addConstant(launch::CallEncoder &encoder, PyObject *value);
+
+  /// Reads an array for its address alone.
+  bool addAddress(PyObject *value, const void *&address);
 
   /// For each array read so far, in order: whether its storage is known and overlaps that of no other array, so that no
   /// valid access through another array reaches it.
@@ -28,9 +41,19 @@ public:
   /// empty.
   llvm::StringRef findReadOnly(const artifact::Metadata &metadata) const;
 
+  /// Decides where the launch goes from where its arrays are: a CUDA device's number, `onHost`, or `onNothing` for a
+  /// launch on any GPU. If they do not fit together, false, with `problem`, and `culprit` the parameter of the array.
+  bool resolveDevice(int &device);
+
+  /// Whether the array with this number, in order, is copied to the device for the launch.
+  bool isStaged(unsigned array) const { return placement.stage && devices[array] == onHost; }
+
+  unsigned parameter = 0; ///< whose value is being read: set by the caller
+  unsigned culprit = 0;
   std::string problem;
   std::string hint;
-  std::vector<launch::BufferExtent> extents;
+  std::vector<launch::BufferExtent> extents;              ///< by array
+  llvm::SmallVector<std::pair<int, void *>, 0> producers; ///< streams that arrays must be waited for on, by device
 
 private:
   bool fail(std::string message, std::string likelyFix = "");
@@ -43,15 +66,23 @@ private:
     void *address = nullptr;
     bool writable = true;
     uintptr_t begin = 0, end = UINTPTR_MAX; ///< of the storage; as here when nobody knows
+    int device = onHost;
   };
   bool readArray(PyObject *value, Memory &memory);
   bool readNumpy(PyObject *value, Memory &memory);
   bool readTorch(PyObject *value, Memory &memory);
+  bool readTorchSlowly(PyObject *value, Memory &memory);
   bool readInterface(PyObject *value, Memory &memory);
+  bool readCudaInterface(PyObject *value, Memory &memory);
+  bool readInterfaceShape(const pybind11::dict &interface, Memory &memory);
   bool readDlpack(PyObject *value, Memory &memory);
   bool finishArray(const launch::ParameterRule &rule, const Memory &memory);
 
   bool collectExtents;
+  PlacementRule placement;
+  llvm::SmallVector<int, 16> devices;                              ///< by array
+  llvm::SmallVector<const void *, 16> addresses;                   ///< by array
+  llvm::SmallVector<unsigned, 16> parameters;                      ///< by array: the parameter it came for
   llvm::SmallVector<std::pair<uintptr_t, uintptr_t>, 16> storages; ///< by array
   llvm::SmallVector<unsigned, 4> readOnly;                         ///< arrays that may not be written
   llvm::SmallVector<pybind11::object, 2> alive;

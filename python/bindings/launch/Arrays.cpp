@@ -1,7 +1,9 @@
 // The memory behind an array, as its library describes it: numpy by its object, torch by its methods, others by
 // `__array_interface__` or DLPack.
 #include "python/bindings/launch/Arguments.h"
+#include "python/bindings/launch/Torch.h"
 #include "python/bindings/launch/Values.h"
+#include "runtime/device/CudaDevice.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <pybind11/numpy.h>
 
@@ -93,27 +95,46 @@ bool ArgumentReader::readNumpy(PyObject *value, Memory &memory) {
 }
 
 bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
+  TorchTensor tensor;
+  if (!readTorchTensor(value, tensor))
+    return readTorchSlowly(value, memory);
+  memory.element = tensor.element;
+  memory.address = tensor.address;
+  memory.device = tensor.device;
+  if (tensor.address) {
+    memory.begin = tensor.begin;
+    memory.end = tensor.end;
+  } else {
+    memory.end = 0;
+    memory.device = onNothing;
+  }
+  return true;
+}
+
+/// Through Python: other classes of tensors, other versions of torch, and wrappers that have an address and a type.
+bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
   static PyObject *dataPtr = PyUnicode_InternFromString("data_ptr");
   static PyObject *dtypeName = PyUnicode_InternFromString("dtype");
   static PyObject *isCpuName = PyUnicode_InternFromString("is_cpu");
-  PyObject *isCpu = PyObject_GetAttr(value, isCpuName);
+  py::object isCpu = py::reinterpret_steal<py::object>(PyObject_GetAttr(value, isCpuName));
   if (!isCpu)
-    PyErr_Clear(); // not torch's own: a wrapper that has an address and a type
-  bool elsewhere = isCpu == Py_False;
-  Py_XDECREF(isCpu);
-  if (elsewhere)
-    return fail(
-        llvm::formatv("expected a tensor on the CPU (because the kernel is compiled for the CPU), got one on {0}",
-                      getText(getOptionalAttribute(value, "device").ptr())),
-        "move it with .cpu()");
-  PyObject *dtype = PyObject_GetAttr(value, dtypeName);
+    PyErr_Clear(); // not torch's own
+  if (isCpu.ptr() == Py_False) {
+    py::object device = getOptionalAttribute(value, "device");
+    py::object kind = device ? getOptionalAttribute(device.ptr(), "type") : py::object();
+    py::object index = device ? getOptionalAttribute(device.ptr(), "index") : py::object();
+    if (!kind || getText(kind.ptr()) != "cuda" || !index || !PyLong_Check(index.ptr()))
+      return fail(llvm::formatv("expected a tensor on the CPU or a CUDA device, got one on {0}",
+                                device ? getText(device.ptr()) : "?"),
+                  "move it with .cpu() or .cuda()");
+    memory.device = index.cast<int>();
+  }
+  py::object dtype = py::reinterpret_steal<py::object>(PyObject_GetAttr(value, dtypeName));
   if (!dtype)
     return fail("");
-  std::optional<ElementType> element = getElementType(dtype);
-  std::string typeText = element ? "" : getText(dtype);
-  Py_DECREF(dtype);
+  std::optional<ElementType> element = getElementType(dtype.ptr());
   if (!element)
-    return fail(llvm::formatv("expected a tensor of {0}, got one of {1}", knownElementTypes, typeText));
+    return fail(llvm::formatv("expected a tensor of {0}, got one of {1}", knownElementTypes, getText(dtype.ptr())));
   PyObject *address = PyObject_CallMethodNoArgs(value, dataPtr);
   if (!address)
     return fail("");
@@ -122,8 +143,10 @@ bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
   Py_DECREF(address);
   if (PyErr_Occurred())
     return fail("");
-  if (!memory.address)
+  if (!memory.address) {
     memory.end = 0; // an empty tensor, or one that only stands for its type
+    memory.device = onNothing;
+  }
   if (hasAttribute(value, "untyped_storage")) {
     py::object storage = py::handle(value).attr("untyped_storage")();
     memory.begin = storage.attr("data_ptr")().cast<uintptr_t>();
@@ -134,6 +157,9 @@ bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
     // A wrapper that does not know its size checks nothing: everything from its address on is inside.
     memory.end = bytes && PyLong_Check(bytes.ptr()) ? memory.begin + bytes.cast<uintptr_t>() : UINTPTR_MAX;
   }
+  if (!isCpu && memory.address) // the driver knows its own memory, if it is in use at all
+    if (std::optional<int> device = device::findDeviceOf(memory.address))
+      memory.device = *device;
   return true;
 }
 
@@ -156,38 +182,78 @@ static std::optional<ElementType> parseTypeString(llvm::StringRef text) {
   }
 }
 
-bool ArgumentReader::readInterface(PyObject *value, Memory &memory) {
-  py::dict interface = py::handle(value).attr("__array_interface__");
-  std::string typestr = interface["typestr"].cast<std::string>();
-  std::optional<ElementType> element = parseTypeString(typestr);
-  if (!element) // types numpy has no letter for show up as raw bytes; the object may know better
-    if (py::object dtype = getOptionalAttribute(value, "dtype"))
-      element = getElementType(dtype.ptr());
-  if (!element)
-    return fail(llvm::formatv("expected an array of {0}, got one of {1}", knownElementTypes, typestr));
+/// Element type, address and bounds: what both kinds of array interface say alike.
+bool ArgumentReader::readInterfaceShape(const py::dict &interface, Memory &memory) {
   py::object data = interface.contains("data") ? py::object(interface["data"]) : py::none();
   if (!py::isinstance<py::tuple>(data))
-    return fail("expected an __array_interface__ that gives the address of its data, got one that does not");
-  memory.element = *element;
+    return fail("expected an array interface that gives the address of its data, got one that does not");
   memory.address = PyLong_AsVoidPtr(data[py::int_(0)].ptr());
   memory.writable = !data[py::int_(1)].cast<bool>();
-  if (collectExtents) {
-    llvm::SmallVector<int64_t> shape, strides;
-    int64_t bytes = artifact::getBytes(*element);
-    if (!readIntegers(interface["shape"], shape))
-      return fail("");
-    py::object given = interface.contains("strides") ? py::object(interface["strides"]) : py::none();
-    if (!given.is_none() && !readIntegers(given, strides))
-      return fail("");
-    if (given.is_none()) {
-      strides.resize(shape.size());
-      int64_t stride = bytes;
-      for (size_t i = shape.size(); i-- > 0; stride *= shape[i])
-        strides[i] = stride;
-    }
+  if (!collectExtents && memory.device == onHost)
+    return true;
+  llvm::SmallVector<int64_t> shape, strides;
+  int64_t bytes = artifact::getBytes(memory.element);
+  if (!readIntegers(interface["shape"], shape))
+    return fail("");
+  py::object given = interface.contains("strides") ? py::object(interface["strides"]) : py::none();
+  if (!given.is_none() && !readIntegers(given, strides))
+    return fail("");
+  if (given.is_none()) {
+    strides.resize(shape.size());
+    int64_t stride = bytes;
+    for (size_t i = shape.size(); i-- > 0; stride *= shape[i])
+      strides[i] = stride;
+  }
+  // The bounds of the view: enough for the checks, but its storage may reach further.
+  if (collectExtents)
     setBounds(reinterpret_cast<uintptr_t>(memory.address), shape.size(), shape.data(), strides.data(), bytes,
               memory.begin, memory.end);
+  return true;
+}
+
+/// The element type of `typestr`; the object's own dtype where numpy has no letter for it.
+static std::optional<ElementType> readInterfaceType(PyObject *value, const py::dict &interface) {
+  std::optional<ElementType> element = parseTypeString(interface["typestr"].cast<std::string>());
+  if (!element)
+    if (py::object dtype = getOptionalAttribute(value, "dtype"))
+      element = getElementType(dtype.ptr());
+  return element;
+}
+
+bool ArgumentReader::readInterface(PyObject *value, Memory &memory) {
+  py::dict interface = py::handle(value).attr("__array_interface__");
+  std::optional<ElementType> element = readInterfaceType(value, interface);
+  if (!element)
+    return fail(llvm::formatv("expected an array of {0}, got one of {1}", knownElementTypes,
+                              interface["typestr"].cast<std::string>()));
+  memory.element = *element;
+  return readInterfaceShape(interface, memory);
+}
+
+bool ArgumentReader::readCudaInterface(PyObject *value, Memory &memory) {
+  py::dict interface = py::handle(value).attr("__cuda_array_interface__");
+  std::optional<ElementType> element = readInterfaceType(value, interface);
+  if (!element)
+    return fail(llvm::formatv("expected an array of {0}, got one of {1}", knownElementTypes,
+                              interface["typestr"].cast<std::string>()));
+  memory.element = *element;
+  if (!readInterfaceShape(interface, memory))
+    return false;
+  if (!memory.address) {
+    memory.end = 0;
+    memory.device = onNothing;
+    return true;
   }
+  std::optional<int> device = device::findDeviceOf(memory.address, /*start=*/true);
+  if (!device)
+    return fail(llvm::formatv("expected an array on a CUDA device, got {0} at address {1:x}, which the driver does not "
+                              "know",
+                              getTypeName(value), reinterpret_cast<uintptr_t>(memory.address)));
+  memory.device = *device;
+  // What its producer has queued must have ended before the kernel starts; 1 is the legacy stream, as the driver's own.
+  py::object stream = interface.contains("stream") ? py::object(interface["stream"]) : py::none();
+  if (PyLong_Check(stream.ptr()))
+    producers.push_back({*device, PyLong_AsVoidPtr(stream.ptr())});
   return true;
 }
 
@@ -216,18 +282,27 @@ static std::optional<ElementType> parseDlpackType(const DLTensor &tensor) {
 }
 
 bool ArgumentReader::readDlpack(PyObject *value, Memory &memory) {
-  constexpr int cpu = 1, pinned = 3;
+  constexpr int cpu = 1, cuda = 2, pinned = 3, managed = 13;
+  py::object capsule;
   if (hasAttribute(value, "__dlpack_device__")) {
     py::tuple device = py::handle(value).attr("__dlpack_device__")();
     int type = py::int_(py::object(device[0])).cast<int>();
-    if (type != cpu && type != pinned)
-      return fail(llvm::formatv("expected an array on the CPU (because the kernel is compiled for the CPU), got one on "
-                                "{0} (DLPack device type {1})",
-                                type == 2 ? "a CUDA device" : "another device", type),
-                  "copy it to the CPU first");
+    if (type != cpu && type != pinned && type != cuda && type != managed)
+      return fail(
+          llvm::formatv("expected an array on the CPU or a CUDA device, got one on another device (DLPack device "
+                        "type {0})",
+                        type),
+          "copy it to the CPU first");
+    if (type == cuda || type == managed) {
+      memory.device = py::int_(py::object(device[1])).cast<int>();
+      // The producer makes this stream wait for what it has queued; 1 stands for the legacy stream.
+      auto stream = reinterpret_cast<intptr_t>(getTorchStream(memory.device));
+      capsule = py::handle(value).attr("__dlpack__")(py::arg("stream") = stream ? stream : 1);
+    }
   }
   // The capsule is not consumed: dropping it after the launch lets its producer clean up.
-  py::object capsule = py::handle(value).attr("__dlpack__")();
+  if (!capsule)
+    capsule = py::handle(value).attr("__dlpack__")();
   const DLTensor *tensor = nullptr;
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
     tensor = static_cast<const DLTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
@@ -273,10 +348,7 @@ bool ArgumentReader::readArray(PyObject *value, Memory &memory) {
     case ValueClass::Dlpack:
       return readDlpack(value, memory);
     case ValueClass::CudaArray:
-      return fail(llvm::formatv("expected an array on the CPU (because the kernel is compiled for the CPU), got {0} in "
-                                "GPU memory",
-                                getTypeName(value)),
-                  "copy it to the CPU first");
+      return readCudaInterface(value, memory);
     default:
       return fail(llvm::formatv("expected an array, got {0}", getTypeName(value)));
     }
@@ -287,6 +359,14 @@ bool ArgumentReader::readArray(PyObject *value, Memory &memory) {
     return fail(llvm::formatv("expected an array that describes its memory, got {0} that does not: {1}",
                               getTypeName(value), error.what()));
   }
+}
+
+bool ArgumentReader::addAddress(PyObject *value, const void *&address) {
+  Memory memory;
+  if (!readArray(value, memory) || !finishArray(ParameterRule(), memory))
+    return false;
+  address = memory.address;
+  return true;
 }
 
 bool ArgumentReader::finishArray(const ParameterRule &rule, const Memory &memory) {
@@ -300,7 +380,47 @@ bool ArgumentReader::finishArray(const ParameterRule &rule, const Memory &memory
     extents.push_back({rule.name, memory.begin, memory.end, memory.writable});
   if (!memory.writable)
     readOnly.push_back(storages.size());
+  devices.push_back(memory.device);
+  addresses.push_back(memory.address);
+  parameters.push_back(parameter);
   storages.push_back({memory.begin, memory.end});
+  return true;
+}
+
+static std::string describePlace(int device) {
+  return device == onHost ? "host memory" : "CUDA device " + std::to_string(device);
+}
+
+bool ArgumentReader::resolveDevice(int &device) {
+  device = placement.cuda ? onNothing : onHost;
+  int first = -1; // the array on a GPU that decides
+  for (size_t i = 0; i < devices.size(); ++i)
+    if (devices[i] >= 0) {
+      if (first < 0) {
+        first = int(i);
+        device = devices[i];
+      } else if (devices[i] != device) {
+        culprit = parameters[i];
+        return fail(
+            llvm::formatv("expected arrays on one device (because an array before it is on {0}), got one on {1}",
+                          describePlace(device), describePlace(devices[i])));
+      }
+    }
+  if (device == onHost || placement.stage)
+    return true;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    // Pinned memory is the driver's: a GPU reaches it at the same address.
+    if (devices[i] != onHost || device::isPinned(addresses[i]))
+      continue;
+    culprit = parameters[i];
+    if (first >= 0)
+      return fail(llvm::formatv("expected an array on {0} (because other arrays of this launch are there), got one in "
+                                "host memory",
+                                describePlace(device)),
+                  "move it with .cuda()");
+    return fail("expected an array on a CUDA device (because KILN_TARGET is a GPU), got one in host memory",
+                "move it with .cuda(), or set KILN_STAGE_ARRAYS=1 to have it copied there and back");
+  }
   return true;
 }
 

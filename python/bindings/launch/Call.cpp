@@ -1,6 +1,10 @@
 // The launch path. Python is called back only for what is new or wrong.
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/launch/Arguments.h"
+#include "python/bindings/launch/Reports.h"
+#include "python/bindings/launch/Torch.h"
+#include "runtime/device/CudaLog.h"
+#include "runtime/launch/Staging.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -51,7 +55,9 @@ void revalidate(LauncherState &state) {
   if (!table)
     table = std::make_unique<KernelTable>();
   state.watched = std::move(watched);
-  state.collectExtents = answer[2].cast<bool>();
+  state.placement.cuda = answer[3].cast<bool>();
+  state.placement.stage = answer[4].cast<bool>();
+  state.collectExtents = answer[2].cast<bool>() || state.placement.stage;
   state.table = table.get();
 }
 
@@ -60,7 +66,8 @@ void revalidate(LauncherState &state) {
 /// A call in progress. Throws error_already_set when Python has raised.
 class Call {
 public:
-  Call(LauncherState &state, PyObject *grid) : state(state), grid(grid), reader(state.collectExtents) {}
+  Call(LauncherState &state, PyObject *grid)
+      : state(state), grid(grid), reader(state.collectExtents, state.placement) {}
 
   PyObject *run(PyObject *const *args, size_t positional, PyObject *names);
 
@@ -72,7 +79,11 @@ private:
   device::Grid evaluateGrid();
   Compiled findOrCompile();
   [[noreturn]] void refuseReadOnly(llvm::StringRef name);
+  void resolveDevice();
+  [[noreturn]] void explainStatus(const Compiled &compiled, const Status &status);
   void launch(const Compiled &compiled, device::Grid grid);
+  void launchOnGpu(const Compiled &compiled, device::Grid grid);
+  Status launchStaged(const Compiled &compiled, const device::LaunchRequest &request, device::CudaDevice &device);
 
   LauncherState &state;
   PyObject *grid;
@@ -82,6 +93,7 @@ private:
   bool warmup = false;
   CallEncoder encoder;
   size_t argumentKeySize = 0;
+  int device = onHost;                  ///< a GPU's number, `onHost`, or `onNothing`: only compiled
   llvm::SmallVector<bool, 16> disjoint; ///< by array: no other array overlaps its storage
   ArgumentReader reader;
 };
@@ -148,6 +160,7 @@ void Call::bind(PyObject *const *args, size_t positional, PyObject *names) {
 void Call::encodeArguments() {
   for (size_t i = 0; i < values.size(); ++i) {
     const Parameter &parameter = state.parameters[i];
+    reader.parameter = unsigned(i);
     bool ok = parameter.rule.isConstexpr ? reader.addConstant(encoder, values[i])
                                          : reader.addValue(encoder, parameter.rule, values[i]);
     if (ok)
@@ -173,6 +186,24 @@ void Call::encodeOptions() {
     if (PyErr_Occurred())
       raise();
     state.kernel.attr("_explain_argument")(state.optionNames[i], py::handle(options[i]), reader.problem, reader.hint);
+    mustHaveRaised();
+  }
+}
+
+void Call::resolveDevice() {
+  if (!reader.resolveDevice(device)) {
+    state.kernel.attr("_explain_argument")(state.parameters[reader.culprit].name, py::handle(values[reader.culprit]),
+                                           reader.problem, reader.hint);
+    mustHaveRaised();
+  }
+  if (device != onNothing)
+    return;
+  // Any GPU: the one in use on this thread, else the first; without a driver the code is only compiled.
+  ErrorOr<int> count = device::CudaDevice::count();
+  if (count.ok() && *count > 0)
+    device = std::max(device::CudaDevice::getCurrent(), 0);
+  else if (!warmup) {
+    state.kernel.attr("_explain_device")(count.ok() ? "no CUDA device" : count.getStatus().getMessage());
     mustHaveRaised();
   }
 }
@@ -245,6 +276,9 @@ void Call::refuseReadOnly(llvm::StringRef name) {
 }
 
 Compiled Call::findOrCompile() {
+  // What is new of a GPU is at the end, so that the key without it names the code.
+  size_t codeKeySize = encoder.getKey().size();
+  encoder.addConstantInteger(device);
   auto entry = state.table->find(encoder.getKey());
   if (entry != state.table->end())
     return entry->second;
@@ -260,8 +294,12 @@ Compiled Call::findOrCompile() {
   py::list alone;
   for (bool flag : disjoint)
     alone.append(flag);
-  py::object object = state.kernel.attr("_compile")(parameters, given, py::bytes(encoder.getKey().str()), alone);
-  Compiled compiled{object.attr("loaded").cast<PyLoadedKernel &>().kernel, object};
+  py::object object = state.kernel.attr("_compile")(
+      parameters, given, py::bytes(encoder.getKey().take_front(codeKeySize).str()), alone, device);
+  Compiled compiled{nullptr, object};
+  if (device == onNothing)
+    return (*table)[encoder.getKey()] = compiled;
+  compiled.kernel = object.attr("loaded").cast<PyLoadedKernel &>().kernel;
   // The block was packed before the code existed; both must have the same idea of it.
   uint32_t blockBytes;
   std::vector<artifact::ArgumentSpec> packed = launch::flatten(state.names, specializations, blockBytes);
@@ -279,35 +317,13 @@ Compiled Call::findOrCompile() {
   return compiled;
 }
 
-py::dict describeFailure(const launch::Monitor &monitor, const launch::Failure &failure,
-                         const artifact::Metadata &metadata, device::Grid grid) {
-  auto frames = [&](int32_t site) {
-    py::list list;
-    for (const artifact::SourceFrame &frame : metadata.sites[site].location)
-      list.append(py::make_tuple(frame.file, frame.line, frame.column, frame.function));
-    return list;
-  };
-  auto program = [&](int64_t id) { return py::make_tuple(id % grid.x, id / grid.x % grid.y, id / grid.x / grid.y); };
-  static constexpr const char *kinds[] = {"assert", "bounds", "read-only", "race"};
-  const artifact::Site &site = metadata.sites[failure.site];
-  py::dict result;
-  result["kind"] = kinds[unsigned(failure.kind)];
-  result["message"] = monitor.getMessage(failure);
-  result["detail"] = monitor.getDetail(failure);
-  result["program"] = program(failure.program);
-  result["frames"] = frames(failure.site);
-  result["element"] = failure.element;
-  py::list shape;
-  if (!site.operands.empty())
-    for (int64_t side : site.operands.front().shape)
-      shape.append(side);
-  result["shape"] = py::tuple(shape);
-  result["address"] = failure.address;
-  if (failure.other) {
-    result["other_frames"] = frames(failure.other->site);
-    result["other_program"] = program(failure.other->program);
-  }
-  return result;
+void Call::explainStatus(const Compiled &compiled, const Status &status) {
+  static constexpr const char *codes[] = {"ok", "invalid", "internal", "resource", "internal", "lost"};
+  py::object need = py::none();
+  if (const ResourceNeed *amount = status.getNeed())
+    need = py::make_tuple(amount->resource, amount->required, amount->available, amount->option);
+  state.kernel.attr("_explain_status")(compiled.object, codes[unsigned(status.getCode())], status.getMessage(), need);
+  mustHaveRaised();
 }
 
 void Call::launch(const Compiled &compiled, device::Grid grid) {
@@ -337,11 +353,66 @@ void Call::launch(const Compiled &compiled, device::Grid grid) {
       mustHaveRaised();
     }
   }
-  if (!status.ok()) {
-    const char *code = status.getCode() == StatusCode::Resource ? "resource" : "internal";
-    state.kernel.attr("_explain_status")(compiled.object, code, status.getMessage());
-    mustHaveRaised();
+  if (!status.ok())
+    explainStatus(compiled, status);
+}
+
+/// One launch with copies of host arrays, which has ended when this returns.
+Status Call::launchStaged(const Compiled &compiled, const device::LaunchRequest &request, device::CudaDevice &device) {
+  launch::Staging staging(device);
+  std::vector<launch::BufferExtent> extents;
+  for (size_t i = 0; i < reader.extents.size(); ++i)
+    if (reader.isStaged(i))
+      extents.push_back(reader.extents[i]);
+  if (Status status = staging.upload(extents); !status.ok())
+    return status;
+  llvm::SmallVector<char, 512> block(static_cast<const char *>(request.arguments),
+                                     static_cast<const char *>(request.arguments) + encoder.getBlockBytes() + 8);
+  unsigned array = 0;
+  for (const artifact::ArgumentSpec &argument : compiled.kernel->getMetadata().arguments) {
+    if (argument.kind != artifact::ArgumentKind::Pointer || !reader.isStaged(array++))
+      continue;
+    uintptr_t address;
+    std::memcpy(&address, block.data() + argument.offset, sizeof address);
+    device::cuda::Address there = staging.translate(address);
+    std::memcpy(block.data() + argument.offset, &there, sizeof there);
   }
+  device::LaunchRequest moved = request;
+  moved.arguments = block.data();
+  Status status = compiled.kernel->launch(moved);
+  if (status.ok())
+    status = device.synchronize();
+  return status.ok() ? staging.download() : status;
+}
+
+void Call::launchOnGpu(const Compiled &compiled, device::Grid grid) {
+  ErrorOr<device::CudaDevice *> found = device::CudaDevice::get(device);
+  if (!found.ok())
+    explainStatus(compiled, found.getStatus());
+  device::CudaDevice &gpu = **found;
+  gpu.getLogs().poll();
+  showReports();
+  raiseReports();
+  device::LaunchRequest request;
+  request.grid = grid;
+  request.arguments = encoder.getBlock();
+  request.stream = getTorchStream(device);
+  for (auto [where, stream] : reader.producers) {
+    Status status =
+        gpu.order(static_cast<device::cuda::Stream>(request.stream), static_cast<device::cuda::Stream>(stream));
+    if (!status.ok())
+      explainStatus(compiled, status);
+  }
+  bool staged = state.placement.stage;
+  PyThreadState *thread = PyEval_SaveThread();
+  Status status = staged ? launchStaged(compiled, request, gpu) : compiled.kernel->launch(request);
+  PyEval_RestoreThread(thread);
+  if (staged || !status.ok())
+    showReports();
+  if (!status.ok())
+    explainStatus(compiled, status);
+  if (staged)
+    raiseReports();
 }
 
 PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
@@ -353,13 +424,17 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
     warmup = PyObject_IsTrue(options[0]) == 1;
     options[0] = nullptr;
   }
+  resolveDevice();
   encodeOptions();
   Compiled compiled = findOrCompile();
   if (!warmup && where.count() > 0) {
     llvm::StringRef name = reader.findReadOnly(compiled.kernel->getMetadata());
     if (!name.empty())
       refuseReadOnly(name);
-    launch(compiled, where);
+    if (device == onHost)
+      launch(compiled, where);
+    else
+      launchOnGpu(compiled, where);
   }
   return py::object(compiled.object).release().ptr();
 }

@@ -1,10 +1,13 @@
 // One launch: binding, specialisation, the look-up of compiled code, the grid, packing, running.
 //
 // The kernel object (kiln.runtime.jit.JITFunction) provides:
-//   _revalidate() -> (prefix: str, watched: list[(holder, name, value)], collect_extents: bool)
-//       the code depends on `prefix` besides its arguments; it holds while every watched value is the same object
-//   _compile(parameters, options: dict, key: bytes, disjoint: list[bool]) -> compiled, with `.loaded`; parameters as
-//       `toPython` makes them; `disjoint`, by array: no other array overlaps its storage
+//   _revalidate() -> (prefix: str, watched: list[(holder, name, value)], collect_extents: bool, cuda: bool, stage:
+//   bool)
+//       the code depends on `prefix` besides its arguments; it holds while every watched value is the same object;
+//       `cuda`: the target is a GPU whatever the arrays; `stage`: arrays of the host are copied there
+//   _compile(parameters, options: dict, key: bytes, disjoint: list[bool], device: int) -> compiled, with `.loaded`;
+//       parameters as `toPython` makes them; `disjoint`, by array: no other array overlaps its storage; `device`: the
+//       GPU it is for, -1 for the CPU, -2 for code that is only compiled (then `.loaded` is None)
 //   _explain_binding(args: tuple, kwargs: dict)             raises
 //   _explain_argument(name, value, message, hint)           raises
 //   _explain_grid(grid, message)                            raises
@@ -12,6 +15,7 @@
 //   _explain_status(compiled, code: str, message)           raises
 //   _show(text)                                             what the kernel printed
 #pragma once
+#include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Launcher.h"
 #include "runtime/launch/Specialize.h"
 #include "llvm/ADT/StringMap.h"
@@ -49,6 +53,7 @@ struct LauncherState {
 
   std::vector<Watched> watched;
   bool collectExtents = false;
+  PlacementRule placement;
   KernelTable *table = nullptr; ///< of the current prefix
   std::unordered_map<std::string, std::unique_ptr<KernelTable>> tables;
 };

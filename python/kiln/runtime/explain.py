@@ -5,6 +5,7 @@ The launcher (C++) knows that something is wrong and calls back here; nothing in
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln import errors
@@ -99,6 +100,38 @@ def option(kernel: KernelFunction, name: str, value: Any) -> NoReturn:
     )
 
 
+def conflict(kernel: KernelFunction, first: str, second: str) -> NoReturn:
+    """One launch option under two names, with two values."""
+    raise errors.LaunchError(
+        f"expected one of the options {first!r} and {second!r} (because they are two names of one thing), got both",
+        kernel=kernel.__name__,
+        argument=second,
+        caller=caller(),
+    )
+
+
+def device(kernel: JITFunction, message: str) -> NoReturn:
+    """A launch on a GPU where there is none."""
+    raise errors.LaunchError(
+        f"expected a GPU (because KILN_TARGET names one): {message}",
+        kernel=kernel.__name__,
+        caller=caller(),
+        hint="unset KILN_TARGET to run on the CPU",
+    )
+
+
+def label(kernel: KernelFunction) -> str:
+    """The kernel in messages about what a GPU did: its name and where its source is."""
+    code = kernel.fn.__code__
+    return f"{kernel.__name__} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def show(text: str) -> None:
+    """What kernels on a GPU have printed."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def _frames(found: list[tuple[str, int, int, str]]) -> list[errors.SourceRange]:
     return [_whole(file, line, column, function) for file, line, column, function in found]
 
@@ -137,7 +170,7 @@ def _coordinate(element: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def failure(kernel: JITFunction, what: dict[str, Any]) -> NoReturn:
+def failure(kernel: str, what: dict[str, Any]) -> NoReturn:
     """A program instance stopped: a failed assertion or check."""
     classes = {
         "assert": errors.DeviceAssertError,
@@ -154,7 +187,7 @@ def failure(kernel: JITFunction, what: dict[str, Any]) -> NoReturn:
             details[1:1] = where.excerpt()
     raise classes[what["kind"]](
         what["message"],
-        kernel=kernel.__name__,
+        kernel=kernel,
         program=what["program"],
         coordinate=_coordinate(what["element"], what["shape"]),
         frames=_frames(what["frames"]),
@@ -162,9 +195,25 @@ def failure(kernel: JITFunction, what: dict[str, Any]) -> NoReturn:
     )
 
 
-def status(kernel: JITFunction, compiled: CompiledKernel, code: str, message: str) -> NoReturn:
+def failure_at_exit(kernel: str, what: dict[str, Any]) -> None:
+    """An assertion on a GPU that no launch and no synchronisation was left to raise."""
+    try:
+        failure(kernel, what)
+    except errors.DeviceError as error:
+        sys.stderr.write(f"{error}\n")
+
+
+def status(
+    kernel: JITFunction, compiled: CompiledKernel, code: str, message: str, need: tuple[str, int, int, str] | None
+) -> NoReturn:
     """The device refused."""
+    if code == "lost":
+        raise errors.DeviceLostError(message)
+    if code == "invalid":
+        raise errors.LaunchError(message, kernel=kernel.__name__, caller=caller())
     if code == "resource":
+        if need is not None:
+            raise errors.ResourceError(*need, kernel.__name__)
         available = 0
         try:
             import os

@@ -11,11 +11,13 @@ LAUNCH_OPTIONS = [
     "num_warps",
     "num_stages",
     "num_ctas",
+    "cluster",
     "maxnreg",
     "enable_fp_fusion",
     "debug",
     "sanitize_overflow",
     "launch_pdl",
+    "pdl",
     "launch_cooperative_grid",
     "ptx_options",
     "ir_override",
@@ -29,6 +31,7 @@ OPTION_KINDS = {
     "num_warps": "a positive integer",
     "num_stages": "a positive integer",
     "num_ctas": "a positive integer",
+    "cluster": "a positive integer",
     "maxnreg": "a positive integer",
 }
 

@@ -21,14 +21,27 @@ from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS, KernelInterface
 
 # Switches that compiled code depends on; a launch notices when one changes.
 _CODE_SWITCHES = ("target", "check", "device_assert", "line_info")
-# Launch options the CPU target acts on; the others are recorded in the metadata.
-_COMPILE_OPTIONS = ("enable_fp_fusion",)
+# Launch options a target acts on, and the compiler's names for them; the others are recorded in the metadata.
+_COMPILE_OPTIONS = {
+    "cpu": {"enable_fp_fusion": "enable_fp_fusion"},
+    "cuda": {
+        "enable_fp_fusion": "enable_fp_fusion",
+        "num_warps": "num_warps",
+        "num_stages": "num_stages",
+        "cluster": "cluster",
+        "num_ctas": "cluster",
+        "maxnreg": "max_registers",
+        "pdl": "pdl",
+        "launch_pdl": "pdl",
+    },
+}
 
 # Everything a first compile would import on its way. Python cannot import in a child that was forked while another
 # thread was importing; loaded here, under the lock that a fork waits for, nothing is left to import later.
 _COMPILER_MODULES = (
     "ast", "hashlib", "inspect", "json", "linecache", "logging", "textwrap",
     "kiln._kiln", "kiln.compiler", "kiln.frontend.entry", "kiln.frontend.signature", "kiln.language",
+    "kiln.runtime.explain", "kiln.runtime.placement",
 )  # fmt: skip
 
 # Held to look something up, and while the modules load; never by a compile.
@@ -45,7 +58,9 @@ class JITFunction(KernelFunction, KernelInterface):
               these, tensor descriptors; for constexpr parameters anything hashable
     meta      further arguments by name, and launch options (`num_warps`, `num_stages`, …)
 
-    Returns the `CompiledKernel` that ran. The CPU target has finished when the call returns.
+    Where it runs follows the arrays: on the GPU they are on, else on the CPU. Returns the `CompiledKernel` that ran. The
+    CPU target has finished when the call returns; a GPU has the launch in its queue (torch's current stream where torch is
+    imported, else the default stream).
     """
 
     def __init__(
@@ -74,8 +89,8 @@ class JITFunction(KernelFunction, KernelInterface):
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self._name = repr
         self._launcher: Any = None
-        self._compiling: dict[tuple[int, str, bytes], threading.Lock] = {}
-        self._compiled: dict[tuple[str, bytes], CompiledKernel] = {}
+        self._compiling: dict[tuple[int, str, bytes, int], threading.Lock] = {}
+        self._compiled: dict[tuple[str, bytes, int], CompiledKernel] = {}
         self._prefix = ""
         self._constants: list[KernelFunction] = []  # jit functions given as constexpr arguments
 
@@ -119,6 +134,11 @@ class JITFunction(KernelFunction, KernelInterface):
         """Every specialisation compiled so far."""
         return list(self._compiled.values())
 
+    @property
+    def compiled(self) -> CompiledKernel | None:
+        """The specialisation compiled last, or None."""
+        return next(reversed(self._compiled.values()), None)
+
     # -- what the launcher asks ------------------------------------------------------------
 
     def _make_prefix(self) -> str:
@@ -126,46 +146,51 @@ class JITFunction(KernelFunction, KernelInterface):
         functions = [function.cache_key for function in (self, *self._constants)]
         return "\n".join([*functions, f"debug={self.debug}", f"version={self.version!r}", *switches])
 
-    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool]:
+    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool]:
         from kiln import _kiln
+        from kiln.runtime import placement
 
+        placement.choose_driver()
         _kiln.set_num_threads(knobs.num_threads)
         self._prefix = self._make_prefix()
-        watched: list[tuple[Any, Any, Any]] = [(*place, None) for place in knobs.places(*_CODE_SWITCHES, "num_threads")]
+        watched: list[tuple[Any, Any, Any]] = [(*place, None) for place in knobs.places(*_CODE_SWITCHES, *placement.SWITCHES)]
         for function in (self, *self._constants):
             for capture in function.captures:
                 holder = capture.holder
                 if isinstance(holder, ModuleType) and capture.name in vars(holder):
                     holder = vars(holder)
                 watched.append((holder, capture.name, capture.value))
-        return self._prefix, watched, knobs.check != "none"
+        gpu = placement.wants_gpu()
+        return self._prefix, watched, knobs.check != "none", gpu, gpu and knobs.stage_arrays
 
     def _compile(
-        self, found: list[tuple[Any, ...]], options: dict[str, Any], key: bytes, disjoint: list[bool]
+        self, found: list[tuple[Any, ...]], options: dict[str, Any], key: bytes, disjoint: list[bool], device: int
     ) -> CompiledKernel:
         """Compiled code for a key seen for the first time; threads that ask for one key get one compile."""
         prefix = self._prefix
         # By process: a compile that another thread had begun before a fork does not go on in the child.
-        claim = (os.getpid(), prefix, key)
+        claim = (os.getpid(), prefix, key, device)
         with _lock:
             lock = self._compiling.setdefault(claim, threading.Lock())
         with lock:
-            compiled = self._compiled.get((prefix, key))
+            compiled = self._compiled.get((prefix, key, device))
             if compiled is None:
                 parameters = [make_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
-                compiled = compile_kernel(self, parameters, options, disjoint)
-                self._compiled[prefix, key] = compiled
-                self._watch_constants(found, key, compiled)
+                compiled = compile_kernel(self, parameters, options, disjoint, device)
+                self._compiled[prefix, key, device] = compiled
+                self._watch_constants(found, key, device, compiled)
         with _lock:
             self._compiling.pop(claim, None)
         return compiled
 
-    def _watch_constants(self, found: list[tuple[Any, ...]], key: bytes, compiled: CompiledKernel) -> None:
+    def _watch_constants(
+        self, found: list[tuple[Any, ...]], key: bytes, device: int, compiled: CompiledKernel
+    ) -> None:
         """From now on the prefix covers jit functions that came as arguments, whose globals may change too."""
         new = [f for f in _functions(found) if f is not self and f not in self._constants]
         if new:
             self._constants += new
-            self._compiled[self._make_prefix(), key] = compiled
+            self._compiled[self._make_prefix(), key, device] = compiled
             self._launcher.invalidate()
 
     def _explain_binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
@@ -188,15 +213,22 @@ class JITFunction(KernelFunction, KernelInterface):
 
         explain.grid_key(self, error, meta)
 
+    def _explain_device(self, message: str) -> NoReturn:
+        from kiln.runtime import explain
+
+        explain.device(self, message)
+
     def _explain_failure(self, compiled: CompiledKernel, what: dict[str, Any]) -> NoReturn:
         from kiln.runtime import explain
 
-        explain.failure(self, what)
+        explain.failure(self.__name__, what)
 
-    def _explain_status(self, compiled: CompiledKernel, code: str, message: str) -> NoReturn:
+    def _explain_status(
+        self, compiled: CompiledKernel, code: str, message: str, need: tuple[str, int, int, str] | None = None
+    ) -> NoReturn:
         from kiln.runtime import explain
 
-        explain.status(self, compiled, code, message)
+        explain.status(self, compiled, code, message, need)
 
     @staticmethod
     def _show(text: str) -> None:
@@ -236,22 +268,38 @@ def make_parameter(name: str, item: tuple[Any, ...]) -> Any:
 
 
 def compile_kernel(
-    kernel: KernelFunction, parameters: list[Any], options: Mapping[str, Any], disjoint: Sequence[bool] = ()
+    kernel: KernelFunction,
+    parameters: list[Any],
+    options: Mapping[str, Any],
+    disjoint: Sequence[bool] = (),
+    device: int = -1,
 ) -> CompiledKernel:
-    """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage."""
+    """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage. `device`: the
+    GPU it is loaded on, -1 for the CPU, -2 for code of the target switch that is not loaded."""
     from kiln import _kiln, compiler, frontend
+    from kiln.runtime import explain, placement
 
     start = time.perf_counter()
-    _check_options(kernel, options)
+    try:
+        target = placement.choose_target(device)
+    except errors.UserError as problem:
+        raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
+    kind = "cpu" if device == -1 else "cuda"
+    chosen = _compile_options(kernel, options, kind)
     module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint)
     try:
-        artifact = compiler.compile(module, _compile_options(options))
+        artifact = compiler.compile(module, {**chosen, "target": target})
     except errors.UserError as problem:
         if type(problem) is not errors.UserError:
             raise
         # About no line of the kernel, such as a target that does not exist.
         raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
-    loaded = _kiln.load(artifact.binary, artifact.metadata)
+    loaded = None
+    if device != -2:
+        try:
+            loaded = _kiln.load(artifact.binary, artifact.metadata, max(device, 0), explain.label(kernel))
+        except errors.ResourceError as problem:
+            raise problem.of(kernel.__name__) from None
     compiled = CompiledKernel(kernel, parameters, artifact, loaded)
     import logging
 
@@ -259,44 +307,57 @@ def compile_kernel(
     return compiled
 
 
-def _check_options(kernel: KernelFunction, options: Mapping[str, Any]) -> None:
-    for name, value in options.items():
-        if name not in OPTION_KINDS or value is None:
-            continue
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
-            from kiln.runtime import explain
+def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Launch options as the compiler takes them: what the target does not act on becomes plain data in the metadata."""
+    from kiln.runtime import explain
 
-            explain.option(kernel, name, value)
-
-
-def _compile_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Launch options as the compiler takes them: what it does not act on becomes plain data in the metadata."""
     plain = (bool, int, float, str, type(None))
-    result = {}
+    result: dict[str, Any] = {}
+    given: dict[str, str] = {}
     for name, value in options.items():
-        recorded = value if name in _COMPILE_OPTIONS or isinstance(value, plain) else str(value)
-        result[name] = recorded
+        if value is None:
+            continue
+        if name in OPTION_KINDS and not _is_positive(value):
+            explain.option(kernel, name, value)
+        known = _COMPILE_OPTIONS[kind].get(name)
+        if known is None:
+            result[name] = value if isinstance(value, plain) else str(value)
+            continue
+        if known in given and result[known] != value:
+            explain.conflict(kernel, given[known], name)
+        given[known] = name
+        result[known] = bool(value) if known in ("pdl", "enable_fp_fusion") else int(value)
     return result
+
+
+def _is_positive(value: Any) -> bool:
+    return not isinstance(value, bool) and hasattr(value, "__index__") and value.__index__() >= 1
 
 
 class _Stages(Mapping[str, Any]):
     """`compiled.asm`: the text of each stage, made when asked for. Triton's names for stages are understood."""
 
-    _SAME = {"ttir": "tile", "ttgir": "opt", "llir": "llvm", "obj": "object"}
+    _SAME = {"ttir": "tile", "ttgir": "kgpu", "llir": "llvm", "obj": "object"}
 
     def __init__(self, artifact: Any):
         self._artifact = artifact
 
     def __getitem__(self, stage: str) -> Any:
+        stages = tuple(self)
         stage = self._SAME.get(stage, stage)
-        if stage not in tuple(self):
+        if stage == "kgpu" and stage not in stages:
+            stage = "opt"
+        if stage not in stages:
             raise KeyError(stage)
-        return self._artifact.binary if stage == "object" else self._artifact.text(stage)
+        if stage == "sass":
+            from kiln import toolchain
+
+            return toolchain.disassemble(self._artifact.binary)
+        return self._artifact.binary if stage in ("object", "cubin") else self._artifact.text(stage)
 
     def __iter__(self) -> Iterator[str]:
-        from kiln import _kiln
-
-        return iter([name for name, _, _ in _kiln.stages()])
+        stages = list(self._artifact.stages)
+        return iter([*stages, "sass"] if "cubin" in stages else stages)
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -305,9 +366,12 @@ class _Stages(Mapping[str, Any]):
 class CompiledKernel:
     """Code for one specialisation of a kernel.
 
-    asm         the stages by name: tile, opt, cpu, llvm, asm (text), object (bytes)
+    asm         the stages by name: tile, opt, cpu, llvm, asm (text), object (bytes); for a GPU tile, opt, kgpu, llvm, ptx,
+                sass (text), cubin (bytes)
     metadata    what the code expects and uses, as a dictionary
-    loaded      the code in memory
+    loaded      the code in memory; None if it was only compiled, for a GPU that is not here
+
+    For a GPU also: n_regs, n_spills, shared, num_warps, num_ctas (cluster), n_max_threads, occupancy.
     """
 
     def __init__(self, kernel: KernelFunction, parameters: list[Any], artifact: Any, loaded: Any):
@@ -317,6 +381,62 @@ class CompiledKernel:
         self.loaded = loaded
         self.asm = _Stages(artifact)
         self._metadata: dict[str, Any] | None = None
+
+    # -- what it takes of a GPU ------------------------------------------------------------
+
+    def _cuda(self, name: str) -> Any:
+        cuda = self.metadata.get("cuda")
+        if cuda is None:
+            raise AttributeError(f"kernel {self.name} for {self.metadata['target'].get('name', '?')} has no {name}")
+        return cuda
+
+    def _figure(self, name: str) -> Any:
+        """From the code in memory; without it, from what the assembler said."""
+        usage = self._cuda(name).get("usage")
+        if self.loaded is not None:
+            return self.loaded.figures[name]
+        known = {"registers": "registers", "local_bytes": "stack"}
+        if usage is None or name not in known:
+            raise errors.UsageError(f"kernel {self.name} is not loaded: {name} is known on a machine with a GPU only")
+        return usage[known[name]]
+
+    @property
+    def n_regs(self) -> int:
+        """Registers of a thread."""
+        return self._figure("registers")
+
+    @property
+    def n_spills(self) -> int:
+        """Words of 4 bytes that a thread keeps in local memory; 0 if everything fits its registers."""
+        return self._figure("local_bytes") // 4
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block."""
+        return self.loaded.figures["shared_bytes"] if self.loaded else self._cuda("shared")["shared_bytes"]
+
+    @property
+    def num_warps(self) -> int:
+        return self._cuda("num_warps")["num_warps"]
+
+    @property
+    def cluster(self) -> int:
+        """Blocks that share one program instance."""
+        return self._cuda("cluster")["cluster"]
+
+    num_ctas = cluster
+
+    @property
+    def n_max_threads(self) -> int:
+        """Threads a block could have with these registers."""
+        return self._figure("max_threads")
+
+    @property
+    def occupancy(self) -> dict[str, int]:
+        """What is resident at once: blocks and warps of a multiprocessor, clusters of the device (0 without)."""
+        blocks = self._figure("blocks_per_multiprocessor")
+        warps = blocks * self._figure("threads") // 32
+        return {"blocks": blocks, "warps": warps, "clusters": self._figure("clusters")}
 
     @property
     def name(self) -> str:
@@ -336,7 +456,10 @@ class CompiledKernel:
         return ", ".join(f"{p.name}={_describe(p)}" for p in self.parameters)
 
     def __repr__(self) -> str:
-        return f"<CompiledKernel {self.name}({self.signature}) for {self.metadata['target'].get('name', '?')}>"
+        figures = ""
+        if self.loaded is not None and self.metadata.get("cuda"):
+            figures = f", {self.n_regs} registers, {self.shared} bytes shared, {self.n_spills} spills"
+        return f"<CompiledKernel {self.name}({self.signature}) for {self.metadata['target'].get('name', '?')}{figures}>"
 
 
 def _describe(parameter: Any) -> str:

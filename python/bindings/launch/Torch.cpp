@@ -1,0 +1,159 @@
+// libtorch's C interface, found at run time.
+#include "python/bindings/launch/Torch.h"
+#include "llvm/ADT/DenseMap.h"
+#include <dlfcn.h>
+#include <pybind11/pybind11.h>
+
+namespace py = pybind11;
+using namespace kiln;
+using namespace kiln::python;
+using artifact::ElementType;
+
+namespace {
+/// A handle is the address of an at::Tensor, which is one pointer.
+using Handle = void *;
+
+struct Library {
+  int32_t (*getData)(Handle, void **) = nullptr;
+  int32_t (*getType)(Handle, int32_t *) = nullptr;
+  int32_t (*getDeviceType)(Handle, int32_t *) = nullptr;
+  int32_t (*getDeviceIndex)(Handle, int32_t *) = nullptr;
+  int32_t (*getStorageOffset)(Handle, int64_t *) = nullptr;
+  int32_t (*getStorageBytes)(Handle, int64_t *) = nullptr;
+  int32_t (*getStream)(int32_t, void **) = nullptr; ///< of a build with CUDA
+  int32_t cpu = -1, cuda = -1;
+  static constexpr int maxTypes = 64;
+  int8_t elements[maxTypes]; ///< by torch's number of the type; -1: none of ours
+  bool complete = false;
+
+  Library() {
+    std::fill(std::begin(elements), std::end(elements), -1);
+    void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+    if (!library)
+      return;
+    auto find = [&](const char *name, auto &function) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      return function != nullptr;
+    };
+    bool found =
+        find("aoti_torch_get_data_ptr", getData) && find("aoti_torch_get_dtype", getType) &&
+        find("aoti_torch_get_device_type", getDeviceType) && find("aoti_torch_get_device_index", getDeviceIndex) &&
+        find("aoti_torch_get_storage_offset", getStorageOffset) && find("aoti_torch_get_storage_size", getStorageBytes);
+    int32_t (*number)() = nullptr;
+    found = found && find("aoti_torch_device_type_cpu", number);
+    if (!found)
+      return;
+    cpu = number();
+    if (find("aoti_torch_device_type_cuda", number))
+      cuda = number();
+    static constexpr std::pair<const char *, ElementType> types[] = {
+        {"bool", ElementType::I1},          {"int8", ElementType::I8},
+        {"int16", ElementType::I16},        {"int32", ElementType::I32},
+        {"int64", ElementType::I64},        {"uint8", ElementType::U8},
+        {"uint16", ElementType::U16},       {"uint32", ElementType::U32},
+        {"uint64", ElementType::U64},       {"float16", ElementType::FP16},
+        {"bfloat16", ElementType::BF16},    {"float32", ElementType::FP32},
+        {"float64", ElementType::FP64},     {"float8_e4m3fn", ElementType::FP8E4NV},
+        {"float8_e5m2", ElementType::FP8E5}};
+    for (auto [name, element] : types)
+      if (find((std::string("aoti_torch_dtype_") + name).c_str(), number) && number() >= 0 && number() < maxTypes)
+        elements[number()] = int8_t(element);
+    complete = true;
+  }
+};
+
+const Library &getLibrary() {
+  static auto *library = new Library;
+  return *library;
+}
+
+/// Where an object of this class holds its at::Tensor, in bytes from its start; 0 if that is not to be found or the
+/// class has a say in what its tensors are (torch.Tensor and nn.Parameter have none).
+unsigned findTensorOffset(PyObject *tensor) {
+  PyTypeObject *type = Py_TYPE(tensor);
+  if (strcmp(type->tp_name, "Tensor") != 0 && strcmp(type->tp_name, "Parameter") != 0)
+    return 0;
+  py::object module =
+      py::reinterpret_steal<py::object>(PyObject_GetAttrString(reinterpret_cast<PyObject *>(type), "__module__"));
+  py::object address = py::reinterpret_steal<py::object>(PyObject_GetAttrString(tensor, "_cdata"));
+  PyErr_Clear();
+  if (!module || !PyUnicode_Check(module.ptr()) || !address || !PyLong_Check(address.ptr()))
+    return 0;
+  const char *name = PyUnicode_AsUTF8(module.ptr());
+  void *implementation = PyLong_AsVoidPtr(address.ptr());
+  PyErr_Clear();
+  if (!name || strncmp(name, "torch", 5) != 0 || !implementation)
+    return 0;
+  for (Py_ssize_t offset = sizeof(PyObject); offset + Py_ssize_t(sizeof(void *)) <= type->tp_basicsize; offset += 8)
+    if (*reinterpret_cast<void **>(reinterpret_cast<char *>(tensor) + offset) == implementation)
+      return unsigned(offset);
+  return 0;
+}
+
+/// An attribute of torch._C, if torch is imported; borrowed for ever.
+PyObject *findTorchFunction(const char *name) {
+  PyObject *torch = PyDict_GetItemString(PyImport_GetModuleDict(), "torch._C");
+  PyObject *function = torch ? PyObject_GetAttrString(torch, name) : nullptr;
+  PyErr_Clear();
+  return function;
+}
+} // namespace
+
+bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
+  static const Library &library = getLibrary();
+  if (!library.complete)
+    return false;
+  static auto &offsets = *new llvm::DenseMap<PyTypeObject *, unsigned>;
+  PyTypeObject *type = Py_TYPE(tensor);
+  auto entry = offsets.find(type);
+  if (entry == offsets.end()) {
+    Py_INCREF(type); // the table's
+    entry = offsets.try_emplace(type, findTensorOffset(tensor)).first;
+  }
+  if (!entry->second)
+    return false;
+  Handle handle = reinterpret_cast<char *>(tensor) + entry->second;
+  int32_t number, kind, index;
+  int64_t offset, bytes;
+  if (library.getType(handle, &number) || number < 0 || number >= Library::maxTypes || library.elements[number] < 0 ||
+      library.getDeviceType(handle, &kind) || (kind != library.cpu && kind != library.cuda))
+    return false;
+  result.device = -1;
+  if (kind != library.cpu) {
+    if (library.getDeviceIndex(handle, &index))
+      return false;
+    result.device = index;
+  }
+  if (library.getData(handle, &result.address) || library.getStorageOffset(handle, &offset) ||
+      library.getStorageBytes(handle, &bytes))
+    return false;
+  result.element = ElementType(library.elements[number]);
+  result.begin = reinterpret_cast<uintptr_t>(result.address) - uintptr_t(offset) * artifact::getBytes(result.element);
+  result.end = result.begin + uintptr_t(bytes);
+  return true;
+}
+
+void *kiln::python::getTorchStream(int device) {
+  // Nothing is remembered before torch is there: it may be imported between two launches.
+  static int32_t (*direct)(int32_t, void **) = nullptr;
+  static PyObject *method = nullptr;
+  if (!direct && !method) {
+    static PyObject *name = PyUnicode_InternFromString("torch");
+    if (!PyDict_GetItemWithError(PyImport_GetModuleDict(), name))
+      return nullptr;
+    if (void *library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD))
+      direct = reinterpret_cast<int32_t (*)(int32_t, void **)>(dlsym(library, "aoti_torch_get_current_cuda_stream"));
+    if (!direct)
+      method = findTorchFunction("_cuda_getCurrentRawStream");
+    if (!direct && !method)
+      return nullptr; // a build of torch without CUDA
+  }
+  void *stream = nullptr;
+  if (direct)
+    return direct(device, &stream) ? nullptr : stream;
+  py::object answer = py::reinterpret_steal<py::object>(PyObject_CallFunction(method, "i", device));
+  if (answer)
+    stream = PyLong_AsVoidPtr(answer.ptr());
+  PyErr_Clear();
+  return stream;
+}

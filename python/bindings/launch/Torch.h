@@ -1,0 +1,25 @@
+// Tensors of torch without its Python methods. libtorch exports a C interface with a stable ABI for code that is not
+// linked to it; the functions are looked up in the library that `import torch` has loaded. Everything Python would say
+// about a tensor in a microsecond costs some ten nanoseconds this way. Where any piece is missing, or the tensor is of
+// a class that acts through Python, the answer is no and the caller asks Python.
+#pragma once
+#include "runtime/artifact/ElementType.h"
+#include <Python.h>
+#include <cstdint>
+
+namespace kiln::python {
+
+struct TorchTensor {
+  void *address = nullptr;
+  artifact::ElementType element = artifact::ElementType::I32;
+  int device = -1;              ///< CUDA device, or -1 for the CPU
+  uintptr_t begin = 0, end = 0; ///< of the storage
+};
+
+/// Reads a tensor; false if it must be asked through Python. Sets no Python error. Under the interpreter lock.
+bool readTorchTensor(PyObject *tensor, TorchTensor &result);
+
+/// The stream torch is queueing on, for this device; null (the legacy stream) where torch is not loaded.
+void *getTorchStream(int device);
+
+} // namespace kiln::python

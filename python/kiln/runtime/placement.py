@@ -1,0 +1,95 @@
+"""Where a launch goes: which target its code is compiled for on which device.
+
+The arrays of a launch decide (C++ reads them): arrays on a GPU run there, with the row of the target table that fits it;
+all others run on the CPU row that the switch `target` names. If that switch names a GPU (`cuda`: the row of the device),
+every launch goes to one, and with the switch `stage_arrays` arrays of the host are copied there and back.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from kiln import errors, knobs
+
+# Switches that this depends on, beside those that the code does.
+SWITCHES = ("num_threads", "stage_arrays")
+
+_ROW = re.compile(r"sm_(\d+)(\d)([af]?)")
+
+
+def names_gpu(target: str) -> bool:
+    """Whether a value of the target switch is a GPU's."""
+    return target == "cuda" or _ROW.fullmatch(target) is not None
+
+
+def wants_gpu() -> bool:
+    """Whether launches go to a GPU whatever their arrays."""
+    return names_gpu(knobs.target)
+
+
+@functools.lru_cache(maxsize=1)
+def choose_driver() -> None:
+    """Tells the runtime which driver to load, before it is first used."""
+    from kiln import _kiln
+
+    if knobs.libcuda:
+        _kiln.cuda_set_library(knobs.libcuda)
+
+
+def choose_target(device: int) -> str:
+    """The row to compile for: for the GPU with this number, for the CPU (-1), for what the switch names (-2)."""
+    target = knobs.target
+    if device == -1:
+        return "cpu" if names_gpu(target) else target
+    if device == -2:
+        if target == "cuda":
+            raise errors.UserError(
+                "expected the name of a row, such as KILN_TARGET=sm_90a (because there is no CUDA device to ask), "
+                "got 'cuda'"
+            )
+        return target
+    if names_gpu(target) and target != "cuda":
+        _check_row(target, device)
+        return target
+    return row_of(device)
+
+
+@functools.lru_cache(maxsize=64)
+def row_of(device: int) -> str:
+    """The row of the target table that fits a GPU best."""
+    from kiln import _kiln
+
+    facts = _kiln.cuda_properties(device)
+    major, minor = facts["capability"]
+    fitting = [row["name"] for row in _kiln.targets() if _runs(row["name"], major, minor)]
+    if not fitting:
+        known = ", ".join(row["name"] for row in _kiln.targets() if names_gpu(row["name"]))
+        raise errors.UserError(
+            f"expected a GPU that a row of the target table fits ({known}), got CUDA device {device} "
+            f"({facts['name']}, compute capability {major}.{minor})"
+        )
+    return max(fitting, key=lambda name: (_parts(name)[1], _parts(name)[2]))
+
+
+def _parts(row: str) -> tuple[int, int, str]:
+    match = _ROW.fullmatch(row)
+    return (int(match[1]), int(match[2]), match[3]) if match else (0, 0, "")
+
+
+def _runs(row: str, major: int, minor: int) -> bool:
+    """Code of a plain row runs on later machines of its generation; `a` means exactly this one."""
+    row_major, row_minor, letter = _parts(row)
+    return row_major == major and (row_minor == minor if letter == "a" else row_minor <= minor)
+
+
+def _check_row(target: str, device: int) -> None:
+    from kiln import _kiln
+
+    facts = _kiln.cuda_properties(device)
+    major, minor = facts["capability"]
+    if not _runs(target, major, minor):
+        raise errors.UserError(
+            f"expected a target that CUDA device {device} ({facts['name']}, compute capability {major}.{minor}) runs, "
+            f"such as {row_of(device)}, got {target!r}"
+        )
