@@ -1,6 +1,7 @@
 // The alignment analysis: maps each op of tile IR to the arithmetic of AxisTransfer.h.
 #include "compiler/analysis/Alignment.h"
 #include "compiler/analysis/AxisTransfer.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -314,6 +315,8 @@ AxisInfo AlignmentAnalysis::infer(Operation *op, Value result) const {
       })
       .Case([&](tile::CatOp) { return axis::meet(of(0), of(1)); })
       .Case([&](tile::HintOp) { return inferHint(op); })
+      // Elsewhere in the threads, the same elements.
+      .Case([&](kgpu::ConvertOp) { return of(0); })
       .Case([&](tile::AddPtrOp addptr) {
         AxisInfo offset = inferExtension(addptr.getOffset(), /*isSigned=*/true);
         if (integerWidth(addptr.getOffset().getType()) == 64)

@@ -1,4 +1,5 @@
 #include "compiler/analysis/Disjoint.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -22,6 +23,7 @@ static SmallVector<Value> sources(Value value) {
       .Case<tile::MakeDescOp>([](auto op) { return SmallVector<Value>{op.getBase()}; })
       .Case<tile::HintOp, tile::SplatOp, tile::UnsplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
             tile::TransOp, tile::SplitOp>([](auto op) { return SmallVector<Value>{op.getValue()}; })
+      .Case<kgpu::ConvertOp>([](auto op) { return SmallVector<Value>{op.getSource()}; })
       .Case<tile::JoinOp, tile::CatOp>([](auto op) { return SmallVector<Value>{op.getLhs(), op.getRhs()}; })
       .Case<arith::SelectOp>([](auto op) { return SmallVector<Value>{op.getTrueValue(), op.getFalseValue()}; })
       .Case<scf::ForOp>(

@@ -1,5 +1,6 @@
 // Integer ranges: MLIR's inference for arith ops, our own for tile ops, loops and assumptions.
 #include "compiler/analysis/Range.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/Utils/InferIntRangeCommon.h"
@@ -260,7 +261,7 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
       .Case(
           [&](tile::MakeRangeOp range) { return signedBounds(int32_t(range.getStart()), int64_t(range.getEnd()) - 1); })
       .Case<tile::SplatOp, tile::UnsplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::TransOp,
-            tile::SplitOp, tile::HintOp, tile::SortOp, tile::TopkOp, tile::GatherOp>(
+            tile::SplitOp, tile::HintOp, tile::SortOp, tile::TopkOp, tile::GatherOp, kgpu::ConvertOp>(
           [&](Operation *shape) { return sameAs(shape->getOperand(0)); })
       .Case<tile::JoinOp, tile::CatOp>(
           [&](Operation *pair) { return get(pair->getOperand(0)).rangeUnion(get(pair->getOperand(1))); })

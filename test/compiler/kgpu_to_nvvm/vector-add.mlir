@@ -1,6 +1,19 @@
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 // Eight elements of a thread in two accesses of four; a mask that is constant over four keeps them whole.
+// CHECK-LABEL: llvm.func @kiln_add(
+// CHECK-SAME: %[[X:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly}
+// CHECK-SAME: %[[Y:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias, llvm.readonly}
+// CHECK-SAME: %[[Z:[a-z0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}
+// CHECK-SAME: %[[N:[a-z0-9]+]]: i32
+// CHECK-SAME: kiln.arguments_bytes = 32
+// CHECK-SAME: kiln.cuda = {cluster = 1 : i64, max_registers = 0 : i64, num_warps = 4 : i64, pdl = false, shared_bytes = 0 : i64, threads = 128 : i64}
+// CHECK-SAME: nvvm.kernel
+// CHECK-SAME: nvvm.reqntid = array<i32: 128, 1, 1>
+// CHECK-COUNT-4: "@$5 ld.global.nc.v4.b32 {$0, $1, $2, $3}, [$4];", "=r,=r,=r,=r,l,b,0,1,2,3"
+// CHECK-COUNT-8: arith.addf
+// CHECK-COUNT-2: has_side_effects "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b,~{memory}"
+// CHECK-NOT: inline_asm
 #b = #layout.map<blocked [1024] order [0] vector 4 warps 4>
 
 module attributes {kgpu.num_warps = 4 : i32} {
