@@ -5,6 +5,7 @@
 #include "compiler/conversion/tile_to_cpu/TileToCpu.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
 #include "compiler/target/Passes.h"
+#include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/math/Passes.h"
 #include "compiler/transforms/tile/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -59,8 +60,17 @@ void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &option
 void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
   // Offsets widened twice over are merged here. From here on nothing canonicalizes: patterns drop layouts.
   passes.addPass(createCSEPass());
-  passes.addNestedPass<func::FuncOp>(createAssignLayoutsPass());
-  passes.addNestedPass<func::FuncOp>(createVerifyLayoutsPass());
+  OpPassManager &kernel = passes.nest<func::FuncOp>();
+  kernel.addPass(createAssignLayoutsPass());
+  kernel.addPass(createVerifyLayoutsPass());
+  kernel.addPass(createLowerExchangesPass());
+  kernel.addPass(createVerifyLayoutsPass());
+  // Two trips of one value to one place are one.
+  kernel.addPass(createCSEPass());
+  kernel.addPass(createPlanSharedMemoryPass());
+  // After planning: memory that is used again needs barriers too.
+  kernel.addPass(createInsertBarriersPass());
+  kernel.addPass(createVerifyBarriersPass());
 }
 
 void kiln::buildThreadPipeline(OpPassManager &passes, const PipelineOptions &options) {
@@ -104,6 +114,7 @@ void kiln::registerPasses() {
   registerTilePasses();
   registerTileToCpuPasses();
   registerTileToKgpuPasses();
+  registerKgpuPasses();
   registerKgpuToNvvmPasses();
 
   using Build = void (*)(OpPassManager &, const PipelineOptions &);

@@ -19,14 +19,12 @@ int64_t AllocOp::getSlotBytes() { return llvm::alignTo(getMem().getType().getByt
 bool LocalStoreOp::crossesCtas() {
   using layout::Coord;
   const layout::Layout &memory = layoutOf(getMem().getType());
-  // A scalar is written by one thread of the cluster, into every cta's copy.
-  if (!isa<RankedTensorType>(getValue().getType()))
+  if (fromOneOwner())
     return memory.size(Coord::Cta) > 1;
+  // A tile that every cta holds whole, or a memory split as the tile is: each cta keeps what its own threads hold.
   const layout::Layout &tile = layoutOf(getValue().getType());
-  if (tile.size(Coord::Cta) == 1)
-    return false;
-  // Every cta keeps what its own threads hold: the same digits, or replicas of the tile in both.
-  return llvm::ArrayRef(tile.digits(Coord::Cta)) != llvm::ArrayRef(memory.digits(Coord::Cta));
+  auto replicates = [](const layout::Digit &digit) { return digit.replicates(); };
+  return !llvm::all_of(tile.digits(Coord::Cta), replicates) && tile.digits(Coord::Cta) != memory.digits(Coord::Cta);
 }
 
 //===----------------------------------------------------------------------===//

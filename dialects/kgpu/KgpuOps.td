@@ -105,8 +105,11 @@ def Kgpu_LocalStoreOp : Kgpu_Op<"local_store"> {
     The owner of each element writes it. An element the memory's layout keeps in several ctas is written in all of them:
     by one owner (through distributed shared memory) where the tile is spread over the ctas, by an owner in each cta
     where it is replicated over them. A scalar goes to a memory of one element, written by the first thread of all.
+    With `byOwner` the replicas in other ctas are not what is to be stored (the result of an atomic): the one owner of
+    all ctas writes every cta's memory.
 
     - `local_store_c1`: the tile has the memory's shape and element type; a scalar's memory has shape 1.
+    - `local_store_c2`: the memory keeps the whole tile in each cta, or is split over ctas as the tile is.
 
     ```mlir
     func.func @local_store(%x: tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>) {
@@ -118,12 +121,15 @@ def Kgpu_LocalStoreOp : Kgpu_Op<"local_store"> {
     ```
   }];
   let arguments = (ins Arg<Tile_AnyLike, "the tile">:$value,
-                       Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem);
+                       Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem,
+                       Arg<UnitAttr, "only the owner's copy counts">:$byOwner);
   let assemblyFormat = "$value `,` $mem attr-dict `:` type($value) `,` type($mem)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// True when a thread writes memory of another cta.
     bool crossesCtas();
+    /// True when the writer is the element's one owner of all ctas.
+    bool fromOneOwner() { return getByOwner() || !::mlir::isa<::mlir::RankedTensorType>(getValue().getType()); }
   }];
 }
 

@@ -65,8 +65,21 @@ static LogicalResult verifyFits(Operation *op, Type value, MemType memory) {
                            << " (because it holds the value), got " << memory;
 }
 
-LogicalResult LocalStoreOp::verify() { // local_store_c1
-  return verifyFits(*this, getValue().getType(), getMem().getType());
+/// The memory has the whole tile in each cta.
+static bool isWholeInEachCta(const Layout &memory) {
+  return llvm::all_of(memory.digits(Coord::Cta), [](const layout::Digit &digit) { return digit.replicates(); });
+}
+
+LogicalResult LocalStoreOp::verify() {
+  if (failed(verifyFits(*this, getValue().getType(), getMem().getType()))) // local_store_c1
+    return failure();
+  const Layout &memory = layoutOf(getMem().getType());
+  if (isWholeInEachCta(memory) ||
+      (!fromOneOwner() && layoutOf(getValue().getType()).digits(Coord::Cta) == memory.digits(Coord::Cta)))
+    return success();
+  return emitOpError() // local_store_c2
+         << "expected memory with the whole tile in each cta, or split as the tile is (because an element goes to each "
+         << "cta or stays in its own), got " << getMem().getType() << " for " << getValue().getType();
 }
 
 LogicalResult LocalLoadOp::verify() {
@@ -74,8 +87,7 @@ LogicalResult LocalLoadOp::verify() {
     return failure();
   const Layout &memory = layoutOf(getMem().getType());
   auto tensor = dyn_cast<RankedTensorType>(getResult().getType());
-  bool whole = llvm::all_of(memory.digits(Coord::Cta), [](const layout::Digit &digit) { return digit.replicates(); });
-  if (whole || (tensor && layoutOf(tensor).digits(Coord::Cta) == memory.digits(Coord::Cta)))
+  if (isWholeInEachCta(memory) || (tensor && layoutOf(tensor).digits(Coord::Cta) == memory.digits(Coord::Cta)))
     return success();
   return emitOpError() // local_load_c2
          << "expected memory with the whole tile in each cta, or split as the result is (because a thread reads its "

@@ -154,7 +154,7 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
     return success();
   }
   bool sameInLanes = llvm::all_of(tile.digits(Coord::Lane), [](const layout::Digit &d) { return d.replicates(); });
-  if (sameInLanes && ctas <= 32) {
+  if (sameInLanes && ctas <= 32 && !op.fromOneOwner()) {
     // Every lane has the value: lane i takes it to cta i.
     Value mine = lowering.atEntry([&]() -> Value {
       return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.lane(), lowering.i32(ctas));

@@ -1,0 +1,137 @@
+#include "compiler/transforms/kgpu/Exchange.h"
+#include "dialects/layout/Constructors.h"
+#include "dialects/layout/Memory.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+using layout::Coord;
+using layout::Digit;
+using layout::Digits;
+using layout::kNumCoords;
+using layout::Layout;
+
+Exchanges::Exchanges(func::FuncOp function) : b(function.getLoc(), function.getContext()) {
+  auto module = function->getParentOfType<ModuleOp>();
+  machine = Target::fromModule(module);
+  if (auto attr = module->getAttrOfType<IntegerAttr>(kClusterAttrName))
+    ctas = attr.getInt();
+}
+
+Layout Exchanges::wholeInEachCta(ArrayRef<int64_t> shape, std::optional<unsigned> fastest) const {
+  SmallVector<int32_t> order;
+  if (fastest)
+    order.push_back(*fastest);
+  for (int32_t dim = int32_t(shape.size()) - 1; dim >= 0; --dim)
+    if (!fastest || dim != int32_t(*fastest))
+      order.push_back(dim);
+  Layout memory = layout::rowMajor(shape, order);
+  if (ctas == 1)
+    return memory;
+  std::array<Digits, kNumCoords> digits;
+  digits[unsigned(Coord::Offset)].assign(memory.digits(Coord::Offset).begin(), memory.digits(Coord::Offset).end());
+  for (int64_t bit = 1; bit < ctas; bit *= 2)
+    digits[unsigned(Coord::Cta)].push_back({2, layout::Index(shape.size(), 0)});
+  return *Layout::create(shape, digits);
+}
+
+Value Exchanges::allocate(Type element, const Layout &memory) {
+  auto type = MemType::get(b.getContext(), memory.shape(), element, layout::MapAttr::get(b.getContext(), memory));
+  return AllocOp::create(b, type, /*offset=*/IntegerAttr());
+}
+
+void Exchanges::store(Value tile, Value memory) { LocalStoreOp::create(b, tile, memory); }
+Value Exchanges::load(Value memory, Type type) { return LocalLoadOp::create(b, type, memory); }
+Value Exchanges::load(Value memory, const Layout &layout) {
+  return load(memory, tileType(cast<MemType>(memory.getType()).getElementType(), layout));
+}
+
+Value Exchanges::throughMemory(Value tile, const Layout &memory, const Layout &layout) {
+  Value place = allocate(cast<RankedTensorType>(tile.getType()).getElementType(), memory);
+  store(tile, place);
+  return load(place, layout);
+}
+
+Value Exchanges::convert(Value tile, const Layout &layout) {
+  const Layout &from = layoutOf(tile.getType());
+  if (from == layout)
+    return tile;
+  Type element = cast<RankedTensorType>(tile.getType()).getElementType();
+  int64_t bytes = elementBytes(element);
+  layout::Conversion plan = planConversion(from, layout, bytes);
+  if (plan.kind != layout::ConversionKind::Shared)
+    return ConvertOp::create(b, tileType(element, layout), tile);
+  if (plan.crossesCtas)
+    return throughMemory(tile, wholeInEachCta(layout.shape()), layout);
+  return throughMemory(tile, layout::chooseMemory(from, layout, bytes), layout);
+}
+
+void Exchanges::replace(Operation *op, ValueRange values) {
+  op->replaceAllUsesWith(values);
+  op->erase();
+}
+
+Layout kgpu::axisInWarp(const Layout &like, unsigned axis, int64_t vector) {
+  unsigned rank = like.rank();
+  std::array<Digits, kNumCoords> digits;
+  SmallVector<int64_t> taken(rank, 0); // bits that groups and ctas stand at
+  SmallVector<bool> oddTaken(rank, false);
+  for (Coord coord : {Coord::Group, Coord::Cta})
+    for (const Digit &digit : like.digits(coord)) {
+      Digit kept{digit.radix, layout::Index(rank, 0)};
+      int moves = 0, dim = 0;
+      for (unsigned d = 0; d < rank; ++d)
+        if (digit.basis[d] != 0) {
+          ++moves;
+          dim = d;
+        }
+      bool own = moves == 1 && dim != int(axis) && llvm::isPowerOf2_64(digit.basis[dim]);
+      if (own && digit.radix == 2 && !(taken[dim] & digit.basis[dim])) {
+        kept.basis = digit.basis;
+        taken[dim] |= digit.basis[dim];
+      } else if (own && digit.radix != 2 && !oddTaken[dim]) {
+        kept.basis = digit.basis;
+        oddTaken[dim] = true;
+      }
+      digits[unsigned(coord)].push_back(kept);
+    }
+  // The bits of each dimension that are still to be placed.
+  SmallVector<SmallVector<int64_t>> bits(rank);
+  for (unsigned d = 0; d < rank; ++d)
+    for (int64_t bit = 1; bit < layout::splitSide(like.shape()[d])->power; bit *= 2)
+      if (!(taken[d] & bit))
+        bits[d].push_back(bit);
+  auto take = [&](Coord coord, unsigned dim, unsigned count) {
+    for (unsigned i = 0; i < count && !bits[dim].empty(); ++i) {
+      Digit digit{2, layout::Index(rank, 0)};
+      digit.basis[dim] = bits[dim].front();
+      bits[dim].erase(bits[dim].begin());
+      digits[unsigned(coord)].push_back(digit);
+    }
+  };
+  auto fill = [&](Coord coord, bool withAxis) {
+    unsigned wanted = llvm::Log2_64(like.size(coord));
+    if (withAxis)
+      take(coord, axis, wanted);
+    for (unsigned d = rank; d-- > 0;)
+      if (d != axis)
+        take(coord, d, wanted - digits[unsigned(coord)].size());
+    while (digits[unsigned(coord)].size() < wanted)
+      digits[unsigned(coord)].push_back({2, layout::Index(rank, 0)});
+  };
+  unsigned lanes = llvm::Log2_64(like.size(Coord::Lane)), onAxis = bits[axis].size();
+  // Registers next to each other only when all lanes are busy without them.
+  take(Coord::Reg, axis, onAxis > lanes ? std::min<unsigned>(llvm::Log2_64(vector), onAxis - lanes) : 0);
+  fill(Coord::Lane, /*withAxis=*/true);
+  fill(Coord::Warp, /*withAxis=*/false);
+  for (unsigned d = rank; d-- > 0;) {
+    take(Coord::Reg, d, bits[d].size());
+    layout::Side side = *layout::splitSide(like.shape()[d]);
+    if (side.odd > 1 && !oddTaken[d]) {
+      Digit digit{side.odd, layout::Index(rank, 0)};
+      digit.basis[d] = side.power;
+      digits[unsigned(Coord::Reg)].push_back(digit);
+    }
+  }
+  return *Layout::create(like.shape(), digits);
+}

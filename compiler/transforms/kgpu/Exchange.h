@@ -1,0 +1,69 @@
+// Lowering of exchanges: what the rewrites of the ops share. One file per op (Exchange<Op>.cpp) with an add…() function
+// that enters its rewrite into the table; kiln-lower-exchanges runs them.
+//
+// A rewrite looks at the layouts of one op, and when elements have to cross warps or ctas, replaces the op by stores to
+// and loads from shared memory and an op that stays inside the warp. It never creates a barrier.
+#pragma once
+#include "compiler/target/Target.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/layout/Conversion.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include <functional>
+
+namespace kiln::kgpu {
+
+class Exchanges {
+public:
+  Exchanges(mlir::func::FuncOp function);
+
+  using Rewrite = mlir::LogicalResult (*)(Exchanges &, mlir::Operation *);
+  /// At the op being rewritten, with its location.
+  mlir::ImplicitLocOpBuilder b;
+  const Target &target() const { return machine; }
+  /// Ctas of one program instance.
+  int64_t cluster() const { return ctas; }
+
+  /// `tile` in `layout`: itself, a `kgpu.convert` that stays inside warps, or a way through shared memory.
+  mlir::Value convert(mlir::Value tile, const layout::Layout &layout);
+  /// `tile` in `layout` by a store to memory of layout `memory` and a load.
+  mlir::Value throughMemory(mlir::Value tile, const layout::Layout &memory, const layout::Layout &layout);
+  /// Memory for a tile of this shape and element.
+  mlir::Value allocate(mlir::Type element, const layout::Layout &memory);
+  void store(mlir::Value tile, mlir::Value memory);
+  mlir::Value load(mlir::Value memory, mlir::Type type);
+  mlir::Value load(mlir::Value memory, const layout::Layout &layout);
+
+  /// Row-major memory (last dimension fastest, or `fastest`), a copy of all of it in each cta.
+  layout::Layout wholeInEachCta(llvm::ArrayRef<int64_t> shape, std::optional<unsigned> fastest = std::nullopt) const;
+  /// Replaces an op by values, one per result.
+  void replace(mlir::Operation *op, mlir::ValueRange values);
+
+private:
+  Target machine;
+  int64_t ctas = 1;
+};
+
+/// Such a layout over the threads of `like` that `axis` lies inside one warp: `vector` registers next to each other,
+/// then lanes, then further registers. Ctas and groups stay where they are, unless they stand along the axis.
+layout::Layout axisInWarp(const layout::Layout &like, unsigned axis, int64_t vector);
+
+/// The layout of the type of a tile.
+inline mlir::RankedTensorType tileType(mlir::Type element, const layout::Layout &layout) {
+  return mlir::RankedTensorType::get(layout.shape(), element, layout::MapAttr::get(element.getContext(), layout));
+}
+
+using ExchangeTable = llvm::StringMap<Exchanges::Rewrite>;
+// One per file.
+void addConvertExchange(ExchangeTable &table);
+void addReduceExchange(ExchangeTable &table);
+void addScanExchange(ExchangeTable &table);
+void addAtomicExchanges(ExchangeTable &table);
+
+/// Merges reductions that need nothing of each other: one exchange for all of them.
+void mergeReductions(mlir::func::FuncOp function);
+/// Gives allocations in loops two slots where one barrier per iteration then suffices.
+void alternateSlots(mlir::func::FuncOp function);
+
+} // namespace kiln::kgpu

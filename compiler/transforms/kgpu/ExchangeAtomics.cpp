@@ -1,0 +1,34 @@
+// Atomics whose result is read: only the owner of an element performs it, so only it knows what was there. A result
+// that other threads hold too (of a scalar: all of them) is stored by the owners and loaded by everyone.
+#include "compiler/transforms/kgpu/Exchange.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+using layout::Coord;
+
+static LogicalResult exchangeAtomic(Exchanges &exchanges, Operation *op) {
+  Value result = op->getResult(0);
+  if (result.use_empty())
+    return success();
+  auto tensor = dyn_cast<RankedTensorType>(result.getType());
+  bool shared = !tensor;
+  if (tensor)
+    for (Coord coord : {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta})
+      shared |= layoutOf(tensor).isReplicated(coord);
+  if (!shared)
+    return success();
+  exchanges.b.setInsertionPointAfter(op);
+  SmallVector<int64_t> shape(tensor ? tensor.getShape() : ArrayRef<int64_t>{1});
+  Value place =
+      exchanges.allocate(tensor ? tensor.getElementType() : result.getType(), exchanges.wholeInEachCta(shape));
+  auto store = LocalStoreOp::create(exchanges.b, result, place, /*byOwner=*/true);
+  Value known = exchanges.load(place, result.getType());
+  result.replaceAllUsesExcept(known, store);
+  return success();
+}
+
+void kgpu::addAtomicExchanges(ExchangeTable &table) {
+  table[tile::AtomicRMWOp::getOperationName()] = exchangeAtomic;
+  table[tile::AtomicCASOp::getOperationName()] = exchangeAtomic;
+}

@@ -1,0 +1,80 @@
+// Passes from kgpu IR to kgpu IR. Each leaves valid IR and prints the same text every time.
+#ifndef KILN_KGPU_PASSES_TD
+#define KILN_KGPU_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
+  let summary = "what has to cross warps or ctas goes through shared memory";
+  let description = [{
+    Afterwards no op moves an element between warps but stores to and loads from shared memory: every `tile.reduce`,
+    `tile.scan`, `kgpu.convert`, ... left is done in registers or by shuffles. What can stay in registers or inside a warp
+    is left alone.
+
+    - a conversion between warps: store, load, through a memory layout that has the fewest bank conflicts.
+    - a reduction along warps: `kgpu.partial_reduce`, store of one element per warp, load of all of them into each warp, and
+      the rest inside the warp: one exchange. Along ctas, each cta stores into every cta's memory. Independent reductions
+      along the same axis that wait for nothing of each other become one op first, and so share the barrier.
+    - a scan along warps, or one whose axis is spread in no order of registers, lanes, registers: of a layout whose axis
+      is inside a warp.
+    - an atomic whose result is used by threads that do not own its element: store by the owners, load by all.
+    - an allocation whose loop has no other exchange gets two slots, used in turn by the iterations, so that the next
+      iteration's stores need no barrier after this one's loads.
+
+    ```mlir
+    %s = tile.reduce(%x) axis 0 {...} : (tensor<4096xf32, #four_warps>) -> f32
+    ```
+    becomes
+    ```mlir
+    %p = kgpu.partial_reduce(%x) axis 0 {...} : (tensor<4096xf32, #four_warps>) -> (tensor<4xf32, #one_each>)
+    %m = kgpu.alloc : !kgpu.mem<4xf32, #in_order>
+    kgpu.local_store %p, %m : ...
+    %q = kgpu.local_load %m : ... -> tensor<4xf32, #all_in_each>
+    %s = tile.reduce(%q) axis 0 {...} : (tensor<4xf32, #all_in_each>) -> f32
+    ```
+    Needs: layouts on every tile. Guarantees: the above. The order of a reduction's operands is kept unless its region is
+    seen to be commutative.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::kgpu::KgpuDialect"];
+}
+
+def PlanSharedMemoryPass : Pass<"kiln-plan-shared-memory", "::mlir::func::FuncOp"> {
+  let summary = "give each allocation its place";
+  let description = [{
+    Sets `offset` of every `kgpu.alloc` and `kgpu.shared_bytes` of a kernel. Two allocations share bytes where their lives
+    are apart and a barrier that is there anyway (every store needs one before its loads) stands between; only when that
+    takes more than a few KiB beyond the least, or does not fit the machine, do lives end at the last use, at the price
+    of further barriers. Memory that is never read goes, with its stores.
+
+    Needs: exchanges lowered. Guarantees: allocations alive together are apart; the sum fits the target, or the error says
+    what is required, what there is, and which option to change.
+  }];
+  let dependentDialects = ["::kiln::kgpu::KgpuDialect"];
+}
+
+def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
+  let summary = "put a barrier wherever two accesses to the same bytes need one, and nowhere else";
+  let description = [{
+    Follows the accesses to shared memory since the last barrier through branches and around loops. An access that
+    conflicts with one of them (read after write, write after read, write after write, in the same bytes, whether of one
+    allocation or of two that share a place) gets a barrier in front of it: as late as possible, so that several stores
+    share one. Slots that iterations use in turn do not conflict with those of the iteration before. What only conflicts
+    with accesses from before a loop is settled in front of the loop. Where a store reaches into other ctas the barrier is
+    the cluster's; the first of them also waits for all ctas to have started.
+
+    Needs: allocations with offsets. Guarantees: what `kiln-verify-barriers` checks.
+  }];
+  let dependentDialects = ["::kiln::kgpu::KgpuDialect"];
+}
+
+def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
+  let summary = "fail where two conflicting accesses have no barrier between them";
+  let description = [{
+    Walks every path of the kernel from each access to shared memory to the next barrier; an access on the way that
+    conflicts is an error. Shares with `kiln-insert-barriers` only the notion of which bytes an op touches.
+
+    Needs: allocations with offsets.
+  }];
+}
+
+#endif // KILN_KGPU_PASSES_TD

@@ -1,0 +1,160 @@
+// kiln-verify-barriers: from every access along every path to the next barrier, looking for one that conflicts.
+#include "compiler/transforms/kgpu/Passes.h"
+#include "compiler/transforms/kgpu/SharedAccess.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <set>
+
+namespace kiln {
+#define GEN_PASS_DEF_VERIFYBARRIERSPASS
+#include "compiler/transforms/kgpu/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+namespace {
+/// A place on a path: what is executed next, and what happened since the access the path starts at.
+struct Place {
+  Operation *op; ///< executed next
+  int flips;     ///< 0, 1: iterations of the loop whose slots alternate, modulo 2; 2: that loop was left
+  bool metInCta; ///< a barrier of the cta was passed (but one of the cluster is asked for)
+  bool arrived;  ///< cluster_arrive was passed
+  auto key() const { return std::make_tuple(op, flips, metInCta, arrived); }
+};
+
+class PathWalker {
+public:
+  PathWalker(const SharedAccess &start) : start(start), loop(alternatesIn(start.slot)) {}
+  LogicalResult run();
+
+private:
+  /// Where control may go after `op` (or into it, for an op with regions).
+  void after(Operation *op, Place place);
+  void into(Block &block, Place place) {
+    place.op = &block.front();
+    open.push_back(place);
+  }
+  LogicalResult check(const Place &place);
+
+  const SharedAccess &start;
+  scf::ForOp loop;
+  SmallVector<Place> open;
+};
+} // namespace
+
+void PathWalker::after(Operation *op, Place place) {
+  Operation *parent = op->getParentOp();
+  if (Operation *next = op->getNextNode()) {
+    place.op = next;
+    open.push_back(place);
+    return;
+  }
+  // At the end of a region.
+  if (auto counted = dyn_cast<scf::ForOp>(parent)) {
+    Place again = place, left = place;
+    if (counted == loop && place.flips != 2) {
+      again.flips = 1 - place.flips;
+      left.flips = 2;
+    }
+    into(*counted.getBody(), again);
+    return after(parent, left);
+  }
+  if (auto branch = dyn_cast<scf::IfOp>(parent))
+    return after(parent, place);
+  if (auto until = dyn_cast<scf::WhileOp>(parent)) {
+    if (op->getParentRegion() == &until.getAfter())
+      return into(*until.getBeforeBody(), place);
+    into(*until.getAfterBody(), place);
+    return after(parent, place);
+  }
+}
+
+LogicalResult PathWalker::check(const Place &place) {
+  for (const SharedAccess &access : sharedAccesses(place.op)) {
+    if (!touchSameBytes(start, access))
+      continue;
+    // Another slot: the same index, an odd number of flips later.
+    if (start.alloc == access.alloc && start.slot && start.slot == access.slot && loop && place.flips == 1)
+      continue;
+    bool cluster = start.crosses || access.crosses;
+    if (!cluster && place.metInCta)
+      continue;
+    InFlightDiagnostic error = place.op->emitOpError()
+                               << "expected a barrier" << (cluster ? " of the cluster" : "")
+                               << " between this and an earlier access (because both touch the same bytes of shared "
+                               << "memory and one writes them), got a path without";
+    error.attachNote(start.op->getLoc()) << "the earlier access";
+    return error;
+  }
+  return success();
+}
+
+LogicalResult PathWalker::run() {
+  std::set<decltype(open.front().key())> seen;
+  after(start.op, {start.op, 0, false, false});
+  while (!open.empty()) {
+    Place place = open.pop_back_val();
+    if (!seen.insert(place.key()).second)
+      continue;
+    Operation *op = place.op;
+    if (auto barrier = dyn_cast<BarrierOp>(op)) {
+      if (barrier.getScope() == Scope::Cluster)
+        continue;
+      place.metInCta = true;
+    } else if (isa<tile::BarrierOp>(op)) {
+      place.metInCta = true;
+    } else if (isa<ClusterArriveOp>(op)) {
+      place.arrived = true;
+    } else if (isa<ClusterWaitOp>(op)) {
+      if (place.arrived)
+        continue;
+    } else if (failed(check(place))) {
+      return failure();
+    }
+    if (auto counted = dyn_cast<scf::ForOp>(op)) {
+      into(*counted.getBody(), place);
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      into(branch.getThenRegion().front(), place);
+      if (!branch.getElseRegion().empty()) {
+        into(branch.getElseRegion().front(), place);
+        continue;
+      }
+    } else if (auto until = dyn_cast<scf::WhileOp>(op)) {
+      into(*until.getBeforeBody(), place);
+      continue;
+    }
+    after(op, place);
+  }
+  return success();
+}
+
+namespace {
+struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
+  void runOnOperation() override {
+    bool failedOnce = false;
+    getOperation().walk([&](Operation *op) {
+      for (const SharedAccess &access : sharedAccesses(op))
+        failedOnce |= failed(PathWalker(access).run());
+    });
+    // The first write into another cta comes after all have started.
+    Operation *waited = nullptr;
+    getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      auto barrier = dyn_cast<BarrierOp>(op);
+      bool meets = isa<ClusterWaitOp>(op) || (barrier && barrier.getScope() == Scope::Cluster);
+      if (meets && !waited && op->getBlock() == &getOperation().getBody().front())
+        waited = op;
+      auto store = dyn_cast<LocalStoreOp>(op);
+      if (store && store.crossesCtas() && !waited) {
+        store.emitOpError(
+            "expected a barrier of the cluster before (because a cta may be written to only once it runs), "
+            "got none");
+        failedOnce = true;
+      }
+    });
+    if (failedOnce)
+      signalPassFailure();
+  }
+};
+} // namespace
