@@ -83,23 +83,19 @@ private:
 };
 } // namespace
 
-/// The dimension a cluster's ctas share: one that is reduced, else the longest; none for a tile that would leave
-/// threads without work.
-static std::optional<unsigned> ctaDimension(const Wishes &wishes, const layout::Threads &threads) {
+/// The dimensions a cluster's ctas may share: cost chooses. None for a tile that would leave threads without work.
+static SmallVector<std::optional<unsigned>, 3> ctaDimensions(const Wishes &wishes, const layout::Threads &threads) {
   int64_t elements = 1;
   for (int64_t side : wishes.shape)
     elements *= side;
-  if (threads.ctas == 1 || elements < 32 * threads.warps * threads.groups * threads.ctas)
-    return std::nullopt;
-  unsigned best = 0;
-  auto rating = [&](unsigned dim) {
-    int64_t power = layout::splitSide(wishes.shape[dim])->power;
-    return std::pair(llvm::is_contained(wishes.reduced, int32_t(dim)) && power >= threads.ctas, power);
-  };
-  for (unsigned dim = 1; dim < wishes.shape.size(); ++dim)
-    if (rating(dim) >= rating(best))
-      best = dim;
-  return best;
+  SmallVector<std::optional<unsigned>, 3> dims;
+  if (threads.ctas > 1 && elements >= 32 * threads.warps * threads.groups * threads.ctas)
+    for (unsigned dim = 0; dim < wishes.shape.size(); ++dim)
+      if (layout::splitSide(wishes.shape[dim])->power >= threads.ctas)
+        dims.push_back(dim);
+  if (dims.empty())
+    dims.push_back(std::nullopt);
+  return dims;
 }
 
 static SmallVector<int32_t> rowMajorOrder(unsigned rank) {
@@ -138,9 +134,10 @@ SmallVector<Layout, 16> assign::candidates(const Wishes &wishes, const layout::T
       result.push_back(std::move(layout));
   };
   unsigned rank = wishes.shape.size();
-  std::optional<unsigned> ctas = ctaDimension(wishes, threads);
+  SmallVector<std::optional<unsigned>, 3> ctaChoices = ctaDimensions(wishes, threads);
   if (wishes.product)
-    addProductTiles(wishes, threads, ctas, add);
+    for (std::optional<unsigned> ctas : ctaChoices)
+      addProductTiles(wishes, threads, ctas, add);
 
   SmallVector<SmallVector<int32_t>, 2> orders(wishes.orders);
   if (orders.empty())
@@ -153,27 +150,30 @@ SmallVector<Layout, 16> assign::candidates(const Wishes &wishes, const layout::T
     if (!llvm::is_contained(orders, order))
       orders.push_back(order);
   }
-  for (ArrayRef<int32_t> order : orders)
-    for (int64_t vector = wishes.widest; vector >= 1; vector /= 2) {
-      auto make = [&](ArrayRef<int32_t> warps) {
-        Dealer dealer(wishes.shape, threads);
-        dealer.splitCtas(ctas);
-        dealer.give(Coord::Reg, order[0], llvm::Log2_64(vector));
-        dealer.spread(Coord::Lane, order, 5);
-        dealer.spread(Coord::Warp, warps, llvm::Log2_64(threads.warps));
-        add(dealer.finish(order));
-      };
-      make(order);
-      SmallVector<int32_t> slowFirst(llvm::reverse(order));
-      if (rank > 1)
-        make(slowFirst);
-      // Rows kept whole in a warp: warps that find no other dimension replicate.
-      for (int32_t axis : wishes.reduced) {
-        SmallVector<int32_t> others(slowFirst);
-        llvm::erase(others, axis);
-        make(others);
-      }
+  auto addStreams = [&](std::optional<unsigned> ctas, ArrayRef<int32_t> order, int64_t vector) {
+    auto make = [&](ArrayRef<int32_t> warps) {
+      Dealer dealer(wishes.shape, threads);
+      dealer.splitCtas(ctas);
+      dealer.give(Coord::Reg, order[0], llvm::Log2_64(vector));
+      dealer.spread(Coord::Lane, order, 5);
+      dealer.spread(Coord::Warp, warps, llvm::Log2_64(threads.warps));
+      add(dealer.finish(order));
+    };
+    make(order);
+    SmallVector<int32_t> slowFirst(llvm::reverse(order));
+    if (rank > 1)
+      make(slowFirst);
+    // Rows kept whole in a warp: warps that find no other dimension replicate.
+    for (int32_t axis : wishes.reduced) {
+      SmallVector<int32_t> others(slowFirst);
+      llvm::erase(others, axis);
+      make(others);
     }
+  };
+  for (std::optional<unsigned> ctas : ctaChoices)
+    for (ArrayRef<int32_t> order : orders)
+      for (int64_t vector = wishes.widest; vector >= 1; vector /= 2)
+        addStreams(ctas, order, vector);
   return result;
 }
 

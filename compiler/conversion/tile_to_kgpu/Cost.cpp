@@ -118,7 +118,10 @@ double assign::conversionCost(const Layout &from, const Layout &to, Type element
   if (plan.kind == layout::ConversionKind::Registers)
     return 1;
   double cost = double(plan.cost) * widthFactor(element);
-  return plan.kind == layout::ConversionKind::Shared ? cost + (plan.crossesCtas ? kClusterBarrier : kExchange) : cost;
+  // Shuffles share a quarter-rate unit, and what follows waits for them.
+  if (plan.kind == layout::ConversionKind::Shuffle)
+    return 8 + 2 * cost;
+  return cost + (plan.crossesCtas ? kClusterBarrier : kExchange);
 }
 
 double assign::exchangeCost(int64_t registers) { return kExchange + 4 * double(registers); }

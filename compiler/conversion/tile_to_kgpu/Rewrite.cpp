@@ -31,7 +31,14 @@ public:
   }
 
 private:
+  /// What a copy is a copy of: an op computed again starts from what its operands were before they were replaced.
+  Value original(Value value) const {
+    auto found = originals.find(value);
+    return found == originals.end() ? value : found->second;
+  }
+
   Value inLayout(Value value, const Layout &wanted) {
+    value = original(value);
     bool floats = graph.isFloating(value);
     if (!floats && layout::getLayout(cast<RankedTensorType>(value.getType())) == wanted)
       return value;
@@ -41,6 +48,7 @@ private:
     bool again = floats || isWideningCast(value) || isBetterRead(value, wanted);
     Value copy = again ? compute(value, wanted) : convert(value, wanted);
     copies[value].push_back({wanted, copy});
+    originals[copy] = value;
     return copy;
   }
 
@@ -61,7 +69,7 @@ private:
       return false;
     const Node &node = graph.nodes[*graph.definer(value)];
     bool floats = llvm::all_of(op->getOperands(), [&](Value operand) {
-      return !isa<RankedTensorType>(operand.getType()) || graph.isFloating(operand);
+      return !isa<RankedTensorType>(operand.getType()) || graph.isFloating(original(operand));
     });
     // Half: the lines are on their way already.
     return floats && accessCost(*node.access, wanted) / 2 < conversionCost(*node.layout, wanted, value.getType());
@@ -105,6 +113,7 @@ private:
 
   Graph &graph;
   llvm::DenseMap<Value, SmallVector<std::pair<Layout, Value>, 2>> copies;
+  llvm::DenseMap<Value, Value> originals;
 };
 } // namespace
 

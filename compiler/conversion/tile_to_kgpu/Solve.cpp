@@ -186,16 +186,17 @@ private:
     return entry->second;
   }
 
-  /// Values that have to be converted when a node leaves the layout of its class.
-  SmallVector<Value> crossings(const Node &node) {
-    SmallVector<Value> values;
+  /// Calls `visit` for each value that has to be converted when a node leaves the layout of its class.
+  void crossings(const Node &node, llvm::function_ref<void(Value, bool isUse)> visit) {
+    SmallVector<Value> seen;
     for (OpOperand *use : node.group.uses)
-      if (!graph.isFloating(use->get()) && !llvm::is_contained(values, use->get()))
-        values.push_back(use->get());
+      if (!graph.isFloating(use->get()) && !llvm::is_contained(seen, use->get())) {
+        seen.push_back(use->get());
+        visit(use->get(), true);
+      }
     for (Value def : node.group.defs)
       if (!def.use_empty())
-        values.push_back(def);
-    return values;
+        visit(def, false);
   }
 
   double score(const Class &members, const Layout &layout) {
@@ -203,9 +204,11 @@ private:
     for (unsigned index : members.nodes) {
       const Node &node = graph.nodes[index];
       double cost = costOf(node, layout);
-      if (mayLeave(node) && members.nodes.size() > 1)
-        cost = std::min(cost, bestAlone(index) +
-                                  double(crossings(node).size()) * node.frequency * exchangeCost(layout.registers()));
+      if (mayLeave(node) && members.nodes.size() > 1) {
+        double apart = bestAlone(index);
+        crossings(node, [&](Value, bool) { apart += node.frequency * exchangeCost(layout.registers()); });
+        cost = std::min(cost, apart);
+      }
       total += cost;
     }
     for (unsigned index : members.links) {
@@ -260,12 +263,13 @@ private:
       double best = costOf(node, *members.layout);
       if (bestAlone(index) >= best)
         continue;
-      SmallVector<Value> values = crossings(node);
       for (const Layout &layout : candidates(wishesOf({&graph.nodes[index]}), graph.threads)) {
         double cost = costOf(node, layout);
-        for (Value value : values)
+        crossings(node, [&](Value value, bool isUse) {
           if (cost < best)
-            cost += node.frequency * conversionCost(*members.layout, layout, value.getType());
+            cost += node.frequency *
+                    conversionCost(isUse ? *members.layout : layout, isUse ? layout : *members.layout, value.getType());
+        });
         if (cost < best) {
           best = cost;
           node.layout = layout;

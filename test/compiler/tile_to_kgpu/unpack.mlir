@@ -1,0 +1,74 @@
+// Two nibbles a byte unpacked, and a scale for each 32 columns: every thread has what it needs, nothing is converted.
+// RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
+
+// The bytes of a thread become twice as many columns; the scale of its columns is read by the lanes that need it.
+// CHECK-DAG: #[[P:.*]] = #layout.map<blocked [4, 512] vector 4 warps 4>
+// CHECK-DAG: #[[Q:.*]] = #layout.map<blocked [4, 1024] vector 8 warps 4>
+// CHECK-LABEL: @unpack
+// CHECK-NOT: kgpu.convert
+// CHECK: tile.load {{.*}} -> tensor<4x512xi8, #[[P]]>
+// CHECK-NOT: kgpu.convert
+// CHECK: tile.reshape {{.*}} -> tensor<4x1024xf32, #[[Q]]>
+// CHECK-NOT: kgpu.convert
+// CHECK: tile.store {{.*}} tensor<4x1024xf16, #[[Q]]>
+// CHECK-NOT: kgpu.convert
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @unpack(%arg0: !tile.ptr<i8> {tile.divisibility = 16 : i64}, %arg1: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %arg2: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %arg3: i32) attributes {tile.kernel} {
+    %cst = arith.constant dense<1024> : tensor<4xi64>
+    %cst_0 = arith.constant dense<32> : tensor<4xi64>
+    %cst_1 = arith.constant dense<512> : tensor<4xi64>
+    %cst_2 = arith.constant dense<4> : tensor<4x512xi8>
+    %cst_3 = arith.constant dense<15> : tensor<4x512xi8>
+    %c4_i64 = arith.constant 4 : i64
+    %0 = tile.program_id  x : i32
+    %1 = arith.extsi %0 : i32 to i64
+    %2 = arith.muli %1, %c4_i64 : i64
+    %3 = tile.make_range 0 to 4 : tensor<4xi32>
+    %4 = arith.extsi %3 : tensor<4xi32> to tensor<4xi64>
+    %5 = tile.splat %2 : i64 -> tensor<4xi64>
+    %6 = arith.addi %5, %4 : tensor<4xi64>
+    %7 = arith.muli %6, %cst_1 : tensor<4xi64>
+    %8 = tile.splat %arg0 : !tile.ptr<i8> -> tensor<4x!tile.ptr<i8>>
+    %9 = tile.addptr %8, %7 : tensor<4x!tile.ptr<i8>>, tensor<4xi64>
+    %10 = tile.expand_dims %9 1 : tensor<4x!tile.ptr<i8>> -> tensor<4x1x!tile.ptr<i8>>
+    %11 = tile.make_range 0 to 512 : tensor<512xi32>
+    %12 = tile.expand_dims %11 0 : tensor<512xi32> -> tensor<1x512xi32>
+    %13 = tile.broadcast %10 : tensor<4x1x!tile.ptr<i8>> -> tensor<4x512x!tile.ptr<i8>>
+    %14 = tile.broadcast %12 : tensor<1x512xi32> -> tensor<4x512xi32>
+    %15 = tile.addptr %13, %14 : tensor<4x512x!tile.ptr<i8>>, tensor<4x512xi32>
+    %16 = tile.load %15 : tensor<4x512x!tile.ptr<i8>> -> tensor<4x512xi8>
+    %17 = arith.andi %16, %cst_3 : tensor<4x512xi8>
+    %18 = arith.uitofp %17 : tensor<4x512xi8> to tensor<4x512xf32>
+    %19 = arith.shrui %16, %cst_2 : tensor<4x512xi8>
+    %20 = arith.uitofp %19 : tensor<4x512xi8> to tensor<4x512xf32>
+    %21 = tile.join %18, %20 : tensor<4x512xf32> -> tensor<4x512x2xf32>
+    %22 = tile.reshape %21 : tensor<4x512x2xf32> -> tensor<4x1024xf32>
+    %23 = arith.muli %6, %cst_0 : tensor<4xi64>
+    %24 = tile.splat %arg1 : !tile.ptr<f16> -> tensor<4x!tile.ptr<f16>>
+    %25 = tile.addptr %24, %23 : tensor<4x!tile.ptr<f16>>, tensor<4xi64>
+    %26 = tile.expand_dims %25 1 : tensor<4x!tile.ptr<f16>> -> tensor<4x1x!tile.ptr<f16>>
+    %27 = tile.make_range 0 to 32 : tensor<32xi32>
+    %28 = tile.expand_dims %27 0 : tensor<32xi32> -> tensor<1x32xi32>
+    %29 = tile.broadcast %26 : tensor<4x1x!tile.ptr<f16>> -> tensor<4x32x!tile.ptr<f16>>
+    %30 = tile.broadcast %28 : tensor<1x32xi32> -> tensor<4x32xi32>
+    %31 = tile.addptr %29, %30 : tensor<4x32x!tile.ptr<f16>>, tensor<4x32xi32>
+    %32 = tile.load %31 : tensor<4x32x!tile.ptr<f16>> -> tensor<4x32xf16>
+    %33 = arith.extf %32 : tensor<4x32xf16> to tensor<4x32xf32>
+    %34 = tile.expand_dims %33 2 : tensor<4x32xf32> -> tensor<4x32x1xf32>
+    %35 = tile.broadcast %34 : tensor<4x32x1xf32> -> tensor<4x32x32xf32>
+    %36 = tile.reshape %35 : tensor<4x32x32xf32> -> tensor<4x1024xf32>
+    %37 = arith.muli %6, %cst : tensor<4xi64>
+    %38 = tile.splat %arg2 : !tile.ptr<f16> -> tensor<4x!tile.ptr<f16>>
+    %39 = tile.addptr %38, %37 : tensor<4x!tile.ptr<f16>>, tensor<4xi64>
+    %40 = tile.expand_dims %39 1 : tensor<4x!tile.ptr<f16>> -> tensor<4x1x!tile.ptr<f16>>
+    %41 = tile.make_range 0 to 1024 : tensor<1024xi32>
+    %42 = tile.expand_dims %41 0 : tensor<1024xi32> -> tensor<1x1024xi32>
+    %43 = tile.broadcast %40 : tensor<4x1x!tile.ptr<f16>> -> tensor<4x1024x!tile.ptr<f16>>
+    %44 = tile.broadcast %42 : tensor<1x1024xi32> -> tensor<4x1024xi32>
+    %45 = tile.addptr %43, %44 : tensor<4x1024x!tile.ptr<f16>>, tensor<4x1024xi32>
+    %46 = arith.mulf %22, %36 fastmath<contract> : tensor<4x1024xf32>
+    %47 = arith.truncf %46 : tensor<4x1024xf32> to tensor<4x1024xf16>
+    tile.store %45, %47 : tensor<4x1024x!tile.ptr<f16>>, tensor<4x1024xf16>
+    return
+  }
+}
