@@ -10,6 +10,10 @@ SETUP ?= 1
 JOBS ?= $(shell nproc)
 WHEEL_PYTHONS ?= python3.11 python3.12
 FUZZ ?= 2000
+# make test-gpu: which parts (all if empty), how many random programs, the Python that has torch
+GPU_PARTS ?=
+GPU_PYTHON ?= $(VENV)/bin/python
+GPU_FUZZ ?= 10000
 
 LLVM := 22
 PACKAGES := clang-$(LLVM) lld-$(LLVM) llvm-$(LLVM)-dev libmlir-$(LLVM)-dev mlir-$(LLVM)-tools clang-format-$(LLVM) \
@@ -26,6 +30,7 @@ help:
 	@echo 'make demo        run every kernel of the library, show a table'
 	@echo 'make test        everything that needs no GPU (check-lit check-cpp check-python check-kernels check-fuzz docs-check)'
 	@echo 'make bench       kernels on this GPU beside other libraries (BENCH="norm --html report.html", BENCH_PYTHON=python3)'
+	@echo 'make test-gpu    every test that needs a GPU (GPU_PARTS=gpu,kernels,language,fuzz,memcheck,racecheck,synccheck, GPU_PYTHON=python3)'
 	@echo 'make wheel       dist/*.whl for $(WHEEL_PYTHONS)'
 	@echo 'make lint format docs-check build clean'
 
@@ -74,6 +79,10 @@ wheel: setup
 
 # ---- tests: each tier can be run alone; `test` is all of them ---------------------------------------------------------
 test: check-lit check-cpp check-python check-kernels check-fuzz docs-check
+
+test-gpu: build
+	@KILN_FUZZ_PROGRAMS=$(GPU_FUZZ) PYTHONPATH=$(CURDIR)/$(BUILD)/python $(GPU_PYTHON) test/gpu/run.py --jobs $(JOBS) --parts "$(GPU_PARTS)" \
+	  --summary $(BUILD)/test-gpu/summary.txt
 
 check-lit: build
 	@KILN_BUILD=$(BUILD) $(VENV)/bin/lit -j $(JOBS) -sv -D python=$(CURDIR)/$(VENV)/bin/python test
