@@ -1,5 +1,6 @@
 // The embedded language of Emitter.h: each function is one or two operations of arith or math.
 #include "compiler/transforms/math/Emitter.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -157,6 +158,17 @@ Num expand::smallToFloat(Num i, Type element) {
   double magic = 1.5 * double(int64_t(1) << f.mantissa);
   Num base = i.constant(((f.bias + f.mantissa) << f.mantissa) + (int64_t(1) << (f.mantissa - 1)));
   return fromBits(i + base, element) - magic;
+}
+
+bool expand::hasSpecialFunctions(Num x) {
+  return x.type().isF32() && x.emitter().target.has(Feature::SpecialFunctions);
+}
+
+Num expand::intrinsic(StringRef name, ArrayRef<Num> operands, Type result) {
+  Emitter &e = operands.front().emitter();
+  SmallVector<Value, 3> values = llvm::map_to_vector<3>(operands, [](Num n) { return n.value(); });
+  return operands.front().make<LLVM::CallIntrinsicOp>(result ? result : operands.front().type(),
+                                                      e.builder.getStringAttr(name), values);
 }
 
 //===----------------------------------------------------------------------===//

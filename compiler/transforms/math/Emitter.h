@@ -161,6 +161,12 @@ Num extendUnsigned(Num i, mlir::Type element);
 Num extendSigned(Num i, mlir::Type element);
 Num truncateTo(Num i, mlir::Type element);
 
+/// Whether this f32 value may go through the approximate instructions of a GPU (ex2, rsqrt, div.full, ...), which work
+/// on one number.
+bool hasSpecialFunctions(Num x);
+/// A call of an LLVM intrinsic on operands of the same type; the result has it too, or is `result`.
+Num intrinsic(llvm::StringRef name, llvm::ArrayRef<Num> operands, mlir::Type result = {});
+
 /// An unevaluated sum: |lo| is at most half a unit in the last place of hi.
 struct Pair {
   Num hi, lo;

@@ -45,6 +45,56 @@ Num expand::erf(Num x) {
   return select(a < 1.0, near, copySign(far, x));
 }
 
+// erfc(x) = 2^(x q(x)): one instruction does the falling off, and q hardly bends. Near zero, where 1 - erfc(x) would
+// lose the digits, two terms of the series.
+Num expand::erfForNarrow(Num x) {
+  Num a = abs(x), z = x * x;
+  Num near = x * fma(z, tables::kErfSeriesF32[1], x.constant(tables::kErfSeriesF32[0]));
+  Num b = a.make<arith::MinimumFOp>(a.value(), a.constant(4.0).value());
+  Num far = 1.0 - intrinsic("llvm.nvvm.ex2.approx.ftz", {b * horner(b, tables::kErfNarrowF32)});
+  return select(a < 0.1, near, copySign(far, x));
+}
+
+/// Whether the program sees `value` only through a rounding to f16 or bf16, and on the way only in sums, products and
+/// choices.
+static bool endsNarrow(Value value) {
+  SmallVector<Value> pending = {value};
+  for (unsigned visited = 0; !pending.empty(); ++visited) {
+    Value next = pending.pop_back_val();
+    if (visited == 32 || next.use_empty())
+      return false;
+    for (Operation *user : next.getUsers()) {
+      if (isa<arith::TruncFOp>(user)) {
+        Type element = getElementTypeOrSelf(user->getResult(0).getType());
+        if (!element.isF16() && !element.isBF16())
+          return false;
+      } else if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp, arith::NegFOp, arith::SelectOp, math::FmaOp>(user) &&
+                 user->getResult(0).getType() == value.getType()) {
+        pending.push_back(user->getResult(0));
+      } else {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+namespace {
+struct NarrowErfPattern : OpRewritePattern<math::ErfOp> {
+  NarrowErfPattern(MLIRContext *context, const Target &target)
+      : OpRewritePattern(context, PatternBenefit(2)), target(target) {}
+  LogicalResult matchAndRewrite(math::ErfOp op, PatternRewriter &rewriter) const override {
+    Emitter emitter{rewriter, op.getLoc(), target};
+    Num x(emitter, op.getOperand());
+    if (!hasSpecialFunctions(x) || !endsNarrow(op.getResult()))
+      return failure();
+    rewriter.replaceOp(op, erfForNarrow(x).value());
+    return success();
+  }
+  const Target &target;
+};
+} // namespace
+
 static Num erfcDouble(Num x) {
   Num tail = erfcPositive(abs(x));
   Num far = select(x < 0.0, 2.0 - tail, tail);
@@ -59,4 +109,6 @@ Num expand::erfc(Num x) { return convert(erfcDouble(convert(x, x.emitter().build
 void expand::addErrorFunction(Patterns &patterns, const Target &target) {
   addFunction<math::ErfOp>(patterns, target, [](Num x) { return erf(x); });
   addFunction<math::ErfcOp>(patterns, target, [](Num x) { return erfc(x); });
+  if (target.has(Feature::SpecialFunctions))
+    patterns.add<NarrowErfPattern>(patterns.getContext(), target);
 }

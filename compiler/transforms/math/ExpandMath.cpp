@@ -15,9 +15,9 @@ using namespace kiln;
 
 void kiln::populateExpandMathPatterns(RewritePatternSet &patterns, const Target &target) {
   using namespace expand;
-  for (auto add :
-       {addExponential, addLogarithm, addTrigonometric, addInverseTrigonometric, addHyperbolic, addErrorFunction,
-        addPower, addRemainder, addRounding, addFusedMultiplyAdd, addInteger, addNarrowFloat, addNarrowArithmetic})
+  for (auto add : {addApproximate, addExponential, addLogarithm, addTrigonometric, addInverseTrigonometric,
+                   addHyperbolic, addErrorFunction, addPower, addRemainder, addRounding, addFusedMultiplyAdd,
+                   addInteger, addNarrowFloat, addNarrowArithmetic})
     add(patterns, target);
 }
 
@@ -30,7 +30,8 @@ static bool isNativeCast(Operation *op, const Target &target) {
   auto between = [&](Type a, Type b) { return (from == a && to == b) || (from == b && to == a); };
   MLIRContext *context = op->getContext();
   Type f16 = Float16Type::get(context), f32 = Float32Type::get(context), f64 = Float64Type::get(context);
-  return between(f32, f64) || (target.hasF16C() && between(f16, f32));
+  return between(f32, f64) || (target.hasF16C() && between(f16, f32)) ||
+         (expand::convertsBf16(target) && between(BFloat16Type::get(context), f32));
 }
 
 bool kiln::needsMathExpansion(Operation *op, const Target &target) {
@@ -47,8 +48,12 @@ bool kiln::needsMathExpansion(Operation *op, const Target &target) {
     return false;
   if (isa<arith::ExtFOp, arith::TruncFOp>(op))
     return !isNativeCast(op, target);
-  if (narrow || isa<arith::RemFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
-                    arith::FloorDivSIOp>(op))
+  if (narrow)
+    return !expand::isNativeNarrow(op, target);
+  if (isa<arith::MaxNumFOp, arith::MinNumFOp>(op))
+    return !target.isGpu();
+  if (isa<arith::RemFOp, arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>(op) ||
+      expand::isApproximate(op, target))
     return true;
   if (isa<arith::MulSIExtendedOp, arith::MulUIExtendedOp>(op)) {
     Type type = op->getResult(0).getType();

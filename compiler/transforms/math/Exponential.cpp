@@ -46,9 +46,25 @@ Num expand::scale(Exponential e) {
   return e.mantissa * first * second;
 }
 
-Num expand::exp(Num x) { return scale(exponential(x)); }
+// On a GPU ex2 takes the place of the polynomial, and of half the scaling: n stays within -126 and 127, so that 2^n is
+// one normal number, and what lies beyond goes through ex2, down to 0 and up to infinity. The limits come free with a
+// multiplication that saturates to [0, 1]. Right within 2 ulp; infinities and NaN take the same way.
+static Num expByInstruction(Num x) {
+  const Tables &t = tablesFor(x);
+  Num position = intrinsic("llvm.nvvm.fma.rn.sat.f", {x, x.constant(t.log2e[0] / 253), x.constant(126.0 / 253)});
+  // Its low bits are n + 127: the exponent field of 2^n.
+  Num shifted = fma(position, 253.0, x.constant(0x1.8p23 + 1));
+  Num n = shifted - (0x1.8p23 + 127);
+  Num r = fma(x, t.log2e[0], -n);
+  r = fma(x, t.log2e[1], r);
+  return intrinsic("llvm.nvvm.ex2.approx.ftz", {r}) * fromBits(bits(shifted) << 23, x.element());
+}
+
+Num expand::exp(Num x) { return hasSpecialFunctions(x) ? expByInstruction(x) : scale(exponential(x)); }
 
 Num expand::exp2(Num x) {
+  if (hasSpecialFunctions(x))
+    return intrinsic("llvm.nvvm.ex2.approx", {x});
   Format f = x.format();
   Domain domain = f.bits == 32 ? Domain{-152, 130} : Domain{-1078, 1026};
   x = clamp(x, domain.low, domain.high);

@@ -54,6 +54,8 @@ Num atanh(Num x);
 // ErrorFunction.cpp
 Num erf(Num x);
 Num erfc(Num x);
+/// erf of f32 for results that end in f16 or bf16: within 2^-19 of it and within 2^-16 of its size, in 15 instructions.
+Num erfForNarrow(Num x);
 
 // Power.cpp
 Num pow(Num x, Num y);
@@ -61,6 +63,10 @@ Num pow(Num x, Num y);
 Num powInteger(Num x, Num y, Num odd);
 Num cbrt(Num x);
 Num rsqrt(Num x);
+
+// Approximate.cpp
+/// Whether `op`, a quotient or root of f32, need not be rounded correctly and is one instruction that is not.
+bool isApproximate(mlir::Operation *op, const Target &target);
 
 // Remainder.cpp
 Num remainder(Num x, Num y);
@@ -72,6 +78,10 @@ Num softwareFma(Num a, Num b, Num c);
 // NarrowFloat.cpp
 bool isNarrow(mlir::Type element);
 bool isKnownFloat(mlir::Type element);
+/// Whether the machine has `op` on the narrow type it computes with.
+bool isNativeNarrow(mlir::Operation *op, const Target &target);
+/// Whether it converts between f32 and bf16. (AVX512-BF16 does, but takes denormals for zero: not meant.)
+inline bool convertsBf16(const Target &target) { return target.has(Feature::Bf16Fma); }
 /// An f32 that is exactly a number, infinity or NaN of the narrow type, as that. Nothing is rounded or saturated.
 Num truncateExact(Num single, mlir::Type element);
 
@@ -82,6 +92,7 @@ void addLogarithm(Patterns &patterns, const Target &target);
 void addTrigonometric(Patterns &patterns, const Target &target);
 void addInverseTrigonometric(Patterns &patterns, const Target &target);
 void addHyperbolic(Patterns &patterns, const Target &target);
+void addApproximate(Patterns &patterns, const Target &target);
 void addErrorFunction(Patterns &patterns, const Target &target);
 void addPower(Patterns &patterns, const Target &target);
 void addRemainder(Patterns &patterns, const Target &target);

@@ -34,6 +34,31 @@ static bool chooses(Operation *op) {
   return isa<arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op);
 }
 
+// Sums and products of f16 and bf16 are correctly rounded by either way, so that doing them natively changes no bit;
+// fma rounds once instead of twice.
+bool expand::isNativeNarrow(Operation *op, const Target &target) {
+  Type element;
+  for (Type type :
+       llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()), SmallVector<Type>(op->getResultTypes())))
+    if (isNarrow(elementOf(type))) {
+      if (element && element != elementOf(type))
+        return false;
+      element = elementOf(type);
+    }
+  if (!element)
+    return false;
+  bool half = element.isF16() && target.has(Feature::F16Math), brain = element.isBF16() && target.has(Feature::Bf16Fma);
+  if (!half && !brain)
+    return false;
+  if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op))
+    return half || target.has(Feature::Bf16Math);
+  if (half && isa<arith::SIToFPOp, arith::UIToFPOp>(op))
+    return true;
+  return isa<arith::NegFOp, arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp, math::AbsFOp,
+             math::FmaOp>(op) ||
+         (half && isa<arith::CmpFOp>(op));
+}
+
 namespace {
 struct WidenPattern : RewritePattern {
   WidenPattern(MLIRContext *context, const Target &target)
@@ -41,7 +66,7 @@ struct WidenPattern : RewritePattern {
 
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     auto narrow = [](Type type) { return isNarrow(elementOf(type)); };
-    if (!isComputation(op) ||
+    if (!isComputation(op) || isNativeNarrow(op, target) ||
         (llvm::none_of(op->getOperandTypes(), narrow) && llvm::none_of(op->getResultTypes(), narrow)))
       return failure();
     auto widened = [&](Type type) -> Type {
@@ -80,7 +105,7 @@ template <typename Op, typename Function> struct SignPattern : OpRewritePattern<
   SignPattern(MLIRContext *context, const Target &target, Function function)
       : OpRewritePattern<Op>(context, PatternBenefit(2)), target(target), function(function) {}
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
-    if (!isNarrow(elementOf(op.getType())))
+    if (!isNarrow(elementOf(op.getType())) || isNativeNarrow(op, target))
       return failure();
     Emitter emitter{rewriter, op.getLoc(), target};
     SmallVector<Num, 2> values;
@@ -99,7 +124,7 @@ template <typename Op, typename Function> struct SignPattern : OpRewritePattern<
 template <typename Op> struct FromIntegerPattern : OpRewritePattern<Op> {
   FromIntegerPattern(MLIRContext *context, const Target &target) : OpRewritePattern<Op>(context), target(target) {}
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
-    if (!isNarrow(elementOf(op.getType())))
+    if (!isNarrow(elementOf(op.getType())) || isNativeNarrow(op, target))
       return failure();
     constexpr bool isSigned = std::is_same_v<Op, arith::SIToFPOp>;
     Emitter emitter{rewriter, op.getLoc(), target};

@@ -4,6 +4,7 @@
 // the largest finite number, for an infinite argument too: what PTX calls cvt.satfinite. Toward zero, a finite number
 // gives the largest finite one in every format.
 #include "compiler/transforms/math/Functions.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -80,11 +81,31 @@ static Num roundBits(Num x, Format f, bool bf16) {
   return select(isNan, nan, result) | sign;
 }
 
+/// Whether one instruction converts a number `x` to or from this type of 8 bits.
+static bool hasFp8Instructions(Num x, Type element) {
+  return x.emitter().target.has(Feature::Fp8Convert) && !isa<ShapedType>(x.type()) &&
+         isa<Float8E4M3FNType, Float8E5M2Type>(element);
+}
+
+/// f16 from a float of 8 bits, exactly.
+static Num extendToHalf(Num x) {
+  OpBuilder &b = x.emitter().builder;
+  StringRef name = isa<Float8E5M2Type>(x.element()) ? "llvm.nvvm.e5m2x2.to.f16x2.rn" : "llvm.nvvm.e4m3x2.to.f16x2.rn";
+  Num pair = intrinsic(name, {extendUnsigned(bits(x), b.getI16Type())}, VectorType::get({2}, b.getF16Type()));
+  return pair.make<vector::ExtractOp>(pair.value(), 0);
+}
+
 /// f32 to a narrow float, to nearest even.
 static Num truncateSingle(Num x, Type element) {
   Emitter &e = x.emitter();
-  if (element.isF16() && e.target.hasF16C())
+  if ((element.isF16() && e.target.hasF16C()) || (element.isBF16() && convertsBf16(e.target)))
     return convert(x, element);
+  if (hasFp8Instructions(x, element)) {
+    StringRef name = isa<Float8E5M2Type>(element) ? "llvm.nvvm.ff.to.e5m2x2.rn" : "llvm.nvvm.ff.to.e4m3x2.rn";
+    // Of a pair the second operand is the lower byte.
+    Num pair = intrinsic(name, {x.constant(0.0), x}, e.builder.getI16Type());
+    return fromBits(truncateTo(pair, e.builder.getI8Type()), element);
+  }
   Format f = formatOf(element);
   Num i = roundBits(x, f, element.isBF16());
   return fromBits(truncateTo(i, e.builder.getIntegerType(f.bits)), element);
@@ -133,6 +154,15 @@ struct ExtendPattern : OpRewritePattern<arith::ExtFOp> {
       rewriter.replaceOp(op, convert(convert(x, rewriter.getF32Type()), to).value());
       return success();
     }
+    if (to.isF32() && x.element().isBF16() && convertsBf16(target))
+      return failure();
+    if (hasFp8Instructions(x, x.element())) {
+      Num result = extendToHalf(x);
+      if (!to.isF16())
+        result = convert(convert(result, rewriter.getF32Type()), to);
+      rewriter.replaceOp(op, result.value());
+      return success();
+    }
     if (isa<Float8E5M2Type>(x.element()) && (to.isF16() || target.hasF16C())) {
       // The upper byte of an f16.
       Num half = fromBits(extendUnsigned(bits(x), rewriter.getI16Type()) << 8, rewriter.getF16Type());
@@ -164,7 +194,8 @@ struct TruncatePattern : OpRewritePattern<arith::TruncFOp> {
     bool toZero = mode == RoundingMode::toward_zero;
     if (!toZero && mode != RoundingMode::to_nearest_even)
       return failure();
-    bool native = to.isF32() || (from.isF32() && to.isF16() && target.hasF16C());
+    bool native = to.isF32() || (from.isF32() && to.isF16() && target.hasF16C()) ||
+                  (from.isF32() && to.isBF16() && convertsBf16(target));
     if (native && !op.getRoundingmode())
       return failure();
     Num result;

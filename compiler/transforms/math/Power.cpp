@@ -101,7 +101,7 @@ static Num cbrtDouble(Num input) {
 Num expand::cbrt(Num x) { return convert(cbrtDouble(convert(x, x.emitter().builder.getF64Type())), x.element()); }
 
 // Both steps round, so the result is within 1.5 ulp; infinite at 0 and NaN below as the two operations have it.
-Num expand::rsqrt(Num x) { return 1.0 / sqrt(x); }
+Num expand::rsqrt(Num x) { return hasSpecialFunctions(x) ? intrinsic("llvm.nvvm.rsqrt.approx.f", {x}) : 1.0 / sqrt(x); }
 
 namespace {
 struct FPowIPattern : OpRewritePattern<math::FPowIOp> {

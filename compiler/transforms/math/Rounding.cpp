@@ -33,7 +33,9 @@ void expand::addRounding(Patterns &patterns, const Target &target) {
   addFunction<math::IsInfOp>(patterns, target, [](Num x) { return abs(x) == infinity(x); });
   addFunction<math::IsFiniteOp>(patterns, target, [](Num x) { return abs(x) < infinity(x); });
   addFunction<math::IsNormalOp>(patterns, target, isNormal);
-  addFunction<arith::MaxNumFOp>(patterns, target, maxNumber);
-  addFunction<arith::MinNumFOp>(patterns, target, minNumber);
+  if (!target.isGpu()) { // which has instructions that do so
+    addFunction<arith::MaxNumFOp>(patterns, target, maxNumber);
+    addFunction<arith::MinNumFOp>(patterns, target, minNumber);
+  }
   addFunction<math::ClampFOp>(patterns, target, clampFloat);
 }

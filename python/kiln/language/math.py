@@ -9,8 +9,9 @@ from typing import Any
 
 from .builtin import builtin
 from .semantic import arithmetic, elementwise
+from .semantic.build import APPROXIMATE
 from .types import PropagateNan
-from .values import tensor
+from .values import tensor, unwrap
 
 
 @builtin
@@ -51,11 +52,11 @@ def log2(x: Any) -> tensor:
 
 @builtin
 def sqrt(x: Any) -> tensor:
-    """Square root. fp32, fp64.
+    """Square root; in fp32 within 2 units of the last place on GPUs (see sqrt_rn). fp32, fp64.
 
     >>> y = kl.sqrt(x)
     """
-    return elementwise.math_op("sqrt", "kl.sqrt", x)
+    return elementwise.math_op("sqrt", "kl.sqrt", x, attrs={"fastmath": APPROXIMATE})
 
 
 @builtin
@@ -141,11 +142,12 @@ def fma(x: Any, y: Any, z: Any) -> tensor:
 
 @builtin
 def fdiv(x: Any, y: Any, ieee_rounding: Any = False) -> tensor:
-    """Quotient of floats, in the type of the operands. Correctly rounded here, whatever `ieee_rounding` allows.
+    """Quotient of floats, in the type of the operands. Correctly rounded with `ieee_rounding` and on the CPU; in fp32
+    within 2 units of the last place on GPUs otherwise, as is `/`.
 
     >>> y = kl.fdiv(x, total)
     """
-    return arithmetic.divide_float(x, y, "kl.fdiv")
+    return arithmetic.divide_float(x, y, "kl.fdiv", exact=bool(unwrap(ieee_rounding)))
 
 
 @builtin
@@ -154,7 +156,7 @@ def div_rn(x: Any, y: Any) -> tensor:
 
     >>> y = kl.div_rn(x, total)
     """
-    return arithmetic.divide_float(x, y, "kl.div_rn")
+    return arithmetic.divide_float(x, y, "kl.div_rn", exact=True)
 
 
 @builtin

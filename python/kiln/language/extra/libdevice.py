@@ -109,7 +109,7 @@ def div_rn(arg0: Any, arg1: Any) -> tensor:
     >>> z = libdevice.div_rn(x, y)
     """
     x, y = _floats("div_rn", arg0, arg1)
-    return arithmetic.divide_float(x, y)
+    return arithmetic.divide_float(x, y, exact=True)
 
 
 @builtin

@@ -7,7 +7,7 @@ from typing import Any
 from .. import loops, values
 from ..types import PropagateNan, float32, int1, int64
 from ..values import COMPARISONS, FOLD, constexpr, is_number, tensor, unwrap
-from .build import constant, emit, error, shaped
+from .build import APPROXIMATE, constant, emit, error, shaped
 from .cast import cast, float_op
 from .promotion import broadcast_pair, describe, promote, to_tensor
 
@@ -113,7 +113,7 @@ def divide(a: Any, b: Any) -> tensor:
     lhs, rhs = promote(a, b, "/", division=True)
     if not is_float(lhs):
         lhs, rhs = cast(lhs, float32), cast(rhs, float32)
-    return emit("arith.divf", [lhs, rhs], lhs.type)
+    return emit("arith.divf", [lhs, rhs], lhs.type, {"fastmath": APPROXIMATE})
 
 
 def floor_divide(a: Any, b: Any) -> tensor:
@@ -304,13 +304,14 @@ def clamp(x: Any, low: Any, high: Any, propagate_nan: Any) -> tensor:
     return extremum("min", extremum("max", x, low, mode), high, mode)
 
 
-def divide_float(a: Any, b: Any, what: str = "kl.fdiv") -> tensor:
-    """Quotient of floats, without the detour of 16-bit floats through fp32 that `/` takes."""
+def divide_float(a: Any, b: Any, what: str = "kl.fdiv", exact: bool = False) -> tensor:
+    """Quotient of floats, without the detour of 16-bit floats through fp32 that `/` takes; rounded correctly on every
+    target if `exact`."""
     a, b = unwrap(a), unwrap(b)
     for value in (a, b):
         if not isinstance(value, float) and not is_float(to_tensor(value)):
             raise error(f"expected floats in {what}, got {describe(value)}", hint="use the operator /")
-    return float_op("arith.divf", promote(a, b, what))
+    return float_op("arith.divf", promote(a, b, what), None if exact else {"fastmath": APPROXIMATE})
 
 
 def high_product(a: Any, b: Any) -> tensor:

@@ -31,6 +31,10 @@ def error(message: str, hint: str | None = None, argument: str | None = None, va
     return problem
 
 
+# Of quotients and roots that need not be rounded correctly: a GPU has an instruction for those.
+APPROXIMATE = "#arith.fastmath<afn>"
+
+
 def emitter() -> Any:
     from kiln.frontend import emitter as module
 

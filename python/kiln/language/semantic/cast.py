@@ -138,16 +138,16 @@ def saturated(value: tensor, target: Any) -> tensor:
     return extremum("min", above, largest, PropagateNan.ALL)
 
 
-def float_op(name: str, operands: Sequence[tensor]) -> tensor:
+def float_op(name: str, operands: Sequence[tensor], attrs: dict[str, Any] | None = None) -> tensor:
     """An operation on floats of one type that rounds its result to that type.
 
     On fp8 it is fp32's, its result converted: folds of fp8 operations do not saturate.
     """
     element = operands[0].type.scalar
     if not element.is_fp8():
-        return emit(name, operands, operands[0].type)
+        return emit(name, operands, operands[0].type, attrs)
     wide = [cast(v, float32) for v in operands]
-    return cast(emit(name, wide, wide[0].type), element)
+    return cast(emit(name, wide, wide[0].type, attrs), element)
 
 
 def cast_pointer(value: tensor, source: Any, target: Any, ty: type_) -> tensor:

@@ -38,7 +38,7 @@ def wide_float(value: tensor, what: str) -> tensor:
     return value
 
 
-def math_op(name: str, what: str, value: Any, any_float: bool = False) -> tensor:
+def math_op(name: str, what: str, value: Any, any_float: bool = False, attrs: dict[str, Any] | None = None) -> tensor:
     """A unary function of the math dialect."""
     value = operand(value, what)
     if any_float:
@@ -46,7 +46,7 @@ def math_op(name: str, what: str, value: Any, any_float: bool = False) -> tensor
             raise error(f"expected floats in {what}, got {value.type.scalar}", hint=to_float_hint(value))
     else:
         wide_float(value, what)
-    return emit(f"math.{name}", [value], value.type)
+    return emit(f"math.{name}", [value], value.type, attrs)
 
 
 def absolute(value: Any) -> tensor:
