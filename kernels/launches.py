@@ -30,10 +30,12 @@ class Launch:
 
     def compile(self, target: str, to: str = "object", **options: Any) -> Any:
         """The artifact for a target row, down to a stage."""
-        from kiln import compiler, frontend
+        from kiln import _kiln, compiler, frontend
+        from kiln.runtime.jit import _compile_options
 
+        chosen = _compile_options(self.kernel, self.options, _kiln.target(target)["kind"])
         module = frontend.emit(self.kernel, list(self.parameters), self.kernel.__name__, disjoint=list(self.disjoint))
-        return compiler.compile(module, {**self.options, "target": target, "to": to, **options})
+        return compiler.compile(module, {**chosen, "target": target, "to": to, **options})
 
 
 class _Specialised(Exception):
@@ -47,7 +49,7 @@ class _Specialised(Exception):
 class _Binder(JITFunction):
     """A kernel that stops where its code would be compiled."""
 
-    def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any) -> Any:
+    def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any, device: int = -1) -> Any:
         raise _Specialised(found, disjoint)
 
 

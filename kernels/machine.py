@@ -76,9 +76,9 @@ def machine_of(array: Any) -> Machine:
         return _planned
     if is_torch(array):
         if array.is_cuda:
-            return _torch_device(array.device.index)
+            return _device(array.device.index)
     elif hasattr(array, "__cuda_array_interface__"):
-        return DEFAULT_GPU
+        return _device(None)
     target = knobs.target
     return CPU if not target.startswith(("sm_", "cuda")) else of_target(target)
 
@@ -86,29 +86,16 @@ def machine_of(array: Any) -> Machine:
 @functools.lru_cache(maxsize=64)
 def of_target(name: str, processors: int = PROCESSORS) -> Machine:
     """A machine of a target row, such as "sm_90a"; "cuda" is the first device, or the default without one."""
+    import kiln.cuda
     from kiln import _kiln
 
     if name == "cuda":
-        try:
-            import torch
-
-            return _torch_device(0) if torch.cuda.is_available() else DEFAULT_GPU
-        except ImportError:
-            return DEFAULT_GPU
+        return _device(0) if kiln.cuda.is_available() else DEFAULT_GPU
     return Machine(processors, _kiln.target(name)["limits"]["max_cluster"])
 
 
 @functools.lru_cache(maxsize=64)
-def _torch_device(index: int) -> Machine:
-    import torch
-    from kiln import _kiln
+def _device(index: int | None) -> Machine:
+    import kiln.cuda
 
-    properties = torch.cuda.get_device_properties(index)
-    capability = 10 * properties.major + properties.minor
-    rows = {int("".join(c for c in row["name"] if c.isdigit())): row["name"]
-            for row in _kiln.targets() if row["kind"] == "cuda"}  # fmt: skip
-    # Code of a row runs on later machines of its generation.
-    fitting = [number for number in rows if number <= capability]
-    if not fitting:
-        return Machine(properties.multi_processor_count)
-    return of_target(rows[max(fitting)], properties.multi_processor_count)
+    return of_target(kiln.cuda.target(index), kiln.cuda.get_device_properties(index).multiprocessors)

@@ -100,14 +100,14 @@ class OnDevice(Operator):
         super().__init__(operator.function, operator._outputs, operator.mutates)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        import kiln
+        import kiln.cuda
         import torch
 
         transfer = Transfer()
         args, kwargs = transfer.to_device(args), {name: transfer.to_device(value) for name, value in kwargs.items()}
         result = self.function(*args, **kwargs)
         torch.cuda.synchronize()
-        kiln.synchronize()
+        kiln.cuda.synchronize()
         transfer.write_back()
         return transfer.to_host(result)
 
