@@ -73,8 +73,8 @@ bool WarpReduction::reduceRegisters(ArrayRef<AxisDigit> digits) {
       registers = more;
     }
     SmallVector<Tuple> run = llvm::map_to_vector(registers, [&](int64_t r) { return tuples.at(r); });
-    // Four runs side by side hide the latency of a chain, and one chain each lets products fuse with sums.
-    size_t ways = run.size() >= 8 ? 4 : 1;
+    // Runs side by side hide the latency of a chain; chains, not pairs, let products fuse with sums.
+    size_t ways = run.size() >= 8 ? 4 : run.size() >= 4 ? 2 : 1;
     SmallVector<Tuple> parts;
     for (size_t way = 0; way < ways; ++way) {
       size_t begin = run.size() * way / ways, end = run.size() * (way + 1) / ways;
