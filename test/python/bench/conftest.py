@@ -1,0 +1,52 @@
+"""Makes the modules of bench/ importable, and records to test reports and verdicts with."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+BENCH = pathlib.Path(__file__).resolve().parents[3] / "bench"
+if str(BENCH) not in sys.path:
+    sys.path.append(str(BENCH))
+
+
+def peer(name, us, case, status="ok", note="", warm=None):
+    """What a worker records of one peer."""
+    found = {"peer": name, "status": status, "note": note}
+    if status != "ok":
+        return found
+    found["error"] = 2e-4
+
+    def timed(median):
+        return {"median": median, "p25": 0.98 * median, "p75": 1.02 * median, "least": 0.95 * median,
+                "most": 1.2 * median, "rounds": 9, "tbs": case.tbs(median)}  # fmt: skip
+
+    found["cold"] = timed(us)
+    if warm is not None:
+        found["warm"] = timed(warm)
+    return found
+
+
+@pytest.fixture
+def make_record():
+    """make_record("rms_norm 2048×4096", kiln=10.0, torch=11.0, …) → what run_case returns."""
+    import dataclasses
+
+    import cases
+
+    every = {case.name: case for case in cases.select([])}
+
+    def make(name, failed=(), warm=None, **times):
+        case = every[name]
+        peers = {
+            peer_name.replace("_", "+"): peer(peer_name.replace("_", "+"), us, case, warm=warm)
+            for peer_name, us in times.items()
+        }
+        peers |= {name: peer(name, 0, case, "failed", "RuntimeError: no") for name in failed}
+        plan = {"sets": 5, "launches": 100, "replays": 2, "warm_launches": 100, "rounds": 9}
+        record = {"case": dataclasses.asdict(case) | {"name": case.name}, "plan": plan, "peers": peers}
+        record |= {"state": {"sm_mhz": 1980, "watts": 400.0}, "allowed_error": 4e-4}
+        return json.loads(json.dumps(record))  # as a worker sends it
+
+    return make

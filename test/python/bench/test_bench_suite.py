@@ -1,0 +1,121 @@
+"""The parent process: time limits, children that die, arguments. The children here are small scripts."""
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+import cases
+import pytest
+import suite
+
+WORKER = """
+import json, os, sys, time
+job = json.loads(sys.argv[1])
+print(json.dumps({"event": "environment", "facts": {"gpu": "fake"}}), flush=True)
+print("a library says hello", flush=True)
+for name in job["cases"]:
+    print(json.dumps({"event": "start", "case": name}), flush=True)
+    if name == HANGS:
+        time.sleep(100)
+    if name == DIES:
+        os._exit(139)
+    if name == LOSES:
+        print(json.dumps({"event": "failed", "case": name, "message": "sticky"}), flush=True)
+        os._exit(4)
+    print(json.dumps({"event": "result", "case": name, "record": {"of": name}}), flush=True)
+"""
+
+
+@pytest.fixture
+def worker(tmp_path, monkeypatch):
+    def make(hangs="", dies="", loses=""):
+        text = WORKER
+        for word, value in (("HANGS", hangs), ("DIES", dies), ("LOSES", loses)):
+            text = text.replace(word, repr(value))
+        (tmp_path / "worker.py").write_text(text)
+        monkeypatch.setattr(suite, "HERE", tmp_path)
+
+    return make
+
+
+def options(**values):
+    found = suite.parser().parse_args([])
+    return argparse.Namespace(**{**vars(found), "peers": ["kiln"], **values})
+
+
+def events(rows, **values):
+    found = list(suite.measure_rows(options(**values), rows, sys.stderr, lambda *_: None))
+    return [event for event in found if event["event"] != "environment"]
+
+
+ROPE = cases.select(["rope"])
+NAMES = [case.name for case in ROPE]
+
+
+def test_all_rows(worker):
+    worker()
+    assert [event["record"]["of"] for event in events(ROPE)] == NAMES
+
+
+def test_a_row_that_hangs_is_ended_and_the_others_run(worker, monkeypatch):
+    worker(hangs=NAMES[1])
+    start = time.monotonic()
+    found = events(ROPE, timeout=1.0)
+    assert time.monotonic() - start < 30
+    assert [event["event"] for event in found] == ["result", "failed", "result", "result", "result"]
+    assert found[1]["case"] == NAMES[1] and "no answer within 1 s" in found[1]["message"]
+
+
+def test_a_row_whose_process_dies(worker):
+    worker(dies=NAMES[0])
+    found = events(ROPE)
+    assert [event["event"] for event in found] == ["failed"] + ["result"] * 4
+    assert found[0]["message"] == "the process ended with code 139"
+
+
+def test_a_lost_device_costs_one_row(worker):
+    worker(loses=NAMES[2])
+    assert [event["event"] for event in events(ROPE)] == ["result", "result", "failed", "result", "result"]
+
+
+def test_a_process_per_family(worker):
+    worker(dies="rope 512×32×128")
+    rows = cases.select(["rope", "softmax"])
+    found = events(rows)
+    assert sum(event["event"] == "result" for event in found) == len(rows) - 1
+
+
+def test_list(capsys):
+    assert suite.main(["softmax", "--list", "--peers", "kiln,torch"]) == 0
+    out = capsys.readouterr().out
+    assert "softmax 8192×32768" in out and "3 rows, about" in out
+
+
+@pytest.mark.parametrize("arguments", [["gemm"], ["--peers", "kiln,cublas"], ["--only", "nothing"]])
+def test_wrong_usage(arguments, capsys):
+    assert suite.main(arguments) == 2
+    assert "kiln bench: " in capsys.readouterr().err
+
+
+def test_report_on_recorded_results(make_record, tmp_path, capsys):
+    import report
+
+    for name, kiln in (("softmax 4096×4096", 18.0), ("rms_norm 2048×4096", 12.0)):
+        found = report.Results({"gpu": "G"})
+        found.add(make_record(name, kiln=kiln, torch=11.0, ceiling=9.0))
+        found.save(tmp_path / f"{kiln}.json")
+    recorded = [str(tmp_path / "18.0.json"), str(tmp_path / "12.0.json")]
+    assert suite.main(["--from", *recorded, "--json", str(tmp_path / "both.json")]) == 0
+    assert suite.main(["--from", *recorded, "--strict"]) == 1
+    assert len(json.loads((tmp_path / "both.json").read_text())["records"]) == 2
+    assert "0 of 2 rows as asked" in capsys.readouterr().out
+
+
+def test_the_verb_of_the_command_line(capsys):
+    from kiln.cli import bench, main
+
+    assert main(["bench", "rope", "--list"]) == 0
+    assert "rope 8192×32×128" in capsys.readouterr().out
+    assert bench.folder() == pathlib.Path(__file__).resolve().parents[3] / "bench"
