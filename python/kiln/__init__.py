@@ -18,6 +18,8 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "knobs": ("kiln.knobs", None),
     "testing": ("kiln.testing", None),
     "errors": ("kiln.errors", None),
+    "cuda": ("kiln.cuda", None),
+    "synchronize": ("kiln.cuda.devices", "synchronize"),
     "jit": ("kiln.runtime.jit", "jit"),
     "JITFunction": ("kiln.runtime.jit", "JITFunction"),
     "CompiledKernel": ("kiln.runtime.jit", "CompiledKernel"),
@@ -63,7 +65,8 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from kiln import errors, knobs, language, testing
+    from kiln import cuda, errors, knobs, language, testing
+    from kiln.cuda.devices import synchronize
     from kiln.frontend.function import constexpr_function
     from kiln.runtime.autotuner import Config, autotune, heuristics
     from kiln.runtime.jit import CompiledKernel, JITFunction, jit

@@ -1,0 +1,280 @@
+// A CUDA driver that has no GPU: the shared library that tests load in place of libcuda. It keeps a log of calls, gives
+// memory of the host as memory of the device, and hands every launch to a function of the test's. Two devices: an sm_90
+// with clusters and an sm_80 without.
+#include "runtime/device/CudaApi.h"
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace kiln::device::cuda;
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+/// What a launch looks like to the test.
+struct FakeLaunch {
+  const char *name;
+  unsigned grid[3], block[3], cluster, sharedBytes;
+  int programmatic;
+  const void *arguments;
+  size_t bytes;
+  void *stream;
+  int device;
+};
+
+namespace {
+struct FakeFunction {
+  std::string name;
+  std::map<int, int> attributes;
+};
+struct FakeModule {
+  std::string image;
+  std::map<std::string, FakeFunction> functions;
+};
+struct FakeState {
+  std::recursive_mutex mutex;
+  std::string log;
+  std::map<std::string, int> results; ///< forced, by symbol
+  std::map<int, int> functionAttributes{{0, 1024}, {4, 24}, {6, 90}};
+  Result (*onLaunch)(const FakeLaunch *) = nullptr;
+  CaptureStatus capturing = CaptureStatus::None;
+  std::vector<std::pair<HostFunction, void *>> hostFunctions;
+  std::map<uintptr_t, std::pair<size_t, unsigned>> memory; ///< bytes, type
+  std::set<FakeModule *> modules;
+  int contexts[2] = {0, 1};
+};
+FakeState &state() {
+  static auto *instance = new FakeState;
+  return *instance;
+}
+thread_local std::vector<Context> stack;
+
+int ordinalOf(Context context) { return context == reinterpret_cast<Context>(&state().contexts[1]) ? 1 : 0; }
+
+/// Notes a call; the forced result, if there is one.
+Result call(const char *symbol, const std::string &what = "") {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  state().log += std::string(symbol) + (what.empty() ? "" : " " + what) + "\n";
+  auto forced = state().results.find(symbol);
+  return forced == state().results.end() ? success : forced->second;
+}
+void runHostFunctions() {
+  auto functions = std::exchange(state().hostFunctions, {});
+  for (auto [function, context] : functions)
+    function(context);
+}
+} // namespace
+
+//===-- For tests ------------------------------------------------------------------------------------------------===//
+
+EXPORT void fakeReset() {
+  state().log.clear();
+  state().results.clear();
+  state().onLaunch = nullptr;
+  state().capturing = CaptureStatus::None;
+  state().functionAttributes = {{0, 1024}, {4, 24}, {6, 90}};
+}
+EXPORT const char *fakeLog() { return state().log.c_str(); }
+EXPORT void fakeForce(const char *symbol, int result) { state().results[symbol] = result; }
+EXPORT void fakeSetLaunch(Result (*function)(const FakeLaunch *)) { state().onLaunch = function; }
+EXPORT void fakeSetCapturing(int capturing) { state().capturing = CaptureStatus(capturing); }
+EXPORT void fakeSetFunctionAttribute(int attribute, int value) { state().functionAttributes[attribute] = value; }
+EXPORT int fakeModules() { return int(state().modules.size()); }
+EXPORT void fakeRunHostFunctions() { runHostFunctions(); }
+
+//===-- The driver -----------------------------------------------------------------------------------------------===//
+
+EXPORT Result cuInit(unsigned) { return call("cuInit"); }
+EXPORT Result cuDriverGetVersion(int *version) { return *version = 13000, success; }
+EXPORT Result cuGetErrorName(Result result, const char **name) {
+  static const std::map<int, const char *> names = {
+      {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"},     {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+      {218, "CUDA_ERROR_INVALID_PTX"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {900, "CUDA_ERROR_STREAM_CAPTURE"}};
+  auto found = names.find(result);
+  return found == names.end() ? errorInvalidValue : (*name = found->second, success);
+}
+EXPORT Result cuGetErrorString(Result, const char **text) { return *text = "as the test says", success; }
+EXPORT Result cuDeviceGetCount(int *count) { return *count = 2, success; }
+EXPORT Result cuDeviceGet(DeviceHandle *device, int ordinal) { return *device = ordinal, success; }
+EXPORT Result cuDeviceGetName(char *name, int length, DeviceHandle device) {
+  strncpy(name, device ? "Fake 80" : "Fake 90", length);
+  return success;
+}
+EXPORT Result cuDeviceGetAttribute(int *value, DeviceAttribute attribute, DeviceHandle device) {
+  static const std::map<DeviceAttribute, int> values = {{DeviceAttribute::MaxThreadsPerBlock, 1024},
+                                                        {DeviceAttribute::MaxGridX, 2147483647},
+                                                        {DeviceAttribute::MaxGridY, 65535},
+                                                        {DeviceAttribute::MaxGridZ, 65535},
+                                                        {DeviceAttribute::MaxRegistersPerBlock, 65536},
+                                                        {DeviceAttribute::MultiprocessorCount, 132},
+                                                        {DeviceAttribute::MaxSharedPerBlockOptIn, 232448},
+                                                        {DeviceAttribute::MaxThreadsPerMultiprocessor, 2048}};
+  if (attribute == DeviceAttribute::CapabilityMajor)
+    *value = device ? 8 : 9;
+  else if (attribute == DeviceAttribute::ClusterLaunch)
+    *value = device ? 0 : 1;
+  else if (auto found = values.find(attribute); found != values.end())
+    *value = found->second;
+  else
+    *value = 0;
+  return success;
+}
+EXPORT Result cuDeviceTotalMem_v2(size_t *bytes, DeviceHandle) { return *bytes = size_t(1) << 37, success; }
+EXPORT Result cuDevicePrimaryCtxRetain(Context *context, DeviceHandle device) {
+  *context = reinterpret_cast<Context>(&state().contexts[device]);
+  return call("cuDevicePrimaryCtxRetain", std::to_string(device));
+}
+EXPORT Result cuCtxGetCurrent(Context *context) { return *context = stack.empty() ? nullptr : stack.back(), success; }
+EXPORT Result cuCtxPushCurrent_v2(Context context) { return stack.push_back(context), success; }
+EXPORT Result cuCtxPopCurrent_v2(Context *context) { return *context = stack.back(), stack.pop_back(), success; }
+EXPORT Result cuCtxGetDevice(DeviceHandle *device) { return *device = ordinalOf(stack.back()), success; }
+EXPORT Result cuCtxSynchronize() {
+  runHostFunctions();
+  return call("cuCtxSynchronize", std::to_string(ordinalOf(stack.back())));
+}
+EXPORT Result cuModuleLoadDataEx(Module *module, const void *image, unsigned count, JitOption *options, void **values) {
+  if (Result result = call("cuModuleLoadDataEx")) {
+    for (unsigned i = 0; i < count; ++i)
+      if (options[i] == JitOption::ErrorLog)
+        strcpy(static_cast<char *>(values[i]), "ptxas fake : the log of the assembler\n");
+    return result;
+  }
+  auto *made = new FakeModule{static_cast<const char *>(image), {}};
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  state().modules.insert(made);
+  *module = reinterpret_cast<Module>(made);
+  return success;
+}
+EXPORT Result cuModuleUnload(Module module) {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  state().modules.erase(reinterpret_cast<FakeModule *>(module));
+  delete reinterpret_cast<FakeModule *>(module);
+  return call("cuModuleUnload");
+}
+EXPORT Result cuModuleGetFunction(Function *function, Module module, const char *name) {
+  auto *in = reinterpret_cast<FakeModule *>(module);
+  // Text that names the function, or the symbol table of a cubin, which `strstr` cannot look through: anything goes.
+  if (in->image.rfind("// no ", 0) == 0)
+    return errorNotFound;
+  FakeFunction &made = in->functions[name];
+  made.name = name;
+  *function = reinterpret_cast<Function>(&made);
+  return success;
+}
+EXPORT Result cuFuncGetAttribute(int *value, FunctionAttribute attribute, Function function) {
+  auto &own = reinterpret_cast<FakeFunction *>(function)->attributes;
+  auto found = own.find(int(attribute));
+  *value = found != own.end() ? found->second : state().functionAttributes[int(attribute)];
+  return success;
+}
+EXPORT Result cuFuncSetAttribute(Function function, FunctionAttribute attribute, int value) {
+  reinterpret_cast<FakeFunction *>(function)->attributes[int(attribute)] = value;
+  return call("cuFuncSetAttribute", std::to_string(int(attribute)) + "=" + std::to_string(value));
+}
+EXPORT Result cuLaunchKernelEx(const LaunchConfig *config, Function function, void **parameters, void **extra) {
+  FakeLaunch launch = {};
+  launch.name = reinterpret_cast<FakeFunction *>(function)->name.c_str();
+  memcpy(launch.grid, config->grid, sizeof launch.grid);
+  memcpy(launch.block, config->block, sizeof launch.block);
+  launch.cluster = 1;
+  for (unsigned i = 0; i < config->attributeCount; ++i) {
+    const LaunchAttribute &attribute = config->attributes[i];
+    if (attribute.id == LaunchAttributeId::ClusterDimension)
+      launch.cluster = attribute.value.cluster[0];
+    if (attribute.id == LaunchAttributeId::ProgrammaticStreamSerialization)
+      launch.programmatic = attribute.value.programmatic;
+  }
+  launch.sharedBytes = config->sharedBytes;
+  launch.stream = config->stream;
+  launch.device = ordinalOf(stack.back());
+  for (void **entry = extra; entry && *entry != paramEnd; entry += 2) {
+    if (entry[0] == paramBuffer)
+      launch.arguments = entry[1];
+    if (entry[0] == paramBytes)
+      launch.bytes = *static_cast<size_t *>(entry[1]);
+  }
+  auto sides = [](const unsigned *s) {
+    return std::to_string(s[0]) + "x" + std::to_string(s[1]) + "x" + std::to_string(s[2]);
+  };
+  std::string what = std::string(launch.name) + " grid " + sides(launch.grid) + " block " + sides(launch.block) +
+                     " cluster " + std::to_string(launch.cluster) + " shared " + std::to_string(launch.sharedBytes) +
+                     " bytes " + std::to_string(launch.bytes) + " pdl " + std::to_string(launch.programmatic) +
+                     " stream " + std::to_string(reinterpret_cast<uintptr_t>(launch.stream)) + " device " +
+                     std::to_string(launch.device);
+  if (Result result = call("cuLaunchKernelEx", what))
+    return result;
+  return parameters ? errorInvalidValue : state().onLaunch ? state().onLaunch(&launch) : success;
+}
+EXPORT Result cuLaunchHostFunc(Stream, HostFunction function, void *context) {
+  state().hostFunctions.push_back({function, context});
+  return call("cuLaunchHostFunc");
+}
+EXPORT Result cuStreamSynchronize(Stream) { return call("cuStreamSynchronize"); }
+EXPORT Result cuStreamIsCapturing(Stream, CaptureStatus *status) { return *status = state().capturing, success; }
+EXPORT Result cuStreamWaitEvent(Stream stream, Event, unsigned) {
+  return call("cuStreamWaitEvent", std::to_string(reinterpret_cast<uintptr_t>(stream)));
+}
+EXPORT Result cuEventCreate(Event *event, unsigned) {
+  return *event = reinterpret_cast<Event>(new int), call("cuEventCreate");
+}
+EXPORT Result cuEventDestroy_v2(Event event) { return delete reinterpret_cast<int *>(event), success; }
+EXPORT Result cuEventRecord(Event, Stream stream) {
+  return call("cuEventRecord", std::to_string(reinterpret_cast<uintptr_t>(stream)));
+}
+EXPORT Result cuEventSynchronize(Event) { return call("cuEventSynchronize"); }
+EXPORT Result cuEventElapsedTime(float *milliseconds, Event, Event) { return *milliseconds = 1.5f, success; }
+
+static Result allocate(void **memory, size_t bytes, unsigned type) {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  state().memory[reinterpret_cast<uintptr_t>(*memory)] = {bytes, type};
+  return success;
+}
+EXPORT Result cuMemAlloc_v2(Address *address, size_t bytes) {
+  if (Result result = call("cuMemAlloc_v2", std::to_string(bytes)))
+    return result;
+  return allocate(reinterpret_cast<void **>(address), bytes, unsigned(MemoryType::Device));
+}
+static Result release(void *memory) {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  state().memory.erase(reinterpret_cast<uintptr_t>(memory));
+  std::free(memory);
+  return success;
+}
+EXPORT Result cuMemFree_v2(Address address) { return release(reinterpret_cast<void *>(address)); }
+EXPORT Result cuMemcpyHtoD_v2(Address to, const void *from, size_t bytes) {
+  memcpy(reinterpret_cast<void *>(to), from, bytes);
+  return call("cuMemcpyHtoD_v2", std::to_string(bytes));
+}
+EXPORT Result cuMemcpyDtoH_v2(void *to, Address from, size_t bytes) {
+  memcpy(to, reinterpret_cast<void *>(from), bytes);
+  return call("cuMemcpyDtoH_v2", std::to_string(bytes));
+}
+EXPORT Result cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  return allocate(memory, bytes, unsigned(MemoryType::Host));
+}
+EXPORT Result cuMemFreeHost(void *memory) { return release(memory); }
+EXPORT Result cuMemHostGetDevicePointer_v2(Address *address, void *memory, unsigned) {
+  return *address = reinterpret_cast<Address>(memory), success;
+}
+EXPORT Result cuPointerGetAttribute(void *value, PointerAttribute attribute, Address address) {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  auto entry = state().memory.upper_bound(address);
+  if (entry == state().memory.begin() || address >= (--entry)->first + entry->second.first)
+    return errorInvalidValue;
+  if (attribute == PointerAttribute::MemoryType)
+    *static_cast<unsigned *>(value) = entry->second.second;
+  else
+    *static_cast<int *>(value) = 0;
+  return success;
+}
+EXPORT Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Function, int threads, size_t) {
+  return *blocks = 2048 / threads, success;
+}
+EXPORT Result cuOccupancyMaxActiveClusters(int *clusters, Function, const LaunchConfig *config) {
+  return *clusters = int(132 / config->grid[0]), success;
+}
