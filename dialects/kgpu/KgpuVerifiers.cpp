@@ -25,6 +25,14 @@ LogicalResult kgpu::verifyLayouts(Operation *op) {
   return verify("result", op->getResultTypes());
 }
 
+/// Fails unless `type` is `expected`, layout included.
+static LogicalResult expectExactly(Operation *op, StringRef what, Type expected, StringRef why, Type type) {
+  if (type == expected)
+    return success();
+  return op->emitOpError() << "expected " << what << " of type " << expected << " (because " << why << "), got "
+                           << type;
+}
+
 LogicalResult ConvertOp::verify() {
   Type source = getSource().getType(), result = getResult().getType();
   if (shapeOf(source) != shapeOf(result) || elementOf(source) != elementOf(result)) // convert_c1
@@ -111,8 +119,8 @@ LogicalResult LocalGatherOp::verify() {
   if (elementOf(indices).isInteger(1)) // local_gather_c4
     return emitOpError() << "expected indices of 8 to 64 bits (because i1 is a condition), got " << indices;
   auto expected = cast<RankedTensorType>(indices).clone(memory.getElementType());
-  return tile::expectType(*this, "result", expected, "every index picks an element where it is", // local_gather_c3
-                          getResult().getType());
+  return expectExactly(*this, "result", expected, "every index picks an element where it is", // local_gather_c3
+                       getResult().getType());
 }
 
 LogicalResult LocalAtomicAddOp::verify() {
@@ -153,7 +161,7 @@ LogicalResult PartialReduceOp::verify() {
                            << " beside " << tensor;
     auto expected =
         RankedTensorType::get(layout->shape(), elementOf(operand), layout::MapAttr::get(getContext(), *layout));
-    if (failed(tile::expectType(*this, "result", expected, "each warp leaves its places", result))) // partial_reduce_c2
+    if (failed(expectExactly(*this, "result", expected, "each warp leaves its places", result))) // partial_reduce_c2
       return failure();
   }
   return success();

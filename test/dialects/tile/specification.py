@@ -1,4 +1,4 @@
-"""Holds the tile dialect's .td files to their promises: every definition is documented and every label tested.
+"""Holds a dialect's .td files to their promises: every definition is documented and every label tested.
 
 `examples` prints the ```mlir blocks, for kiln-opt. `labels` fails unless constraints and negative tests match one
 to one. `documented` fails for an op without description, constraint, example or argument texts.
@@ -13,9 +13,11 @@ from pathlib import Path
 BLOCK = re.compile(r"^( *)```mlir\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LABEL = re.compile(r"^ *- `(\w+_c\d+)`:", re.MULTILINE)
 TESTED = re.compile(r"@(\w+_c\d+)(?:_\w+)?\b")
-DEFINITION = re.compile(r"^def Tile_(\w+) : Tile_(?:Op|EffectOp|TypeDef)<(.*?)^}$", re.MULTILINE | re.DOTALL)
+DEFINITION = re.compile(r"^def \w+?_(\w+) : \w+?_(?:Op|EffectOp|TypeDef)<(.*?)^}$", re.MULTILINE | re.DOTALL)
+# A text may be followed by the effects on its operand: `"text", [MemRead<...>]>:$name`.
+TEXT = re.compile(r'"(?:,\s*\[[^:]*\])?>:\$')
 # Ops that constrain nothing beyond their types.
-UNCONSTRAINED = {"BarrierOp"}
+UNCONSTRAINED = {"BarrierOp", "ClusterArriveOp", "ClusterWaitOp"}
 
 
 def definitions(folder: Path) -> str:
@@ -48,7 +50,7 @@ def documented(folder: Path) -> list[str]:
         if not LABEL.search(body) and name not in UNCONSTRAINED:
             problems.append(f"{name} states no constraint")
         for values in re.findall(r"let (?:arguments|results) = \((?:ins|outs) (.*?)\);", body, re.DOTALL):
-            if (texts := values.count('">:$')) < (names := values.count(":$")):
+            if (texts := len(TEXT.findall(values))) < (names := values.count(":$")):
                 problems.append(f"{name} has {names} arguments or results but {texts} texts for them")
     if not problems:
         print(f"{len(found)} definitions, each documented")

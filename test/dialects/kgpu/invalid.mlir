@@ -1,0 +1,289 @@
+// What the kgpu dialect refuses: one test per constraint, named after it.
+// RUN: kiln-opt %s -split-input-file -verify-diagnostics
+
+func.func @kgpu_c1(%x: tensor<128xf32>) {
+  // expected-error @below {{expected operand #0 to carry a #layout.map (because here each element has a place), got 'tensor<128xf32>'}}
+  %m = "kgpu.convert"(%x) : (tensor<128xf32>) -> tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>
+  return
+}
+
+// -----
+
+// expected-error @below {{expected sides of 2^k * m with m odd and at most 31, at least one (because memory holds a tile), got [33]}}
+func.func private @mem_c1(!kgpu.mem<33xf32, #layout.map<row_major [32]>>)
+
+// -----
+
+// expected-error @below {{expected elements that are numbers or pointers (because memory holds a tile), got 'index'}}
+func.func private @mem_c2(!kgpu.mem<32xindex, #layout.map<row_major [32]>>)
+
+// -----
+
+// expected-error @below {{expected a #layout.map (because memory says where each element lies), got 3 : i64}}
+func.func private @mem_c3(!kgpu.mem<32xf32, 3>)
+
+// -----
+
+// expected-error @below {{expected a layout of shape [32] (because it places these elements), got [64]}}
+func.func private @mem_c3_shape(!kgpu.mem<32xf32, #layout.map<row_major [64]>>)
+
+// -----
+
+// expected-error @below {{expected a layout over offset and cta (because memory belongs to no thread), got digits of lane}}
+func.func private @mem_c3_coordinates(!kgpu.mem<32xf32, #layout.map<blocked [32] vector 1 warps 1>>)
+
+// -----
+
+func.func @convert_c1(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
+  // expected-error @below {{expected a result of shape [128] and 'f32' (because only the layout changes), got}}
+  %y = kgpu.convert %x : tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>
+    -> tensor<128xf16, #layout.map<blocked [128] vector 1 warps 4>>
+  return
+}
+
+// -----
+
+func.func @convert_c2(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
+  // expected-error @below {{expected a layout over 4 of coordinate warp (because the same threads hold the result), got 2}}
+  %y = kgpu.convert %x : tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>
+    -> tensor<128xf32, #layout.map<blocked [128] vector 1 warps 2>>
+  return
+}
+
+// -----
+
+func.func @alloc_c1() {
+  // expected-error @below {{expected an offset of at least 0 that 16 divides (because accesses are up to that wide), got 8}}
+  %m = kgpu.alloc {offset = 8 : i64} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+  return
+}
+
+// -----
+
+func.func @alloc_c2() {
+  // expected-error @below {{expected at least one slot (because it holds a tile), got 0}}
+  %m = kgpu.alloc {slots = 0 : i32} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+  return
+}
+
+// -----
+
+func.func @slot_c1(%i: i32) {
+  %m = kgpu.alloc {slots = 2 : i32} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+  %s = kgpu.slot %m[%i] : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+  // expected-error @below {{expected the result of a kgpu.alloc (because that has slots), got}}
+  %t = kgpu.slot %s[%i] : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+  return
+}
+
+// -----
+
+func.func @local_store_c1(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
+  %m = kgpu.alloc : !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+  // expected-error @below {{expected memory of shape [128] and 'f32' (because it holds the value), got}}
+  kgpu.local_store %x, %m : tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>,
+    !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+  return
+}
+
+// -----
+
+func.func @local_store_c1_scalar(%x: f32) {
+  %m = kgpu.alloc : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+  // expected-error @below {{expected memory of shape [1] and 'f32' (because it holds the value), got}}
+  kgpu.local_store %x, %m : f32, !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+  return
+}
+
+// -----
+
+func.func @local_store_c2(%x: tensor<256xf32, #layout.map<blocked [256] vector 1 warps 4 ctas 2>>) {
+  %m = kgpu.alloc : !kgpu.mem<256xf32, #layout.map<digits [256] cta (128) offset (1) (2) (4) (8) (16) (32) (64)>>
+  // expected-error @below {{expected memory with the whole tile in each cta, or split as the tile is (because an element goes to each cta or stays in its own), got}}
+  kgpu.local_store %x, %m : tensor<256xf32, #layout.map<blocked [256] vector 1 warps 4 ctas 2>>,
+    !kgpu.mem<256xf32, #layout.map<digits [256] cta (128) offset (1) (2) (4) (8) (16) (32) (64)>>
+  return
+}
+
+// -----
+
+func.func @local_load_c1() {
+  %m = kgpu.alloc : !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+  // expected-error @below {{expected memory of shape [64] and 'i32' (because it holds the value), got}}
+  %x = kgpu.local_load %m : !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+    -> tensor<64xi32, #layout.map<blocked [64] vector 1 warps 4>>
+  return
+}
+
+// -----
+
+func.func @local_load_c2() {
+  %m = kgpu.alloc : !kgpu.mem<256xf32, #layout.map<digits [256] cta (128) offset (1) (2) (4) (8) (16) (32) (64)>>
+  // expected-error @below {{expected memory with the whole tile in each cta, or split as the result is (because a thread reads its own cta's memory), got}}
+  %x = kgpu.local_load %m : !kgpu.mem<256xf32, #layout.map<digits [256] cta (128) offset (1) (2) (4) (8) (16) (32) (64)>>
+    -> tensor<256xf32, #layout.map<blocked [256] vector 1 warps 4 ctas 2>>
+  return
+}
+
+// -----
+
+func.func @local_gather_c1(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>) {
+  %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+  // expected-error @below {{expected axis in 0..0 (because the memory has rank 1), got 1}}
+  %x = kgpu.local_gather %m[%i] 1 : !kgpu.mem<128xf32, #layout.map<row_major [128]>>,
+    tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>> -> tensor<64xf32, #layout.map<blocked [64] vector 1 warps 2>>
+  return
+}
+
+// -----
+
+func.func @local_gather_c2(%i: tensor<4x8xi32, #layout.map<blocked [4, 8] vector 1 warps 1>>) {
+  %m = kgpu.alloc : !kgpu.mem<8x8xf32, #layout.map<row_major [8, 8]>>
+  // expected-error @below {{expected indices of shape [8, 8] except along axis 1 (because every row picks from itself), got shape [4, 8]}}
+  %x = kgpu.local_gather %m[%i] 1 : !kgpu.mem<8x8xf32, #layout.map<row_major [8, 8]>>,
+    tensor<4x8xi32, #layout.map<blocked [4, 8] vector 1 warps 1>> -> tensor<4x8xf32, #layout.map<blocked [4, 8] vector 1 warps 1>>
+  return
+}
+
+// -----
+
+func.func @local_gather_c3(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>) {
+  %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+  // expected-error @below {{expected result of type 'tensor<64xf32, #layout.map<blocked [64] vector 1 warps 2>>' (because every index picks an element where it is), got}}
+  %x = kgpu.local_gather %m[%i] 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>>,
+    tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>> -> tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>
+  return
+}
+
+// -----
+
+func.func @local_gather_c4(%i: tensor<64xi1, #layout.map<blocked [64] vector 1 warps 2>>) {
+  %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+  // expected-error @below {{expected indices of 8 to 64 bits (because i1 is a condition), got}}
+  %x = kgpu.local_gather %m[%i] 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>>,
+    tensor<64xi1, #layout.map<blocked [64] vector 1 warps 2>> -> tensor<64xf32, #layout.map<blocked [64] vector 1 warps 2>>
+  return
+}
+
+// -----
+
+func.func @local_atomic_add_c1(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>) {
+  %m = kgpu.alloc : !kgpu.mem<16xf32, #layout.map<row_major [16]>>
+  // expected-error @below {{expected memory of one dimension and i32 (because it holds counters), got}}
+  kgpu.local_atomic_add %m[%i], %i : !kgpu.mem<16xf32, #layout.map<row_major [16]>>,
+    tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>, tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>
+  return
+}
+
+// -----
+
+func.func @local_atomic_add_c2(%i: tensor<8x8xi32, #layout.map<blocked [8, 8] vector 1 warps 2>>) {
+  %m = kgpu.alloc : !kgpu.mem<16xi32, #layout.map<row_major [16]>>
+  // expected-error @below {{expected indices of one dimension and 8 to 64 bits (because each names a counter), got}}
+  kgpu.local_atomic_add %m[%i], %i : !kgpu.mem<16xi32, #layout.map<row_major [16]>>,
+    tensor<8x8xi32, #layout.map<blocked [8, 8] vector 1 warps 2>>, tensor<8x8xi32, #layout.map<blocked [8, 8] vector 1 warps 2>>
+  return
+}
+
+// -----
+
+func.func @local_atomic_add_c3(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>,
+                               %v: tensor<64xi32, #layout.map<blocked [64] vector 2 warps 2>>) {
+  %m = kgpu.alloc : !kgpu.mem<16xi32, #layout.map<row_major [16]>>
+  // expected-error @below {{(because each index adds its own), got 'tensor<64xi32, #layout.map<blocked [64] vector 2 warps 2>>'}}
+  kgpu.local_atomic_add %m[%i], %v : !kgpu.mem<16xi32, #layout.map<row_major [16]>>,
+    tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>, tensor<64xi32, #layout.map<blocked [64] vector 2 warps 2>>
+  return
+}
+
+// -----
+
+func.func @local_atomic_add_c3_mask(%i: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>,
+                                    %k: tensor<64xi1, #layout.map<blocked [64] vector 2 warps 2>>) {
+  %m = kgpu.alloc : !kgpu.mem<16xi32, #layout.map<row_major [16]>>
+  // expected-error @below {{(because each index has its own), got 'tensor<64xi1, #layout.map<blocked [64] vector 2 warps 2>>'}}
+  kgpu.local_atomic_add %m[%i], %i mask %k : !kgpu.mem<16xi32, #layout.map<row_major [16]>>,
+    tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>, tensor<64xi32, #layout.map<blocked [64] vector 1 warps 2>>
+    mask tensor<64xi1, #layout.map<blocked [64] vector 2 warps 2>>
+  return
+}
+
+// -----
+
+func.func @partial_reduce_c1(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
+  // expected-error @below {{expected axis in 0..0 (because the operand has rank 1), got 1}}
+  %s = kgpu.partial_reduce(%x) axis 1 {
+  ^bb0(%a: f32, %b: f32):
+    kgpu.yield %a : f32
+  } : (tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>)
+    -> (tensor<4xf32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>)
+  return
+}
+
+// -----
+
+func.func @partial_reduce_c2(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
+  // expected-error @below {{expected result of type 'tensor<4xf32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>' (because each warp leaves its places), got}}
+  %s = kgpu.partial_reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    kgpu.yield %a : f32
+  } : (tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>)
+    -> (tensor<4xf32, #layout.map<replicated [4] warps 4>>)
+  return
+}
+
+// -----
+
+func.func @partial_reduce_c3(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
+  // expected-error @below {{expected combine region to take ('f32', 'f32') (because it combines two elements of every operand), got ('f32')}}
+  %s = kgpu.partial_reduce(%x) axis 0 {
+  ^bb0(%a: f32):
+    kgpu.yield %a : f32
+  } : (tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>)
+    -> (tensor<4xf32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>)
+  return
+}
+
+// -----
+
+func.func @partial_reduce_c4(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
+  // expected-error @below {{expected combine region to end in kgpu.yield of ('f32') (because it gives one element of every operand), got}}
+  %s = kgpu.partial_reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    kgpu.yield %a, %b : f32, f32
+  } : (tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>)
+    -> (tensor<4xf32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>)
+  return
+}
+
+// -----
+
+func.func @partial_reduce_c5(%x: tensor<2x2xf32, #layout.map<digits [2, 2] lane (0, 1) (1, 1) (0, 0) (0, 0) (0, 0)>>) {
+  // expected-error @below {{expected a layout whose digits along axis 1 step along it alone (because a warp has to own its places), got}}
+  %s = kgpu.partial_reduce(%x) axis 1 {
+  ^bb0(%a: f32, %b: f32):
+    kgpu.yield %a : f32
+  } : (tensor<2x2xf32, #layout.map<digits [2, 2] lane (0, 1) (1, 1) (0, 0) (0, 0) (0, 0)>>)
+    -> (tensor<2x1xf32, #layout.map<digits [2, 1] lane (0, 0) (1, 0) (0, 0) (0, 0) (0, 0)>>)
+  return
+}
+
+// -----
+
+func.func @partial_reduce_c6(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>, %p: !tile.ptr<f32>) {
+  // expected-error @below {{expected a combine region that touches no memory (because it runs in any order), got tile.load}}
+  %s = kgpu.partial_reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %v = tile.load %p : !tile.ptr<f32> -> f32
+    kgpu.yield %v : f32
+  } : (tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>)
+    -> (tensor<4xf32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>)
+  return
+}
+
+// -----
+
+func.func @yield_c1(%x: f32) {
+  // expected-error @below {{expects parent op 'kgpu.partial_reduce'}}
+  kgpu.yield %x : f32
+}
