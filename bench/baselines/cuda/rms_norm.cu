@@ -33,7 +33,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll 4
   for (int i = threadIdx.x; i < vectors; i += THREADS) {
     float values[8];
-    unpack8(row[i], values);
+    uint4 held = row[i]; // whole: a reference would be read word by word
+    unpack8(held, values);
 #pragma unroll
     for (int j = 0; j < 8; ++j)
       sum += values[j] * values[j];
@@ -65,8 +66,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll 4
   for (int i = threadIdx.x; i < vectors; i += THREADS) {
     float values[8], factors[8];
-    unpack8(row[i], values);
-    unpack8(weight[i], factors);
+    uint4 held = row[i], scales = weight[i];
+    unpack8(held, values);
+    unpack8(scales, factors);
 #pragma unroll
     for (int j = 0; j < 8; ++j)
       values[j] *= scale * factors[j];
