@@ -33,7 +33,8 @@ CACHE_BYTES = 32 << 20
 class RowPlan:
     """A launch over rows: the tile ``rows × block``, the threads that hold it, and how its arrays pass the caches.
 
-    ``loop``: the row does not fit the registers; it is walked in blocks, and read again for its use.
+    ``loop``: the row does not fit the registers; it is walked in blocks, and read again for its use. ``registers``:
+    the most a thread may have (None: what the compiler wants).
     """
 
     block: int
@@ -42,6 +43,7 @@ class RowPlan:
     cluster: int = 1
     stream: bool = False
     loop: bool = False
+    registers: int | None = None
 
     def grid(self, rows: int) -> tuple[int]:
         return (-(-rows // self.rows),)
@@ -61,7 +63,8 @@ class RowPlan:
         if not machine.gpu:
             return options()
         cluster = {"cluster": self.cluster} if self.cluster > 1 else {}
-        return options(num_warps=self.num_warps, **cluster)
+        registers = {"maxnreg": self.registers} if self.registers else {}
+        return options(num_warps=self.num_warps, **cluster, **registers)
 
 
 def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine) -> RowPlan:

@@ -87,9 +87,10 @@ def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_ste
         _write_long_row(x, weight, None, y + row * y_stride, x_step, weight_step, 1, y_step, n, 0.0, rstd,
                         CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
+        KEEP: kl.constexpr = "evict_last" if ONCE == "evict_first" else ""
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         packed = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE)
-        scale = read(weight + columns * weight_step, column_mask, 0.0, "evict_last")
+        scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
         value = packed.to(kl.float32)
         rstd = kl.rsqrt(row_sum(value * value, ROWS) / n + eps)
         result = _scale(packed.to(kl.float32) * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
@@ -135,10 +136,11 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
             kl.store(total + at * t_step, rounded, mask=mask)
             kl.store(y + at * y_step, _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE), mask=mask)
     else:
+        KEEP: kl.constexpr = "evict_last" if ONCE == "evict_first" else ""
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         left = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE)
         right = read(residual + row * r_stride + columns * r_step, mask, 0.0, ONCE)
-        scale = read(weight + columns * weight_step, column_mask, 0.0, "evict_last")
+        scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
         value = left.to(kl.float32) + right.to(kl.float32)
         rounded = value.to(total.dtype.element_ty)
         kl.store(total + row * t_stride + columns * t_step, rounded, mask=mask, eviction_policy=ONCE)
@@ -162,10 +164,11 @@ def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_st
         _write_long_row(x, weight, bias, y + row * y_stride, x_step, weight_step, bias_step, y_step, n, mean, rstd,
                         CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
+        KEEP: kl.constexpr = "evict_last" if ONCE == "evict_first" else ""
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         value = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE).to(kl.float32)
-        scale = read(weight + columns * weight_step, column_mask, 0.0, "evict_last")
-        shift = None if bias is None else read(bias + columns * bias_step, column_mask, 0.0, "evict_last")
+        scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
+        shift = None if bias is None else read(bias + columns * bias_step, column_mask, 0.0, KEEP)
         centred = value - row_sum(value, ROWS) / n
         if not FULL:
             centred = kl.where(column_mask, centred, 0.0)
