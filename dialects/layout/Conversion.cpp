@@ -128,7 +128,9 @@ private:
   RegisterDigits source, target;
   SmallVector<Place, 8> registerPlaces;             ///< of each bit digit of the destination register
   std::array<Place, kLaneBits> lanePlaces;          ///< of each bit of the destination lane
-  std::array<uint64_t, kLaneBits> laneShift = {};   ///< C: destination register bits beside each lane bit
+  std::array<uint64_t, kLaneBits> laneShift = {};   ///< C: step bits beside each lane bit
+  Span lanes;                                       ///< of the senders the lanes' own contribution reaches
+  SmallVector<unsigned, kLaneBits> independent;     ///< the lane bits it was made of, in order
   SmallVector<std::pair<ThreadBit, Place>, 4> rest; ///< of bits of warps, groups, ctas that move
   SmallVector<Place, 8> kernel;                     ///< places of the source that repeat its element 0
 };
@@ -209,38 +211,54 @@ void ShufflePlan::permuteLanes() {
         if (*members >> k & 1)
           lanePlaces[i] = lanePlaces[i] ^ kernelBasis[k];
   // Lane bits that are independent as they are stay; the others are completed, if possible to their own number.
-  Span lanes;
   SmallVector<unsigned, kLaneBits> open;
-  SmallVector<bool, kLaneBits> done(kLaneBits, false);
   for (unsigned i = 0; i < kLaneBits; ++i)
-    if (lanePlaces[i].lane == uint64_t(1) << i)
-      done[i] = lanes.insert(lanePlaces[i].lane);
+    if (lanePlaces[i].lane == uint64_t(1) << i && lanes.insert(lanePlaces[i].lane))
+      independent.push_back(i);
   for (unsigned i = 0; i < kLaneBits; ++i)
-    if (!done[i] && !lanes.insert(lanePlaces[i].lane))
-      open.push_back(i);
+    if (!llvm::is_contained(independent, i)) {
+      if (lanes.insert(lanePlaces[i].lane))
+        independent.push_back(i);
+      else
+        open.push_back(i);
+    }
+  auto place = [&](unsigned i, Place added, uint64_t shift) {
+    lanePlaces[i] = lanePlaces[i] ^ added;
+    laneShift[i] = shift;
+    lanes.insert(lanePlaces[i].lane);
+    independent.push_back(i);
+  };
   for (unsigned i : open) {
-    struct Option {
-      Place place;
-      uint64_t shift;
-    };
-    std::optional<Option> chosen;
-    bool chosenOwn = false;
-    auto offer = [&](Place added, uint64_t shift) {
-      Place place = lanePlaces[i] ^ added;
-      bool own = place.lane == uint64_t(1) << i;
-      if ((chosen && (chosenOwn || !own)) || lanes.contains(place.lane))
-        return;
-      chosen = Option{place, shift};
-      chosenOwn = own;
-    };
-    for (const Place &place : kernelBasis)
-      offer(place, 0);
-    for (const auto &[r, place] : llvm::enumerate(registerPlaces))
-      offer(place, uint64_t(1) << r);
-    // One of them extends the span: together they reach every lane, since both layouts cover the warp's elements.
-    lanePlaces[i] = chosen->place;
-    laneShift[i] = chosen->shift;
-    lanes.insert(chosen->place.lane);
+    // A repeat of the source in the own lane, or in any lane that makes the sum a permutation.
+    const Place *chosen = nullptr;
+    for (const Place &place : kernelBasis) {
+      uint64_t lane = lanePlaces[i].lane ^ place.lane;
+      if (!lanes.contains(lane) && (!chosen || lane == uint64_t(1) << i))
+        chosen = &place;
+    }
+    if (chosen) {
+      place(i, *chosen, 0);
+      continue;
+    }
+    // Receivers of one sender may differ if they want the same register of it.
+    uint64_t members = *lanes.express(lanePlaces[i].lane), registers = lanePlaces[i].reg;
+    for (unsigned k = 0; k < independent.size(); ++k)
+      if (members >> k & 1)
+        registers ^= lanePlaces[independent[k]].reg;
+    if (!registers)
+      continue;
+    // Else the steps serve different registers in different lanes; where the destination has no such register (it does
+    // not hold all that the source's warp has), one is made up.
+    unsigned shift = 0;
+    while (shift < registerPlaces.size() && lanes.contains(lanePlaces[i].lane ^ registerPlaces[shift].lane))
+      ++shift;
+    if (shift == registerPlaces.size()) {
+      uint64_t missing = 1;
+      while (lanes.contains(lanePlaces[i].lane ^ missing))
+        missing <<= 1;
+      registerPlaces.push_back({0, missing});
+    }
+    place(i, registerPlaces[shift], uint64_t(1) << shift);
   }
 }
 
@@ -276,9 +294,7 @@ Select ShufflePlan::select(uint64_t base, ArrayRef<std::pair<Parity, uint64_t>> 
 }
 
 bool ShufflePlan::build(Conversion &plan) {
-  // Shared memory is cheaper long before this many, and they need not be listed to know it.
-  constexpr int64_t mostRegisters = 1024;
-  if (from.size(Coord::Lane) != 32 || to.size(Coord::Lane) != 32 || to.registers() > mostRegisters)
+  if (from.size(Coord::Lane) != 32 || to.size(Coord::Lane) != 32)
     return false;
   // Odd parts stay in registers of the thread: each of the destination's is one of the source's registers.
   SmallVector<int64_t, 2> oddWeights;
@@ -296,14 +312,21 @@ bool ShufflePlan::build(Conversion &plan) {
     return false;
   permuteLanes();
 
-  // The inverse of the lanes' permutation: which receiver bits a sender's lane bit stands for.
-  Span lanes;
+  // One of the receivers a sender's lane bit stands for; senders nobody asks are as good as any.
+  SmallVector<uint64_t, 2 * kLaneBits> receivers;
+  for (unsigned i : independent)
+    receivers.push_back(uint64_t(1) << i);
+  Span asked = lanes;
   for (unsigned i = 0; i < kLaneBits; ++i)
-    if (!lanes.insert(lanePlaces[i].lane))
-      return false;
-  std::array<uint64_t, kLaneBits> receiverOf;
-  for (unsigned i = 0; i < kLaneBits; ++i)
-    receiverOf[i] = *lanes.express(uint64_t(1) << i);
+    if (asked.insert(uint64_t(1) << i))
+      receivers.push_back(0);
+  std::array<uint64_t, kLaneBits> receiverOf = {};
+  for (unsigned i = 0; i < kLaneBits; ++i) {
+    uint64_t members = *asked.express(uint64_t(1) << i);
+    for (unsigned k = 0; k < receivers.size(); ++k)
+      if (members >> k & 1)
+        receiverOf[i] ^= receivers[k];
+  }
 
   for (unsigned i = 0; i < kLaneBits; ++i)
     plan.laneMap.push_back({{Coord::Lane, i}, int64_t(lanePlaces[i].lane)});
@@ -333,22 +356,22 @@ bool ShufflePlan::build(Conversion &plan) {
   for (const auto &[bit, place] : rest)
     sendColumns.push_back({{bit}, registerOfReceiver(toReceiver(place.lane)) ^ place.reg});
 
-  unsigned registerBits = target.steps.size();
+  unsigned registerBits = target.steps.size(), stepBits = registerPlaces.size();
   int64_t oddCount = 1;
   for (const RegisterDigits::Odd &odd : target.odd)
     oddCount *= odd.radix;
   // Steps that send the same are one.
   std::map<std::tuple<int64_t, uint64_t, uint64_t>, int64_t> known;
-  SmallVector<int64_t, 16> stepOf; ///< [odd value * 2^registerBits + k]
+  SmallVector<int64_t, 16> stepOf; ///< [odd value * 2^stepBits + k]
   for (int64_t odd = 0; odd < oddCount; ++odd) {
     int64_t sourceOdd = 0, left = odd;
     for (const auto &[digit, weight] : llvm::zip_equal(target.odd, oddWeights)) {
       sourceOdd += left % digit.radix * weight;
       left /= digit.radix;
     }
-    for (uint64_t k = 0; k < uint64_t(1) << registerBits; ++k) {
+    for (uint64_t k = 0; k < uint64_t(1) << stepBits; ++k) {
       Place place;
-      for (unsigned i = 0; i < registerBits; ++i)
+      for (unsigned i = 0; i < stepBits; ++i)
         if (k >> i & 1)
           place = place ^ registerPlaces[i];
       uint64_t base = registerOfReceiver(toReceiver(place.lane)) ^ place.reg;
@@ -377,7 +400,7 @@ bool ShufflePlan::build(Conversion &plan) {
     }
     for (uint64_t mask = 0; mask < uint64_t(1) << registerBits; ++mask) {
       Select &result = plan.results[number + target.number(mask)];
-      result = select(mask, takeColumns, [&](uint64_t k) { return stepOf[(uint64_t(odd) << registerBits) + k]; });
+      result = select(mask, takeColumns, [&](uint64_t k) { return stepOf[(uint64_t(odd) << stepBits) + k]; });
       plan.cost += int64_t(result.choices.size()) - 1;
     }
   }
@@ -395,6 +418,14 @@ static int64_t sharedCost(const Layout &from, const Layout &to, int64_t elementB
   return kBarrierCost + 2 * ((from.registers() + to.registers() + run - 1) / run);
 }
 
+std::optional<Conversion> planShuffles(const Layout &from, const Layout &to) {
+  Conversion plan;
+  if (!ShufflePlan(from, to).build(plan))
+    return std::nullopt;
+  plan.kind = ConversionKind::Shuffle;
+  return plan;
+}
+
 Conversion planConversion(const Layout &from, const Layout &to, int64_t elementBytes) {
   Conversion plan;
   if (std::optional<SmallVector<int64_t, 8>> map = registerMap(from, to)) {
@@ -406,11 +437,11 @@ Conversion planConversion(const Layout &from, const Layout &to, int64_t elementB
     return plan;
   }
   int64_t shared = sharedCost(from, to, elementBytes);
-  Conversion shuffle;
-  if (ShufflePlan(from, to).build(shuffle) && shuffle.cost <= shared) {
-    shuffle.kind = ConversionKind::Shuffle;
-    return shuffle;
-  }
+  // With more registers shared memory is cheaper, and the plan need not be made to know it.
+  constexpr int64_t mostRegisters = 1024;
+  if (to.registers() <= mostRegisters)
+    if (std::optional<Conversion> shuffles = planShuffles(from, to); shuffles && shuffles->cost <= shared)
+      return *std::move(shuffles);
   plan.kind = ConversionKind::Shared;
   plan.crossesCtas = !agree(from, to, Coord::Cta);
   plan.cost = shared;

@@ -10,7 +10,6 @@
 #include "dialects/layout/Bits.h"
 #include "dialects/layout/Constructors.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Sequence.h"
 #include <map>
 #include <numeric>
 #include <set>
@@ -178,26 +177,30 @@ int64_t MemoryAddress::ctaAt(const Layout &registers, const Point &point) const 
 /// The widest run of an access; see memoryVector.
 static int64_t vectorOf(const MemoryAddress &address, int64_t elementBytes) {
   const MemoryAddress::Field &low = address.offset.front();
+  // What registers reach, all fields side by side: a step inside the run must be none in the others.
+  SmallVector<uint64_t, 16> entries(low.registers.size(), 0);
+  unsigned shift = 0;
+  auto append = [&](const MemoryAddress::Field &field) {
+    for (auto [entry, value] : llvm::zip_equal(entries, field.registers))
+      entry |= uint64_t(value) << shift;
+    shift += Log2_64_Ceil(field.size);
+  };
+  for (const MemoryAddress::Field &field : address.offset)
+    append(field);
+  if (!address.local)
+    append(address.cta);
   Span held;
-  for (int64_t entry : low.registers)
-    held.insert(uint64_t(entry));
+  for (uint64_t entry : entries)
+    held.insert(entry);
   int64_t run = 1;
   auto fits = [&](int64_t bit) {
-    if (bit * 2 * elementBytes > kWidestAccess || bit * 2 > low.size || low.size % (bit * 2) || !held.contains(bit))
+    // An odd digit above the bits makes no run longer.
+    if (bit * 2 * elementBytes > kWidestAccess || low.size % (bit * 2) || !held.contains(bit))
       return false;
     return llvm::none_of(low.terms, [&](const auto &term) { return (term.step & bit) != 0; });
   };
-  // An odd digit above the bits makes no run longer; registers of other ctas' memory would have to agree on the cta.
   while (fits(run))
     run *= 2;
-  if (!address.local)
-    while (run > 1 && llvm::any_of(llvm::seq<size_t>(0, low.registers.size()), [&](size_t r) {
-             for (size_t s = 0; s < low.registers.size(); ++s)
-               if ((low.registers[r] ^ low.registers[s]) < run && address.cta.registers[r] != address.cta.registers[s])
-                 return true;
-             return false;
-           }))
-      run /= 2;
   return run;
 }
 
