@@ -74,6 +74,31 @@ int CudaDevice::getCurrent() {
   return handle; // the driver numbers its handles as it counts its devices
 }
 
+/// What kind of memory is at `address`; 0: not the driver's.
+static unsigned getMemoryType(const CudaDriver &driver, const void *address) {
+  unsigned type = 0;
+  if (driver.pointerGetAttribute(&type, cuda::PointerAttribute::MemoryType, reinterpret_cast<cuda::Address>(address)))
+    return 0;
+  return type;
+}
+
+std::optional<int> kiln::device::findDeviceOf(const void *address, bool start) {
+  if (!start && !CudaDriver::isInUse())
+    return std::nullopt;
+  ErrorOr<const CudaDriver *> driver = CudaDriver::get();
+  int ordinal = -1;
+  if (!driver.ok() || getMemoryType(**driver, address) != unsigned(cuda::MemoryType::Device) ||
+      (*driver)->pointerGetAttribute(&ordinal, cuda::PointerAttribute::DeviceOrdinal,
+                                     reinterpret_cast<cuda::Address>(address)))
+    return std::nullopt;
+  return ordinal;
+}
+
+bool kiln::device::isPinned(const void *address) {
+  ErrorOr<const CudaDriver *> driver = CudaDriver::get();
+  return driver.ok() && getMemoryType(**driver, address) == unsigned(cuda::MemoryType::Host);
+}
+
 //===-- Opening --------------------------------------------------------------------------------------------------===//
 
 CudaDevice::CudaDevice(const CudaDriver &driver, int ordinal)

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace kiln::device {
@@ -29,6 +30,12 @@ struct CudaProperties {
 };
 
 class CudaLogs;
+
+/// The GPU that owns this address; nothing for memory the driver does not know. Does not wake a driver that is not in
+/// use unless `start`.
+std::optional<int> findDeviceOf(const void *address, bool start = false);
+/// True for memory of the host that the driver has pinned, or that any GPU reaches.
+bool isPinned(const void *address);
 
 class CudaDevice final : public Device {
 public:

@@ -30,6 +30,8 @@ Loader &getLoader() {
 
 bool CudaDriver::isForked() { return forked.load(std::memory_order_relaxed); }
 
+bool CudaDriver::isInUse() { return initialised.load(std::memory_order_relaxed); }
+
 Status CudaDriver::forkedStatus() {
   return invalidArgument("this process was forked from one that had already used CUDA, which the driver does not "
                          "support: start worker processes with the method 'spawn', or fork before the first use of a "

@@ -230,6 +230,12 @@ bool ArgumentReader::readInterface(PyObject *value, Memory &memory) {
   return readInterfaceShape(interface, memory);
 }
 
+/// Why no address of a GPU can be known here: ": no CUDA driver …"; empty with a driver.
+static std::string explainNoDriver() {
+  ErrorOr<const device::CudaDriver *> driver = device::CudaDriver::get();
+  return driver.ok() ? "" : ": " + driver.getStatus().getMessage();
+}
+
 bool ArgumentReader::readCudaInterface(PyObject *value, Memory &memory) {
   py::dict interface = py::handle(value).attr("__cuda_array_interface__");
   std::optional<ElementType> element = readInterfaceType(value, interface);
@@ -246,9 +252,9 @@ bool ArgumentReader::readCudaInterface(PyObject *value, Memory &memory) {
   }
   std::optional<int> device = device::findDeviceOf(memory.address, /*start=*/true);
   if (!device)
-    return fail(llvm::formatv("expected an array on a CUDA device, got {0} at address {1:x}, which the driver does not "
-                              "know",
-                              getTypeName(value), reinterpret_cast<uintptr_t>(memory.address)));
+    return fail(llvm::formatv("expected an array in memory that this machine's driver knows, got {0} in GPU memory at "
+                              "address {1:x}{2}",
+                              getTypeName(value), reinterpret_cast<uintptr_t>(memory.address), explainNoDriver()));
   memory.device = *device;
   // What its producer has queued must have ended before the kernel starts; 1 is the legacy stream, as the driver's own.
   py::object stream = interface.contains("stream") ? py::object(interface["stream"]) : py::none();

@@ -384,31 +384,31 @@ class CompiledKernel:
 
     # -- what it takes of a GPU ------------------------------------------------------------
 
-    def _cuda(self, name: str) -> Any:
+    def _cuda(self, asked: str) -> Any:
         cuda = self.metadata.get("cuda")
         if cuda is None:
-            raise AttributeError(f"kernel {self.name} for {self.metadata['target'].get('name', '?')} has no {name}")
+            raise AttributeError(f"kernel {self.name} for {self.metadata['target'].get('name', '?')} has no {asked}")
         return cuda
 
-    def _figure(self, name: str) -> Any:
+    def _figure(self, asked: str, name: str) -> Any:
         """From the code in memory; without it, from what the assembler said."""
-        usage = self._cuda(name).get("usage")
+        usage = self._cuda(asked).get("usage")
         if self.loaded is not None:
             return self.loaded.figures[name]
         known = {"registers": "registers", "local_bytes": "stack"}
         if usage is None or name not in known:
-            raise errors.UsageError(f"kernel {self.name} is not loaded: {name} is known on a machine with a GPU only")
+            raise errors.UsageError(f"kernel {self.name} is not loaded: {asked} is known on a machine with a GPU only")
         return usage[known[name]]
 
     @property
     def n_regs(self) -> int:
         """Registers of a thread."""
-        return self._figure("registers")
+        return self._figure("n_regs", "registers")
 
     @property
     def n_spills(self) -> int:
         """Words of 4 bytes that a thread keeps in local memory; 0 if everything fits its registers."""
-        return self._figure("local_bytes") // 4
+        return self._figure("n_spills", "local_bytes") // 4
 
     @property
     def shared(self) -> int:
@@ -429,14 +429,14 @@ class CompiledKernel:
     @property
     def n_max_threads(self) -> int:
         """Threads a block could have with these registers."""
-        return self._figure("max_threads")
+        return self._figure("n_max_threads", "max_threads")
 
     @property
     def occupancy(self) -> dict[str, int]:
         """What is resident at once: blocks and warps of a multiprocessor, clusters of the device (0 without)."""
-        blocks = self._figure("blocks_per_multiprocessor")
-        warps = blocks * self._figure("threads") // 32
-        return {"blocks": blocks, "warps": warps, "clusters": self._figure("clusters")}
+        blocks = self._figure("occupancy", "blocks_per_multiprocessor")
+        warps = blocks * self._figure("occupancy", "threads") // 32
+        return {"blocks": blocks, "warps": warps, "clusters": self._figure("occupancy", "clusters")}
 
     @property
     def name(self) -> str:
