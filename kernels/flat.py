@@ -1,7 +1,7 @@
 """How much of a flat array a program takes: the launch policy of kernels that work element by element.
 
-On a GPU a thread asks for a few 16-byte accesses before it uses the first; small arrays give each thread less, until
-the programs cover the machine. On the CPU a program takes what its first-level cache holds.
+On a GPU a thread asks for a few 16-byte accesses before it uses the first; small arrays give each thread and each
+program less, until the programs cover the machine. On the CPU a program takes what its first-level cache holds.
 """
 
 from __future__ import annotations
@@ -40,16 +40,19 @@ def plan(
 
 @functools.lru_cache(maxsize=4096)
 def _gpu_plan(n: int, itemsize: int, machine: Machine, rows: int, accesses: int) -> FlatPlan:
-    each, warps = max(1, VECTOR_BYTES // itemsize) * accesses, 4
-    least = 2 * machine.processors
+    vector = max(1, VECTOR_BYTES // itemsize)
+    each, warps = vector * accesses, 4
 
     def programs() -> int:
         return rows * -(-n // (each * warps * WARP))
 
-    while programs() < least and each > 1:
+    # First fewer accesses a thread, then fewer threads a block, then narrower accesses, down to four bytes.
+    while programs() < 2 * machine.processors and each > vector:
         each //= 2
-    while programs() < least and warps > 1:
+    while programs() < machine.processors and warps > 1:
         warps //= 2
+    while programs() < machine.processors and each * itemsize > 4:
+        each //= 2
     # A row that ends inside a block leaves its last program idle: smaller blocks waste less.
     while rows > 1 and warps > 1 and n % (each * warps * WARP) and programs() * each * warps * WARP > 1.1 * rows * n:
         warps //= 2

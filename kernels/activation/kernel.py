@@ -11,7 +11,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
-from kiln.kernels.flat import is_contiguous, needs_wide_index
+from kiln.kernels.flat import FlatPlan, is_contiguous, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
 
@@ -72,11 +72,12 @@ def _swiglu_specs(gate: Any, up: Any = None, *, layout: str = "halves", **_: Any
 
 
 @operator(outputs=_swiglu_specs)
-def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None) -> Any:
+def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None, plan: FlatPlan | None = None) -> Any:
     """``silu(gate) · up``.
 
     With ``up`` None, ``gate`` holds both: ``layout="halves"``: gates in the first half of the columns, ups in the
-    second; ``layout="interleaved"``: gate, up, gate, up, … (what one GEMM with interleaved weights gives).
+    second; ``layout="interleaved"``: gate, up, gate, up, … (what one GEMM with interleaved weights gives). ``plan``
+    says how much of a row a program takes (chosen from the shape when None).
     """
     if layout not in ("halves", "interleaved"):
         raise ValueError(f'layout: expected "halves" or "interleaved", got {layout!r}')
@@ -96,7 +97,7 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
     if one_row:
         rows, n = 1, total
     machine = machine_of(gate)
-    plan = flat.plan(n, gate.itemsize, machine, rows=rows, accesses=2)
+    plan = plan or flat.plan(n, gate.itemsize, machine, rows=rows, accesses=2)
     blocks = kiln.cdiv(n, plan.block)
     swiglu_kernel[(blocks * rows,)](
         gate, gate if up is None else up, out, gate_stride, gate_step, up_stride, up_step, *rows_of(out, "out")[1:],
@@ -107,7 +108,8 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
 
 
 @operator(outputs=lambda x, bias=None, **_: (Spec(x.shape, x.dtype),))
-def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any = None) -> Any:
+def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any = None,
+              plan: FlatPlan | None = None) -> Any:  # fmt: skip
     """``gelu(x + bias)``: exact by erf, or with ``approximate="tanh"`` the tanh form (torch's names)."""
     if approximate not in ("none", "tanh"):
         raise ValueError(f'approximate: expected "none" or "tanh", got {approximate!r}')
@@ -119,7 +121,7 @@ def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any =
     if bias is None and is_contiguous(x) and is_contiguous(out) and not needs_wide_index(rows * n):
         rows, n = 1, rows * n
     machine = machine_of(x)
-    plan = flat.plan(n, x.itemsize, machine, rows=rows, accesses=2)
+    plan = plan or flat.plan(n, x.itemsize, machine, rows=rows, accesses=2)
     blocks = kiln.cdiv(n, plan.block)
     bias_gelu_kernel[(blocks * rows,)](
         x, bias, out, x_stride, x_step, strides(bias)[0] if bias is not None else 1, *rows_of(out, "out")[1:], n,

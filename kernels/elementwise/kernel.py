@@ -7,7 +7,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
-from kiln.kernels.flat import needs_wide_index
+from kiln.kernels.flat import FlatPlan, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output
 
@@ -23,9 +23,12 @@ def add_kernel(x, y, out, n, BLOCK: kl.constexpr, WIDE: kl.constexpr = False):
     kl.store(out + offsets, total, mask=mask)
 
 
-@operator(outputs=lambda x, y: (Spec(x.shape, x.dtype),))
-def add(x: Any, y: Any, *, out: Any = None) -> Any:
-    """``x + y`` for arrays of one shape and dtype whose elements lie side by side."""
+@operator(outputs=lambda x, y, **_: (Spec(x.shape, x.dtype),))
+def add(x: Any, y: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any:
+    """``x + y`` for arrays of one shape and dtype whose elements lie side by side.
+
+    ``plan`` says how much a program takes (chosen from the size when None).
+    """
     if tuple(x.shape) != tuple(y.shape) or x.dtype != y.dtype:
         raise ValueError(
             f"y: expected shape {tuple(x.shape)} and dtype {x.dtype} (because add does not broadcast), "
@@ -36,7 +39,7 @@ def add(x: Any, y: Any, *, out: Any = None) -> Any:
     for side in x.shape:
         n *= side
     machine = machine_of(x)
-    plan = flat.plan(n, x.itemsize, machine, accesses=2, cpu_block=CPU_BLOCK)
+    plan = plan or flat.plan(n, x.itemsize, machine, accesses=2, cpu_block=CPU_BLOCK)
     add_kernel[(kiln.cdiv(n, plan.block),)](
         x, y, out, n, BLOCK=plan.block, WIDE=needs_wide_index(n), **plan.options(machine)
     )

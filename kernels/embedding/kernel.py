@@ -7,6 +7,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
+from kiln.kernels.flat import FlatPlan
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
 
@@ -24,8 +25,8 @@ def embedding_kernel(ids, table, y, id_step, table_stride, table_step, y_stride,
     kl.store(y + token * y_stride + columns * y_step, value, mask=mask)
 
 
-@operator(outputs=lambda ids, table: (Spec((*ids.shape, table.shape[1]), table.dtype),))
-def embedding(ids: Any, table: Any, *, out: Any = None) -> Any:
+@operator(outputs=lambda ids, table, **_: (Spec((*ids.shape, table.shape[1]), table.dtype),))
+def embedding(ids: Any, table: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any:
     """``table[ids]``: ids of any shape whose elements one stride can walk, int32 or int64."""
     spec = Spec((*ids.shape, table.shape[1]), table.dtype)
     out = output(out, spec, table)
@@ -39,7 +40,7 @@ def embedding(ids: Any, table: Any, *, out: Any = None) -> Any:
         y_strides = rows_of(out, "out")[1:]
     n = table.shape[1]
     machine = machine_of(table)
-    plan = flat.plan(n, table.itemsize, machine, rows=max(tokens, 1), accesses=2)
+    plan = plan or flat.plan(n, table.itemsize, machine, rows=max(tokens, 1), accesses=2)
     blocks = kiln.cdiv(n, plan.block)
     embedding_kernel[(blocks * tokens,)](
         ids, table, out, id_step, *strides(table), *y_strides, table.shape[0], n, blocks, BLOCK=plan.block,

@@ -13,7 +13,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
-from kiln.kernels.flat import is_contiguous, needs_wide_index
+from kiln.kernels.flat import FlatPlan, is_contiguous, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import operator, strides
 from kiln.kernels.optimizer.lists import CHUNK_WORDS, TensorLists
@@ -134,7 +134,7 @@ def _constants(step: Any, rate: Any, betas: tuple[float, float], eps: float, dec
 @operator(outputs=lambda *_, **__: (), mutates=("parameter", "moment", "square", "master"))
 def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *, lr: Any = 1e-3,
           betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
-          master: Any = None) -> None:  # fmt: skip
+          master: Any = None, plan: FlatPlan | None = None) -> None:  # fmt: skip
     """One AdamW step, in place, for contiguous arrays of one shape and any mix of float types.
 
     Each of parameter, gradient, moment, square (and master) may be a list of arrays: one launch updates them all,
@@ -144,7 +144,7 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
     Arithmetic is float32.
     """
     if isinstance(parameter, (list, tuple)):
-        lists = TensorLists.of(parameter, gradient, moment, square, master)
+        lists = TensorLists.of(parameter, gradient, moment, square, master, plan=plan)
         adamw_lists(lists, step, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
         return
     arrays = {"gradient": gradient, "moment": moment, "square": square, "master": master}
@@ -160,7 +160,7 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
     constants = _constants(step, lr, betas, eps, weight_decay)
     n = math.prod(parameter.shape)
     machine = machine_of(parameter)
-    plan = flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2)
+    plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2)
     adamw_kernel[(kiln.cdiv(n, plan.block),)](
         parameter, gradient, moment, square, master, step, lr, n, **constants, BLOCK=plan.block,
         WIDE=needs_wide_index(n), **plan.options(machine),

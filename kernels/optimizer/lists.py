@@ -40,7 +40,8 @@ class TensorLists:
     """
 
     def __init__(self, parameters: Sequence[Any], gradients: Sequence[Any], moments: Sequence[Any],
-                 squares: Sequence[Any], masters: Sequence[Any] | None = None):  # fmt: skip
+                 squares: Sequence[Any], masters: Sequence[Any] | None = None, *,
+                 plan: FlatPlan | None = None):  # fmt: skip
         lists = {"gradient": gradients, "moment": moments, "square": squares}
         lists["master"] = [None] * len(parameters) if masters is None else masters
         for role, items in lists.items():
@@ -53,31 +54,35 @@ class TensorLists:
         self.machine: Machine = machine_of(parameters[0]) if parameters else Machine()
         widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
         total = sum(math.prod(arrays[0].shape) for arrays in self.arrays)
-        self.plan: FlatPlan = flat.plan(total, max(widest, 2), self.machine, accesses=2, cpu_block=CPU_BLOCK)
+        self.plan: FlatPlan = plan or flat.plan(total, max(widest, 2), self.machine, accesses=2, cpu_block=CPU_BLOCK)
         self.kinds: tuple[tuple[Any, ...], ...] = ()
         self.chunks = 0
         self.table: Any = None
         self._build()
 
     @classmethod
-    def of(cls, *lists: Any) -> TensorLists:
+    def of(cls, *lists: Any, plan: FlatPlan | None = None) -> TensorLists:
         """The lists of a call; the table of one with the same addresses, shapes and types is used again.
 
-        A table depends on nothing else, so that it is right for whatever lives there, and none keeps an array alive.
+        A table depends on nothing else, so that it is right for whatever lives there, and none keeps an array alive. A
+        few are kept, and those that a graph was captured with.
         """
         flat_lists = [x for items in lists if isinstance(items, (list, tuple)) for x in items]
         key = tuple(
             None if x is None else (address(x), tuple(x.shape), strides(x), str(x.dtype), is_torch(x) and str(x.device))
             for x in flat_lists
         )
-        key = (tuple(isinstance(items, (list, tuple)) and len(items) for items in lists), machine_key(lists), key)
+        key = (tuple(isinstance(items, (list, tuple)) and len(items) for items in lists), machine_key(lists), plan, key)
         found = _cache.pop(key, None)
         if found is None:
-            found = cls(*lists)
+            found = cls(*lists, plan=plan)
             if found.table is None:
                 return found
             found.arrays = []
         _cache[key] = found
+        if _is_captured(lists[0]):
+            # A graph holds the table's address for as long as it may be replayed.
+            _captured.append(found)
         while len(_cache) > CACHED:
             _cache.popitem(last=False)
         return found
@@ -114,12 +119,21 @@ class TensorLists:
 
 
 _cache: OrderedDict[Any, TensorLists] = OrderedDict()
+_captured: list[TensorLists] = []
 
 
 def machine_key(lists: Sequence[Any]) -> Any:
     """The machine that a launch with these lists runs on."""
     first = lists[0]
     return machine_of(first[0]) if first else None
+
+
+def _is_captured(arrays: Sequence[Any]) -> bool:
+    if not arrays or not _on_device(arrays[0]):
+        return False
+    import torch
+
+    return bool(torch.cuda.is_current_stream_capturing())
 
 
 def _on_device(array: Any) -> bool:

@@ -59,13 +59,14 @@ def test_the_cpu_walks_one_row():
 @pytest.mark.parametrize("n", [1, 100, 14336, 1 << 16, 1 << 20, 1 << 24, 50_000_000])
 def test_flat_plans(n, itemsize):
     plan = flat.plan(n, itemsize, DEFAULT_GPU)
-    each = plan.block / (32 * plan.num_warps)
-    assert 1 <= each * itemsize <= 64 and plan.num_warps in (1, 2, 4)
-    # Smaller blocks only until the programs cover the machine.
+    each = plan.block // (32 * plan.num_warps)
+    assert 4 <= each * itemsize <= 64 and plan.num_warps in (1, 2, 4)
+    programs = -(-n // plan.block)
+    # Smaller blocks only until the programs cover the machine, and always until then.
     if n * itemsize >= 2 * 132 * 128 * 64:
         assert each * itemsize == 64
-    elif n >= 2 * 132 * 32:
-        assert -(-n // plan.block) >= 2 * 132
+    elif n * itemsize >= 132 * 32 * 4:
+        assert programs >= 132
 
 
 def test_blocks_that_end_rows_early_shrink():
