@@ -1,0 +1,233 @@
+// A barrier wherever two accesses to the same bytes need one, and nowhere else; what is inserted satisfies the verifier.
+// RUN: kiln-opt %s --split-input-file --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+#row = #layout.map<blocked [128] vector 1 warps 4 ctas 2 split 0>
+#each = #layout.map<digits [128] cta (0) offset (1) (2) (4) (8) (16) (32) (64)>
+
+// Two stores, two loads: one barrier, as late as it can be.
+// CHECK-LABEL: @one_for_two
+// CHECK: kgpu.local_store
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: arith.addf
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+// CHECK-NEXT: kgpu.local_load
+// CHECK-NEXT: return
+func.func @one_for_two(%x: tensor<128xf32, #t>) -> (tensor<128xf32, #t>, tensor<128xf32, #t>) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  %b = kgpu.alloc {offset = 512 : i64} : !kgpu.mem<128xf32, #m>
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  kgpu.local_store %x, %b : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  %w = arith.addf %x, %x : tensor<128xf32, #t>
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  %z = kgpu.local_load %b : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return %y, %z : tensor<128xf32, #t>, tensor<128xf32, #t>
+}
+
+// Different bytes: nothing waits. The same bytes of another allocation: write after read.
+// CHECK-LABEL: @bytes
+// CHECK: kgpu.local_load
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: return
+func.func @bytes(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  %b = kgpu.alloc {offset = 512 : i64} : !kgpu.mem<128xf32, #m>
+  %c = kgpu.alloc {offset = 496 : i64} : !kgpu.mem<128xf32, #m>
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  kgpu.local_store %x, %b : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  kgpu.local_store %x, %c : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  return %y : tensor<128xf32, #t>
+}
+
+// Write after write; a barrier of the program counts; atomics commute, but not with loads.
+// CHECK-LABEL: @writes
+// CHECK: kgpu.local_store
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: tile.barrier
+// CHECK-NEXT: kgpu.local_atomic_add
+// CHECK-NEXT: kgpu.local_atomic_add
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+func.func @writes(%x: tensor<128xi32, #t>) -> tensor<128xi32, #t> {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xi32, #m>
+  kgpu.local_store %x, %a : tensor<128xi32, #t>, !kgpu.mem<128xi32, #m>
+  kgpu.local_store %x, %a : tensor<128xi32, #t>, !kgpu.mem<128xi32, #m>
+  tile.barrier
+  kgpu.local_atomic_add %a[%x], %x : !kgpu.mem<128xi32, #m>, tensor<128xi32, #t>, tensor<128xi32, #t>
+  kgpu.local_atomic_add %a[%x], %x : !kgpu.mem<128xi32, #m>, tensor<128xi32, #t>, tensor<128xi32, #t>
+  %y = kgpu.local_load %a : !kgpu.mem<128xi32, #m> -> tensor<128xi32, #t>
+  return %y : tensor<128xi32, #t>
+}
+
+// Two slots in turn: one barrier per iteration.
+// CHECK-LABEL: @slots
+// CHECK: scf.for
+// CHECK: kgpu.local_store
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+func.func @slots(%x: tensor<128xf32, #t>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %r = scf.for %i = %zero to %n step %one iter_args(%phase = %zero) -> i32 : i32 {
+    %a = kgpu.alloc {offset = 0 : i64, slots = 2 : i32} : !kgpu.mem<128xf32, #m>
+    %s = kgpu.slot %a[%phase] : !kgpu.mem<128xf32, #m>
+    kgpu.local_store %x, %s : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    %y = kgpu.local_load %s : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+    %next = arith.xori %phase, %one : i32
+    scf.yield %next : i32
+  }
+  return
+}
+
+// One slot: the next iteration's store waits for this one's load.
+// CHECK-LABEL: @one_slot
+// CHECK: scf.for
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+func.func @one_slot(%x: tensor<128xf32, #t>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  scf.for %i = %zero to %n step %one : i32 {
+    %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+    kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  }
+  return
+}
+
+// Two exchanges in a loop bring each other's barrier: neither needs a second slot.
+// CHECK-LABEL: @two_exchanges
+// CHECK: scf.for
+// CHECK-COUNT-2: kgpu.barrier cta
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+func.func @two_exchanges(%x: tensor<128xf32, #t>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  scf.for %i = %zero to %n step %one : i32 {
+    %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+    %b = kgpu.alloc {offset = 512 : i64} : !kgpu.mem<128xf32, #m>
+    kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+    kgpu.local_store %y, %b : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    %z = kgpu.local_load %b : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  }
+  return
+}
+
+// An exchange that not every iteration does: the slots no longer alternate for certain.
+// CHECK-LABEL: @sometimes
+// CHECK: scf.if
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+func.func @sometimes(%x: tensor<128xf32, #t>, %n: i32, %c: i1) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %r = scf.for %i = %zero to %n step %one iter_args(%phase = %zero) -> i32 : i32 {
+    %a = kgpu.alloc {offset = 0 : i64, slots = 2 : i32} : !kgpu.mem<128xf32, #m>
+    %s = kgpu.slot %a[%phase] : !kgpu.mem<128xf32, #m>
+    scf.if %c {
+      kgpu.local_store %x, %s : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+      %y = kgpu.local_load %s : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+    }
+    %next = arith.xori %phase, %one : i32
+    scf.yield %next : i32
+  }
+  return
+}
+
+// What conflicts with accesses from before the loop only is settled once, in front of it.
+// CHECK-LABEL: @before_the_loop
+// CHECK: kgpu.local_load
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: scf.for
+// CHECK: kgpu.local_store
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+func.func @before_the_loop(%x: tensor<128xf32, #t>, %n: i32) -> tensor<128xf32, #t> {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %b = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  %w = kgpu.local_load %b : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  %r = scf.for %i = %zero to %n step %one iter_args(%phase = %zero) -> i32 : i32 {
+    %a = kgpu.alloc {offset = 0 : i64, slots = 2 : i32} : !kgpu.mem<128xf32, #m>
+    %s = kgpu.slot %a[%phase] : !kgpu.mem<128xf32, #m>
+    kgpu.local_store %x, %s : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    %y = kgpu.local_load %s : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+    %next = arith.xori %phase, %one : i32
+    scf.yield %next : i32
+  }
+  return %w : tensor<128xf32, #t>
+}
+
+// Branches: what one of them left open is open after both.
+// CHECK-LABEL: @branches
+// CHECK: scf.if
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: } else {
+// CHECK-NEXT: kgpu.local_load
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+func.func @branches(%x: tensor<128xf32, #t>, %c: i1) -> tensor<128xf32, #t> {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  scf.if %c {
+    kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  } else {
+    %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  }
+  %z = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return %z : tensor<128xf32, #t>
+}
+
+// A loop with no count.
+// CHECK-LABEL: @while
+// CHECK: scf.while
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_store
+// CHECK: } do {
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+func.func @while(%x: tensor<128xf32, #t>, %c: i1) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  scf.while : () -> () {
+    kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    scf.condition(%c)
+  } do {
+    %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+    scf.yield
+  }
+  return
+}
+
+// Stores that reach into other ctas: all have to run first, and the barrier is the cluster's.
+// CHECK-LABEL: @cluster
+// CHECK-NEXT: kgpu.cluster_arrive
+// CHECK: kgpu.cluster_wait
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.barrier cluster
+// CHECK-NEXT: kgpu.local_load
+// A barrier of the cta is not enough after a remote store's memory was read.
+// CHECK-NEXT: tile.barrier
+// CHECK-NEXT: kgpu.barrier cluster
+// CHECK-NEXT: kgpu.local_store
+func.func @cluster(%x: tensor<128xf32, #row>) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
+  kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #each> -> tensor<128xf32, #row>
+  tile.barrier
+  kgpu.local_store %y, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
+  return
+}

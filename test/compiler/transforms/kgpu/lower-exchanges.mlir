@@ -1,0 +1,237 @@
+// What crosses warps goes through shared memory; what stays inside a warp is left alone.
+// RUN: kiln-opt %s --split-input-file --kiln-lower-exchanges | FileCheck %s
+
+// One partial per warp, one exchange, the rest in every warp.
+// CHECK: #[[ROW:.*]] = #layout.map<blocked [4096] vector 8 warps 4>
+// CHECK: #[[PART:.*]] = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
+// CHECK-LABEL: @sum
+// CHECK: %[[P:.*]] = kgpu.partial_reduce(%{{.*}}) axis 0 {
+// CHECK: arith.addf
+// CHECK: kgpu.yield
+// CHECK: } : (tensor<4096xf32, #[[ROW]]>) -> tensor<4xf32, #[[PART]]>
+// CHECK: %[[M:.*]] = kgpu.alloc : <4xf32, #row_major>
+// CHECK: kgpu.local_store %[[P]], %[[M]]
+// CHECK-NOT: kgpu.barrier
+// CHECK: %[[Q:.*]] = kgpu.local_load %[[M]] : <4xf32, #row_major> -> tensor<4xf32, #replicated>
+// CHECK: tile.reduce(%[[Q]]) axis 0 {
+// CHECK: } : (tensor<4xf32, #replicated>) -> f32
+#row = #layout.map<blocked [4096] vector 8 warps 4>
+func.func @sum(%x: tensor<4096xf32, #row>) -> f32 {
+  %s = tile.reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<4096xf32, #row>) -> f32
+  return %s : f32
+}
+
+// -----
+
+// Rows that lie inside a warp: nothing to exchange.
+// CHECK-LABEL: @rows
+// CHECK-NOT: kgpu.
+// CHECK: return
+#tile = #layout.map<blocked [16, 128] vector 4 warps 4>
+#rows = #layout.map<digits [16] reg (4) (8) lane (0) (0) (0) (0) (0) warp (1) (2)>
+func.func @rows(%x: tensor<16x128xf32, #tile>) -> tensor<16xf32, #rows> {
+  %s = tile.reduce(%x) axis 1 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<16x128xf32, #tile>) -> tensor<16xf32, #rows>
+  return %s : tensor<16xf32, #rows>
+}
+
+// -----
+
+// Sixteen warps: four partials in registers, four lanes that hold them.
+// CHECK: #[[PARTS:.*]] = #layout.map<blocked [16] vector 4 warps 16>
+// CHECK-LABEL: @many_warps
+// CHECK: kgpu.local_load {{.*}} -> tensor<16xf32, #[[PARTS]]>
+#row = #layout.map<blocked [16384] vector 8 warps 16>
+func.func @many_warps(%x: tensor<16384xf32, #row>) -> f32 {
+  %s = tile.reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<16384xf32, #row>) -> f32
+  return %s : f32
+}
+
+// -----
+
+// A region that is not seen to be commutative: the four pieces of each warp stay apart, in the order of the axis.
+// CHECK: #[[PART:.*]] = #layout.map<digits [16] reg (4) (8) lane (0) (0) (0) (0) (0) warp (1) (2)>
+// CHECK-LABEL: @ordered
+// CHECK: kgpu.partial_reduce(%{{.*}}) axis 0 ordered {
+// CHECK: -> tensor<16xf32, #[[PART]]>
+#row = #layout.map<blocked [4096] vector 8 warps 4>
+func.func @ordered(%x: tensor<4096xf32, #row>) -> f32 {
+  %s = tile.reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    tile.yield %b : f32
+  } : (tensor<4096xf32, #row>) -> f32
+  return %s : f32
+}
+
+// -----
+
+// Mean and mean of squares wait for nothing of each other: one op, and all stores before all loads.
+// CHECK-LABEL: @merged
+// CHECK: kgpu.partial_reduce(%{{.*}}, %{{.*}}) axis 0 {
+// CHECK: kgpu.local_store
+// CHECK: kgpu.local_store
+// CHECK: kgpu.local_load
+// CHECK: kgpu.local_load
+// CHECK: %[[R:.*]]:2 = tile.reduce(
+// CHECK: arith.mulf %[[R]]#0
+#row = #layout.map<blocked [4096] vector 8 warps 4>
+func.func @merged(%x: tensor<4096xf32, #row>, %k: f32) -> (f32, f32) {
+  %s = tile.reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<4096xf32, #row>) -> f32
+  %mean = arith.mulf %s, %k : f32
+  %y = arith.mulf %x, %x : tensor<4096xf32, #row>
+  %t = tile.reduce(%y) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<4096xf32, #row>) -> f32
+  return %mean, %t : f32, f32
+}
+
+// -----
+
+// Mean, then the squares of what is left: the second needs the first.
+// CHECK-LABEL: @dependent
+// CHECK-COUNT-2: kgpu.partial_reduce
+#row = #layout.map<blocked [4096] vector 8 warps 4>
+func.func @dependent(%x: tensor<4096xf32, #row>) -> f32 {
+  %s = tile.reduce(%x) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<4096xf32, #row>) -> f32
+  %m = tile.splat %s : f32 -> tensor<4096xf32, #row>
+  %y = arith.subf %x, %m : tensor<4096xf32, #row>
+  %t = tile.reduce(%y) axis 0 {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  } : (tensor<4096xf32, #row>) -> f32
+  return %t : f32
+}
+
+// -----
+
+// A loop with one exchange: two slots, used in turn.
+// CHECK-LABEL: @loop
+// CHECK: %[[R:.*]]:2 = scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[PHASE:.*]] = %c0_i32{{.*}}) -> (f32, i32)
+// CHECK: %[[M:.*]] = kgpu.alloc {slots = 2 : i32}
+// CHECK: %[[S:.*]] = kgpu.slot %[[M]][%[[PHASE]]]
+// CHECK: kgpu.local_store %{{.*}}, %[[S]]
+// CHECK: kgpu.local_load %[[S]]
+// CHECK: %[[NEXT:.*]] = arith.xori %[[PHASE]], %c1_i32{{.*}}
+// CHECK: scf.yield %{{.*}}, %[[NEXT]]
+#row = #layout.map<blocked [4096] vector 8 warps 4>
+func.func @loop(%x: tensor<4096xf32, #row>, %n: i32) -> f32 {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %start = arith.constant 0.0 : f32
+  %r = scf.for %i = %zero to %n step %one iter_args(%sum = %start) -> f32 : i32 {
+    %m = tile.splat %sum : f32 -> tensor<4096xf32, #row>
+    %y = arith.addf %x, %m : tensor<4096xf32, #row>
+    %s = tile.reduce(%y) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    } : (tensor<4096xf32, #row>) -> f32
+    scf.yield %s : f32
+  }
+  return %r : f32
+}
+
+// -----
+
+// A conversion between warps is a store and a load; one inside a warp stays.
+// CHECK-LABEL: @convert
+// CHECK: kgpu.alloc
+// CHECK: kgpu.local_store
+// CHECK: %[[Y:.*]] = kgpu.local_load
+// CHECK: kgpu.convert %[[Y]]
+#one = #layout.map<blocked [512] vector 4 warps 4>
+#two = #layout.map<blocked [512] vector 1 warps 4>
+#three = #layout.map<digits [512] reg (128) (256) lane (2) (1) (4) (8) (16) warp (32) (64)>
+func.func @convert(%x: tensor<512xf32, #one>) -> tensor<512xf32, #three> {
+  %y = kgpu.convert %x : tensor<512xf32, #one> -> tensor<512xf32, #two>
+  %z = kgpu.convert %y : tensor<512xf32, #two> -> tensor<512xf32, #three>
+  return %z : tensor<512xf32, #three>
+}
+
+// -----
+
+// A scan along warps: with its axis inside one warp, the same one in each, from which every warp picks its part.
+// CHECK-LABEL: @scan
+// CHECK: kgpu.local_store
+// CHECK: %[[Y:.*]] = kgpu.local_load {{.*}} -> tensor<1024xi32, #[[WARP:.*]]>
+// CHECK: %[[Z:.*]] = tile.scan(%[[Y]]) axis 0 {
+// CHECK: kgpu.convert %[[Z]] : tensor<1024xi32, #[[WARP]]> -> tensor<1024xi32, #blocked>
+#row = #layout.map<blocked [1024] vector 4 warps 4>
+func.func @scan(%x: tensor<1024xi32, #row>) -> tensor<1024xi32, #row> {
+  %s = tile.scan(%x) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    %c = arith.addi %a, %b : i32
+    tile.yield %c : i32
+  } : (tensor<1024xi32, #row>) -> tensor<1024xi32, #row>
+  return %s : tensor<1024xi32, #row>
+}
+
+// -----
+
+// The result of an atomic is known to the owner of its element only. Unused, or held by nobody else: nothing to do.
+// CHECK-LABEL: @atomics
+// CHECK: %[[OLD:.*]] = tile.atomic_rmw add
+// CHECK: kgpu.local_store %[[OLD]], %[[M:.*]] {byOwner}
+// CHECK: %[[KNOWN:.*]] = kgpu.local_load %[[M]]
+// CHECK: tile.atomic_rmw add
+// CHECK-NOT: kgpu.local_store
+// CHECK: tile.atomic_rmw add
+// CHECK-NOT: kgpu.local_store
+// CHECK: tile.atomic_rmw add
+// CHECK: kgpu.local_store %{{.*}} {byOwner}
+// CHECK: kgpu.local_load
+// CHECK: return %[[KNOWN]]
+#row = #layout.map<blocked [128] vector 1 warps 4>
+#few = #layout.map<blocked [32] vector 1 warps 4>
+func.func @atomics(%p: !tile.ptr<i32>, %q: tensor<128x!tile.ptr<i32>, #row>, %v: tensor<128xi32, #row>, %one: i32,
+                   %r: tensor<32x!tile.ptr<i32>, #few>, %w: tensor<32xi32, #few>)
+    -> (i32, tensor<128xi32, #row>, tensor<32xi32, #few>) {
+  %old = tile.atomic_rmw add relaxed gpu %p, %one : !tile.ptr<i32>, i32
+  %unused = tile.atomic_rmw add relaxed gpu %p, %one : !tile.ptr<i32>, i32
+  %own = tile.atomic_rmw add relaxed gpu %q, %v : tensor<128x!tile.ptr<i32>, #row>, tensor<128xi32, #row>
+  %all = tile.atomic_rmw add relaxed gpu %r, %w : tensor<32x!tile.ptr<i32>, #few>, tensor<32xi32, #few>
+  return %old, %own, %all : i32, tensor<128xi32, #row>, tensor<32xi32, #few>
+}
+
+// -----
+
+// A row spread over the ctas of a cluster: every cta gets every partial.
+// CHECK: #[[PART:.*]] = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
+// CHECK: #[[MEM:.*]] = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+// CHECK-LABEL: @cluster
+// CHECK: kgpu.partial_reduce
+// CHECK: -> tensor<16xf32, #[[PART]]>
+// CHECK: kgpu.local_store %{{.*}} : tensor<16xf32, #[[PART]]>, <16xf32, #[[MEM]]>
+#row = #layout.map<blocked [16384] vector 8 warps 4 ctas 4 split 0>
+module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
+  func.func @cluster(%x: tensor<16384xf32, #row>) -> f32 {
+    %s = tile.reduce(%x) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    } : (tensor<16384xf32, #row>) -> f32
+    return %s : f32
+  }
+}

@@ -1,0 +1,88 @@
+// Allocations alive together are apart; others share bytes where a barrier lies between anyway, or where memory is dear.
+// RUN: kiln-opt %s --split-input-file --kiln-plan-shared-memory | FileCheck %s
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+// The third exchange starts after the barrier of the second: the first one's bytes are free by then.
+// CHECK-LABEL: @chain
+// CHECK-SAME: kgpu.shared_bytes = 1024 : i64
+// CHECK: kgpu.alloc {offset = 0 : i64}
+// CHECK: kgpu.alloc {offset = 512 : i64}
+// CHECK: kgpu.alloc {offset = 0 : i64}
+func.func @chain() attributes {tile.kernel} {
+  %c = arith.constant dense<0.0> : tensor<128xf32, #t>
+  %a = kgpu.alloc : !kgpu.mem<128xf32, #m>
+  kgpu.local_store %c, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  %b = kgpu.alloc : !kgpu.mem<128xf32, #m>
+  kgpu.local_store %y, %b : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  %z = kgpu.local_load %b : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  %d = kgpu.alloc : !kgpu.mem<128xf32, #m>
+  kgpu.local_store %z, %d : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  %w = kgpu.local_load %d : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return
+}
+
+// -----
+
+// Large tiles: sharing at once, at the price of a barrier, is better than twice the memory.
+#t = #layout.map<blocked [4096] vector 4 warps 4>
+#m = #layout.map<row_major [4096]>
+// CHECK-LABEL: @large
+// CHECK-SAME: kgpu.shared_bytes = 16384 : i64
+// CHECK: kgpu.alloc {offset = 0 : i64}
+// CHECK: kgpu.alloc {offset = 0 : i64}
+func.func @large() attributes {tile.kernel} {
+  %c = arith.constant dense<0.0> : tensor<4096xf32, #t>
+  %a = kgpu.alloc : !kgpu.mem<4096xf32, #m>
+  kgpu.local_store %c, %a : tensor<4096xf32, #t>, !kgpu.mem<4096xf32, #m>
+  %y = kgpu.local_load %a : !kgpu.mem<4096xf32, #m> -> tensor<4096xf32, #t>
+  %b = kgpu.alloc : !kgpu.mem<4096xf32, #m>
+  kgpu.local_store %y, %b : tensor<4096xf32, #t>, !kgpu.mem<4096xf32, #m>
+  %z = kgpu.local_load %b : !kgpu.mem<4096xf32, #m> -> tensor<4096xf32, #t>
+  return
+}
+
+// -----
+
+// Slots are live as long as the loop runs, and what is alive around the loop is apart from them.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+// CHECK-LABEL: @loop
+// CHECK-SAME: kgpu.shared_bytes = 1536 : i64
+// CHECK: kgpu.alloc {offset = 1024 : i64}
+// CHECK: kgpu.alloc {offset = 0 : i64, slots = 2 : i32}
+func.func @loop(%n: i32) attributes {tile.kernel} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %c = arith.constant dense<0.0> : tensor<128xf32, #t>
+  %a = kgpu.alloc : !kgpu.mem<128xf32, #m>
+  kgpu.local_store %c, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  %r = scf.for %i = %zero to %n step %one iter_args(%phase = %zero) -> i32 : i32 {
+    %b = kgpu.alloc {slots = 2 : i32} : !kgpu.mem<128xf32, #m>
+    %s = kgpu.slot %b[%phase] : !kgpu.mem<128xf32, #m>
+    kgpu.local_store %c, %s : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    %y = kgpu.local_load %s : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+    %next = arith.xori %phase, %one : i32
+    scf.yield %next : i32
+  }
+  %z = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return
+}
+
+// -----
+
+// Nobody reads it: neither the memory nor the store is left.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+// CHECK-LABEL: @unread
+// CHECK-SAME: kgpu.shared_bytes = 0 : i64
+// CHECK-NOT: kgpu.alloc
+// CHECK-NOT: kgpu.local_store
+// CHECK: return
+func.func @unread() attributes {tile.kernel} {
+  %c = arith.constant dense<0.0> : tensor<128xf32, #t>
+  %a = kgpu.alloc : !kgpu.mem<128xf32, #m>
+  kgpu.local_store %c, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  return
+}

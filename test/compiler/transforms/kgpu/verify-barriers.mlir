@@ -1,0 +1,88 @@
+// A missing barrier is found on every kind of path.
+// RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+func.func @removed(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  // expected-note @below {{the earlier access}}
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  // expected-error @below {{expected a barrier between this and an earlier access (because both touch the same bytes of shared memory and one writes them), got a path without}}
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return %y : tensor<128xf32, #t>
+}
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+func.func @around_the_loop(%x: tensor<128xf32, #t>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  scf.for %i = %zero to %n step %one : i32 {
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    kgpu.barrier cta
+    // expected-note @below {{the earlier access}}
+    %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  }
+  return
+}
+
+// -----
+
+// Slots that alternate are fine from one iteration to the next, and wrong when left and entered again.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+func.func @entered_again(%x: tensor<128xf32, #t>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  scf.for %j = %zero to %n step %one : i32 {
+    %r = scf.for %i = %zero to %n step %one iter_args(%phase = %zero) -> i32 : i32 {
+      %a = kgpu.alloc {offset = 0 : i64, slots = 2 : i32} : !kgpu.mem<128xf32, #m>
+      %s = kgpu.slot %a[%phase] : !kgpu.mem<128xf32, #m>
+      // expected-error @below {{expected a barrier between this and an earlier access}}
+      kgpu.local_store %x, %s : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+      kgpu.barrier cta
+      // expected-note @below {{the earlier access}}
+      %y = kgpu.local_load %s : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+      %next = arith.xori %phase, %one : i32
+      scf.yield %next : i32
+    }
+  }
+  return
+}
+
+// -----
+
+// The branch that is not taken has no barrier.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+func.func @one_branch(%x: tensor<128xf32, #t>, %c: i1) -> tensor<128xf32, #t> {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  // expected-note @below {{the earlier access}}
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  scf.if %c {
+    kgpu.barrier cta
+  }
+  // expected-error @below {{expected a barrier between this and an earlier access}}
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return %y : tensor<128xf32, #t>
+}
+
+// -----
+
+// A barrier of the cta does not order stores into other ctas; and nobody waited for them to run.
+#row = #layout.map<blocked [128] vector 1 warps 4 ctas 2 split 0>
+#each = #layout.map<digits [128] cta (0) offset (1) (2) (4) (8) (16) (32) (64)>
+func.func @narrow(%x: tensor<128xf32, #row>) -> tensor<128xf32, #row> {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
+  // expected-note @below {{the earlier access}}
+  // expected-error @below {{expected a barrier of the cluster before (because a cta may be written to only once it runs), got none}}
+  kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
+  kgpu.barrier cta
+  // expected-error @below {{expected a barrier of the cluster between this and an earlier access}}
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #each> -> tensor<128xf32, #row>
+  return %y : tensor<128xf32, #row>
+}
