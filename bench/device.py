@@ -208,7 +208,10 @@ class Maker:
         return self.torch.rand((self.sets, *shape), dtype=self.dtype, device=self.device, generator=self.generator)
 
     def full(self, shape: tuple[int, ...], value: float, dtype: str) -> Any:
-        return self.torch.full((self.sets, *shape), value, dtype=getattr(self.torch, dtype), device=self.device)
+        """Each set's array begins at a multiple of 16 bytes, as one that is allocated alone does."""
+        array = self.torch.full((self.sets, *shape[:-1], -(-shape[-1] // 16) * 16), value,
+                                dtype=getattr(self.torch, dtype), device=self.device)  # fmt: skip
+        return array[..., : shape[-1]]
 
     def copies(self, array: Any) -> Any:
         """A numpy array, once per set."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import math
 from collections import deque
@@ -63,11 +64,16 @@ class Runner:
         self.mutates: tuple[str, ...] = getattr(self.family, "MUTATES", ())
         # Of an operation in place only set 0 is checked, by its first launch: peers count steps.
         self.checked = (0,) if self.mutates else (0, self.plan.sets - 1)
-        self.exact = {i: self.family.reference(case, self.sets[i]) for i in self.checked}
         self.pristine = {name: self.sets[0][name].clone() for name in self.mutates}
         self.error_of_torch: float | None = None
         self.peers: dict[str, dict[str, Any]] = {}
         self._held: list[Any] = []  # graphs use this memory until the row is done
+
+    @functools.cached_property
+    def exact(self) -> dict[int, tuple[Any, ...]]:
+        """float64 outputs of the checked sets, of operations in place from the state before the first launch."""
+        self.restore()
+        return {i: self.family.reference(self.case, self.sets[i]) for i in self.checked}
 
     # -- outputs ----------------------------------------------------------------------------
 
@@ -234,14 +240,10 @@ class Runner:
 
 def run_case(case: Case, device: Any, settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
     """One row, with nothing left on the device afterwards."""
-    runner = Runner(case, device, settings, say)
     try:
-        return runner.run()
+        return Runner(case, device, settings, say).run()
     finally:
-        del runner
-        gc.collect()
-        if device.name == "cuda":
-            device.torch.cuda.empty_cache()
+        release(device)
 
 
 def warm_up(case: Case, device: Any, settings: Settings, say: Callable[[str], None]) -> None:
@@ -261,6 +263,15 @@ def warm_up(case: Case, device: Any, settings: Settings, say: Callable[[str], No
             device.synchronize()
         except Exception as error:  # the timed run meets it again and reports it
             say(f"{name}: {_first_line(error)}")
+    del runner
+    release(device)
+
+
+def release(device: Any) -> None:
+    """Gives the memory of a row that is done back to the device."""
+    gc.collect()
+    if device.name == "cuda":
+        device.torch.cuda.empty_cache()
 
 
 def _first_line(error: BaseException) -> str:

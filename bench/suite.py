@@ -28,8 +28,7 @@ from cases import FAMILIES, PEERS, Case, select  # noqa: E402
 
 Job = dict[str, Any]
 
-# Seconds a row takes per peer (import and compilation from a warm disk cache, checking, capturing, racing), measured
-# per row on 16 cores; only for `--list`.
+# Seconds a row takes per peer when the caches on disk are warm: a guess for `--list`, which nothing else relies on.
 _SECONDS = {"kiln": 0.6, "torch": 0.3, "inductor": 1.8, "quack": 0.8, "triton": 1.2, "cuda": 0.6, "ceiling": 1.2}
 _STARTING, _PREPARING = 9.0, 1.2
 
@@ -96,8 +95,10 @@ def job_of(options: argparse.Namespace, cases: Sequence[Case], prepare: bool) ->
 def measure_rows(options: argparse.Namespace, cases: Sequence[Case], log: Any,
                  say: Callable[[str, str], None]) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Events of all rows, a child per family; a row whose child dies or hangs becomes a "failed" event."""
-    for family in dict.fromkeys(case.family for case in cases):
-        left = [case for case in cases if case.family == family]
+    # Starting a process costs seconds that a quick run does not have.
+    groups = [""] if options.quick else list(dict.fromkeys(case.family for case in cases))
+    for family in groups:
+        left = [case for case in cases if family in ("", case.family)]
         while left:
             child = Child(job_of(options, left, prepare=False), log)
             current, done = left[0].name, len(left)
@@ -173,6 +174,7 @@ def add_arguments(found: argparse.ArgumentParser) -> None:
     found.add_argument("--list", action="store_true", help="show the rows and the time they take; run nothing")
     for kind in ("csv", "json", "plot", "html"):
         found.add_argument(f"--{kind}", metavar="F", help=f"write {'a PNG' if kind == 'plot' else kind.upper()}")
+    found.add_argument("--commit", help="what to record as the commit, where there is no repository")
     found.add_argument("--log", metavar="F", help="what the children print (default: a temporary file)")
     found.add_argument("--strict", action="store_true", help="exit 1 if a row misses what is asked")
 
@@ -226,7 +228,8 @@ def _measure(options: argparse.Namespace, cases: Sequence[Case], results: Any) -
             prepare(options, cases, log, progress.phase)
         for event in measure_rows(options, cases, log, progress.phase):
             if event["event"] == "environment":
-                results.environment = results.environment or event["facts"]
+                facts = event["facts"] | ({"commit": options.commit} if options.commit else {})
+                results.environment = results.environment or facts
                 continue
             if event["event"] == "result":
                 results.add(event["record"])
