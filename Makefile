@@ -23,12 +23,12 @@ BENCH_PYTHON ?= $(VENV)/bin/python
 RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV)/bin/python
 PYTEST := $(RUN) -m pytest -p no:cacheprovider
 
-.PHONY: help setup packages build demo bench test check-lit check-cpp check-python check-kernels check-fuzz docs-check \
+.PHONY: help setup packages build demo bench test check-lit check-cpp check-python check-kernels check-ptxas check-fuzz docs-check \
   lint format wheel clean
 
 help:
 	@echo 'make demo        run every kernel of the library, show a table'
-	@echo 'make test        everything that needs no GPU (check-lit check-cpp check-python check-kernels check-fuzz docs-check)'
+	@echo 'make test        everything that needs no GPU (check-lit check-cpp check-python check-kernels check-ptxas check-fuzz docs-check)'
 	@echo 'make bench       kernels on this GPU beside other libraries (BENCH="norm --html report.html", BENCH_PYTHON=python3)'
 	@echo 'make test-gpu    every test that needs a GPU (GPU_PARTS=gpu,kernels,language,fuzz,memcheck,racecheck,synccheck, GPU_PYTHON=python3)'
 	@echo 'make wheel       dist/*.whl for $(WHEEL_PYTHONS)'
@@ -78,7 +78,7 @@ wheel: setup
 	@$(VENV)/bin/python python/wheels.py --build $(BUILD) --dist dist $(WHEEL_PYTHONS)
 
 # ---- tests: each tier can be run alone; `test` is all of them ---------------------------------------------------------
-test: check-lit check-cpp check-python check-kernels check-fuzz docs-check
+test: check-lit check-cpp check-python check-kernels check-ptxas check-fuzz docs-check
 
 test-gpu: build
 	@KILN_FUZZ_PROGRAMS=$(GPU_FUZZ) PYTHONPATH=$(CURDIR)/$(BUILD)/python $(GPU_PYTHON) test/gpu/run.py --jobs $(JOBS) --parts "$(GPU_PARTS)" \
@@ -96,6 +96,10 @@ check-python: build
 
 check-kernels: build
 	@$(PYTEST) -n $(JOBS) test/kernels
+
+# Machine code for every GPU of the target table, through the pinned ptxas; no GPU.
+check-ptxas: build
+	@$(PYTEST) -n $(JOBS) test/ptxas
 
 check-fuzz: build
 	@KILN_FUZZ_PROGRAMS=$(FUZZ) $(PYTEST) -n $(JOBS) -m fuzz test/python

@@ -70,6 +70,8 @@ struct Cubin {
   std::string bytes;
   int64_t registers = 0, spillStores = 0, spillLoads = 0, stack = 0, shared = 0;
 };
+/// The PTX of a kernel that needs no more than one block per processor, and may use its registers accordingly.
+std::string withOneBlock(llvm::StringRef ptx);
 /// PTX to a cubin for exactly `target`, by the program at `ptxas`.
 llvm::Expected<Cubin> assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas, bool lineInfo);
 

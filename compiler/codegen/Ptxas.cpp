@@ -51,6 +51,14 @@ static int64_t figure(llvm::StringRef log, llvm::StringRef pattern) {
   return largest;
 }
 
+std::string kiln::codegen::withOneBlock(llvm::StringRef ptx) {
+  // The directive stands between a kernel's parameters and its body, where .reqntid does.
+  size_t at = ptx.find("\n.reqntid ");
+  if (at == llvm::StringRef::npos || ptx.contains("\n.minnctapersm "))
+    return ptx.str();
+  return (ptx.take_front(at) + "\n.minnctapersm 1" + ptx.drop_front(at)).str();
+}
+
 llvm::Expected<Cubin> kiln::codegen::assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas,
                                                  bool lineInfo) {
   TemporaryFolder folder;

@@ -437,6 +437,15 @@ void Compilation::finishAssembly(std::string ptx) {
   {
     Timer timer(result, "ptxas");
     cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, options.pipeline.lineInfo);
+    // ptxas spills for the sake of more blocks per processor; one that says how many it wants gets all registers.
+    if (cubin && cubin->spillStores + cubin->spillLoads && !cuda.maxRegisters) {
+      auto roomy =
+          codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, options.pipeline.lineInfo);
+      if (!roomy)
+        llvm::consumeError(roomy.takeError());
+      else if (roomy->spillStores + roomy->spillLoads < cubin->spillStores + cubin->spillLoads)
+        cubin = std::move(roomy);
+    }
   }
   if (!cubin) {
     fail(Stage::Object, cubin.takeError());

@@ -1,0 +1,81 @@
+"""Every kernel of the library, for every GPU of the target table: it assembles without a spill, or is refused by name.
+
+Plans are those of a machine of that row. Registers are asserted against what the block may have, so that a launch
+cannot fail for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import code_of_ptx as code
+import pytest
+from kiln import _kiln, errors
+from kiln.kernels import FAMILIES
+from kiln.kernels.launches import launches_of
+from kiln.kernels.machine import of_target
+
+ROWS = [row["name"] for row in _kiln.targets() if row["kind"] == "cuda"]
+# Their products are sums of scalar products until there are tensor cores.
+FMA_PRODUCTS = ("gemm", "attention")
+# Moved past the registers once, in wide pieces: what they cost is their memory traffic.
+STREAMING = ("elementwise", "softmax", "norm", "activation", "rope", "optimizer")
+
+
+def calls(family: str):
+    return importlib.import_module(f"kiln.kernels.{family}.configs").calls()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("row", ROWS)
+def test_every_kernel_assembles_without_spills(row: str, family: str):
+    limits = _kiln.target(row)["limits"]
+    problems = []
+    for name, run in calls(family):
+        for launch in launches_of(run, of_target(row)):
+            cuda = json.loads(launch.compile(row).metadata)["cuda"]
+            usage, what = cuda["usage"], f"{name} ({launch.kernel.__name__})"
+            assert cuda["form"] == "cubin"
+            spilt = usage["spill_stores"] + usage["spill_loads"]
+            if spilt and family not in FMA_PRODUCTS:
+                problems.append(f"{what}: {spilt} bytes of spills with {usage['registers']} registers")
+            # Registers are given out in groups of eight a thread.
+            if -(-usage["registers"] // 8) * 8 * cuda["threads"] > limits["registers_per_processor"]:
+                problems.append(f"{what}: {usage['registers']} registers for {cuda['threads']} threads")
+            if cuda["shared_bytes"] + usage["shared"] > limits["max_shared_bytes"]:
+                problems.append(f"{what}: {cuda['shared_bytes']} bytes of shared memory")
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("family", STREAMING)
+def test_long_rows_move_in_wide_pieces(family: str):
+    """At lengths of many full accesses, 16 bytes (32 where the machine has them) carry nearly all bytes."""
+    checked = 0
+    for name, run in calls(family):
+        if not any(size in name for size in ("4096×4096", "16384×4096", "2048×16384", "16777216", "8192×14336")):
+            continue
+        for row in ("sm_80", "sm_90a"):
+            for launch in launches_of(run, of_target(row)):
+                widths = code.widths(launch.compile(row, to="ptx").output)
+                for kind, counts in widths.items():
+                    # Tiles of different types share one layout: the narrower then moves in pieces of 8 bytes.
+                    wide = 0.75 if "/" in name else 0.9
+                    assert code.share(counts, 16) >= wide, f"{name} for {row}: {kind} by bytes of one access: {counts}"
+                checked += 1
+    assert checked or family in ("rope", "optimizer"), "no call of this family has a long row"
+
+
+def test_a_cluster_is_refused_where_there_is_none():
+    """The plan of an H200, on machines before it: valid, does not fit, and the option that is too large is named."""
+    refused = 0
+    for _, run in calls("norm"):
+        for launch in launches_of(run, of_target("sm_90a")):
+            if launch.options.get("cluster", 1) == 1:
+                continue
+            with pytest.raises(errors.ResourceError, match="blocks per cluster on sm_80") as caught:
+                launch.compile("sm_80")
+            assert (caught.value.available, caught.value.option) == (1, "cluster")
+            assert caught.value.required == launch.options["cluster"]
+            refused += 1
+    assert refused
