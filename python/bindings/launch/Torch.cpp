@@ -20,7 +20,8 @@ struct Library {
   int32_t (*getDeviceIndex)(Handle, int32_t *) = nullptr;
   int32_t (*getStorageOffset)(Handle, int64_t *) = nullptr;
   int32_t (*getStorageBytes)(Handle, int64_t *) = nullptr;
-  int32_t (*getStream)(int32_t, void **) = nullptr; ///< of a build with CUDA
+  int32_t (*getLayout)(Handle, int32_t *) = nullptr;
+  int32_t strided = -1;
   int32_t cpu = -1, cuda = -1;
   static constexpr int maxTypes = 64;
   int8_t elements[maxTypes]; ///< by torch's number of the type; -1: none of ours
@@ -35,13 +36,17 @@ struct Library {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
       return function != nullptr;
     };
-    bool found =
-        find("aoti_torch_get_data_ptr", getData) && find("aoti_torch_get_dtype", getType) &&
-        find("aoti_torch_get_device_type", getDeviceType) && find("aoti_torch_get_device_index", getDeviceIndex) &&
-        find("aoti_torch_get_storage_offset", getStorageOffset) && find("aoti_torch_get_storage_size", getStorageBytes);
+    bool found = find("aoti_torch_get_data_ptr", getData) && find("aoti_torch_get_dtype", getType) &&
+                 find("aoti_torch_get_device_type", getDeviceType) &&
+                 find("aoti_torch_get_device_index", getDeviceIndex) &&
+                 find("aoti_torch_get_storage_offset", getStorageOffset) &&
+                 find("aoti_torch_get_storage_size", getStorageBytes) && find("aoti_torch_get_layout", getLayout);
     int32_t (*number)() = nullptr;
-    found = found && find("aoti_torch_device_type_cpu", number);
+    found = found && find("aoti_torch_layout_strided", number);
     if (!found)
+      return;
+    strided = number();
+    if (!find("aoti_torch_device_type_cpu", number))
       return;
     cpu = number();
     if (find("aoti_torch_device_type_cuda", number))
@@ -113,10 +118,11 @@ bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
   if (!entry->second)
     return false;
   Handle handle = reinterpret_cast<char *>(tensor) + entry->second;
-  int32_t number, kind, index;
+  int32_t number, kind, index, layout;
   int64_t offset, bytes;
   if (library.getType(handle, &number) || number < 0 || number >= Library::maxTypes || library.elements[number] < 0 ||
-      library.getDeviceType(handle, &kind) || (kind != library.cpu && kind != library.cuda))
+      library.getLayout(handle, &layout) || layout != library.strided || library.getDeviceType(handle, &kind) ||
+      (kind != library.cpu && kind != library.cuda))
     return false;
   result.device = -1;
   if (kind != library.cpu) {
@@ -134,19 +140,24 @@ bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
 }
 
 void *kiln::python::getTorchStream(int device) {
-  // Nothing is remembered before torch is there: it may be imported between two launches.
   static int32_t (*direct)(int32_t, void **) = nullptr;
   static PyObject *method = nullptr;
   if (!direct && !method) {
-    static PyObject *name = PyUnicode_InternFromString("torch");
-    if (!PyDict_GetItemWithError(PyImport_GetModuleDict(), name))
+    // Until torch has begun to use CUDA it has no stream but the legacy one; it may be imported between two launches.
+    static PyObject *name = PyUnicode_InternFromString("torch.cuda");
+    PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+    if (!module)
+      return nullptr;
+    py::object begun = py::reinterpret_steal<py::object>(PyObject_CallMethod(module, "is_initialized", nullptr));
+    PyErr_Clear();
+    if (begun.ptr() != Py_True)
       return nullptr;
     if (void *library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD))
       direct = reinterpret_cast<int32_t (*)(int32_t, void **)>(dlsym(library, "aoti_torch_get_current_cuda_stream"));
     if (!direct)
       method = findTorchFunction("_cuda_getCurrentRawStream");
     if (!direct && !method)
-      return nullptr; // a build of torch without CUDA
+      return nullptr;
   }
   void *stream = nullptr;
   if (direct)

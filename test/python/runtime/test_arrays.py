@@ -98,7 +98,6 @@ def test_descriptors():
     ("make", "message"),
     [
         (lambda: CudaOnly(), "got an arrays.CudaOnly in GPU memory"),
-        (lambda: DlpackOnly(np.zeros(4, np.float32), (2, 0)), "got one on a CUDA device"),
         (lambda: TensorLike(np.zeros(4, np.float32), device="cuda:1"), "got one on cuda:1"),
         (lambda: TensorLike(np.zeros(4, np.float32), "complex64"), "got one of torch.complex64"),
         (lambda: np.zeros(4, np.complex64), "got one of complex64"),
@@ -118,6 +117,15 @@ def test_refused(make, message):
     assert message in text
     assert "launch of copy: argument 'x'" in text
     assert "test_arrays.py" in text and "copy[1](make()" in text, "the caller's line is shown"
+
+
+def test_arrays_on_several_machines_are_refused():
+    with pytest.raises(errors.LaunchError, match="argument 'out': expected an array on CUDA device 0"):
+        copy[1](DlpackOnly(np.zeros(4, np.float32), (2, 0)), np.zeros(4, np.float32), 1, 4)
+    elsewhere = DlpackOnly(np.zeros(4, np.float32), (2, 1))
+    with pytest.raises(errors.LaunchError, match="argument 'out': expected arrays on one device .* got one on CUDA dev"):
+        copy[1](DlpackOnly(np.zeros(4, np.float32), (2, 0)), elsewhere, 1, 4)
+
 
 
 @pytest.mark.parametrize(
