@@ -247,18 +247,19 @@ void ShufflePlan::permuteLanes() {
         registers ^= lanePlaces[independent[k]].reg;
     if (!registers)
       continue;
-    // Else the steps serve different registers in different lanes; where the destination has no such register (it does
-    // not hold all that the source's warp has), one is made up.
+    // Else the steps serve different registers in different lanes.
     unsigned shift = 0;
     while (shift < registerPlaces.size() && lanes.contains(lanePlaces[i].lane ^ registerPlaces[shift].lane))
       ++shift;
-    if (shift == registerPlaces.size()) {
-      uint64_t missing = 1;
-      while (lanes.contains(lanePlaces[i].lane ^ missing))
-        missing <<= 1;
-      registerPlaces.push_back({0, missing});
+    if (shift < registerPlaces.size()) {
+      place(i, registerPlaces[shift], uint64_t(1) << shift);
+      continue;
     }
-    place(i, registerPlaces[shift], uint64_t(1) << shift);
+    // The destination has no such register (it does not hold all that the source's warp has): each register the
+    // receivers want is sent, and they select.
+    laneShift[i] = uint64_t(1) << registerPlaces.size();
+    lanePlaces[i].reg ^= registers;
+    registerPlaces.push_back({registers, 0});
   }
 }
 

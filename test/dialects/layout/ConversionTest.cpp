@@ -161,6 +161,16 @@ TEST(Conversion, WarpsPickFromWhatAllHave) {
   expectConverts(all, spread, *lanes);
 }
 
+TEST(Conversion, WarpsThatRepeatATileTakeTheirPart) {
+  Layout pairs = blocked({64}, {0}, 2, {2, 1, 1}), single = blocked({64}, {0}, 1, {2, 1, 1});
+  std::optional<Conversion> plan = planShuffles(pairs, single);
+  ASSERT_TRUE(plan);
+  // Both registers of the lane that has the element, and a choice.
+  EXPECT_EQ(plan->steps.size(), 2u);
+  EXPECT_EQ(plan->cost, 2 * 2 + 1);
+  expectConverts(pairs, single, *plan);
+}
+
 TEST(Conversion, BetweenWarpsAndCtas) {
   Layout rows = blocked({64, 64}, {1, 0}, 4, {}), columns = blocked({64, 64}, {0, 1}, 4, {});
   EXPECT_EQ(planConversion(rows, columns).kind, ConversionKind::Shared);
