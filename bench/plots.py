@@ -23,17 +23,32 @@ _STYLE: dict[str, dict[str, Any]] = {
 
 
 def panels(results: report.Results) -> dict[str, list[dict[str, Any]]]:
-    """Records per kernel and number of rows, "rms_norm, 2048 rows"; what has one size only is a panel of bars."""
+    """Records per panel: sweeps of a kernel over the length of its rows; its other sizes; single rows, in µs."""
     found: dict[str, list[dict[str, Any]]] = {}
     for record in results.ordered():
-        case = record["case"]
-        rows = f", {case['shape'][0]} rows" if len(case["shape"]) == 2 else ""
-        found.setdefault(f"{case['kernel']}{rows}", []).append(record)
-    return found
+        found.setdefault(_title(record), []).append(record)
+    sweeps: dict[str, list[dict[str, Any]]] = {}
+    for title, records in found.items():
+        kernel = records[0]["case"]["kernel"]
+        # Fewer than three points are no curve.
+        whole = len(records) > 2 or records[0]["case"]["most_us"] is not None
+        sweeps.setdefault(title if whole else kernel, []).extend(records)
+    return sweeps
 
 
-def _label(record: dict[str, Any]) -> str:
-    return str(record["case"]["shape"][-1]) if record["case"]["family"] != "adamw" else record["case"]["size"]
+def _title(record: dict[str, Any]) -> str:
+    case = record["case"]
+    if case["most_us"] is not None:
+        return f"one row of {case['shape'][-1]}"
+    return f"{case['kernel']}, {case['shape'][0]} rows" if len(case["shape"]) == 2 else case["kernel"]
+
+
+def _label(record: dict[str, Any], title: str) -> str:
+    """What distinguishes a record in its panel."""
+    case = record["case"]
+    if case["most_us"] is not None:
+        return case["kernel"]
+    return str(case["shape"][-1]) if "rows" in title or case["family"] == "rope" else case["size"]
 
 
 def png(results: report.Results) -> bytes | None:
@@ -68,21 +83,23 @@ def png(results: report.Results) -> bytes | None:
 
 
 def _panel(axis: Any, title: str, records: list[dict[str, Any]]) -> None:
-    records = sorted(records, key=lambda record: record["case"]["shape"][-1])
+    single = records[0]["case"]["most_us"] is not None
+    if not single:
+        records = sorted(records, key=lambda record: record["case"]["reads"])
     for name in report.providers(records):
         points = [(i, record["peers"][name]["cold"]) for i, record in enumerate(records)
                   if "cold" in record["peers"].get(name, {})]  # fmt: skip
         if not points:
             continue
         style = _STYLE.get(name, {})
-        places, speeds = [i for i, _ in points], [cold["tbs"] for _, cold in points]
-        axis.plot(places, speeds, label=name, markersize=4, **style)
         # A quartile of time is one of speed: bytes over it.
-        slow = [cold["tbs"] * cold["median"] / cold["p75"] for _, cold in points]
-        fast = [cold["tbs"] * cold["median"] / cold["p25"] for _, cold in points]
-        axis.fill_between(places, slow, fast, color=style.get("color"), alpha=0.15, linewidth=0)
+        values = [[cold[key] if single else cold["tbs"] * cold["median"] / cold[key] for _, cold in points]
+                  for key in ("median", "p25", "p75")]  # fmt: skip
+        places = [i for i, _ in points]
+        axis.plot(places, values[0], label=name, markersize=4, **style)
+        axis.fill_between(places, values[1], values[2], color=style.get("color"), alpha=0.15, linewidth=0)
     axis.set_title(title, fontsize=10)
-    axis.set_xticks(range(len(records)), [_label(record) for record in records], fontsize=8)
-    axis.set_ylabel("TB/s", fontsize=8)
+    axis.set_xticks(range(len(records)), [_label(record, title) for record in records], fontsize=8)
+    axis.set_ylabel("µs" if single else "TB/s", fontsize=8)
     axis.set_ylim(bottom=0)
     axis.grid(alpha=0.25)

@@ -132,20 +132,22 @@ def notes(results: Results) -> Iterator[str]:
 
 def show(results: Results) -> None:
     """The table on the terminal."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     columns = providers(results.records)
-    console = Console() if sys.stdout.isatty() else Console(width=58 + 11 * len(columns) + 30)
+    # A pipe or a log has no width of its own, and often a bound on its length.
+    wide = not sys.stdout.isatty()
+    console = Console(width=240) if wide else Console()
     about = results.environment
     title = f"{about.get('gpu', '?')}, driver {about.get('driver', '?')}, commit {about.get('commit', '?')}; TB/s"
-    table = Table(title=title, caption=about.get("method", ""))
+    table = Table(title=title, caption=about.get("method", ""), title_justify="left", caption_justify="left",
+                  box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0) if wide else (0, 1), show_edge=False)  # fmt: skip
     table.add_column("row", no_wrap=True)
-    for column in columns:
+    for column in (*columns, "warm", "±%", "×peer", "×ceiling", "reported"):
         table.add_column(column, justify="right", no_wrap=True)
-    for column in ("warm", "±%", "×peer", "×ceiling", "reported"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("as asked")
+    table.add_column("as asked", no_wrap=wide)
     family = ""
     for record in results.ordered():
         found = verdict.judge(record)
@@ -155,7 +157,7 @@ def show(results: Results) -> None:
         end = ["", "", "", ""] if found is None else [
             speed(record, "kiln", "warm"), f"{100 * found.spread:.1f}", ratio(found.over_peer), ratio(found.of_ceiling)
         ]  # fmt: skip
-        state = "" if found is None else "[green]yes[/]" if found.passes else f"[red]{'; '.join(found.misses)}[/]"
+        state = "" if found is None else "[green]yes[/]" if found.passes else f"[red]no: {', '.join(found.limits)}[/]"
         cells = [speed(record, name) for name in columns]
         table.add_row(record["case"]["name"], *cells, *end, record["case"]["reported"], state)
     console.print(table)

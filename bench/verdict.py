@@ -48,6 +48,8 @@ class Verdict:
     over_peer: float | None = None
     of_ceiling: float | None = None
     misses: tuple[str, ...] = field(default_factory=tuple)
+    # The misses in a word or two: the peer that is too fast, the absolute figure.
+    limits: tuple[str, ...] = field(default_factory=tuple)
 
     @property
     def passes(self) -> bool:
@@ -59,7 +61,7 @@ def judge(record: Record, variant: str = "kiln") -> Verdict | None:
     us = microseconds(record, variant)
     if us is None:
         return None
-    case, misses = record["case"], []
+    case, misses, limits = record["case"], [], []
     tbs = (case["reads"] + case["writes"]) / us / 1e6
     summary = record["peers"][variant]["cold"]
     best, ceiling = best_peer(record), microseconds(record, "ceiling")
@@ -71,12 +73,15 @@ def judge(record: Record, variant: str = "kiln") -> Verdict | None:
             misses.append(f"{over:.2f} of {best[0]}")
         elif over < OVER_PEER and of is not None and of < OF_CEILING:
             misses.append(f"{over:.2f} of {best[0]}, {of:.2f} of the ceiling")
+        limits += [best[0]] if misses else []
     if case["least_tbs"] is not None and tbs < case["least_tbs"]:
         misses.append(f"{tbs:.2f} of {case['least_tbs']} TB/s")
+        limits.append(f"{case['least_tbs']} TB/s")
     if case["most_us"] is not None and us > case["most_us"]:
         misses.append(f"{us:.2f} for {case['most_us']} µs")
+        limits.append(f"{case['most_us']} µs")
     return Verdict(case["name"], variant, us, tbs, (summary["p75"] - summary["p25"]) / 2 / us,
-                   best[0] if best else None, over, of, tuple(misses))  # fmt: skip
+                   best[0] if best else None, over, of, tuple(misses), tuple(limits))  # fmt: skip
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
