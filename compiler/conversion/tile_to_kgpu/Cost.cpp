@@ -21,7 +21,7 @@ static constexpr double kBarrier = 40, kClusterBarrier = 120;
 // Registers per lane up to which a row is kept in one warp.
 static constexpr int64_t kSortRegisters = 64;
 // Of a whole tile instead of partial results: every thread waits for the slowest store of all.
-static constexpr double kExchange = 60;
+static constexpr double kExchange = 50;
 
 /// Places the lanes' accesses touch: blocks of `unit` bytes of the `bytes` from each lane's element on.
 static int64_t touched(const Access &access, unsigned fastest, ArrayRef<layout::Index> lanes, int64_t bytes,
@@ -42,6 +42,13 @@ static int64_t touched(const Access &access, unsigned fastest, ArrayRef<layout::
   return std::unique(places.begin(), places.end()) - places.begin();
 }
 
+static int64_t replicas(const Layout &layout, Coord coord) {
+  int64_t count = 1;
+  for (const layout::Digit &digit : layout.digits(coord))
+    count *= digit.replicates() ? digit.radix : 1;
+  return count;
+}
+
 double assign::accessCost(const Access &access, const Layout &layout) {
   unsigned fastest = access.fastest();
   int64_t registers = layout.registers(), run = layout.contiguity(fastest);
@@ -54,6 +61,9 @@ double assign::accessCost(const Access &access, const Layout &layout) {
   double lines = touched(access, fastest, lanes, vector * access.bytes, kLineBytes);
   double sectors = touched(access, fastest, lanes, piece * access.bytes, kSectorBytes);
   double cost = double(registers) / vector * (kAccess + lines) + double(registers) / piece * sectors;
+  // Of warps with the same elements one stores.
+  if (access.stores)
+    cost /= double(replicas(layout, Coord::Warp) * replicas(layout, Coord::Cta));
   return access.streams ? cost : cost / 2;
 }
 
@@ -103,25 +113,22 @@ double assign::dotCost(const Layout &accumulator, int64_t depth) {
   return double(depth) * (double(accumulator.registers()) + rows + columns);
 }
 
-static double widthFactor(Type element) {
-  int64_t bytes = bytesInMemory(getElementTypeOrSelf(element));
-  return std::max(0.5, double(bytes) / 4);
-}
-
 double assign::conversionCost(const Layout &from, const Layout &to, Type element) {
   if (from == to)
     return 0;
-  layout::Conversion plan = layout::planConversion(from, to);
-  if (plan.kind == layout::ConversionKind::None)
+  int64_t bytes = bytesInMemory(getElementTypeOrSelf(element));
+  layout::Conversion plan = layout::planConversion(from, to, bytes);
+  switch (plan.kind) {
+  case layout::ConversionKind::None:
     return 0;
-  // Moves between registers are names, not instructions.
-  if (plan.kind == layout::ConversionKind::Registers)
+  case layout::ConversionKind::Registers: // names, not instructions
     return 1;
-  double cost = double(plan.cost) * widthFactor(element);
-  // Shuffles share a quarter-rate unit, and what follows waits for them.
-  if (plan.kind == layout::ConversionKind::Shuffle)
-    return 8 + 2 * cost;
-  return cost + (plan.crossesCtas ? kClusterBarrier : kExchange);
+  case layout::ConversionKind::Shuffle: // shuffles share a quarter-rate unit, and what follows waits for them
+    return 8 + 2 * double(plan.cost) * std::max(1.0, double(bytes) / 4);
+  case layout::ConversionKind::Shared:
+    break;
+  }
+  return double(plan.cost) + (plan.crossesCtas ? kClusterBarrier : kExchange);
 }
 
 double assign::exchangeCost(int64_t registers) { return kExchange + 4 * double(registers); }

@@ -1,115 +1,47 @@
 // Choosing a layout for every node: heaviest class first, by cost.
-#include "compiler/conversion/tile_to_kgpu/Candidates.h"
+#include "compiler/conversion/tile_to_kgpu/Anchors.h"
 #include "compiler/conversion/tile_to_kgpu/Cost.h"
-#include "compiler/conversion/tile_to_kgpu/Graph.h"
 #include "dialects/tile/TileOps.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include <memory>
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::assign;
 using layout::Layout;
 
-// A layout an op cannot work in.
-static constexpr double kImpossible = 1e12;
-
-//===----------------------------------------------------------------------===//
-// What a node asks for and pays
-//===----------------------------------------------------------------------===//
-
-static int64_t elementsOf(const Node &node) { return node.group.type().getNumElements(); }
-
-/// The axis along which the node combines elements, if it does.
-static std::optional<int32_t> axisOf(const Node &node) {
-  return llvm::TypeSwitch<Operation *, std::optional<int32_t>>(node.op)
-      .Case<tile::ReduceOp, tile::ScanOp>([&](auto op) { return int32_t(op.getAxis()); })
-      .Case<tile::SortOp, tile::TopkOp>([&](Operation *) { return int32_t(node.group.type().getRank() - 1); })
-      .Default([](Operation *) { return std::nullopt; });
-}
-
-/// Consecutive elements one piece of assembly takes.
-static int64_t packedBy(const Node &node) {
-  auto assembly = dyn_cast<tile::InlineAsmOp>(node.op);
-  return assembly ? int64_t(assembly.getPacked()) : 1;
-}
-
-static bool isAnchor(const Node &node) {
-  if (node.access || packedBy(node) > 1)
-    return true;
-  return node.index == 0 && isa<tile::ReduceOp, tile::ScanOp, tile::SortOp, tile::TopkOp, tile::DotOp>(node.op);
-}
-
-/// An anchor that may leave the layout of its class. Not a reduction: exchanging partial results is cheaper than moving
-/// all.
-static bool mayLeave(const Node &node) { return isAnchor(node) && !isa<tile::ReduceOp>(node.op); }
-
-static int64_t depthOf(tile::DotOp dot) { return cast<RankedTensorType>(dot.getLhs().getType()).getShape().back(); }
-
-/// How much depends on the node being served well: bytes moved, or what stands for them.
-static double weightOf(const Node &node) {
-  if (!isAnchor(node))
-    return 0;
-  double elements = double(elementsOf(node)) * node.frequency;
-  if (node.access)
-    return elements * double(node.access->bytes) * (node.access->streams ? 1 : 0.5);
-  if (auto dot = dyn_cast<tile::DotOp>(node.op))
-    return elements * double(depthOf(dot));
-  return elements;
-}
-
-static double costOf(const Node &node, const Layout &layout) {
-  double registers = layout.registers();
-  auto once = [&]() -> double {
-    if (node.access)
-      return accessCost(*node.access, layout);
-    if (layout.contiguity(layout.rank() - 1) % packedBy(node) != 0)
-      return kImpossible;
-    // Moves: loops, ifs, what is handed over.
-    if (node.op->getNumRegions() > 0 && !isa<tile::ReduceOp, tile::ScanOp>(node.op))
-      return 0;
-    if (node.index > 0)
-      return 0;
-    return llvm::TypeSwitch<Operation *, double>(node.op)
-        .Case([&](tile::ReduceOp op) { return reduceCost(layout, op.getAxis(), op.getNumOperands()); })
-        .Case([&](tile::ScanOp op) { return scanCost(layout, op.getAxis(), op.getNumOperands()); })
-        .Case<tile::SortOp, tile::TopkOp>([&](Operation *) { return sortCost(layout); })
-        .Case([&](tile::DotOp op) { return dotCost(layout, depthOf(op)); })
-        .Default([&](Operation *) { return node.group.defs.empty() ? 0 : registers / 2; });
-  };
-  return once() * node.frequency;
-}
-
-static Wishes wishesOf(ArrayRef<const Node *> nodes) {
-  Wishes wishes;
-  wishes.shape = llvm::to_vector<3>(nodes.front()->group.type().getShape());
-  for (const Node *node : nodes) {
-    if (node->access) {
-      SmallVector<int32_t> order = node->access->order();
-      if (!llvm::is_contained(wishes.orders, order))
-        wishes.orders.push_back(order);
-      wishes.widest = std::max(wishes.widest, node->access->dims[order[0]].vector);
-    }
-    wishes.widest = std::max(wishes.widest, int64_t(llvm::PowerOf2Ceil(packedBy(*node))));
-    std::optional<int32_t> axis = axisOf(*node);
-    if (axis && node->index == 0 && !llvm::is_contained(wishes.reduced, *axis))
-      wishes.reduced.push_back(*axis);
-    wishes.product |= node->index == 0 && isa<tile::DotOp>(node->op);
-  }
-  return wishes;
-}
-
-//===----------------------------------------------------------------------===//
-// The solver
-//===----------------------------------------------------------------------===//
+// Passes over the classes once all have a layout.
+static constexpr int kSweeps = 3;
+// Links score() looks over.
+static constexpr unsigned kLookahead = 3;
 
 namespace {
+/// A layout of this run, once in memory: compared and remembered by address.
+using Ref = const Layout *;
+
+class LayoutTable {
+public:
+  Ref get(Layout layout) {
+    SmallVector<std::unique_ptr<Layout>, 1> &bucket = table[hash_value(layout)];
+    for (const std::unique_ptr<Layout> &known : bucket)
+      if (*known == layout)
+        return known.get();
+    bucket.push_back(std::make_unique<Layout>(std::move(layout)));
+    return bucket.back().get();
+  }
+  Ref get(const std::optional<Layout> &layout) { return layout ? get(layout->withoutReplicatedRegisters()) : nullptr; }
+
+private:
+  llvm::DenseMap<size_t, SmallVector<std::unique_ptr<Layout>, 1>> table;
+};
+
 struct Class {
   SmallVector<unsigned> nodes;
   SmallVector<unsigned> links; ///< that touch it
   double weight = 0;           ///< of its anchors
   double urgency = 0;          ///< its weight or what it passes on
-  std::optional<Layout> layout;
+  Ref layout = nullptr;
+  bool visited = false; ///< by score(), which walks over links
 };
 
 class Solver {
@@ -129,10 +61,18 @@ public:
       for (unsigned index : next->links)
         influence(graph.links[index], next->urgency);
     }
+    // Again, now that every neighbour is known.
+    bool changed = true;
+    for (int sweep = 0; changed && sweep < kSweeps; ++sweep) {
+      changed = false;
+      for (auto &[leader, members] : classes)
+        if (!members.links.empty())
+          changed |= assign(members);
+    }
     for (auto &[leader, members] : classes)
       settle(members);
-    for (const Link &link : graph.links)
-      settle(link);
+    for (unsigned index = 0; index < graph.links.size(); ++index)
+      settleLink(index);
   }
 
 private:
@@ -145,13 +85,13 @@ private:
     }
     for (auto [index, link] : llvm::enumerate(graph.links))
       for (unsigned node : {link.operand, link.result}) {
-        SmallVector<unsigned> &list = classes[graph.classOf(node)].links;
+        SmallVector<unsigned> &list = classAt(node).links;
         if (list.empty() || list.back() != index)
           list.push_back(index);
       }
   }
 
-  Class &classAt(unsigned node) { return classes[graph.classOf(node)]; }
+  Class &classAt(unsigned node) { return classes.find(graph.classOf(node))->second; }
 
   void influence(const Link &link, double urgency) {
     auto worth = [&](unsigned index) {
@@ -163,27 +103,66 @@ private:
       classAt(node).urgency = std::max(classAt(node).urgency, passed);
   }
 
+  //===--------------------------------------------------------------------===//
+  // Costs, each computed once
+  //===--------------------------------------------------------------------===//
+
+  double conversion(Ref from, Ref to, Type type) {
+    if (from == to)
+      return 0;
+    Type element = getElementTypeOrSelf(type);
+    auto [entry, isNew] = conversions.try_emplace({from, to, unsigned(bytesInMemory(element))}, 0);
+    if (isNew)
+      entry->second = conversionCost(*from, *to, element);
+    return entry->second;
+  }
+
+  double nodeCost(unsigned index, Ref layout) {
+    auto [entry, isNew] = nodeCosts.try_emplace({index, layout}, 0);
+    if (isNew)
+      entry->second = costOf(graph.nodes[index], *layout);
+    return entry->second;
+  }
+
+  /// The layout the other side of a link has if it follows this side; null where it cannot.
+  Ref across(unsigned index, bool toResult, Ref layout) {
+    auto [entry, isNew] = followers.try_emplace({2 * index + toResult, layout}, nullptr);
+    if (isNew) {
+      Operation *op = graph.links[index].op;
+      Ref there = table.get(toResult ? rules::resultFromOperand(op, *layout) : rules::operandFromResult(op, *layout));
+      return followers[{2 * index + toResult, layout}] = there;
+    }
+    return entry->second;
+  }
+
   /// What it costs to bring the operand's layout to the result's, on the cheaper side of the op.
-  double linkCost(const Link &link, const Layout &operand, const Layout &result) {
-    const Node &from = graph.nodes[link.operand], &to = graph.nodes[link.result];
+  double linkCost(unsigned index, Ref operand, Ref result) {
+    const Node &from = graph.nodes[graph.links[index].operand], &to = graph.nodes[graph.links[index].result];
     double best = kImpossible;
-    if (auto wanted = rules::operandFromResult(link.op, result))
-      best = conversionCost(operand, *wanted, from.group.type());
+    if (Ref wanted = across(index, false, result))
+      best = conversion(operand, wanted, from.group.type());
     if (best > 0)
-      if (auto made = rules::resultFromOperand(link.op, operand))
-        best = std::min(best, conversionCost(*made, result, to.group.type()));
+      if (Ref made = across(index, true, operand))
+        best = std::min(best, conversion(made, result, to.group.type()));
     if (best == kImpossible)
-      best = 2 * exchangeCost(result.registers());
+      best = 2 * exchangeCost(result->registers());
     return best * from.frequency;
   }
 
-  /// The cheapest a node alone can be.
+  /// What nodes ask for alone, and the cheapest they can be.
+  ArrayRef<Ref> choicesAlone(unsigned index) {
+    SmallVector<Ref> &choices = alone[index];
+    if (choices.empty())
+      for (Layout &layout : candidates(wishesOf({&graph.nodes[index]}), graph.threads))
+        choices.push_back(table.get(std::move(layout)));
+    return choices;
+  }
+
   double bestAlone(unsigned index) {
-    auto [entry, isNew] = alone.try_emplace(index, kImpossible);
-    if (isNew)
-      for (const Layout &layout : candidates(wishesOf({&graph.nodes[index]}), graph.threads))
-        entry->second = std::min(entry->second, costOf(graph.nodes[index], layout));
-    return entry->second;
+    double best = kImpossible;
+    for (Ref layout : choicesAlone(index))
+      best = std::min(best, nodeCost(index, layout));
+    return best;
   }
 
   /// Calls `visit` for each value that has to be converted when a node leaves the layout of its class.
@@ -199,112 +178,147 @@ private:
         visit(def, false);
   }
 
-  double score(const Class &members, const Layout &layout) {
+  double classCost(const Class &members, Ref layout) {
     double total = 0;
     for (unsigned index : members.nodes) {
       const Node &node = graph.nodes[index];
-      double cost = costOf(node, layout);
+      double cost = nodeCost(index, layout);
       if (mayLeave(node) && members.nodes.size() > 1) {
         double apart = bestAlone(index);
-        crossings(node, [&](Value, bool) { apart += node.frequency * exchangeCost(layout.registers()); });
+        crossings(node, [&](Value, bool) { apart += node.frequency * exchangeCost(layout->registers()); });
         cost = std::min(cost, apart);
       }
       total += cost;
     }
-    for (unsigned index : members.links) {
-      const Link &link = graph.links[index];
-      const Class &operand = classAt(link.operand), &result = classAt(link.result);
-      if (&operand != &members && operand.layout)
-        total += linkCost(link, *operand.layout, layout);
-      else if (&result != &members && result.layout)
-        total += linkCost(link, layout, *result.layout);
-    }
     return total;
   }
 
-  void assign(Class &members) {
-    SmallVector<const Node *> nodes;
-    for (unsigned index : members.nodes)
-      nodes.push_back(&graph.nodes[index]);
-    SmallVector<Layout, 16> choices;
-    // What follows from neighbours comes first: it wins ties.
-    auto consider = [&](std::optional<Layout> layout) {
-      if (layout && !llvm::is_contained(choices, *layout))
-        choices.push_back(layout->withoutReplicatedRegisters());
-    };
+  /// What a class costs in a layout, with its links. A neighbour without anchors is free to follow, and is judged by
+  /// what it then costs in turn; others stay as they are.
+  double score(Class &members, Ref layout, unsigned depth = 0) {
+    double total = classCost(members, layout);
+    members.visited = true;
     for (unsigned index : members.links) {
       const Link &link = graph.links[index];
-      const Class &operand = classAt(link.operand), &result = classAt(link.result);
-      if (&operand != &members && operand.layout)
-        consider(rules::resultFromOperand(link.op, *operand.layout));
-      if (&result != &members && result.layout)
-        consider(rules::operandFromResult(link.op, *result.layout));
+      bool toResult = &classAt(link.operand) == &members;
+      Class &other = classAt(toResult ? link.result : link.operand);
+      if (other.visited)
+        continue;
+      double best = kImpossible;
+      if (other.layout)
+        best = toResult ? linkCost(index, layout, other.layout) : linkCost(index, other.layout, layout);
+      if (depth < kLookahead && best > 0 && (other.weight == 0 || !other.layout)) {
+        // Following costs nothing on the link, but what it then costs elsewhere.
+        Ref there = across(index, toResult, layout);
+        double follows = 0;
+        if (there && other.weight == 0)
+          follows = score(other, there, depth + 1) - (other.layout ? score(other, other.layout, depth + 1) : 0);
+        else if (!there && !isa<tile::ReduceOp>(link.op))
+          follows = graph.nodes[link.operand].frequency * exchangeCost(layout->registers());
+        best = std::min(best, std::max(0.0, follows));
+      }
+      if (best < kImpossible)
+        total += best;
     }
-    if (members.weight > 0 || choices.empty())
-      for (Layout &layout : candidates(wishesOf(nodes), graph.threads))
-        consider(std::move(layout));
+    members.visited = false;
+    return total;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Decisions
+  //===--------------------------------------------------------------------===//
+
+  /// True when the choice is another than before.
+  bool assign(Class &members) {
+    llvm::SmallSetVector<Ref, 16> choices;
+    // What stands, then what follows from neighbours: they win ties.
+    Ref before = members.layout;
+    auto consider = [&](Ref layout) {
+      if (layout)
+        choices.insert(layout);
+    };
+    consider(before);
+    for (unsigned index : members.links) {
+      const Class &operand = classAt(graph.links[index].operand), &result = classAt(graph.links[index].result);
+      if (&operand != &members && operand.layout)
+        consider(across(index, true, operand.layout));
+      if (&result != &members && result.layout)
+        consider(across(index, false, result.layout));
+    }
+    if (members.weight > 0 || choices.empty()) {
+      SmallVector<const Node *> nodes;
+      for (unsigned index : members.nodes)
+        nodes.push_back(&graph.nodes[index]);
+      for (Layout &layout : candidates(wishesOf(nodes, !members.links.empty()), graph.threads))
+        consider(table.get(std::move(layout)));
+    }
     double best = 0;
-    for (const Layout &layout : choices) {
+    Ref chosen = nullptr;
+    for (Ref layout : choices) {
       double cost = score(members, layout);
-      if (!members.layout || cost < best) {
+      if (!chosen || cost < best) {
         best = cost;
-        members.layout = layout;
+        chosen = layout;
       }
     }
+    members.layout = chosen;
+    return chosen != before;
   }
 
   /// The layout of each node of a class: the class's, unless an anchor is better off on its own.
   void settle(Class &members) {
     for (unsigned index : members.nodes) {
       Node &node = graph.nodes[index];
-      node.layout = members.layout;
-      if (!mayLeave(node) || members.nodes.size() == 1)
-        continue;
-      double best = costOf(node, *members.layout);
-      if (bestAlone(index) >= best)
-        continue;
-      for (const Layout &layout : candidates(wishesOf({&graph.nodes[index]}), graph.threads)) {
-        double cost = costOf(node, layout);
-        crossings(node, [&](Value value, bool isUse) {
-          if (cost < best)
-            cost += node.frequency *
-                    conversionCost(isUse ? *members.layout : layout, isUse ? layout : *members.layout, value.getType());
-        });
-        if (cost < best) {
-          best = cost;
-          node.layout = layout;
+      Ref chosen = members.layout;
+      double best = nodeCost(index, chosen);
+      if (mayLeave(node) && members.nodes.size() > 1 && bestAlone(index) < best)
+        for (Ref layout : choicesAlone(index)) {
+          double cost = nodeCost(index, layout);
+          crossings(node, [&](Value value, bool isUse) {
+            if (cost < best)
+              cost += node.frequency *
+                      conversion(isUse ? members.layout : layout, isUse ? layout : members.layout, value.getType());
+          });
+          if (cost < best) {
+            best = cost;
+            chosen = layout;
+          }
         }
-      }
+      node.layout = *chosen;
     }
   }
 
   /// One side of a shape op gives way where the two do not fit.
-  void settle(const Link &link) {
+  void settleLink(unsigned index) {
+    const Link &link = graph.links[index];
     Node &operand = graph.nodes[link.operand], &result = graph.nodes[link.result];
-    std::optional<Layout> made = rules::resultFromOperand(link.op, *operand.layout);
-    std::optional<Layout> wanted = rules::operandFromResult(link.op, *result.layout);
-    if (made)
-      made = made->withoutReplicatedRegisters();
+    Ref from = table.get(*operand.layout), to = table.get(*result.layout);
+    Ref made = across(index, true, from), wanted = across(index, false, to);
     if (!wanted && !made) {
-      // Row by row both shapes are the same elements in the same order, where that is a layout at all.
-      Layout flat = plainLayout(operand.group.type().getShape(), graph.threads);
-      if (auto fitting = rules::resultFromOperand(link.op, flat)) {
-        operand.layout = flat;
-        result.layout = fitting;
+      // Row by row both shapes are the same elements in the same order, where that is a layout at all. Where it is not,
+      // the op itself goes through shared memory.
+      Ref flat = table.get(plainLayout(operand.group.type().getShape(), graph.threads));
+      if (Ref fitting = across(index, true, flat)) {
+        operand.layout = *flat;
+        result.layout = *fitting;
       }
       return;
     }
-    double atOperand = wanted ? conversionCost(*operand.layout, *wanted, operand.group.type()) : kImpossible;
-    double atResult = made ? conversionCost(*made, *result.layout, result.group.type()) : kImpossible;
+    double atOperand = wanted ? conversion(from, wanted, operand.group.type()) : kImpossible;
+    double atResult = made ? conversion(made, to, result.group.type()) : kImpossible;
     if (atOperand <= atResult)
-      operand.layout = wanted;
+      operand.layout = *wanted;
     else
-      result.layout = made;
+      result.layout = *made;
   }
 
   Graph &graph;
+  LayoutTable table;
   llvm::MapVector<unsigned, Class> classes;
-  llvm::DenseMap<unsigned, double> alone;
+  llvm::DenseMap<unsigned, SmallVector<Ref>> alone;
+  llvm::DenseMap<std::tuple<Ref, Ref, unsigned>, double> conversions;
+  llvm::DenseMap<std::pair<unsigned, Ref>, double> nodeCosts;
+  llvm::DenseMap<std::pair<unsigned, Ref>, Ref> followers;
 };
 } // namespace
 
