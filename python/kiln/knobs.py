@@ -76,7 +76,7 @@ SWITCHES: tuple[Switch, ...] = (
         "target",
         str,
         "cpu",
-        "target row (`kiln info` lists them); a GPU's, or `cuda` for the row of the first device, sends every launch there",
+        "target row (`kiln info` lists them); a GPU's, or `cuda` for the row of the device, sends every launch there",
         "row name",
     ),
     Switch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +37,8 @@ def do_bench(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
-    """Milliseconds that `fn()` takes, by the wall clock, after a warm-up; caches stay as `fn` leaves them.
+    """Milliseconds that `fn()` takes after a warm-up, by the clock of the GPU if it launches there (marks in the
+    current stream around each run), else by the wall clock. Caches stay as `fn` leaves them.
 
     warmup, rep    about how many milliseconds to spend warming up and measuring
     grad_to_none   tensors whose `.grad` is dropped before each run
@@ -56,16 +58,50 @@ def do_bench(
         fn()
         return (time.perf_counter_ns() - start) / 1e6
 
+    from kiln import _kiln
+
+    before = _kiln.cuda_launches()
     fn()
-    estimate = max(min(run() for _ in range(3)), 1e-4)
-    for _ in range(max(1, int(warmup / estimate))):
-        run()
-    times = [run() for _ in range(max(1, int(rep / estimate)))]
+    if _kiln.cuda_launches() != before or _torch_uses_cuda():
+        times = _times_on_gpu(fn, warmup, rep, list(grad_to_none or ()))
+    else:
+        estimate = max(min(run() for _ in range(3)), 1e-4)
+        for _ in range(max(1, int(warmup / estimate))):
+            run()
+        times = [run() for _ in range(max(1, int(rep / estimate)))]
     if quantiles is not None:
         ordered = sorted(times)
         found = [_quantile(ordered, q) for q in quantiles]
         return found[0] if len(found) == 1 else found
     return _MODES[return_mode](times)
+
+
+def _torch_uses_cuda() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_initialized()
+
+
+def _times_on_gpu(fn: Callable[[], Any], warmup: float, rep: float, tensors: list[Any]) -> list[float]:
+    from kiln import cuda
+
+    def queue(runs: int) -> list[tuple[Any, Any]]:
+        marks = [(cuda.Event(), cuda.Event()) for _ in range(runs)]
+        for start, end in marks:
+            for tensor in tensors:
+                tensor.grad = None
+            start.record()
+            fn()
+            end.record()
+        cuda.synchronize()
+        return marks
+
+    cuda.synchronize()
+    start = time.perf_counter()
+    queue(5)
+    estimate = max((time.perf_counter() - start) * 1e3 / 5, 1e-3)
+    queue(min(max(1, int(warmup / estimate)), 10000))
+    marks = queue(min(max(1, int(rep / estimate)), 10000))
+    return [end.elapsed_since(start) for start, end in marks]
 
 
 def _as_numpy(value: Any) -> Any:

@@ -95,6 +95,8 @@ public:
                      std::memory_order_relaxed);
   }
 
+  uint64_t countLaunches() const { return launches.load(std::memory_order_relaxed); }
+
   /// Device memory for staged arrays and the like, 256-byte aligned. Freed blocks are kept for the next call.
   ErrorOr<cuda::Address> allocate(size_t bytes);
   void release(cuda::Address address);

@@ -41,8 +41,9 @@ class CudaKernel:
     """A function of CUDA C. `kernel[grid, block](*arguments)` queues it on the current stream.
 
     grid, block   an int, or a tuple of 1 to 3 ints
-    arguments     arrays on the GPU; None for a null pointer; scalars with a type: numpy's, ctypes', structures of either
-                  as bytes, pairs such as `(kl.float32, 0.5)`. Python's int and float take the width of the parameter.
+    arguments     arrays on the GPU; None for a null pointer; scalars with a type: numpy's, ctypes', structures of
+                  either as bytes, pairs such as `(kl.float32, 0.5)`. Python's int and float take the width of the
+                  parameter.
     """
 
     def __init__(self, source: str, name: str, options: tuple[str, ...], target: str | None):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kiln import errors, knobs
+from kiln.runtime import placement
 from kiln.runtime.interface import KernelInterface
 
 log = logging.getLogger("kiln.autotune")
@@ -122,6 +123,7 @@ class Autotuner(KernelInterface):
         self.warmup_ms, self.rep_ms = warmup, rep
         self.use_cuda_graph = use_cuda_graph  # a way to launch on GPUs: without meaning on the CPU
         self.user_do_bench = do_bench
+        self._row = ""  # of the target table, that is being tuned for
         self.cache_results = cache_results
         self.cache: dict[tuple[Any, ...], Config] = {}
         self.timings: dict[tuple[Any, ...], dict[Config, float]] = {}
@@ -147,8 +149,10 @@ class Autotuner(KernelInterface):
     # -- choosing --------------------------------------------------------------------------
 
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The values of the key arguments, and the element type of every array: asked at each launch."""
-        key = []
+        """The values of the key arguments, the element type of every array, and the GPU of the first that is on one:
+        asked at each launch."""
+        key: list[Any] = []
+        device = None
         for name, place in self._key_places:
             if place < len(args):
                 key.append(args[place])
@@ -159,6 +163,10 @@ class Autotuner(KernelInterface):
                 kind = getattr(value, "dtype", None)
                 if kind is not None:
                     key.append(kind)
+                    if device is None and getattr(getattr(value, "device", None), "type", "cpu") == "cuda":
+                        device = value.device
+        if device is not None:
+            key.append(device)
         return tuple(key)
 
     def prune_configs(self, arguments: dict[str, Any], kwargs: dict[str, Any]) -> list[Config]:
@@ -240,6 +248,7 @@ class Autotuner(KernelInterface):
     def _choose(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Config:
         arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
         configs = self.prune_configs(arguments, kwargs)
+        self._row = placement.target_of_arguments(arguments.values()) if self.cache_results else ""
         stored = self._load(key, configs) if self.cache_results else None
         if stored is not None:
             return stored
@@ -289,7 +298,7 @@ class Autotuner(KernelInterface):
     def _path(self, key: tuple[Any, ...], configs: list[Config]) -> str:
         from kiln import _kiln
 
-        target = json.dumps(_kiln.target(knobs.target), sort_keys=True)
+        target = json.dumps(_kiln.target(self._row), sort_keys=True)
         toolchain = json.dumps(_kiln.toolchain(), sort_keys=True)
         parts = [self.base_fn.cache_key, target, toolchain, *map(str, key), *map(str, configs)]
         name = _kiln.digest("\0".join(parts).encode())

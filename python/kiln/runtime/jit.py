@@ -58,9 +58,9 @@ class JITFunction(KernelFunction, KernelInterface):
               these, tensor descriptors; for constexpr parameters anything hashable
     meta      further arguments by name, and launch options (`num_warps`, `num_stages`, …)
 
-    Where it runs follows the arrays: on the GPU they are on, else on the CPU. Returns the `CompiledKernel` that ran. The
-    CPU target has finished when the call returns; a GPU has the launch in its queue (torch's current stream where torch is
-    imported, else the default stream).
+    Where it runs follows the arrays: on the GPU they are on, else on the CPU. Returns the `CompiledKernel` that ran.
+    The CPU target has finished when the call returns; a GPU has the launch in its queue (torch's current stream where
+    torch is imported, else the default stream).
     """
 
     def __init__(
@@ -153,7 +153,9 @@ class JITFunction(KernelFunction, KernelInterface):
         placement.choose_driver()
         _kiln.set_num_threads(knobs.num_threads)
         self._prefix = self._make_prefix()
-        watched: list[tuple[Any, Any, Any]] = [(*place, None) for place in knobs.places(*_CODE_SWITCHES, *placement.SWITCHES)]
+        watched: list[tuple[Any, Any, Any]] = [
+            (*place, None) for place in knobs.places(*_CODE_SWITCHES, *placement.SWITCHES)
+        ]
         for function in (self, *self._constants):
             for capture in function.captures:
                 holder = capture.holder
@@ -183,9 +185,7 @@ class JITFunction(KernelFunction, KernelInterface):
             self._compiling.pop(claim, None)
         return compiled
 
-    def _watch_constants(
-        self, found: list[tuple[Any, ...]], key: bytes, device: int, compiled: CompiledKernel
-    ) -> None:
+    def _watch_constants(self, found: list[tuple[Any, ...]], key: bytes, device: int, compiled: CompiledKernel) -> None:
         """From now on the prefix covers jit functions that came as arguments, whose globals may change too."""
         new = [f for f in _functions(found) if f is not self and f not in self._constants]
         if new:
@@ -274,8 +274,8 @@ def compile_kernel(
     disjoint: Sequence[bool] = (),
     device: int = -1,
 ) -> CompiledKernel:
-    """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage. `device`: the
-    GPU it is loaded on, -1 for the CPU, -2 for code of the target switch that is not loaded."""
+    """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage. `device`:
+    the GPU it is loaded on, -1 for the CPU, -2 for code of the target switch that is not loaded."""
     from kiln import _kiln, compiler, frontend
     from kiln.runtime import explain, placement
 
@@ -366,8 +366,8 @@ class _Stages(Mapping[str, Any]):
 class CompiledKernel:
     """Code for one specialisation of a kernel.
 
-    asm         the stages by name: tile, opt, cpu, llvm, asm (text), object (bytes); for a GPU tile, opt, kgpu, llvm, ptx,
-                sass (text), cubin (bytes)
+    asm         the stages by name: tile, opt, cpu, llvm, asm (text), object (bytes); for a GPU tile, opt, kgpu, llvm,
+                ptx, sass (text), cubin (bytes)
     metadata    what the code expects and uses, as a dictionary
     loaded      the code in memory; None if it was only compiled, for a GPU that is not here
 

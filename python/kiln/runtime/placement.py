@@ -1,14 +1,16 @@
 """Where a launch goes: which target its code is compiled for on which device.
 
-The arrays of a launch decide (C++ reads them): arrays on a GPU run there, with the row of the target table that fits it;
-all others run on the CPU row that the switch `target` names. If that switch names a GPU (`cuda`: the row of the device),
-every launch goes to one, and with the switch `stage_arrays` arrays of the host are copied there and back.
+The arrays of a launch decide (C++ reads them): arrays on a GPU run there, with the row of the target table that fits
+it; all others run on the CPU row that the switch `target` names. If that switch names a GPU (`cuda`: the row of the
+device), every launch goes to one, and with the switch `stage_arrays` arrays of the host are copied there and back.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from kiln import errors, knobs
 
@@ -53,6 +55,23 @@ def choose_target(device: int) -> str:
         _check_row(target, device)
         return target
     return row_of(device)
+
+
+def target_of_arguments(values: Iterable[Any]) -> str:
+    """The row that a launch with these arguments is compiled for, as far as arrays say where they are: for the tuner,
+    which must not take a result of one machine for another's."""
+    device = -1
+    for value in values:
+        place = getattr(value, "device", None)
+        if getattr(place, "type", None) == "cuda":
+            device = getattr(place, "index", None) or 0
+        elif device < 0 and not hasattr(place, "type") and hasattr(value, "__cuda_array_interface__"):
+            device = 0
+    if device < 0 and names_gpu(knobs.target):
+        from kiln import _kiln
+
+        device = _kiln.cuda_current_device() if _kiln.cuda_device_count() else -2
+    return choose_target(device)
 
 
 @functools.lru_cache(maxsize=64)

@@ -123,7 +123,7 @@ def test_arrays_on_several_machines_are_refused():
     with pytest.raises(errors.LaunchError, match="argument 'out': expected an array on CUDA device 0"):
         copy[1](DlpackOnly(np.zeros(4, np.float32), (2, 0)), np.zeros(4, np.float32), 1, 4)
     elsewhere = DlpackOnly(np.zeros(4, np.float32), (2, 1))
-    with pytest.raises(errors.LaunchError, match="argument 'out': expected arrays on one device .* got one on CUDA dev"):
+    with pytest.raises(errors.LaunchError, match=r"argument 'out': expected arrays on one device .* got one on"):
         copy[1](DlpackOnly(np.zeros(4, np.float32), (2, 0)), elsewhere, 1, 4)
 
 
