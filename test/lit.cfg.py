@@ -1,5 +1,6 @@
 """lit: dialect, passes, conversion and tools, on IR, with no GPU."""
 
+import glob
 import os
 
 import lit.formats
@@ -20,5 +21,13 @@ config.environment["PATH"] = os.pathsep.join(
 )
 config.environment["PYTHONPATH"] = os.path.join(build, "python")
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=all -dump-input-context=10"
-config.substitutions.append(("%python", lit_config.params.get("python", os.path.join(root, ".venv", "bin", "python"))))
+# ptxas: there is an assembler for NVIDIA GPUs, as a package of the environment or in a toolkit.
+python = lit_config.params.get("python", os.path.join(root, ".venv", "bin", "python"))
+packaged = glob.glob(os.path.join(os.path.dirname(python), "..", "lib", "python3*", "site-packages", "nvidia", "cu13"))
+toolkits = [*packaged, os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
+tool = next((t for t in toolkits if t and os.access(os.path.join(t, "bin", "ptxas"), os.X_OK)), None)
+if tool:
+    config.available_features.add("ptxas")
+    config.environment["CUDA_HOME"] = tool
+config.substitutions.append(("%python", python))
 config.substitutions.append(("%source", root))

@@ -12,8 +12,9 @@ using namespace kiln::codegen;
 std::vector<std::string> kiln::codegen::missingFunctions(const Unit &unit) {
   std::vector<std::string> names;
   for (const llvm::Function &function : *unit.module)
-    // vprintf and the like are the driver's, but nothing here calls them.
-    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty())
+    // The library asks __nvvm_reflect for the machine it runs on: LLVM puts the answer in its place.
+    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() &&
+        function.getName() != "__nvvm_reflect")
       names.push_back(function.getName().str());
   std::sort(names.begin(), names.end());
   return names;

@@ -434,13 +434,15 @@ void Compilation::finishAssembly(std::string ptx) {
     return;
   }
   llvm::Expected<codegen::Cubin> cubin = codegen::Cubin();
+  // As the text was made, wherever this compile started.
+  const llvm::json::Object *made = result.metadata.extra.getObject("options");
+  bool lineInfo = made && made->getBoolean("line_info").value_or(false);
   {
     Timer timer(result, "ptxas");
-    cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, options.pipeline.lineInfo);
+    cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, lineInfo);
     // ptxas spills for the sake of more blocks per processor; one that says how many it wants gets all registers.
     if (cubin && cubin->spillStores + cubin->spillLoads && !cuda.maxRegisters) {
-      auto roomy =
-          codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, options.pipeline.lineInfo);
+      auto roomy = codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, lineInfo);
       if (!roomy)
         llvm::consumeError(roomy.takeError());
       else if (roomy->spillStores + roomy->spillLoads < cubin->spillStores + cubin->spillLoads)

@@ -3,6 +3,8 @@
 // RUN: kiln-opt %s --kiln-tile-pipeline --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=TILE
 // RUN: kiln-opt %s --kiln-tile-pipeline=enable-fp-fusion=false --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=EXACT
 // RUN: kiln-opt %s --kiln-cpu-pipeline=check=bounds --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=CPU
+// RUN: kiln-opt %s --kiln-kgpu-pipeline --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=KGPU
+// RUN: kiln-opt %s --kiln-thread-pipeline --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=THREAD
 // RUN: kiln-opt %s --kiln-llvm-pipeline --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=LLVM
 // RUN: kiln-opt %s --kiln-llvm-pipeline=line-info=true --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=LINES
 // TILE: builtin.module(
@@ -34,6 +36,25 @@
 // CPU-NEXT: cse,
 // CPU-NEXT: kiln-verify-vectors
 // CPU-NEXT: )
+// KGPU: builtin.module(
+// KGPU-NEXT: cse,
+// KGPU-NEXT: func.func(
+// KGPU-NEXT: kiln-assign-layouts
+// KGPU: kiln-verify-layouts
+// KGPU: kiln-lower-exchanges
+// KGPU: kiln-verify-layouts
+// KGPU: cse,
+// KGPU-NEXT: kiln-plan-shared-memory
+// KGPU-NOT: canonicalize
+// KGPU: kiln-insert-barriers
+// KGPU-NEXT: kiln-verify-barriers
+// THREAD: builtin.module(
+// THREAD-NEXT: kiln-kgpu-to-nvvm,
+// THREAD-NEXT: canonicalize{
+// THREAD-NEXT: cse,
+// THREAD-NEXT: kiln-expand-math,
+// THREAD-NEXT: cse
+// THREAD-NEXT: )
 // LLVM: builtin.module(
 // LLVM-NEXT: kiln-to-llvm,
 // LLVM-NEXT: cse
