@@ -176,7 +176,7 @@ Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value addre
                            ArrayRef<Value> others) {
   ImplicitLocOpBuilder &b = lowering.b;
   Type memory = memoryType(access.element);
-  if (!mask && isPlain(access)) {
+  if (!mask && isPlain(access) && !access.isOrdered) {
     Type lane = laneType(b, access.element);
     Type type = access.count == 1 ? lane : VectorType::get({access.count}, lane);
     Value loaded = LLVM::LoadOp::create(b, type, address, unsigned(access.alignment), access.isVolatile,
@@ -192,7 +192,8 @@ Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value addre
   }
 
   Words words(b, access);
-  bool readOnly = access.isReadOnly && !access.isVolatile && access.cache != tile::CacheModifier::CV;
+  bool readOnly = access.isReadOnly && !access.isVolatile && access.cache != tile::CacheModifier::CV &&
+                  (!access.isOrdered || access.mayFollowStore);
   bool withPolicy = !access.isVolatile && access.evict != tile::Eviction::Normal;
   unsigned next = words.count; // operand numbers: results, address, policy, mask
   std::string text = "ld";
@@ -232,7 +233,8 @@ Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value addre
     }
   }
   SmallVector<Type> types(words.count, words.type);
-  return unpackWords(lowering, access, words, lowering.ptx(text, constraints, types, operands, readOnly));
+  return unpackWords(lowering, access, words,
+                     lowering.ptx(text, constraints, types, operands, readOnly && !access.isOrdered));
 }
 
 void nvvm::storeVector(Lowering &lowering, const Access &access, Value address, Value mask, ArrayRef<Value> values) {

@@ -7,7 +7,6 @@
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
-using layout::Coord;
 using layout::Layout;
 
 static StringRef scopeName(tile::MemScope scope) {
@@ -180,61 +179,10 @@ static Value emitLoop(Lowering &lowering, StringRef scope, Value address, Type e
 // All elements
 //===----------------------------------------------------------------------===//
 
-/// Gives lanes that repeat an element what its owner got. A scalar's result stays where it is: kiln-lower-exchanges has
-/// said how it comes to the other threads.
-static LogicalResult spread(Lowering &lowering, Operation *op, Registers &results) {
-  const Layout *layout = layoutOf(op->getResult(0).getType());
-  if (!layout)
-    return success();
-  for (Coord coord : {Coord::Warp, Coord::Group, Coord::Cta})
-    if (layout->isReplicated(coord))
-      return op->emitOpError(
-          "expected each element of the result in one warp (because the old value is read once), got "
-          "a layout that repeats elements across warps");
-  for (int64_t reg = 0; reg < layout->registers(); ++reg)
-    results[reg] = results[Lowering::ownerRegister(*layout, reg)];
-  uint64_t lanes = layout->ownerMask(Coord::Lane);
-  if (!lanes)
-    return success();
-  ImplicitLocOpBuilder &b = lowering.b;
-  Value from = lowering.atEntry(
-      [&] { return arith::AndIOp::create(b, lowering.lane(), lowering.i32(~int64_t(lanes) & 31)).getResult(); });
-  DenseMap<Value, Value> done;
-  for (Value &result : results) {
-    Value &same = done[result];
-    if (!same) {
-      Type type = result.getType();
-      Value bits = lowering.toBits(result);
-      unsigned width = bits.getType().getIntOrFloatBitWidth();
-      Value whole;
-      for (unsigned low = 0; low < width; low += 32) {
-        Value part = bits;
-        if (low)
-          part = arith::ShRUIOp::create(b, part, lowering.i64(low));
-        if (width > 32)
-          part = arith::TruncIOp::create(b, b.getI32Type(), part);
-        else if (width < 32)
-          part = arith::ExtUIOp::create(b, b.getI32Type(), part);
-        part = lowering.intrinsic("llvm.nvvm.shfl.sync.idx.i32", b.getI32Type(),
-                                  {lowering.i32(-1), part, from, lowering.i32(31)});
-        if (width < 32)
-          part = arith::TruncIOp::create(b, bits.getType(), part);
-        else if (width > 32)
-          part = arith::ExtUIOp::create(b, bits.getType(), part);
-        if (low)
-          part = arith::ShLIOp::create(b, part, lowering.i64(low));
-        whole = whole ? arith::OrIOp::create(b, whole, part).getResult() : part;
-      }
-      same = lowering.fromBits(whole, type);
-    }
-    result = same;
-  }
-  return success();
-}
-
-/// Calls `one(register, predicate)` for every element this thread owns and binds what it returns.
-static LogicalResult forOwned(Lowering &lowering, Operation *op, Value pointers, Value mask, Value owner,
-                              llvm::function_ref<Value(unsigned, Value)> one) {
+/// Calls `one(register, predicate)` for every element this thread owns and binds what it returns. Threads that repeat
+/// an element have zero there: kiln-lower-exchanges has said how the owner's result comes to them.
+static void forOwned(Lowering &lowering, Operation *op, Value pointers, Value mask, Value owner,
+                     llvm::function_ref<Value(unsigned, Value)> one) {
   ImplicitLocOpBuilder &b = lowering.b;
   const Layout *layout = layoutOf(pointers.getType());
   unsigned count = lowering.registerCount(pointers.getType());
@@ -252,14 +200,12 @@ static LogicalResult forOwned(Lowering &lowering, Operation *op, Value pointers,
     if (wanted)
       results[reg] = lowering.fromBits(old, element);
   }
-  if (!wanted) {
-    // Nobody reads it; the value still has to be there.
-    results.assign(count, lowering.zero(element));
-  } else if (failed(spread(lowering, op, results))) {
-    return failure();
-  }
+  for (unsigned reg = 0; reg < count; ++reg)
+    if (!wanted) // nobody reads it; the value still has to be there
+      results[reg] = reg ? results[0] : lowering.zero(element);
+    else if (layout)
+      results[reg] = results[Lowering::ownerRegister(*layout, reg)];
   lowering.set(op->getResult(0), std::move(results));
-  return success();
 }
 
 static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
@@ -275,7 +221,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
   StringRef scope = scopeName(op.getScope());
   bool wanted = !op.getResult().use_empty();
   orderBefore(lowering, op.getSem(), op.getScope(), owner);
-  LogicalResult done = forOwned(lowering, op, op.getPtr(), mask, owner, [&](unsigned reg, Value predicate) -> Value {
+  forOwned(lowering, op, op.getPtr(), mask, owner, [&](unsigned reg, Value predicate) -> Value {
     if (native)
       return emitNative(lowering, *native, scope, addresses[reg], {lowering.toBits(values[reg])}, predicate, wanted);
     return emitLoop(lowering, scope, addresses[reg], element, predicate, [&](Value old) -> Value {
@@ -290,7 +236,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
     });
   });
   orderAfter(lowering, op.getSem(), op.getScope(), owner);
-  return done;
+  return success();
 }
 
 static LogicalResult emitCAS(Lowering &lowering, tile::AtomicCASOp op) {
@@ -303,12 +249,12 @@ static LogicalResult emitCAS(Lowering &lowering, tile::AtomicCASOp op) {
   StringRef scope = scopeName(op.getScope());
   orderBefore(lowering, op.getSem(), op.getScope(), owner);
   // PTX has no reduction that compares: the old value is always read.
-  LogicalResult done = forOwned(lowering, op, op.getPtr(), Value(), owner, [&](unsigned reg, Value predicate) {
+  forOwned(lowering, op, op.getPtr(), Value(), owner, [&](unsigned reg, Value predicate) {
     return emitNative(lowering, name, scope, addresses[reg],
                       {lowering.toBits(compares[reg]), lowering.toBits(values[reg])}, predicate, true);
   });
   orderAfter(lowering, op.getSem(), op.getScope(), owner);
-  return done;
+  return success();
 }
 
 void nvvm::addAtomics(EmitTable &table) {

@@ -190,6 +190,8 @@ static LogicalResult emitDescLoad(Lowering &lowering, tile::DescLoadOp op) {
   access.cache = op.getCache();
   access.evict = op.getEvict();
   access.isReadOnly = lowering.isReadOnly(op.getDesc());
+  access.mayFollowStore = lowering.mayFollowStore(op);
+  access.isOrdered = true;
   SmallVector<tile::MakeDescOp> origins;
   collectOrigins(op.getDesc(), origins);
   tile::Padding padding = origins.empty() ? tile::Padding::Zero : origins.front().getPadding();

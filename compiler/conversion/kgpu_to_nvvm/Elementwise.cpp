@@ -2,10 +2,33 @@
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
+
+/// The 32-bit word a bf16 was unpacked from and which half it is; null if it came another way.
+static std::pair<Value, unsigned> wordOf(Value value) {
+  auto extract = value.getDefiningOp<LLVM::ExtractElementOp>();
+  auto cast = extract ? extract.getVector().getDefiningOp<LLVM::BitcastOp>() : LLVM::BitcastOp();
+  APInt half;
+  if (!cast || !cast.getArg().getType().isInteger(32) || !matchPattern(extract.getPosition(), m_ConstantInt(&half)))
+    return {};
+  return {cast.getArg(), unsigned(half.getZExtValue())};
+}
+
+/// bf16 is the upper half of an f32: of a packed pair either one is one instruction on the whole word, where taking the
+/// pair apart first would be two.
+static Value extendBrain(Lowering &lowering, Value value) {
+  auto [word, half] = wordOf(value);
+  if (!word)
+    return {};
+  ImplicitLocOpBuilder &b = lowering.b;
+  Value bits = half == 0 ? arith::ShLIOp::create(b, word, lowering.i32(16)).getResult()
+                         : arith::AndIOp::create(b, word, lowering.i32(int64_t(0xffff0000))).getResult();
+  return arith::BitcastOp::create(b, b.getF32Type(), bits);
+}
 
 LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
   if (op->getNumResults() == 0)
@@ -18,6 +41,8 @@ LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
       return op->emitOpError("expected operands in the layout of the result, got another number of registers");
     operands.push_back(registers);
   }
+  bool isBrainExtension =
+      isa<arith::ExtFOp>(op) && elementOf(op->getOperand(0)).isBF16() && elementOf(op->getResult(0)).isF32();
   SmallVector<Registers, 2> results(op->getNumResults(), Registers(count));
   // Registers that hold one value (a row broadcast over columns) are computed once.
   DenseMap<ArrayRef<Value>, unsigned> known;
@@ -34,7 +59,12 @@ LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
         result[reg] = result[same->second];
       continue;
     }
-    SmallVector<Value, 2> values = lowering.applyScalar(op, keys.back());
+    SmallVector<Value, 2> values;
+    if (isBrainExtension)
+      if (Value extended = extendBrain(lowering, keys.back().front()))
+        values = {extended};
+    if (values.empty())
+      values = lowering.applyScalar(op, keys.back());
     if (values.empty())
       return failure();
     for (auto [result, value] : llvm::zip(results, values))

@@ -164,6 +164,33 @@ bool Lowering::isReadOnly(Value pointer) {
          source.getArgAttr(cast<BlockArgument>(argument).getArgNumber(), "tile.disjoint");
 }
 
+static bool writesGlobal(Operation *op) {
+  return isa<tile::StoreOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op);
+}
+
+/// Collects the loads of a block that a write may precede: one before them, or one in a loop around them.
+static void collectAfterStores(Block &block, bool &written, DenseSet<Operation *> &found) {
+  for (Operation &op : block) {
+    if (written && isa<tile::LoadOp, tile::DescLoadOp>(op))
+      found.insert(&op);
+    if (isa<LoopLikeOpInterface>(op))
+      op.walk([&](Operation *inner) { written |= writesGlobal(inner); });
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        collectAfterStores(inner, written, found);
+    written |= writesGlobal(&op);
+  }
+}
+
+bool Lowering::mayFollowStore(Operation *op) {
+  if (!knowsOrder) {
+    bool written = false;
+    collectAfterStores(source.front(), written, afterStores);
+    knowsOrder = true;
+  }
+  return afterStores.contains(op);
+}
+
 //===----------------------------------------------------------------------===//
 // Where a thread is
 //===----------------------------------------------------------------------===//

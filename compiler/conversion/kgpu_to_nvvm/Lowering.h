@@ -163,6 +163,8 @@ public:
   static std::string spell(mlir::Type type);
   /// The argument of the kernel a pointer steps from is never written by it and reached by no other argument.
   bool isReadOnly(mlir::Value pointer);
+  /// Some write to global memory may come before this op when the kernel runs.
+  bool mayFollowStore(mlir::Operation *op);
 
   //--- Hooks.cpp
   /// Index of the site of a print or assert.
@@ -195,6 +197,8 @@ private:
   llvm::SmallVector<std::unique_ptr<Registers>> constants;        ///< what get() returned for constants
   llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
   llvm::DenseSet<mlir::Value> written;    ///< arguments a store or atomic steps from; null stands for an unknown one
+  llvm::DenseSet<mlir::Operation *> afterStores; ///< loads that mayFollowStore(); filled by the first question
+  bool knowsOrder = false;
   mlir::Operation *entryAnchor = nullptr; ///< atEntry() inserts before it
   struct Part {
     const layout::Layout layout;

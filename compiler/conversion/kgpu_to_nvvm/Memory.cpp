@@ -16,7 +16,9 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
   access.evict = op.getEvict();
   access.isVolatile = op.getIsVolatile();
   access.isReadOnly = lowering.isReadOnly(pointers);
+  access.mayFollowStore = lowering.mayFollowStore(op);
   const Layout *layout = layoutOf(pointers.getType());
+  access.isOrdered = layout != nullptr;
   Grouping grouping{1, memoryBytes(access.element)};
   if (layout)
     grouping = groupPointers(lowering, pointers, mask);

@@ -2,10 +2,11 @@
 
 #b = #layout.map<blocked [1024] order [0] vector 8 warps 4>
 
-// Without mask and hints: loads and stores of LLVM, 16 bytes each. A byte is an i1 that is not 0.
+// Loads of tiles are PTX, so that they stay where the program put them. A byte is an i1 that is not 0. Without mask and
+// hints a store is LLVM's.
 // CHECK-LABEL: llvm.func @kiln_plain(
-// CHECK: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<8xf16>
-// CHECK: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<1> -> vector<8xi8>
+// CHECK: has_side_effects "ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=r,=r,=r,=r,l,~{memory}"
+// CHECK: has_side_effects "ld.global.v2.b32 {$0, $1}, [$2];", "=r,=r,l,~{memory}"
 // CHECK: arith.cmpi ne, %{{.*}}, %{{.*}} : i8
 // CHECK-NOT: inline_asm
 // CHECK: llvm.store %{{.*}}, %{{.*}} {alignment = 16 : i64} : vector<8xf16>, !llvm.ptr<1>
@@ -32,7 +33,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // An address of which nothing is known: one element at a time. Half a word travels in a 16-bit register.
 // CHECK-LABEL: llvm.func @kiln_unaligned(
-// CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 2 : i64} : !llvm.ptr<1> -> f16
+// CHECK-COUNT-8: "ld.global.b16 $0, [$1];", "=h,l,~{memory}"
 // CHECK-COUNT-8: "@$2 st.global.b16 [$0], $1;", "l,h,b,~{memory}"
 // CHECK-NOT: inline_asm
 module attributes {kgpu.num_warps = 4 : i32} {
@@ -58,7 +59,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // CHECK: "@$6 ld.global.L1::evict_first.L2::cache_hint.v4.b32 {$0, $1, $2, $3}, [$4], $5;", "=r,=r,=r,=r,l,l,b,0,1,2,3,~{memory}"
 // CHECK: "ld.global.cg.v4.b32 {$0, $1, $2, $3}, [$4];"
 // CHECK: "ld.global.ca.L2::cache_hint.v4.b32 {$0, $1, $2, $3}, [$4], $5;"
-// CHECK: llvm.load volatile
+// CHECK: "ld.volatile.global.v4.b32 {$0, $1, $2, $3}, [$4];"
 // CHECK: "st.global.cs.v4.b32 [$0], {$1, $2, $3, $4};"
 // CHECK: "@$6 st.global.L1::evict_first.L2::cache_hint.v4.b32 [$0], {$1, $2, $3, $4}, $5;", "l,r,r,r,r,l,b,~{memory}"
 module attributes {kgpu.num_warps = 4 : i32} {
@@ -94,7 +95,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // CHECK-LABEL: llvm.func @kiln_owner(
 // CHECK: %[[TID:.*]] = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %[[TID]], %c0_i32
-// CHECK: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+// CHECK: "ld.global.b32 $0, [$1];", "=r,l,~{memory}"
 // CHECK: "@$2 st.global.b32 [$0], $1;", "l,r,b,~{memory}" %{{.*}}, %{{.*}}, %[[OWNER:[0-9]+]] :
 // CHECK: "@$2 st.global.b32 [$0], $1;", "l,r,b,~{memory}" %{{.*}}, %{{.*}}, %[[FIRST]] :
 module attributes {kgpu.num_warps = 4 : i32} {
@@ -105,6 +106,40 @@ module attributes {kgpu.num_warps = 4 : i32} {
     %v = tile.load %xp : tensor<64x!tile.ptr<f32>, #b> -> tensor<64xf32, #b>
     tile.store %xp, %v : tensor<64x!tile.ptr<f32>, #b>, tensor<64xf32, #b>
     tile.store %x, %s : !tile.ptr<f32>, f32
+    return
+  }
+}
+
+// -----
+
+#b = #layout.map<blocked [128] order [0] vector 1 warps 4>
+
+// Memory that nothing writes is read as such only where a write may come before, here in a loop: elsewhere the read would
+// be moved to where it is needed. A scalar is LLVM's to move.
+// CHECK-LABEL: llvm.func @kiln_after_store(
+// CHECK: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK: scf.for
+// CHECK: "ld.global.nc.b32 $0, [$1];"
+// CHECK: llvm.store
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @after_store(%x: !tile.ptr<i32> {tile.disjoint}, %y: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %n = tile.load %x : !tile.ptr<i32> -> i32
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %first = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %is = tile.splat %i : i32 -> tensor<128xi32, #b>
+      %ip = tile.addptr %xp, %is : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+      %v = tile.load %ip : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+      %w = arith.addi %v, %first : tensor<128xi32, #b>
+      %ys = tile.splat %y : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+      %yp = tile.addptr %ys, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+      tile.store %yp, %w : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    }
     return
   }
 }

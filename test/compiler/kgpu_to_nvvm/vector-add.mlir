@@ -10,7 +10,7 @@
 // CHECK-SAME: kiln.cuda = {cluster = 1 : i64, max_registers = 0 : i64, num_warps = 4 : i64, pdl = false, shared_bytes = 0 : i64, threads = 128 : i64}
 // CHECK-SAME: nvvm.kernel
 // CHECK-SAME: nvvm.reqntid = array<i32: 128, 1, 1>
-// CHECK-COUNT-4: "@$5 ld.global.nc.v4.b32 {$0, $1, $2, $3}, [$4];", "=r,=r,=r,=r,l,b,0,1,2,3"
+// CHECK-COUNT-4: "@$5 ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=r,=r,=r,=r,l,b,0,1,2,3,~{memory}"
 // CHECK-COUNT-8: arith.addf
 // CHECK-COUNT-2: has_side_effects "@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b,~{memory}"
 // CHECK-NOT: inline_asm
