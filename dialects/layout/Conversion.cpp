@@ -330,7 +330,8 @@ bool ShufflePlan::build(Conversion &plan) {
   }
 
   for (unsigned i = 0; i < kLaneBits; ++i)
-    plan.laneMap.push_back({{Coord::Lane, i}, int64_t(lanePlaces[i].lane)});
+    if (lanePlaces[i].lane)
+      plan.laneMap.push_back({{Coord::Lane, i}, int64_t(lanePlaces[i].lane)});
   for (const auto &[bit, place] : rest)
     if (place.lane)
       plan.laneMap.push_back({bit, int64_t(place.lane)});
@@ -440,9 +441,14 @@ Conversion planConversion(const Layout &from, const Layout &to, int64_t elementB
   int64_t shared = sharedCost(from, to, elementBytes);
   // With more registers shared memory is cheaper, and the plan need not be made to know it.
   constexpr int64_t mostRegisters = 1024;
-  if (to.registers() <= mostRegisters)
-    if (std::optional<Conversion> shuffles = planShuffles(from, to); shuffles && shuffles->cost <= shared)
-      return *std::move(shuffles);
+  if (to.registers() <= mostRegisters) {
+    if (std::optional<Conversion> shuffles = planShuffles(from, to)) {
+      // A shuffle or select moves 32 bits.
+      shuffles->cost *= std::max<int64_t>(1, elementBytes / 4);
+      if (shuffles->cost <= shared)
+        return *std::move(shuffles);
+    }
+  }
   plan.kind = ConversionKind::Shared;
   plan.crossesCtas = !agree(from, to, Coord::Cta);
   plan.cost = shared;

@@ -43,53 +43,56 @@ static SmallVector<MemoryAddress::Field, 1> fieldsOf(ArrayRef<int64_t> radices, 
   return fields;
 }
 
+static constexpr Coord kThreadCoords[] = {Coord::Reg, Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta};
+
+/// From registers to offsets of the own cta's memory; nothing if some element is not kept there.
+static std::optional<Map> ownMemory(const Layout &registers, const Layout &memory) {
+  Map held = mapOf(registers, kThreadCoords), places = mapOf(memory, {Coord::Offset}),
+      kept = mapOf(memory, {Coord::Cta});
+  // In the memory of cta c, offsets reach what lies at c's own element and beside it: c counts by what it does in the
+  // registers and not in the memory.
+  size_t ctaDigits = registers.digits(Coord::Cta).size(), firstCta = held.domain.size() - ctaDigits;
+  if (!kept.domain.empty() && ArrayRef<int64_t>(held.domain).drop_front(firstCta) != ArrayRef<int64_t>(kept.domain))
+    return std::nullopt;
+  for (const auto &[i, image] : llvm::enumerate(kept.images))
+    held.images[firstCta + i] ^= image;
+  Span reached;
+  SmallVector<uint64_t, 24> generators;
+  for (unsigned i = 0; i < places.domain.size(); ++i)
+    if (places.domain[i] == 2 && reached.insert(places.images[i]))
+      generators.push_back(uint64_t(1) << i);
+  SmallVector<uint64_t, 24> images;
+  for (auto [radix, image] : llvm::zip_equal(held.domain, held.images)) {
+    uint64_t source = 0;
+    if (radix == 2) {
+      std::optional<uint64_t> members = reached.express(image);
+      if (!members)
+        return std::nullopt;
+      for (unsigned i = 0; i < generators.size(); ++i)
+        if (*members >> i & 1)
+          source ^= generators[i];
+    } else if (image) {
+      for (unsigned i = 0; i < places.domain.size(); ++i)
+        if (places.domain[i] == radix && places.images[i] == image)
+          source = uint64_t(1) << i;
+      if (!source)
+        return std::nullopt;
+    }
+    images.push_back(source);
+  }
+  return Map::create(held.domain, places.domain, images);
+}
+
 std::optional<MemoryAddress> memoryAddress(const Layout &registers, const Layout &memory) {
   if (registers.shape() != memory.shape())
     return std::nullopt;
   MemoryAddress address;
-  // Where ctas of registers and memory go to the same elements, each finds its own in its own memory.
-  bool sameCtas = registers.digits(Coord::Cta) == memory.digits(Coord::Cta);
-  std::optional<Map> inverse, access;
-  SmallVector<Coord, 5> coords(std::begin(kCtaCoords), std::end(kCtaCoords));
-  if (memory.digits(Coord::Cta).empty() || sameCtas) {
-    if (!sameCtas)
-      coords.push_back(Coord::Cta);
-    // Inside one cta the offsets reach the cta's elements only: invert on those.
-    Map places = mapOf(memory, {Coord::Offset});
-    Map held = mapOf(registers, coords);
-    Span reached;
-    SmallVector<uint64_t, 24> generators;
-    for (unsigned i = 0; i < places.domain.size(); ++i)
-      if (places.domain[i] == 2 && reached.insert(places.images[i]))
-        generators.push_back(uint64_t(1) << i);
-    access = Map{held.domain, places.domain, {}};
-    for (auto [radix, image] : llvm::zip_equal(held.domain, held.images)) {
-      uint64_t source = 0;
-      if (radix != 2 && image) {
-        for (unsigned i = 0; i < places.domain.size(); ++i)
-          if (places.domain[i] != 2 && places.images[i] == image)
-            source = uint64_t(1) << i;
-        if (!source)
-          access.reset();
-      } else if (std::optional<uint64_t> members = reached.express(image)) {
-        for (unsigned i = 0; i < generators.size(); ++i)
-          if (*members >> i & 1)
-            source ^= generators[i];
-      } else {
-        access.reset();
-      }
-      if (!access)
-        break;
-      access->images.push_back(source);
-    }
-  }
+  std::optional<Map> access = ownMemory(registers, memory);
+  address.local = access.has_value();
   if (!access) {
-    address.local = false;
-    coords.assign(std::begin(kCtaCoords), std::end(kCtaCoords));
-    coords.push_back(Coord::Cta);
-    inverse = rightInverse(mapOf(memory, {Coord::Offset, Coord::Cta}));
+    std::optional<Map> inverse = rightInverse(mapOf(memory, {Coord::Offset, Coord::Cta}));
     if (inverse)
-      access = compose(*inverse, mapOf(registers, coords));
+      access = compose(*inverse, mapOf(registers, kThreadCoords));
     if (!access)
       return std::nullopt;
   }
@@ -133,7 +136,7 @@ std::optional<MemoryAddress> memoryAddress(const Layout &registers, const Layout
     bool isCta = f == address.offset.size();
     unsigned position = 0;
     field->registers.assign(registers.registers(), 0);
-    for (Coord coord : coords) {
+    for (Coord coord : kThreadCoords) {
       int64_t weight = 1;
       for (const auto &[i, digit] : llvm::enumerate(registers.digits(coord))) {
         uint64_t image = access->images[position++];

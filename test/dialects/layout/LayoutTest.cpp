@@ -356,4 +356,26 @@ TEST(Layout, ReshapeOf128x192) {
   EXPECT_FALSE(layout.reshape({66, 372}));
 }
 
+TEST(Layout, NibblesAndScalesStayInTheirThread) {
+  // Bytes of two nibbles, unpacked by join and reshape: each thread has twice as many neighbours.
+  Layout bytes = blocked({64, 64}, {1, 0}, 8, {});
+  std::optional<Layout> nibbles = bytes.join().reshape({64, 128});
+  ASSERT_TRUE(nibbles);
+  EXPECT_EQ(nibbles->contiguity(1), 16);
+  // A scale for each 32 of them, spread by expand, broadcast and reshape, is where its nibbles are.
+  std::optional<Layout> grouped = nibbles->reshape({64, 4, 32});
+  ASSERT_TRUE(grouped);
+  Layout scales = grouped->slice(2);
+  EXPECT_EQ(scales.shape(), (ArrayRef<int64_t>{64, 4}));
+  EXPECT_EQ(scales.expand(2), grouped->collapse(2));
+  forEachPoint(*nibbles, [&](const Point &point) {
+    Index element = nibbles->at(point), wanted = {element[0], element[1] / 32};
+    Point place = point;
+    bool found = false;
+    for (place[0] = 0; place[0] < scales.registers(); ++place[0])
+      found |= scales.at(place) == wanted;
+    ASSERT_TRUE(found);
+  });
+}
+
 } // namespace

@@ -56,6 +56,31 @@ TEST(Memory, AddressesAcrossCtas) {
   EXPECT_GT(remote, 100);
 }
 
+TEST(Memory, EveryCtaFindsInItsOwnMemoryWhatItKeepsThere) {
+  Threads cluster{4, 1, 2};
+  Layout half = blocked({8, 64}, {1, 0}, 1, cluster, 0), all = replicated({8, 64}, cluster);
+  // Each cta keeps the whole tile.
+  Layout whole =
+      *Layout::parse("digits [8, 64] offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 0) (2, 0) (4, 0) "
+                     "cta (0, 0)");
+  for (const Layout *registers : {&half, &all}) {
+    std::optional<MemoryAddress> address = memoryAddress(*registers, whole);
+    ASSERT_TRUE(address);
+    EXPECT_TRUE(address->local);
+    forEachPoint(*registers, [&](const Point &point) {
+      ASSERT_EQ(whole.at(Coord::Offset, address->offsetAt(*registers, point)), registers->at(point));
+    });
+  }
+  // Each keeps half of it: what is known to all is then read where it is.
+  Layout halves = *Layout::parse("digits [8, 64] offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 0) (2, 0) "
+                                 "cta (4, 0)");
+  EXPECT_TRUE(memoryAddress(half, halves)->local);
+  std::optional<MemoryAddress> address = memoryAddress(all, halves);
+  ASSERT_TRUE(address);
+  EXPECT_FALSE(address->local);
+  EXPECT_EQ(address->ctaAt(all, Point{7 * 64, 0, 0, 0, 0, 0}), 1);
+}
+
 /// Whether aligned runs of `run` offsets are held by the same registers of every thread.
 bool runsOf(const Layout &registers, const MemoryAddress &address, int64_t run) {
   std::map<int64_t, std::set<int64_t>> expected;
