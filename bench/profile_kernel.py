@@ -78,8 +78,8 @@ def describe(kernel: Any) -> list[str]:
         return [*lines, f"  no machine code to read: {error}"]
     flight = found.in_flight * threads
     lines += [
-        f"  loads {sass.describe(found.loads)}; stores {sass.describe(found.stores)}; {found.barriers} barriers, "
-        f"{found.local} accesses to local memory",
+        f"  loads {sass.describe(found.loads)} in {found.rounds} rounds; stores {sass.describe(found.stores)}",
+        f"  {found.barriers} barriers, {found.local} accesses to local memory, {found.instructions} instructions",
         f"  in flight: {found.in_flight} bytes a thread, {flight / 1e3:.0f} KB a multiprocessor "
         f"(full rate needs about {NEEDED_IN_FLIGHT / 1e3:.0f})",
     ]

@@ -13,14 +13,20 @@ _INSTRUCTION = re.compile(
 
 @dataclass(frozen=True)
 class Accesses:
-    """``loads``, ``stores``: count by bytes of one global access; ``local``: accesses to local memory (spills).
-    ``in_flight``: bytes a thread has asked for before the first instruction that needs any of them."""
+    """What a thread does to memory, in the order of the code.
+
+    ``loads``, ``stores``: global accesses by their bytes. ``local``: accesses to local memory (spills). ``in_flight``:
+    the most bytes asked for and not yet needed. ``rounds``: groups of loads between which the thread waits for one of
+    them: each costs a latency.
+    """
 
     loads: dict[int, int]
     stores: dict[int, int]
     local: int
     in_flight: int
+    rounds: int
     barriers: int
+    instructions: int
 
 
 def width(modifiers: str) -> int:
@@ -37,33 +43,34 @@ def read(text: str) -> Accesses:
     """Reads the SASS of one kernel, in order: what a branch skips is counted too."""
     loads: dict[int, int] = {}
     stores: dict[int, int] = {}
-    local = barriers = in_flight = 0
-    waiting: set[int] = set()
-    counting = True
+    local = barriers = instructions = rounds = most = 0
+    pending: dict[int, tuple[int, int]] = {}  # register → which load it waits for, and that load's bytes
+    waited = True
     for match in _INSTRUCTION.finditer(text):
-        instruction = match[1]
-        opcode, _, operands = instruction.partition(" ")
+        opcode, _, operands = match[1].partition(" ")
         name, _, modifiers = opcode.partition(".")
-        if name in ("LDL", "STL"):
-            local += 1
-        if name == "BAR":
-            barriers += 1
+        instructions += name not in ("NOP", "BRA")
+        local += name in ("LDL", "STL")
+        barriers += name == "BAR"
+        # A load's own target is no use of it.
+        uses = operands.partition(",")[2] if name == "LDG" else operands
+        arrived = {pending[register][0] for register in map(int, _REGISTER.findall(uses)) if register in pending}
+        if arrived:
+            waited = True
+            pending = {register: load for register, load in pending.items() if load[0] not in arrived}
+        size = width(modifiers)
         if name == "STG":
-            size = width(modifiers)
             stores[size] = stores.get(size, 0) + 1
         if name != "LDG":
-            if counting and waiting and waiting & {int(r) for r in _REGISTER.findall(operands)}:
-                counting = False
             continue
-        size = width(modifiers)
         loads[size] = loads.get(size, 0) + 1
-        target, _, address = operands.partition(",")
-        if counting and waiting & {int(r) for r in _REGISTER.findall(address)}:
-            counting = False  # the address was loaded
-        if counting and (first := _REGISTER.search(target)):
-            in_flight += size
-            waiting |= set(range(int(first[1]), int(first[1]) + max(1, size // 4)))
-    return Accesses(loads, stores, local, in_flight, barriers)
+        rounds += waited
+        waited = False
+        if first := _REGISTER.search(operands):
+            load = (instructions, size)
+            pending |= {int(first[1]) + i: load for i in range(max(1, size // 4))}
+        most = max(most, sum(size for _, size in set(pending.values())))
+    return Accesses(loads, stores, local, most, rounds, barriers, instructions)
 
 
 def describe(counts: dict[int, int]) -> str:

@@ -26,13 +26,15 @@ def test_accesses():
     assert found.stores == {16: 1, 1: 1}
     assert found.local == 2 and found.barriers == 1
     assert found.in_flight == 16 + 16 + 2  # HADD2 needs R5
+    assert found.rounds == 2  # the last load is asked for after that wait
     assert sass.describe(found.loads) == "2 × 16 B, 1 × 4 B, 1 × 2 B"
     assert sass.describe({}) == "none"
 
 
 def test_a_load_whose_address_was_loaded_waits():
     chained = TEXT.replace("desc[UR4][R14.64]", "desc[UR4][R8.64]")
-    assert sass.read(chained).in_flight == 32
+    found = sass.read(chained)
+    assert (found.in_flight, found.rounds) == (32, 3)
 
 
 def test_what_a_real_kernel_has_in_flight():
@@ -41,7 +43,7 @@ def test_what_a_real_kernel_has_in_flight():
 
     defines = {"THREADS": 256, "UNROLL": 4, "READS": 2, "WRITES": 1, "STREAM": 0}
     found = sass.read(disassembled(compiled("move.cu", "move", defines), "move"))
-    assert found.in_flight == 128 and found.loads == {16: 8} and found.stores == {16: 4}
+    assert found.in_flight == 128 and found.rounds == 1 and found.loads == {16: 8} and found.stores == {16: 4}
 
 
 def test_counters_are_read_with_their_units():
