@@ -1,4 +1,4 @@
-"""The runtime on a device: streams, graphs, placement, prints and assertions, figures, errors, foreign arrays, CUDA C."""
+"""The runtime on a device: streams, graphs, placement, prints, assertions, figures, errors, foreign arrays, CUDA C."""
 
 import os
 import subprocess

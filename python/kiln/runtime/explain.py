@@ -110,6 +110,16 @@ def conflict(kernel: KernelFunction, first: str, second: str) -> NoReturn:
     )
 
 
+def check(kernel: KernelFunction, check: str) -> NoReturn:
+    """Checks of accesses asked for on a GPU."""
+    raise errors.LaunchError(
+        f"expected KILN_CHECK=none on a GPU (because accesses are checked by the CPU target), got {check!r}",
+        kernel=kernel.__name__,
+        caller=caller(),
+        hint="pass arrays of the host to run on the CPU target, or run under compute-sanitizer",
+    )
+
+
 def device(kernel: JITFunction, message: str) -> NoReturn:
     """A launch on a GPU where there is none."""
     raise errors.LaunchError(

@@ -285,6 +285,8 @@ def compile_kernel(
     except errors.UserError as problem:
         raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
     kind = "cpu" if device == -1 else "cuda"
+    if kind == "cuda" and knobs.check != "none":
+        explain.check(kernel, knobs.check)
     chosen = _compile_options(kernel, options, kind)
     module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint)
     try:

@@ -6,6 +6,7 @@ import mmap
 import kiln
 import kiln.language as kl
 import numpy as np
+import pytest
 
 
 @kiln.jit
@@ -16,6 +17,7 @@ def copy_kernel(x, y, n, BLOCK: kl.constexpr):
     kl.store(y + offsets, kl.load(x + rows), mask=offsets < n)
 
 
+@pytest.mark.cpu
 def test_an_untrue_hint_reads_nothing_outside():
     """The array ends where readable memory ends."""
     page = mmap.PAGESIZE

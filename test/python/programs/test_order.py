@@ -120,6 +120,7 @@ def test_any_number_of_any_length(dtype, side, count):
         assert_same_rows(y, in_order(x, descending)[:, :count])
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("target", ["cpu-avx2", "cpu-sse"])
 def test_narrow_vectors_sort_select_and_scan(target):
     if not machine_runs(target):

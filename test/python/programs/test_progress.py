@@ -191,6 +191,7 @@ def test_half_atomic_add(name):
     assert (out.astype(np.float32) == 100).all()
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_progress_with_any_number_of_threads(threads):
     """In a process of its own: a hang is killed and fails."""

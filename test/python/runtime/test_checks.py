@@ -81,6 +81,7 @@ def shift(x, out, by, BLOCK: kl.constexpr):
     kl.store(out + i, kl.load(x + i + by))
 
 
+@pytest.mark.cpu
 def test_bounds_name_line_program_coordinate_and_buffer():
     x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
     with knobs.scope(check="bounds"):
@@ -95,6 +96,7 @@ def test_bounds_name_line_program_coordinate_and_buffer():
     assert "nearest buffer is argument 'x'" in text and "4 bytes past the end of it" in text
 
 
+@pytest.mark.cpu
 def test_bounds_ignore_masked_lanes_and_know_the_storage_of_views():
     @kiln.jit
     def masked(x, out, n, BLOCK: kl.constexpr):
@@ -109,6 +111,7 @@ def test_bounds_ignore_masked_lanes_and_know_the_storage_of_views():
     np.testing.assert_array_equal(out, base[90:])
 
 
+@pytest.mark.cpu
 def test_bounds_refuse_stores_to_read_only_arrays():
     """Through a pointer that only the run knows; where the code says which argument it writes, the launch refuses."""
     frozen = np.zeros(32, np.float32)
@@ -131,6 +134,7 @@ def accumulate(x, total, ATOMIC: kl.constexpr):
         kl.store(total, kl.load(total) + value)
 
 
+@pytest.mark.cpu
 def test_races_are_found_and_atomics_are_none():
     x, total = np.ones(8, np.float32), np.zeros(1, np.float32)
     with knobs.scope(check="races"):
@@ -145,6 +149,7 @@ def test_races_are_found_and_atomics_are_none():
             assert "kl.store(total, kl.load(total) + value)" in text and "argument 'total'" in text
 
 
+@pytest.mark.cpu
 def test_checked_code_is_apart_from_plain_code():
     x, out = np.arange(64, dtype=np.float32), np.zeros(32, np.float32)
     with knobs.scope(check="bounds"):

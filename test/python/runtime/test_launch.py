@@ -294,6 +294,7 @@ def test_functions_as_constants_are_followed():
     assert out[0] == 8
 
 
+@pytest.mark.cpu
 def test_switches_are_noticed():
     out = ints()
     plain = store_scalar[1](out, 5)
@@ -459,6 +460,7 @@ def test_kernels_are_pickled_by_reference():
 # -- what comes back -------------------------------------------------------------------------------
 
 
+@pytest.mark.cpu
 def test_the_compiled_kernel_shows_its_stages():
     compiled = store_scalar[1](ints(), 5)
     assert "tile.store" in compiled.asm["tile"] and compiled.asm["ttir"] == compiled.asm["tile"]
