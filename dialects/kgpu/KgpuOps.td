@@ -99,6 +99,32 @@ def Kgpu_SlotOp : Kgpu_Op<"slot", [Pure, AllTypesMatch<["mem", "result"]>]> {
   let hasVerifier = 1;
 }
 
+def Kgpu_ViewOp : Kgpu_Op<"view", [Pure]> {
+  let summary = "part of a memory as a tile of another shape";
+  let description = [{
+    The elements from `offset` on (in elements), placed as the result's layout says: a tile stored row-major is read as its
+    reshape; two tiles stored one behind the other are read as one.
+
+    - `view_c1`: the memory is the result of a `kgpu.alloc` or a `kgpu.slot`.
+    - `view_c2`: the element type stays.
+    - `view_c3`: the result lies within the memory.
+    - `view_c4`: either each cta has all of both, or their ctas hold the same parts.
+
+    ```mlir
+    func.func @view() {
+      %m = kgpu.alloc : !kgpu.mem<4x32xf32, #layout.map<row_major [4, 32]>>
+      %v = kgpu.view %m offset 64 : !kgpu.mem<4x32xf32, #layout.map<row_major [4, 32]>>
+        -> !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_MemType, "the whole">:$mem, Arg<I64Attr, "where the part starts, in elements">:$offset);
+  let results = (outs Res<Kgpu_MemType, "the part">:$result);
+  let assemblyFormat = "$mem `offset` $offset attr-dict `:` type($mem) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Kgpu_LocalStoreOp : Kgpu_Op<"local_store"> {
   let summary = "write a tile to shared memory";
   let description = [{

@@ -62,6 +62,30 @@ LogicalResult SlotOp::verify() {
   return success();
 }
 
+LogicalResult ViewOp::verify() {
+  MemType memory = getMem().getType(), part = getResult().getType();
+  if (!getMem().getDefiningOp<AllocOp>() && !getMem().getDefiningOp<SlotOp>()) // view_c1
+    return emitOpError() << "expected the result of a kgpu.alloc or kgpu.slot (because a view is of a whole), got "
+                         << getMem();
+  if (memory.getElementType() != part.getElementType()) // view_c2
+    return emitOpError() << "expected elements of " << memory.getElementType()
+                         << " (because a view moves nothing), got " << part.getElementType();
+  int64_t first = int64_t(getOffset()), last = first + layoutOf(part).size(Coord::Offset);
+  if (first < 0 || last > layoutOf(memory).size(Coord::Offset)) // view_c3
+    return emitOpError() << "expected elements 0 to " << layoutOf(memory).size(Coord::Offset)
+                         << " at most (because the memory has no more), got " << first << " to " << last;
+  auto whole = [](MemType type) {
+    return llvm::all_of(layoutOf(type).digits(Coord::Cta), [](const layout::Digit &d) { return d.replicates(); });
+  };
+  bool sameParts =
+      memory.getShape() == part.getShape() && layoutOf(memory).digits(Coord::Cta) == layoutOf(part).digits(Coord::Cta);
+  if (!(whole(memory) && whole(part)) && !sameParts) // view_c4
+    return emitOpError()
+           << "expected memory that each cta has whole, or a view of the same parts (because a view moves "
+           << "nothing), got " << memory << " and " << part;
+  return success();
+}
+
 /// A tile and the memory it goes to or comes from.
 static LogicalResult verifyFits(Operation *op, Type value, MemType memory) {
   SmallVector<int64_t> shape(shapeOf(value));

@@ -1,4 +1,4 @@
-// The ops on shared memory: alloc, slot, local_store (also into other ctas), local_load, local_gather and
+// The ops on shared memory: alloc, slot, view, local_store (also into other ctas), local_load, local_gather and
 // local_atomic_add, in the widest vectors that registers and memory have in common.
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -70,6 +70,19 @@ static LogicalResult emitSlot(Lowering &lowering, kgpu::SlotOp op) {
   return success();
 }
 
+static LogicalResult emitView(Lowering &lowering, kgpu::ViewOp op) {
+  int64_t bytes = int64_t(op.getOffset()) * op.getMem().getType().getElementBytes();
+  lowering.set(op, {lowering.offsetBy(lowering.scalar(op.getMem()), bytes)});
+  return success();
+}
+
+/// The widest access that a memory is aligned for: a view may start anywhere.
+static int64_t alignmentOf(Value memory) {
+  auto view = memory.getDefiningOp<kgpu::ViewOp>();
+  int64_t bytes = view ? int64_t(view.getOffset()) * view.getMem().getType().getElementBytes() : 0;
+  return bytes == 0 ? kgpu::kSharedAlign : std::min(kgpu::kSharedAlign, bytes & -bytes);
+}
+
 //===----------------------------------------------------------------------===//
 // local_store
 //===----------------------------------------------------------------------===//
@@ -135,7 +148,7 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
   Type element = elementOf(op.getValue());
   int64_t bytes = memoryBytes(element);
   OffsetMap map(memory);
-  MemoryPlan plan = planMemory(tile, map, bytes);
+  MemoryPlan plan = planMemory(tile, map, bytes, alignmentOf(op.getMem()));
   MemoryAddress address(lowering, tile, map, lowering.scalar(op.getMem()), bytes);
   ArrayRef<Value> registers = lowering.get(op.getValue());
   auto storeAll = [&](llvm::function_ref<Value(Value)> place) {
@@ -187,7 +200,7 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
   }
   const Layout &tile = kgpu::layoutOf(op.getType());
   OffsetMap map(kgpu::layoutOf(op.getMem().getType()));
-  MemoryPlan plan = planMemory(tile, map, bytes);
+  MemoryPlan plan = planMemory(tile, map, bytes, alignmentOf(op.getMem()));
   MemoryAddress address(lowering, tile, map, base, bytes);
   Registers registers(tile.registers());
   for (const MemoryPlan::Access &access : plan.accesses) {
@@ -302,6 +315,7 @@ static LogicalResult emitLocalAtomicAdd(Lowering &lowering, kgpu::LocalAtomicAdd
 void nvvm::addSharedMemory(EmitTable &table) {
   table.add<kgpu::AllocOp, emitAlloc>();
   table.add<kgpu::SlotOp, emitSlot>();
+  table.add<kgpu::ViewOp, emitView>();
   table.add<kgpu::LocalStoreOp, emitLocalStore>();
   table.add<kgpu::LocalLoadOp, emitLocalLoad>();
   table.add<kgpu::LocalGatherOp, emitLocalGather>();

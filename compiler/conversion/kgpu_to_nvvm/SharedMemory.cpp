@@ -102,7 +102,7 @@ static uint64_t threadBits(const Layout &tile, const OffsetMap &map) {
   return bits;
 }
 
-MemoryPlan nvvm::planMemory(const Layout &tile, const OffsetMap &map, int64_t elementBytes) {
+MemoryPlan nvvm::planMemory(const Layout &tile, const OffsetMap &map, int64_t elementBytes, int64_t align) {
   MemoryPlan plan;
   ArrayRef<layout::Digit> registers = tile.digits(Coord::Reg);
   uint64_t moved = threadBits(tile, map), repeated = tile.ownerMask(Coord::Reg);
@@ -118,7 +118,7 @@ MemoryPlan nvvm::planMemory(const Layout &tile, const OffsetMap &map, int64_t el
   SmallVector<int64_t> inVector = {0};
   uint64_t taken = 0;
   for (unsigned bit = 0; bit < map.places().size(); ++bit) {
-    if (map.places()[bit].radix != 2 || moved >> bit & 1 || int64_t(inVector.size()) * 2 * elementBytes > 16)
+    if (map.places()[bit].radix != 2 || moved >> bit & 1 || int64_t(inVector.size()) * 2 * elementBytes > align)
       break;
     int found = -1, users = 0;
     for (auto [i, image] : llvm::enumerate(images)) {

@@ -45,8 +45,8 @@ struct MemoryPlan {
   int64_t vector = 1;
   llvm::SmallVector<Access, 8> accesses;
 };
-/// Registers that repeat an element of the same thread are left out.
-MemoryPlan planMemory(const layout::Layout &tile, const OffsetMap &map, int64_t elementBytes);
+/// Registers that repeat an element of the same thread are left out. No access is wider than `align` bytes.
+MemoryPlan planMemory(const layout::Layout &tile, const OffsetMap &map, int64_t elementBytes, int64_t align);
 
 /// Address (!llvm.ptr<3>) of an access of a plan, given the memory's.
 class MemoryAddress {

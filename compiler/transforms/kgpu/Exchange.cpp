@@ -18,13 +18,22 @@ Exchanges::Exchanges(func::FuncOp function) : b(function.getLoc(), function.getC
     ctas = attr.getInt();
 }
 
-Layout Exchanges::wholeInEachCta(ArrayRef<int64_t> shape, std::optional<unsigned> fastest) const {
+Value Exchanges::view(Value memory, int64_t offset, const Layout &layout) {
+  Type element = cast<MemType>(memory.getType()).getElementType();
+  auto type = MemType::get(layout.shape(), element, layout::MapAttr::get(b.getContext(), layout));
+  return offset == 0 && type == memory.getType() ? memory : ViewOp::create(b, type, memory, offset).getResult();
+}
+
+Layout Exchanges::wholeInEachCta(ArrayRef<int64_t> shape, std::optional<unsigned> fastest,
+                                 std::optional<unsigned> slowest) const {
   SmallVector<int32_t> order;
   if (fastest)
     order.push_back(*fastest);
   for (int32_t dim = int32_t(shape.size()) - 1; dim >= 0; --dim)
-    if (!fastest || dim != int32_t(*fastest))
+    if (!(fastest && dim == int32_t(*fastest)) && !(slowest && dim == int32_t(*slowest)))
       order.push_back(dim);
+  if (slowest)
+    order.push_back(*slowest);
   Layout memory = layout::rowMajor(shape, order);
   if (ctas == 1)
     return memory;

@@ -35,8 +35,12 @@ public:
   mlir::Value load(mlir::Value memory, mlir::Type type);
   mlir::Value load(mlir::Value memory, const layout::Layout &layout);
 
-  /// Row-major memory (last dimension fastest, or `fastest`), a copy of all of it in each cta.
-  layout::Layout wholeInEachCta(llvm::ArrayRef<int64_t> shape, std::optional<unsigned> fastest = std::nullopt) const;
+  /// Part of a memory (from element `offset` on) as another one.
+  mlir::Value view(mlir::Value memory, int64_t offset, const layout::Layout &layout);
+
+  /// Row-major memory, a copy of all of it in each cta. The last dimension is the fastest, but for those named.
+  layout::Layout wholeInEachCta(llvm::ArrayRef<int64_t> shape, std::optional<unsigned> fastest = std::nullopt,
+                                std::optional<unsigned> slowest = std::nullopt) const;
   /// Replaces an op by values, one per result.
   void replace(mlir::Operation *op, mlir::ValueRange values);
 
@@ -60,6 +64,7 @@ void addConvertExchange(ExchangeTable &table);
 void addReduceExchange(ExchangeTable &table);
 void addScanExchange(ExchangeTable &table);
 void addAtomicExchanges(ExchangeTable &table);
+void addShapeExchanges(ExchangeTable &table);
 
 /// Merges reductions that need nothing of each other: one exchange for all of them.
 void mergeReductions(mlir::func::FuncOp function);

@@ -17,6 +17,8 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
       along the same axis that wait for nothing of each other become one op first, and so share the barrier.
     - a scan along warps, or one whose axis is spread in no order of registers, lanes, registers: of a layout whose axis
       is inside a warp.
+    - a shape op whose layouts do not follow from each other: on the layout that does follow, then a conversion; where none
+      does, a store row-major and a load of the same bytes as the other shape.
     - an atomic whose result is used by threads that do not own its element: store by the owners, load by all.
     - an allocation whose loop has no other exchange gets two slots, used in turn by the iterations, so that the next
       iteration's stores need no barrier after this one's loads.

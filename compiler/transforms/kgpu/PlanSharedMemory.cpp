@@ -74,14 +74,20 @@ private:
 };
 } // namespace
 
+/// The memory itself, its slots, and parts of them.
+static SmallVector<Value> viewsOf(AllocOp alloc) {
+  SmallVector<Value> views = {alloc.getMem()};
+  for (size_t i = 0; i < views.size(); ++i)
+    for (Operation *user : views[i].getUsers())
+      if (isa<SlotOp, ViewOp>(user))
+        views.push_back(user->getResult(0));
+  return views;
+}
+
 Life Lives::lifeOf(AllocOp alloc) {
   Life life;
   life.alloc = alloc;
-  SmallVector<Value> views = {alloc.getMem()};
-  for (Operation *user : alloc.getMem().getUsers())
-    if (auto slot = dyn_cast<SlotOp>(user))
-      views.push_back(slot.getResult());
-  for (Value view : views)
+  for (Value view : viewsOf(alloc))
     for (Operation *user : view.getUsers())
       for (const SharedAccess &access : sharedAccesses(user))
         if (access.alloc == alloc)
@@ -130,14 +136,10 @@ static void dropUnread(func::FuncOp function) {
   for (AllocOp alloc : allocs) {
     SmallVector<Operation *> users;
     bool read = false;
-    SmallVector<Value> views = {alloc.getMem()};
-    for (size_t i = 0; i < views.size(); ++i)
-      for (Operation *user : views[i].getUsers()) {
+    for (Value view : viewsOf(alloc))
+      for (Operation *user : view.getUsers()) {
         users.push_back(user);
-        if (auto slot = dyn_cast<SlotOp>(user))
-          views.push_back(slot.getResult());
-        else
-          read |= !isa<LocalStoreOp>(user);
+        read |= !isa<LocalStoreOp, SlotOp, ViewOp>(user);
       }
     if (read)
       continue;

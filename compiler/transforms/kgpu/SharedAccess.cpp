@@ -12,11 +12,18 @@ SmallVector<SharedAccess, 2> kgpu::sharedAccesses(Operation *op) {
   if (!effects)
     return accesses;
   for (Value operand : op->getOperands()) {
-    if (!isa<MemType>(operand.getType()) || isa<SlotOp>(op))
+    auto type = dyn_cast<MemType>(operand.getType());
+    if (!type || isa<SlotOp, ViewOp>(op))
       continue;
     SharedAccess access;
     access.op = op;
+    access.end = type.getBytes();
     Value memory = operand;
+    if (auto view = memory.getDefiningOp<ViewOp>()) {
+      access.begin = int64_t(view.getOffset()) * type.getElementBytes();
+      access.end += access.begin;
+      memory = view.getMem();
+    }
     if (auto slot = memory.getDefiningOp<SlotOp>()) {
       access.slot = slot.getIndex();
       memory = slot.getMem();
@@ -41,13 +48,23 @@ bool kgpu::touchSameBytes(const SharedAccess &a, const SharedAccess &b) {
     return false;
   if (a.kind == SharedAccess::Atomic && b.kind == SharedAccess::Atomic)
     return false;
+  // Where a slot lies is not known: any of them.
+  auto range = [](const SharedAccess &access, bool relative) -> std::pair<int64_t, int64_t> {
+    AllocOp alloc = access.alloc;
+    int64_t start = relative ? 0 : int64_t(*alloc.getOffset());
+    if (access.slot)
+      return {start, start + alloc.getBytes()};
+    return {start + access.begin, start + access.end};
+  };
   AllocOp first = a.alloc, second = b.alloc;
-  if (first == second)
-    return true;
-  if (!first.getOffset() || !second.getOffset())
+  bool same = first == second;
+  if (!same && (!first.getOffset() || !second.getOffset()))
     return false;
-  int64_t begin = *first.getOffset(), otherBegin = *second.getOffset();
-  return begin < otherBegin + second.getBytes() && otherBegin < begin + first.getBytes();
+  if (same && a.slot && a.slot == b.slot)
+    return a.begin < b.end && b.begin < a.end;
+  auto [begin, end] = range(a, same);
+  auto [otherBegin, otherEnd] = range(b, same);
+  return begin < otherEnd && otherBegin < end;
 }
 
 scf::ForOp kgpu::alternatesIn(Value slot) {

@@ -9,7 +9,8 @@ struct SharedAccess {
   enum Kind { Read, Write, Atomic };
   mlir::Operation *op = nullptr;
   AllocOp alloc;
-  mlir::Value slot; ///< index of the slot; null: the first
+  mlir::Value slot;           ///< index of the slot; null: the first
+  int64_t begin = 0, end = 0; ///< bytes of the slot
   Kind kind = Read;
   bool crosses = false; ///< reaches into other ctas
 };

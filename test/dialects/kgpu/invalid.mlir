@@ -287,3 +287,41 @@ func.func @yield_c1(%x: f32) {
   // expected-error @below {{expects parent op 'kgpu.partial_reduce'}}
   kgpu.yield %x : f32
 }
+
+// -----
+
+func.func @view_c1() {
+  %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+  %v = kgpu.view %m offset 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>> -> !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+  // expected-error @below {{expected the result of a kgpu.alloc or kgpu.slot (because a view is of a whole), got}}
+  %w = kgpu.view %v offset 0 : !kgpu.mem<64xf32, #layout.map<row_major [64]>> -> !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+  return
+}
+
+// -----
+
+func.func @view_c2() {
+  %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+  // expected-error @below {{expected elements of 'f32' (because a view moves nothing), got 'i32'}}
+  %v = kgpu.view %m offset 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>> -> !kgpu.mem<64xi32, #layout.map<row_major [64]>>
+  return
+}
+
+// -----
+
+func.func @view_c3() {
+  %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+  // expected-error @below {{expected elements 0 to 128 at most (because the memory has no more), got 96 to 160}}
+  %v = kgpu.view %m offset 96 : !kgpu.mem<128xf32, #layout.map<row_major [128]>> -> !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+  return
+}
+
+// -----
+
+func.func @view_c4() {
+  %m = kgpu.alloc : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+  // expected-error @below {{expected memory that each cta has whole, or a view of the same parts (because a view moves nothing), got}}
+  %v = kgpu.view %m offset 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
+    -> !kgpu.mem<128xf32, #layout.map<digits [128] cta (64) offset (1) (2) (4) (8) (16) (32)>>
+  return
+}
