@@ -10,11 +10,14 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+import kiln
+import kiln.language as kl
 from kiln.kernels.machine import Machine, options
 from kiln.kernels.operator import strides
 
 VECTOR_BYTES = 16
 WARP = 32
+LARGEST_AXIS = 65535
 LARGEST_NARROW = (1 << 31) - (1 << 20)
 
 
@@ -24,6 +27,16 @@ class FlatPlan:
 
     block: int
     num_warps: int = 4
+
+    def grid(self, rows: int, n: int) -> tuple[int, ...]:
+        """One program for each block of each row. Only the first axis of a grid reaches beyond 65535."""
+        blocks = -(-n // self.block)
+        return (blocks * rows,) if rows == 1 or rows > LARGEST_AXIS else (blocks, rows)
+
+    def constants(self, rows: int, n: int) -> dict[str, Any]:
+        """The constexpr arguments that ``block_place`` asks for."""
+        numbering = "one row" if rows == 1 else "along rows" if rows > LARGEST_AXIS else "two axes"
+        return {"BLOCK": self.block, "NUMBERING": numbering, "FULL": n % self.block == 0}
 
     def options(self, machine: Machine) -> dict[str, Any]:
         return options(num_warps=self.num_warps) if machine.gpu else options()
@@ -57,6 +70,23 @@ def _gpu_plan(n: int, itemsize: int, machine: Machine, rows: int, accesses: int)
     while rows > 1 and warps > 1 and n % (each * warps * WARP) and programs() * each * warps * WARP > 1.1 * rows * n:
         warps //= 2
     return FlatPlan(each * warps * WARP, warps)
+
+
+@kiln.jit
+def block_place(n, BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.constexpr):
+    """The program's row, its first column, and the mask of its block (None if all of it is inside)."""
+    if NUMBERING == "one row":
+        row = 0
+        start = kl.program_id(0) * BLOCK
+    elif NUMBERING == "two axes":
+        row = kl.program_id(1)
+        start = kl.program_id(0) * BLOCK
+    else:
+        blocks = kl.cdiv(n, BLOCK)
+        row = kl.program_id(0) // blocks
+        start = kl.program_id(0) % blocks * BLOCK
+    mask = None if FULL else start + kl.arange(0, BLOCK) < n
+    return row, start, mask
 
 
 def needs_wide_index(n: int) -> bool:

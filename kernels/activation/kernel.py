@@ -1,5 +1,7 @@
 """SwiGLU and bias + GELU: float32 inside, one rounding, each element read and written once.
 
+Results of 16 bits are computed to well below their rounding, in half the operations that float32 takes.
+
 Rows are cut into blocks, one program each, numbered along the rows. Where the rows of all arrays lie side by side,
 SwiGLU sees one long row, so that no block is cut short at a row's end.
 """
@@ -11,56 +13,77 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
-from kiln.kernels.flat import FlatPlan, is_contiguous, needs_wide_index
+from kiln.kernels.fast import exp2_flushed, sigmoid_narrow
+from kiln.kernels.flat import FlatPlan, block_place, is_contiguous, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
+from kiln.kernels.rows import read
 
 
 @kiln.jit
-def _silu_times(gate, up):
-    gate = gate.to(kl.float32)
-    return gate * kl.sigmoid(gate) * up.to(kl.float32)
+def _sigmoid(x, NARROW: kl.constexpr):
+    return sigmoid_narrow(x) if NARROW else kl.sigmoid(x)
 
 
 @kiln.jit
-def _place(blocks, BLOCK: kl.constexpr, FLAT: kl.constexpr):
-    """The program's row and its first column."""
-    program = kl.program_id(0)
-    if FLAT:
-        return 0, program * BLOCK
-    return program // blocks, program % blocks * BLOCK
-
-
-@kiln.jit
-def swiglu_kernel(gate, up, y, gate_stride, gate_step, up_stride, up_step, y_stride, y_step, up_offset, n, blocks,
-                  INTERLEAVED: kl.constexpr, FLAT: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
-    row, start = _place(blocks, BLOCK, FLAT)
+def swiglu_kernel(gate, up, y, gate_stride, gate_step, up_stride, up_step, y_stride, y_step, up_offset, n,
+                  INTERLEAVED: kl.constexpr, BLOCK: kl.constexpr, NUMBERING: kl.constexpr,
+                  FULL: kl.constexpr):  # fmt: skip
+    row, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
     columns = start + kl.arange(0, BLOCK)
-    mask = columns < n
     if INTERLEAVED:
         both = 2 * start + kl.arange(0, 2 * BLOCK)
-        pairs = kl.load(gate + row * gate_stride + both * gate_step, mask=both < 2 * n, other=0.0)
+        pairs = read(gate + row * gate_stride + both * gate_step, None if FULL else both < 2 * n)
         left, right = kl.split(kl.reshape(pairs, (BLOCK, 2)))
     else:
-        left = kl.load(gate + row * gate_stride + columns * gate_step, mask=mask, other=0.0)
-        right = kl.load(up + up_offset + row * up_stride + columns * up_step, mask=mask, other=0.0)
-    result = _silu_times(left, right).to(y.dtype.element_ty)
-    kl.store(y + row * y_stride + columns * y_step, result, mask=mask)
+        left = read(gate + row * gate_stride + columns * gate_step, mask)
+        right = read(up + up_offset + row * up_stride + columns * up_step, mask)
+    gate_value = left.to(kl.float32)
+    result = gate_value * _sigmoid(gate_value, y.dtype.element_ty.primitive_bitwidth == 16) * right.to(kl.float32)
+    kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask)
+
+
+# log2 of the normal distribution's upper tail over [0, 5.6], from the constant term up: the polynomial of this degree
+# whose result 2^p has the least relative error (1.1e-5; where t · 2^p < 1e-5, the least absolute one). Beyond, it keeps
+# falling until 14, and is cut off where no 16-bit type sees the product any more.
+TAIL: kl.constexpr = kl.constexpr(
+    (-1.0000141859054565, -1.1509239673614502, -0.4594768285751343, -0.0527481734752655, 0.007806862238794565,
+     -0.0007207344751805067, 3.033319990208838e-05)
+)  # fmt: skip
 
 
 @kiln.jit
-def bias_gelu_kernel(x, bias, y, x_stride, x_step, bias_step, y_stride, y_step, n, blocks,
-                     TANH: kl.constexpr, FLAT: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
-    row, start = _place(blocks, BLOCK, FLAT)
+def _gelu_narrow(value):
+    """value · Φ(value) = max(value, 0) - t · Φ(-t) with t = |value|, for results that are rounded to 16 bits.
+
+    Both branches of the exact formula in one, without a sum that cancels; its relative error is 1.1e-5, a fiftieth of
+    float16's rounding. Eleven operations an element, where erf and what surrounds it take twice that.
+    """
+    t = kl.minimum(kl.abs(value), 8.0)
+    exponent = kl.fma(t, TAIL[6], TAIL[5])
+    exponent = kl.fma(exponent, t, TAIL[4])
+    exponent = kl.fma(exponent, t, TAIL[3])
+    exponent = kl.fma(exponent, t, TAIL[2])
+    exponent = kl.fma(exponent, t, TAIL[1])
+    exponent = kl.fma(exponent, t, TAIL[0])
+    return kl.fma(-t, exp2_flushed(exponent), kl.maximum(value, 0.0, propagate_nan=kl.PropagateNan.ALL))
+
+
+@kiln.jit
+def bias_gelu_kernel(x, bias, y, x_stride, x_step, bias_step, y_stride, y_step, n, TANH: kl.constexpr,
+                     BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.constexpr):  # fmt: skip
+    row, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
     columns = start + kl.arange(0, BLOCK)
-    mask = columns < n
-    value = kl.load(x + row * x_stride + columns * x_step, mask=mask, other=0.0).to(kl.float32)
+    value = read(x + row * x_stride + columns * x_step, mask).to(kl.float32)
     if bias is not None:
-        value += kl.load(bias + columns * bias_step, mask=mask, other=0.0).to(kl.float32)
+        value += read(bias + columns * bias_step, mask).to(kl.float32)
+    NARROW: kl.constexpr = y.dtype.element_ty.primitive_bitwidth == 16
     if TANH:
         # 0.5·(1 + tanh(u)) is sigmoid(2u).
         inner = 1.5957691216057308 * (value + 0.044715 * value * value * value)
-        result = value * kl.sigmoid(inner)
+        result = value * _sigmoid(inner, NARROW)
+    elif NARROW:
+        result = _gelu_narrow(value)
     else:
         result = 0.5 * value * (1.0 + kl.erf(value * 0.7071067811865476))
     kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask)
@@ -98,11 +121,10 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
         rows, n = 1, total
     machine = machine_of(gate)
     plan = plan or flat.plan(n, gate.itemsize, machine, rows=rows, accesses=2)
-    blocks = kiln.cdiv(n, plan.block)
-    swiglu_kernel[(blocks * rows,)](
+    swiglu_kernel[plan.grid(rows, n)](
         gate, gate if up is None else up, out, gate_stride, gate_step, up_stride, up_step, *rows_of(out, "out")[1:],
-        n * gate_step if up is None and not interleaved else 0, n, blocks, INTERLEAVED=interleaved,
-        FLAT=rows == 1, BLOCK=plan.block, **plan.options(machine),
+        n * gate_step if up is None and not interleaved else 0, n, INTERLEAVED=interleaved,
+        **plan.constants(rows, n), **plan.options(machine),
     )  # fmt: skip
     return out
 
@@ -122,9 +144,8 @@ def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any =
         rows, n = 1, rows * n
     machine = machine_of(x)
     plan = plan or flat.plan(n, x.itemsize, machine, rows=rows, accesses=2)
-    blocks = kiln.cdiv(n, plan.block)
-    bias_gelu_kernel[(blocks * rows,)](
+    bias_gelu_kernel[plan.grid(rows, n)](
         x, bias, out, x_stride, x_step, strides(bias)[0] if bias is not None else 1, *rows_of(out, "out")[1:], n,
-        blocks, TANH=approximate == "tanh", FLAT=rows == 1, BLOCK=plan.block, **plan.options(machine),
+        TANH=approximate == "tanh", **plan.constants(rows, n), **plan.options(machine),
     )  # fmt: skip
     return out

@@ -7,18 +7,16 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
-from kiln.kernels.flat import FlatPlan
+from kiln.kernels.flat import FlatPlan, block_place
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
 
 
 @kiln.jit
 def embedding_kernel(ids, table, y, id_step, table_stride, table_step, y_stride, y_step, vocabulary, n,
-                     blocks, BLOCK: kl.constexpr):  # fmt: skip
-    # Programs are numbered along the rows: only the first grid axis reaches beyond 65535.
-    token = kl.program_id(0) // blocks
-    columns = kl.program_id(0) % blocks * BLOCK + kl.arange(0, BLOCK)
-    mask = columns < n
+                     BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.constexpr):  # fmt: skip
+    token, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
+    columns = start + kl.arange(0, BLOCK)
     row = kl.load(ids + token * id_step).to(kl.int64)
     kl.device_assert((row >= 0) & (row < vocabulary), "embedding: index outside the table")
     value = kl.load(table + row * table_stride + columns * table_step, mask=mask)
@@ -41,9 +39,8 @@ def embedding(ids: Any, table: Any, *, out: Any = None, plan: FlatPlan | None = 
     n = table.shape[1]
     machine = machine_of(table)
     plan = plan or flat.plan(n, table.itemsize, machine, rows=max(tokens, 1), accesses=2)
-    blocks = kiln.cdiv(n, plan.block)
-    embedding_kernel[(blocks * tokens,)](
-        ids, table, out, id_step, *strides(table), *y_strides, table.shape[0], n, blocks, BLOCK=plan.block,
+    embedding_kernel[plan.grid(tokens, n)](
+        ids, table, out, id_step, *strides(table), *y_strides, table.shape[0], n, **plan.constants(tokens, n),
         **plan.options(machine),
     )  # fmt: skip
     return out

@@ -10,9 +10,12 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.kernels import flat
+from kiln.kernels.flat import block_place
 from kiln.kernels.gemm.configs import launch, tiles
-from kiln.kernels.machine import machine_of, options
+from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, empty, operator, output, strides
+from kiln.kernels.rows import read
 
 
 @kiln.jit
@@ -69,13 +72,14 @@ def split_k_kernel(a, b, partial, m, n, k, k_split, a_row, a_column, b_row, b_co
 
 
 @kiln.jit
-def add_splits_kernel(partial, c, m, n, splits, blocks, c_row, c_column, BLOCK: kl.constexpr):
-    row = kl.program_id(0) // blocks
-    columns = kl.program_id(0) % blocks * BLOCK + kl.arange(0, BLOCK)
+def add_splits_kernel(partial, c, m, n, splits, c_row, c_column, BLOCK: kl.constexpr, NUMBERING: kl.constexpr,
+                      FULL: kl.constexpr):  # fmt: skip
+    row, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
+    columns = start + kl.arange(0, BLOCK)
     total = kl.zeros((BLOCK,), kl.float32)
     for split in range(splits):
-        total += kl.load(partial + (split * m + row) * n + columns, mask=columns < n, other=0.0)
-    kl.store(c + row * c_row + columns * c_column, total.to(c.dtype.element_ty), mask=columns < n)
+        total += read(partial + (split * m + row) * n + columns, mask)
+    kl.store(c + row * c_row + columns * c_column, total.to(c.dtype.element_ty), mask=mask)
 
 
 def _specs(a: Any, b: Any, *_: Any, **__: Any) -> tuple[Spec]:
@@ -121,7 +125,7 @@ def matmul_split_k(a: Any, b: Any, splits: int | None = None, *, out: Any = None
     partial = empty(Spec((splits, m, n), "float32"), a)
     grid = (kiln.cdiv(m, tile["BLOCK_M"]) * kiln.cdiv(n, tile["BLOCK_N"]), splits)
     split_k_kernel[grid](a, b, partial, m, n, k, k_split, *strides(a), *strides(b), **tile, **launch(tile, machine))
-    # Programs are numbered along the rows: only the first grid axis reaches beyond 65535.
-    blocks = kiln.cdiv(n, 1024)
-    add_splits_kernel[(blocks * m,)](partial, out, m, n, splits, blocks, *strides(out), BLOCK=1024, **options())
+    plan = flat.plan(n, 4, machine, rows=max(m, 1), accesses=2, cpu_block=1024)
+    add_splits_kernel[plan.grid(m, n)](partial, out, m, n, splits, *strides(out), **plan.constants(m, n),
+                                       **plan.options(machine))  # fmt: skip
     return out

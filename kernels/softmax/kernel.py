@@ -11,6 +11,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import rows as policy
+from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of
 from kiln.kernels.rows import RowPlan, read, row_max, row_sum, tile_place
@@ -53,7 +54,7 @@ def softmax_kernel(x, y, x_stride, x_step, y_stride, y_step, rows, n, BLOCK: kl.
         row, columns, mask, _ = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         value = read(x + row * x_stride + columns * x_step, mask, -float("inf"), ONCE).to(kl.float32)
         top = row_max(value, ROWS)
-        weight = kl.exp2(kl.fma(value, LOG2_E, -top * LOG2_E))
+        weight = exp2_flushed(kl.fma(value, LOG2_E, -top * LOG2_E))
         result = weight * (1.0 / row_sum(weight, ROWS))
         kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask, eviction_policy=ONCE)
 

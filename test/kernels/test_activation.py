@@ -37,6 +37,20 @@ def test_bias_gelu(rng, shape, dtype, approximate):
     assert_close(bias_gelu(x, bias, approximate=approximate), reference.bias_gelu(x, bias, approximate))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gelu_of_every_16_bit_number(dtype):
+    """One rounding, and a fortieth of a float16 rounding for the formula; the smallest results to one step."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(DTYPES[dtype])
+    out = np.asarray(bias_gelu(x), np.float64)
+    wide = np.asarray(x, np.float64)
+    finite = np.isfinite(wide)
+    exact = reference.bias_gelu(np.where(finite, wide, 0.0))
+    unit, step = (2.0**-11, 2.0**-24) if dtype == "float16" else (2.0**-8, 1e-9)
+    bound = (unit + 2.0**-16) * np.abs(exact) + step
+    assert (np.abs(out - exact) <= bound)[finite].all()
+    assert out[wide == np.inf] == np.inf and np.isnan(out[np.isnan(wide)]).all()
+
+
 def test_gelu_without_bias_and_errors(rng):
     x = random(rng, (2, 100))
     assert_close(bias_gelu(x), reference.bias_gelu(x))
