@@ -2,7 +2,6 @@
 
 import cases
 import pytest
-
 from kiln import errors
 
 
@@ -34,7 +33,6 @@ def test_a_row():
 
 def test_launches_run_again_afterwards():
     import static
-
     from kiln.runtime.jit import JITFunction
 
     original = JITFunction.__getitem__
