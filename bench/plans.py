@@ -1,0 +1,142 @@
+"""Which launch plan is best for a shape, by measurement: `python bench/plans.py "rms_norm 2048x4096" [--rounds 5]`.
+
+For every form that the policy could choose (threads, rows a program, cluster, register limit; block and warps of flat
+kernels) one graph over the row's rotating sets, raced as the benchmarks race peers. The first line is the policy's own
+choice; those after it are the fastest, with the time relative to it. To be run when the policy in kernels/rows.py or
+kernels/flat.py is to be changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import measure
+from cases import Case, family, select
+from device import CudaDevice, Maker
+from kiln.kernels.flat import FlatPlan
+from kiln.kernels.rows import CACHE_BYTES, RowPlan
+
+
+def _power(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()
+
+
+def row_plans(rows: int, n: int, largest_cluster: int, stream: bool) -> Iterator[RowPlan]:
+    """Forms in which 4 to 64 elements of a row are held by a thread."""
+    from kiln.kernels.operator import tile_side
+
+    for warps, cluster, several in itertools.product((1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16), (1, 2, 4, 8)):
+        if cluster > largest_cluster or (several > 1 and cluster > 1) or several * 132 > max(rows, 132):
+            continue
+        blocks = {tile_side(n, 16 * cluster), tile_side(n, min(_power(n), 32 * warps // several * 8 * cluster))}
+        for block in blocks:
+            held = several * block / (32 * warps * cluster)
+            if not 4 <= held <= 64:
+                continue
+            for registers in (None, 32):
+                # A limit below what the compiler wants is only of interest where it lets more blocks run.
+                if registers is None or held >= 16:
+                    yield RowPlan(block, several, warps, cluster, stream, registers=registers)
+
+
+def flat_plans() -> Iterator[FlatPlan]:
+    for warps, each in itertools.product((1, 2, 4, 8), (1, 2, 4, 8, 16, 32)):
+        yield FlatPlan(32 * warps * each, warps)
+
+
+def calls(case: Case) -> tuple[Callable[..., Any], list[Any]]:
+    """The library function of a case as `run(arrays, outs, plan)`, and the plans to try."""
+    from kiln.kernels import activation, norm, optimizer, softmax
+    from kiln.kernels.machine import of_target
+
+    rows, n = (*case.shape, 1)[:2]
+    stream = case.reads > CACHE_BYTES
+    by_rows = list(row_plans(rows, n, of_target("cuda").largest_cluster, stream))
+    if case.kernel == "rms_norm":
+        return lambda a, o, p: norm.rms_norm(a["x"], a["weight"], out=o[0], plan=p), by_rows
+    if case.kernel == "residual_rms_norm":
+        return lambda a, o, p: norm.residual_rms_norm(a["x"], a["residual"], a["weight"], out=o, plan=p), by_rows
+    if case.kernel == "layer_norm":
+        return lambda a, o, p: norm.layer_norm(a["x"], a["weight"], a["bias"], out=o[0], plan=p), by_rows
+    if case.kernel == "softmax":
+        return lambda a, o, p: softmax.softmax(a["x"], out=o[0], plan=p), by_rows
+    if case.kernel == "swiglu":
+        return lambda a, o, p: activation.swiglu(a["gate"], a["up"], out=o[0], plan=p), list(flat_plans())
+    if case.kernel == "bias_gelu":
+        return lambda a, o, p: activation.bias_gelu(a["x"], a["bias"], out=o[0], plan=p), list(flat_plans())
+    if case.kernel == "adamw":
+        return lambda a, o, p: optimizer.adamw(a["parameter"], a["gradient"], a["moment"], a["square"], a["step"],
+                                               plan=p), list(flat_plans())  # fmt: skip
+    raise SystemExit(f"plans: {case.kernel} has no plan")
+
+
+def sweep(case: Case, device: CudaDevice, rounds: int, show: int) -> None:
+    torch, where = device.torch, family(case.family)
+    plan = measure.plan(case.footprint, case.traffic, device.l2_bytes, rounds, 400.0, 800.0, 1024)
+    arenas = where.inputs(case, Maker(device, plan.sets, case.dtype))
+    sets = [{name: arena[i] for name, arena in arenas.items()} for i in range(plan.sets)]
+    outs = [
+        torch.empty((plan.sets, *shape), dtype=getattr(torch, dtype), device=device.device)
+        for shape, dtype in where.outputs(case)
+    ]
+    run, forms = calls(case)
+    bursts: dict[str, Callable[[], float]] = {}
+    refused = 0
+
+    def attempt(form: Any) -> str:
+        """Compiles and runs a form once; why it cannot be, or an empty string."""
+        try:
+            run(sets[0], tuple(out[0] for out in outs), form)
+        except Exception as error:
+            return str(error).splitlines()[0][:100]
+        return ""
+
+    # Compiling takes longer than measuring, and side by side it does not.
+    with ThreadPoolExecutor() as pool:
+        problems = dict(zip((None, *forms), pool.map(attempt, (None, *forms)), strict=True))
+    device.synchronize()
+    for form, problem in problems.items():
+        if problem:
+            refused += 1
+            print(f"  refused: {form}: {problem}", file=sys.stderr)
+            if form is None:
+                return
+            continue
+
+        def enqueue(form: Any = form) -> None:
+            for i in range(plan.launches):
+                at = i % plan.sets
+                run(sets[at], tuple(out[at] for out in outs), form)
+
+        bursts[str(form or "chosen")] = device.burst(device.capture(enqueue), plan.launches, plan.replays)
+    times = measure.race(bursts, rounds)
+    medians = {name: measure.summarize(values).median for name, values in times.items()}
+    chosen = medians.pop("chosen")
+    print(f"{case.name}: chosen {chosen:.2f} µs, {case.tbs(chosen):.2f} TB/s; {len(medians)} forms, {refused} refused")
+    for name, time in sorted(medians.items(), key=lambda item: item[1])[:show]:
+        print(f"  {time / chosen:.3f}  {time:8.2f} µs  {case.tbs(time):.2f} TB/s  {name}", flush=True)
+    bursts.clear()
+    gc.collect()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="+", help='rows of the benchmarks: "rms_norm 2048x4096", or a beginning of it')
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--show", type=int, default=8, help="how many of the fastest to print")
+    arguments = parser.parse_args()
+    device = CudaDevice()
+    for words in arguments.cases:
+        for case in select([], words):
+            sweep(case, device, arguments.rounds, arguments.show)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
