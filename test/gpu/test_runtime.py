@@ -79,6 +79,7 @@ def test_the_current_stream(torch):
     side = torch.cuda.Stream()
     x = torch.zeros(1 << 20, device="cuda")
     out = torch.empty_like(x)
+    scale[(1024,)](x, out, x.numel(), 2.0, BLOCK=1024)  # compiled before the clock runs
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
         torch.cuda._sleep(20_000_000)  # about 10 ms
