@@ -123,6 +123,7 @@ bool Compilation::chooseTarget(ModuleOp module) {
 }
 
 bool Compilation::checkTarget() {
+  result.kind = target.kind;
   // "object" is the last stage of any target.
   if (options.toName.empty() || options.toName == "object" || isStageOf(options.toName, target.kind))
     return true;

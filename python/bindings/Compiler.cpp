@@ -191,10 +191,7 @@ public:
     return py::bytes(result.output);
   }
 
-  /// The kind of target; known once code was lowered for it, before that the same for all stages.
-  TargetKind kind() const {
-    return result.metadata.target.getString("kind") == "cuda" ? TargetKind::Cuda : TargetKind::Cpu;
-  }
+  TargetKind kind() const { return result.kind; }
 
   py::list stageNames() const {
     py::list names;
@@ -207,6 +204,9 @@ public:
     if (name == "sass")
       return py::cast<std::string>(py::module_::import("kiln.toolchain").attr("disassemble")(binary()));
     Stage stage = stageFromName(name);
+    if (!isStageOf(name, kind()) && name != "object")
+      throw py::value_error("unknown stage '" + name + "' of this target: expected one of " +
+                            py::cast<std::string>(py::str(", ").attr("join")(stageNames())));
     if (stage == Stage::Object)
       throw py::value_error("the object is not text: use .binary, or stage '" +
                             stageInfo(Stage::Asm, kind()).name.str() + "'");

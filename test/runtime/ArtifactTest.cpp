@@ -91,6 +91,52 @@ TEST(Metadata, damageIsRefusedWithAPath) {
   EXPECT_FALSE(Metadata::parse(good.substr(0, good.size() / 2)).ok());
 }
 
+static CudaLaunch makeCuda() {
+  CudaLaunch cuda;
+  cuda.numWarps = 8;
+  cuda.threads = 256;
+  cuda.cluster = 4;
+  cuda.sharedBytes = 1024;
+  cuda.maxRegisters = 64;
+  cuda.pdl = true;
+  cuda.ptxVersion = 90;
+  cuda.form = "cubin";
+  return cuda;
+}
+
+TEST(Metadata, whatACudaLaunchNeedsRoundTrips) {
+  Metadata metadata = makeMetadata();
+  EXPECT_EQ(metadata.print().find("\"cuda\""), std::string::npos) << "of other targets nothing is said";
+  metadata.cuda = makeCuda();
+  auto unassembled = Metadata::parse(metadata.print());
+  ASSERT_TRUE(unassembled.ok()) << unassembled.getStatus().getMessage();
+  EXPECT_FALSE((*unassembled).cuda->usage);
+  metadata.cuda->usage = CudaLaunch::Usage{40, 8, 12, 16, 4};
+  auto parsed = Metadata::parse(metadata.print());
+  ASSERT_TRUE(parsed.ok()) << parsed.getStatus().getMessage();
+  EXPECT_EQ((*parsed).print(), metadata.print());
+  EXPECT_EQ((*parsed).cuda->cluster, 4);
+  EXPECT_TRUE((*parsed).cuda->pdl);
+  EXPECT_EQ((*parsed).cuda->usage->spillLoads, 12);
+  EXPECT_EQ((*parsed).extra.get("cuda"), nullptr);
+}
+
+TEST(Metadata, aCudaLaunchThatNoGpuHasIsRefused) {
+  auto refuses = [](void (*change)(CudaLaunch &), const char *path) {
+    Metadata metadata = makeMetadata();
+    metadata.cuda = makeCuda();
+    change(*metadata.cuda);
+    auto parsed = Metadata::parse(metadata.print());
+    EXPECT_FALSE(parsed.ok());
+    if (!parsed.ok())
+      EXPECT_NE(parsed.getStatus().getMessage().find(path), std::string::npos) << parsed.getStatus().getMessage();
+  };
+  refuses([](CudaLaunch &cuda) { cuda.threads = 2048; }, "cuda");
+  refuses([](CudaLaunch &cuda) { cuda.cluster = 32; }, "cuda");
+  refuses([](CudaLaunch &cuda) { cuda.sharedBytes = -1; }, "cuda");
+  refuses([](CudaLaunch &cuda) { cuda.form = "elf"; }, "cuda.form");
+}
+
 TEST(ElementType, namesRoundTrip) {
   for (unsigned i = 0; i < numElementTypes; ++i)
     EXPECT_EQ(parseElementType(getName(ElementType(i))), ElementType(i));
