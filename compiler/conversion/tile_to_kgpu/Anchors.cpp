@@ -71,7 +71,7 @@ double assign::costOf(const Node &node, const Layout &layout) {
 
 Wishes assign::wishesOf(ArrayRef<const Node *> nodes, bool linked) {
   Wishes wishes;
-  wishes.widest = linked ? 4 : 1;
+  wishes.widest = linked ? 8 : 1;
   wishes.shape = llvm::to_vector<3>(nodes.front()->group.type().getShape());
   for (const Node *node : nodes) {
     if (node->access) {

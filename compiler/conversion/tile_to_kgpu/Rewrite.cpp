@@ -45,20 +45,29 @@ private:
     for (auto &[layout, copy] : copies[value])
       if (layout == wanted)
         return copy;
-    bool again = floats || isWideningCast(value) || isBetterRead(value, wanted);
-    Value copy = again ? compute(value, wanted) : convert(value, wanted);
+    Value copy = floats || isBetterRepeated(value, wanted) ? compute(value, wanted) : convert(value, wanted);
     copies[value].push_back({wanted, copy});
     originals[copy] = value;
     return copy;
   }
 
-  /// A cast of something narrower is converted before it, and made again.
-  bool isWideningCast(Value value) {
+  /// Computing the value again is better than converting it: a cast of something narrower or a broadcast of something
+  /// smaller, which is converted instead; or a cast or a change of shape of what is read again.
+  bool isBetterRepeated(Value value, const Layout &wanted) {
     Operation *op = value.getDefiningOp();
-    if (!op || op->getNumOperands() != 1 || !isa<CastOpInterface>(op) || !isa<RankedTensorType>(value.getType()))
+    if (!op || isBetterRead(value, wanted))
+      return op;
+    bool casts = op->getNumOperands() == 1 && isa<CastOpInterface>(op) && isa<arith::ArithDialect>(op->getDialect());
+    if (!casts && !isa<tile::BroadcastOp, tile::ExpandDimsOp, tile::TransOp, tile::ReshapeOp>(op))
       return false;
-    auto width = [](Value tile) { return getElementTypeOrSelf(tile).getIntOrFloatBitWidth(); };
-    return op->getName().getDialectNamespace() == "arith" && width(op->getOperand(0)) < width(value);
+    std::optional<Layout> needed = casts ? wanted : rules::operandFromResult(op, wanted);
+    if (!needed)
+      return false;
+    Value operand = original(op->getOperand(0));
+    auto bits = [](Value tile) { return getElementTypeOrSelf(tile).getIntOrFloatBitWidth(); };
+    if (isa<tile::BroadcastOp>(op) || (casts && bits(operand) < bits(value)) || graph.isFloating(operand))
+      return true;
+    return layout::getLayout(operand) == *needed || isBetterRepeated(operand, *needed);
   }
 
   /// A small tile that is read twice (the second time from L1) where moving it between threads would cost more.

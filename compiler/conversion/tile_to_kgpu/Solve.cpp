@@ -13,7 +13,9 @@ using layout::Layout;
 // Passes over the classes once all have a layout.
 static constexpr int kSweeps = 3;
 // Links score() looks over.
-static constexpr unsigned kLookahead = 3;
+static constexpr unsigned kLookahead = 8;
+// Classes it looks at for one choice; long chains of shapes stay affordable.
+static constexpr unsigned kMostLooks = 2000;
 
 namespace {
 /// A layout of this run, once in memory: compared and remembered by address.
@@ -198,6 +200,7 @@ private:
   double score(Class &members, Ref layout, unsigned depth = 0) {
     double total = classCost(members, layout);
     members.visited = true;
+    ++looks;
     for (unsigned index : members.links) {
       const Link &link = graph.links[index];
       bool toResult = &classAt(link.operand) == &members;
@@ -207,7 +210,7 @@ private:
       double best = kImpossible;
       if (other.layout)
         best = toResult ? linkCost(index, layout, other.layout) : linkCost(index, other.layout, layout);
-      if (depth < kLookahead && best > 0 && (other.weight == 0 || !other.layout)) {
+      if (depth < kLookahead && looks < kMostLooks && best > 0 && (other.weight == 0 || !other.layout)) {
         // Following costs nothing on the link, but what it then costs elsewhere.
         Ref there = across(index, toResult, layout);
         double follows = 0;
@@ -255,6 +258,7 @@ private:
     double best = 0;
     Ref chosen = nullptr;
     for (Ref layout : choices) {
+      looks = 0;
       double cost = score(members, layout);
       if (!chosen || cost < best) {
         best = cost;
@@ -314,6 +318,7 @@ private:
 
   Graph &graph;
   LayoutTable table;
+  unsigned looks = 0;
   llvm::MapVector<unsigned, Class> classes;
   llvm::DenseMap<unsigned, SmallVector<Ref>> alone;
   llvm::DenseMap<std::tuple<Ref, Ref, unsigned>, double> conversions;
