@@ -330,10 +330,43 @@ static bool accessesGlobal(Operation *op) {
       .wasInterrupted();
 }
 
+/// True when reads of tiles follow `op` in its block before anything that threads do together.
+static bool readsFollow(Operation *op) {
+  for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
+    if (isa<tile::LoadOp, tile::DescLoadOp>(next) && isTile(next->getResult(0)))
+      return true;
+    if (next->getNumRegions() != 0 || next->getDialect()->getNamespace() == "kgpu" || writesGlobal(next))
+      return false;
+  }
+  return false;
+}
+
+/// Ends a run of reads before the first op that needs one of them. ptxas moves reads down to where their values are
+/// used, also past others that are long waited for; all of them are to be on their way at once. pmevent, which counts
+/// for a profiler and does nothing else, is what it moves nothing across (fences wait; barriers of a warp do not hold
+/// it).
+void Lowering::closeReads(Operation *op) {
+  if (isa<tile::LoadOp, tile::DescLoadOp>(op) && isTile(op->getResult(0))) {
+    if (!mayFollowStore(op))
+      openReads.insert(op->getResult(0));
+    return;
+  }
+  // Needed once, they are needed: the next op behind the last read of the run ends it.
+  readsNeeded |= llvm::any_of(op->getOperands(), [&](Value operand) { return openReads.contains(operand); });
+  if (!readsNeeded || readsFollow(op))
+    return;
+  if (openReads.size() > 1)
+    ptx("pmevent 0;", "", {}, {});
+  openReads.clear();
+  readsNeeded = false;
+}
+
 LogicalResult Lowering::emitBlock(Block &block) {
   bool outermost = &block == &source.front();
   for (Operation &op : block.without_terminator()) {
     b.setLoc(op.getLoc());
+    if (outermost)
+      closeReads(&op);
     if (pdl && outermost && !waited && accessesGlobal(&op)) {
       ptx("griddepcontrol.wait;", "", {}, {});
       waited = true;

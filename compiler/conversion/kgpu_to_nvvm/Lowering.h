@@ -197,6 +197,9 @@ private:
   llvm::SmallVector<std::unique_ptr<Registers>> constants;        ///< what get() returned for constants
   llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
   llvm::DenseSet<mlir::Value> written;    ///< arguments a store or atomic steps from; null stands for an unknown one
+  void closeReads(mlir::Operation *op);
+  llvm::DenseSet<mlir::Value> openReads; ///< tiles read since the last closed run
+  bool readsNeeded = false;
   llvm::DenseSet<mlir::Operation *> afterStores; ///< loads that mayFollowStore(); filled by the first question
   bool knowsOrder = false;
   mlir::Operation *entryAnchor = nullptr; ///< atEntry() inserts before it
