@@ -27,9 +27,23 @@ def complete(options: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "crash_directory": knobs.crash_dir,
     }
     full.update(options or {})
+    if full["target"] == "cuda":
+        full["target"] = _device_row()
     if full["target"] and is_gpu(full["target"]):
         full.update({name: value for name, value in toolchain.options().items() if name not in full})
     return full
+
+
+def _device_row() -> str:
+    """The row of the current GPU, which is what the target `cuda` means."""
+    from kiln.cuda import devices
+
+    if not devices.is_available():
+        raise errors.UserError(
+            f"expected a GPU (because target 'cuda' is its row), found none: {devices.driver_problem()}; "
+            "name a row such as sm_90a"
+        )
+    return devices.target()
 
 
 def is_gpu(target: str) -> bool:

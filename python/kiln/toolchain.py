@@ -175,13 +175,6 @@ def _version(path: str) -> str | None:
 
 def _driver_release() -> tuple[int, int] | None:
     """The CUDA release of the installed driver; None without one."""
-    import ctypes
+    from kiln.cuda import devices
 
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return None
-    version = ctypes.c_int()
-    if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
-        return None
-    return version.value // 1000, version.value % 1000 // 10
+    return devices.driver_version() if devices.is_available() else None
