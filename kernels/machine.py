@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kiln import knobs
-from kiln.kernels.operator import is_torch
+from kiln.kernels.operator import is_torch, on_device
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,8 @@ def machine_of(array: Any) -> Machine:
     """The machine on which a launch with ``array`` runs: the array's own, unless the target switch names another."""
     if _planned is not None:
         return _planned
-    if is_torch(array):
-        if array.is_cuda:
-            return _device(array.device.index)
-    elif hasattr(array, "__cuda_array_interface__"):
-        return _device(None)
+    if on_device(array):
+        return _device(array.device.index if is_torch(array) else 0)
     target = knobs.target
     return CPU if not target.startswith(("sm_", "cuda")) else of_target(target)
 

@@ -6,7 +6,7 @@
     rms_norm.output_specs(x, weight)     # shapes and dtypes, nothing is run
     rms_norm.mutates                     # names of arguments written in place
 
-Arrays are numpy's or torch's; outputs are made by the library of the first array argument, on its device.
+Arrays are numpy's, torch's or DeviceArrays; outputs are made by the library of the first array argument, on its device.
 """
 
 from __future__ import annotations
@@ -58,6 +58,11 @@ def is_torch(array: Any) -> bool:
     return type(array).__module__.partition(".")[0] == "torch"
 
 
+def on_device(array: Any) -> bool:
+    """Whether an array is in a GPU's memory."""
+    return bool(array.is_cuda) if is_torch(array) else hasattr(array, "__cuda_array_interface__")
+
+
 def empty(spec: Spec, like: Any) -> Any:
     """An uninitialised array as ``spec`` says, of the library and on the device of ``like``."""
     if is_torch(like):
@@ -66,13 +71,14 @@ def empty(spec: Spec, like: Any) -> Any:
         dtype = getattr(torch, spec.dtype) if isinstance(spec.dtype, str) else spec.dtype
         return torch.empty(spec.shape, dtype=dtype, device=like.device)
     import numpy
+    from kiln.kernels.device_array import DeviceArray
 
     dtype = spec.dtype
     if dtype == "bfloat16":
         import ml_dtypes
 
         dtype = ml_dtypes.bfloat16
-    return numpy.empty(spec.shape, dtype)
+    return DeviceArray(spec.shape, dtype) if isinstance(like, DeviceArray) else numpy.empty(spec.shape, dtype)
 
 
 def output(out: Any, spec: Spec, like: Any, name: str = "out") -> Any:
@@ -93,7 +99,9 @@ def strides(array: Any) -> tuple[int, ...]:
 
 def address(array: Any) -> int:
     """Where the first element lies, in the memory of the array's device."""
-    return array.data_ptr() if is_torch(array) else array.ctypes.data
+    if is_torch(array):
+        return array.data_ptr()
+    return array.__cuda_array_interface__["data"][0] if on_device(array) else array.ctypes.data
 
 
 def upload(array: Any, like: Any) -> Any:
@@ -102,7 +110,9 @@ def upload(array: Any, like: Any) -> Any:
         import torch
 
         return torch.from_numpy(array).to(like.device)
-    return array
+    from kiln.kernels.device_array import DeviceArray
+
+    return DeviceArray.of(array) if isinstance(like, DeviceArray) else array
 
 
 def rows_of(array: Any, name: str = "x") -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ import kiln.language as kl
 from kiln.kernels import flat
 from kiln.kernels.flat import FlatPlan, is_contiguous
 from kiln.kernels.machine import Machine, is_planning, machine_of
-from kiln.kernels.operator import address, is_torch, strides, upload
+from kiln.kernels.operator import address, is_torch, on_device, strides, upload
 
 CHUNK_WORDS = 8
 ROLES = ("parameter", "gradient", "moment", "square", "master")
@@ -93,7 +93,7 @@ class TensorLists:
         if not self.arrays:
             self.table = np.zeros((0, CHUNK_WORDS), np.int64)
             return
-        if self.machine.gpu and not (is_planning() or _on_device(self.arrays[0][0])):
+        if self.machine.gpu and not (is_planning() or on_device(self.arrays[0][0])):
             return
         block = self.plan.block
         kinds: dict[tuple[Any, ...], int] = {}
@@ -129,15 +129,11 @@ def machine_key(lists: Sequence[Any]) -> Any:
 
 
 def _is_captured(arrays: Sequence[Any]) -> bool:
-    if not arrays or not _on_device(arrays[0]):
+    if not arrays or not is_torch(arrays[0]) or not on_device(arrays[0]):
         return False
     import torch
 
     return bool(torch.cuda.is_current_stream_capturing())
-
-
-def _on_device(array: Any) -> bool:
-    return is_torch(array) and bool(array.is_cuda)
 
 
 def _check(index: int, arrays: tuple[Any, ...]) -> None:
@@ -161,5 +157,5 @@ def _check(index: int, arrays: tuple[Any, ...]) -> None:
         if is_torch(array) != is_torch(parameter) or (is_torch(array) and array.device != parameter.device):
             raise ValueError(f"{name}: expected an array beside its parameter (on one device), got another place")
         # The launch sees addresses only, so that a write to a read-only array has to be refused here.
-        if role != "gradient" and not is_torch(array) and not array.flags.writeable:
+        if role != "gradient" and not is_torch(array) and not on_device(array) and not array.flags.writeable:
             raise ValueError(f"{name}: expected an array that can be written, got a read-only one")

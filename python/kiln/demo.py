@@ -1,10 +1,14 @@
-"""``make demo``: runs every case of the kernel library, checks it against float64, and shows speed in a table."""
+"""``make demo``: runs every case of the kernel library, checks it against float64, and shows speed in a table.
+
+On the GPU if there is one: its times are the GPU's own, its caches as the run before left them.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kiln.kernels import FAMILIES
@@ -49,16 +53,41 @@ def speed(case: Case, milliseconds: float) -> str:
     return f"{case.bytes / milliseconds / 1e6:.1f} GB/s"
 
 
-def main() -> int:
+def to_device(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs with their arrays in the GPU's memory."""
+    import numpy as np
+
+    from kiln.kernels.device_array import DeviceArray
+
+    return {name: DeviceArray.of(x) if isinstance(x, np.ndarray) else x for name, x in inputs.items()}
+
+
+def to_host(out: Any) -> Any:
+    if isinstance(out, tuple):
+        return tuple(to_host(one) for one in out)
+    return out.numpy() if hasattr(out, "__cuda_array_interface__") else out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     import numpy as np
     from rich.console import Console
     from rich.table import Table
 
     import kiln
+    import kiln.cuda
     from kiln import knobs
     from kiln.testing import do_bench
 
-    table = Table(title=f"Kiln {kiln.__version__} on target {knobs.target}")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="where to run (default: the GPU if there is one)")
+    parser.add_argument("--only", default="", help="only kernels with this in their name")
+    options = parser.parse_args(arguments)
+    device = options.device or ("cuda" if kiln.cuda.is_available() else "cpu")
+    if device == "cuda":
+        where = f"{kiln.cuda.get_device_properties(0).name} ({kiln.cuda.target(0)})"
+    else:
+        where = f"target {knobs.target}"
+    table = Table(title=f"Kiln {kiln.__version__} on {where}")
     for column in ("kernel", "size", "correct", "error", "time", "speed"):
         table.add_column(column, justify="left" if column in ("kernel", "size") else "right", no_wrap=True)
     failures = 0
@@ -66,10 +95,19 @@ def main() -> int:
     console = Console() if sys.stdout.isatty() else Console(width=120)
     with console.status("") as status:
         for family, case in cases():
+            if options.only not in case.name:
+                continue
             status.update(f"{family}: {case.name} {case.size}")
             inputs = case.inputs(np.random.default_rng(0))
             exact = case.reference(**inputs)
-            good, error = check(case, case.run(**inputs), exact)
+            if device == "cuda":
+                inputs = to_device(inputs)
+            try:
+                good, error = check(case, to_host(case.run(**inputs)), exact)
+            except kiln.errors.InternalError as problem:
+                failures += 1
+                table.add_row(case.name, case.size, "[red]NO[/red]", str(problem).splitlines()[0][:60], "", "")
+                continue
             failures += not good
             milliseconds = do_bench(lambda: case.run(**inputs), warmup=10, rep=60)  # noqa: B023
             table.add_row(case.name, case.size, "yes" if good else "[red]NO[/red]", f"{error:.1e}",
