@@ -3,7 +3,7 @@
 // nothing is needed; where there is none, the memory gets two slots, and the barrier of the iteration in between is
 // enough.
 #include "compiler/transforms/kgpu/Exchange.h"
-#include "compiler/transforms/kgpu/SharedAccess.h"
+#include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -17,8 +17,8 @@ static DenseMap<Operation *, unsigned> exchangesOf(Block &block, unsigned &count
   bool loaded = true;
   count = 0;
   for (Operation &op : block)
-    for (const SharedAccess &access : sharedAccesses(&op)) {
-      bool reads = access.kind == SharedAccess::Read;
+    for (const Access &access : sharedAccesses(&op)) {
+      bool reads = access.kind == Access::Read;
       if (!reads && loaded)
         ++count;
       loaded = reads;

@@ -1,6 +1,6 @@
 // kiln-insert-barriers: the accesses since the last barrier, followed through the structured control flow.
+#include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
-#include "compiler/transforms/kgpu/SharedAccess.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -19,14 +19,15 @@ enum class Phase : uint8_t { This, Other, Unknown };
 
 /// An access with no barrier after it (or only one that is too narrow).
 struct Pending {
-  SharedAccess access;
+  const Access *access;
   Phase phase = Phase::This;
+  bool sameRun = true;   ///< its addresses are still those of the values they were computed from
   bool metInCta = false; ///< a barrier of the cta came after it
   bool arrived = false;  ///< the open cluster_arrive came after it
 
   bool operator==(const Pending &o) const {
-    return access.op == o.access.op && access.alloc == o.access.alloc && access.kind == o.access.kind &&
-           phase == o.phase && metInCta == o.metInCta && arrived == o.arrived;
+    return access == o.access && phase == o.phase && sameRun == o.sameRun && metInCta == o.metInCta &&
+           arrived == o.arrived;
   }
 };
 
@@ -48,7 +49,7 @@ struct State {
 
 class BarrierInserter {
 public:
-  explicit BarrierInserter(func::FuncOp function) : function(function) {}
+  explicit BarrierInserter(func::FuncOp function) : function(function), accesses(function) {}
   void run();
 
 private:
@@ -57,11 +58,11 @@ private:
   void visitLoop(Operation *loop, State &state);
   /// One run of a loop's regions from `state`; for a while, also what holds at its exit.
   void visitBody(Operation *loop, State &state, State &exit);
-  std::optional<Scope> needed(ArrayRef<SharedAccess> accesses, const State &state);
+  std::optional<Scope> needed(ArrayRef<Access> next, const State &state);
   void meet(State &state, Scope scope);
 
   func::FuncOp function;
-  bool clusters = false; ///< some store reaches into another cta
+  MemoryAccesses accesses;
   /// While only looking (no barrier is inserted): the widest barrier that is missing.
   bool looking = false;
   std::optional<Scope> missing;
@@ -74,17 +75,18 @@ static std::optional<Scope> wider(std::optional<Scope> a, std::optional<Scope> b
   return std::max(*a, *b);
 }
 
-std::optional<Scope> BarrierInserter::needed(ArrayRef<SharedAccess> accesses, const State &state) {
+std::optional<Scope> BarrierInserter::needed(ArrayRef<Access> next, const State &state) {
   std::optional<Scope> scope;
-  for (const SharedAccess &access : accesses)
+  for (const Access &access : next)
     for (const Pending &pending : state.pending) {
-      if (!touchSameBytes(pending.access, access))
+      const Access &earlier = *pending.access;
+      if (!conflict(earlier, access, pending.sameRun))
         continue;
-      bool alternate = pending.access.alloc == access.alloc && pending.access.slot &&
-                       access.slot == pending.access.slot && pending.phase == Phase::Other;
+      bool alternate =
+          earlier.slot && earlier.alloc == access.alloc && access.slot == earlier.slot && pending.phase == Phase::Other;
       if (alternate)
         continue;
-      bool cluster = pending.access.crosses || access.crosses;
+      bool cluster = earlier.crosses || access.crosses;
       if (cluster || !pending.metInCta)
         scope = wider(scope, cluster ? Scope::Cluster : Scope::Cta);
     }
@@ -92,7 +94,7 @@ std::optional<Scope> BarrierInserter::needed(ArrayRef<SharedAccess> accesses, co
 }
 
 void BarrierInserter::meet(State &state, Scope scope) {
-  if (scope == Scope::Cluster || !clusters) {
+  if (scope == Scope::Cluster || !accesses.needClusters()) {
     state.pending.clear();
     return;
   }
@@ -129,10 +131,10 @@ void BarrierInserter::visit(Operation *op, State &state) {
   if (isa<scf::ForOp, scf::WhileOp>(op))
     return visitLoop(op, state);
 
-  SmallVector<SharedAccess, 2> accesses = sharedAccesses(op);
-  if (accesses.empty())
+  ArrayRef<Access> next = accesses.of(op);
+  if (next.empty())
     return;
-  if (std::optional<Scope> scope = needed(accesses, state)) {
+  if (std::optional<Scope> scope = needed(next, state)) {
     if (looking) {
       missing = wider(missing, scope);
     } else {
@@ -142,8 +144,12 @@ void BarrierInserter::visit(Operation *op, State &state) {
     // Looking goes on as if it were there: what follows is not missing a second one.
     meet(state, *scope);
   }
-  for (const SharedAccess &access : accesses)
-    state.add({access, access.slot && alternatesIn(access.slot) ? Phase::This : Phase::Unknown, false, false});
+  for (const Access &access : next) {
+    Pending pending{&access};
+    if (!access.slot || !alternatesIn(access.slot))
+      pending.phase = Phase::Unknown;
+    state.add(pending);
+  }
 }
 
 void BarrierInserter::visit(Block &block, State &state) {
@@ -167,8 +173,10 @@ void BarrierInserter::visitBody(Operation *loop, State &state, State &exit) {
 static State nextIteration(Operation *loop, const State &state) {
   State next;
   for (Pending pending : state.pending) {
-    if (pending.access.slot && alternatesIn(pending.access.slot) == loop && pending.phase != Phase::Unknown)
+    Value slot = pending.access->slot;
+    if (slot && alternatesIn(slot) == loop && pending.phase != Phase::Unknown)
       pending.phase = pending.phase == Phase::This ? Phase::Other : Phase::This;
+    pending.sameRun &= !pending.access->changesIn(loop);
     next.add(pending);
   }
   return next;
@@ -226,7 +234,7 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
     exit.add(state);
   State after;
   for (Pending pending : exit.pending) {
-    if (pending.access.slot && alternatesIn(pending.access.slot) == loop)
+    if (pending.access->slot && alternatesIn(pending.access->slot) == loop)
       pending.phase = Phase::Unknown;
     after.add(pending);
   }
@@ -239,7 +247,6 @@ void BarrierInserter::run() {
   function.walk([&](LocalStoreOp store) {
     if (!store.crossesCtas())
       return;
-    clusters = true;
     Operation *top = entry.findAncestorOpInBlock(*store);
     if (!firstCrossing || top->isBeforeInBlock(firstCrossing))
       firstCrossing = top;

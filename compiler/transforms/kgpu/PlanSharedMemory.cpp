@@ -2,8 +2,8 @@
 #include "compiler/analysis/FramePlan.h"
 #include "compiler/target/Resource.h"
 #include "compiler/target/Target.h"
+#include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
-#include "compiler/transforms/kgpu/SharedAccess.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kiln {
@@ -39,9 +39,9 @@ public:
       Operation *store = nullptr, *load = nullptr;
       for (auto &[use, access] : uses[life.alloc]) {
         (void)use;
-        if (access.kind == SharedAccess::Read && (!load || number[access.op] < number[load]))
+        if (access.kind == Access::Read && (!load || number[access.op] < number[load]))
           load = access.op;
-        if (access.kind != SharedAccess::Read && (!store || number[access.op] > number[store]))
+        if (access.kind != Access::Read && (!store || number[access.op] > number[store]))
           store = access.op;
       }
       if (load && store && store->getBlock() == load->getBlock() && number[store] < number[load])
@@ -67,7 +67,7 @@ private:
   int64_t barrierAfter(const Life &life) const;
 
   DenseMap<Operation *, int64_t> number, last;
-  DenseMap<Operation *, SmallVector<std::pair<Operation *, SharedAccess>>> uses;
+  DenseMap<Operation *, SmallVector<std::pair<Operation *, Access>>> uses;
   SmallVector<Life> lives;
   SmallVector<std::pair<Operation *, Operation *>> meetings;
   int64_t count = 0;
@@ -89,7 +89,7 @@ Life Lives::lifeOf(AllocOp alloc) {
   life.alloc = alloc;
   for (Value view : viewsOf(alloc))
     for (Operation *user : view.getUsers())
-      for (const SharedAccess &access : sharedAccesses(user))
+      for (const Access &access : sharedAccesses(user))
         if (access.alloc == alloc)
           uses[alloc].push_back({user, access});
   bool carried = int32_t(alloc.getSlots()) > 1;

@@ -1,6 +1,6 @@
 // kiln-verify-barriers: from every access along every path to the next barrier, looking for one that conflicts.
+#include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
-#include "compiler/transforms/kgpu/SharedAccess.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <set>
@@ -21,12 +21,14 @@ struct Place {
   int flips;     ///< 0, 1: iterations of the loop whose slots alternate, modulo 2; 2: that loop was left
   bool metInCta; ///< a barrier of the cta was passed (but one of the cluster is asked for)
   bool arrived;  ///< cluster_arrive was passed
-  auto key() const { return std::make_tuple(op, flips, metInCta, arrived); }
+  bool sameRun;  ///< no loop has computed the addresses anew
+  auto key() const { return std::make_tuple(op, flips, metInCta, arrived, sameRun); }
 };
 
 class PathWalker {
 public:
-  PathWalker(const SharedAccess &start) : start(start), loop(alternatesIn(start.slot)) {}
+  PathWalker(const Access &start, const MemoryAccesses &accesses)
+      : start(start), accesses(accesses), loop(alternatesIn(start.slot)) {}
   LogicalResult run();
 
 private:
@@ -38,7 +40,8 @@ private:
   }
   LogicalResult check(const Place &place);
 
-  const SharedAccess &start;
+  const Access &start;
+  const MemoryAccesses &accesses;
   scf::ForOp loop;
   SmallVector<Place> open;
 };
@@ -52,8 +55,10 @@ void PathWalker::after(Operation *op, Place place) {
     return;
   }
   // At the end of a region.
+  Place again = place;
+  again.sameRun &= !start.changesIn(parent);
   if (auto counted = dyn_cast<scf::ForOp>(parent)) {
-    Place again = place, left = place;
+    Place left = place;
     if (counted == loop && place.flips != 2) {
       again.flips = 1 - place.flips;
       left.flips = 2;
@@ -65,15 +70,15 @@ void PathWalker::after(Operation *op, Place place) {
     return after(parent, place);
   if (auto until = dyn_cast<scf::WhileOp>(parent)) {
     if (op->getParentRegion() == &until.getAfter())
-      return into(*until.getBeforeBody(), place);
+      return into(*until.getBeforeBody(), again);
     into(*until.getAfterBody(), place);
     return after(parent, place);
   }
 }
 
 LogicalResult PathWalker::check(const Place &place) {
-  for (const SharedAccess &access : sharedAccesses(place.op)) {
-    if (!touchSameBytes(start, access))
+  for (const Access &access : accesses.of(place.op)) {
+    if (!conflict(start, access, place.sameRun))
       continue;
     // Another slot: the same index, an odd number of flips later.
     if (start.alloc == access.alloc && start.slot && start.slot == access.slot && loop && place.flips == 1)
@@ -83,8 +88,8 @@ LogicalResult PathWalker::check(const Place &place) {
       continue;
     InFlightDiagnostic error = place.op->emitOpError()
                                << "expected a barrier" << (cluster ? " of the cluster" : "")
-                               << " between this and an earlier access (because both touch the same bytes of shared "
-                               << "memory and one writes them), got a path without";
+                               << " between this and an earlier access (because both may touch the same bytes and one "
+                               << "writes them), got a path without";
     error.attachNote(start.op->getLoc()) << "the earlier access";
     return error;
   }
@@ -93,7 +98,7 @@ LogicalResult PathWalker::check(const Place &place) {
 
 LogicalResult PathWalker::run() {
   std::set<decltype(open.front().key())> seen;
-  after(start.op, {start.op, 0, false, false});
+  after(start.op, {start.op, 0, false, false, true});
   while (!open.empty()) {
     Place place = open.pop_back_val();
     if (!seen.insert(place.key()).second)
@@ -103,8 +108,12 @@ LogicalResult PathWalker::run() {
       if (barrier.getScope() == Scope::Cluster)
         continue;
       place.metInCta = true;
+      if (!accesses.needClusters())
+        continue;
     } else if (isa<tile::BarrierOp>(op)) {
       place.metInCta = true;
+      if (!accesses.needClusters())
+        continue;
     } else if (isa<ClusterArriveOp>(op)) {
       place.arrived = true;
     } else if (isa<ClusterWaitOp>(op)) {
@@ -134,10 +143,13 @@ namespace {
 struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
   void runOnOperation() override {
     bool failedOnce = false;
-    getOperation().walk([&](Operation *op) {
-      for (const SharedAccess &access : sharedAccesses(op))
-        failedOnce |= failed(PathWalker(access).run());
-    });
+    MemoryAccesses accesses(getOperation());
+    for (const Access &access : accesses.all()) {
+      // Most accesses to global memory conflict with none: no path is worth walking.
+      bool worth = llvm::any_of(accesses.all(), [&](const Access &other) { return conflict(access, other, false); });
+      if (worth)
+        failedOnce |= failed(PathWalker(access, accesses).run());
+    }
     // The first write into another cta comes after all have started.
     Operation *waited = nullptr;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {

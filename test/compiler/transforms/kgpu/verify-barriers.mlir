@@ -7,7 +7,7 @@ func.func @removed(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
   %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
   // expected-note @below {{the earlier access}}
   kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
-  // expected-error @below {{expected a barrier between this and an earlier access (because both touch the same bytes of shared memory and one writes them), got a path without}}
+  // expected-error @below {{expected a barrier between this and an earlier access (because both may touch the same bytes and one writes them), got a path without}}
   %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
   return %y : tensor<128xf32, #t>
 }
