@@ -2,12 +2,13 @@
 
 #b = #layout.map<blocked [1024] order [0] vector 8 warps 4>
 
-// Loads of tiles are PTX, so that they stay where the program put them. A byte is an i1 that is not 0. Without mask and
+// Loads of tiles are PTX, so that they stay where the program put them, and all of a run come before the first use. A byte is an i1 that is not 0. Without mask and
 // hints a store is LLVM's.
 // CHECK-LABEL: llvm.func @kiln_plain(
 // CHECK: has_side_effects "ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", "=r,=r,=r,=r,l,~{memory}"
 // CHECK: has_side_effects "ld.global.v2.b32 {$0, $1}, [$2];", "=r,=r,l,~{memory}"
 // CHECK: arith.cmpi ne, %{{.*}}, %{{.*}} : i8
+// CHECK: "pmevent 0;"
 // CHECK-NOT: inline_asm
 // CHECK: llvm.store %{{.*}}, %{{.*}} {alignment = 16 : i64} : vector<8xf16>, !llvm.ptr<1>
 module attributes {kgpu.num_warps = 4 : i32} {

@@ -1,0 +1,64 @@
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s --check-prefixes=CHECK,OLD
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s --check-prefixes=CHECK,NEW
+
+#b = #layout.map<blocked [128] order [0] vector 1 warps 4>
+
+// Relaxed and unused: one reduction. Used: an atomic whose result is zero where the mask is false. bf16 has an
+// instruction from sm_90 on; before, as for the greater of two floats on every machine, values are swapped until nobody
+// was in between.
+// CHECK-LABEL: llvm.func @kiln_tiles(
+// CHECK: "@$2 red.relaxed.gpu.global.add.f32 [$0], $1;", "l,r,b,~{memory}"
+// CHECK: "@$3 atom.relaxed.cta.global.max.s32 $0, [$1], $2;", "=r,l,r,b,0,~{memory}"
+// OLD: "ld.relaxed.gpu.global.b16 $0, [$1];"
+// OLD: scf.while
+// OLD: "atom.relaxed.gpu.global.cas.b16 $0, [$1], $2, $3;"
+// NEW: "@$2 red.relaxed.gpu.global.add.noftz.bf16 [$0], $1;"
+// CHECK: scf.while
+// CHECK: arith.maxnumf
+// CHECK: "atom.relaxed.sys.global.cas.b32 $0, [$1], $2, $3;"
+// CHECK-NOT: barrier
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @tiles(%x: !tile.ptr<f32>, %y: !tile.ptr<i32>, %h: !tile.ptr<bf16>, %n: i32) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %ns = tile.splat %n : i32 -> tensor<128xi32, #b>
+    %m = arith.cmpi slt, %r, %ns : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<f32>, #b>, tensor<128xi32, #b>
+    %one = arith.constant dense<1.0> : tensor<128xf32, #b>
+    %0 = tile.atomic_rmw fadd relaxed gpu %xp, %one mask %m
+      : tensor<128x!tile.ptr<f32>, #b>, tensor<128xf32, #b> mask tensor<128xi1, #b>
+    %ys = tile.splat %y : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %yp = tile.addptr %ys, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %1 = tile.atomic_rmw max relaxed cta %yp, %r mask %m
+      : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b> mask tensor<128xi1, #b>
+    %hs = tile.splat %h : !tile.ptr<bf16> -> tensor<128x!tile.ptr<bf16>, #b>
+    %hp = tile.addptr %hs, %1 : tensor<128x!tile.ptr<bf16>, #b>, tensor<128xi32, #b>
+    %two = arith.constant dense<2.0> : tensor<128xbf16, #b>
+    %2 = tile.atomic_rmw fadd relaxed gpu %hp, %two mask %m
+      : tensor<128x!tile.ptr<bf16>, #b>, tensor<128xbf16, #b> mask tensor<128xi1, #b>
+    %3 = tile.atomic_rmw fmax relaxed sys %xp, %one mask %m
+      : tensor<128x!tile.ptr<f32>, #b>, tensor<128xf32, #b> mask tensor<128xi1, #b>
+    return
+  }
+}
+
+// -----
+
+// Order is about all threads of the instance: they meet, and the one that acts fences.
+// CHECK-LABEL: llvm.func @kiln_order(
+// CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i32
+// CHECK: "llvm.nvvm.barrier.cta.sync.aligned.all"
+// CHECK-NEXT: "@$0 fence.acq_rel.gpu;", "b,~{memory}" %[[FIRST]]
+// CHECK-NEXT: "@$2 red.relaxed.gpu.global.add.u32 [$0], $1;"
+// CHECK-NEXT: "@$0 fence.acq_rel.gpu;", "b,~{memory}" %[[FIRST]]
+// CHECK-NEXT: "llvm.nvvm.barrier.cta.sync.aligned.all"
+// CHECK-NEXT: "@$4 atom.relaxed.sys.global.cas.b64 $0, [$1], $2, $3;", "=l,l,l,l,b,0,~{memory}"
+// CHECK-NEXT: "@$0 fence.acq_rel.sys;"
+// CHECK-NEXT: "llvm.nvvm.barrier.cta.sync.aligned.all"
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @order(%x: !tile.ptr<i32>, %y: !tile.ptr<i64>, %n: i32, %m: i64) attributes {tile.kernel} {
+    %0 = tile.atomic_rmw add acq_rel gpu %x, %n : !tile.ptr<i32>, i32
+    %1 = tile.atomic_cas acquire sys %y, %m, %m : !tile.ptr<i64>, i64
+    return
+  }
+}

@@ -1,0 +1,67 @@
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
+
+#b = #layout.map<blocked [256] order [0] vector 2 warps 4>
+
+// What a loop carries is one scalar per register.
+// CHECK-LABEL: llvm.func @kiln_loops(
+// CHECK: scf.for %{{.*}} iter_args(%{{.*}} = %cst, %{{.*}} = %cst) -> (f32, f32)  : i32
+// CHECK: scf.if %{{.*}} -> (f32, f32)
+// CHECK: scf.while (%{{.*}}, %{{.*}}, %{{.*}}) : (i32, f32, f32) -> (i32, f32, f32)
+// CHECK: scf.condition(%{{.*}}) %{{.*}}, %{{.*}}, %{{.*}} : i32, f32, f32
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @loops(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %z = arith.constant dense<0.0> : tensor<256xf32, #b>
+    %r = tile.make_range 0 to 256 : tensor<256xi32, #b>
+    %s = tile.splat %x : !tile.ptr<f32> -> tensor<256x!tile.ptr<f32>, #b>
+    %p = tile.addptr %s, %r : tensor<256x!tile.ptr<f32>, #b>, tensor<256xi32, #b>
+    %sum = scf.for %i = %c0 to %n step %c1 iter_args(%a = %z) -> tensor<256xf32, #b> : i32 {
+      %v = tile.load %p : tensor<256x!tile.ptr<f32>, #b> -> tensor<256xf32, #b>
+      %w = arith.addf %a, %v : tensor<256xf32, #b>
+      scf.yield %w : tensor<256xf32, #b>
+    }
+    %odd = arith.cmpi sgt, %n, %c1 : i32
+    %y = scf.if %odd -> tensor<256xf32, #b> {
+      %v = arith.mulf %sum, %sum : tensor<256xf32, #b>
+      scf.yield %v : tensor<256xf32, #b>
+    } else {
+      scf.yield %sum : tensor<256xf32, #b>
+    }
+    %l:2 = scf.while (%k = %n, %t = %y) : (i32, tensor<256xf32, #b>) -> (i32, tensor<256xf32, #b>) {
+      %more = arith.cmpi sgt, %k, %c0 : i32
+      scf.condition(%more) %k, %t : i32, tensor<256xf32, #b>
+    } do {
+    ^bb0(%k: i32, %t: tensor<256xf32, #b>):
+      %u = arith.addf %t, %t : tensor<256xf32, #b>
+      %k1 = arith.subi %k, %c1 : i32
+      scf.yield %k1, %u : i32, tensor<256xf32, #b>
+    }
+    tile.store %p, %l#1 : tensor<256x!tile.ptr<f32>, #b>, tensor<256xf32, #b>
+    return
+  }
+}
+
+// -----
+
+#b = #layout.map<blocked [256] order [0] vector 2 warps 4>
+
+// A divisor that may be zero is guarded, one that cannot is not. Sums that stay in their width say so.
+// CHECK-LABEL: llvm.func @kiln_scalars(
+// CHECK: %[[ZERO:.*]] = arith.cmpi eq, %[[D:arg[0-9]+]], %c0_i32
+// CHECK: %[[SAFE:.*]] = arith.select %[[ZERO]], %c1_i32, %[[D]]
+// CHECK: arith.divui %{{.*}}, %[[SAFE]]
+// CHECK-NOT: arith.select
+// CHECK: arith.remui %{{.*}}, %c10_i32
+// CHECK: arith.addi %{{.*}}, %c5_i32 overflow<nsw>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @scalars(%x: !tile.ptr<i32>, %n: i32, %d: i32) attributes {tile.kernel} {
+    %c5 = arith.constant 5 : i32
+    %c10 = arith.constant 10 : i32
+    %q = arith.divui %n, %d : i32
+    %r = arith.remui %q, %c10 : i32
+    %s = arith.addi %r, %c5 : i32
+    tile.store %x, %s : !tile.ptr<i32>, i32
+    return
+  }
+}
