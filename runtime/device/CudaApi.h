@@ -113,6 +113,7 @@ inline void *const paramBytes = reinterpret_cast<void *>(2);
 constexpr unsigned eventDisableTiming = 2, hostAllocPortable = 1, hostAllocMapped = 2;
 inline const Stream legacyStream = reinterpret_cast<Stream>(1);
 enum class CaptureStatus : int { None = 0, Active = 1, Invalidated = 2 };
+enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 
 /// Every entry point, as X(name of the member, exported symbol, signature). `REQUIRED` ones have been there since
 /// driver 520 (CUDA 11.8); `OPTIONAL` ones may be null.
@@ -141,6 +142,7 @@ enum class CaptureStatus : int { None = 0, Active = 1, Invalidated = 2 };
   REQUIRED(launchHostFunc, cuLaunchHostFunc, Result(Stream, HostFunction, void *))                                     \
   REQUIRED(streamSynchronize, cuStreamSynchronize, Result(Stream))                                                     \
   REQUIRED(streamIsCapturing, cuStreamIsCapturing, Result(Stream, CaptureStatus *))                                    \
+  REQUIRED(threadExchangeCaptureMode, cuThreadExchangeStreamCaptureMode, Result(CaptureMode *))                        \
   REQUIRED(streamWaitEvent, cuStreamWaitEvent, Result(Stream, Event, unsigned))                                        \
   REQUIRED(eventCreate, cuEventCreate, Result(Event *, unsigned))                                                      \
   REQUIRED(eventDestroy, cuEventDestroy_v2, Result(Event))                                                             \

@@ -13,8 +13,9 @@ using cuda::DeviceAttribute;
 
 namespace {
 struct Table {
-  std::mutex mutex;
-  std::vector<CudaDevice *> devices; ///< by ordinal; null: not asked for yet
+  std::mutex mutex; ///< of making one
+  static constexpr int size = 64;
+  std::atomic<CudaDevice *> devices[size] = {}; ///< by ordinal; null: not asked for yet
 };
 
 /// Never destroyed, nor are devices: kernels may outlive static destructors, and the driver cleans up by itself.
@@ -35,31 +36,33 @@ ErrorOr<int> CudaDevice::count() {
 }
 
 ErrorOr<CudaDevice *> CudaDevice::get(int ordinal) {
+  static Table &table = getTable();
+  if (unsigned(ordinal) < unsigned(Table::size) && !CudaDriver::isForked())
+    if (CudaDevice *device = table.devices[ordinal].load(std::memory_order_acquire))
+      return device;
   ErrorOr<const CudaDriver *> driver = CudaDriver::get();
   if (!driver.ok())
     return driver.getStatus();
   ForkGuard guard;
-  Table &table = getTable();
   std::lock_guard<std::mutex> lock(table.mutex);
-  if (ordinal >= 0 && size_t(ordinal) < table.devices.size() && table.devices[ordinal])
-    return table.devices[ordinal];
   ErrorOr<int> number = count();
   if (!number.ok())
     return number.getStatus();
-  if (ordinal < 0 || ordinal >= *number)
+  if (ordinal < 0 || ordinal >= *number || ordinal >= Table::size)
     return invalidArgument(llvm::formatv("expected a CUDA device from 0 to {0}, got {1}", *number - 1, ordinal));
+  if (CudaDevice *device = table.devices[ordinal])
+    return device;
   std::unique_ptr<CudaDevice> device(new CudaDevice(**driver, ordinal));
   if (Status status = device->open(); !status.ok())
     return status;
-  table.devices.resize(*number);
-  return table.devices[ordinal] = device.release();
+  CudaDevice *kept = device.release();
+  table.devices[ordinal].store(kept, std::memory_order_release);
+  return kept;
 }
 
 std::vector<CudaDevice *> CudaDevice::getUsed() {
-  Table &table = getTable();
-  std::lock_guard<std::mutex> lock(table.mutex);
   std::vector<CudaDevice *> used;
-  for (CudaDevice *device : table.devices)
+  for (const std::atomic<CudaDevice *> &device : getTable().devices)
     if (device)
       used.push_back(device);
   return used;
@@ -77,6 +80,11 @@ int CudaDevice::getCurrent() {
 /// What kind of memory is at `address`; 0: not the driver's.
 static unsigned getMemoryType(const CudaDriver &driver, const void *address) {
   unsigned type = 0;
+  // The driver answers on a thread that has a context.
+  std::optional<CudaDevice::Scope> scope;
+  if (CudaDevice::getCurrent() < 0)
+    if (ErrorOr<CudaDevice *> device = CudaDevice::get(0); device.ok())
+      scope.emplace(**device);
   if (driver.pointerGetAttribute(&type, cuda::PointerAttribute::MemoryType, reinterpret_cast<cuda::Address>(address)))
     return 0;
   return type;
@@ -230,7 +238,7 @@ ErrorOr<cuda::Address> CudaDevice::allocate(size_t bytes) {
   }
   if (Status status = check(); !status.ok())
     return status;
-  Scope scope(*this);
+  SetupScope scope(*this);
   cuda::Address address = 0;
   cuda::Result result = driver.memAlloc(&address, bytes);
   if (result == cuda::errorOutOfMemory) {

@@ -76,6 +76,20 @@ public:
     bool pushed;
   };
 
+  /// As Scope, for calls that allocate or load: the driver refuses them while any thread captures a graph, unless this
+  /// thread says that they are no part of it.
+  class SetupScope : Scope {
+  public:
+    explicit SetupScope(const CudaDevice &device) : Scope(device), driver(device.driver) {
+      driver.threadExchangeCaptureMode(&mode);
+    }
+    ~SetupScope() { driver.threadExchangeCaptureMode(&mode); }
+
+  private:
+    const CudaDriver &driver;
+    cuda::CaptureMode mode = cuda::CaptureMode::Relaxed;
+  };
+
   /// Waits for everything queued on the device. What failed on it comes out here at the latest.
   Status synchronize();
 

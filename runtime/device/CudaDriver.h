@@ -24,6 +24,7 @@ class CudaDriver {
   using Address = cuda::Address;
   using HostFunction = cuda::HostFunction;
   using CaptureStatus = cuda::CaptureStatus;
+  using CaptureMode = cuda::CaptureMode;
 
 public:
   /// The driver, loaded and initialised on first use. An error says which step failed; the answer is kept, except that

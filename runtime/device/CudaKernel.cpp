@@ -18,7 +18,7 @@ ErrorOr<std::unique_ptr<CudaModule>> CudaModule::load(CudaDevice &device, llvm::
   if (Status status = device.check(); !status.ok())
     return status;
   ForkGuard guard;
-  CudaDevice::Scope scope(device);
+  CudaDevice::SetupScope scope(device);
   // PTX is text and must end in a zero; a cubin knows its own length.
   std::string copy = image.str();
   std::vector<char> errors(16384, 0);
@@ -78,7 +78,7 @@ ErrorOr<CudaFunction> CudaFunction::find(std::shared_ptr<CudaModule> module, con
 }
 
 int CudaFunction::getAttribute(FunctionAttribute attribute) const {
-  CudaDevice::Scope scope(*device);
+  CudaDevice::SetupScope scope(*device);
   int value = 0;
   return device->getDriver().funcGetAttribute(&value, attribute, function) ? 0 : value;
 }
@@ -111,7 +111,7 @@ Status CudaFunction::prepare(const CudaShape &shape) {
                   "the sides of the tiles, or num_stages"});
   if (cluster > 1 && !has.clusters)
     return outOf({"blocks of one cluster", int64_t(cluster), 1, "cluster: " + has.name + " has no clusters"});
-  CudaDevice::Scope scope(*device);
+  CudaDevice::SetupScope scope(*device);
   if (shape.sharedBytes > allowedSharedBytes) {
     if (cuda::Result result =
             driver.funcSetAttribute(function, FunctionAttribute::MaxDynamicSharedBytes, int(shape.sharedBytes)))
@@ -215,7 +215,8 @@ public:
   }
 
   ~CudaKernel() override {
-    if (watchedLog)
+    // A graph that may hold the code writes to the log as well.
+    if (watchedLog && !function.isKeptForever())
       device.getLogs().unwatch(watchedLog);
   }
 

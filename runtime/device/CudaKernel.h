@@ -15,6 +15,7 @@ public:
   ErrorOr<cuda::Function> find(const std::string &symbol) const;
   CudaDevice &getDevice() const { return device; }
   void keepForever() { forever.store(true, std::memory_order_relaxed); }
+  bool isKeptForever() const { return forever.load(std::memory_order_relaxed); }
 
 private:
   CudaModule(CudaDevice &device, cuda::Module module) : device(device), module(module) {}
@@ -47,6 +48,7 @@ public:
   std::vector<std::pair<size_t, size_t>> getParameters() const;
   int getAttribute(cuda::FunctionAttribute attribute) const;
   const std::string &getLabel() const { return *label; }
+  bool isKeptForever() const { return module->isKeptForever(); }
 
 private:
   CudaFunction() = default;

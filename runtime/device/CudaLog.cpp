@@ -107,7 +107,7 @@ ErrorOr<CudaLogs::Memory> CudaLogs::acquire(uint32_t capacity) {
     }
   }
   const CudaDriver &driver = device.getDriver();
-  CudaDevice::Scope scope(device);
+  CudaDevice::SetupScope scope(device);
   void *memory = nullptr;
   cuda::Address address = 0;
   size_t bytes = sizeof(KilnDeviceLog) + size_t(capacity) * sizeof(KilnDeviceRecord);

@@ -215,6 +215,10 @@ EXPORT Result cuLaunchHostFunc(Stream, HostFunction function, void *context) {
 }
 EXPORT Result cuStreamSynchronize(Stream) { return call("cuStreamSynchronize"); }
 EXPORT Result cuStreamIsCapturing(Stream, CaptureStatus *status) { return *status = state().capturing, success; }
+EXPORT Result cuThreadExchangeStreamCaptureMode(CaptureMode *mode) {
+  static thread_local CaptureMode current = CaptureMode::Global;
+  return std::swap(*mode, current), success;
+}
 EXPORT Result cuStreamWaitEvent(Stream stream, Event, unsigned) {
   return call("cuStreamWaitEvent", std::to_string(reinterpret_cast<uintptr_t>(stream)));
 }

@@ -106,7 +106,8 @@ bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
     memory.end = tensor.end;
   } else {
     memory.end = 0;
-    memory.device = onNothing;
+    if (memory.device == onHost)
+      memory.device = onNothing;
   }
   return true;
 }
@@ -145,7 +146,8 @@ bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
     return fail("");
   if (!memory.address) {
     memory.end = 0; // an empty tensor, or one that only stands for its type
-    memory.device = onNothing;
+    if (memory.device == onHost)
+      memory.device = onNothing;
   }
   if (hasAttribute(value, "untyped_storage")) {
     py::object storage = py::handle(value).attr("untyped_storage")();

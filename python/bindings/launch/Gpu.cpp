@@ -370,6 +370,15 @@ void kiln::python::bindGpu(py::module_ &m) {
       },
       "The number of GPUs; 0 without a driver.");
   m.def(
+      "cuda_launches",
+      [] {
+        uint64_t launches = 0;
+        for (CudaDevice *device : CudaDevice::getUsed())
+          launches += device->countLaunches();
+        return launches;
+      },
+      "How many launches have been queued on GPUs in this process.");
+  m.def(
       "cuda_current_device", [] { return std::max(CudaDevice::getCurrent(), 0); },
       "The GPU in use on this thread, else the first.");
   m.def("cuda_properties", describeDevice, py::arg("device"), "What a GPU is, as a dictionary.");

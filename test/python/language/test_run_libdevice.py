@@ -116,6 +116,7 @@ def test_conversions_round_as_they_say():
     )
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("name", ["lgamma", "j0", "add_rd", "erfinv"])
 def test_what_only_a_gpu_has_is_refused_by_name(name):
     assert hasattr(libdevice, name)

@@ -252,6 +252,7 @@ def test_assembly_of_another_machine_runs_its_portable_body():
     np.testing.assert_array_equal(out, [x * 2, x + y, x * 2, x + y])
 
 
+@pytest.mark.cpu
 def test_assembly_of_another_machine_without_one_is_refused_by_name():
     with pytest.raises(KilnError, match=r"add\.f32"):
         evaluate(

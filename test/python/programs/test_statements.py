@@ -452,6 +452,7 @@ def k_asm(x, y, N: kl.constexpr):
     kl.store(y + o, v)
 
 
+@pytest.mark.cpu
 def test_asm_refused():
     with pytest.raises(kiln.errors.CompilationError, match="cannot run PTX assembly"):
         k_asm[(1,)](np.zeros(8, np.float32), np.zeros(8, np.float32), 8)

@@ -119,6 +119,7 @@ def test_refused(make, message):
     assert "test_arrays.py" in text and "copy[1](make()" in text, "the caller's line is shown"
 
 
+@pytest.mark.cpu
 def test_arrays_on_several_machines_are_refused():
     with pytest.raises(errors.LaunchError, match="argument 'out': expected an array on CUDA device 0"):
         copy[1](DlpackOnly(np.zeros(4, np.float32), (2, 0)), np.zeros(4, np.float32), 1, 4)

@@ -235,6 +235,7 @@ def test_named_tuples_keep_their_names():
         kernel[1](out, (x, 2.5), Pair(None, 7))
 
 
+@pytest.mark.cpu
 def test_launch_options_are_recorded():
     compiled = store_scalar[1](ints(), 5, num_warps=8, num_stages=2, maxnreg=None)
     options = compiled.metadata["options"]
@@ -309,6 +310,7 @@ def test_switches_are_noticed():
         assert _kiln.num_threads() == 3
 
 
+@pytest.mark.cpu
 def test_switches_from_the_environment_are_noticed(monkeypatch):
     out = ints()
     plain = store_scalar[1](out, 5)
@@ -351,6 +353,7 @@ def test_many_threads_get_one_compile(monkeypatch):
         np.testing.assert_array_equal(x, np.float32((1.0 + k) * 2**10))
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_after_fork_launching_and_compiling_work():
     code = """
@@ -377,6 +380,7 @@ def test_after_fork_launching_and_compiling_work():
     run_script(code)
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_forked_while_other_threads_compile_compiles_too():
     code = """
