@@ -1,6 +1,7 @@
-"""Rotary position embedding of Q and K in one launch: one program per token and group of heads.
+"""Rotary position embedding of Q and K in one launch.
 
-Everything is asked for before anything is used, and a token's angles serve all heads of a group. "half" pairs element i
+On a GPU a program rotates a group of one token's heads and asks for everything before it uses anything; on the CPU it
+rotates all heads of a token. "half" pairs element i
 with i + r/2 (Llama, Qwen, Granite); "interleaved" pairs 2i with 2i + 1 (GPT-J). Only the first
 r = 2 · cos.shape[-1] elements of a head rotate; the rest is copied.
 """
@@ -18,26 +19,33 @@ from kiln.kernels.rows import read
 
 
 @kiln.jit
-def rope_kernel(q, k, q_out, k_out, cos, sin, positions, offset,
-                q_batch, q_token, q_head, q_step, k_batch, k_token, k_head, k_step,
-                qo_batch, qo_token, qo_head, qo_step, ko_batch, ko_token, ko_head, ko_step,
-                cos_row, sin_row, position_batch, position_token, q_heads, k_heads, half, size,
-                OFFSET_IN_MEMORY: kl.constexpr, INTERLEAVED: kl.constexpr, Q_GROUPS: kl.constexpr,
-                GROUPS: kl.constexpr, HEADS: kl.constexpr, HALF: kl.constexpr, REST: kl.constexpr,
-                WHOLE: kl.constexpr):  # fmt: skip
-    token = kl.program_id(0) // GROUPS
-    group = kl.program_id(0) % GROUPS
-    batch = kl.program_id(1)
-    x = q + batch * q_batch + token * q_token
-    y = q_out + batch * qo_batch + token * qo_token
-    x_head, x_step, y_head, y_step, heads = q_head, q_step, qo_head, qo_step, q_heads
+def _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch, position_token, half,
+            OFFSET_IN_MEMORY: kl.constexpr, HALF: kl.constexpr, WHOLE: kl.constexpr):  # fmt: skip
+    """Cosines and sines of the token's position: float32 of shape [1, HALF]."""
+    if positions is not None:
+        position = kl.load(positions + batch * position_batch + token * position_token).to(kl.int32)
+    elif OFFSET_IN_MEMORY:
+        position = kl.load(offset).to(kl.int32) + token
+    else:
+        position = offset + token
+    angle = kl.arange(0, HALF)[None, :]
+    mask = None if WHOLE else angle < half
+    cosine = read(cos + position * cos_row + angle, mask)
+    sine = read(sin + position * sin_row + angle, mask)
+    return cosine.to(kl.float32), sine.to(kl.float32)
+
+
+@kiln.jit
+def _load_group(q, k, q_out, k_out, group, q_head, q_step, k_head, k_step, qo_head, qo_step, ko_head, ko_step, q_heads,
+                k_heads, half, size, INTERLEAVED: kl.constexpr, Q_GROUPS: kl.constexpr, HEADS: kl.constexpr,
+                HALF: kl.constexpr, REST: kl.constexpr, WHOLE: kl.constexpr):  # fmt: skip
+    """Both elements of a group's pairs, what does not rotate (None if all does), and where the result goes."""
+    x, y, x_head, x_step, y_head, y_step, heads = q, q_out, q_head, q_step, qo_head, qo_step, q_heads
     first_head = group * HEADS
     if k is not None:
         # A choice between addresses: Q's groups come first, then K's.
         if group >= Q_GROUPS:
-            x = k + batch * k_batch + token * k_token
-            y = k_out + batch * ko_batch + token * ko_token
-            x_head, x_step, y_head, y_step, heads = k_head, k_step, ko_head, ko_step, k_heads
+            x, y, x_head, x_step, y_head, y_step, heads = k, k_out, k_head, k_step, ko_head, ko_step, k_heads
             first_head = (group - Q_GROUPS) * HEADS
     head = first_head + kl.arange(0, HEADS)[:, None]
     x += head * x_head
@@ -52,31 +60,69 @@ def rope_kernel(q, k, q_out, k_out, cos, sin, positions, offset,
         mask = None if WHOLE else inside & (column < half)
         first = read(x + column * x_step, mask)
         second = read(x + (half + column) * x_step, mask)
+    rest = None
     if REST > 0:
         tail = 2 * half + kl.arange(0, REST)[None, :]
-        tail_mask = (head < heads) & (tail < size)
-        rest = kl.load(x + tail * x_step, mask=tail_mask)
-    if positions is not None:
-        position = kl.load(positions + batch * position_batch + token * position_token).to(kl.int32)
-    elif OFFSET_IN_MEMORY:
-        position = kl.load(offset).to(kl.int32) + token
-    else:
-        position = offset + token
-    angle = kl.arange(0, HALF)[None, :]
-    angle_mask = None if WHOLE else angle < half
-    cosine = read(cos + position * cos_row + angle, angle_mask).to(kl.float32)
-    sine = read(sin + position * sin_row + angle, angle_mask).to(kl.float32)
-    first = first.to(kl.float32)
-    second = second.to(kl.float32)
+        rest = read(x + tail * x_step, (head < heads) & (tail < size))
+    return first.to(kl.float32), second.to(kl.float32), rest, y, y_step, mask, head, heads
+
+
+@kiln.jit
+def _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine, half, size,
+                 INTERLEAVED: kl.constexpr, HEADS: kl.constexpr, HALF: kl.constexpr,
+                 REST: kl.constexpr):  # fmt: skip
     left = (first * cosine - second * sine).to(y.dtype.element_ty)
     right = (second * cosine + first * sine).to(y.dtype.element_ty)
     if INTERLEAVED:
+        column = kl.arange(0, 2 * HALF)[None, :]
         kl.store(y + column * y_step, kl.reshape(kl.join(left, right), (HEADS, 2 * HALF)), mask=mask)
     else:
+        column = kl.arange(0, HALF)[None, :]
         kl.store(y + column * y_step, left, mask=mask)
         kl.store(y + (half + column) * y_step, right, mask=mask)
     if REST > 0:
-        kl.store(y + tail * y_step, rest, mask=tail_mask)
+        tail = 2 * half + kl.arange(0, REST)[None, :]
+        kl.store(y + tail * y_step, rest, mask=(head < heads) & (tail < size))
+
+
+@kiln.jit
+def rope_kernel(q, k, q_out, k_out, cos, sin, positions, offset,
+                q_batch, q_token, q_head, q_step, k_batch, k_token, k_head, k_step,
+                qo_batch, qo_token, qo_head, qo_step, ko_batch, ko_token, ko_head, ko_step,
+                cos_row, sin_row, position_batch, position_token, q_heads, k_heads, half, size,
+                OFFSET_IN_MEMORY: kl.constexpr, INTERLEAVED: kl.constexpr, Q_GROUPS: kl.constexpr,
+                GROUPS: kl.constexpr, HEADS: kl.constexpr, HALF: kl.constexpr, REST: kl.constexpr,
+                WHOLE: kl.constexpr, SERIAL: kl.constexpr, K_HEADS: kl.constexpr):  # fmt: skip
+    batch = kl.program_id(1)
+    token = kl.program_id(0) if SERIAL else kl.program_id(0) // GROUPS
+    q += batch * q_batch + token * q_token
+    q_out += batch * qo_batch + token * qo_token
+    if k is not None:
+        k += batch * k_batch + token * k_token
+        k_out += batch * ko_batch + token * ko_token
+    if SERIAL:
+        cosine, sine = _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch,
+                               position_token, half, OFFSET_IN_MEMORY, HALF, WHOLE)  # fmt: skip
+        first, second, rest, y, y_step, mask, head, heads = _load_group(
+            q, None, q_out, None, 0, q_head, q_step, 0, 1, qo_head, qo_step, 0, 1, q_heads, 0, half, size, INTERLEAVED,
+            1, HEADS, HALF, REST, WHOLE)  # fmt: skip
+        _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine, half, size, INTERLEAVED, HEADS,
+                     HALF, REST)  # fmt: skip
+        if k is not None:
+            first, second, rest, y, y_step, mask, head, heads = _load_group(
+                k, None, k_out, None, 0, k_head, k_step, 0, 1, ko_head, ko_step, 0, 1, k_heads, 0, half, size,
+                INTERLEAVED, 1, K_HEADS, HALF, REST, WHOLE)  # fmt: skip
+            _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine, half, size, INTERLEAVED,
+                         K_HEADS, HALF, REST)  # fmt: skip
+    else:
+        # Heads first: the position may have to be read before the angles can be asked for.
+        first, second, rest, y, y_step, mask, head, heads = _load_group(
+            q, k, q_out, k_out, kl.program_id(0) % GROUPS, q_head, q_step, k_head, k_step, qo_head, qo_step, ko_head,
+            ko_step, q_heads, k_heads, half, size, INTERLEAVED, Q_GROUPS, HEADS, HALF, REST, WHOLE)  # fmt: skip
+        cosine, sine = _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch,
+                               position_token, half, OFFSET_IN_MEMORY, HALF, WHOLE)  # fmt: skip
+        _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine, half, size, INTERLEAVED, HEADS,
+                     HALF, REST)  # fmt: skip
 
 
 def rope_tables(positions: int, dim: int, base: float = 10000.0, dtype: Any = "float32") -> tuple[Any, Any]:
@@ -88,19 +134,18 @@ def rope_tables(positions: int, dim: int, base: float = 10000.0, dtype: Any = "f
     return np.cos(angle).astype(dtype), np.sin(angle).astype(dtype)
 
 
-def _group(q_heads: int, k_heads: int, half_side: int, tokens: int, itemsize: int, machine: Machine) -> tuple[int, int]:
+def _group_of_heads(
+    q_heads: int, k_heads: int, half_side: int, tokens: int, itemsize: int, machine: Machine
+) -> tuple[int, int]:
     """How many heads a program rotates, and by how many warps.
 
-    A power of two that divides both numbers of heads, if that is not too small; on a GPU so many that a thread makes
-    two 16-byte accesses of each half, or one where programs are few.
+    A power of two that divides both numbers of heads, if that is not too small: so many that a thread makes two 16-byte
+    accesses of each half, or one where programs are few.
     """
-    if not machine.gpu:
-        most, least, each = 64, 1, 1
-    else:
-        few = tokens * (q_heads + k_heads) * half_side * itemsize < machine.processors << 13
-        each = max(1, 16 // itemsize) * (1 if few else 2)
-        most = max(1, 64 * each // half_side)
-        least = max(1, 32 * each // half_side)
+    few = tokens * (q_heads + k_heads) * half_side * itemsize < machine.processors << 13
+    each = max(1, 16 // itemsize) * (1 if few else 2)
+    most = max(1, 64 * each // half_side)
+    least = max(1, 32 * each // half_side)
     common = math.gcd(q_heads, k_heads) if k_heads else q_heads
     heads = max(1, common & -common)
     while heads > most:
@@ -144,15 +189,20 @@ def rope(q: Any, k: Any, cos: Any, sin: Any, *, positions: Any = None, offset: A
     k_heads = 0 if k is None else k.shape[2]
     half_side = tile_side(half, 1 if half < 16 else 16)
     machine = machine_of(q)
-    heads, warps = _group(q_heads, k_heads, half_side, tokens * batches, q.itemsize, machine)
-    q_groups, k_groups = -(-q_heads // heads), -(-k_heads // heads)
-    rope_kernel[(tokens * (q_groups + k_groups), batches)](
+    serial = not machine.gpu
+    if serial:
+        heads, k_side, warps = tile_side(q_heads, 1), tile_side(max(k_heads, 1), 1), 1
+    else:
+        heads, warps = _group_of_heads(q_heads, k_heads, half_side, tokens * batches, q.itemsize, machine)
+        k_side = heads
+    q_groups, k_groups = -(-q_heads // heads), -(-k_heads // k_side)
+    rope_kernel[(tokens if serial else tokens * (q_groups + k_groups), batches)](
         q, k, q_out, k_out, cos, sin, positions, offset, *strides(q), *(absent if k is None else strides(k)),
         *strides(q_out), *(absent if k is None else strides(k_out)), strides(cos)[0], strides(sin)[0],
         *position_strides, q_heads, k_heads, half, size, OFFSET_IN_MEMORY=in_memory, INTERLEAVED=interleaved,
         Q_GROUPS=q_groups, GROUPS=q_groups + k_groups, HEADS=heads, HALF=half_side,
         REST=tile_side(rest, 1 if rest < 16 else 16) if rest else 0,
-        WHOLE=q_heads % heads == 0 and k_heads % heads == 0 and half_side == half,
-        **(options(num_warps=warps) if machine.gpu else options()),
+        WHOLE=q_heads % heads == 0 and k_heads % k_side == 0 and half_side == half,
+        SERIAL=serial, K_HEADS=k_side, **(options() if serial else options(num_warps=warps)),
     )  # fmt: skip
     return q_out, k_out
