@@ -1,9 +1,8 @@
 """Rotary position embedding of Q and K in one launch.
 
 On a GPU a program rotates a group of one token's heads and asks for everything before it uses anything; on the CPU it
-rotates all heads of a token. "half" pairs element i
-with i + r/2 (Llama, Qwen, Granite); "interleaved" pairs 2i with 2i + 1 (GPT-J). Only the first
-r = 2 · cos.shape[-1] elements of a head rotate; the rest is copied.
+rotates all heads of a token. "half" pairs element i with i + r/2 (Llama, Qwen, Granite); "interleaved" pairs 2i with
+2i + 1 (GPT-J). Only the first r = 2 · cos.shape[-1] elements of a head rotate; the rest is copied.
 """
 
 from __future__ import annotations

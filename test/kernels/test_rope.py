@@ -1,15 +1,22 @@
 """RoPE: both pairings, positions, partial rotation, unequal heads, fused views, table types, in place."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
+from kiln.kernels.machine import DEFAULT_GPU, planning_for
 from kiln.kernels.rope import reference, rope, rope_tables
 
 
 def check(q, k, cos, sin, **kwargs):
+    """As this machine's kind is launched, and in the form of a GPU."""
     exact = reference.rope(q, k, cos, sin, **kwargs)
-    for out, want in zip(rope(q, k, cos, sin, **kwargs), exact, strict=True):
-        assert_close(out, want)
+    for form in (contextlib.nullcontext(), planning_for(DEFAULT_GPU)):
+        with form:
+            outs = rope(q, k, cos, sin, **kwargs)
+        for out, want in zip(outs, exact, strict=True):
+            assert_close(out, want)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
