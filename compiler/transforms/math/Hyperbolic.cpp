@@ -11,8 +11,18 @@ static Num inDouble(Num x, Num (*f)(Num)) {
   return convert(f(convert(x, x.emitter().builder.getF64Type())), x.element());
 }
 
+// 1 - 2 / (e^(2|x|) + 1), whose errors shrink with the second term; below, where they would not, a polynomial.
+static Num tanhByInstruction(Num x) {
+  Num a = abs(x), z = x * x;
+  Num near = fma(x * z, horner(z, tables::kTanhF32), x);
+  Num far = fma(intrinsic("llvm.nvvm.rcp.approx.ftz.f", {exp(a + a) + 1.0}), -2.0, x.constant(1.0));
+  return select(a < 1.0, near, copySign(far, x));
+}
+
 // tanh |x| = E / (E + 2) with E = e^(2|x|) - 1.
 Num expand::tanh(Num x) {
+  if (hasSpecialFunctions(x))
+    return tanhByInstruction(x);
   bool single = x.element().isF32();
   Num e = expm1(atMost(abs(x), single ? 10.0 : 20.0) * 2.0);
   // The quotient is corrected for the rounding of its divisor: with the error of E itself, two more would be too many.

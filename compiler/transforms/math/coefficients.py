@@ -273,6 +273,16 @@ def tables() -> list[Table]:
             53,
         ),
         Table(
+            "kTanhF32",
+            "tanh(x) = x + x^3 q(x^2), |x| <= 1",
+            lambda z: (mp.tanh(root(z)) / root(z) - 1) / z,
+            lambda z: z * root(z) / mp.tanh(root(z)),
+            TINY,
+            mpf("1.001"),
+            6,
+            24,
+        ),
+        Table(
             "kErfNearF32",
             "erf(x) = x + x q(x^2), |x| <= 1",
             lambda z: mp.erf(root(z)) / root(z) - 1,
