@@ -128,12 +128,24 @@ class Runner:
 
         replay = self.device.capture(enqueue)
         if keep:
-            self._held.append((replay, alive))
+            self._held.append((replay, alive, peer))  # the peer holds what its launches point at
         return replay, lambda: dict(alive)
 
     def check_replay(self, replay: Callable[[], None], written: Callable[[], dict[int, Any]]) -> None:
-        """That a replay writes every set: all are poisoned, and the last is compared."""
+        """That a replay writes every set: all are poisoned, and the last is compared.
+
+        Operations in place have been checked by their first launch: of a replay, that it changes the last set's arrays
+        and leaves them finite.
+        """
         if self.mutates:
+            arrays = self.sets[-1]
+            before = {name: arrays[name].clone() for name in self.mutates}
+            replay()
+            self.device.synchronize()
+            if not all(bool(arrays[name].isfinite().all()) for name in before):
+                raise Wrong("wrong: a replay leaves numbers that are not finite")
+            if any(bool((arrays[name] == old).all()) for name, old in before.items()):
+                raise Wrong("wrong: a replay leaves arrays as they were")
             return
         for outs in written().values():
             for out in outs:
