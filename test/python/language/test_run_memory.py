@@ -57,6 +57,7 @@ def test_scalars_and_values_that_stretch():
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.cpu  # addresses of the host, in memory
 def test_pointers_in_memory():
     x, y = np.arange(8, dtype=F32), np.arange(8, dtype=F32) + 100
     table, out = np.array([y.ctypes.data, x.ctypes.data], np.int64), np.zeros((2, 8), F32)

@@ -631,6 +631,7 @@ def k_ptrs_array(ptrs, y, N: kl.constexpr):
         kl.store(y + i * N + kl.arange(0, N), kl.load(p + kl.arange(0, N)))
 
 
+@pytest.mark.cpu  # addresses of the host, in memory
 def test_ptr_array():
     xs = [F(8) for _ in range(3)]
     y = np.zeros((3, 8), np.float32)

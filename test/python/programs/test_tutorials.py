@@ -525,6 +525,7 @@ def grouped_matmul_kernel(
         last_problem_end = last_problem_end + num_tiles
 
 
+@pytest.mark.cpu  # addresses of the host, in memory
 def test_grouped_gemm():
     sizes = [(128, 64, 64), (64, 128, 32), (192, 64, 96), (64, 64, 64)]
     A = [randn(m, k).astype(np.float16) for m, n, k in sizes]
