@@ -5,6 +5,7 @@ from collections import namedtuple
 import kiln
 import kiln.language as kl
 import numpy as np
+import pytest
 from kiln.language.extra import libdevice
 
 rng = np.random.default_rng(0)
