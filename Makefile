@@ -96,6 +96,7 @@ check-python: build
 
 check-kernels: build
 	@$(PYTEST) -n $(JOBS) test/kernels
+	@$(PYTEST) -n $(JOBS) test/kernels --plans gpu
 
 # Machine code for every GPU of the target table, through the pinned ptxas; no GPU.
 check-ptxas: build

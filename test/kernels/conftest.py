@@ -1,6 +1,7 @@
 """Kernel tests: every library function against float64, tolerance by harness.py's rule.
 
-`--device cuda` runs the same tests on torch tensors of the GPU.
+`--device cuda` runs the same tests on torch tensors of the GPU; `--plans gpu` runs them on the CPU in the forms (rows a
+program, blocks, groups of heads) that a GPU would be given.
 """
 
 import pathlib
@@ -14,10 +15,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 def pytest_addoption(parser):
     parser.addoption("--device", choices=("cpu", "cuda"), default="cpu", help="where the kernel library runs")
+    parser.addoption("--plans", choices=("own", "gpu"), default="own", help="launch in the forms of this machine")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "host: about host arrays; not run with --device cuda")
+    config.addinivalue_line(
+        "markers", "host: about host arrays and the plans made for them; not run with --device cuda"
+    )
     import device
 
     if config.getoption("--device") == "cuda" and not device.reason_to_skip():
@@ -35,6 +39,17 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=f"no GPU: {reason}"))
         elif item.get_closest_marker("host"):
             item.add_marker(pytest.mark.skip(reason="about host arrays"))
+
+
+@pytest.fixture(autouse=True)
+def _plans(request):
+    if request.config.getoption("--plans") == "own" or request.node.get_closest_marker("host"):
+        yield
+        return
+    from kiln.kernels.machine import DEFAULT_GPU, planning_for
+
+    with planning_for(DEFAULT_GPU):
+        yield
 
 
 @pytest.fixture

@@ -74,6 +74,7 @@ def test_blocks_that_end_rows_early_shrink():
     assert flat.plan(11008, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 1024
 
 
+@pytest.mark.host
 def test_machines_of_targets():
     assert machine.of_target("sm_90a") == DEFAULT_GPU
     assert machine.of_target("sm_80").largest_cluster == 1 and machine.of_target("sm_80").gpu
