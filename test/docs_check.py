@@ -42,7 +42,7 @@ def check_switches() -> list[str]:
 
 
 def main() -> int:
-    documents = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(ROOT.glob("kernels/*/README.md"))]
+    documents = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(ROOT.glob("kernels/**/README.md"))]
     passed, failures = 0, check_switches()
     for path in documents:
         count, failed = run_examples(path)

@@ -20,7 +20,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line(
-        "markers", "host: about host arrays and the plans made for them; not run with --device cuda"
+        "markers", "host: about host arrays and plans made for them; not run with --device cuda"
     )
     import device
 
