@@ -37,7 +37,7 @@ static bool anyVaries(ValueRange values) {
   return llvm::any_of(values, [&](Value value) { return varies(value, seen); });
 }
 
-static Access pointerAccess(Value pointers, Value mask, const AlignmentAnalysis &analysis) {
+static Access pointerAccess(Value pointers, Value mask, const AlignmentAnalysis &analysis, int64_t widest) {
   auto type = cast<RankedTensorType>(pointers.getType());
   Access access;
   access.bytes = bytesInMemory(cast<tile::PtrType>(type.getElementType()).getPointee());
@@ -48,8 +48,8 @@ static Access pointerAccess(Value pointers, Value mask, const AlignmentAnalysis 
     known.run = analysis.contiguousElements(pointers, dim);
     known.same = info.constancy(dim);
     int64_t aligned = analysis.alignmentInBytes(pointers, dim) / access.bytes;
-    known.vector = powerOfTwoUpTo(std::min(
-        {known.run, aligned, analysis.maskConstancy(mask, dim, side), kMaxAccessBytes / access.bytes, side & -side}));
+    known.vector = powerOfTwoUpTo(
+        std::min({known.run, aligned, analysis.maskConstancy(mask, dim, side), widest / access.bytes, side & -side}));
     access.dims.push_back(known);
   }
   return access;
@@ -57,7 +57,7 @@ static Access pointerAccess(Value pointers, Value mask, const AlignmentAnalysis 
 
 /// A block of a described array: rows are contiguous where the last stride is provably one.
 static Access boxAccess(tile::MakeDescOp desc, ValueRange offsets, std::optional<ArrayRef<int32_t>> boundary,
-                        RankedTensorType block, const AlignmentAnalysis &analysis) {
+                        RankedTensorType block, const AlignmentAnalysis &analysis, int64_t widest) {
   Access access;
   access.bytes = bytesInMemory(block.getElementType());
   access.dims.resize(block.getRank());
@@ -79,30 +79,29 @@ static Access boxAccess(tile::MakeDescOp desc, ValueRange offsets, std::optional
     int64_t bytes = divisor(desc.getBase());
     for (auto [other, value] : llvm::enumerate(desc.getStrides())) {
       int64_t step = other == dim ? divisor(offsets[dim]) : divisor(value);
-      bytes = std::min(bytes, std::min<int64_t>(step, kMaxAccessBytes) * access.bytes);
+      bytes = std::min(bytes, std::min<int64_t>(step, widest) * access.bytes);
     }
     bool checked = !boundary || llvm::is_contained(*boundary, int32_t(dim));
     int64_t together = checked ? std::min(divisor(desc.getShape()[dim]), divisor(offsets[dim])) : side;
-    known.vector =
-        powerOfTwoUpTo(std::min({bytes / access.bytes, together, kMaxAccessBytes / access.bytes, side & -side}));
+    known.vector = powerOfTwoUpTo(std::min({bytes / access.bytes, together, widest / access.bytes, side & -side}));
   }
   return access;
 }
 
-std::optional<Access> assign::accessOf(Operation *op, const AlignmentAnalysis &analysis) {
+std::optional<Access> assign::accessOf(Operation *op, const AlignmentAnalysis &analysis, int64_t widest) {
   auto descOf = [](Value value) { return value.getDefiningOp<tile::MakeDescOp>(); };
   return llvm::TypeSwitch<Operation *, std::optional<Access>>(op)
       .Case<tile::LoadOp, tile::StoreOp>([&](auto access) -> std::optional<Access> {
         if (!isa<RankedTensorType>(access.getPtr().getType()))
           return std::nullopt;
-        Access result = pointerAccess(access.getPtr(), access.getMask(), analysis);
+        Access result = pointerAccess(access.getPtr(), access.getMask(), analysis, widest);
         result.stores = isa<tile::StoreOp>(op);
         return result;
       })
       .Case<tile::AtomicRMWOp, tile::AtomicCASOp>([&](auto atomic) -> std::optional<Access> {
         if (!isa<RankedTensorType>(atomic.getPtr().getType()))
           return std::nullopt;
-        Access result = pointerAccess(atomic.getPtr(), nullptr, analysis);
+        Access result = pointerAccess(atomic.getPtr(), nullptr, analysis, widest);
         result.stores = result.atomic = true;
         for (AccessDim &dim : result.dims)
           dim.vector = 1;
@@ -110,11 +109,11 @@ std::optional<Access> assign::accessOf(Operation *op, const AlignmentAnalysis &a
       })
       .Case([&](tile::DescLoadOp load) {
         return boxAccess(descOf(load.getDesc()), load.getOffsets(), load.getBoundary(),
-                         load.getDesc().getType().getBlock(), analysis);
+                         load.getDesc().getType().getBlock(), analysis, widest);
       })
       .Case([&](tile::DescStoreOp store) {
         Access result = boxAccess(descOf(store.getDesc()), store.getOffsets(), store.getBoundary(),
-                                  store.getDesc().getType().getBlock(), analysis);
+                                  store.getDesc().getType().getBlock(), analysis, widest);
         result.stores = true;
         return result;
       })

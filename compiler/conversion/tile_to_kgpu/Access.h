@@ -8,7 +8,7 @@ namespace kiln::assign {
 /// Along one dimension of the tile.
 struct AccessDim {
   int64_t run = 1;    ///< elements per aligned group that lie next to each other in memory
-  int64_t vector = 1; ///< elements one instruction may move: a power of two, of at most 16 bytes
+  int64_t vector = 1; ///< elements one instruction may move: a power of two
   int64_t same = 1;   ///< elements per aligned group at one address
 };
 
@@ -26,11 +26,8 @@ struct Access {
   llvm::SmallVector<int32_t> order() const;
 };
 
-/// The widest access of an instruction.
-constexpr int64_t kMaxAccessBytes = 16;
-
-/// The access an op makes (tile.load and store, descriptors, atomics); nothing for ops that do not access memory by
-/// tiles.
-std::optional<Access> accessOf(mlir::Operation *op, const AlignmentAnalysis &analysis);
+/// The access an op makes (tile.load and store, descriptors, atomics), of at most `widest` bytes an instruction;
+/// nothing for ops that do not access memory by tiles.
+std::optional<Access> accessOf(mlir::Operation *op, const AlignmentAnalysis &analysis, int64_t widest);
 
 } // namespace kiln::assign

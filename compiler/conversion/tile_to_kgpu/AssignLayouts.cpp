@@ -1,6 +1,7 @@
 // The pass kiln-assign-layouts: build the graph, decide, rewrite.
 #include "compiler/conversion/tile_to_kgpu/Graph.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
+#include "compiler/target/Target.h"
 #include "dialects/kgpu/KgpuDialect.h"
 #include "dialects/layout/LayoutDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,9 +24,16 @@ namespace {
 struct AssignLayouts : kiln::impl::AssignLayoutsPassBase<AssignLayouts> {
   void runOnOperation() override {
     func::FuncOp func = getOperation();
-    layout::Threads threads;
+    assign::Machine machine;
+    layout::Threads &threads = machine.threads;
     threads.warps = moduleNumber(func, "kgpu.num_warps", 4);
     threads.ctas = moduleNumber(func, "kgpu.cluster", 1);
+    // Hand-written IR may be without a target.
+    auto module = func->getParentOfType<ModuleOp>();
+    if (Target target = module ? Target::fromModule(module) : Target(); target.isGpu()) {
+      machine.sharedBytes = target.gpu.maxSharedBytes;
+      machine.accessBytes = target.vectorBytes;
+    }
     for (auto [what, number] : {std::pair("kgpu.num_warps", threads.warps), std::pair("kgpu.cluster", threads.ctas)})
       if (number < 1 || !llvm::isPowerOf2_64(number)) {
         func.emitOpError() << "expected " << what << " to be a power of two (because layouts are made of bits), got "
@@ -44,7 +52,7 @@ struct AssignLayouts : kiln::impl::AssignLayoutsPassBase<AssignLayouts> {
     });
     if (fresh.wasInterrupted())
       return signalPassFailure();
-    FailureOr<assign::Graph> graph = assign::Graph::build(func, threads);
+    FailureOr<assign::Graph> graph = assign::Graph::build(func, machine);
     if (failed(graph))
       return signalPassFailure();
     assign::solve(*graph);

@@ -18,6 +18,8 @@ static constexpr int64_t kReuseBytes = 64;
 static constexpr double kShuffle = 4;
 // A barrier and the latency of shared memory around it; one of a cluster.
 static constexpr double kBarrier = 40, kClusterBarrier = 120;
+// More than any access costs, however its addresses are scattered.
+static constexpr double kDoesNotFit = 1e7;
 // Registers per lane up to which a row is kept in one warp.
 static constexpr int64_t kSortRegisters = 64;
 // Of a whole tile instead of partial results: every thread waits for the slowest store of all.
@@ -113,7 +115,7 @@ double assign::dotCost(const Layout &accumulator, int64_t depth) {
   return double(depth) * (double(accumulator.registers()) + rows + columns);
 }
 
-double assign::conversionCost(const Layout &from, const Layout &to, Type element) {
+double assign::conversionCost(const Layout &from, const Layout &to, Type element, int64_t sharedBytes) {
   if (from == to)
     return 0;
   int64_t bytes = bytesInMemory(getElementTypeOrSelf(element));
@@ -128,6 +130,11 @@ double assign::conversionCost(const Layout &from, const Layout &to, Type element
   case layout::ConversionKind::Shared:
     break;
   }
+  int64_t elements = 1;
+  for (int64_t side : from.shape())
+    elements *= side;
+  if (elements * bytes * replicas(from, Coord::Cta) > sharedBytes * from.size(Coord::Cta))
+    return kDoesNotFit;
   return double(plan.cost) + (plan.crossesCtas ? kClusterBarrier : kExchange);
 }
 

@@ -13,8 +13,9 @@ double scanCost(const layout::Layout &layout, unsigned axis, unsigned values);
 double sortCost(const layout::Layout &layout);
 /// Products summed over `depth` into an accumulator of this layout, operands read from shared memory.
 double dotCost(const layout::Layout &accumulator, int64_t depth);
-/// Of a kgpu.convert of such elements; layouts that agree cost nothing.
-double conversionCost(const layout::Layout &from, const layout::Layout &to, mlir::Type element);
+/// Of a kgpu.convert of such elements; layouts that agree cost nothing, and a tile larger than `sharedBytes` does not
+/// fit the shared memory it would have to go through.
+double conversionCost(const layout::Layout &from, const layout::Layout &to, mlir::Type element, int64_t sharedBytes);
 /// Of a conversion nothing more is known of than that it goes through shared memory.
 double exchangeCost(int64_t registers);
 

@@ -80,8 +80,8 @@ std::optional<unsigned> Graph::definer(Value value) const {
   return found == definers.end() ? std::nullopt : std::optional<unsigned>(found->second);
 }
 
-FailureOr<Graph> Graph::build(func::FuncOp func, const layout::Threads &threads) {
-  Graph graph(threads);
+FailureOr<Graph> Graph::build(func::FuncOp func, const Machine &machine) {
+  Graph graph(machine);
   AlignmentAnalysis analysis(func);
   WalkResult result = func->walk<WalkOrder::PreOrder>([&](Operation *op) {
     graph.noteFloating(op);
@@ -92,7 +92,7 @@ FailureOr<Graph> Graph::build(func::FuncOp func, const layout::Threads &threads)
       op->emitOpError("has tiles but no rule for their layouts");
       return WalkResult::interrupt();
     }
-    std::optional<Access> access = groups->empty() ? std::nullopt : accessOf(op, analysis);
+    std::optional<Access> access = groups->empty() ? std::nullopt : accessOf(op, analysis, machine.accessBytes);
     unsigned first = graph.nodes.size();
     for (auto [index, group] : llvm::enumerate(*groups)) {
       Node node;

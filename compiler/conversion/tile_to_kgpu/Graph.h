@@ -9,6 +9,13 @@
 
 namespace kiln::assign {
 
+/// What a kernel runs on. The defaults are what every GPU has.
+struct Machine {
+  layout::Threads threads;
+  int64_t sharedBytes = 48 << 10; ///< shared memory of one cta
+  int64_t accessBytes = 16;       ///< the widest access of one thread
+};
+
 struct Node {
   mlir::Operation *op = nullptr;
   unsigned index = 0; ///< which of the op's groups
@@ -28,9 +35,10 @@ struct Link {
 class Graph {
 public:
   /// Fails, with a message, on an op that has tiles but no rule.
-  static mlir::FailureOr<Graph> build(mlir::func::FuncOp func, const layout::Threads &threads);
+  static mlir::FailureOr<Graph> build(mlir::func::FuncOp func, const Machine &machine);
 
-  layout::Threads threads;
+  Machine machine;
+  layout::Threads threads; ///< the machine's
   std::vector<Node> nodes;
   llvm::SmallVector<Link> links;
 
@@ -44,7 +52,7 @@ public:
   llvm::ArrayRef<mlir::Value> floatingValues() const { return floatingOrder; }
 
 private:
-  explicit Graph(const layout::Threads &threads) : threads(threads) {}
+  explicit Graph(const Machine &machine) : machine(machine), threads(machine.threads) {}
   void noteFloating(mlir::Operation *op);
   void join(unsigned a, unsigned b);
 

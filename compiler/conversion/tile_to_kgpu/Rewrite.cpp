@@ -81,7 +81,8 @@ private:
       return !isa<RankedTensorType>(operand.getType()) || graph.isFloating(original(operand));
     });
     // Half: the lines are on their way already.
-    return floats && accessCost(*node.access, wanted) / 2 < conversionCost(*node.layout, wanted, value.getType());
+    return floats && accessCost(*node.access, wanted) / 2 <
+                         conversionCost(*node.layout, wanted, value.getType(), graph.machine.sharedBytes);
   }
 
   Value convert(Value value, const Layout &wanted) {

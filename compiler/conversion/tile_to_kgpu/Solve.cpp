@@ -115,7 +115,7 @@ private:
     Type element = getElementTypeOrSelf(type);
     auto [entry, isNew] = conversions.try_emplace({from, to, unsigned(bytesInMemory(element))}, 0);
     if (isNew)
-      entry->second = conversionCost(*from, *to, element);
+      entry->second = conversionCost(*from, *to, element, graph.machine.sharedBytes);
     return entry->second;
   }
 
