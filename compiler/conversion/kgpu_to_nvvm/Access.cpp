@@ -56,8 +56,9 @@ struct Words {
 };
 } // namespace
 
-static Registers packWords(Lowering &lowering, const Access &access, const Words &words, ArrayRef<Value> values) {
+Registers nvvm::packWords(Lowering &lowering, const Access &access, ArrayRef<Value> values) {
   ImplicitLocOpBuilder &b = lowering.b;
+  Words words(b, access);
   unsigned perWord = unsigned(access.count / words.count);
   Registers packed;
   for (unsigned word = 0; word < words.count; ++word) {
@@ -226,7 +227,7 @@ Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value addre
     if (others.empty())
       preset.assign(words.count, lowering.zero(words.type));
     else
-      preset = packWords(lowering, access, words, others);
+      preset = packWords(lowering, access, others);
     for (unsigned i = 0; i < words.count; ++i) {
       constraints += "," + std::to_string(i);
       operands.push_back(preset[i]);
@@ -262,7 +263,7 @@ void nvvm::storeVector(Lowering &lowering, const Access &access, Value address, 
   std::string text = "st.global" + hintSuffix(access) + words.suffix() + " [$0], " + operandList(1, words.count);
   std::string constraints = "l";
   SmallVector<Value> operands{address};
-  llvm::append_range(operands, packWords(lowering, access, words, values));
+  llvm::append_range(operands, packWords(lowering, access, values));
   for (unsigned i = 0; i < words.count; ++i)
     constraints += std::string(",") + words.constraint;
   if (withPolicy) {

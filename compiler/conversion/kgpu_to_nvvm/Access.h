@@ -28,6 +28,9 @@ Registers loadVector(Lowering &lowering, const Access &access, mlir::Value addre
 void storeVector(Lowering &lowering, const Access &access, mlir::Value address, mlir::Value mask,
                  llvm::ArrayRef<mlir::Value> values);
 
+/// The registers of an access as the words that PTX moves: 32 bits (64 for elements of 8 bytes, less for what is less).
+Registers packWords(Lowering &lowering, const Access &access, llvm::ArrayRef<mlir::Value> values);
+
 /// How the registers of a tile of pointers form such accesses: `count` consecutive ones along `dim`.
 struct Grouping {
   int64_t count = 1;

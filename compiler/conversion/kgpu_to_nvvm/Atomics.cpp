@@ -210,6 +210,47 @@ static void forOwned(Lowering &lowering, Operation *op, Value pointers, Value ma
   lowering.set(op->getResult(0), std::move(results));
 }
 
+/// How many elements one reduction may add where nobody asks for the old values.
+static Access packedAdds(Lowering &lowering, tile::AtomicRMWOp op, Value mask) {
+  Access access;
+  access.element = elementOf(op.getResult());
+  const Target &target = lowering.target;
+  bool isPairable = (access.element.isF16() && target.has(Feature::PackedF16Atomics)) ||
+                    (access.element.isBF16() && target.has(Feature::PackedBf16Atomics));
+  bool isVector = target.has(Feature::VectorAtomics) && (access.element.isF32() || isPairable);
+  if (op.getKind() != tile::RMWKind::FAdd || !op.getResult().use_empty() || !isTile(op.getPtr()) ||
+      (!isVector && !isPairable))
+    return access;
+  Grouping grouping = groupPointers(lowering, op.getPtr(), mask);
+  access.count = std::min<int64_t>(grouping.count, isVector ? 16 / memoryBytes(access.element) : 2);
+  return access;
+}
+
+/// One reduction of `access.count` elements, two or more.
+static void emitPacked(Lowering &lowering, const Access &access, StringRef scope, Value address, ArrayRef<Value> values,
+                       Value predicate) {
+  Registers words = packWords(lowering, access, values);
+  std::string text = "red.relaxed." + scope.str() + ".global.add", list, constraints = "l";
+  if (!access.element.isF32())
+    text += ".noftz";
+  if (words.size() > 1)
+    text += ".v" + std::to_string(words.size());
+  text += access.element.isF32() ? ".f32" : access.element.isF16() ? ".f16x2" : ".bf16x2";
+  for (unsigned i = 0; i < words.size(); ++i) {
+    list += (i ? ", $" : "$") + std::to_string(i + 1);
+    constraints += ",r";
+  }
+  text += " [$0], " + (words.size() > 1 ? "{" + list + "}" : list) + ";";
+  SmallVector<Value> operands{address};
+  llvm::append_range(operands, words);
+  if (predicate) {
+    text = "@$" + std::to_string(words.size() + 1) + " " + text;
+    constraints += ",b";
+    operands.push_back(predicate);
+  }
+  lowering.ptx(text, constraints, {}, operands);
+}
+
 static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
   Value mask = op.getMask();
@@ -222,8 +263,14 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
   std::optional<std::string> native = nativeName(op.getKind(), element, lowering.target);
   StringRef scope = scopeName(op.getScope());
   bool wanted = !op.getResult().use_empty();
+  Access packed = packedAdds(lowering, op, mask);
   orderBefore(lowering, op.getSem(), op.getScope(), owner);
   forOwned(lowering, op, op.getPtr(), mask, owner, [&](unsigned reg, Value predicate) -> Value {
+    if (packed.count > 1) {
+      if (reg % packed.count == 0)
+        emitPacked(lowering, packed, scope, addresses[reg], values.slice(reg, packed.count), predicate);
+      return {};
+    }
     if (native)
       return emitNative(lowering, *native, scope, addresses[reg], {lowering.toBits(values[reg])}, predicate, wanted);
     return emitLoop(lowering, scope, addresses[reg], element, predicate, [&](Value old) -> Value {

@@ -62,3 +62,34 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+#f = #layout.map<blocked [512] order [0] vector 4 warps 4>
+#h = #layout.map<blocked [1024] order [0] vector 8 warps 4>
+
+// Neighbours are added by one reduction where nobody asks for what was there: pairs of f16 everywhere, vectors from sm_90
+// on.
+// CHECK-LABEL: llvm.func @kiln_packed(
+// OLD-COUNT-4: "red.relaxed.gpu.global.add.f32 [$0], $1;"
+// OLD-COUNT-4: "red.relaxed.gpu.global.add.noftz.f16x2 [$0], $1;", "l,r,~{memory}"
+// NEW: "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,~{memory}"
+// NEW: "red.relaxed.gpu.global.add.noftz.v4.f16x2 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,~{memory}"
+// CHECK-NOT: red
+// CHECK: return
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @packed(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.divisibility = 16 : i64})
+      attributes {tile.kernel} {
+    %r = tile.make_range 0 to 512 : tensor<512xi32, #f>
+    %xs = tile.splat %x : !tile.ptr<f32> -> tensor<512x!tile.ptr<f32>, #f>
+    %xp = tile.addptr %xs, %r : tensor<512x!tile.ptr<f32>, #f>, tensor<512xi32, #f>
+    %one = arith.constant dense<1.0> : tensor<512xf32, #f>
+    %0 = tile.atomic_rmw fadd relaxed gpu %xp, %one : tensor<512x!tile.ptr<f32>, #f>, tensor<512xf32, #f>
+    %s = tile.make_range 0 to 1024 : tensor<1024xi32, #h>
+    %ys = tile.splat %y : !tile.ptr<f16> -> tensor<1024x!tile.ptr<f16>, #h>
+    %yp = tile.addptr %ys, %s : tensor<1024x!tile.ptr<f16>, #h>, tensor<1024xi32, #h>
+    %two = arith.constant dense<2.0> : tensor<1024xf16, #h>
+    %1 = tile.atomic_rmw fadd relaxed gpu %yp, %two : tensor<1024x!tile.ptr<f16>, #h>, tensor<1024xf16, #h>
+    return
+  }
+}
