@@ -373,4 +373,67 @@ def Kgpu_YieldOp : Kgpu_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<[
   let builders = [OpBuilder<(ins), [{}]>];
 }
 
+//===-- Order and products --------------------------------------------------------------------------------------------===//
+
+def Kgpu_CompareOp : Kgpu_Op<"compare", [Pure, AllTypesMatch<["value", "result"]>]> {
+  let summary = "steps of a sorting network along the last dimension";
+  let description = [{
+    For each stride from `from` down to `to`, each half the one before: of the elements at i and i + stride (i without the
+    bit `stride`) the smaller goes to i, the larger to i + stride; the other way round where i has the bit `run`, or, if
+    `descending`, where it has not. Integers are signed unless `isUnsigned`. Runs of 2, 4, ... up to the side, each with
+    strides from half the run to 1, sort a row; where the run is the whole side, no place has its bit.
+
+    - `compare_c1`: the last dimension is a power of two.
+    - `compare_c2`: strides and run are powers of two, with 1 <= to <= from < run <= side.
+    - `compare_c3`: digits of the layout along the last dimension step along it alone, by distances of their own, and those
+      of the strides are of registers and lanes: no step leaves a warp.
+
+    ```mlir
+    func.func @compare(%x: tensor<64xi32, #layout.map<blocked [64] vector 2>>)
+        -> tensor<64xi32, #layout.map<blocked [64] vector 2>> {
+      %y = kgpu.compare %x from 4 to 1 run 8 : tensor<64xi32, #layout.map<blocked [64] vector 2>>
+      return %y : tensor<64xi32, #layout.map<blocked [64] vector 2>>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_IntTile, "the rows">:$value, Arg<I32Attr, "the first stride">:$from,
+                       Arg<I32Attr, "the last stride">:$to, Arg<I32Attr, "after how many elements the order turns">:$run,
+                       Arg<UnitAttr, "the larger first">:$descending,
+                       Arg<UnitAttr, "compare as unsigned">:$isUnsigned);
+  let results = (outs Res<Tile_IntTile, "the rows, nearer to sorted">:$result);
+  let assemblyFormat = "$value `from` $from `to` $to `run` $run attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Kgpu_DotOp : Kgpu_Op<"dot", [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "matrix product of tiles in shared memory, by multiply-adds of each thread";
+  let description = [{
+    As `tile.dot`, the inputs read from shared memory while the product is made: each thread has the accumulators that
+    its layout gives it and reads the rows and columns they need. Inputs are widened to the accumulator's type.
+
+    - `dot_c1`: all have rank 2, or all have rank 3.
+    - `dot_c2`: M, N, K and batch sides agree.
+    - `dot_c3`: inputs are floats no wider than a float accumulator, or integers no wider than an integer one.
+    - `dot_c4`: each cta has both inputs whole.
+
+    ```mlir
+    func.func @dot(%c: tensor<16x32xf32, #layout.map<blocked [16, 32] vector 4 warps 4>>)
+        -> tensor<16x32xf32, #layout.map<blocked [16, 32] vector 4 warps 4>> {
+      %a = kgpu.alloc : !kgpu.mem<16x8xf16, #layout.map<row_major [16, 8] order [0, 1]>>
+      %b = kgpu.alloc : !kgpu.mem<8x32xf16, #layout.map<row_major [8, 32]>>
+      %d = kgpu.dot %a, %b, %c : !kgpu.mem<16x8xf16, #layout.map<row_major [16, 8] order [0, 1]>>,
+        !kgpu.mem<8x32xf16, #layout.map<row_major [8, 32]>>
+        -> tensor<16x32xf32, #layout.map<blocked [16, 32] vector 4 warps 4>>
+      return %d : tensor<16x32xf32, #layout.map<blocked [16, 32] vector 4 warps 4>>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_MemType, "M by K", [MemRead<Kgpu_SharedMemory>]>:$lhs,
+                       Arg<Kgpu_MemType, "K by N", [MemRead<Kgpu_SharedMemory>]>:$rhs,
+                       Arg<Tile_NumberTile, "M by N">:$acc);
+  let results = (outs Res<Tile_NumberTile, "M by N">:$result);
+  let assemblyFormat = "$lhs `,` $rhs `,` $acc attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 #endif // KILN_KGPU_OPS_TD

@@ -214,3 +214,67 @@ LogicalResult PartialReduceOp::verifyRegions() {
                          << offender->getName();
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// compare, dot
+//===----------------------------------------------------------------------===//
+
+LogicalResult CompareOp::verify() {
+  auto tensor = cast<RankedTensorType>(getValue().getType());
+  unsigned axis = tensor.getRank() - 1;
+  int64_t side = tensor.getShape()[axis], from = int32_t(getFrom()), to = int32_t(getTo()), run = int32_t(getRun());
+  if (!llvm::isPowerOf2_64(side)) // compare_c1
+    return emitOpError() << "expected a last dimension of a power of two (because every place has a partner), got "
+                         << side;
+  bool fits = to >= 1 && to <= from && from < run && run <= side;
+  if (!fits || !llvm::isPowerOf2_64(from) || !llvm::isPowerOf2_64(to) || !llvm::isPowerOf2_64(run)) // compare_c2
+    return emitOpError() << "expected powers of two 1 <= to <= from < run <= " << side
+                         << " (because each stride is half the one before), got from " << from << " to " << to
+                         << " run " << run;
+  uint64_t seen = 0;
+  for (Coord coord : {Coord::Reg, Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta})
+    for (const layout::Digit &digit : layoutOf(tensor).digits(coord)) {
+      int64_t step = digit.basis[axis];
+      bool alone = llvm::count_if(digit.basis, [](int64_t basis) { return basis != 0; }) == 1;
+      bool inside = coord == Coord::Reg || coord == Coord::Lane || step < to || step > from;
+      if (step == 0)
+        continue;
+      if (!alone || !inside || !llvm::isPowerOf2_64(step) || (seen & uint64_t(step))) // compare_c3
+        return emitOpError() << "expected strides " << from << " to " << to
+                             << " to be digits of registers or lanes that step along the last dimension alone (because "
+                                "no step leaves a warp), got "
+                             << tensor;
+      seen |= uint64_t(step);
+    }
+  return success();
+}
+
+LogicalResult DotOp::verify() {
+  auto acc = cast<RankedTensorType>(getAcc().getType());
+  int64_t rank = acc.getRank();
+  ArrayRef<int64_t> lhs = getLhs().getType().getShape(), rhs = getRhs().getType().getShape(), out = acc.getShape();
+  if ((rank != 2 && rank != 3) || int64_t(lhs.size()) != rank || int64_t(rhs.size()) != rank) // dot_c1
+    return emitOpError() << "expected all of rank 2 or all of rank 3 (because these are matrices, or batches of them), "
+                            "got ranks "
+                         << lhs.size() << ", " << rhs.size() << " and " << rank;
+  bool batches = rank == 2 || (lhs[0] == out[0] && rhs[0] == out[0]);
+  if (!batches || lhs[rank - 2] != out[rank - 2] || rhs[rank - 1] != out[rank - 1] ||
+      lhs[rank - 1] != rhs[rank - 2]) // dot_c2
+    return emitOpError() << "expected inputs of M by K and K by N (because the accumulator is [" << out << "]), got ["
+                         << lhs << "] and [" << rhs << "]";
+  Type element = acc.getElementType();
+  for (MemType type : {getLhs().getType(), getRhs().getType()}) {
+    Type input = type.getElementType();
+    bool widens = input == element || (input.isIntOrFloat() && isa<FloatType>(input) == isa<FloatType>(element) &&
+                                       input.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth());
+    if (!widens) // dot_c3
+      return emitOpError() << "expected inputs that widen to " << element
+                           << " (because products are summed in it), got " << input;
+    if (!isWholeInEachCta(layoutOf(type))) // dot_c4
+      return emitOpError()
+             << "expected memory with the whole tile in each cta (because every thread reads all of a row "
+                "or column), got "
+             << type;
+  }
+  return success();
+}

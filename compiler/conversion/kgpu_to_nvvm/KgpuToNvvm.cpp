@@ -30,6 +30,9 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addConvert(table);
     nvvm::addReduce(table);
     nvvm::addScan(table);
+    nvvm::addCompare(table);
+    nvvm::addGather(table);
+    nvvm::addDot(table);
     return table;
   }();
   return table;

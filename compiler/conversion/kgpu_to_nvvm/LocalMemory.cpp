@@ -51,6 +51,13 @@ static Registers loadVector(Lowering &lowering, Type type, int64_t count, Value 
   return values;
 }
 
+Registers nvvm::loadShared(Lowering &lowering, Type element, int64_t count, Value pointer) {
+  Registers values = loadVector(lowering, transferType(element), count, pointer, memoryBytes(element));
+  for (Value &value : values)
+    value = fromTransfer(lowering, value, element);
+  return values;
+}
+
 //===----------------------------------------------------------------------===//
 // alloc, slot
 //===----------------------------------------------------------------------===//

@@ -236,6 +236,9 @@ void addBarriers(EmitTable &table);
 void addConvert(EmitTable &table);
 void addReduce(EmitTable &table);
 void addScan(EmitTable &table);
+void addCompare(EmitTable &table); ///< kgpu.compare
+void addGather(EmitTable &table);  ///< inside a warp
+void addDot(EmitTable &table);     ///< kgpu.dot
 void addSharedMemory(EmitTable &table); ///< alloc, slot, local_*
 
 } // namespace kiln::nvvm

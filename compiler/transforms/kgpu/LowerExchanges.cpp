@@ -19,6 +19,9 @@ static const kgpu::ExchangeTable &rewrites() {
     kgpu::addScanExchange(table);
     kgpu::addAtomicExchanges(table);
     kgpu::addShapeExchanges(table);
+    kgpu::addGatherExchange(table);
+    kgpu::addHistogramExchange(table);
+    kgpu::addDotExchange(table);
     return table;
   }();
   return table;
@@ -28,6 +31,8 @@ namespace {
 struct LowerExchanges : kiln::impl::LowerExchangesPassBase<LowerExchanges> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
+    kgpu::Exchanges exchanges(function);
+    kgpu::lowerOrder(exchanges, function);
     kgpu::mergeReductions(function);
     SmallVector<std::pair<Operation *, kgpu::Exchanges::Rewrite>> found;
     function.walk([&](Operation *op) {
@@ -35,7 +40,6 @@ struct LowerExchanges : kiln::impl::LowerExchangesPassBase<LowerExchanges> {
       if (entry != rewrites().end())
         found.push_back({op, entry->second});
     });
-    kgpu::Exchanges exchanges(function);
     for (auto [op, rewrite] : found) {
       exchanges.b.setInsertionPoint(op);
       exchanges.b.setLoc(op->getLoc());
