@@ -39,10 +39,10 @@ def row_plans(rows: int, n: int, largest_cluster: int, stream: bool) -> Iterator
             held = several * block / (32 * warps * cluster)
             if not 4 <= held <= 64:
                 continue
-            for registers in (None, 32):
-                # A limit below what the compiler wants is only of interest where it lets more blocks run.
-                if registers is None or held >= 16:
-                    yield RowPlan(block, several, warps, cluster, stream, registers=registers)
+            for registers, early in ((None, True), (None, False), (32, False)):
+                # Fewer registers are only of interest where they let more blocks run.
+                if early or held >= 16:
+                    yield RowPlan(block, several, warps, cluster, stream, registers=registers, early=early)
 
 
 def flat_plans() -> Iterator[FlatPlan]:

@@ -34,7 +34,8 @@ class RowPlan:
     """A launch over rows: the tile ``rows × block``, the threads that hold it, and how its arrays pass the caches.
 
     ``loop``: the row does not fit the registers; it is walked in blocks, and read again for its use. ``registers``:
-    the most a thread may have (None: what the compiler wants).
+    the most a thread may have (None: what the compiler wants). ``early``: weights are asked for with the row, not after
+    its statistics; that hides their latency and holds their registers.
     """
 
     block: int
@@ -44,6 +45,7 @@ class RowPlan:
     stream: bool = False
     loop: bool = False
     registers: int | None = None
+    early: bool = True
 
     def grid(self, rows: int) -> tuple[int]:
         return (-(-rows // self.rows),)
@@ -101,7 +103,8 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine) 
     unit = threads * vector * cluster
     block = tile_side(n, unit)
     if threads >= BLOCK_THREADS or cluster > 1:
-        return RowPlan(block, 1, max(1, threads // 32), cluster, stream)
+        # A block of 1024 threads leaves each 64 registers: none for weights that wait.
+        return RowPlan(block, 1, max(1, threads // 32), cluster, stream, early=threads < 1024 or each < 32)
     several = BLOCK_THREADS // threads
     while several > 1 and -(-rows // several) < 2 * machine.processors:
         several //= 2

@@ -79,7 +79,8 @@ def _write_long_row(x, weight, bias, y, x_step, weight_step, bias_step, y_step, 
 @kiln.jit
 def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_step, rows, n, eps,
                     CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1, FULL: kl.constexpr = False,
-                    EVEN: kl.constexpr = True, ONCE: kl.constexpr = "", LOOP: kl.constexpr = False):  # fmt: skip
+                    EVEN: kl.constexpr = True, ONCE: kl.constexpr = "", LOOP: kl.constexpr = False,
+                    EARLY: kl.constexpr = True):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
@@ -90,9 +91,12 @@ def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_ste
         KEEP: kl.constexpr = "evict_last" if ONCE == "evict_first" else ""
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         packed = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE)
-        scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
+        if EARLY:
+            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
         value = packed.to(kl.float32)
         rstd = kl.rsqrt(row_sum(value * value, ROWS) / n + eps)
+        if not EARLY:
+            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
         result = _scale(packed.to(kl.float32) * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
         kl.store(y + row * y_stride + columns * y_step, result, mask=mask, eviction_policy=ONCE)
 
@@ -112,7 +116,8 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
                              y_stride, y_step, t_stride, t_step, rows, n, eps, ROUND_SUM: kl.constexpr,
                              CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
                              FULL: kl.constexpr = False, EVEN: kl.constexpr = True, ONCE: kl.constexpr = "",
-                             LOOP: kl.constexpr = False):  # fmt: skip
+                             LOOP: kl.constexpr = False,
+                             EARLY: kl.constexpr = True):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
@@ -140,13 +145,16 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         left = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE)
         right = read(residual + row * r_stride + columns * r_step, mask, 0.0, ONCE)
-        scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
+        if EARLY:
+            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
         value = left.to(kl.float32) + right.to(kl.float32)
         rounded = value.to(total.dtype.element_ty)
         kl.store(total + row * t_stride + columns * t_step, rounded, mask=mask, eviction_policy=ONCE)
         if ROUND_SUM:
             value = rounded.to(kl.float32)
         rstd = kl.rsqrt(row_sum(value * value, ROWS) / n + eps)
+        if not EARLY:
+            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
         result = _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
         kl.store(y + row * y_stride + columns * y_step, result, mask=mask, eviction_policy=ONCE)
 
@@ -155,7 +163,8 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
 def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_step, y_stride, y_step, rows, n, eps,
                       CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
                       FULL: kl.constexpr = False, EVEN: kl.constexpr = True, ONCE: kl.constexpr = "",
-                      LOOP: kl.constexpr = False):  # fmt: skip
+                      LOOP: kl.constexpr = False,
+                      EARLY: kl.constexpr = True):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
@@ -167,12 +176,16 @@ def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_st
         KEEP: kl.constexpr = "evict_last" if ONCE == "evict_first" else ""
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         value = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE).to(kl.float32)
-        scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
-        shift = None if bias is None else read(bias + columns * bias_step, column_mask, 0.0, KEEP)
+        if EARLY:
+            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
+            shift = None if bias is None else read(bias + columns * bias_step, column_mask, 0.0, KEEP)
         centred = value - row_sum(value, ROWS) / n
         if not FULL:
             centred = kl.where(column_mask, centred, 0.0)
         rstd = kl.rsqrt(row_sum(centred * centred, ROWS) / n + eps)
+        if not EARLY:
+            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
+            shift = None if bias is None else read(bias + columns * bias_step, column_mask, 0.0, KEEP)
         result = _scale_shift(centred * rstd, scale, shift, y.dtype.element_ty, CAST_BEFORE)
         kl.store(y + row * y_stride + columns * y_step, result, mask=mask, eviction_policy=ONCE)
 
@@ -207,7 +220,7 @@ def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out
         plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
         rms_norm_kernel[plan.grid(rows)](
             x, weight, out, x_stride, x_step, *strides(weight), y_stride, y_step, rows, n, eps, CAST_BEFORE=before,
-            **plan.constants(rows, n), **plan.options(machine),
+            EARLY=plan.early, **plan.constants(rows, n), **plan.options(machine),
         )  # fmt: skip
     return out
 
@@ -235,7 +248,7 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, 
         residual_rms_norm_kernel[plan.grid(rows)](
             x, residual, weight, y, total, x_stride, x_step, *rows_of(residual, "residual")[1:], *strides(weight),
             *rows_of(y, "out[0]")[1:], *rows_of(total, "out[1]")[1:], rows, n, eps,
-            ROUND_SUM=round_sum, CAST_BEFORE=before, **plan.constants(rows, n), **plan.options(machine),
+            ROUND_SUM=round_sum, CAST_BEFORE=before, EARLY=plan.early, **plan.constants(rows, n), **plan.options(machine),
         )  # fmt: skip
     return y, total
 
@@ -257,6 +270,6 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast
         plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
         layer_norm_kernel[plan.grid(rows)](
             x, weight, bias, out, x_stride, x_step, *strides(weight), bias_step, *rows_of(out, "out")[1:], rows, n, eps,
-            CAST_BEFORE=before, **plan.constants(rows, n), **plan.options(machine),
+            CAST_BEFORE=before, EARLY=plan.early, **plan.constants(rows, n), **plan.options(machine),
         )  # fmt: skip
     return out

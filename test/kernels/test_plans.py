@@ -95,6 +95,7 @@ PLANS = {
     "padded": RowPlan(256, rows=2),
     "blocks": RowPlan(32, loop=True),
     "one": RowPlan(128),
+    "late weights": RowPlan(128, early=False),
 }
 # Rows that fill the tiles, that leave some over, and columns likewise.
 SHAPES = [(8, 128), (7, 128), (5, 100), (1, 33)]
