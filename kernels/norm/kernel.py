@@ -248,7 +248,8 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, 
         residual_rms_norm_kernel[plan.grid(rows)](
             x, residual, weight, y, total, x_stride, x_step, *rows_of(residual, "residual")[1:], *strides(weight),
             *rows_of(y, "out[0]")[1:], *rows_of(total, "out[1]")[1:], rows, n, eps,
-            ROUND_SUM=round_sum, CAST_BEFORE=before, EARLY=plan.early, **plan.constants(rows, n), **plan.options(machine),
+            ROUND_SUM=round_sum, CAST_BEFORE=before, EARLY=plan.early, **plan.constants(rows, n),
+            **plan.options(machine),
         )  # fmt: skip
     return y, total
 

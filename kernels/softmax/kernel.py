@@ -46,7 +46,7 @@ def _long_row(x, y, x_step, y_step, n, BLOCK: kl.constexpr, FULL: kl.constexpr):
 @kiln.jit
 def softmax_kernel(x, y, x_stride, x_step, y_stride, y_step, rows, n, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
                    FULL: kl.constexpr = False, EVEN: kl.constexpr = True, ONCE: kl.constexpr = "",
-               LOOP: kl.constexpr = False):  # fmt: skip
+                   LOOP: kl.constexpr = False):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         _long_row(x + row * x_stride, y + row * y_stride, x_step, y_step, n, BLOCK, FULL)
