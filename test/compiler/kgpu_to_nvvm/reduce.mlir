@@ -1,0 +1,129 @@
+// Reductions inside a warp: registers in four chains, then butterflies; one instruction for lanes where there is one.
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
+
+// Sixteen registers: four runs of four, then pairs; five distances; both sides of a sum of floats are the same.
+// CHECK-LABEL: llvm.func @kiln_sum(
+// CHECK-COUNT-15: arith.addf
+// CHECK: "llvm.nvvm.shfl.sync.bfly.i32"(%{{.*}}, %{{.*}}, %c1_i32, %c31_i32)
+// CHECK: arith.addf
+// CHECK: "llvm.nvvm.shfl.sync.bfly.i32"(%{{.*}}, %{{.*}}, %c2_i32, %c31_i32)
+// CHECK: arith.addf
+// CHECK: "llvm.nvvm.shfl.sync.bfly.i32"(%{{.*}}, %{{.*}}, %c4_i32, %c31_i32)
+// CHECK: arith.addf
+// CHECK: "llvm.nvvm.shfl.sync.bfly.i32"(%{{.*}}, %{{.*}}, %c8_i32, %c31_i32)
+// CHECK: arith.addf
+// CHECK: "llvm.nvvm.shfl.sync.bfly.i32"(%{{.*}}, %{{.*}}, %c16_i32, %c31_i32)
+// CHECK: arith.addf
+// CHECK-NOT: shfl
+// CHECK-NOT: arith.select
+// CHECK: llvm.return
+#row = #layout.map<blocked [512] vector 4 warps 1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @sum(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 512 : tensor<512xi32, #row>
+    %ps = tile.splat %p : !tile.ptr<f32> -> tensor<512x!tile.ptr<f32>, #row>
+    %pp = tile.addptr %ps, %r : tensor<512x!tile.ptr<f32>, #row>, tensor<512xi32, #row>
+    %x = tile.load %pp : tensor<512x!tile.ptr<f32>, #row> -> tensor<512xf32, #row>
+    %s = tile.reduce(%x) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    } : (tensor<512xf32, #row>) -> f32
+    tile.store %q, %s : !tile.ptr<f32>, f32
+    return
+  }
+}
+
+// -----
+
+// Integers of 32 bits over all lanes: redux.
+// CHECK-LABEL: llvm.func @kiln_most(
+// CHECK: arith.maxui
+// CHECK: "llvm.nvvm.redux.sync.umax"
+// CHECK-NOT: shfl
+// CHECK: llvm.return
+#row = #layout.map<blocked [64] vector 2 warps 1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @most(%p: !tile.ptr<i32>, %q: !tile.ptr<i32>) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 64 : tensor<64xi32, #row>
+    %ps = tile.splat %p : !tile.ptr<i32> -> tensor<64x!tile.ptr<i32>, #row>
+    %pp = tile.addptr %ps, %r : tensor<64x!tile.ptr<i32>, #row>, tensor<64xi32, #row>
+    %x = tile.load %pp : tensor<64x!tile.ptr<i32>, #row> -> tensor<64xi32, #row>
+    %s = tile.reduce(%x) axis 0 {
+    ^bb0(%a: i32, %b: i32):
+      %c = arith.maxui %a, %b : i32
+      tile.yield %c : i32
+    } : (tensor<64xi32, #row>) -> i32
+    tile.store %q, %s : !tile.ptr<i32>, i32
+    return
+  }
+}
+
+// -----
+
+// A region that is not seen to be commutative chooses sides by the lane's bit; i64 goes in two words, i8 in one with others.
+// CHECK-LABEL: llvm.func @kiln_last(
+// CHECK: arith.select %{{.*}} : i64
+// CHECK: arith.select %{{.*}} : i8
+// CHECK-COUNT-3: "llvm.nvvm.shfl.sync.bfly.i32"(%{{.*}}, %{{.*}}, %c2_i32, %c31_i32)
+// CHECK-NOT: "llvm.nvvm.shfl.sync.bfly.i32"(%{{.*}}, %{{.*}}, %c2_i32, %c31_i32)
+// CHECK: llvm.return
+#row = #layout.map<blocked [32] vector 1 warps 1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @last(%p: !tile.ptr<i64>, %q: !tile.ptr<i8>) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 32 : tensor<32xi32, #row>
+    %x = arith.extsi %r : tensor<32xi32, #row> to tensor<32xi64, #row>
+    %y = arith.trunci %r : tensor<32xi32, #row> to tensor<32xi8, #row>
+    %s, %t = tile.reduce(%x, %y) axis 0 {
+    ^bb0(%a: i64, %b: i8, %c: i64, %d: i8):
+      %e = arith.cmpi sge, %c, %a : i64
+      %f = arith.select %e, %c, %a : i64
+      %g = arith.select %e, %d, %b : i8
+      tile.yield %f, %g : i64, i8
+    } : (tensor<32xi64, #row>, tensor<32xi8, #row>) -> (i64, i8)
+    tile.store %p, %s : !tile.ptr<i64>, i64
+    tile.store %q, %t : !tile.ptr<i8>, i8
+    return
+  }
+}
+
+// -----
+
+// What each warp combines by itself: the same, without what other warps hold; the tile has a place for each warp.
+// CHECK-LABEL: llvm.func @kiln_partial(
+// CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i32 : i32
+// CHECK-COUNT-5: llvm.nvvm.shfl.sync.bfly.i32
+// CHECK-NOT: shfl
+// One lane of each warp stores its part.
+// CHECK: scf.if %[[FIRST]] {
+// CHECK-NEXT: llvm.store %{{.*}} {alignment = 4 : i64} : f32, !llvm.ptr<3>
+// CHECK-NEXT: }
+// CHECK: "llvm.nvvm.barrier.cta.sync.aligned.all"
+// Everyone reads all four at once.
+// CHECK: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#part = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
+#all = #layout.map<replicated [4] warps 4>
+#m = #layout.map<row_major [4]>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @partial(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) attributes {tile.kernel, kgpu.shared_bytes = 16 : i64} {
+    %r = tile.make_range 0 to 512 : tensor<512xi32, #row>
+    %x = arith.sitofp %r : tensor<512xi32, #row> to tensor<512xf32, #row>
+    %s = kgpu.partial_reduce(%x) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kgpu.yield %c : f32
+    } : (tensor<512xf32, #row>) -> tensor<4xf32, #part>
+    %m = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<4xf32, #m>
+    kgpu.local_store %s, %m : tensor<4xf32, #part>, !kgpu.mem<4xf32, #m>
+    kgpu.barrier cta
+    %y = kgpu.local_load %m : !kgpu.mem<4xf32, #m> -> tensor<4xf32, #all>
+    %t = tile.reduce(%y) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    } : (tensor<4xf32, #all>) -> f32
+    tile.store %q, %t : !tile.ptr<f32>, f32
+    return
+  }
+}
