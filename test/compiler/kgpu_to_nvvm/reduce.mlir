@@ -96,7 +96,7 @@ module attributes {kgpu.num_warps = 1 : i32} {
 // CHECK-NOT: shfl
 // One lane of each warp stores its part.
 // CHECK: scf.if %[[FIRST]] {
-// CHECK-NEXT: llvm.store %{{.*}} {alignment = 4 : i64} : f32, !llvm.ptr<3>
+// CHECK: llvm.store %{{.*}} {alignment = 4 : i64} : f32, !llvm.ptr<3>
 // CHECK-NEXT: }
 // CHECK: "llvm.nvvm.barrier.cta.sync.aligned.all"
 // Everyone reads all four at once.
