@@ -136,16 +136,15 @@ def test_unary_functions(name, t):
 
 
 def test_quotients_and_roots():
-    """`/` and kl.sqrt within 2 ulp where the divisor's reciprocal is a normal number, div_rn and sqrt_rn exact."""
+    """`/` and kl.sqrt within 2 ulp, div_rn and sqrt_rn exact; of infinities, zeros and NaN as IEEE 754 has it."""
     rng = np.random.default_rng(5)
     x, y = rng.permutation(real("f32", 600_000)), rng.permutation(real("f32", 600_000))
     exact = x.astype(np.float64) / y.astype(np.float64)
     correct = run(binary_kernel, (x, y), np.empty_like(x), kl.div_rn)
     np.testing.assert_array_equal(correct, exact.astype(np.float32))
     result = run(binary_kernel, (x, y), np.empty_like(x), divide)
-    usual = (np.abs(y) > 2.0**-126) & (np.abs(y) < 2.0**126)
-    error = ulp_error(result[usual], exact[usual])
-    assert error.max() <= 2, f"{error.max()} ulp at {x[usual][error.argmax()]} / {y[usual][error.argmax()]}"
+    error = ulp_error(result, exact)
+    assert error.max() <= 2, f"{error.max()} ulp at {x[error.argmax()]} / {y[error.argmax()]}"
     root = run(unary_kernel, (np.abs(x),), np.empty_like(x), kl.sqrt)
     error = ulp_error(root, np.sqrt(np.abs(x).astype(np.float64)))
     assert error.max() <= 2, f"{error.max()} ulp"
