@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
+from kiln import knobs
+from kiln.runtime import placement
 
 from .evaluate import Frame, Value, common_shape, convert, inexact
 from .kinds import (
@@ -73,6 +75,8 @@ def float_arithmetic(symbol: str, a: Value, b: Value, kind: Kind, fused: bool) -
         a.exact(), b.exact()
         return Value(kind, rounded(np.fmod(x, y), kind))
     result = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[symbol](x, y)
+    if symbol == "/" and kind == F32 and ON_GPU:
+        return approximate_quotient(result, a, b)
     if a.err is None and b.err is None and not (fused and symbol == "*"):
         return Value(kind, rounded(result, kind))
     ea, eb = np.broadcast_arrays(a.error, b.error)
@@ -84,6 +88,22 @@ def float_arithmetic(symbol: str, a: Value, b: Value, kind: Kind, fused: bool) -
     else:
         error = np.where(y > eb, (ea + x / y * eb) / np.maximum(y - eb, 1e-300), np.inf)
     return inexact(kind, result, error)
+
+
+# There `/` and kl.sqrt of fp32 are instructions that are right within 2 ulp.
+ON_GPU = placement.names_gpu(knobs.target)
+
+
+def approximate_quotient(result: Array, a: Value, b: Value) -> Value:
+    """A quotient within 3 ulp; NaN and infinity of exact operands are promised."""
+    x, y, ea, eb = np.broadcast_arrays(
+        *(np.abs(wide(v).astype(np.float64)) for v in (a.data, b.data, a.error, b.error))
+    )
+    error = np.where(y > eb, (ea + x / y * eb) / np.maximum(y - eb, 1e-300), np.inf)
+    value = inexact(F32, result, error, 3.0)
+    if a.err is None and b.err is None:
+        value.err = np.where(np.isfinite(result.astype(np.float32)), value.err, 0.0)
+    return value
 
 
 def operate(symbol: str, a: Value, b: Value, kind: Kind, left: Kind, fused: bool = False) -> Value:
@@ -181,7 +201,11 @@ def function_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
         raise Undefined("defined on fp32 and fp64")
     with np.errstate(all="ignore"):
         if name in EXACT:
-            return [Value(v.kind, EXACT[name][0](v.exact()))]
+            root = Value(v.kind, EXACT[name][0](v.exact()))
+            if name == "sqrt" and v.kind == F32 and ON_GPU:
+                root = inexact(F32, root.data, np.zeros(v.shape), 3.0)
+                root.err = np.where(np.isfinite(root.data), root.err, 0.0)
+            return [root]
         function, _, monotone = FUNCTIONS[name]
         x = v.data.astype(np.longdouble if v.kind == F64 else np.float64)
         if name == "rsqrt" and np.any(x == 0):

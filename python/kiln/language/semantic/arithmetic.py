@@ -306,12 +306,14 @@ def clamp(x: Any, low: Any, high: Any, propagate_nan: Any) -> tensor:
 
 def divide_float(a: Any, b: Any, what: str = "kl.fdiv", exact: bool = False) -> tensor:
     """Quotient of floats, without the detour of 16-bit floats through fp32 that `/` takes; rounded correctly on every
-    target if `exact`."""
+    target if `exact`, and where the operands are narrower than fp32: an error of 2 ulp would decide their ties."""
     a, b = unwrap(a), unwrap(b)
     for value in (a, b):
         if not isinstance(value, float) and not is_float(to_tensor(value)):
             raise error(f"expected floats in {what}, got {describe(value)}", hint="use the operator /")
-    return float_op("arith.divf", promote(a, b, what), None if exact else {"fastmath": APPROXIMATE})
+    operands = promote(a, b, what)
+    exact = exact or operands[0].type.scalar.primitive_bitwidth < 32
+    return float_op("arith.divf", operands, None if exact else {"fastmath": APPROXIMATE})
 
 
 def high_product(a: Any, b: Any) -> tensor:
