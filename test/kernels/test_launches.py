@@ -4,11 +4,12 @@ import importlib
 
 import numpy as np
 import pytest
-from kiln.kernels import FAMILIES
+from kiln.kernels import FAMILIES, machine
 from kiln.kernels.launches import launches_of, library_calls
 from kiln.kernels.machine import CPU, DEFAULT_GPU
 from kiln.kernels.norm import rms_norm
 from kiln.kernels.reduce import sum_all
+from kiln.kernels.rows import RowPlan
 from kiln.runtime.jit import JITFunction
 
 # Plans are made from host arrays.
@@ -55,3 +56,13 @@ def test_a_launch_compiles_to_a_stage():
     x = np.empty(4096, np.float32)
     launch = launches_of(lambda: sum_all(x), CPU)[0]
     assert "tile.reduce" in launch.compile("cpu", "opt").output
+
+
+def test_launch_options_reach_the_code():
+    x, weight = np.empty((64, 32768), np.float16), np.empty(32768, np.float16)
+    plan = RowPlan(32768, num_warps=16, cluster=2, registers=48)
+    with machine.launch_options(pdl=True):
+        (launch,) = launches_of(lambda: rms_norm(x, weight, plan=plan))
+    ptx = launch.compile("sm_90a", "ptx").output
+    for line in (".maxnreg 48", ".reqntid 512", ".reqnctapercluster 2", "griddepcontrol.wait"):
+        assert line in ptx

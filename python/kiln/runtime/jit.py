@@ -30,7 +30,7 @@ _COMPILE_OPTIONS = {
         "num_stages": "num_stages",
         "cluster": "cluster",
         "num_ctas": "cluster",
-        "maxnreg": "max_registers",
+        "maxnreg": "maxnreg",
         "pdl": "pdl",
         "launch_pdl": "pdl",
     },
