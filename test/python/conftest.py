@@ -14,3 +14,24 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("cpu"):
                 item.add_marker(pytest.mark.skip(reason="about the CPU target"))
+
+
+# The test in which this process lost its device: what comes after it says nothing about itself.
+_lost_in = ""
+
+
+def pytest_runtest_makereport(item, call):
+    global _lost_in
+    if call.excinfo is not None and call.excinfo.errisinstance(_lost()) and not _lost_in:
+        _lost_in = item.nodeid
+
+
+def pytest_runtest_setup(item):
+    if _lost_in:
+        pytest.skip(f"the device was lost in {_lost_in}")
+
+
+def _lost() -> type[BaseException]:
+    from kiln import errors
+
+    return errors.DeviceLostError
