@@ -35,6 +35,7 @@ def collect() -> dict[str, Any]:
             "cores": len(os.sched_getaffinity(0)),
             "target": _kiln.host_target(),
         },
+        "gpus": _gpus(),
         "targets": [row["name"] for row in _kiln.targets()],
         "stages": [name for name, _, _ in _kiln.stages()],
         "stages_cuda": [name for name, _, _ in _kiln.stages("cuda")],
@@ -49,6 +50,29 @@ def collect() -> dict[str, Any]:
         "directories": {"crashes": knobs.crash_dir, "dump": knobs.dump or None},
         "switches": switches,
     }
+
+
+def _gpus() -> list[dict[str, Any]] | str:
+    """Each GPU with the row it takes; why there is none otherwise."""
+    from kiln import cuda, errors
+
+    if cuda.driver_problem():
+        return cuda.driver_problem()
+    found = []
+    for device in range(cuda.device_count()):
+        properties = cuda.get_device_properties(device)
+        try:
+            row = cuda.target(device)
+        except errors.UserError:
+            row = None
+        found.append({
+            "name": properties.name,
+            "target": row,
+            "multiprocessors": properties.multiprocessors,
+            "memory_bytes": properties.memory_bytes,
+            "driver": ".".join(map(str, cuda.driver_version())),
+        })  # fmt: skip
+    return found
 
 
 def _version(package: str) -> str | None:
@@ -79,6 +103,14 @@ def run(options: argparse.Namespace) -> int:
         f"cpu        {host['cpu']}: {host['vector_bytes']}-byte vectors, {rows}x{columns} register tile, "
         f"{', '.join(host['capabilities']) or 'baseline'}"
     )
+    if isinstance(facts["gpus"], str):
+        print(f"gpus       none: {facts['gpus']}")
+    else:
+        for number, gpu in enumerate(facts["gpus"]):
+            print(
+                f"gpu {number}      {gpu['name']}: {gpu['target'] or 'no row of the target table fits it'}, "
+                f"{gpu['multiprocessors']} multiprocessors, {gpu['memory_bytes'] / 2**30:.0f} GiB, CUDA {gpu['driver']}"
+            )
     print(f"targets    {', '.join(facts['targets'])}")
     print(f"stages     {', '.join(facts['stages'])}; on a GPU {', '.join(facts['stages_cuda'])}")
     for name, tool in facts["cuda_tools"].items():

@@ -128,7 +128,6 @@ def test_arrays_on_several_machines_are_refused():
         copy[1](DlpackOnly(np.zeros(4, np.float32), (2, 0)), elsewhere, 1, 4)
 
 
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

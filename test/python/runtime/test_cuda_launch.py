@@ -21,7 +21,9 @@ def run(tmp_path, program, kernel=KERNEL, **environment):
 
 
 def test_arrays_of_a_gpu_run_there(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     def kernel(launch, words):
         assert words[0] == x.__cuda_array_interface__["data"][0]
         assert np.uint32(words[2]) == 100
@@ -37,11 +39,14 @@ def test_arrays_of_a_gpu_run_there(tmp_path):
     assert compiled.occupancy == {"blocks": 8, "warps": 64, "clusters": 0}
     assert ".entry kiln_double" in compiled.asm["ptx"] and "kgpu" in compiled.asm
     assert "24 registers" in repr(compiled)
-    """)
+    """,
+    )
 
 
 def test_empty_grids_launch_nothing_and_keys_are_looked_up(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     x = CudaArray(np.zeros(64, np.float32))
     double[(0,)](x, x, 64, BLOCK=64)
     assert launches() == []
@@ -51,11 +56,14 @@ def test_empty_grids_launch_nothing_and_keys_are_looked_up(tmp_path):
     host = np.ones(64, np.float32)
     assert double[(1,)](host, host, 64, BLOCK=64).metadata["target"]["kind"] == "cpu" and host[0] == 2
     assert len(launches()) == 3
-    """)
+    """,
+    )
 
 
 def test_options_have_two_names(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     x = CudaArray(np.zeros(64, np.float32))
     double[(5,)](x, x, 64, BLOCK=64, num_ctas=1, launch_pdl=True)
     assert "grid 5x1x1" in launches()[0] and "pdl 1" in launches()[0], launches()
@@ -70,11 +78,14 @@ def test_options_have_two_names(tmp_path):
             assert message in str(error), error
         else:
             raise AssertionError(options)
-    """)
+    """,
+    )
 
 
 def test_refusals_name_the_argument_and_the_line(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     x, host = CudaArray(np.zeros(64, np.float32)), np.zeros(64, np.float32)
     for call, message in [
         (lambda: double[(1,)](x, host, 64, BLOCK=64), "argument 'out': expected an array on CUDA device 0"),
@@ -89,11 +100,14 @@ def test_refusals_name_the_argument_and_the_line(tmp_path):
         else:
             raise AssertionError(message)
     assert launches() == []
-    """)
+    """,
+    )
 
 
 def test_what_does_not_fit_is_a_resource_error(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     x = CudaArray(np.zeros(64, np.float32))
     fake.fakeSetFunctionAttribute(0, 96)
     try:
@@ -103,21 +117,27 @@ def test_what_does_not_fit_is_a_resource_error(tmp_path):
         assert error.available == 65536
     else:
         raise AssertionError
-    """)
+    """,
+    )
 
 
 def test_a_producers_stream_is_waited_for_on_the_device(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     x = CudaArray(np.zeros(64, np.float32), stream=7)
     double[(1,)](x, x, 64, BLOCK=64)
     log = fake.fakeLog().decode()
     assert log.index("cuEventRecord 7") < log.index("cuStreamWaitEvent 0") < log.index("cuLaunchKernelEx"), log
     assert "Synchronize" not in log
-    """)
+    """,
+    )
 
 
 def test_host_arrays_are_staged(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     base = np.arange(300, dtype=np.float32)
     x, out = base[1:101], base[51:151]  # overlapping, as they must on the device
     def kernel(launch, words):
@@ -133,11 +153,16 @@ def test_host_arrays_are_staged(tmp_path):
     frozen.flags.writeable = False
     on_launch(lambda launch, words: None)
     double[(1,)](frozen, out, 64, BLOCK=64)
-    """, KILN_TARGET="cuda", KILN_STAGE_ARRAYS="1")
+    """,
+        KILN_TARGET="cuda",
+        KILN_STAGE_ARRAYS="1",
+    )
 
 
 def test_targets_that_the_device_does_not_run(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     x = np.zeros(64, np.float32)
     try:
         double[(1,)](x, x, 64, BLOCK=64)
@@ -145,7 +170,10 @@ def test_targets_that_the_device_does_not_run(tmp_path):
         assert "such as sm_90a, got 'sm_80'" in str(error), error
     else:
         raise AssertionError
-    """, KILN_TARGET="sm_80", KILN_STAGE_ARRAYS="1")
+    """,
+        KILN_TARGET="sm_80",
+        KILN_STAGE_ARRAYS="1",
+    )
 
 
 SAYS = """
@@ -171,7 +199,9 @@ def act(prints=(), failed=None):
 
 
 def test_prints_and_assertions_come_back(tmp_path):
-    printed = run(tmp_path, """
+    printed = run(
+        tmp_path,
+        """
     x = CudaArray(np.zeros(2, np.float32))
     act(prints=[(1, 0, 2.5), (0, 1, -1), (0, 0, 0.5), (1, 1, 4)], failed=(2, 1))
     says[(3,)](x, BLOCK=2)
@@ -194,14 +224,18 @@ def test_prints_and_assertions_come_back(tmp_path):
         assert error.program == (0, 0, 0)
     else:
         raise AssertionError
-    """, kernel=SAYS)
+    """,
+        kernel=SAYS,
+    )
     lines = ["pid (0, 0, 0) idx (0) x: 0.5", "pid (0, 0, 0) idx (1) x: -1.0", "pid (1, 0, 0) idx (0) x: 2.5",
              "pid (1, 0, 0) idx (1) x: 4.0"]  # fmt: skip
     assert printed.splitlines() == lines
 
 
 def test_prints_are_shown_without_a_call_into_kiln(tmp_path):
-    printed = run(tmp_path, """
+    printed = run(
+        tmp_path,
+        """
     import sys
     x = CudaArray(np.zeros(2, np.float32))
     act(prints=[(0, 0, 1), (0, 1, 2)])
@@ -211,13 +245,17 @@ def test_prints_are_shown_without_a_call_into_kiln(tmp_path):
     sys.stdout.write("after\\n")
     act(prints=[(0, 0, 3), (0, 1, 4)])
     says[(1,)](x, BLOCK=2)  # and at the end of the program
-    """, kernel=SAYS)
+    """,
+        kernel=SAYS,
+    )
     values = [line.rsplit(" ", 1)[-1] for line in printed.splitlines()]
     assert values == ["1.0", "2.0", "after", "3.0", "4.0"]
 
 
 def test_a_lost_context_is_said_once_and_for_all(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     x = CudaArray(np.zeros(64, np.float32))
     double[(7,)](x, x, 64, BLOCK=64)
     fake.fakeForce(b"cuCtxSynchronize", 700)
@@ -230,11 +268,14 @@ def test_a_lost_context_is_said_once_and_for_all(tmp_path):
             assert "double (" in text and "program.py" in text and "grid (7, 1, 1)" in text, text
         else:
             raise AssertionError
-    """)
+    """,
+    )
 
 
 def test_devices(tmp_path):
-    run(tmp_path, """
+    run(
+        tmp_path,
+        """
     assert kiln.cuda.is_available() and kiln.cuda.device_count() == 2 and kiln.cuda.driver_version() == (13, 0)
     first, second = (kiln.cuda.get_device_properties(i) for i in range(2))
     assert first.name == "Fake 90" and first.capability == (9, 0) and first.clusters and first.multiprocessors == 132
@@ -248,7 +289,8 @@ def test_devices(tmp_path):
         assert "from 0 to 1, got 5" in str(error)
     else:
         raise AssertionError
-    """)
+    """,
+    )
 
 
 def test_without_a_driver_everything_says_so(tmp_path):
