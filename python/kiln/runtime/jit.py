@@ -351,6 +351,8 @@ class _Stages(Mapping[str, Any]):
             stage = "opt"
         if stage not in stages:
             raise KeyError(stage)
+        if stage in ("sass", "cubin") and self._artifact.binary[:4] != b"\x7fELF":
+            raise errors.UsageError(f"there is no {stage} (because no ptxas was found: the driver assembles the PTX)")
         if stage == "sass":
             from kiln import toolchain
 
