@@ -54,3 +54,40 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// 64 KiB do not fit the shared memory every GPU has: the store keeps the load's layout.
+// CHECK: #[[L:.*]] = #layout.map<blocked [128, 128] vector 4 warps 4>
+// CHECK-LABEL: @transpose_large
+// CHECK-NOT: kgpu.convert
+// CHECK: tile.store
+// CHECK-NOT: kgpu.convert
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @transpose_large(%arg0: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %arg1: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %arg2: i32 {tile.divisibility = 16 : i64}, %arg3: i32 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %0 = arith.extsi %arg2 : i32 to i64
+    %1 = arith.extsi %arg3 : i32 to i64
+    %2 = tile.make_range 0 to 128 : tensor<128xi32>
+    %3 = arith.extsi %2 : tensor<128xi32> to tensor<128xi64>
+    %4 = tile.splat %1 : i64 -> tensor<128xi64>
+    %5 = arith.muli %3, %4 : tensor<128xi64>
+    %6 = tile.splat %arg0 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %7 = tile.addptr %6, %5 : tensor<128x!tile.ptr<f32>>, tensor<128xi64>
+    %8 = tile.expand_dims %7 1 : tensor<128x!tile.ptr<f32>> -> tensor<128x1x!tile.ptr<f32>>
+    %9 = tile.expand_dims %2 0 : tensor<128xi32> -> tensor<1x128xi32>
+    %10 = tile.broadcast %8 : tensor<128x1x!tile.ptr<f32>> -> tensor<128x128x!tile.ptr<f32>>
+    %11 = tile.broadcast %9 : tensor<1x128xi32> -> tensor<128x128xi32>
+    %12 = tile.addptr %10, %11 : tensor<128x128x!tile.ptr<f32>>, tensor<128x128xi32>
+    %13 = tile.load %12 : tensor<128x128x!tile.ptr<f32>> -> tensor<128x128xf32>
+    %14 = tile.splat %0 : i64 -> tensor<128xi64>
+    %15 = arith.muli %3, %14 : tensor<128xi64>
+    %16 = tile.splat %arg1 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %17 = tile.addptr %16, %15 : tensor<128x!tile.ptr<f32>>, tensor<128xi64>
+    %18 = tile.expand_dims %17 1 : tensor<128x!tile.ptr<f32>> -> tensor<128x1x!tile.ptr<f32>>
+    %19 = tile.broadcast %18 : tensor<128x1x!tile.ptr<f32>> -> tensor<128x128x!tile.ptr<f32>>
+    %20 = tile.addptr %19, %11 : tensor<128x128x!tile.ptr<f32>>, tensor<128x128xi32>
+    %21 = tile.trans %13 [1, 0] : tensor<128x128xf32> -> tensor<128x128xf32>
+    tile.store %20, %21 : tensor<128x128x!tile.ptr<f32>>, tensor<128x128xf32>
+    return
+  }
+}
