@@ -12,8 +12,8 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.machine import Machine, options
-from kiln.kernels.operator import strides
+from kiln.kernels.machine import Machine, options, with_options
+from kiln.kernels.operator import is_torch, strides
 
 VECTOR_BYTES = 16
 WARP = 32
@@ -33,13 +33,21 @@ class FlatPlan:
         blocks = -(-n // self.block)
         return (blocks * rows,) if rows == 1 or rows > LARGEST_AXIS else (blocks, rows)
 
+    def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
+        """The constexpr arguments that ``block_place`` asks for, and the launch options."""
+        return with_options(_meta(self, rows, n, machine.gpu))
+
     def constants(self, rows: int, n: int) -> dict[str, Any]:
-        """The constexpr arguments that ``block_place`` asks for."""
         numbering = "one row" if rows == 1 else "along rows" if rows > LARGEST_AXIS else "two axes"
         return {"BLOCK": self.block, "NUMBERING": numbering, "FULL": n % self.block == 0}
 
     def options(self, machine: Machine) -> dict[str, Any]:
         return options(num_warps=self.num_warps) if machine.gpu else options()
+
+
+@functools.lru_cache(maxsize=4096)
+def _meta(plan: FlatPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
+    return {**plan.constants(rows, n), **({"num_warps": plan.num_warps} if gpu else {})}
 
 
 def plan(
@@ -96,6 +104,10 @@ def needs_wide_index(n: int) -> bool:
 
 def is_contiguous(array: Any) -> bool:
     """Whether the elements lie side by side in the order of the indices."""
+    if is_torch(array):
+        return bool(array.is_contiguous())
+    if hasattr(array, "flags"):
+        return bool(array.flags.c_contiguous)
     expected = 1
     if 0 in array.shape:
         return True

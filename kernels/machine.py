@@ -9,15 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kiln import knobs
 from kiln.kernels.operator import is_torch, on_device
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """``processors``: multiprocessors of a GPU (0: a CPU). ``largest_cluster``: blocks that can share a tile."""
 
     processors: int = 0
@@ -33,6 +31,7 @@ CPU = Machine()
 PROCESSORS = 132
 DEFAULT_GPU = Machine(PROCESSORS, largest_cluster=16)
 
+_TARGET_PLACES = knobs.places("target")
 _options: dict[str, Any] = {}
 _planned: Machine | None = None
 
@@ -70,14 +69,31 @@ def options(**chosen: Any) -> dict[str, Any]:
     return {**chosen, **_options}
 
 
+def with_options(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Named arguments of a launch with those of ``launch_options`` over them; ``chosen`` is not changed."""
+    return {**chosen, **_options} if _options else chosen
+
+
 def machine_of(array: Any) -> Machine:
     """The machine on which a launch with ``array`` runs: the array's own, unless the target switch names another."""
     if _planned is not None:
         return _planned
     if on_device(array):
         return _device(array.device.index if is_torch(array) else 0)
-    target = knobs.target
-    return CPU if not target.startswith(("sm_", "cuda")) else of_target(target)
+    return _of_switch()
+
+
+_seen: tuple[list[Any], Machine] | None = None
+
+
+def _of_switch() -> Machine:
+    """The machine that the target switch names. Reading a switch takes longer than seeing that it has not changed."""
+    global _seen
+    now = [place.get(key) for place, key in _TARGET_PLACES]
+    if _seen is None or _seen[0] != now:
+        target = knobs.target
+        _seen = now, of_target(target) if target.startswith(("sm_", "cuda")) else CPU
+    return _seen[1]
 
 
 @functools.lru_cache(maxsize=64)

@@ -54,8 +54,13 @@ def operator(*, outputs: Callable[..., tuple[Spec, ...]], mutates: tuple[str, ..
     return lambda function: Operator(function, outputs, mutates)
 
 
+@functools.lru_cache(maxsize=256)
+def _is_of_torch(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "torch"
+
+
 def is_torch(array: Any) -> bool:
-    return type(array).__module__.partition(".")[0] == "torch"
+    return _is_of_torch(type(array))
 
 
 def on_device(array: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.machine import Machine, options
+from kiln.kernels.machine import Machine, with_options
 from kiln.kernels.operator import tile_side
 
 # Bytes a thread asks for before it uses any: with 1024 threads on a multiprocessor 64 KB are in flight, twice what the
@@ -50,8 +50,11 @@ class RowPlan:
     def grid(self, rows: int) -> tuple[int]:
         return (-(-rows // self.rows),)
 
+    def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
+        """The constexpr arguments that the kernels share, and the launch options."""
+        return with_options(_meta(self, rows, n, machine.gpu))
+
     def constants(self, rows: int, n: int) -> dict[str, Any]:
-        """The constexpr arguments that the kernels share."""
         return {
             "BLOCK": self.block,
             "ROWS": self.rows,
@@ -61,19 +64,25 @@ class RowPlan:
             "LOOP": self.loop,
         }
 
-    def options(self, machine: Machine) -> dict[str, Any]:
-        if not machine.gpu:
-            return options()
+    def options(self) -> dict[str, Any]:
         cluster = {"cluster": self.cluster} if self.cluster > 1 else {}
         registers = {"maxnreg": self.registers} if self.registers else {}
-        return options(num_warps=self.num_warps, **cluster, **registers)
+        return {"num_warps": self.num_warps, **cluster, **registers}
+
+
+@functools.lru_cache(maxsize=4096)
+def _meta(plan: RowPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
+    return {**plan.constants(rows, n), **(plan.options() if gpu else {})}
 
 
 def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine) -> RowPlan:
     """The plan for ``rows`` rows of ``n`` elements, read from ``streams`` arrays of ``itemsize`` bytes an element."""
-    if not machine.gpu:
-        return RowPlan(tile_side(n))
-    return _gpu_plan(rows, n, itemsize, streams, machine)
+    return _gpu_plan(rows, n, itemsize, streams, machine) if machine.gpu else _cpu_plan(n)
+
+
+@functools.lru_cache(maxsize=4096)
+def _cpu_plan(n: int) -> RowPlan:
+    return RowPlan(tile_side(n))
 
 
 def _power(value: float) -> int:

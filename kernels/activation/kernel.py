@@ -124,7 +124,7 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
     swiglu_kernel[plan.grid(rows, n)](
         gate, gate if up is None else up, out, gate_stride, gate_step, up_stride, up_step, *rows_of(out, "out")[1:],
         n * gate_step if up is None and not interleaved else 0, n, INTERLEAVED=interleaved,
-        **plan.constants(rows, n), **plan.options(machine),
+        **plan.meta(rows, n, machine),
     )  # fmt: skip
     return out
 
@@ -146,6 +146,6 @@ def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any =
     plan = plan or flat.plan(n, x.itemsize, machine, rows=rows, accesses=2)
     bias_gelu_kernel[plan.grid(rows, n)](
         x, bias, out, x_stride, x_step, strides(bias)[0] if bias is not None else 1, *rows_of(out, "out")[1:], n,
-        TANH=approximate == "tanh", **plan.constants(rows, n), **plan.options(machine),
+        TANH=approximate == "tanh", **plan.meta(rows, n, machine),
     )  # fmt: skip
     return out

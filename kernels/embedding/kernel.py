@@ -40,7 +40,6 @@ def embedding(ids: Any, table: Any, *, out: Any = None, plan: FlatPlan | None = 
     machine = machine_of(table)
     plan = plan or flat.plan(n, table.itemsize, machine, rows=max(tokens, 1), accesses=2)
     embedding_kernel[plan.grid(tokens, n)](
-        ids, table, out, id_step, *strides(table), *y_strides, table.shape[0], n, **plan.constants(tokens, n),
-        **plan.options(machine),
+        ids, table, out, id_step, *strides(table), *y_strides, table.shape[0], n, **plan.meta(tokens, n, machine),
     )  # fmt: skip
     return out

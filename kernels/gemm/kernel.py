@@ -126,6 +126,6 @@ def matmul_split_k(a: Any, b: Any, splits: int | None = None, *, out: Any = None
     grid = (kiln.cdiv(m, tile["BLOCK_M"]) * kiln.cdiv(n, tile["BLOCK_N"]), splits)
     split_k_kernel[grid](a, b, partial, m, n, k, k_split, *strides(a), *strides(b), **tile, **launch(tile, machine))
     plan = flat.plan(n, 4, machine, rows=max(m, 1), accesses=2, cpu_block=1024)
-    add_splits_kernel[plan.grid(m, n)](partial, out, m, n, splits, *strides(out), **plan.constants(m, n),
-                                       **plan.options(machine))  # fmt: skip
+    add_splits_kernel[plan.grid(m, n)](partial, out, m, n, splits, *strides(out),
+                                       **plan.meta(m, n, machine))  # fmt: skip
     return out

@@ -220,7 +220,7 @@ def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out
         plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
         rms_norm_kernel[plan.grid(rows)](
             x, weight, out, x_stride, x_step, *strides(weight), y_stride, y_step, rows, n, eps, CAST_BEFORE=before,
-            EARLY=plan.early, **plan.constants(rows, n), **plan.options(machine),
+            EARLY=plan.early, **plan.meta(rows, n, machine),
         )  # fmt: skip
     return out
 
@@ -248,8 +248,7 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, 
         residual_rms_norm_kernel[plan.grid(rows)](
             x, residual, weight, y, total, x_stride, x_step, *rows_of(residual, "residual")[1:], *strides(weight),
             *rows_of(y, "out[0]")[1:], *rows_of(total, "out[1]")[1:], rows, n, eps,
-            ROUND_SUM=round_sum, CAST_BEFORE=before, EARLY=plan.early, **plan.constants(rows, n),
-            **plan.options(machine),
+            ROUND_SUM=round_sum, CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),
         )  # fmt: skip
     return y, total
 
@@ -271,6 +270,6 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast
         plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
         layer_norm_kernel[plan.grid(rows)](
             x, weight, bias, out, x_stride, x_step, *strides(weight), bias_step, *rows_of(out, "out")[1:], rows, n, eps,
-            CAST_BEFORE=before, EARLY=plan.early, **plan.constants(rows, n), **plan.options(machine),
+            CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),
         )  # fmt: skip
     return out

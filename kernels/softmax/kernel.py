@@ -73,5 +73,5 @@ def softmax(x: Any, *, out: Any = None, plan: RowPlan | None = None) -> Any:
         machine = machine_of(x)
         plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
         softmax_kernel[plan.grid(rows)](x, out, x_stride, x_step, y_stride, y_step, rows, n,
-                                        **plan.constants(rows, n), **plan.options(machine))  # fmt: skip
+                                        **plan.meta(rows, n, machine))  # fmt: skip
     return out

@@ -6,6 +6,7 @@ The forms that only GPUs are planned (several rows a program, rows walked in blo
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
+from kiln import knobs
 from kiln.kernels import flat, machine, rows
 from kiln.kernels.machine import CPU, DEFAULT_GPU, Machine
 from kiln.kernels.norm import layer_norm, residual_rms_norm, rms_norm
@@ -51,8 +52,9 @@ def test_row_plans(count, itemsize, streams, where):
 
 def test_the_cpu_walks_one_row():
     assert rows.plan(16384, 896, 4, 1, CPU) == RowPlan(896)
-    assert RowPlan(896).options(CPU) == {} and RowPlan(896, num_warps=8, cluster=2).options(DEFAULT_GPU) == {
-        "num_warps": 8, "cluster": 2}  # fmt: skip
+    assert "num_warps" not in RowPlan(896).meta(1, 896, CPU)
+    meta = RowPlan(896, num_warps=8, cluster=2).meta(1, 896, DEFAULT_GPU)
+    assert (meta["num_warps"], meta["cluster"], meta["BLOCK"]) == (8, 2, 896)
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])
@@ -80,7 +82,10 @@ def test_machines_of_targets():
     assert machine.of_target("sm_80").largest_cluster == 1 and machine.of_target("sm_80").gpu
     with machine.planning_for(OLDER):
         assert machine.machine_of(np.zeros(1)) is OLDER
-    assert machine.machine_of(np.zeros(1)) is CPU
+    assert machine.machine_of(np.zeros(1)) == CPU
+    with knobs.scope(target="sm_90a"):
+        assert machine.machine_of(np.zeros(1)) == DEFAULT_GPU
+    assert machine.machine_of(np.zeros(1)) == CPU
 
 
 def test_launch_options_reach_every_launch():
