@@ -282,7 +282,7 @@ private:
       device.getDriver().streamIsCapturing(stream, &capturing);
     }
     ErrorOr<CudaLogs::Ticket *> ticket =
-        device.getLogs().begin(shared, request.grid, capturing != cuda::CaptureStatus::None);
+        device.getLogs().begin(shared, request.grid, capturing != cuda::CaptureStatus::None, stream);
     if (!ticket.ok())
       return ticket.getStatus();
     block[logOffset / 8] = (*ticket)->address;

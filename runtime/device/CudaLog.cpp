@@ -10,6 +10,8 @@ using namespace kiln::device;
 
 // Room for what a person reads, and for a large tile now and then; 32 bytes a record.
 static constexpr uint64_t leastRecords = 4096, mostRecords = uint64_t(1) << 20;
+// Launches that print and have not ended: each holds pinned memory.
+static constexpr size_t mostOutstanding = 64;
 static constexpr uint64_t noFailure = ~uint64_t(0);
 
 static_assert(sizeof(KilnDeviceLog) == 64 && sizeof(KilnDeviceRecord) == 32, "as generated code has them");
@@ -171,8 +173,18 @@ static uint64_t countValues(const artifact::Metadata &metadata, Grid grid) {
   return values > mostRecords || uint64_t(grid.count()) > mostRecords ? mostRecords : values * grid.count();
 }
 
-ErrorOr<CudaLogs::Ticket *> CudaLogs::begin(std::shared_ptr<const artifact::Metadata> metadata, Grid grid,
-                                            bool repeats) {
+ErrorOr<CudaLogs::Ticket *> CudaLogs::begin(std::shared_ptr<const artifact::Metadata> metadata, Grid grid, bool repeats,
+                                            cuda::Stream stream) {
+  bool many;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    many = !repeats && outstanding.size() - repeating >= mostOutstanding;
+  }
+  if (many) {
+    CudaDevice::Scope scope(device);
+    if (cuda::Result result = device.getDriver().streamSynchronize(stream))
+      return device.fail("wait for kernels that print", result);
+  }
   // Prints in loops execute several times.
   uint64_t wanted = llvm::bit_ceil(std::clamp(4 * countValues(*metadata, grid), leastRecords, mostRecords));
   ErrorOr<Memory> memory = acquire(uint32_t(wanted));
@@ -181,6 +193,7 @@ ErrorOr<CudaLogs::Ticket *> CudaLogs::begin(std::shared_ptr<const artifact::Meta
   auto *ticket = new Ticket{this, memory->log, memory->address, std::move(metadata), grid, repeats};
   std::lock_guard<std::mutex> lock(mutex);
   outstanding.push_back(ticket);
+  repeating += repeats;
   return ticket;
 }
 
@@ -188,6 +201,7 @@ void CudaLogs::finish(Ticket *ticket) {
   std::lock_guard<std::mutex> lock(mutex);
   unused.push_back({ticket->log, ticket->address});
   llvm::erase(outstanding, ticket);
+  repeating -= ticket->repeats;
   delete ticket;
 }
 

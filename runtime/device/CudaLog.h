@@ -56,7 +56,9 @@ public:
     Grid grid;
     bool repeats; ///< part of a graph: collected each time the graph runs, and never given back
   };
-  ErrorOr<Ticket *> begin(std::shared_ptr<const artifact::Metadata> metadata, Grid grid, bool repeats);
+  /// Where too many launches that print are under way, waits for those in `stream`.
+  ErrorOr<Ticket *> begin(std::shared_ptr<const artifact::Metadata> metadata, Grid grid, bool repeats,
+                          cuda::Stream stream);
   /// Collects behind everything in `stream`.
   Status collectBehind(Ticket *ticket, cuda::Stream stream);
   /// For a launch that did not happen.
@@ -86,6 +88,7 @@ private:
   std::vector<Watched> watched;
   std::atomic<unsigned> watchedCount{0};
   std::vector<Ticket *> outstanding;
+  size_t repeating = 0; ///< of the outstanding ones
 };
 
 } // namespace kiln::device

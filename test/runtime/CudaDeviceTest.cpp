@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <functional>
 #include <gtest/gtest.h>
+#include <set>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -258,6 +259,21 @@ TEST_F(CudaDeviceTest, PrintsComeOutInProgramOrderAsOnTheCpu) {
   ASSERT_TRUE(kernel->launch(request(2)).ok());
   ASSERT_TRUE(device().synchronize().ok());
   EXPECT_FALSE(hasCollectedLogs());
+}
+
+TEST_F(CudaDeviceTest, PrintsUnderWayHaveABound) {
+  artifact::Artifact artifact = makeArtifact();
+  addSite(artifact, artifact::SiteKind::Print, "x", {{artifact::ElementType::I32, false, {}}});
+  auto kernel = load(std::move(artifact));
+  std::set<KilnDeviceLog *> logs;
+  onLaunch = [&](const FakeLaunch &launch) {
+    logs.insert(getLog(launch));
+    return 0;
+  };
+  for (int i = 0; i < 200; ++i)
+    ASSERT_TRUE(kernel->launch(request(1)).ok());
+  EXPECT_EQ(logs.size(), 64u);
+  EXPECT_TRUE(contains(log(), "cuStreamSynchronize"));
 }
 
 TEST_F(CudaDeviceTest, PrintsWithoutRoomAreCounted) {

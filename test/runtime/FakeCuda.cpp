@@ -213,7 +213,7 @@ EXPORT Result cuLaunchHostFunc(Stream, HostFunction function, void *context) {
   state().hostFunctions.push_back({function, context});
   return call("cuLaunchHostFunc");
 }
-EXPORT Result cuStreamSynchronize(Stream) { return call("cuStreamSynchronize"); }
+EXPORT Result cuStreamSynchronize(Stream) { return runHostFunctions(), call("cuStreamSynchronize"); }
 EXPORT Result cuStreamIsCapturing(Stream, CaptureStatus *status) { return *status = state().capturing, success; }
 EXPORT Result cuThreadExchangeStreamCaptureMode(CaptureMode *mode) {
   static thread_local CaptureMode current = CaptureMode::Global;
