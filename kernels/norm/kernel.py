@@ -2,7 +2,8 @@
 
 A row stays in registers between its statistics and its use, in its own type where that is narrower: the second
 conversion to float32 costs less than the registers. The weight is asked for together with the row, before anything
-waits. Rows that no registers hold are walked in blocks (``LOOP``) and read again.
+waits, and 1 / n comes from the host (``per_column``). Rows that no registers hold are walked in blocks (``LOOP``) and
+read again.
 
 Models differ in where they round. ``cast="after"``: the normalised value is multiplied by the weight in float32 and
 rounded once (Gemma, and most fused kernels). ``cast="before"``: it is rounded to the input's type first and the product
@@ -77,14 +78,14 @@ def _write_long_row(x, weight, bias, y, x_step, weight_step, bias_step, y_step, 
 
 
 @kiln.jit
-def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_step, rows, n, eps,
+def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_step, rows, n, per_column, eps,
                     CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1, FULL: kl.constexpr = False,
                     EVEN: kl.constexpr = True, ONCE: kl.constexpr = "", LOOP: kl.constexpr = False,
                     EARLY: kl.constexpr = True):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
-        rstd = kl.rsqrt(_squares_of(x, x_step, 0.0, n, BLOCK, FULL) / n + eps)
+        rstd = kl.rsqrt(_squares_of(x, x_step, 0.0, n, BLOCK, FULL) * per_column + eps)
         _write_long_row(x, weight, None, y + row * y_stride, x_step, weight_step, 1, y_step, n, 0.0, rstd,
                         CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
@@ -94,7 +95,7 @@ def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_ste
         if EARLY:
             scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
         value = packed.to(kl.float32)
-        rstd = kl.rsqrt(row_sum(value * value, ROWS) / n + eps)
+        rstd = kl.rsqrt(row_sum(value * value, ROWS) * per_column + eps)
         if not EARLY:
             scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
         result = _scale(packed.to(kl.float32) * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
@@ -113,7 +114,7 @@ def _sum_and_seen(x, residual, mask, DTYPE: kl.constexpr, ROUND_SUM: kl.constexp
 
 @kiln.jit
 def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_stride, r_step, weight_step,
-                             y_stride, y_step, t_stride, t_step, rows, n, eps, ROUND_SUM: kl.constexpr,
+                             y_stride, y_step, t_stride, t_step, rows, n, per_column, eps, ROUND_SUM: kl.constexpr,
                              CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
                              FULL: kl.constexpr = False, EVEN: kl.constexpr = True, ONCE: kl.constexpr = "",
                              LOOP: kl.constexpr = False,
@@ -130,7 +131,7 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
             mask = None if FULL else at < n
             value, _ = _sum_and_seen(x + at * x_step, residual + at * r_step, mask, total.dtype.element_ty, ROUND_SUM)
             squares += value * value
-        rstd = kl.rsqrt(kl.sum(squares, axis=0) / n + eps)
+        rstd = kl.rsqrt(kl.sum(squares, axis=0) * per_column + eps)
         # Nothing was written yet: the outputs may be the inputs.
         for start in range(0, n, BLOCK):
             at = start + kl.arange(0, BLOCK)
@@ -152,7 +153,7 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
         kl.store(total + row * t_stride + columns * t_step, rounded, mask=mask, eviction_policy=ONCE)
         if ROUND_SUM:
             value = rounded.to(kl.float32)
-        rstd = kl.rsqrt(row_sum(value * value, ROWS) / n + eps)
+        rstd = kl.rsqrt(row_sum(value * value, ROWS) * per_column + eps)
         if not EARLY:
             scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
         result = _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
@@ -160,8 +161,8 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
 
 
 @kiln.jit
-def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_step, y_stride, y_step, rows, n, eps,
-                      CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
+def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_step, y_stride, y_step, rows, n,
+                      per_column, eps, CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
                       FULL: kl.constexpr = False, EVEN: kl.constexpr = True, ONCE: kl.constexpr = "",
                       LOOP: kl.constexpr = False,
                       EARLY: kl.constexpr = True):  # fmt: skip
@@ -169,7 +170,7 @@ def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_st
         row = kl.program_id(0)
         x += row * x_stride
         mean = _sum_of(x, x_step, n, BLOCK, FULL) / n
-        rstd = kl.rsqrt(_squares_of(x, x_step, mean, n, BLOCK, FULL) / n + eps)
+        rstd = kl.rsqrt(_squares_of(x, x_step, mean, n, BLOCK, FULL) * per_column + eps)
         _write_long_row(x, weight, bias, y + row * y_stride, x_step, weight_step, bias_step, y_step, n, mean, rstd,
                         CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
@@ -182,7 +183,7 @@ def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_st
         centred = value - row_sum(value, ROWS) / n
         if not FULL:
             centred = kl.where(column_mask, centred, 0.0)
-        rstd = kl.rsqrt(row_sum(centred * centred, ROWS) / n + eps)
+        rstd = kl.rsqrt(row_sum(centred * centred, ROWS) * per_column + eps)
         if not EARLY:
             scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
             shift = None if bias is None else read(bias + columns * bias_step, column_mask, 0.0, KEEP)
@@ -219,8 +220,8 @@ def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out
         machine = machine_of(x)
         plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
         rms_norm_kernel[plan.grid(rows)](
-            x, weight, out, x_stride, x_step, *strides(weight), y_stride, y_step, rows, n, eps, CAST_BEFORE=before,
-            EARLY=plan.early, **plan.meta(rows, n, machine),
+            x, weight, out, x_stride, x_step, *strides(weight), y_stride, y_step, rows, n, 1.0 / n, eps,
+            CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),
         )  # fmt: skip
     return out
 
@@ -247,7 +248,7 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, 
         plan = plan or policy.plan(rows, n, x.itemsize, 2, machine)
         residual_rms_norm_kernel[plan.grid(rows)](
             x, residual, weight, y, total, x_stride, x_step, *rows_of(residual, "residual")[1:], *strides(weight),
-            *rows_of(y, "out[0]")[1:], *rows_of(total, "out[1]")[1:], rows, n, eps,
+            *rows_of(y, "out[0]")[1:], *rows_of(total, "out[1]")[1:], rows, n, 1.0 / n, eps,
             ROUND_SUM=round_sum, CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),
         )  # fmt: skip
     return y, total
@@ -269,7 +270,7 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast
         machine = machine_of(x)
         plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
         layer_norm_kernel[plan.grid(rows)](
-            x, weight, bias, out, x_stride, x_step, *strides(weight), bias_step, *rows_of(out, "out")[1:], rows, n, eps,
-            CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),
+            x, weight, bias, out, x_stride, x_step, *strides(weight), bias_step, *rows_of(out, "out")[1:], rows, n,
+            1.0 / n, eps, CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),
         )  # fmt: skip
     return out
