@@ -31,7 +31,8 @@ static bool isNativeCast(Operation *op, const Target &target) {
   MLIRContext *context = op->getContext();
   Type f16 = Float16Type::get(context), f32 = Float32Type::get(context), f64 = Float64Type::get(context);
   return between(f32, f64) || (target.hasF16C() && between(f16, f32)) ||
-         (expand::convertsBf16(target) && between(BFloat16Type::get(context), f32));
+         (expand::convertsBf16(target) && between(BFloat16Type::get(context), f32)) ||
+         (isa<arith::TruncFOp>(op) && expand::truncatesNatively(from, to, target));
 }
 
 bool kiln::needsMathExpansion(Operation *op, const Target &target) {

@@ -82,6 +82,8 @@ bool isKnownFloat(mlir::Type element);
 bool isNativeNarrow(mlir::Operation *op, const Target &target);
 /// Whether it converts between f32 and bf16. (AVX512-BF16 does, but takes denormals for zero: not meant.)
 inline bool convertsBf16(const Target &target) { return target.has(Feature::Bf16Fma); }
+/// Whether one instruction rounds f32 or f64 to f16 or bf16, to nearest even.
+bool truncatesNatively(mlir::Type from, mlir::Type to, const Target &target);
 /// An f32 that is exactly a number, infinity or NaN of the narrow type, as that. Nothing is rounded or saturated.
 Num truncateExact(Num single, mlir::Type element);
 

@@ -52,8 +52,8 @@ bool expand::isNativeNarrow(Operation *op, const Target &target) {
     return false;
   if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op))
     return half || target.has(Feature::Bf16Math);
-  if (half && isa<arith::SIToFPOp, arith::UIToFPOp>(op))
-    return true;
+  if (isa<arith::SIToFPOp, arith::UIToFPOp>(op))
+    return half || target.has(Feature::Bf16Math);
   return isa<arith::NegFOp, arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp, math::AbsFOp,
              math::FmaOp>(op) ||
          (half && isa<arith::CmpFOp>(op));

@@ -14,6 +14,12 @@ using namespace kiln::expand;
 bool expand::isNarrow(Type element) {
   return isa<Float16Type, BFloat16Type, Float8E4M3FNType, Float8E5M2Type>(element);
 }
+bool expand::truncatesNatively(Type from, Type to, const Target &target) {
+  if (from.isF32())
+    return (to.isF16() && target.hasF16C()) || (to.isBF16() && convertsBf16(target));
+  return from.isF64() &&
+         ((to.isF16() && target.has(Feature::F16Math)) || (to.isBF16() && target.has(Feature::Bf16Math)));
+}
 bool expand::isKnownFloat(Type element) { return isNarrow(element) || element.isF32() || element.isF64(); }
 
 //===----------------------------------------------------------------------===//
@@ -194,8 +200,7 @@ struct TruncatePattern : OpRewritePattern<arith::TruncFOp> {
     bool toZero = mode == RoundingMode::toward_zero;
     if (!toZero && mode != RoundingMode::to_nearest_even)
       return failure();
-    bool native = to.isF32() || (from.isF32() && to.isF16() && target.hasF16C()) ||
-                  (from.isF32() && to.isBF16() && convertsBf16(target));
+    bool native = to.isF32() || truncatesNatively(from, to, target);
     if (native && !op.getRoundingmode())
       return failure();
     Num result;
