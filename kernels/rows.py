@@ -25,6 +25,8 @@ BLOCK_THREADS = 128
 # multiprocessor and one loads while the other computes; the row's rest goes to more blocks of the cluster.
 BLOCK_ELEMENTS = 16384
 LARGEST_BLOCK_ELEMENTS = 32768
+# Registers that the row and the weights it waits with may take for enough blocks to share a multiprocessor.
+EARLY_REGISTERS = 48
 # Arrays beyond this size do not stay in the L2 cache until someone reads them again.
 CACHE_BYTES = 32 << 20
 
@@ -75,9 +77,12 @@ def _meta(plan: RowPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
     return {**plan.constants(rows, n), **(plan.options() if gpu else {})}
 
 
-def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine) -> RowPlan:
-    """The plan for ``rows`` rows of ``n`` elements, read from ``streams`` arrays of ``itemsize`` bytes an element."""
-    return _gpu_plan(rows, n, itemsize, streams, machine) if machine.gpu else _cpu_plan(n)
+def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int = 0) -> RowPlan:
+    """The plan for ``rows`` rows of ``n`` elements, read from ``streams`` arrays of ``itemsize`` bytes an element.
+
+    ``vectors``: how many further arrays of one row, such as weights, every row is combined with.
+    """
+    return _gpu_plan(rows, n, itemsize, streams, machine, vectors) if machine.gpu else _cpu_plan(n)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -91,7 +96,7 @@ def _power(value: float) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine) -> RowPlan:
+def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int) -> RowPlan:
     vector = max(1, VECTOR_BYTES // itemsize)
     stream = rows * n * itemsize * streams > CACHE_BYTES
     each = max(vector, THREAD_BYTES // (itemsize * streams))
@@ -111,13 +116,15 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine) 
     # Whole vectors on every thread of the row; what is over is masked and costs no traffic.
     unit = threads * vector * cluster
     block = tile_side(n, unit)
+    # The row in float32 and its weights as they come; a block of 1024 threads leaves each 64 registers in all.
+    waiting = each * (1 + vectors * itemsize / 4)
+    early = waiting <= (EARLY_REGISTERS if threads <= 512 else EARLY_REGISTERS - 8)
     if threads >= BLOCK_THREADS or cluster > 1:
-        # A block of 1024 threads leaves each 64 registers: none for weights that wait.
-        return RowPlan(block, 1, max(1, threads // 32), cluster, stream, early=threads < 1024 or each < 32)
+        return RowPlan(block, 1, max(1, threads // 32), cluster, stream, early=early)
     several = BLOCK_THREADS // threads
     while several > 1 and -(-rows // several) < 2 * machine.processors:
         several //= 2
-    return RowPlan(block, several, max(1, several * threads // 32), 1, stream)
+    return RowPlan(block, several, max(1, several * threads // 32), 1, stream, early=early)
 
 
 @kiln.jit

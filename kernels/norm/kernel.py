@@ -218,7 +218,7 @@ def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out
     _, y_stride, y_step = rows_of(out, "out")
     if n:
         machine = machine_of(x)
-        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
+        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine, vectors=1)
         rms_norm_kernel[plan.grid(rows)](
             x, weight, out, x_stride, x_step, *strides(weight), y_stride, y_step, rows, n, 1.0 / n, eps,
             CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),
@@ -245,7 +245,7 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, 
     rows, x_stride, x_step = rows_of(x)
     if n:
         machine = machine_of(x)
-        plan = plan or policy.plan(rows, n, x.itemsize, 2, machine)
+        plan = plan or policy.plan(rows, n, x.itemsize, 2, machine, vectors=1)
         residual_rms_norm_kernel[plan.grid(rows)](
             x, residual, weight, y, total, x_stride, x_step, *rows_of(residual, "residual")[1:], *strides(weight),
             *rows_of(y, "out[0]")[1:], *rows_of(total, "out[1]")[1:], rows, n, 1.0 / n, eps,
@@ -268,7 +268,7 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast
     bias_step = strides(bias)[0] if bias is not None else 1
     if n:
         machine = machine_of(x)
-        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine)
+        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine, vectors=1 if bias is None else 2)
         layer_norm_kernel[plan.grid(rows)](
             x, weight, bias, out, x_stride, x_step, *strides(weight), bias_step, *rows_of(out, "out")[1:], rows, n,
             1.0 / n, eps, CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),
