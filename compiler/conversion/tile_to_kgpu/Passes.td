@@ -14,8 +14,9 @@ def AssignLayoutsPass : Pass<"kiln-assign-layouts", "::mlir::func::FuncOp"> {
     - what is cheap to compute anywhere (ranges, splats, address arithmetic and comparisons on them) belongs to no class
       and is computed in each layout it is wanted in;
     - accesses to memory, reductions, scans, sorts and dots propose layouts for their class. Each proposal, and each
-      layout that follows from a class that has one, is judged by what accesses (instructions, lines, sectors), exchanges
-      between lanes and warps, and conversions at the edges would cost, weighted by loop depth; heaviest class first;
+      layout that follows from a class that has one, is judged by what accesses (instructions, lines, sectors),
+      exchanges between lanes and warps, and conversions at the edges would cost, weighted by loop depth; heaviest class
+      first;
     - an access that is better off in its own layout, conversion included, leaves its class.
 
     ```mlir
@@ -38,8 +39,8 @@ def VerifyLayoutsPass : Pass<"kiln-verify-layouts", "::mlir::func::FuncOp"> {
   let summary = "refuse ops whose tiles' layouts do not fit together";
   let description = [{
     Every tile has a layout for the module's threads (`kgpu.num_warps`, `kgpu.cluster`), and each op's operands and
-    results obey its rule: one layout for all tiles of an elementwise op or an access; for ops that change the shape, the
-    operand's layout is the one that follows from the result's (but for registers that repeat an element). The rules are
+    results obey its rule: one layout for all tiles of an elementwise op or an access; for ops that change the shape,
+    the operand's layout is the one that follows from the result's (but for registers that repeat an element). The rules are
     those inference works with, in LayoutRules.h. Changes nothing.
   }];
 }
