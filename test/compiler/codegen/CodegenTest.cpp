@@ -84,3 +84,20 @@ TEST(Codegen, TargetMachinesAreCheap) {
   std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
   EXPECT_LT(passed.count() / 100, 2.0) << "a compile makes one, within a budget of 250 ms";
 }
+
+TEST(Ptx, OneBlockIsAskedForBesideTheThreads) {
+  llvm::StringRef kernel = ".visible .entry k(\n)\n.reqntid 512\n{\n\tret;\n}\n";
+  std::string roomy = codegen::withOneBlock(kernel);
+  EXPECT_EQ(roomy, ".visible .entry k(\n)\n.minnctapersm 1\n.reqntid 512\n{\n\tret;\n}\n");
+  EXPECT_EQ(codegen::withOneBlock(roomy), roomy) << "a kernel that says how many it wants keeps that";
+  EXPECT_EQ(codegen::withOneBlock(".entry k() { ret; }"), ".entry k() { ret; }");
+}
+
+TEST(Ptx, VersionsAreAskedForByName) {
+  Target hopper = *lookupTarget("sm_90a");
+  auto newest = codegen::createTargetMachine(hopper), older = codegen::createTargetMachine(hopper, 84);
+  ASSERT_TRUE(bool(newest) && bool(older));
+  EXPECT_EQ((*newest)->getTargetFeatureString(), "+ptx90");
+  EXPECT_EQ((*older)->getTargetFeatureString(), "+ptx84");
+  EXPECT_EQ((*newest)->getTargetCPU(), "sm_90a");
+}
