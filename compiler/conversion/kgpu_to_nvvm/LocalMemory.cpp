@@ -1,5 +1,6 @@
 // The ops on shared memory: alloc, slot, view, local_store (also into other ctas), local_load, local_gather and
 // local_atomic_add, in the widest vectors that registers and memory have in common.
+#include "compiler/conversion/kgpu_to_nvvm/Mailbox.h"
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -158,19 +159,27 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
   MemoryPlan plan = planMemory(tile, map, bytes, alignmentOf(op.getMem()));
   MemoryAddress address(lowering, tile, map, lowering.scalar(op.getMem()), bytes);
   ArrayRef<Value> registers = lowering.get(op.getValue());
-  auto storeAll = [&](llvm::function_ref<Value(Value)> place) {
+  auto storeAll = [&](llvm::function_ref<void(ArrayRef<Value>, Value)> put) {
     for (const MemoryPlan::Access &access : plan.accesses) {
       SmallVector<Value> values;
       for (int64_t reg : access.registers)
         values.push_back(toTransfer(lowering, registers[reg], element));
-      storeVector(lowering, values, place(address.of(access)), bytes);
+      put(values, address.of(access));
     }
+  };
+  kgpu::AllocOp mailbox = mailboxOf(op.getMem());
+  auto putInCta = [&](ArrayRef<Value> values, Value pointer, Value cta) {
+    if (mailbox)
+      return sendToCta(lowering, values, pointer, bytes, cta, lowering.scalar(op.getMem()), mailbox.getTileBytes());
+    storeVector(lowering, values, inCta(lowering, pointer, cta), bytes);
   };
   int64_t ctas = lowering.clusterSize();
   if (!op.crossesCtas()) {
     // Each cta stores what its own threads hold: replicas in other ctas are owners here.
     Value owner = ownerAmong(lowering, tile, {Coord::Lane, Coord::Warp, Coord::Group});
-    guarded(lowering, owner, [&] { storeAll([](Value pointer) { return pointer; }); });
+    guarded(lowering, owner, [&] {
+      storeAll([&](ArrayRef<Value> values, Value pointer) { storeVector(lowering, values, pointer, bytes); });
+    });
     return success();
   }
   bool sameInLanes = llvm::all_of(tile.digits(Coord::Lane), [](const layout::Digit &d) { return d.replicates(); });
@@ -181,13 +190,14 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
     });
     if (Value owner = ownerAmong(lowering, tile, {Coord::Warp, Coord::Group, Coord::Cta}))
       mine = arith::AndIOp::create(b, mine, owner);
-    guarded(lowering, mine,
-            [&] { storeAll([&](Value pointer) { return inCta(lowering, pointer, lowering.lane()); }); });
+    guarded(lowering, mine, [&] {
+      storeAll([&](ArrayRef<Value> values, Value pointer) { putInCta(values, pointer, lowering.lane()); });
+    });
     return success();
   }
   guarded(lowering, lowering.isOwner(tile), [&] {
     for (int64_t cta = 0; cta < ctas; ++cta)
-      storeAll([&](Value pointer) { return inCta(lowering, pointer, lowering.i32(cta)); });
+      storeAll([&](ArrayRef<Value> values, Value pointer) { putInCta(values, pointer, lowering.i32(cta)); });
   });
   return success();
 }
@@ -290,7 +300,8 @@ static LogicalResult emitLocalAtomicAdd(Lowering &lowering, kgpu::LocalAtomicAdd
   if (stridesOf(memory) != SmallVector<int64_t>{1})
     return op.emitOpError("expected memory in order (because each counter is addressed by itself), got ")
            << op.getMem().getType();
-  Value base = lowering.scalar(op.getMem()), owner = lowering.isOwner(tile);
+  Value base = lowering.scalar(op.getMem());
+  Value owner = ownerAmong(lowering, tile, {Coord::Lane, Coord::Warp, Coord::Group});
   for (int64_t reg = 0; reg < tile.registers(); ++reg) {
     if (!Lowering::isOwnerRegister(tile, reg))
       continue;

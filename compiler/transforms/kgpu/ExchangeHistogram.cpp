@@ -16,12 +16,19 @@ static Value splat(Exchanges &exchanges, const Layout &layout, int64_t value) {
 
 static LogicalResult exchangeHistogram(Exchanges &exchanges, Operation *op) {
   auto histogram = cast<tile::HistogramOp>(op);
-  Value values = histogram.getValue();
-  const Layout &result = layoutOf(histogram.getType()), &from = layoutOf(values.getType());
+  Value values = histogram.getValue(), mask = histogram.getMask();
+  const Layout &result = layoutOf(histogram.getType());
+  Layout from = layoutOf(values.getType());
   Value counters = exchanges.allocate(exchanges.b.getI32Type(), exchanges.wholeInEachCta(result.shape()));
   layout::Threads threads{from.size(Coord::Warp), from.size(Coord::Group), from.size(Coord::Cta)};
+  // Each cta counts all values, in its own memory.
+  if (llvm::any_of(from.digits(Coord::Cta), [](const layout::Digit &digit) { return !digit.replicates(); })) {
+    from = layout::blocked(from.shape(), {0}, 4, threads);
+    values = exchanges.convert(values, from);
+    mask = mask ? exchanges.convert(mask, from) : mask;
+  }
   exchanges.store(splat(exchanges, layout::blocked(result.shape(), {0}, 4, threads), 0), counters);
-  LocalAtomicAddOp::create(exchanges.b, counters, values, splat(exchanges, from, 1), histogram.getMask());
+  LocalAtomicAddOp::create(exchanges.b, counters, values, splat(exchanges, from, 1), mask);
   exchanges.replace(op, exchanges.load(counters, result));
   return success();
 }

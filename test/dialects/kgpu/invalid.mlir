@@ -325,3 +325,68 @@ func.func @view_c4() {
     -> !kgpu.mem<128xf32, #layout.map<digits [128] cta (64) offset (1) (2) (4) (8) (16) (32)>>
   return
 }
+
+// -----
+
+func.func @compare_c1(%x: tensor<48xi32, #layout.map<blocked [48] vector 1 warps 4>>) {
+  // expected-error @below {{expected a last dimension of a power of two (because every place has a partner), got 48}}
+  %y = kgpu.compare %x from 1 to 1 run 2 : tensor<48xi32, #layout.map<blocked [48] vector 1 warps 4>>
+  return
+}
+
+// -----
+
+func.func @compare_c2(%x: tensor<64xi32, #layout.map<blocked [64] vector 2 warps 4>>) {
+  // expected-error @below {{expected powers of two 1 <= to <= from < run <= 64 (because each stride is half the one before), got from 4 to 1 run 4}}
+  %y = kgpu.compare %x from 4 to 1 run 4 : tensor<64xi32, #layout.map<blocked [64] vector 2 warps 4>>
+  return
+}
+
+// -----
+
+func.func @compare_c3(%x: tensor<64xi32, #layout.map<blocked [64] vector 1 warps 4>>) {
+  // expected-error @below {{expected strides 32 to 16 to be digits of registers or lanes that step along the last dimension alone (because no step leaves a warp), got}}
+  %y = kgpu.compare %x from 32 to 16 run 64 : tensor<64xi32, #layout.map<blocked [64] vector 1 warps 4>>
+  return
+}
+
+// -----
+
+func.func @dot_c1(%c: tensor<16xf32, #layout.map<blocked [16] vector 1 warps 4>>) {
+  %a = kgpu.alloc : !kgpu.mem<16xf32, #layout.map<row_major [16]>>
+  // expected-error @below {{expected all of rank 2 or all of rank 3 (because these are matrices, or batches of them), got ranks 1, 1 and 1}}
+  %d = kgpu.dot %a, %a, %c : !kgpu.mem<16xf32, #layout.map<row_major [16]>>, !kgpu.mem<16xf32, #layout.map<row_major [16]>>
+    -> tensor<16xf32, #layout.map<blocked [16] vector 1 warps 4>>
+  return
+}
+
+// -----
+
+func.func @dot_c2(%c: tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 warps 4>>) {
+  %a = kgpu.alloc : !kgpu.mem<16x8xf32, #layout.map<row_major [16, 8]>>
+  // expected-error @below {{expected inputs of M by K and K by N (because the accumulator is [16, 16]), got [16, 8] and [16, 8]}}
+  %d = kgpu.dot %a, %a, %c : !kgpu.mem<16x8xf32, #layout.map<row_major [16, 8]>>, !kgpu.mem<16x8xf32, #layout.map<row_major [16, 8]>>
+    -> tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 warps 4>>
+  return
+}
+
+// -----
+
+func.func @dot_c3(%c: tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 warps 4>>) {
+  %a = kgpu.alloc : !kgpu.mem<16x16xi8, #layout.map<row_major [16, 16]>>
+  // expected-error @below {{expected inputs that widen to 'f32' (because products are summed in it), got 'i8'}}
+  %d = kgpu.dot %a, %a, %c : !kgpu.mem<16x16xi8, #layout.map<row_major [16, 16]>>, !kgpu.mem<16x16xi8, #layout.map<row_major [16, 16]>>
+    -> tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 warps 4>>
+  return
+}
+
+// -----
+
+func.func @dot_c4(%c: tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 warps 4>>) {
+  %a = kgpu.alloc : !kgpu.mem<16x16xf32, #layout.map<digits [16, 16] cta (8, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0) (4, 0)>>
+  // expected-error @below {{expected memory with the whole tile in each cta (because every thread reads all of a row or column), got}}
+  %d = kgpu.dot %a, %a, %c : !kgpu.mem<16x16xf32, #layout.map<digits [16, 16] cta (8, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0) (4, 0)>>,
+    !kgpu.mem<16x16xf32, #layout.map<digits [16, 16] cta (8, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0) (4, 0)>>
+    -> tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 warps 4>>
+  return
+}
