@@ -12,8 +12,8 @@ struct Access {
   tile::Eviction evict = tile::Eviction::Normal;
   bool isVolatile = false;
   bool isReadOnly = false; ///< nothing writes this memory while the kernel runs
-  /// Part of a tile: stays where the program put it among other accesses and barriers. LLVM and ptxas would sink a read of
-  /// constant memory to its first use, behind the very reduction whose wait it is there to fill.
+  /// Part of a tile: stays where the program put it among other accesses and barriers. LLVM and ptxas would sink a read
+  /// of constant memory to its first use, behind the very reduction whose wait it is there to fill.
   bool isOrdered = false;
   /// A write may come before: then a read of constant memory is said to be one, so that it need not wait for the write.
   bool mayFollowStore = false;
