@@ -14,7 +14,7 @@ OpFoldResult ConvertOp::fold(FoldAdaptor) {
   return getSource().getType() == getResult().getType() ? OpFoldResult(getSource()) : OpFoldResult();
 }
 
-int64_t AllocOp::getSlotBytes() { return llvm::alignTo(getMem().getType().getBytes(), kSharedAlign); }
+int64_t AllocOp::getTileBytes() { return llvm::alignTo(getMem().getType().getBytes(), kSharedAlign); }
 
 bool LocalStoreOp::crossesCtas() {
   using layout::Coord;
@@ -28,18 +28,19 @@ bool LocalStoreOp::crossesCtas() {
 }
 
 //===----------------------------------------------------------------------===//
-// partial_reduce: `kgpu.partial_reduce(%a, %b) axis 1 ordered { ^bb0(...): ... } : (types) -> (types)`
+// Combining ops: `kgpu.partial_reduce(%a, %b) axis 1 ordered { ^bb0(...): ... } : (types) -> (types)`
 //===----------------------------------------------------------------------===//
 
-ParseResult PartialReduceOp::parse(OpAsmParser &parser, OperationState &result) {
+/// `flag` is the unit attribute that may follow the axis.
+static ParseResult parseCombine(OpAsmParser &parser, OperationState &result, StringRef flag) {
   SmallVector<OpAsmParser::UnresolvedOperand> operands;
   IntegerAttr axis;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseOperandList(operands, OpAsmParser::Delimiter::Paren) || parser.parseKeyword("axis") ||
       parser.parseAttribute(axis, parser.getBuilder().getI32Type(), "axis", result.attributes))
     return failure();
-  if (succeeded(parser.parseOptionalKeyword("ordered")))
-    result.addAttribute("ordered", parser.getBuilder().getUnitAttr());
+  if (succeeded(parser.parseOptionalKeyword(flag)))
+    result.addAttribute(flag, parser.getBuilder().getUnitAttr());
   FunctionType type;
   if (parser.parseRegion(*result.addRegion(), {}) || parser.parseOptionalAttrDict(result.attributes) ||
       parser.parseColonType(type) || parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
@@ -48,13 +49,26 @@ ParseResult PartialReduceOp::parse(OpAsmParser &parser, OperationState &result) 
   return success();
 }
 
-void PartialReduceOp::print(OpAsmPrinter &p) {
-  p << "(" << getOperands() << ") axis " << getAxisAttr().getInt();
-  if (getOrdered())
-    p << " ordered";
+static void printCombine(OpAsmPrinter &p, Operation *op, IntegerAttr axis, StringRef flag, Region &region) {
+  p << "(" << op->getOperands() << ") axis " << axis.getInt();
+  if (op->hasAttr(flag))
+    p << " " << flag;
   p << " ";
-  p.printRegion(getCombine());
-  p.printOptionalAttrDict((*this)->getAttrs(), {"axis", "ordered"});
+  p.printRegion(region);
+  p.printOptionalAttrDict(op->getAttrs(), {"axis", flag});
   p << " : ";
-  p.printFunctionalType(getOperation());
+  p.printFunctionalType(op);
 }
+
+ParseResult PartialReduceOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseCombine(parser, result, "ordered");
+}
+void PartialReduceOp::print(OpAsmPrinter &p) { printCombine(p, *this, getAxisAttr(), "ordered", getCombine()); }
+ParseResult PartialScanOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseCombine(parser, result, "reverse");
+}
+void PartialScanOp::print(OpAsmPrinter &p) { printCombine(p, *this, getAxisAttr(), "reverse", getCombine()); }
+ParseResult AddPrefixOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseCombine(parser, result, "reverse");
+}
+void AddPrefixOp::print(OpAsmPrinter &p) { printCombine(p, *this, getAxisAttr(), "reverse", getCombine()); }

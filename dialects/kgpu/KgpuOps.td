@@ -55,6 +55,13 @@ def Kgpu_AllocOp : Kgpu_Op<"alloc"> {
 
     - `alloc_c1`: `offset` is at least 0 and a multiple of 16.
     - `alloc_c2`: there is at least one slot.
+    - `alloc_c3`: a mailbox has elements of 4 or 8 bytes, all of them in each cta.
+
+    A `mailbox` is filled by stores from all ctas of the cluster, which announce themselves: behind each slot lies a
+    counter of the bytes that have come, and `kgpu.await` waits for it instead of a barrier. Nobody tells a sender that a
+    slot has been read; so no other allocation shares the bytes of a mailbox, it stands in the function's body or in a
+    loop there, and in a loop it has two slots and every warp sends something each time: what a warp sends the next time
+    says that it has read what came this time.
 
     ```mlir
     func.func @alloc() {
@@ -64,13 +71,16 @@ def Kgpu_AllocOp : Kgpu_Op<"alloc"> {
     ```
   }];
   let arguments = (ins Arg<OptionalAttr<I64Attr>, "bytes from the start of shared memory, once planned">:$offset,
-                       Arg<DefaultValuedAttr<I32Attr, "1">, "how many tiles it holds">:$slots);
+                       Arg<DefaultValuedAttr<I32Attr, "1">, "how many tiles it holds">:$slots,
+                       Arg<UnitAttr, "filled by stores that announce themselves">:$mailbox);
   let results = (outs Res<Kgpu_MemType, "the first slot", [MemAlloc<Kgpu_SharedMemory>]>:$mem);
   let assemblyFormat = "attr-dict `:` type($mem)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// Bytes of a slot's elements: a multiple of 16.
+    int64_t getTileBytes();
     /// Bytes from one slot to the next: a multiple of 16.
-    int64_t getSlotBytes();
+    int64_t getSlotBytes() { return getTileBytes() + (getMailbox() ? 16 : 0); }
     /// All slots.
     int64_t getBytes() { return getSlotBytes() * int32_t(getSlots()); }
   }];
@@ -216,6 +226,7 @@ def Kgpu_LocalAtomicAddOp : Kgpu_Op<"local_atomic_add"> {
   let summary = "add to elements of shared memory in indivisible steps";
   let description = [{
     For each element of `indices` whose mask is true (every one, without a mask), by its owner: `mem[index] += value`.
+    Each cta adds to its own memory what its own threads hold: an element that is replicated over ctas is added in each.
     An index outside the memory adds nothing. Elements are unordered among themselves.
 
     - `local_atomic_add_c1`: the memory has one dimension and elements of i32.
@@ -277,17 +288,41 @@ def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead, Me
   let summary = "first half of a barrier of the cluster";
   let description = [{
     Says that this thread has come, and goes on. `kgpu.cluster_wait` is the other half. Between the halves there is no
-    other barrier of the cluster. A kernel starts with one, so that no cta writes to another that has not started.
+    other barrier of the cluster. A kernel starts with one, so that no cta writes to another that has not started; that
+    one is `relaxed`: nothing this thread did before is seen by the others because of it. (On the machines there are, an
+    arrival that orders memory waits until all of the GPU sees it, for about a microsecond.)
 
     ```mlir
     func.func @cluster_arrive() {
-      kgpu.cluster_arrive
+      kgpu.cluster_arrive relaxed
       kgpu.cluster_wait
       return
     }
     ```
   }];
-  let assemblyFormat = "attr-dict";
+  let arguments = (ins Arg<UnitAttr, "orders no memory">:$relaxed);
+  let assemblyFormat = "(`relaxed` $relaxed^)? attr-dict";
+}
+
+def Kgpu_AwaitOp : Kgpu_Op<"await"> {
+  let summary = "wait until a mailbox is full";
+  let description = [{
+    Waits until every element of this slot of a mailbox has been stored once, by whatever ctas; the stores are seen after.
+    Every thread of the cta takes part.
+
+    - `await_c1`: the memory is a slot of a mailbox.
+
+    ```mlir
+    func.func @await(%x: tensor<4xf32, #layout.map<digits [4] reg (1) warp (2)>>) {
+      %m = kgpu.alloc {mailbox} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+      kgpu.await %m : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_MemType, "the slot", [MemRead<Kgpu_SharedMemory>, MemWrite<Kgpu_SharedMemory>]>:$mem);
+  let assemblyFormat = "$mem attr-dict `:` type($mem)";
+  let hasVerifier = 1;
 }
 
 def Kgpu_ClusterWaitOp : Kgpu_Op<"cluster_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -349,7 +384,81 @@ def Kgpu_PartialReduceOp : Kgpu_Op<"partial_reduce", [Pure, SameOperandsShape, S
   let hasRegionVerifier = 1;
 }
 
-def Kgpu_YieldOp : Kgpu_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["PartialReduceOp"]>]> {
+def Kgpu_PartialScanOp : Kgpu_Op<"partial_scan", [Pure, SameOperandsShape, SingleBlock]> {
+  let summary = "what each warp can scan of a dimension by itself";
+  let description = [{
+    As `tile.scan`, but over the segments of the axis that one warp holds alone: first the scanned tiles, one per operand,
+    then the sums of the segments, as an ordered `kgpu.partial_reduce` of the operands would leave them.
+
+    - `partial_scan_c1`: the axis is one of the dimensions.
+    - `partial_scan_c2`: two results per operand: one of its type, then (after all of those) its sums.
+    - `partial_scan_c3`: the region takes two scalars per operand: all elements of tuple a, then all of tuple b.
+    - `partial_scan_c4`: the region ends in `kgpu.yield` of one scalar per operand.
+    - `partial_scan_c5`: along the axis the layout has registers, then lanes, then registers and warps, by digits of its own.
+    - `partial_scan_c6`: nothing in the region touches memory.
+
+    ```mlir
+    func.func @partial_scan(%x: tensor<512xi32, #layout.map<blocked [512] vector 4 warps 4>>) {
+      %y, %s = kgpu.partial_scan(%x) axis 0 {
+      ^bb0(%a: i32, %b: i32):
+        %c = arith.addi %a, %b : i32
+        kgpu.yield %c : i32
+      } : (tensor<512xi32, #layout.map<blocked [512] vector 4 warps 4>>)
+        -> (tensor<512xi32, #layout.map<blocked [512] vector 4 warps 4>>,
+            tensor<4xi32, #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Variadic<Tile_NumberTile>, "tiles of one shape and layout">:$operands,
+                       Arg<I32Attr, "the dimension to run along">:$axis,
+                       Arg<UnitAttr, "run from the last element to the first">:$reverse);
+  let results = (outs Res<Variadic<Tile_NumberTile>, "scanned tiles, then sums">:$results);
+  let regions = (region SizedRegion<1>:$combine);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Kgpu_AddPrefixOp : Kgpu_Op<"add_prefix", [Pure, SingleBlock]> {
+  let summary = "what came before a segment, added to its elements";
+  let description = [{
+    The operands are the scanned tiles of a `kgpu.partial_scan` and, in the same order, the scan of its sums. Each element
+    becomes the combination of the scan at the segment before its own, and itself; those of the first segment stay.
+
+    - `add_prefix_c1`: one tile of scanned sums per scanned tile, and one result per scanned tile, of its type.
+    - `add_prefix_c2`: the axis is one of the dimensions.
+    - `add_prefix_c3`: the sums have an element for each segment, along the axis in lanes, then registers, of every warp.
+    - `add_prefix_c4`: the region takes two scalars per scanned tile: all elements of tuple a, then all of tuple b.
+    - `add_prefix_c5`: the region ends in `kgpu.yield` of one scalar per scanned tile.
+    - `add_prefix_c6`: nothing in the region touches memory.
+
+    ```mlir
+    func.func @add_prefix(%y: tensor<512xi32, #layout.map<blocked [512] vector 4 warps 4>>,
+                          %p: tensor<4xi32, #layout.map<blocked [4] vector 1 warps 4>>) {
+      %z = kgpu.add_prefix(%y, %p) axis 0 {
+      ^bb0(%a: i32, %b: i32):
+        %c = arith.addi %a, %b : i32
+        kgpu.yield %c : i32
+      } : (tensor<512xi32, #layout.map<blocked [512] vector 4 warps 4>>,
+           tensor<4xi32, #layout.map<blocked [4] vector 1 warps 4>>)
+        -> tensor<512xi32, #layout.map<blocked [512] vector 4 warps 4>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Variadic<Tile_NumberTile>, "scanned tiles, then scanned sums">:$operands,
+                       Arg<I32Attr, "the dimension that was run along">:$axis,
+                       Arg<UnitAttr, "it was run from the last element to the first">:$reverse);
+  let results = (outs Res<Variadic<Tile_NumberTile>, "one per scanned tile">:$results);
+  let regions = (region SizedRegion<1>:$combine);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Kgpu_YieldOp : Kgpu_Op<"yield", [Pure, Terminator, ReturnLike,
+                                     ParentOneOf<["PartialReduceOp", "PartialScanOp", "AddPrefixOp"]>]> {
   let summary = "results of a combine region";
   let description = [{
     Ends the region of a kgpu op; that op states what it has to yield.

@@ -53,6 +53,22 @@ LogicalResult AllocOp::verify() {
                          << " divides (because accesses are up to that wide), got " << int64_t(*offset);
   if (int32_t(getSlots()) < 1) // alloc_c2
     return emitOpError() << "expected at least one slot (because it holds a tile), got " << int32_t(getSlots());
+  if (!getMailbox())
+    return success();
+  MemType type = getMem().getType();
+  bool whole = llvm::all_of(layoutOf(type).digits(Coord::Cta), [](const layout::Digit &d) { return d.replicates(); });
+  if ((type.getElementBytes() != 4 && type.getElementBytes() != 8) || !whole) // alloc_c3
+    return emitOpError() << "expected a mailbox of 4- or 8-byte elements that are all in each cta (because stores that "
+                         << "announce themselves are that wide), got " << type;
+  return success();
+}
+
+LogicalResult AwaitOp::verify() {
+  Value memory = getMem();
+  if (auto slot = memory.getDefiningOp<SlotOp>())
+    memory = slot.getMem();
+  if (auto alloc = memory.getDefiningOp<AllocOp>(); !alloc || !alloc.getMailbox()) // await_c1
+    return emitOpError() << "expected a slot of a mailbox (because only that counts what has come), got " << getMem();
   return success();
 }
 
@@ -191,28 +207,96 @@ LogicalResult PartialReduceOp::verify() {
   return success();
 }
 
-LogicalResult PartialReduceOp::verifyRegions() {
-  Block &block = getCombine().front();
-  SmallVector<Type> elements = llvm::map_to_vector(getOperandTypes(), elementOf);
+/// The region of an op that combines tuples of `elements`.
+static LogicalResult verifyCombine(Operation *op, Region &region, ArrayRef<Type> elements) {
+  Block &block = region.front();
   SmallVector<Type> twice(elements);
   llvm::append_range(twice, elements);
-  if (block.getArgumentTypes() != TypeRange(twice)) // partial_reduce_c3
-    return emitOpError() << "expected combine region to take (" << twice
-                         << ") (because it combines two elements of every operand), got (" << block.getArgumentTypes()
-                         << ")";
+  if (block.getArgumentTypes() != TypeRange(twice))
+    return op->emitOpError() << "expected combine region to take (" << twice
+                             << ") (because it combines two elements of every tile), got (" << block.getArgumentTypes()
+                             << ")";
   auto yield = dyn_cast<YieldOp>(block.getTerminator());
-  if (!yield || yield.getOperandTypes() != TypeRange(elements)) // partial_reduce_c4
-    return emitOpError() << "expected combine region to end in kgpu.yield of (" << elements
-                         << ") (because it gives one element of every operand), got " << *block.getTerminator();
+  if (!yield || yield.getOperandTypes() != TypeRange(elements))
+    return op->emitOpError() << "expected combine region to end in kgpu.yield of (" << elements
+                             << ") (because it gives one element of every tile), got " << *block.getTerminator();
   Operation *offender = nullptr;
-  getCombine().walk([&](Operation *nested) {
+  region.walk([&](Operation *nested) {
     if (!isMemoryEffectFree(nested))
       offender = nested;
   });
-  if (offender) // partial_reduce_c6
-    return emitOpError() << "expected a combine region that touches no memory (because it runs in any order), got "
-                         << offender->getName();
+  if (offender)
+    return op->emitOpError() << "expected a combine region that touches no memory (because it runs in any order), got "
+                             << offender->getName();
   return success();
+}
+
+LogicalResult PartialReduceOp::verifyRegions() { // partial_reduce_c3, c4, c6
+  return verifyCombine(*this, getCombine(), llvm::map_to_vector(getOperandTypes(), elementOf));
+}
+
+//===----------------------------------------------------------------------===//
+// partial_scan, add_prefix
+//===----------------------------------------------------------------------===//
+
+LogicalResult PartialScanOp::verify() {
+  auto tensor = cast<RankedTensorType>(getOperandTypes().front());
+  int64_t axis = int32_t(getAxis());
+  if (failed(tile::expectAxis(*this, "the operand", axis, tensor.getRank()))) // partial_scan_c1
+    return failure();
+  if (failed(tile::expectCount(*this, "results", 2 * getNumOperands(), "there are two per operand", getNumResults())))
+    return failure(); // partial_scan_c2
+  auto sums = segmentSums(layoutOf(tensor), axis);
+  if (!sums) // partial_scan_c5
+    return emitOpError() << "expected registers, then lanes, then registers and warps along axis " << axis
+                         << ", by digits of its own (because a segment is what one warp holds alone), got " << tensor;
+  for (auto [index, operand] : llvm::enumerate(getOperandTypes())) {
+    if (cast<RankedTensorType>(operand).getEncoding() != tensor.getEncoding()) // partial_scan_c2
+      return emitOpError() << "expected operands of one layout (because tuples are combined), got " << operand
+                           << " beside " << tensor;
+    auto expected = RankedTensorType::get(sums->shape(), elementOf(operand), layout::MapAttr::get(getContext(), *sums));
+    if (failed(expectExactly(*this, "result", operand, "a scan keeps every element", getResult(index).getType())) ||
+        failed(expectExactly(*this, "result", expected, "each segment has a sum",
+                             getResult(index + getNumOperands()).getType())))
+      return failure(); // partial_scan_c2
+  }
+  return success();
+}
+
+LogicalResult PartialScanOp::verifyRegions() { // partial_scan_c3, c4, c6
+  return verifyCombine(*this, getCombine(), llvm::map_to_vector(getOperandTypes(), elementOf));
+}
+
+LogicalResult AddPrefixOp::verify() {
+  unsigned count = getNumResults();
+  if (getNumOperands() != 2 * count) // add_prefix_c1
+    return emitOpError() << "expected " << 2 * count
+                         << " operands (because each result is of a scanned tile and of its "
+                         << "sums), got " << getNumOperands();
+  auto tensor = cast<RankedTensorType>(getOperandTypes().front());
+  int64_t axis = int32_t(getAxis());
+  if (failed(tile::expectAxis(*this, "the tile", axis, tensor.getRank()))) // add_prefix_c2
+    return failure();
+  auto sums = segmentSums(layoutOf(tensor), axis);
+  auto scanned = sums ? std::optional(scannedSums(*sums, axis)) : std::nullopt;
+  for (unsigned i = 0; i < count; ++i) {
+    Type tile = getOperand(i).getType();
+    if (failed(expectExactly(*this, "result", tile, "every element stays where it is", getResult(i).getType())))
+      return failure();                                                                 // add_prefix_c1
+    if (!scanned || cast<RankedTensorType>(tile).getEncoding() != tensor.getEncoding()) // add_prefix_c3
+      return emitOpError() << "expected tiles of one layout that a partial_scan takes (because its segments get the "
+                           << "sums), got " << tile;
+    auto expected =
+        RankedTensorType::get(scanned->shape(), elementOf(tile), layout::MapAttr::get(getContext(), *scanned));
+    if (failed(expectExactly(*this, "sums", expected, "every lane asks another for its own",
+                             getOperand(count + i).getType())))
+      return failure(); // add_prefix_c3
+  }
+  return success();
+}
+
+LogicalResult AddPrefixOp::verifyRegions() { // add_prefix_c4, c5, c6
+  return verifyCombine(*this, getCombine(), llvm::map_to_vector(getResultTypes(), elementOf));
 }
 
 //===----------------------------------------------------------------------===//

@@ -108,3 +108,61 @@ std::optional<Layout> kgpu::partialLayout(const Layout &layout, unsigned axis, b
   shape[axis] = side;
   return Layout::create(shape, digits);
 }
+
+std::optional<Layout> kgpu::segmentSums(const Layout &layout, unsigned axis) {
+  auto along = axisDigits(layout, axis, /*ordered=*/true);
+  if (!along)
+    return std::nullopt;
+  unsigned lanes = 0;
+  bool left = false, warps = false;
+  for (const AxisDigit &digit : *along) {
+    if (digit.coord == Coord::Group || digit.coord == Coord::Cta)
+      return std::nullopt;
+    warps |= digit.coord == Coord::Warp;
+    if (digit.coord != Coord::Lane) {
+      left |= lanes > 0;
+      continue;
+    }
+    if (left)
+      return std::nullopt;
+    ++lanes;
+  }
+  // With lanes that hold other rows, sums would lie between those.
+  if (lanes != layout.digits(Coord::Lane).size() || !warps)
+    return std::nullopt;
+  return partialLayout(layout, axis, /*ordered=*/true);
+}
+
+Layout kgpu::scannedSums(const Layout &sums, unsigned axis) {
+  return inEachWarp(sums.slice(axis), axis, sums.shape()[axis], /*inRegisters=*/0);
+}
+
+Layout kgpu::inEachWarp(const Layout &rows, unsigned axis, int64_t places, unsigned inRegisters) {
+  Layout whole = rows.expand(axis);
+  std::array<Digits, kNumCoords> digits;
+  for (unsigned c = 0; c < kNumCoords; ++c)
+    digits[c].assign(whole.digits(Coord(c)).begin(), whole.digits(Coord(c)).end());
+  layout::Side side = *layout::splitSide(places);
+  unsigned bits = llvm::Log2_64(side.power), bit = std::min(inRegisters, bits);
+  auto axisDigit = [&](int64_t radix, int64_t step) {
+    Digit digit{radix, layout::Index(whole.rank(), 0)};
+    digit.basis[axis] = step;
+    return digit;
+  };
+  Digits registers;
+  for (unsigned i = 0; i < bit; ++i)
+    registers.push_back(axisDigit(2, int64_t(1) << i));
+  uint64_t repeats = whole.ownerMask(Coord::Lane);
+  for (auto [i, digit] : llvm::enumerate(digits[unsigned(Coord::Lane)]))
+    if (bit < bits && (repeats >> i & 1) && digit.replicates())
+      digit = axisDigit(2, int64_t(1) << bit++);
+  for (; bit < bits; ++bit)
+    registers.push_back(axisDigit(2, int64_t(1) << bit));
+  if (side.odd > 1)
+    registers.push_back(axisDigit(side.odd, side.power));
+  llvm::append_range(registers, digits[unsigned(Coord::Reg)]);
+  digits[unsigned(Coord::Reg)] = registers;
+  llvm::SmallVector<int64_t, 3> shape(whole.shape());
+  shape[axis] = places;
+  return *Layout::create(shape, digits);
+}

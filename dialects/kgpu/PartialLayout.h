@@ -16,4 +16,15 @@ WarpSpread warpSpread(const layout::Layout &layout, unsigned axis, bool ordered 
 /// The layout of the partial results; nothing unless the digits along the axis are its own.
 std::optional<layout::Layout> partialLayout(const layout::Layout &layout, unsigned axis, bool ordered);
 
+/// The layout of a scan's sums over the segments of `axis` that a warp holds alone. Nothing unless registers, then all
+/// lanes, then registers and warps stand along the axis, in this order, by digits of its own.
+std::optional<layout::Layout> segmentSums(const layout::Layout &layout, unsigned axis);
+
+/// Those sums in every warp, as they are scanned: along the axis in lanes, then in registers.
+layout::Layout scannedSums(const layout::Layout &sums, unsigned axis);
+
+/// A tile of `places` elements along `axis` that each warp has whole: rows where `rows` (without the axis) has them,
+/// the axis in 2^inRegisters fast registers, then in lanes that would only repeat rows, then in further registers.
+layout::Layout inEachWarp(const layout::Layout &rows, unsigned axis, int64_t places, unsigned inRegisters);
+
 } // namespace kiln::kgpu

@@ -1,12 +1,17 @@
 // Barriers of the cta and of the cluster.
-#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "compiler/conversion/kgpu_to_nvvm/Mailbox.h"
 #include "dialects/kgpu/KgpuOps.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-static LogicalResult emitArrive(Lowering &lowering, kgpu::ClusterArriveOp) {
+static LogicalResult emitArrive(Lowering &lowering, kgpu::ClusterArriveOp op) {
+  if (op.getRelaxed()) {
+    openMailboxes(lowering);
+    lowering.intrinsic("llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", Type(), {});
+    return success();
+  }
   lowering.intrinsic("llvm.nvvm.barrier.cluster.arrive.aligned", Type(), {});
   return success();
 }

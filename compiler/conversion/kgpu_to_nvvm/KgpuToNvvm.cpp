@@ -27,6 +27,7 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addHooks(table);
     nvvm::addSharedMemory(table);
     nvvm::addBarriers(table);
+    nvvm::addMailboxes(table);
     nvvm::addConvert(table);
     nvvm::addReduce(table);
     nvvm::addScan(table);

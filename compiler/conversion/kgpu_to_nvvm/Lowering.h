@@ -233,6 +233,7 @@ void addHooks(EmitTable &table);
 void addLibrary(EmitTable &table); ///< inline_asm, extern_call
 void addProgram(EmitTable &table); ///< program_id, num_programs, assume, barrier
 void addBarriers(EmitTable &table);
+void addMailboxes(EmitTable &table);
 void addConvert(EmitTable &table);
 void addReduce(EmitTable &table);
 void addScan(EmitTable &table);

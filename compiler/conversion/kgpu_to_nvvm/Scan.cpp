@@ -1,5 +1,5 @@
-// tile.scan inside a warp. Along the axis lie registers (fast ones), then lanes, then further registers; what lies
-// otherwise, or between warps, kiln-lower-exchanges has brought into this form.
+// tile.scan inside a warp, kgpu.partial_scan and kgpu.add_prefix. Along the axis lie registers (fast ones), then lanes,
+// then further registers; what lies otherwise, or between warps, kiln-lower-exchanges has brought into this form.
 //
 // Each thread runs over its fast registers; the totals of those runs are scanned over the lanes by butterflies (the
 // region has no neutral element, so a lane knows by a flag whether anything came before it); the totals of whole warps
@@ -7,6 +7,8 @@
 #include "compiler/conversion/kgpu_to_nvvm/Combine.h"
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
 #include "dialects/kgpu/KgpuOps.h"
+#include "dialects/kgpu/PartialLayout.h"
+#include <map>
 
 using namespace mlir;
 using namespace kiln;
@@ -17,11 +19,13 @@ using layout::Layout;
 namespace {
 class WarpScan {
 public:
-  WarpScan(Lowering &lowering, tile::ScanOp op, ArrayRef<AxisDigit> fast, ArrayRef<AxisDigit> lanes,
+  WarpScan(Lowering &lowering, Operation *op, bool reverse, ArrayRef<AxisDigit> fast, ArrayRef<AxisDigit> lanes,
            ArrayRef<AxisDigit> slow)
-      : lowering(lowering), op(op), layout(kgpu::layoutOf(op.getOperand(0).getType())), fast(fast), lanes(lanes),
-        slow(slow) {}
+      : lowering(lowering), op(op), reverse(reverse), layout(kgpu::layoutOf(op->getOperand(0).getType())), fast(fast),
+        lanes(lanes), slow(slow) {}
   LogicalResult run();
+  /// The sum of each run of fast and slow registers and lanes, by the run's first register.
+  const std::map<int64_t, Tuple> &sums() const { return totals; }
 
 private:
   /// What came before a run, and the run's sum; before: whether anything came (null: always).
@@ -30,15 +34,17 @@ private:
     Value before;
   };
   /// a is what comes first in the order of the scan.
-  Tuple add(const Tuple &a, const Tuple &b) { return combine(lowering, op.getCombine(), a, b); }
+  Tuple add(const Tuple &a, const Tuple &b) { return combine(lowering, op->getRegion(0), a, b); }
   /// Registers from `reg` that differ in `digits`, in the order of the scan.
   SmallVector<int64_t> along(int64_t reg, ArrayRef<AxisDigit> digits);
   bool scanLanes(Run &run);
 
   Lowering &lowering;
-  tile::ScanOp op;
+  Operation *op;
+  bool reverse;
   const Layout &layout;
   ArrayRef<AxisDigit> fast, lanes, slow;
+  std::map<int64_t, Tuple> totals;
 };
 } // namespace
 
@@ -51,7 +57,7 @@ SmallVector<int64_t> WarpScan::along(int64_t reg, ArrayRef<AxisDigit> digits) {
         more.push_back(withDigit(layout, known, digit.index, value));
     registers = more;
   }
-  if (op.getReverse())
+  if (reverse)
     std::reverse(registers.begin(), registers.end());
   return registers;
 }
@@ -62,7 +68,7 @@ bool WarpScan::scanLanes(Run &run) {
   for (const AxisDigit &digit : lanes) {
     Tuple other = shuffleXor(lowering, run.total, int64_t(1) << digit.index);
     Value upper = laneBit(lowering, digit.index);
-    if (op.getReverse())
+    if (reverse)
       upper = arith::XOrIOp::create(b, upper, lowering.i1(true));
     Tuple both = add(select(lowering, upper, other, run.total), select(lowering, upper, run.total, other));
     if (both.empty())
@@ -82,11 +88,11 @@ bool WarpScan::scanLanes(Run &run) {
 }
 
 LogicalResult WarpScan::run() {
-  unsigned operands = op.getNumOperands();
+  unsigned operands = op->getNumOperands();
   SmallVector<Tuple> elements(layout.registers());
   for (int64_t reg = 0; reg < layout.registers(); ++reg)
     for (unsigned i = 0; i < operands; ++i)
-      elements[reg].push_back(lowering.get(op.getOperand(i))[reg]);
+      elements[reg].push_back(lowering.get(op->getOperand(i))[reg]);
   auto isFirst = [&](int64_t reg, ArrayRef<AxisDigit> digits) {
     return llvm::all_of(digits, [&](const AxisDigit &d) { return digitOf(layout, reg, d.index) == 0; });
   };
@@ -118,12 +124,13 @@ LogicalResult WarpScan::run() {
         }
       sum = sum.empty() ? run.total : add(sum, run.total);
     }
+    totals[row] = sum;
   }
   for (unsigned i = 0; i < operands; ++i) {
     Registers result;
     for (int64_t reg = 0; reg < layout.registers(); ++reg)
       result.push_back(elements[Lowering::ownerRegister(layout, reg)][i]);
-    lowering.set(op.getResult(i), result);
+    lowering.set(op->getResult(i), result);
   }
   return success();
 }
@@ -148,7 +155,116 @@ static LogicalResult emitScan(Lowering &lowering, tile::ScanOp op) {
     return op.emitOpError("expected registers, then lanes, then registers along the axis (because "
                           "kiln-lower-exchanges converts to that), got ")
            << op.getOperand(0).getType();
-  return WarpScan(lowering, op, fast, lanes, slow).run();
+  return WarpScan(lowering, op, op.getReverse(), fast, lanes, slow).run();
 }
 
-void nvvm::addScan(EmitTable &table) { table.add<tile::ScanOp, emitScan>(); }
+static LogicalResult emitPartialScan(Lowering &lowering, kgpu::PartialScanOp op) {
+  const Layout &layout = kgpu::layoutOf(op.getOperand(0).getType());
+  int64_t lowestWarp = INT64_MAX;
+  for (const layout::Digit &digit : layout.digits(Coord::Warp))
+    if (digit.basis[op.getAxis()] != 0)
+      lowestWarp = std::min(lowestWarp, digit.basis[op.getAxis()]);
+  SmallVector<AxisDigit> fast, lanes, slow;
+  auto digits = digitsAlong(layout, op.getAxis());
+  for (const AxisDigit &digit : *digits) {
+    // Registers above a warp's place start segments of their own.
+    if (digit.coord == Coord::Lane)
+      lanes.push_back(digit);
+    else if (digit.step < lowestWarp)
+      (lanes.empty() ? fast : slow).push_back(digit);
+  }
+  WarpScan scan(lowering, op, op.getReverse(), fast, lanes, slow);
+  if (failed(scan.run()))
+    return failure();
+  unsigned count = op.getNumOperands();
+  for (unsigned i = 0; i < count; ++i) {
+    const Layout &to = kgpu::layoutOf(op.getResult(count + i).getType());
+    Registers owners, registers;
+    for (auto &[row, sum] : scan.sums())
+      owners.push_back(sum[i]);
+    unsigned next = 0;
+    for (int64_t reg = 0; reg < to.registers(); ++reg)
+      registers.push_back(Lowering::isOwnerRegister(to, reg) ? owners[next++]
+                                                             : registers[Lowering::ownerRegister(to, reg)]);
+    lowering.set(op.getResult(count + i), registers);
+  }
+  return success();
+}
+
+static LogicalResult emitAddPrefix(Lowering &lowering, kgpu::AddPrefixOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  unsigned count = op.getNumResults(), axis = op.getAxis();
+  const Layout &layout = kgpu::layoutOf(op.getOperand(0).getType());
+  const Layout &scanned = kgpu::layoutOf(op.getOperand(count).getType());
+  Layout segments = *kgpu::segmentSums(layout, axis);
+  int64_t places = scanned.shape()[axis];
+  // Lanes count the low bits of a place, registers the rest.
+  int64_t inLanes = 1;
+  for (const layout::Digit &digit : scanned.digits(Coord::Lane))
+    inLanes *= digit.basis[axis] != 0 ? 2 : 1;
+  auto rowOf = [&](layout::Index element) {
+    element.erase(element.begin() + axis);
+    return element;
+  };
+  // What came before each segment of this thread, and whether anything did.
+  SmallVector<std::pair<Tuple, Value>> before;
+  for (int64_t segment = 0; segment < segments.registers(); ++segment) {
+    Value place = lowering.coordinate(segments, segment, axis);
+    Value any =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ne, place, lowering.i32(op.getReverse() ? places - 1 : 0));
+    place = arith::AddIOp::create(b, place, lowering.i32(op.getReverse() ? 1 : -1));
+    Value lane = arith::AndIOp::create(b, place, lowering.i32(inLanes - 1));
+    Tuple found;
+    for (int64_t reg = 0; reg < scanned.registers(); ++reg) {
+      layout::Index element = scanned.at(Coord::Reg, reg);
+      if (!Lowering::isOwnerRegister(scanned, reg) || rowOf(element) != rowOf(segments.at(Coord::Reg, segment)))
+        continue;
+      Tuple here;
+      for (unsigned i = 0; i < count; ++i)
+        here.push_back(lowering.get(op.getOperand(count + i))[reg]);
+      here = shuffleFrom(lowering, here, lane);
+      if (found.empty()) {
+        found = here;
+        continue;
+      }
+      Value from = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, place, lowering.i32(element[axis]));
+      found = select(lowering, from, here, found);
+    }
+    before.push_back({found, any});
+  }
+  SmallVector<Registers> results(count, Registers(layout.registers()));
+  for (int64_t reg = 0; reg < layout.registers(); ++reg) {
+    // Its segment: the register of the sums with the same digits, counted as they were kept.
+    int64_t segment = 0, stride = 1, rest = reg;
+    int64_t lowestWarp = INT64_MAX;
+    for (const layout::Digit &digit : layout.digits(Coord::Warp))
+      if (digit.basis[axis] != 0)
+        lowestWarp = std::min(lowestWarp, digit.basis[axis]);
+    for (const layout::Digit &digit : layout.digits(Coord::Reg)) {
+      int64_t value = rest % digit.radix;
+      rest /= digit.radix;
+      if (digit.basis[axis] != 0 && digit.basis[axis] < lowestWarp)
+        continue;
+      segment += value * stride;
+      stride *= digit.radix;
+    }
+    Tuple own;
+    for (unsigned i = 0; i < count; ++i)
+      own.push_back(lowering.get(op.getOperand(i))[reg]);
+    Tuple joined = combine(lowering, op.getCombine(), before[segment].first, own);
+    if (joined.empty())
+      return failure();
+    joined = select(lowering, before[segment].second, joined, own);
+    for (unsigned i = 0; i < count; ++i)
+      results[i][reg] = joined[i];
+  }
+  for (unsigned i = 0; i < count; ++i)
+    lowering.set(op.getResult(i), results[i]);
+  return success();
+}
+
+void nvvm::addScan(EmitTable &table) {
+  table.add<tile::ScanOp, emitScan>();
+  table.add<kgpu::PartialScanOp, emitPartialScan>();
+  table.add<kgpu::AddPrefixOp, emitAddPrefix>();
+}

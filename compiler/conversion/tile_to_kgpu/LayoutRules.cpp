@@ -118,6 +118,12 @@ std::optional<Groups> rules::groupsOf(Operation *op) {
           add(allOperands(op), {});
         add({}, op->getResults());
       })
+      // Their layouts differ; the ops' verifiers say how.
+      .Case<kgpu::PartialScanOp, kgpu::AddPrefixOp>([&](Operation *) {
+        addEachOperand();
+        for (Value result : op->getResults())
+          add({}, result);
+      })
       .Default([&](Operation *) {
         StringRef dialect = op->getName().getDialectNamespace();
         known = dialect == "tile" || dialect == "kgpu" || isa<arith::ConstantOp, ub::PoisonOp>(op) ||

@@ -72,7 +72,7 @@ void kgpu::alternateSlots(func::FuncOp function) {
       for (Operation *user : alloc.getMem().getUsers())
         if (unsigned group = groups.lookup(user))
           own = group;
-      if (count == 0 || (count == 1 && own == 1))
+      if (alloc.getMailbox() || count == 0 || (count == 1 && own == 1))
         alternating.push_back(alloc);
     }
     if (alternating.empty())

@@ -1,6 +1,7 @@
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/layout/Constructors.h"
 #include "dialects/layout/Memory.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -44,9 +45,11 @@ Layout Exchanges::wholeInEachCta(ArrayRef<int64_t> shape, std::optional<unsigned
   return *Layout::create(shape, digits);
 }
 
-Value Exchanges::allocate(Type element, const Layout &memory) {
+Value Exchanges::allocate(Type element, const Layout &memory, bool mailbox) {
   auto type = MemType::get(b.getContext(), memory.shape(), element, layout::MapAttr::get(b.getContext(), memory));
-  return AllocOp::create(b, type, /*offset=*/IntegerAttr());
+  auto alloc = AllocOp::create(b, type, /*offset=*/IntegerAttr());
+  alloc.setMailbox(mailbox);
+  return alloc;
 }
 
 void Exchanges::store(Value tile, Value memory) { LocalStoreOp::create(b, tile, memory); }
@@ -73,6 +76,16 @@ Value Exchanges::convert(Value tile, const Layout &layout) {
   if (plan.crossesCtas)
     return throughMemory(tile, wholeInEachCta(layout.shape()), layout);
   return throughMemory(tile, layout::chooseMemory(from, layout, bytes), layout);
+}
+
+void Exchanges::copyCombine(Region &from, Region &to) {
+  IRMapping map;
+  from.cloneInto(&to, map);
+  Operation *end = to.front().getTerminator();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(end);
+  YieldOp::create(b, end->getLoc(), end->getOperands());
+  end->erase();
 }
 
 void Exchanges::replace(Operation *op, ValueRange values) {

@@ -30,7 +30,7 @@ public:
   /// `tile` in `layout` by a store to memory of layout `memory` and a load.
   mlir::Value throughMemory(mlir::Value tile, const layout::Layout &memory, const layout::Layout &layout);
   /// Memory for a tile of this shape and element.
-  mlir::Value allocate(mlir::Type element, const layout::Layout &memory);
+  mlir::Value allocate(mlir::Type element, const layout::Layout &memory, bool mailbox = false);
   void store(mlir::Value tile, mlir::Value memory);
   mlir::Value load(mlir::Value memory, mlir::Type type);
   mlir::Value load(mlir::Value memory, const layout::Layout &layout);
@@ -41,6 +41,8 @@ public:
   /// Row-major memory, a copy of all of it in each cta. The last dimension is the fastest, but for those named.
   layout::Layout wholeInEachCta(llvm::ArrayRef<int64_t> shape, std::optional<unsigned> fastest = std::nullopt,
                                 std::optional<unsigned> slowest = std::nullopt) const;
+  /// The region of a tile op as that of a kgpu op.
+  void copyCombine(mlir::Region &from, mlir::Region &to);
   /// Replaces an op by values, one per result.
   void replace(mlir::Operation *op, mlir::ValueRange values);
 

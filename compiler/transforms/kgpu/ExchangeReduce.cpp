@@ -3,52 +3,20 @@
 #include "dialects/kgpu/Combine.h"
 #include "dialects/kgpu/PartialLayout.h"
 #include "dialects/layout/Memory.h"
-#include "mlir/IR/IRMapping.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 using layout::Coord;
 using layout::Digit;
-using layout::Digits;
-using layout::kNumCoords;
 using layout::Layout;
 
-/// How the parts are read: each thread has the rows that `rows` (the operand's layout without the axis) gives it, with
-/// the parts of a row in its fastest registers and, when there are many, in lanes that would only repeat.
+/// How the parts are read. One 16-byte load and three sums are done before a shuffle is; more parts go to lanes. With
+/// many rows, all of them do.
 static Layout gatheredParts(const Layout &rows, unsigned axis, int64_t places) {
-  Layout whole = rows.expand(axis);
-  std::array<Digits, kNumCoords> digits;
-  for (unsigned c = 0; c < kNumCoords; ++c)
-    digits[c].assign(whole.digits(Coord(c)).begin(), whole.digits(Coord(c)).end());
-  layout::Side side = *layout::splitSide(places);
-  unsigned bits = llvm::Log2_64(side.power);
-  // One 16-byte load and three sums are done before a shuffle is; more parts go to lanes. With many rows, all of them
-  // do.
   bool manyRows = rows.registers() >= 8;
-  unsigned inRegisters = bits <= 3 && !manyRows ? bits : manyRows ? 0 : 2;
-  uint64_t repeats = whole.ownerMask(Coord::Lane);
-  auto axisDigit = [&](int64_t radix, int64_t step) {
-    Digit digit{radix, layout::Index(whole.rank(), 0)};
-    digit.basis[axis] = step;
-    return digit;
-  };
-  unsigned bit = inRegisters;
-  for (auto [i, digit] : llvm::enumerate(digits[unsigned(Coord::Lane)]))
-    if (bit < bits && (repeats >> i & 1) && digit.replicates())
-      digit = axisDigit(2, int64_t(1) << bit++);
-  Digits registers;
-  for (unsigned i = 0; i < inRegisters; ++i)
-    registers.push_back(axisDigit(2, int64_t(1) << i));
-  for (; bit < bits; ++bit)
-    registers.push_back(axisDigit(2, int64_t(1) << bit));
-  if (side.odd > 1)
-    registers.push_back(axisDigit(side.odd, side.power));
-  llvm::append_range(registers, digits[unsigned(Coord::Reg)]);
-  digits[unsigned(Coord::Reg)] = registers;
-  SmallVector<int64_t, 3> shape(whole.shape());
-  shape[axis] = places;
-  return *Layout::create(shape, digits);
+  return inEachWarp(rows, axis, places, manyRows ? 0 : llvm::Log2_64(layout::splitSide(places)->power) <= 3 ? 3 : 2);
 }
 
 static SmallVector<Type> rowTypes(tile::ReduceOp reduce, const Layout &layout, unsigned axis) {
@@ -73,15 +41,18 @@ static void finish(Exchanges &exchanges, tile::ReduceOp reduce, ValueRange opera
   exchanges.replace(reduce, results);
 }
 
-/// The region of `from` as that of a kgpu op.
-static void copyCombine(Region &from, Region &to, OpBuilder &builder) {
-  IRMapping map;
-  from.cloneInto(&to, map);
-  Operation *end = to.front().getTerminator();
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPoint(end);
-  YieldOp::create(builder, end->getLoc(), end->getOperands());
-  end->erase();
+/// Parts that come from all ctas can be counted as they come, which costs less than a barrier of the cluster. Nobody
+/// tells a sender that its part has been read: in a loop, what each warp sends the next time does, so that two slots
+/// are enough.
+static bool fitsMailbox(tile::ReduceOp reduce, const Layout &parts, Type element) {
+  if (int64_t bytes = elementBytes(element); bytes != 4 && bytes != 8)
+    return false;
+  Operation *parent = reduce->getParentOp();
+  if (isa<func::FuncOp>(parent))
+    return true;
+  bool everyWarpSends = llvm::none_of(ArrayRef{Coord::Warp, Coord::Group, Coord::Cta},
+                                      [&](Coord coord) { return parts.isReplicated(coord); });
+  return isa<scf::ForOp>(parent) && isa<func::FuncOp>(parent->getParentOp()) && everyWarpSends;
 }
 
 static LogicalResult exchangeReduce(Exchanges &exchanges, Operation *op) {
@@ -116,7 +87,7 @@ static LogicalResult exchangeReduce(Exchanges &exchanges, Operation *op) {
   for (Value operand : operands)
     types.push_back(tileType(cast<RankedTensorType>(operand.getType()).getElementType(), parts));
   auto partial = PartialReduceOp::create(exchanges.b, types, operands, axis, ordered);
-  copyCombine(reduce.getCombine(), partial.getCombine(), exchanges.b);
+  exchanges.copyCombine(reduce.getCombine(), partial.getCombine());
   Layout gathered = gatheredParts(layout.slice(axis), axis, spread.places);
   // Stores first, then loads: one barrier for all operands.
   SmallVector<Value> places, loaded;
@@ -126,9 +97,12 @@ static LogicalResult exchangeReduce(Exchanges &exchanges, Operation *op) {
                  llvm::any_of(layout.digits(Coord::Cta), [](const Digit &digit) { return !digit.replicates(); });
     Layout memory = split ? layout::chooseMemory(parts, gathered, elementBytes(element))
                           : exchanges.wholeInEachCta(parts.shape(), axis);
-    places.push_back(exchanges.allocate(element, memory));
+    places.push_back(exchanges.allocate(element, memory, spread.overCtas && fitsMailbox(reduce, parts, element)));
     exchanges.store(part, places.back());
   }
+  for (Value place : places)
+    if (place.getDefiningOp<AllocOp>().getMailbox())
+      AwaitOp::create(exchanges.b, place);
   for (Value place : places)
     loaded.push_back(exchanges.load(place, gathered));
   finish(exchanges, reduce, loaded, gathered);

@@ -1,5 +1,8 @@
 // tile.scan whose axis leaves the warp, or is spread over it in another order than registers, lanes, registers.
 #include "compiler/transforms/kgpu/Exchange.h"
+#include "dialects/kgpu/PartialLayout.h"
+#include "dialects/layout/Constructors.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -26,7 +29,7 @@ static bool scansInsideWarp(const Layout &layout, unsigned axis) {
           return false;
       steps.push_back({step, Coord(c)});
     }
-  llvm::stable_sort(steps, [](auto &a, auto &b) { return a.first < b.first; });
+  llvm::sort(steps);
   unsigned changes = 0;
   for (unsigned i = 0; i < steps.size(); ++i)
     if (steps[i].second == Coord::Lane && (i == 0 || steps[i - 1].second != Coord::Lane))
@@ -34,23 +37,71 @@ static bool scansInsideWarp(const Layout &layout, unsigned axis) {
   return changes <= 1;
 }
 
+/// The axis fastest in every coordinate: registers, lanes, warps, registers.
+static Layout axisFirst(const Layout &like, unsigned axis) {
+  SmallVector<int32_t> order = {int32_t(axis)};
+  for (int32_t dim = int32_t(like.rank()) - 1; dim >= 0; --dim)
+    if (dim != int32_t(axis))
+      order.push_back(dim);
+  layout::Threads threads{like.size(Coord::Warp), like.size(Coord::Group), like.size(Coord::Cta)};
+  return layout::blocked(like.shape(), order, 4, threads);
+}
+
+/// Each warp scans its segments; their sums cross the warps once; each warp scans those and adds what came before.
+static SmallVector<Value> scanAcrossWarps(Exchanges &exchanges, tile::ScanOp scan, ArrayRef<Value> operands) {
+  unsigned axis = scan.getAxis(), count = operands.size();
+  Layout sums = *segmentSums(layoutOf(operands.front().getType()), axis);
+  SmallVector<Type> types;
+  for (Value operand : operands)
+    types.push_back(operand.getType());
+  for (Value operand : operands)
+    types.push_back(tileType(cast<RankedTensorType>(operand.getType()).getElementType(), sums));
+  auto partial = PartialScanOp::create(exchanges.b, types, operands, axis, scan.getReverse());
+  exchanges.copyCombine(scan.getCombine(), partial.getCombine());
+  SmallVector<Value> places, loaded;
+  for (Value sum : partial.getResults().drop_front(count)) {
+    Type element = cast<RankedTensorType>(sum.getType()).getElementType();
+    places.push_back(exchanges.allocate(element, exchanges.wholeInEachCta(sums.shape(), axis)));
+    exchanges.store(sum, places.back());
+  }
+  for (Value place : places)
+    loaded.push_back(exchanges.load(place, scannedSums(sums, axis)));
+  auto whole = tile::ScanOp::create(exchanges.b, TypeRange(ValueRange(loaded)), loaded, axis, scan.getReverse());
+  IRMapping map;
+  scan.getCombine().cloneInto(&whole.getCombine(), map);
+  SmallVector<Value> both(partial.getResults().take_front(count));
+  llvm::append_range(both, whole.getResults());
+  auto result = AddPrefixOp::create(exchanges.b, TypeRange(ValueRange(operands)), both, axis, scan.getReverse());
+  exchanges.copyCombine(scan.getCombine(), result.getCombine());
+  return SmallVector<Value>(result.getResults());
+}
+
 static LogicalResult exchangeScan(Exchanges &exchanges, Operation *op) {
   auto scan = cast<tile::ScanOp>(op);
-  const Layout layout = layoutOf(scan.getOperand(0).getType());
-  if (scansInsideWarp(layout, scan.getAxis()))
+  unsigned axis = scan.getAxis();
+  Layout layout = layoutOf(scan.getOperand(0).getType());
+  if (scansInsideWarp(layout, axis))
     return success();
-  Layout inside = axisInWarp(layout, scan.getAxis(), 4);
-  SmallVector<Value> operands;
-  SmallVector<Type> types;
-  for (Value operand : scan.getOperands()) {
-    operands.push_back(exchanges.convert(operand, inside));
-    types.push_back(operands.back().getType());
+  // Where the axis is too short for the lanes, rows fill them: inside one warp.
+  bool across = segmentSums(layout, axis).has_value();
+  if (!across) {
+    layout = axisFirst(layout, axis);
+    across = segmentSums(layout, axis).has_value();
   }
-  auto moved = tile::ScanOp::create(exchanges.b, types, operands, scan.getAxis(), scan.getReverse());
-  moved.getCombine().takeBody(scan.getCombine());
-  SmallVector<Value> results;
-  for (auto [result, original] : llvm::zip(moved.getResults(), scan.getResults()))
-    results.push_back(exchanges.convert(result, layoutOf(original.getType())));
+  if (!across)
+    layout = axisInWarp(layout, axis, 4);
+  SmallVector<Value> operands, results;
+  for (Value operand : scan.getOperands())
+    operands.push_back(exchanges.convert(operand, layout));
+  if (across) {
+    results = scanAcrossWarps(exchanges, scan, operands);
+  } else {
+    auto moved = tile::ScanOp::create(exchanges.b, TypeRange(ValueRange(operands)), operands, axis, scan.getReverse());
+    moved.getCombine().takeBody(scan.getCombine());
+    results.assign(moved.getResults().begin(), moved.getResults().end());
+  }
+  for (auto [result, original] : llvm::zip(results, scan.getResults()))
+    result = exchanges.convert(result, layoutOf(original.getType()));
   exchanges.replace(op, results);
   return success();
 }

@@ -113,7 +113,7 @@ void BarrierInserter::visit(Operation *op, State &state) {
     return meet(state, Scope::Cta);
   if (isa<ClusterArriveOp>(op)) {
     for (Pending &pending : state.pending)
-      pending.arrived = true;
+      pending.arrived |= !cast<ClusterArriveOp>(op).getRelaxed();
     return;
   }
   if (isa<ClusterWaitOp>(op)) {
@@ -254,7 +254,7 @@ void BarrierInserter::run() {
   // A cta may be written to only once it runs: it says so first thing, and who writes first waits for that.
   if (firstCrossing) {
     OpBuilder builder = OpBuilder::atBlockBegin(&entry);
-    ClusterArriveOp::create(builder, function.getLoc());
+    ClusterArriveOp::create(builder, function.getLoc(), /*relaxed=*/true);
     builder.setInsertionPoint(firstCrossing);
     ClusterWaitOp::create(builder, firstCrossing->getLoc());
   }

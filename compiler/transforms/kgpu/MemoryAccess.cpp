@@ -39,6 +39,9 @@ SmallVector<Access, 2> kgpu::sharedAccesses(Operation *op) {
       memory = slot.getMem();
     }
     access.alloc = memory.getDefiningOp<AllocOp>();
+    // Ordered by what is sent, not by barriers.
+    if (access.alloc && access.alloc.getMailbox())
+      continue;
     SmallVector<MemoryEffects::EffectInstance, 2> found;
     effects.getEffectsOnValue(operand, found);
     for (const MemoryEffects::EffectInstance &effect : found)

@@ -15,8 +15,8 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
     - a reduction along warps: `kgpu.partial_reduce`, store of one element per warp, load of all of them into each warp, and
       the rest inside the warp: one exchange. Along ctas, each cta stores into every cta's memory. Independent reductions
       along the same axis that wait for nothing of each other become one op first, and so share the barrier.
-    - a scan along warps, or one whose axis is spread in no order of registers, lanes, registers: of a layout whose axis
-      is inside a warp.
+    - a scan along warps: `kgpu.partial_scan`, an exchange of the segments' sums, their scan in each warp, `kgpu.add_prefix`.
+      One whose axis is spread in no order of registers, lanes, registers: of a layout whose axis is inside a warp.
     - a shape op whose layouts do not follow from each other: on the layout that does follow, then a conversion; where none
       does, a store row-major and a load of the same bytes as the other shape.
     - an atomic whose result is used by threads that do not own its element: store by the owners, load by all.

@@ -92,6 +92,12 @@ Life Lives::lifeOf(AllocOp alloc) {
       for (const Access &access : sharedAccesses(user))
         if (access.alloc == alloc)
           uses[alloc].push_back({user, access});
+  // Another cta may send before this one has come to the exchange.
+  if (alloc.getMailbox()) {
+    life.begin = 0;
+    life.end = count;
+    return life;
+  }
   bool carried = int32_t(alloc.getSlots()) > 1;
   for (auto &[user, access] : uses[alloc]) {
     life.begin = std::min(life.begin, number[user]);
@@ -139,7 +145,7 @@ static void dropUnread(func::FuncOp function) {
     for (Value view : viewsOf(alloc))
       for (Operation *user : view.getUsers()) {
         users.push_back(user);
-        read |= !isa<LocalStoreOp, SlotOp, ViewOp>(user);
+        read |= !isa<LocalStoreOp, SlotOp, ViewOp, AwaitOp>(user);
       }
     if (read)
       continue;

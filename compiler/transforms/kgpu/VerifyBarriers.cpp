@@ -3,6 +3,7 @@
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include <set>
 
 namespace kiln {
@@ -115,7 +116,7 @@ LogicalResult PathWalker::run() {
       if (!accesses.needClusters())
         continue;
     } else if (isa<ClusterArriveOp>(op)) {
-      place.arrived = true;
+      place.arrived |= !cast<ClusterArriveOp>(op).getRelaxed();
     } else if (isa<ClusterWaitOp>(op)) {
       if (place.arrived)
         continue;
@@ -139,10 +140,50 @@ LogicalResult PathWalker::run() {
   return success();
 }
 
+/// A mailbox in a loop has two slots that its iterations use in turn; what is loaded from it has been awaited, and what
+/// is awaited has been sent.
+static LogicalResult verifyMailbox(AllocOp alloc) {
+  Operation *parent = alloc->getParentOp();
+  auto loop = dyn_cast<scf::ForOp>(parent);
+  if (!isa<func::FuncOp>(parent) && !(loop && isa<func::FuncOp>(loop->getParentOp())))
+    return alloc.emitOpError(
+        "expected a mailbox in the function's body or a loop there (because elsewhere one slot may be "
+        "used twice in a row), got it deeper");
+  Value slot = alloc.getMem();
+  if (loop) {
+    auto chosen = slot.hasOneUse() ? dyn_cast<SlotOp>(*slot.getUsers().begin()) : SlotOp();
+    if (int32_t(alloc.getSlots()) != 2 || !chosen || alternatesIn(chosen.getIndex()) != loop)
+      return alloc.emitOpError(
+          "expected two slots that the loop's iterations use in turn (because nobody tells a sender "
+          "that a slot has been read), got others");
+    slot = chosen.getResult();
+  }
+  bool sent = false, awaited = false;
+  for (Operation &op : *alloc->getBlock()) {
+    if (!llvm::is_contained(op.getOperands(), slot) || isa<SlotOp>(op))
+      continue;
+    bool fits = isa<LocalStoreOp>(op) ? !awaited : isa<AwaitOp>(op) ? sent : isa<LocalLoadOp>(op) && awaited;
+    if (!fits)
+      return op.emitOpError("expected a mailbox to be sent to, awaited and read in this order, got another");
+    sent |= isa<LocalStoreOp>(op);
+    awaited |= isa<AwaitOp>(op);
+  }
+  for (Operation *user : slot.getUsers())
+    if (user->getBlock() != alloc->getBlock())
+      return user->emitOpError(
+          "expected a mailbox to be used in the block of its allocation (because every run of that "
+          "fills it once), got another");
+  return success();
+}
+
 namespace {
 struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
   void runOnOperation() override {
     bool failedOnce = false;
+    getOperation().walk([&](AllocOp alloc) {
+      if (alloc.getMailbox())
+        failedOnce |= failed(verifyMailbox(alloc));
+    });
     MemoryAccesses accesses(getOperation());
     for (const Access &access : accesses.all()) {
       // Most accesses to global memory conflict with none: no path is worth walking.

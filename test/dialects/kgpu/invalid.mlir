@@ -235,7 +235,7 @@ func.func @partial_reduce_c2(%x: tensor<128xf32, #layout.map<blocked [128] vecto
 // -----
 
 func.func @partial_reduce_c3(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
-  // expected-error @below {{expected combine region to take ('f32', 'f32') (because it combines two elements of every operand), got ('f32')}}
+  // expected-error @below {{expected combine region to take ('f32', 'f32') (because it combines two elements of every tile), got ('f32')}}
   %s = kgpu.partial_reduce(%x) axis 0 {
   ^bb0(%a: f32):
     kgpu.yield %a : f32
@@ -247,7 +247,7 @@ func.func @partial_reduce_c3(%x: tensor<128xf32, #layout.map<blocked [128] vecto
 // -----
 
 func.func @partial_reduce_c4(%x: tensor<128xf32, #layout.map<blocked [128] vector 1 warps 4>>) {
-  // expected-error @below {{expected combine region to end in kgpu.yield of ('f32') (because it gives one element of every operand), got}}
+  // expected-error @below {{expected combine region to end in kgpu.yield of ('f32') (because it gives one element of every tile), got}}
   %s = kgpu.partial_reduce(%x) axis 0 {
   ^bb0(%a: f32, %b: f32):
     kgpu.yield %a, %b : f32, f32
@@ -284,7 +284,7 @@ func.func @partial_reduce_c6(%x: tensor<128xf32, #layout.map<blocked [128] vecto
 // -----
 
 func.func @yield_c1(%x: f32) {
-  // expected-error @below {{expects parent op 'kgpu.partial_reduce'}}
+  // expected-error @below {{expects parent op to be one of 'kgpu.partial_reduce, kgpu.partial_scan, kgpu.add_prefix'}}
   kgpu.yield %x : f32
 }
 
@@ -388,5 +388,190 @@ func.func @dot_c4(%c: tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 wa
   %d = kgpu.dot %a, %a, %c : !kgpu.mem<16x16xf32, #layout.map<digits [16, 16] cta (8, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0) (4, 0)>>,
     !kgpu.mem<16x16xf32, #layout.map<digits [16, 16] cta (8, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0) (4, 0)>>
     -> tensor<16x16xf32, #layout.map<blocked [16, 16] vector 1 warps 4>>
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#sums = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
+func.func @partial_scan_c1(%x: tensor<512xi32, #row>) {
+  // expected-error @below {{expected axis in 0..0 (because the operand has rank 1), got 1}}
+  %y, %s = kgpu.partial_scan(%x) axis 1 {
+  ^bb0(%a: i32, %b: i32):
+    kgpu.yield %a : i32
+  } : (tensor<512xi32, #row>) -> (tensor<512xi32, #row>, tensor<4xi32, #sums>)
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+func.func @partial_scan_c2(%x: tensor<512xi32, #row>) {
+  // expected-error @below {{expected 2 results (because there are two per operand), got 1}}
+  %y = kgpu.partial_scan(%x) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    kgpu.yield %a : i32
+  } : (tensor<512xi32, #row>) -> tensor<512xi32, #row>
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+func.func @partial_scan_c2_sums(%x: tensor<512xi32, #row>) {
+  // expected-error @below {{(because each segment has a sum), got 'tensor<4xi32, #layout.map<replicated [4] warps 4>>'}}
+  %y, %s = kgpu.partial_scan(%x) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    kgpu.yield %a : i32
+  } : (tensor<512xi32, #row>) -> (tensor<512xi32, #row>, tensor<4xi32, #layout.map<replicated [4] warps 4>>)
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#sums = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
+func.func @partial_scan_c3(%x: tensor<512xi32, #row>) {
+  // expected-error @below {{expected combine region to take ('i32', 'i32') (because it combines two elements of every tile), got ('i32')}}
+  %y, %s = kgpu.partial_scan(%x) axis 0 {
+  ^bb0(%a: i32):
+    kgpu.yield %a : i32
+  } : (tensor<512xi32, #row>) -> (tensor<512xi32, #row>, tensor<4xi32, #sums>)
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#sums = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
+func.func @partial_scan_c4(%x: tensor<512xi32, #row>) {
+  // expected-error @below {{expected combine region to end in kgpu.yield of ('i32') (because it gives one element of every tile), got}}
+  %y, %s = kgpu.partial_scan(%x) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    kgpu.yield %a, %b : i32, i32
+  } : (tensor<512xi32, #row>) -> (tensor<512xi32, #row>, tensor<4xi32, #sums>)
+  return
+}
+
+// -----
+
+#row = #layout.map<digits [512] reg (1) (2) lane (16) (32) (64) (128) (256) warp (4) (8)>
+#sums = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
+func.func @partial_scan_c5(%x: tensor<512xi32, #row>) {
+  // expected-error @below {{expected registers, then lanes, then registers and warps along axis 0, by digits of its own (because a segment is what one warp holds alone), got}}
+  %y, %s = kgpu.partial_scan(%x) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    kgpu.yield %a : i32
+  } : (tensor<512xi32, #row>) -> (tensor<512xi32, #row>, tensor<4xi32, #sums>)
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#sums = #layout.map<digits [4] lane (0) (0) (0) (0) (0) warp (1) (2)>
+func.func @partial_scan_c6(%x: tensor<512xi32, #row>, %p: !tile.ptr<i32>) {
+  // expected-error @below {{expected a combine region that touches no memory (because it runs in any order), got tile.load}}
+  %y, %s = kgpu.partial_scan(%x) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    %v = tile.load %p : !tile.ptr<i32> -> i32
+    kgpu.yield %v : i32
+  } : (tensor<512xi32, #row>) -> (tensor<512xi32, #row>, tensor<4xi32, #sums>)
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+func.func @add_prefix_c1(%y: tensor<512xi32, #row>) {
+  // expected-error @below {{expected 2 operands (because each result is of a scanned tile and of its sums), got 1}}
+  %z = kgpu.add_prefix(%y) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    kgpu.yield %a : i32
+  } : (tensor<512xi32, #row>) -> tensor<512xi32, #row>
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#all = #layout.map<blocked [4] vector 1 warps 4>
+func.func @add_prefix_c2(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>) {
+  // expected-error @below {{expected axis in 0..0 (because the tile has rank 1), got 1}}
+  %z = kgpu.add_prefix(%y, %p) axis 1 {
+  ^bb0(%a: i32, %b: i32):
+    kgpu.yield %a : i32
+  } : (tensor<512xi32, #row>, tensor<4xi32, #all>) -> tensor<512xi32, #row>
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#all = #layout.map<replicated [4] warps 4>
+func.func @add_prefix_c3(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>) {
+  // expected-error @below {{(because every lane asks another for its own), got 'tensor<4xi32, #layout.map<replicated [4] warps 4>>'}}
+  %z = kgpu.add_prefix(%y, %p) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    kgpu.yield %a : i32
+  } : (tensor<512xi32, #row>, tensor<4xi32, #all>) -> tensor<512xi32, #row>
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#all = #layout.map<blocked [4] vector 1 warps 4>
+func.func @add_prefix_c4(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>) {
+  // expected-error @below {{expected combine region to take ('i32', 'i32') (because it combines two elements of every tile), got ('i32', 'i64')}}
+  %z = kgpu.add_prefix(%y, %p) axis 0 {
+  ^bb0(%a: i32, %b: i64):
+    kgpu.yield %a : i32
+  } : (tensor<512xi32, #row>, tensor<4xi32, #all>) -> tensor<512xi32, #row>
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#all = #layout.map<blocked [4] vector 1 warps 4>
+func.func @add_prefix_c5(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>) {
+  // expected-error @below {{expected combine region to end in kgpu.yield of ('i32') (because it gives one element of every tile), got}}
+  %z = kgpu.add_prefix(%y, %p) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    kgpu.yield
+  } : (tensor<512xi32, #row>, tensor<4xi32, #all>) -> tensor<512xi32, #row>
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [512] vector 4 warps 4>
+#all = #layout.map<blocked [4] vector 1 warps 4>
+func.func @add_prefix_c6(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>, %q: !tile.ptr<i32>) {
+  // expected-error @below {{expected a combine region that touches no memory (because it runs in any order), got tile.load}}
+  %z = kgpu.add_prefix(%y, %p) axis 0 {
+  ^bb0(%a: i32, %b: i32):
+    %v = tile.load %q : !tile.ptr<i32> -> i32
+    kgpu.yield %v : i32
+  } : (tensor<512xi32, #row>, tensor<4xi32, #all>) -> tensor<512xi32, #row>
+  return
+}
+
+// -----
+
+func.func @alloc_c3() {
+  // expected-error @below {{expected a mailbox of 4- or 8-byte elements that are all in each cta}}
+  %m = kgpu.alloc {mailbox} : !kgpu.mem<4xf16, #layout.map<row_major [4]>>
+  return
+}
+
+// -----
+
+func.func @await_c1() {
+  %m = kgpu.alloc : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+  // expected-error @below {{expected a slot of a mailbox (because only that counts what has come), got}}
+  kgpu.await %m : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
   return
 }

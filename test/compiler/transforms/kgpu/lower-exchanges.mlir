@@ -172,12 +172,14 @@ func.func @convert(%x: tensor<512xf32, #one>) -> tensor<512xf32, #three> {
 
 // -----
 
-// A scan along warps: with its axis inside one warp, the same one in each, from which every warp picks its part.
+// A scan along warps: of each warp's segments, of their sums, and both together; one exchange.
 // CHECK-LABEL: @scan
-// CHECK: kgpu.local_store
-// CHECK: %[[Y:.*]] = kgpu.local_load {{.*}} -> tensor<1024xi32, #[[WARP:.*]]>
-// CHECK: %[[Z:.*]] = tile.scan(%[[Y]]) axis 0 {
-// CHECK: kgpu.convert %[[Z]] : tensor<1024xi32, #[[WARP]]> -> tensor<1024xi32, #blocked>
+// CHECK: %[[Y:.*]]:2 = kgpu.partial_scan(%{{.*}}) axis 0 {
+// CHECK: kgpu.local_store %[[Y]]#1, %[[M:.*]] :
+// CHECK: %[[T:.*]] = kgpu.local_load %[[M]]
+// CHECK: %[[P:.*]] = tile.scan(%[[T]]) axis 0 {
+// CHECK: kgpu.add_prefix(%[[Y]]#0, %[[P]]) axis 0 {
+// CHECK-NOT: kgpu.local_store
 #row = #layout.map<blocked [1024] vector 4 warps 4>
 func.func @scan(%x: tensor<1024xi32, #row>) -> tensor<1024xi32, #row> {
   %s = tile.scan(%x) axis 0 {

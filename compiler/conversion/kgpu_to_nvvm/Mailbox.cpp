@@ -1,0 +1,80 @@
+#include "compiler/conversion/kgpu_to_nvvm/Mailbox.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+kgpu::AllocOp nvvm::mailboxOf(Value memory) {
+  if (auto slot = memory.getDefiningOp<kgpu::SlotOp>())
+    memory = slot.getMem();
+  auto alloc = memory.getDefiningOp<kgpu::AllocOp>();
+  return alloc && alloc.getMailbox() ? alloc : kgpu::AllocOp();
+}
+
+/// The 32-bit address that instructions on shared memory take.
+static Value addressOf(Lowering &lowering, Value pointer) {
+  return LLVM::PtrToIntOp::create(lowering.b, lowering.b.getI32Type(), pointer);
+}
+
+void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, int64_t elementBytes, Value cta,
+                     Value slot, int64_t tileBytes) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  Value there = addressOf(lowering, pointer), counter = addressOf(lowering, lowering.offsetBy(slot, tileBytes));
+  auto inCta = [&](Value address) {
+    return lowering.ptx("mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", b.getI32Type(), {address, cta}, /*pure=*/true)
+        .front();
+  };
+  there = inCta(there);
+  counter = inCta(counter);
+  const char *bits = elementBytes == 8 ? "64" : "32";
+  for (auto [i, value] : llvm::enumerate(values)) {
+    std::string offset = i ? "+" + std::to_string(i * elementBytes) : "";
+    lowering.ptx("st.async.shared::cluster.mbarrier::complete_tx::bytes.b" + std::string(bits) + " [$0" + offset +
+                     "], $1, [$2];",
+                 elementBytes == 8 ? "r,l,r" : "r,r,r", {}, {there, lowering.toBits(value), counter});
+  }
+}
+
+void nvvm::openMailboxes(Lowering &lowering) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  SmallVector<int64_t> counters;
+  lowering.source.walk([&](kgpu::AllocOp alloc) {
+    if (alloc.getMailbox())
+      for (int64_t i = 0; i < int32_t(alloc.getSlots()); ++i)
+        counters.push_back(int64_t(*alloc.getOffset()) + i * alloc.getSlotBytes() + alloc.getTileBytes());
+  });
+  if (counters.empty())
+    return;
+  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));
+  Value base = lowering.sharedBase();
+  auto branch = scf::IfOp::create(b, first, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  for (int64_t counter : counters)
+    lowering.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {},
+                 {addressOf(lowering, lowering.offsetBy(base, counter)), lowering.i32(lowering.threads() / 32)});
+  lowering.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
+}
+
+/// Each warp arrives once, the first one with the number of bytes that are to come; one lane waits, the others meet it.
+/// The state that the arrival returns names the phase, so that nobody has to keep count of phases.
+static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  kgpu::AllocOp alloc = mailboxOf(op.getMem());
+  Value counter = addressOf(lowering, lowering.offsetBy(lowering.scalar(op.getMem()), alloc.getTileBytes()));
+  Value bytes = lowering.atEntry([&]() -> Value {
+    Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));
+    return arith::SelectOp::create(b, first, lowering.i32(alloc.getMem().getType().getBytes()), lowering.i32(0));
+  });
+  Value waits = lowering.atEntry(
+      [&]() -> Value { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.lane(), lowering.i32(0)); });
+  lowering.ptx("{\n\t.reg .b64 phase;\n\t.reg .pred over;\n\t@!$2 bra MET;\n\t"
+               "mbarrier.arrive.expect_tx.shared::cta.b64 phase, [$0], $1;\n\t"
+               "WAIT:\n\tmbarrier.try_wait.shared::cta.b64 over, [$0], phase;\n\t@!over bra WAIT;\n\t"
+               "MET:\n\tbar.warp.sync 0xffffffff;\n\t}",
+               "r,r,b", {}, {counter, bytes, waits});
+  return success();
+}
+
+void nvvm::addMailboxes(EmitTable &table) { table.add<kgpu::AwaitOp, emitAwait>(); }

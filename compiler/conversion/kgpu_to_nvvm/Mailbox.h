@@ -1,0 +1,21 @@
+// Mailboxes: shared memory that ctas of the cluster send to, and the counter behind each slot (an mbarrier) that says
+// when all has come. A barrier of the cluster would order all memory of every thread, GPU-wide, for about a
+// microsecond.
+#pragma once
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/kgpu/KgpuOps.h"
+
+namespace kiln::nvvm {
+
+/// The mailbox that this memory is a slot of; null if it is none.
+kgpu::AllocOp mailboxOf(mlir::Value memory);
+
+/// Sends `values`, neighbours from `pointer` (!llvm.ptr<3>) on, to the same place in cta `cta`; the slot starts at
+/// `slot`.
+void sendToCta(Lowering &lowering, llvm::ArrayRef<mlir::Value> values, mlir::Value pointer, int64_t elementBytes,
+               mlir::Value cta, mlir::Value slot, int64_t tileBytes);
+
+/// Sets up the counters of every mailbox; before the cluster meets for the first time.
+void openMailboxes(Lowering &lowering);
+
+} // namespace kiln::nvvm
