@@ -108,7 +108,8 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
     cluster = 1
     if n > BLOCK_ELEMENTS:
         cluster = min(machine.largest_cluster, _power(-(-n // BLOCK_ELEMENTS)))
-        if n > cluster * LARGEST_BLOCK_ELEMENTS:
+        # With 64 registers a thread, 32 of them for the row, there is no room for a weight and a bias.
+        if n > cluster * (LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2):
             return RowPlan(8192, num_warps=16, stream=False, loop=True)
     part = -(-n // cluster)
     each = max(each, vector * -(-part // (512 * vector)) if part <= BLOCK_ELEMENTS else 32)
