@@ -45,7 +45,7 @@ struct Failure {
 struct CompileResult {
   /// Text or bytes of stage `to`; meaningless unless succeeded().
   std::string output;
-  TargetKind kind = TargetKind::Cpu; ///< of the target that was compiled for
+  TargetKind kind = TargetKind::Cpu;                   ///< of the target that was compiled for
   artifact::Metadata metadata;                         ///< from the lowered stage on
   std::vector<std::pair<std::string, double>> timings; ///< stage, milliseconds
   std::vector<Diagnostic> diagnostics;
