@@ -11,12 +11,13 @@ static Num inDouble(Num x, Num (*f)(Num)) {
   return convert(f(convert(x, x.emitter().builder.getF64Type())), x.element());
 }
 
-// 1 - 2 / (e^(2|x|) + 1), whose errors shrink with the second term; below, where they would not, a polynomial.
+// 1 - 2 / (e^(2|x|) + 1), whose errors shrink with the second term; below, where they would not, a polynomial. The sign
+// is set on both: that of the polynomial is lost at -0, which it adds to +0.
 static Num tanhByInstruction(Num x) {
   Num a = abs(x), z = x * x;
   Num near = fma(x * z, horner(z, tables::kTanhF32), x);
   Num far = fma(intrinsic("llvm.nvvm.rcp.approx.ftz.f", {exp(a + a) + 1.0}), -2.0, x.constant(1.0));
-  return select(a < 1.0, near, copySign(far, x));
+  return copySign(select(a < 1.0, near, far), x);
 }
 
 // tanh |x| = E / (E + 2) with E = e^(2|x|) - 1.
