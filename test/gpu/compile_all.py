@@ -106,7 +106,9 @@ def run_batch(arguments: argparse.Namespace, first: int, count: int, seconds: fl
                    "--first", str(first), "--programs", str(last - first), "--target", arguments.target,
                    "--seconds", str(seconds)]  # fmt: skip
         command += [f"--{name.replace('_', '-')}" for name in ("no_reduce", "no_assemble") if getattr(arguments, name)]
-        process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        # The generator asks what the programs are for when it is imported.
+        environment = {**os.environ, "KILN_TARGET": arguments.target}
+        process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
         at = first
         for line in process.stdout.splitlines():
             if line.startswith("@ "):

@@ -386,10 +386,12 @@ def mapped_text(node: Node, args: list[str], renderer: Renderer) -> str:
     if node.attrs["way"] == "map":
         return f"kl.map_elementwise({name}, {args[0]}, {args[1]})"
     kind = node.args[0].kind
-    letter = {16: "h", 32: "r", 64: "l"}.get(kind.bits, "r")
-    constraints = ",".join([f"={letter}"] * 2 + [letter] * 2)
+    letter, width = ("r", "s32") if kind.bits == 32 else ("l", "s64")
+    # Outputs are written before the last input is read: they share no register with one.
+    constraints = ",".join([f"=&{letter}"] * 2 + [letter] * 2)
     return (
-        f'kl.inline_asm_elementwise("two.of.these $0, $1, $2, $3;", "{constraints}", [{args[0]}, {args[1]}],'
+        f'kl.inline_asm_elementwise("mad.lo.{width} $0, $2, 2, $3; sub.{width} $1, $2, $3;", "{constraints}",'
+        f" [{args[0]}, {args[1]}],"
         f" ({kind.text}, {kind.text}), True, 1, portable={name})"
     )
 
