@@ -1,0 +1,45 @@
+// RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
+
+// One counter behind each slot, of one arrival a warp, set up before the cluster meets; the first arrival orders nothing.
+// CHECK-LABEL: llvm.func @kiln_mailbox(
+// CHECK: scf.if
+// CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c4_i32
+// CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c4_i32
+// CHECK-NOT: mbarrier.init
+// CHECK: "fence.mbarrier_init.release.cluster;"
+// CHECK: "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
+// CHECK: "llvm.nvvm.barrier.cluster.wait.aligned"
+// CHECK: scf.for
+// Lane i takes the partial to cta i and counts it there; no store, no barrier of the cluster.
+// CHECK-COUNT-2: mapa.shared::cluster.u32
+// CHECK: "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];"
+// CHECK-NOT: barrier.cluster
+// CHECK: mbarrier.arrive.expect_tx.shared::cta.b64
+// CHECK-SAME: mbarrier.try_wait.shared::cta.b64
+// CHECK-SAME: bar.warp.sync
+// CHECK: llvm.load %{{.*}} : !llvm.ptr<3> -> vector<4xf32>
+// CHECK-NOT: barrier.cluster
+#part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
+#all = #layout.map<replicated [16] warps 4 ctas 4>
+#m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
+  func.func public @mailbox(%p: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 160 : i64} {
+    kgpu.cluster_arrive relaxed
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %z = arith.constant dense<1.0> : tensor<16xf32, #part>
+    %q = tile.splat %p : !tile.ptr<f32> -> tensor<16x!tile.ptr<f32>, #all>
+    kgpu.cluster_wait
+    scf.for %i = %zero to %n step %one iter_args(%phase = %zero) -> (i32) : i32 {
+      %m = kgpu.alloc {mailbox, offset = 0 : i64, slots = 2 : i32} : !kgpu.mem<16xf32, #m>
+      %s = kgpu.slot %m[%phase] : !kgpu.mem<16xf32, #m>
+      kgpu.local_store %z, %s : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+      kgpu.await %s : !kgpu.mem<16xf32, #m>
+      %y = kgpu.local_load %s : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
+      tile.store %q, %y : tensor<16x!tile.ptr<f32>, #all>, tensor<16xf32, #all>
+      %next = arith.xori %phase, %one : i32
+      scf.yield %next : i32
+    }
+    return
+  }
+}

@@ -1,0 +1,67 @@
+// Nobody tells a sender that a mailbox was read: what makes one safe is checked by itself.
+// RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
+
+#part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
+#all = #layout.map<replicated [16] warps 4 ctas 4>
+#m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+func.func @not_awaited(%x: tensor<16xf32, #part>) -> tensor<16xf32, #all> {
+  kgpu.cluster_arrive relaxed
+  kgpu.cluster_wait
+  %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+  kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+  // expected-error @below {{expected a mailbox to be sent to, awaited and read in this order, got another}}
+  %y = kgpu.local_load %m : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
+  return %y : tensor<16xf32, #all>
+}
+
+// -----
+
+#part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
+#all = #layout.map<replicated [16] warps 4 ctas 4>
+#m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+func.func @one_slot(%x: tensor<16xf32, #part>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  kgpu.cluster_arrive relaxed
+  kgpu.cluster_wait
+  scf.for %i = %zero to %n step %one : i32 {
+    // expected-error @below {{expected two slots that the loop's iterations use in turn}}
+    %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+    kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+    kgpu.await %m : !kgpu.mem<16xf32, #m>
+    %y = kgpu.local_load %m : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
+  }
+  return
+}
+
+// -----
+
+#part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
+#m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+func.func @deeper(%x: tensor<16xf32, #part>, %c: i1) {
+  kgpu.cluster_arrive relaxed
+  kgpu.cluster_wait
+  scf.if %c {
+    // expected-error @below {{expected a mailbox in the function's body or a loop there}}
+    %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+    kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+    kgpu.await %m : !kgpu.mem<16xf32, #m>
+  }
+  return
+}
+
+// -----
+
+// What is said to have arrived first thing orders nothing: a barrier of the cta's own memory is still missing.
+#t = #layout.map<blocked [128] vector 1 warps 4 ctas 2>
+#m = #layout.map<digits [128] cta (0) offset (1) (2) (4) (8) (16) (32) (64)>
+func.func @relaxed(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  // expected-note @below {{the earlier access}}
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  kgpu.cluster_arrive relaxed
+  kgpu.cluster_wait
+  // expected-error @below {{expected a barrier between this and an earlier access}}
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return %y : tensor<128xf32, #t>
+}
