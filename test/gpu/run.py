@@ -2,7 +2,7 @@
 
 gpu        this folder: runtime, library, math on the device
 kernels    test/kernels on torch tensors, against float64
-language   every language, math and program test, its arrays staged through device memory
+language   every test of the language, of programs and of launches, its arrays staged through device memory
 fuzz       random programs against numpy (KILN_FUZZ_PROGRAMS, 10000 if not set)
 memcheck   compute-sanitizer over the kernel library; likewise racecheck, synccheck
 
@@ -55,7 +55,7 @@ def parts(jobs: int) -> list[Part]:
     except ImportError:
         pass
     tests = ROOT / "test"
-    folders = [str(tests / "python" / name) for name in ("language", "math", "programs", "runtime")]
+    folders = [str(tests / "python" / name) for name in ("language", "programs", "runtime")]
     programs = os.environ.get("KILN_FUZZ_PROGRAMS", "10000")
     found = [
         Part("gpu", [*pytest, str(tests / "gpu")], 240),

@@ -414,7 +414,8 @@ bool ArgumentReader::resolveDevice(int &device) {
                           describePlace(device), describePlace(devices[i])));
       }
     }
-  if (device == onHost || placement.stage)
+  // Copies there and back are for launches of host arrays alone: beside an array on a GPU they are a mistake as ever.
+  if (device == onHost || (placement.stage && first < 0))
     return true;
   for (size_t i = 0; i < devices.size(); ++i) {
     // Pinned memory is the driver's: a GPU reaches it at the same address.

@@ -37,10 +37,13 @@ NARROW = ("f16", "bf16", "f8E4M3FN", "f8E5M2")
 MARCH = {"cpu-avx512": "x86-64-v4", "cpu-avx2": "x86-64-v3", "cpu-sse": "x86-64-v2"}
 
 
+def find_tool(name: str) -> str | None:
+    return shutil.which(f"{name}-22") or shutil.which(f"/usr/lib/llvm-22/bin/{name}")
+
+
 def tool(name: str) -> str:
-    for candidate in (f"{name}-22", f"/usr/lib/llvm-22/bin/{name}"):
-        if found := shutil.which(candidate):
-            return found
+    if found := find_tool(name):
+        return found
     raise FileNotFoundError(f"{name} of LLVM 22 (Debian packages mlir-22-tools, clang-22, llvm-22)")
 
 

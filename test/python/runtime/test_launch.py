@@ -504,6 +504,7 @@ def test_unused_kernels_are_freed():
     assert kernel() is None and compiled() is None
 
 
+@pytest.mark.cpu
 def test_a_launch_costs_microseconds():
     import time
 

@@ -53,6 +53,7 @@ def test_descriptors():
     assert torch.equal(out, x[4:8, 8:16])
 
 
+@pytest.mark.cpu
 def test_bounds_know_the_storage():
     x, out = torch.arange(64.0), torch.zeros(32)
     with knobs.scope(check="bounds"):

@@ -1,14 +1,14 @@
-"""A torch-like tensor on a GPU."""
+"""A torch-like tensor on a device of another maker."""
 
 import kiln
 import kiln.language as kl
 
 
 class Tensor:
-    """What a tensor on a GPU answers."""
+    """What a tensor on such a device answers."""
 
     def __dlpack_device__(self):
-        return (2, 0)
+        return (10, 0)
 
     def __dlpack__(self, **kwargs):
         raise RuntimeError
