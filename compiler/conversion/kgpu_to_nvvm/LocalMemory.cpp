@@ -297,7 +297,8 @@ static LogicalResult emitLocalGather(Lowering &lowering, kgpu::LocalGatherOp op)
 static LogicalResult emitLocalAtomicAdd(Lowering &lowering, kgpu::LocalAtomicAddOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
   const Layout &memory = kgpu::layoutOf(op.getMem().getType()), &tile = kgpu::layoutOf(op.getIndices().getType());
-  if (stridesOf(memory) != SmallVector<int64_t>{1})
+  auto strides = stridesOf(memory);
+  if (!strides || (memory.shape()[0] > 1 && strides->front() != 1))
     return op.emitOpError("expected memory in order (because each counter is addressed by itself), got ")
            << op.getMem().getType();
   Value base = lowering.scalar(op.getMem());

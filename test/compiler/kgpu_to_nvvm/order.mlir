@@ -115,3 +115,19 @@ module attributes {kgpu.num_warps = 1 : i32} {
     return
   }
 }
+
+// -----
+
+// A single counter is in order too.
+// CHECK-LABEL: llvm.func @kiln_one_counter(
+// CHECK: llvm.atomicrmw add
+#row = #layout.map<blocked [32] vector 1 warps 1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @one_counter(%p: !tile.ptr<i32>) attributes {tile.kernel} {
+    %m = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<1xi32, #layout.map<row_major [1]>>
+    %r = tile.make_range 0 to 32 : tensor<32xi32, #row>
+    kgpu.local_atomic_add %m[%r], %r : !kgpu.mem<1xi32, #layout.map<row_major [1]>>, tensor<32xi32, #row>,
+      tensor<32xi32, #row>
+    return
+  }
+}
