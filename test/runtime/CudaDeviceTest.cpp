@@ -25,6 +25,7 @@ struct FakeLaunch { // as in FakeCuda.cpp
   size_t bytes;
   void *stream;
   int device;
+  const char *image;
 };
 
 std::function<int(const FakeLaunch &)> onLaunch;

@@ -24,12 +24,14 @@ struct FakeLaunch {
   size_t bytes;
   void *stream;
   int device;
+  const char *image; ///< what the function's module was loaded from
 };
 
 namespace {
 struct FakeFunction {
   std::string name;
   std::map<int, int> attributes;
+  const std::string *image = nullptr;
 };
 struct FakeModule {
   std::string image;
@@ -83,6 +85,15 @@ EXPORT void fakeForce(const char *symbol, int result) { state().results[symbol] 
 EXPORT void fakeSetLaunch(Result (*function)(const FakeLaunch *)) { state().onLaunch = function; }
 EXPORT void fakeSetCapturing(int capturing) { state().capturing = CaptureStatus(capturing); }
 EXPORT void fakeSetFunctionAttribute(int attribute, int value) { state().functionAttributes[attribute] = value; }
+/// Allocations there are; address and bytes of as many as there is room for.
+EXPORT int fakeAllocations(uint64_t *addresses, uint64_t *bytes, int room) {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  int i = 0;
+  for (auto &[address, entry] : state().memory)
+    if (i < room)
+      addresses[i] = address, bytes[i++] = entry.first;
+  return int(state().memory.size());
+}
 EXPORT int fakeModules() { return int(state().modules.size()); }
 EXPORT void fakeRunHostFunctions() { runHostFunctions(); }
 
@@ -162,6 +173,7 @@ EXPORT Result cuModuleGetFunction(Function *function, Module module, const char 
     return errorNotFound;
   FakeFunction &made = in->functions[name];
   made.name = name;
+  made.image = &in->image;
   *function = reinterpret_cast<Function>(&made);
   return success;
 }
@@ -178,6 +190,7 @@ EXPORT Result cuFuncSetAttribute(Function function, FunctionAttribute attribute,
 EXPORT Result cuLaunchKernelEx(const LaunchConfig *config, Function function, void **parameters, void **extra) {
   FakeLaunch launch = {};
   launch.name = reinterpret_cast<FakeFunction *>(function)->name.c_str();
+  launch.image = reinterpret_cast<FakeFunction *>(function)->image->c_str();
   memcpy(launch.grid, config->grid, sizeof launch.grid);
   memcpy(launch.block, config->block, sizeof launch.block);
   launch.cluster = 1;

@@ -1,0 +1,1 @@
+"""An emulator of PTX; see README.md."""

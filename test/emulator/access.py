@@ -1,0 +1,167 @@
+"""Loads, stores and atomics of one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .arithmetic import bits_of
+from .operation import Run, operation
+from .ptx import Address, Fault, Instruction
+
+CACHES = ("nc cg cs ca wt lu cv weak volatile relaxed acquire release acq_rel cta gpu sys cluster global shared "
+          "shared::cta shared::cluster L1::evict_first L1::evict_last L1::evict_normal L1::no_allocate "
+          "L1::evict_unchanged L2::cache_hint L2::evict_first L2::evict_last L2::64B L2::128B L2::256B "
+          "v2 v4 v8 ")  # fmt: skip
+
+
+def is_shared(ins: Instruction) -> bool:
+    return any(m.startswith("shared") for m in ins.modifiers)
+
+
+def addresses_of(machine: Any, address: Address, lanes: Any, shared: bool) -> np.ndarray:
+    """As 64-bit numbers; those of shared memory may stand in 32-bit registers."""
+    base = machine.read("u32" if shared else "s64", address.row, lanes)
+    return base.astype(np.int64) + address.offset
+
+
+def parts(
+    machine: Any, ins: Instruction, addresses: np.ndarray, size: int, lanes: Any
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Blocks of memory, addresses in them and lanes (as places in `addresses`)."""
+    if is_shared(ins):
+        for block, offsets, which in machine.shared.parts(addresses, machine.blocks[lanes], size):
+            yield block, offsets, which
+    else:
+        for block, which in machine.memory.parts(addresses, size):
+            yield block, addresses[which], which
+
+
+@operation("ld", CACHES + "param")
+def _load(ins: Instruction) -> Run:
+    to, address, *_ = ins.operands
+    rows = to if isinstance(to, tuple) else (to,)
+    kind = ins.type
+    size = bits_of(kind) // 8
+    word, into = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{size}"), "s64" if kind[0] == "s" else "u64"
+    if address.parameter:
+
+        def from_arguments(machine: Any, lanes: Any) -> None:
+            for i, row in enumerate(rows):
+                at = address.offset + i * size
+                machine.write(into, row, lanes, machine.arguments[at : at + size].view(word)[0])
+
+        return from_arguments
+    shared, whole = is_shared(ins), size * len(rows)
+
+    def run(machine: Any, lanes: Any) -> None:
+        addresses = addresses_of(machine, address, lanes, shared)
+        # Nothing is written before everything is read: the address may be one of the destinations.
+        found = np.empty((len(rows), len(addresses)), f"u{size}")
+        _check_alignment(addresses, whole)
+        for block, places, which in parts(machine, ins, addresses, min(whole, 8), lanes):
+            for i in range(len(rows)):
+                found[i, which] = _inside(block, places + i * size, size)
+        for row, values in zip(rows, found, strict=True):
+            machine.write(into, row, lanes, values.view(word))
+
+    return run
+
+
+def _check_alignment(addresses: np.ndarray, size: int) -> None:
+    if (addresses & (size - 1)).any():
+        raise Fault(f"misaligned: {size} bytes at {int(addresses[(addresses & (size - 1)) != 0][0]):#x}")
+
+
+def _inside(block: Any, places: np.ndarray, size: int) -> np.ndarray:
+    _check_end(block, places, size)
+    return block.load(places, size)
+
+
+def _check_end(block: Any, places: np.ndarray, size: int) -> None:
+    """The last words of a vector: its first word decided which block it is in."""
+    if (places + size > block.end).any():
+        bad = int(places[places + size > block.end][0])
+        raise Fault(f"out of bounds: {size} bytes at {bad:#x}, {bad - block.end} bytes after the end")
+
+
+@operation("st", CACHES + "async mbarrier::complete_tx::bytes")
+def _store(ins: Instruction) -> Run:
+    if "async" in ins.modifiers:
+        from .communication import send
+
+        return send(ins)
+    address, source, *_ = ins.operands
+    rows = source if isinstance(source, tuple) else (source,)
+    size = bits_of(ins.type) // 8
+    shared, whole = is_shared(ins), size * len(rows)
+
+    def run(machine: Any, lanes: Any) -> None:
+        addresses = addresses_of(machine, address, lanes, shared)
+        _check_alignment(addresses, whole)
+        for block, places, which in parts(machine, ins, addresses, min(whole, 8), lanes):
+            for i, row in enumerate(rows):
+                _check_end(block, places + i * size, size)
+                block.store(places + i * size, size, machine.read(f"b{8 * size}", row, lanes)[which])
+
+    return run
+
+
+COMBINE: dict[str, Callable[..., Any]] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "exch": lambda old, new: new,
+    "cas": lambda old, expected, new: np.where(old == expected, new, old),
+    "inc": lambda old, limit: np.where(old >= limit, 0, old + 1),
+    "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - 1),
+}  # fmt: skip
+
+
+@operation("atom red", CACHES + "noftz " + " ".join(COMBINE))
+def _atomic(ins: Instruction) -> Run:
+    """Lane after lane, in the order of lanes."""
+    operands = list(ins.operands)
+    to = operands.pop(0) if ins.name == "atom" else None
+    address, *values = operands
+    if ins.vector == 1 and len(values) > 1 and ins.one_of("cas") == "":
+        values = values[:1]  # a cache hint
+    kind, shared = ins.type, is_shared(ins)
+    combine = COMBINE[ins.one_of(*COMBINE)]
+    size = bits_of(kind) // 8 * (2 if kind.endswith("x2") else 1)
+    columns = [value if isinstance(value, tuple) else (value,) for value in values]
+    targets = to if isinstance(to, tuple) else (to,)
+    count = len(columns[0])
+
+    def run(machine: Any, lanes: Any) -> None:
+        addresses = addresses_of(machine, address, lanes, shared)
+        _check_alignment(addresses, size * count)
+        dtype = machine.views[kind].dtype
+        given = [[machine.read(kind, row, lanes) for row in column] for column in columns]
+        before = [np.empty(len(addresses), f"u{size}") for _ in targets]
+        for block, places, which in parts(machine, ins, addresses, size, lanes):
+            for place, lane in zip(places, np.arange(len(addresses))[which], strict=True):
+                for i in range(count):
+                    at = np.array([place + i * size])
+                    raw = _inside(block, at, size)
+                    if i < len(before):
+                        before[i][lane] = raw[0]
+                    old = raw.view(dtype)
+                    wide = old.astype(np.float32) if kind.startswith("bf16") else old
+                    new = combine(wide, *(column[i][lane] for column in given))
+                    block.store(at, size, np.asarray(new).astype(dtype).reshape(-1).view(f"u{size}"))
+        for row, values in zip(targets, before, strict=True):
+            if row is not None:
+                machine.write(f"b{8 * size}", row, lanes, values)
+
+    return run
+
+
+@operation("prefetch prefetchu", "global L1 L2")
+def _prefetch(ins: Instruction) -> Run:
+    return lambda machine, lanes: None
+
+
+@operation("createpolicy", "fractional L2::evict_first L2::evict_last L2::evict_normal L2::evict_unchanged")
+def _policy(ins: Instruction) -> Run:
+    return lambda machine, lanes: machine.write("b64", ins.operands[0], lanes, 0)

@@ -1,0 +1,109 @@
+"""Memory of the device and of its blocks: bytes that every access is checked against, for bounds and alignment."""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from .ptx import SHARED_BASE, Fault
+
+WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+# Addresses of another block's shared memory are 32 bits wide: its rank in the cluster, plus one, above this bit.
+WINDOW = 24
+
+
+def check_alignment(addresses: np.ndarray, size: int) -> None:
+    if (addresses & (size - 1)).any():
+        bad = addresses[(addresses & (size - 1)) != 0][0]
+        raise Fault(f"misaligned: {size} bytes at {int(bad):#x}")
+
+
+class Block:
+    """An allocation: its bytes as words of every size."""
+
+    def __init__(self, begin: int, data: np.ndarray):
+        self.begin, self.end = begin, begin + data.size
+        # A word at the end may be cut short: no access that is in bounds and aligned reaches it.
+        self.words = {size: data[: data.size // size * size].view(word) for size, word in WORDS.items()}
+
+    def load(self, addresses: np.ndarray, size: int) -> np.ndarray:
+        return self.words[size][(addresses - self.begin) // size]
+
+    def store(self, addresses: np.ndarray, size: int, values: np.ndarray) -> None:
+        self.words[size][(addresses - self.begin) // size] = values
+
+
+class Global:
+    """The allocations of a driver or of a test. An access must lie in one of them."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.begins: list[int] = []
+        self.last: Block | None = None
+
+    def add(self, data: np.ndarray) -> int:
+        """Makes an array reachable; its address."""
+        address = int(data.ctypes.data)
+        self._insert(Block(address, data.reshape(-1).view(np.uint8)))
+        return address
+
+    def add_raw(self, address: int, size: int) -> None:
+        if size:
+            self._insert(Block(address, np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))))
+
+    def _insert(self, block: Block) -> None:
+        at = bisect.bisect(self.begins, block.begin)
+        self.begins.insert(at, block.begin)
+        self.blocks.insert(at, block)
+
+    def parts(self, addresses: np.ndarray, size: int) -> list[tuple[Block, Any]]:
+        """The blocks that hold `size` bytes at each address, with the lanes of each."""
+        check_alignment(addresses, size)
+        low, high = addresses.min(), addresses.max() + size
+        if self.last is not None and self.last.begin <= low and high <= self.last.end:
+            return [(self.last, slice(None))]
+        which = np.searchsorted(self.begins, addresses, side="right") - 1
+        found = []
+        for index in np.unique(which):
+            lanes = np.flatnonzero(which == index)
+            block = self.blocks[index] if index >= 0 else None
+            if block is None or (addresses[lanes] + size > block.end).any():
+                bad = addresses[lanes] if block is None else addresses[lanes][addresses[lanes] + size > block.end]
+                near = f", {int(bad[0]) - block.end} bytes after the end of {block.end - block.begin}" if block else ""
+                raise Fault(f"out of bounds: {size} bytes at {int(bad[0]):#x} of global memory{near}")
+            self.last = block
+            found.append((block, lanes))
+        return found
+
+
+class Shared:
+    """Shared memory of the blocks of a cluster. `ended`: blocks whose threads have all gone: their memory is lost."""
+
+    def __init__(self, blocks: int, size: int):
+        self.size = size
+        self.blocks = [Block(SHARED_BASE, np.zeros(-(-size // 16) * 16, np.uint8)) for _ in range(blocks)]
+        self.ended: set[int] = set()
+
+    def place(self, addresses: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Block and address within it of each address, which a thread of block `own` uses."""
+        ranks = addresses >> WINDOW
+        return np.where(ranks > 0, ranks - 1, own), addresses & ((1 << WINDOW) - 1)
+
+    def parts(self, addresses: np.ndarray, own: np.ndarray, size: int) -> list[tuple[Block, np.ndarray, Any]]:
+        owners, offsets = self.place(addresses, own)
+        check_alignment(offsets, size)
+        if (offsets < SHARED_BASE).any() or (offsets + size > SHARED_BASE + self.size).any():
+            bad = offsets[(offsets < SHARED_BASE) | (offsets + size > SHARED_BASE + self.size)][0]
+            raise Fault(f"out of bounds: {size} bytes at {int(bad) - SHARED_BASE} of {self.size} shared bytes")
+        found = []
+        for owner in np.unique(owners):
+            if owner >= len(self.blocks):
+                raise Fault(f"no block {owner} in a cluster of {len(self.blocks)}")
+            if int(owner) in self.ended:
+                raise Fault(f"the memory of block {owner}, which has ended")
+            lanes = np.flatnonzero(owners == owner)
+            found.append((self.blocks[int(owner)], offsets[lanes], lanes))
+        return found

@@ -1,0 +1,270 @@
+"""Reads the PTX of one kernel into instructions whose operands are rows of a table of values.
+
+Registers, special registers, immediates and symbols all become rows: an instruction reads a row and need not know what
+kind of operand stood there. Only the form that LLVM's NVPTX and Kiln's inline assembly print is understood; anything
+else is an error that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+# A thread's registers follow the rows that are the same for every kernel, in this order.
+SPECIAL = [
+    *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid") for axis in "xyz"),
+    "%cluster_ctaid.x", "%cluster_nctaid.x", "%cluster_ctarank", "%cluster_nctarank", "%laneid", "%warpid",
+]  # fmt: skip
+# Where shared memory begins: not at 0, so that a pointer nobody set is out of bounds.
+SHARED_BASE = 1024
+TYPE = re.compile(r"[usfb](8|16|32|64|128)|bf16|(f16|bf16|f32|u16|s16)x2|e[45]m[32]x2|pred")
+FLOAT = re.compile(r"0[fF]([0-9A-Fa-f]{8})|0[dD]([0-9A-Fa-f]{16})")
+INTEGER = re.compile(r"(-?)(0[xX][0-9A-Fa-f]+|\d+)U?")
+
+
+class Unsupported(Exception):
+    """The text has something that this emulator does not know."""
+
+
+class Fault(Exception):
+    """The program did what a GPU would not do, or would not do the same way twice."""
+
+
+@dataclass(frozen=True)
+class Address:
+    row: int
+    offset: int
+    parameter: bool = False
+
+
+@dataclass
+class Instruction:
+    """`operands`: rows; tuples of rows for `{…}`; an Address for `[…]`; None for `_`; text for a label."""
+
+    name: str
+    modifiers: tuple[str, ...]
+    operands: list[Any]
+    line: int
+    text: str
+    predicate: int | None = None
+    negated: bool = False
+    run: Any = None
+    types: tuple[str, ...] = field(init=False)
+    vector: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.types = tuple(m for m in self.modifiers if TYPE.fullmatch(m))
+        self.vector = next((int(m[1:]) for m in self.modifiers if re.fullmatch(r"v[248]", m)), 1)
+
+    @property
+    def type(self) -> str:
+        return self.types[-1] if self.types else ""
+
+    def one_of(self, *names: str) -> str:
+        """The modifier among `names`, or an empty string."""
+        return next((m for m in self.modifiers if m in names), "")
+
+    def __str__(self) -> str:
+        return f"PTX line {self.line}: {self.text}"
+
+
+@dataclass
+class Kernel:
+    name: str
+    threads: int
+    cluster: int
+    parameters: list[tuple[str, int, int]]
+    instructions: list[Instruction]
+    constants: dict[int, int]
+    rows: int
+
+    @property
+    def parameter_bytes(self) -> int:
+        return max((offset + size for _, offset, size in self.parameters), default=0)
+
+
+def parse(text: str) -> Kernel:
+    """The kernel of a module; a module holds one."""
+    # Comments go, lines stay: messages name lines of the file as it was.
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
+    text = re.sub(r"//[^\n]*", "", text)
+    head = re.search(r"\.visible\s+\.entry\s+([\w$]+)\s*\((.*?)\)([^{]*)\{", text, re.S)
+    if head is None:
+        raise Unsupported("no .visible .entry")
+    prefix = text[: head.start()]
+    for line in prefix.splitlines():
+        if line.strip() and not re.match(r"\s*\.(version|target|address_size|file|extern\s+\.shared)", line):
+            raise Unsupported(f"declaration: {line.strip()}")
+    shared = re.search(r"\.extern\s+\.shared[^;]*?(\w+)\[\]", prefix)
+    threads = _directive(head[3], "reqntid", [32])
+    cluster = _directive(head[3], "reqnctapercluster", [1])
+    if any(n != 1 for n in threads[1:] + cluster[1:]):
+        raise Unsupported("blocks or clusters of more than one dimension")
+    parameters = _parameters(head[2])
+    first = text.count("\n", 0, head.end()) + 1
+    reader = _Reader({name: offset for name, offset, _ in parameters}, shared[1] if shared else "")
+    instructions = reader.read(text[head.end() :], first)
+    return Kernel(head[1], threads[0], cluster[0], parameters, instructions, reader.constants, reader.rows)
+
+
+def _directive(text: str, name: str, default: list[int]) -> list[int]:
+    found = re.search(rf"\.{name}\s+([\d, ]+)", text)
+    return [int(n) for n in found[1].split(",")] if found else default
+
+
+def _parameters(text: str) -> list[tuple[str, int, int]]:
+    """Name, offset and size of each, one after the other at natural alignment: the kernel ABI."""
+    found, end = [], 0
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        form = re.match(r"\.param\s+\.[usfb](\d+)\b", one)
+        if form is None:
+            raise Unsupported(f"parameter: {one}")
+        size = int(form[1]) // 8
+        end = -(-end // size) * size
+        found.append((one.split()[-1], end, size))
+        end += size
+    return found
+
+
+class _Reader:
+    def __init__(self, parameters: dict[str, int], shared: str):
+        self.parameters, self.shared = parameters, shared
+        self.named = {name: row for row, name in enumerate(SPECIAL)}
+        self.rows = len(SPECIAL)
+        self.constants: dict[int, int] = {}
+        self.values: dict[int, int] = {}
+        # What each pair of braces declares. Inline assembly has its own registers and labels.
+        self.local: dict[tuple[int, ...], set[str]] = {}
+
+    def read(self, code: str, line: int) -> list[Instruction]:
+        statements = self._statements(code, line)
+        labels: dict[str, int] = {}
+        kept = []
+        for text, scope, at in statements:
+            if text.endswith(":"):
+                labels[self._name(text[:-1], scope)] = len(kept)
+            elif text.startswith(".reg"):
+                pass
+            elif text.startswith("."):
+                raise Unsupported(f"PTX line {at}: declaration {text}")
+            else:
+                kept.append((text, scope, at))
+        instructions = [self._instruction(*statement) for statement in kept]
+        for instruction in instructions:
+            if instruction.name == "bra":
+                target = instruction.operands[0]
+                if target not in labels:
+                    raise Unsupported(f"{instruction}: no such label")
+                instruction.operands = [labels[target]]
+        return instructions
+
+    def _statements(self, code: str, line: int) -> list[tuple[str, tuple[int, ...], int]]:
+        """Statements and labels, each with its braces and its line, and what is declared noted down."""
+        found: list[tuple[str, tuple[int, ...], int]] = []
+        scope: tuple[int, ...] = ()
+        scopes, word, start = 0, "", line
+        for piece in re.split(r"([{};\n]|(?<!:):(?!:))", code):
+            if piece == "\n":
+                line += 1
+                if re.match(r"\.(loc|pragma|file)\b", word.strip()):
+                    word = ""
+                word += " "
+            elif piece == "{" and not word.strip():
+                scopes += 1
+                scope = (*scope, scopes)
+            elif piece == "}" and not word.strip():
+                if not scope:
+                    return found
+                scope = scope[:-1]
+            elif piece == ";" or (piece == ":" and re.fullmatch(r"[$\w]+", word.strip())):
+                text = " ".join(word.split())
+                if text:
+                    found.append((text + (":" if piece == ":" else ""), scope, start))
+                    if piece == ":":
+                        self.local.setdefault(scope, set()).add(text)
+                    elif text.startswith(".reg"):
+                        names = re.sub(r"^(\.\w+ )+", "", text).split(",")
+                        self.local.setdefault(scope, set()).update(name.strip().split("<")[0] for name in names)
+                word = ""
+            else:
+                if not word.strip():
+                    start = line
+                word += piece
+        raise Unsupported("the kernel has no end")
+
+    def _name(self, name: str, scope: tuple[int, ...]) -> str:
+        """The name as nothing else is called: with the braces that declare it."""
+        stem = name if any(name in names for names in self.local.values()) else re.sub(r"\d+$", "", name)
+        while scope and stem not in self.local.get(scope, ()):
+            scope = scope[:-1]
+        return name + "".join(f"@{n}" for n in scope)
+
+    def _row(self, text: str, scope: tuple[int, ...]) -> int:
+        if text in self.named and text.startswith("%") and text in SPECIAL:
+            return self.named[text]
+        if found := FLOAT.fullmatch(text):
+            return self._constant(int(found[1] or found[2], 16))
+        if found := INTEGER.fullmatch(text):
+            return self._constant(int(found[1] + found[2], 0) & 0xFFFFFFFFFFFFFFFF)
+        if text == self.shared:
+            return self._constant(SHARED_BASE)
+        name = self._name(text, scope)
+        if name not in self.named:
+            declared = self.local.get(tuple(int(n) for n in name.split("@")[1:]), set())
+            if text not in declared and re.sub(r"\d+$", "", text) not in declared:
+                raise Unsupported(f"operand {text}")
+            self.named[name] = self._new()
+        return self.named[name]
+
+    def _constant(self, value: int) -> int:
+        if value not in self.values:
+            row = self.values[value] = self._new()
+            self.constants[row] = value
+        return self.values[value]
+
+    def _new(self) -> int:
+        self.rows += 1
+        return self.rows - 1
+
+    def _operand(self, text: str, scope: tuple[int, ...]) -> Any:
+        if text == "_":
+            return None
+        if text.startswith("{"):
+            return tuple(None if part.strip() == "_" else self._row(part.strip(), scope)
+                         for part in text[1:-1].split(","))  # fmt: skip
+        if text.startswith("["):
+            base, sign, offset = re.fullmatch(r"\[\s*([%$\w]+)\s*([+-]?)\s*([+-]?\w+)?\s*\]", text).groups()  # type: ignore[union-attr]
+            distance = int(offset or "0", 0) * (-1 if sign == "-" else 1)
+            if base in self.parameters:
+                return Address(0, self.parameters[base] + distance, parameter=True)
+            return Address(self._row(base, scope), distance)
+        return self._row(text, scope)
+
+    def _instruction(self, text: str, scope: tuple[int, ...], line: int) -> Instruction:
+        whole, predicate, negated = text, None, False
+        if text.startswith("@"):
+            guard, text = text.split(None, 1)
+            negated = guard[1] == "!"
+            predicate = self._row(guard.lstrip("@!"), scope)
+        name, _, rest = text.partition(" ")
+        op, *modifiers = name.split(".")
+        modifiers = [m for m in ".".join(modifiers).replace("::", "\0").split(".") if m]
+        modifiers = [m.replace("\0", "::") for m in modifiers]
+        parts = [p.strip() for p in re.findall(r"(?:\{[^}]*\}|\[[^\]]*\]|[^,{\[])+", rest) if p.strip()]
+        if op == "bra":
+            operands: list[Any] = [self._name(parts[0], scope)]
+        else:
+            try:
+                operands = [
+                    tuple(self._operand(half, scope) for half in part.split("|"))
+                    if "|" in part
+                    else self._operand(part, scope)
+                    for part in (p.lstrip("!") if op == "setp" else p for p in parts)
+                ]
+            except (Unsupported, AttributeError) as error:
+                raise Unsupported(f"PTX line {line}: {whole}: {error}") from error
+        made = Instruction(op, tuple(modifiers), operands, line, whole, predicate, negated)
+        if op == "setp" and parts[-1].startswith("!"):
+            made.modifiers += ("not_last",)
+        return made
