@@ -441,8 +441,10 @@ void Compilation::finishAssembly(std::string ptx) {
   {
     Timer timer(result, "ptxas");
     cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, lineInfo);
-    // ptxas spills for the sake of more blocks per processor; one that says how many it wants gets all registers.
-    if (cubin && cubin->spillStores + cubin->spillLoads && !cuda.maxRegisters) {
+    // ptxas spills for the sake of more blocks per processor; one that says how many it wants gets all registers. Where
+    // it had them all there are none to win, and a large kernel takes seconds.
+    if (cubin && cubin->spillStores + cubin->spillLoads && !cuda.maxRegisters &&
+        cubin->registers < target.gpu.maxRegisters) {
       auto roomy = codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, lineInfo);
       if (!roomy)
         llvm::consumeError(roomy.takeError());

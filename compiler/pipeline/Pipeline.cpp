@@ -23,6 +23,15 @@ static void addCleanup(OpPassManager &passes) {
   passes.addPass(createCSEPass());
 }
 
+// The same where loops carry a value for each register of a tile. The pattern that merges carried values compares each
+// with each, again after every change: minutes at a thousand of them. LLVM merges equal phis in no time.
+static void addScalarCleanup(OpPassManager &passes) {
+  static const std::string slow[] = {"(anonymous namespace)::RemoveDuplicateSuccessorInputUses",
+                                     "{anonymous}::RemoveDuplicateSuccessorInputUses"};
+  passes.addPass(createCanonicalizerPass(GreedyRewriteConfig(), slow));
+  passes.addPass(createCSEPass());
+}
+
 void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &options) {
   // Nested jit functions disappear first: every later pass sees one function.
   passes.addPass(createInlinerPass());
@@ -62,6 +71,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   passes.addPass(createCSEPass());
   OpPassManager &kernel = passes.nest<func::FuncOp>();
   kernel.addPass(createAssignLayoutsPass());
+  // As soon as layouts say how many registers a tile takes: everything after this costs time for each.
+  kernel.addPass(createCheckRegistersPass());
   kernel.addPass(createVerifyLayoutsPass());
   kernel.addPass(createLowerExchangesPass());
   kernel.addPass(createVerifyLayoutsPass());
@@ -76,7 +87,7 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
 void kiln::buildThreadPipeline(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createKgpuToNvvmPass());
   // One thread's scalars: what many registers compute alike (addresses, masks) is merged.
-  addCleanup(passes);
+  addScalarCleanup(passes);
   // After merging, so that it expands each function once.
   passes.addPass(createExpandMathPass());
   passes.addPass(createCSEPass());

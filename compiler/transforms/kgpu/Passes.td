@@ -4,6 +4,19 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CheckRegistersPass : Pass<"kiln-check-registers", "::mlir::func::FuncOp"> {
+  let summary = "refuse tiles that are far beyond a thread's registers";
+  let description = [{
+    Every later pass, LLVM and ptxas take time for each element of a tile that a thread holds; of a tile that spills many
+    times over they would take minutes, for code that nobody wants. Such a kernel is out of resources: the error stands at
+    the op with the largest tile and says how many elements a thread would hold and which launch options spread them.
+    Sorting is counted by its steps, of which there are many for each element.
+
+    Needs: layouts on every tile. Guarantees: no thread holds more than 512 elements of a tile, nor compares elements
+    of one more than 16384 times in a sort.
+  }];
+}
+
 def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
   let summary = "what has to cross warps or ctas goes through shared memory";
   let description = [{

@@ -40,6 +40,7 @@
 // KGPU-NEXT: cse,
 // KGPU-NEXT: func.func(
 // KGPU-NEXT: kiln-assign-layouts
+// KGPU: kiln-check-registers
 // KGPU: kiln-verify-layouts
 // KGPU: kiln-lower-exchanges
 // KGPU: kiln-verify-layouts

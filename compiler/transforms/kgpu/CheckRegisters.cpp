@@ -1,0 +1,74 @@
+// kiln-check-registers: a tile of many times a thread's registers is refused before anything is computed per register.
+#include "compiler/target/Resource.h"
+#include "compiler/transforms/kgpu/Passes.h"
+#include "dialects/layout/LayoutDialect.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_CHECKREGISTERSPASS
+#include "compiler/transforms/kgpu/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+
+// Twice the registers there are, which most ops of a tile need at once. Assembling a softmax of f32 whose tile is
+// spread over one warp takes ptxas 2.3 s of processor time at 256 elements a thread, 7.5 s at 512, 54 s at 1024 (and
+// again, for it spills); a prefix sum at 4096 did not end in 10 minutes.
+static constexpr int64_t kMaxElements = 512;
+// A sort of 10,000 steps a thread takes 4 s, most of it in ptxas, and the time grows with the steps.
+static constexpr int64_t kMaxSortSteps = 16384;
+
+/// Elements of the tile that one thread holds; 0 for a scalar.
+static int64_t elementsOf(Value value) {
+  auto tile = dyn_cast<RankedTensorType>(value.getType());
+  return tile ? layout::getLayout(tile).withoutReplicatedRegisters().registers() : 0;
+}
+
+/// How often a bitonic network looks at each element of rows of this length.
+static int64_t sortDepth(int64_t side) {
+  int64_t digits = llvm::Log2_64_Ceil(uint64_t(side));
+  return digits * (digits + 1) / 2;
+}
+
+/// Comparisons that one thread makes to sort; 0 for any other op. The first k of a row: runs of k are sorted, the rest
+/// is one step and a merge of k for each halving.
+static int64_t sortStepsOf(Operation *op) {
+  if (auto sort = dyn_cast<tile::SortOp>(op))
+    return elementsOf(sort.getValue()) * sortDepth(cast<RankedTensorType>(sort.getType()).getShape().back());
+  if (auto topk = dyn_cast<tile::TopkOp>(op)) {
+    int64_t kept = cast<RankedTensorType>(topk.getType()).getShape().back();
+    return elementsOf(topk.getValue()) * (sortDepth(kept) + llvm::Log2_64_Ceil(uint64_t(kept)) + 2);
+  }
+  return 0;
+}
+
+namespace {
+struct CheckRegisters : kiln::impl::CheckRegistersPassBase<CheckRegisters> {
+  void runOnOperation() override {
+    Operation *largest = nullptr;
+    int64_t elements = kMaxElements;
+    WalkResult walked = getOperation()->walk([&](Operation *op) {
+      for (Value result : op->getResults())
+        if (int64_t count = elementsOf(result); count > elements) {
+          elements = count;
+          largest = op;
+        }
+      if (int64_t steps = sortStepsOf(op); steps > kMaxSortSteps) {
+        emitOutOfResource(op, {"steps of a sort per thread", steps, kMaxSortSteps,
+                               "the tile's size, or spread it over more threads by num_warps= or cluster="});
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    if (!walked.wasInterrupted() && largest)
+      emitOutOfResource(largest, {"elements of a tile per thread", elements, kMaxElements,
+                                  "the tile's size, or spread it over more threads by num_warps= or cluster="});
+    if (walked.wasInterrupted() || largest)
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace

@@ -1,0 +1,56 @@
+// A tile of more elements a thread than the bound is refused at its largest op, and says what to change; so is a sort of
+// too many steps. At the bound, and where registers only repeat an element, nothing is said.
+// RUN: kiln-opt %s --split-input-file --kiln-check-registers -verify-diagnostics
+
+#bound = #layout.map<blocked [65536] vector 4 warps 4>
+#over = #layout.map<blocked [131072] vector 4 warps 4>
+func.func @too_many(%a: tensor<65536xf32, #bound>, %b: tensor<131072xf32, #over>) {
+  %x = math.exp %a : tensor<65536xf32, #bound>
+  // expected-error @below {{out of elements of a tile per thread: required 1024, available 512 (reduce the tile's size, or spread it over more threads by num_warps= or cluster=)}}
+  %y = math.exp %b : tensor<131072xf32, #over>
+  return
+}
+
+// -----
+
+// The largest is the one to look at, wherever it is.
+#over = #layout.map<blocked [131072] vector 4 warps 4>
+#far = #layout.map<blocked [131072] vector 4 warps 1>
+func.func @largest(%a: tensor<131072xf32, #over>, %b: tensor<131072xf32, #far>, %c: i1) {
+  %x = math.exp %a : tensor<131072xf32, #over>
+  scf.if %c {
+    // expected-error @below {{required 4096, available 512}}
+    %y = math.exp %b : tensor<131072xf32, #far>
+  }
+  return
+}
+
+// -----
+
+#bound = #layout.map<blocked [65536] vector 4 warps 4>
+#row = #layout.map<blocked [4096] vector 1 warps 1>
+func.func @enough(%a: tensor<65536xf32, #bound>, %b: tensor<4096xf32, #row>) {
+  %x = math.exp %a : tensor<65536xf32, #bound>
+  // 128 elements, 78 times each.
+  %y = tile.sort %b : tensor<4096xf32, #row>
+  return
+}
+
+// -----
+
+#row = #layout.map<blocked [8192] vector 1 warps 1>
+func.func @sort(%b: tensor<8192xf32, #row>) {
+  // expected-error @below {{out of steps of a sort per thread: required 23296, available 16384}}
+  %y = tile.sort %b : tensor<8192xf32, #row>
+  return
+}
+
+// -----
+
+// The first few of a row take fewer steps than all of it in order.
+#row = #layout.map<blocked [8192] vector 1 warps 1>
+#few = #layout.map<blocked [16] vector 1 warps 1>
+func.func @first(%b: tensor<8192xf32, #row>) {
+  %y = tile.topk %b : tensor<8192xf32, #row> -> tensor<16xf32, #few>
+  return
+}
