@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
-from fuzz.check import Failure, kernel_of
+from fuzz.check import Failure, kernel_of, launch_options
 from fuzz.generate import generate
 from fuzz.kinds import Undefined
 from fuzz.program import Program, render
@@ -30,17 +29,6 @@ from fuzz.run import describe
 BATCH = 50
 FOUND = 10  # how a batch exits that reports failures
 REDUCING_SECONDS = 20.0
-
-
-def options_of(name: str, target: str) -> dict[str, Any]:
-    """The launch options of a program: of four warps mostly, some with clusters where there are any."""
-    from kiln import _kiln
-
-    draw = random.Random(name)
-    options: dict[str, Any] = {"num_warps": draw.choice([4, 4, 4, 1, 2, 8, 16])}
-    if draw.random() < 0.15 and "cluster" in _kiln.target(target)["capabilities"]:
-        options["cluster"] = draw.choice([2, 4])
-    return options
 
 
 def compile_program(program: Program, options: dict[str, Any]) -> Any:
@@ -80,7 +68,7 @@ def run_here(seed: str, numbers: range, switches: dict[str, str], reducing: bool
                 program = generate(name)
             except Undefined:
                 continue
-            options = options_of(name, switches["target"])
+            options = launch_options(name, switches["target"])
             failure = check(program, options)
             if failure is None:
                 continue

@@ -2,8 +2,9 @@
 
 gpu        this folder: runtime, library, math on the device
 kernels    test/kernels on torch tensors, against float64
+found      the programs that random ones were reduced to when they failed
 language   every test of the language, of programs and of launches, its arrays staged through device memory
-fuzz       random programs against numpy (KILN_FUZZ_PROGRAMS, 10000 if not set)
+fuzz       random programs against numpy (KILN_FUZZ_PROGRAMS, 10000 if not set; KILN_FUZZ_SEED)
 memcheck   compute-sanitizer over the kernel library; likewise racecheck, synccheck
 
 Each part is a child process with a time limit, which takes its whole process group with it: a kernel that hangs costs
@@ -23,6 +24,8 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+
+from conftest import reason_to_skip
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STAGED = {"KILN_TARGET": "cuda", "KILN_STAGE_ARRAYS": "1"}
@@ -61,8 +64,11 @@ def parts(jobs: int) -> list[Part]:
         Part("gpu", [*pytest, str(tests / "gpu")], 240),
         Part("kernels", [*pytest, str(tests / "kernels"), "--device", "cuda"], 300),
         Part("language", [*pytest, "-m", "not bench and not fuzz", *folders], 420, STAGED),
-        Part("fuzz", [*pytest, "-m", "fuzz", str(tests / "python" / "fuzz")], 420,
-             {**STAGED, "KILN_FUZZ_PROGRAMS": programs}),
+        Part("found", [*pytest, str(tests / "python" / "fuzz" / "test_found.py")], 120, STAGED),
+        # Ends by itself before its time is up, and prints what fails as it fails.
+        Part("fuzz", [sys.executable, str(tests / "python" / "fuzz" / "run.py"), "--programs", programs,
+                      "--seed", os.environ.get("KILN_FUZZ_SEED", "0"), "--jobs", str(jobs), "--seconds", "400"], 540,
+             STAGED, f"no GPU: {reason_to_skip()}" if reason_to_skip() else ""),
     ]  # fmt: skip
     tool = sanitizer()
     for name in ("memcheck", "racecheck", "synccheck"):

@@ -18,7 +18,8 @@ CHECKED_SHARE = 0.12  # of the programs, run under the checks of memory and of t
 
 @dataclass
 class Failure:
-    """What went wrong: `way` is mismatch, error (an exception) or check; reducing must keep it."""
+    """What went wrong: `way` is mismatch, error (an exception) or check; reducing must keep it. A program that is
+    "refused" needs more of something than the machine has, which is no fault: callers count it."""
 
     way: str
     message: str
@@ -32,6 +33,17 @@ def _gist(message: str) -> str:
     if message.startswith("buffer"):
         return "buffer"
     return re.sub(r"[\d<>x\[\](),']+", "#", message.split("\n")[0])[:60]
+
+
+def launch_options(name: str, target: str) -> dict[str, Any]:
+    """The options of a program's launch on a GPU: of four warps mostly, some with clusters where there are any."""
+    from kiln import _kiln
+
+    draw = random.Random(name)
+    options: dict[str, Any] = {"num_warps": draw.choice([4, 4, 4, 1, 2, 8, 16])}
+    if draw.random() < 0.15 and "cluster" in _kiln.target(target)["capabilities"]:
+        options["cluster"] = draw.choice([2, 4])
+    return options
 
 
 _count = 0
@@ -81,19 +93,27 @@ def compare(program: Program, expected: Expected, found: dict[str, np.ndarray]) 
 def check(program: Program, seen: set[str] | None = None, checks: bool | None = None) -> Failure | None:
     """None if Kiln agrees. `checks`: also under KILN_CHECK and with the IR verified; by dice if None.
 
+    A GPU has no KILN_CHECK; there the IR is verified, and options are drawn from the program's name.
     `seen` collects the tile ops of the program as the front end emits it.
     """
-    from kiln import knobs
+    from kiln import errors, knobs
+    from kiln.runtime import placement
 
+    gpu = placement.names_gpu(knobs.target)
+    options = launch_options(program.seed, placement.target_of_arguments(())) if gpu else {}
     expected, text = evaluate(program), render(program)
     dice = random.Random(program.seed).random()
     modes: list[dict[str, Any]] = [{}]
     if checks or (checks is None and dice < CHECKED_SHARE):
-        modes += [{"check": "bounds", "verify_each": True}, {"check": "races"}]
+        modes += [{"verify_each": True}] if gpu else [{"check": "bounds", "verify_each": True}, {"check": "races"}]
     for mode in modes:
         with knobs.scope(**mode):
             try:
-                found, compiled = launch(program, text)
+                found, compiled = launch(program, text, **options)
+            except errors.ResourceError as error:
+                return Failure("refused", str(error))
+            except errors.DeviceLostError:
+                raise
             except Exception as error:
                 way = "check" if mode else "error"
                 return Failure(way, f"{type(error).__name__} {mode or ''}: {error}")
