@@ -78,6 +78,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   kernel.addPass(createVerifyLayoutsPass());
   // Two trips of one value to one place are one.
   kernel.addPass(createCSEPass());
+  // After merging: what is computed twice without a reason is not what waits.
+  kernel.addPass(createRecomputeAfterExchangePass());
   kernel.addPass(createPlanSharedMemoryPass());
   // After planning: memory that is used again needs barriers too.
   kernel.addPass(createInsertBarriersPass());

@@ -44,6 +44,32 @@ def Kgpu_ConvertOp : Kgpu_Op<"convert", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Kgpu_KeepOp : Kgpu_Op<"keep", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "the same tile, held in registers as it is";
+  let description = [{
+    The operand, but as far as any later stage can see a value of its own: what is computed from the result is computed
+    again, not taken from what was computed from the operand. A row that is converted before an exchange and again behind
+    it waits in the meantime in its narrow type. Costs an instruction a word: registers of 8 and 16 bits are kept by the
+    word, as they were loaded.
+
+    - `keep_c1`: elements have 8, 16 or 32 bits.
+
+    ```mlir
+    func.func @keep(%x: tensor<512xf16, #layout.map<blocked [512] vector 8 warps 2>>)
+        -> tensor<512xf32, #layout.map<blocked [512] vector 8 warps 2>> {
+      %y = kgpu.keep %x : tensor<512xf16, #layout.map<blocked [512] vector 8 warps 2>>
+      %z = arith.extf %y : tensor<512xf16, #layout.map<blocked [512] vector 8 warps 2>> to
+        tensor<512xf32, #layout.map<blocked [512] vector 8 warps 2>>
+      return %z : tensor<512xf32, #layout.map<blocked [512] vector 8 warps 2>>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_NumberTile, "the tile">:$source);
+  let results = (outs Res<Tile_NumberTile, "the same elements">:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
 //===-- Shared memory -------------------------------------------------------------------------------------------------===//
 
 def Kgpu_AllocOp : Kgpu_Op<"alloc"> {

@@ -33,6 +33,14 @@ static LogicalResult expectExactly(Operation *op, StringRef what, Type expected,
                            << type;
 }
 
+LogicalResult KeepOp::verify() {
+  Type element = elementOf(getSource().getType());
+  if (!element.isIntOrFloat() || !llvm::is_contained({8, 16, 32}, element.getIntOrFloatBitWidth())) // keep_c1
+    return emitOpError() << "expected elements of 8, 16 or 32 bits (because registers are kept by the word), got "
+                         << element;
+  return success();
+}
+
 LogicalResult ConvertOp::verify() {
   Type source = getSource().getType(), result = getResult().getType();
   if (shapeOf(source) != shapeOf(result) || elementOf(source) != elementOf(result)) // convert_c1

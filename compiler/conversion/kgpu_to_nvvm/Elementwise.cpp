@@ -8,8 +8,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-/// The 32-bit word a bf16 was unpacked from and which half it is; null if it came another way.
-static std::pair<Value, unsigned> wordOf(Value value) {
+std::pair<Value, unsigned> Lowering::wordOf(Value value) {
   auto extract = value.getDefiningOp<LLVM::ExtractElementOp>();
   auto cast = extract ? extract.getVector().getDefiningOp<LLVM::BitcastOp>() : LLVM::BitcastOp();
   APInt half;
@@ -21,7 +20,7 @@ static std::pair<Value, unsigned> wordOf(Value value) {
 /// bf16 is the upper half of an f32: of a packed pair either one is one instruction on the whole word, where taking the
 /// pair apart first would be two.
 static Value extendBrain(Lowering &lowering, Value value) {
-  auto [word, half] = wordOf(value);
+  auto [word, half] = Lowering::wordOf(value);
   if (!word)
     return {};
   ImplicitLocOpBuilder &b = lowering.b;

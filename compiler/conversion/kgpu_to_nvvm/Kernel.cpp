@@ -3,6 +3,7 @@
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuDialect.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 
 using namespace mlir;
@@ -34,6 +35,8 @@ LogicalResult Lowering::run() {
   b.setLoc(source.getLoc());
   LLVM::ReturnOp::create(b, ValueRange());
   entry->setAttr("kiln.sites", b.getArrayAttr(sites));
+  if (!source.getOps<kgpu::KeepOp>().empty())
+    orderByUse(entry.getBody().front());
   source.erase();
   return success();
 }

@@ -33,6 +33,7 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addScan(table);
     nvvm::addCompare(table);
     nvvm::addGather(table);
+    nvvm::addKeep(table);
     nvvm::addDot(table);
     return table;
   }();

@@ -133,6 +133,8 @@ public:
   /// A register as an integer of its width in memory (i1: i8, pointer: i64) and back.
   mlir::Value toBits(mlir::Value value);
   mlir::Value fromBits(mlir::Value bits, mlir::Type registerType);
+  /// The 32-bit word that a 16-bit register was unpacked from and which half it is; null if it came another way.
+  static std::pair<mlir::Value, unsigned> wordOf(mlir::Value value);
   /// A register as it lies in memory (memoryType) and back.
   mlir::Value toMemory(mlir::Value value, mlir::Type element);
   mlir::Value fromMemory(mlir::Value value, mlir::Type element);
@@ -222,6 +224,10 @@ private:
 /// Any arith or math op, register by register.
 mlir::LogicalResult emitElementwise(Lowering &lowering, mlir::Operation *op);
 
+/// Moves what touches no memory in front of the first op that needs it, through everything that stays in its order. Tiles
+/// are emitted op by op; where registers are scarce, one access' elements are to go all the way first.
+void orderByUse(mlir::Block &block);
+
 // One per file.
 void addControlFlow(EmitTable &table);
 void addElementwise(EmitTable &table);
@@ -239,6 +245,7 @@ void addReduce(EmitTable &table);
 void addScan(EmitTable &table);
 void addCompare(EmitTable &table); ///< kgpu.compare
 void addGather(EmitTable &table);  ///< inside a warp
+void addKeep(EmitTable &table);    ///< kgpu.keep
 void addDot(EmitTable &table);     ///< kgpu.dot
 void addSharedMemory(EmitTable &table); ///< alloc, slot, local_*
 

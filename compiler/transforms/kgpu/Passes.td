@@ -53,6 +53,32 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::kgpu::KgpuDialect"];
 }
 
+def RecomputeAfterExchangePass : Pass<"kiln-recompute-after-exchange", "::mlir::func::FuncOp"> {
+  let summary = "wide rows wait for an exchange in their narrow type";
+  let description = [{
+    A float32 tile of 32 or more registers a thread that is used on both sides of an exchange takes those registers while
+    the exchange is under way, and registers say how many blocks share a multiprocessor, and so how much memory traffic is
+    in flight. Where the tile is a few cheap ops away from tiles of 16 bits or fewer, and those together are narrower than
+    what waits now, the ops are done again behind the exchange on a `kgpu.keep` of the narrow tiles.
+
+    ```mlir
+    %v = arith.extf %row : tensor<8192xf16, #row> to tensor<8192xf32, #row>
+    (statistics of %v, one exchange)
+    %y = arith.mulf %v, %scale : tensor<8192xf32, #row>
+    ```
+    becomes
+    ```mlir
+    %v = arith.extf %row : tensor<8192xf16, #row> to tensor<8192xf32, #row>
+    (statistics of %v, one exchange)
+    %kept = kgpu.keep %row : tensor<8192xf16, #row>
+    %again = arith.extf %kept : tensor<8192xf16, #row> to tensor<8192xf32, #row>
+    %y = arith.mulf %again, %scale : tensor<8192xf32, #row>
+    ```
+    Needs: exchanges lowered. Guarantees: the same values; no op that touches memory is repeated.
+  }];
+  let dependentDialects = ["::kiln::kgpu::KgpuDialect"];
+}
+
 def PlanSharedMemoryPass : Pass<"kiln-plan-shared-memory", "::mlir::func::FuncOp"> {
   let summary = "give each allocation its place";
   let description = [{

@@ -45,6 +45,7 @@
 // KGPU: kiln-lower-exchanges
 // KGPU: kiln-verify-layouts
 // KGPU: cse,
+// KGPU-NEXT: kiln-recompute-after-exchange,
 // KGPU-NEXT: kiln-plan-shared-memory
 // KGPU-NOT: canonicalize
 // KGPU: kiln-insert-barriers

@@ -575,3 +575,11 @@ func.func @await_c1() {
   kgpu.await %m : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
   return
 }
+
+// -----
+
+func.func @keep_c1(%x: tensor<512xi64, #layout.map<blocked [512] vector 2 warps 4>>) {
+  // expected-error @below {{expected elements of 8, 16 or 32 bits (because registers are kept by the word), got 'i64'}}
+  %y = kgpu.keep %x : tensor<512xi64, #layout.map<blocked [512] vector 2 warps 4>>
+  return
+}

@@ -1,0 +1,123 @@
+// kgpu.keep: registers by the word, through a permutation of bytes that is the identity, which only the machine finds
+// out. An empty assembly text would stop LLVM, but not the assembler, which merges what is computed from the two sides
+// of it.
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/kgpu/KgpuOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+/// The word that the registers came in, if they are all of it and in order; else one put together from them.
+static Value packWord(Lowering &lowering, ArrayRef<Value> registers, VectorType type) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  if (registers.size() == 1)
+    return arith::ExtUIOp::create(b, b.getI32Type(), lowering.toBits(registers.front()));
+  if (registers.size() == 2 && type.getNumElements() == 2) {
+    auto [low, first] = Lowering::wordOf(registers[0]);
+    auto [high, second] = Lowering::wordOf(registers[1]);
+    if (low && low == high && first == 0 && second == 1)
+      return low;
+  }
+  Value vector = LLVM::PoisonOp::create(b, type);
+  for (auto [place, value] : llvm::enumerate(registers)) {
+    Value part = type.getElementType() == value.getType() ? value : lowering.toBits(value);
+    vector = LLVM::InsertElementOp::create(b, vector, part, lowering.i32(place));
+  }
+  return LLVM::BitcastOp::create(b, b.getI32Type(), vector);
+}
+
+static LogicalResult emitKeep(Lowering &lowering, kgpu::KeepOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  ArrayRef<Value> source = lowering.get(op.getSource());
+  Type element = registerType(elementOf(op.getSource()));
+  unsigned bits = element.getIntOrFloatBitWidth(), perWord = 32 / bits;
+  // LLVM has vectors of its own floats; the narrower ones are bits to it.
+  Type part = bits == 8 ? Type(b.getI8Type()) : element;
+  auto vectorType = VectorType::get({perWord}, part);
+  // No multiprocessor's number has this bit.
+  Value order = lowering.atEntry([&]() -> Value {
+    return lowering
+        .ptx("{\n\t.reg .b32 number;\n\tmov.u32 number, %smid;\n\tshr.u32 number, number, 31;\n\t"
+             "or.b32 $0, number, 0x3210;\n\t}",
+             "=r", b.getI32Type(), {}, /*pure=*/true)
+        .front();
+  });
+  Registers result(source.size());
+  // Registers that hold one value are kept once.
+  DenseMap<Value, Value> kept;
+  SmallVector<unsigned> waiting;
+  auto flush = [&] {
+    if (waiting.empty())
+      return;
+    SmallVector<Value> values = llvm::map_to_vector(waiting, [&](unsigned reg) { return source[reg]; });
+    Value word = bits == 32 ? lowering.toBits(values.front()) : packWord(lowering, values, vectorType);
+    word = lowering.ptx("prmt.b32 $0, $1, $1, $2;", "=r,r,r", b.getI32Type(), {word, order}, /*pure=*/true).front();
+    Value vector =
+        bits == 32 || values.size() == 1 ? Value() : LLVM::BitcastOp::create(b, vectorType, word).getResult();
+    for (auto [place, reg] : llvm::enumerate(waiting)) {
+      Value value = bits == 32 ? word
+                    : vector   ? LLVM::ExtractElementOp::create(b, vector, lowering.i32(place)).getResult()
+                               : arith::TruncIOp::create(b, b.getIntegerType(bits), word).getResult();
+      result[reg] = kept[source[reg]] = value.getType() == element ? value : lowering.fromBits(value, element);
+    }
+    waiting.clear();
+  };
+  for (auto [reg, value] : llvm::enumerate(source))
+    if (kept.try_emplace(value).second) {
+      waiting.push_back(reg);
+      if (waiting.size() == perWord)
+        flush();
+    }
+  flush();
+  for (auto [reg, value] : llvm::enumerate(source))
+    result[reg] = kept[value];
+  lowering.set(op, std::move(result));
+  return success();
+}
+
+/// What `op` and the ops in its regions take from ops of `block`.
+static void visitNeeds(Operation *op, Block *block, llvm::function_ref<void(Operation *)> visit) {
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      if (Operation *needed = operand.getDefiningOp(); needed && needed->getBlock() == block)
+        visit(needed);
+  });
+}
+
+void nvvm::orderByUse(Block &block) {
+  SmallVector<Operation *> fixed;
+  DenseSet<Operation *> loose;
+  for (Operation &op : block)
+    if (op.getNumRegions() == 0 && !op.use_empty() && isMemoryEffectFree(&op))
+      loose.insert(&op);
+    else
+      fixed.push_back(&op);
+  // An op stands where the first one that needs it has been reached; the stack holds the way there.
+  SmallVector<std::pair<Operation *, SmallVector<Operation *, 4>>> stack;
+  for (Operation *user : fixed) {
+    auto push = [&](Operation *op) {
+      SmallVector<Operation *, 4> needs;
+      visitNeeds(op, &block, [&](Operation *needed) {
+        if (loose.contains(needed))
+          needs.push_back(needed);
+      });
+      std::reverse(needs.begin(), needs.end());
+      stack.push_back({op, std::move(needs)});
+    };
+    push(user);
+    while (!stack.empty()) {
+      if (stack.back().second.empty()) {
+        if (stack.back().first != user)
+          stack.back().first->moveBefore(user);
+        stack.pop_back();
+        continue;
+      }
+      Operation *needed = stack.back().second.pop_back_val();
+      if (loose.erase(needed))
+        push(needed);
+    }
+  }
+}
+
+void nvvm::addKeep(EmitTable &table) { table.add<kgpu::KeepOp, emitKeep>(); }
