@@ -80,11 +80,14 @@ class Global:
 
 
 class Shared:
-    """Shared memory of the blocks of a cluster. `ended`: blocks whose threads have all gone: their memory is lost."""
+    """Shared memory of the blocks of a cluster, which holds junk at first.
+
+    `ended`: blocks whose threads have all gone: their memory is lost.
+    """
 
     def __init__(self, blocks: int, size: int):
         self.size = size
-        self.blocks = [Block(SHARED_BASE, np.zeros(-(-size // 16) * 16, np.uint8)) for _ in range(blocks)]
+        self.blocks = [Block(SHARED_BASE, np.full(-(-size // 16) * 16, 0xC5, np.uint8)) for _ in range(blocks)]
         self.ended: set[int] = set()
 
     def place(self, addresses: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -65,8 +65,10 @@ class Emulator:
         machine = self.machines[key]
         cluster = machine.kernel.cluster
         if (cluster, machine.kernel.threads) != (launch.cluster, launch.block[0]) or launch.grid[0] % cluster:
-            raise ValueError(f"launched as {list(launch.block)}, cluster {launch.cluster}, grid {list(launch.grid)}; the "
-                             f"kernel has {machine.kernel.threads} threads, cluster {cluster}")  # fmt: skip
+            raise ValueError(
+                f"launched as {list(launch.block)}, cluster {launch.cluster}, grid {list(launch.grid)}; "
+                f"the kernel has {machine.kernel.threads} threads, cluster {cluster}"
+            )
         machine.memory = Global()
         for address, size in self._allocations():
             machine.memory.add_raw(address, size)

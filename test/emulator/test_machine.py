@@ -1,0 +1,300 @@
+"""The emulator on PTX written by hand: values known, and mistakes that it has to find."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from emulator import machine as machines
+from emulator.machine import Machine
+from emulator.ptx import Fault, Unsupported
+
+MODULE = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.extern .shared .align 16 .b8 memory[];
+.visible .entry kernel(
+	.param .u64 .ptr .global .align 16 in,
+	.param .u64 .ptr .global .align 16 out
+)
+.reqntid {threads}
+{cluster}
+{{
+	.reg .pred %p<9>;
+	.reg .b16 %h<9>;
+	.reg .b32 %r<40>;
+	.reg .b64 %d<40>;
+	ld.param.b64 %d1, [in];
+	ld.param.b64 %d2, [out];
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r2, %cluster_ctarank;
+	mad.lo.s32 %r3, %r2, {threads}, %r1; // number of the thread in the cluster
+	mul.wide.u32 %d3, %r3, 8;
+	add.s64 %d1, %d1, %d3;
+	add.s64 %d2, %d2, %d3;
+	mov.u32 %r39, memory;
+	{body}
+	ret;
+}}
+"""
+
+# The line on which the body stands.
+LINE = MODULE[: MODULE.index("{body}")].count("\n") + 1
+
+
+def run(body, values=(), *, threads=32, cluster=1, order=1, grid=(1, 1, 1)):
+    """`values`, 8 bytes a thread at %d1, and what the threads wrote at %d2."""
+    form = f".explicitcluster .reqnctapercluster {cluster}, 1, 1" if cluster > 1 else ""
+    machine = Machine(MODULE.format(threads=threads, cluster=form, body=body), order)
+    given, out = np.zeros(threads * cluster, np.uint64), np.zeros(threads * cluster, np.uint64)
+    values = np.asarray(values, np.uint64)
+    given[: len(values)] = values
+    arguments = np.array([machine.memory.add(given), machine.memory.add(out)], np.uint64)
+    machine.launch(grid, arguments.tobytes(), 1024)
+    return out
+
+
+def raw(kind, *values):
+    """Numbers of a type as the low bits of 64."""
+    array = np.array(values, kind)
+    return array.view(f"u{array.itemsize}").astype(np.uint64)
+
+
+ONE = "ld.global.b64 %d4, [%d1];"
+HALVES = "ld.global.v2.b32 {%r4, %r5}, [%d1];"
+
+
+@pytest.mark.parametrize("code, given, expected", [
+    ("shl.b32 %r6, %r4, 32;", 1, 0),
+    ("shr.s32 %r6, %r4, 40;", 0x80000000, 0xFFFFFFFF),
+    ("shr.u32 %r6, %r4, 31;", 0x80000000, 1),
+    ("div.s32 %r6, %r4, 2;", raw("i4", -7)[0], raw("i4", -3)[0]),
+    ("rem.s32 %r6, %r4, 4;", raw("i4", -7)[0], raw("i4", -3)[0]),
+    ("div.s32 %r6, %r4, -1;", 0x80000000, 0x80000000),
+    ("mul.hi.u32 %r6, %r4, %r4;", 0xFFFFFFFF, 0xFFFFFFFE),
+    ("bfe.s32 %r6, %r4, 4, 8;", 0x800, 0xFFFFFF80),
+    ("bfe.u32 %r6, %r4, 28, 8;", 0xF0000000, 15),
+    ("bfi.b32 %r6, 255, %r4, 8, 4;", 0x10000, 0x10F00),
+    ("prmt.b32 %r6, %r4, 0, 0x3210;", 0x11223344, 0x11223344),
+    ("prmt.b32 %r6, %r4, 0, 0x0123;", 0x11223344, 0x44332211),
+    ("prmt.b32 %r6, %r4, 0, 0x888b;", 0x80000001, 0x000000FF),
+    ("lop3.b32 %r6, %r4, 0xF0, 0xFF, 0x96;", 0x0F, 0x00),
+    ("popc.b32 %r6, %r4;", 0xF0F, 8),
+    ("clz.b32 %r6, %r4;", 1, 31),
+    ("brev.b32 %r6, %r4;", 1, 0x80000000),
+    ("shf.l.wrap.b32 %r6, %r4, %r4, 4;", 0xF0000001, 0x1F),
+    ("fma.rn.f32 %r6, %r4, %r4, 0fBF800000;", raw("f4", 1 + 2**-12)[0], raw("f4", 2**-11 + 2**-24)[0]),
+    ("fma.rn.sat.f32 %r6, %r4, %r4, 0f00000000;", raw("f4", 3)[0], raw("f4", 1)[0]),
+    ("min.f32 %r6, %r4, 0f00000000;", raw("f4", -0.0)[0], raw("f4", -0.0)[0]),
+    ("max.f32 %r6, %r4, 0f3F800000;", raw("f4", np.nan)[0], raw("f4", 1)[0]),
+    ("max.NaN.f32 %r6, %r4, 0f3F800000; abs.f32 %r6, %r6;", raw("f4", np.nan)[0], raw("f4", np.nan)[0]),
+    ("add.ftz.f32 %r6, %r4, 0f00000000;", raw("f4", 1e-40)[0], 0),
+    ("cvt.rzi.s32.f32 %r6, %r4;", raw("f4", -2.9)[0], raw("i4", -2)[0]),
+    ("cvt.rzi.u32.f32 %r6, %r4;", raw("f4", 1e20)[0], 0xFFFFFFFF),
+    ("cvt.rni.s32.f32 %r6, %r4;", raw("f4", 2.5)[0], 2),
+    ("cvt.rzi.s32.f32 %r6, %r4;", raw("f4", np.nan)[0], 0),
+    ("cvt.s32.s8 %r6, %r4;", 0x80, 0xFFFFFF80),
+    ("mov.b32 {%h1, %h2}, %r4; mov.b32 %r6, {%h2, %h1};", 0x11112222, 0x22221111),
+    ("cvt.rn.f16x2.f32 %r6, %r4, 0f3F800000;", raw("f4", 2)[0], 0x40003C00),
+    ("add.f16x2 %r6, %r4, %r4;", 0x3C004000, 0x40004400),
+    ("cvt.rn.satfinite.e4m3x2.f32 %h1, %r4, 0f3F800000; cvt.u32.u16 %r6, %h1;", raw("f4", 1000)[0], 0x7E38),
+    ("cvt.rn.bf16.f32 %h1, %r4; cvt.u32.u16 %r6, %h1;", raw("f4", 1 + 2**-8)[0], raw(ml_dtypes.bfloat16, 1)[0]),
+    ("setp.ltu.f32 %p1, %r4, 0f00000000; selp.b32 %r6, 7, 9, %p1;", raw("f4", np.nan)[0], 7),
+    ("setp.ne.f32 %p1, %r4, 0f00000000; selp.b32 %r6, 7, 9, %p1;", raw("f4", np.nan)[0], 9),
+    ("setp.lt.s32 %p1, %r4, 0; selp.b32 %r6, 7, 9, %p1;", 0xFFFFFFFF, 7),
+    ("mov.pred %p1, -1; setp.eq.and.b32 %p2, %r4, 3, %p1; selp.b32 %r6, 7, 9, %p2;", 3, 7),
+    ("setp.eq.and.b32 %p2, %r4, 3, !%p2; not.pred %p3, %p2; selp.b32 %r6, 7, 9, %p3;", 3, 9),
+])  # fmt: skip
+def test_values_of_32_bits(code, given, expected):
+    out = run(f"{HALVES} mov.b32 %r6, 0; {code} st.global.b32 [%d2], %r6;", [given])
+    assert out[0] == expected, f"{int(out[0]):#x}"
+
+
+@pytest.mark.parametrize("code, given, expected", [
+    ("fma.rn.f64 %d5, %d4, %d4, 0dBFF0000000000000;", raw("f8", 1 + 2**-30)[0], raw("f8", 2**-29 + 2**-60)[0]),
+    ("mul.hi.u64 %d5, %d4, %d4;", 2**63, 2**62),
+    ("cvt.u32.u64 %r6, %d4; cvt.u64.u32 %d5, %r6;", 0x1234567890, 0x34567890),
+    ("cvt.rn.f32.u64 %r6, %d4; cvt.u64.u32 %d5, %r6;", 2**24 + 1, raw("f4", 2**24)[0]),
+    ("mov.b64 {%r6, %r7}, %d4; mov.b64 %d5, {%r7, %r6};", 0x1122334455667788, 0x5566778811223344),
+    ("{ .reg .b64 %d4; mov.b64 %d4, 5; } mov.b64 %d5, %d4;", 3, 3),
+])  # fmt: skip
+def test_values_of_64_bits(code, given, expected):
+    assert run(f"{ONE} {code} st.global.b64 [%d2], %d5;", [given])[0] == expected
+
+
+@pytest.mark.parametrize("code, source", [
+    ("bfly.b32 %r6, %r1, 5, 31", np.arange(32) ^ 5),
+    ("idx.b32 %r6, %r1, 7, 31", np.full(32, 7)),
+    ("up.b32 %r6, %r1, 3, 0", np.maximum(np.arange(32) - 3, 0) + (np.arange(32) < 3) * np.arange(32)),
+    ("down.b32 %r6, %r1, 3, 31", np.where(np.arange(32) + 3 < 32, np.arange(32) + 3, np.arange(32))),
+    ("idx.b32 %r6, %r1, 1, 0x181f", np.arange(32) // 8 * 8 + 1),
+])  # fmt: skip
+def test_shuffles(code, source):
+    assert (run(f"shfl.sync.{code}, -1; st.global.b32 [%d2], %r6;") == source).all()
+
+
+def test_votes_reductions_and_atomics_count_every_lane():
+    body = """
+    setp.lt.u32 %p1, %r1, 5;
+    vote.sync.ballot.b32 %r6, %p1, -1;
+    redux.sync.add.s32 %r7, %r1, -1;
+    add.s32 %r8, %r6, %r7;
+    ld.param.b64 %d5, [out];
+    atom.global.add.u32 %r9, [%d5], 1;
+    @%p1 red.global.max.u32 [%d5+4], %r8;
+    """
+    word = run(body, threads=64)[0]
+    assert int(word) & 0xFFFFFFFF == 64 and int(word) >> 32 == 31 + 496
+
+
+def test_lanes_part_and_meet():
+    """A loop that every lane leaves elsewhere, then a shuffle that all of them must reach."""
+    body = """
+    mov.b32 %r6, 0;
+    AGAIN: setp.ge.u32 %p1, %r6, %r1;
+    @%p1 bra OUT;
+    add.s32 %r6, %r6, 1;
+    bra AGAIN;
+    OUT: shfl.sync.bfly.b32 %r7, %r6, 1, 31, -1;
+    st.global.b32 [%d2], %r7;
+    """
+    assert (run(body) == np.arange(32) ^ 1).all()
+
+
+EXCHANGE = """
+    shl.b32 %r6, %r1, 2;
+    add.s32 %r6, %r6, %r39;
+    st.shared.b32 [%r6], %r1;
+    {barrier}
+    xor.b32 %r7, %r1, 64;
+    shl.b32 %r7, %r7, 2;
+    add.s32 %r7, %r7, %r39;
+    ld.shared.b32 %r8, [%r7];
+    st.global.b32 [%d2], %r8;
+"""
+
+
+def test_a_missing_barrier_shows():
+    """Four warps exchange words in pairs: with the barrier always right, without it never the same in both orders."""
+    right = np.arange(128) ^ 64
+    orders = [run(EXCHANGE.format(barrier="bar.sync 0;"), threads=128, order=o) for o in (1, -1)]
+    assert (orders[0] == right).all() and (orders[1] == right).all()
+    first, second = (run(EXCHANGE.format(barrier=""), threads=128, order=o) for o in (1, -1))
+    assert (first != second).any() and (first != right).any() and (second != right).any()
+
+
+def test_orders_are_drawn_from_the_seed():
+    last = "ld.param.b64 %d5, [out]; st.global.b32 [%d5], %r1;"
+    found = {int(run(last, threads=512, order=order)[0]) // 32 for order in range(1, 20)}
+    assert len(found) > 3
+    assert run(last, threads=512, order=3)[0] == run(last, threads=512, order=3)[0]
+
+
+@pytest.mark.parametrize("code, said", [
+    ("ld.global.b32 %r6, [%d1+4096];", "out of bounds: 4 bytes"),
+    ("st.global.b64 [%d2+8], %d1;", "out of bounds: 8 bytes.*0 bytes after the end"),
+    ("ld.global.v4.b32 {%r6, %r7, %r8, %r9}, [%d1];", "misaligned: 16 bytes"),
+    ("st.global.b32 [%d2+2], %r1;", "misaligned: 4 bytes"),
+    ("mov.b64 %d5, 0; ld.global.b32 %r6, [%d5];", "out of bounds"),
+    ("st.shared.b32 [%r39+1024], %r1;", "out of bounds: 4 bytes at 1024 of 1024 shared bytes"),
+    ("st.shared.v2.b32 [%r39+4], {%r1, %r1};", "misaligned: 8 bytes"),
+    ("mov.b32 %r6, 0; ld.shared.b32 %r6, [%r6];", "out of bounds"),
+    ("red.global.add.u32 [%d2+1024], 1;", "out of bounds"),
+    ("setp.lt.u32 %p1, %r1, 3; @%p1 shfl.sync.bfly.b32 %r6, %r1, 1, 31, -1;", "lanes 0x7 of the mask 0xffffffff"),
+    ("trap;", "trap"),
+])  # fmt: skip
+def test_mistakes_are_found_with_their_line(code, said):
+    with pytest.raises(Fault, match=rf"PTX line {LINE}: .*{said}"):
+        run(code)
+
+
+def test_lanes_that_wait_at_two_places():
+    with pytest.raises(Fault, match="lanes of a warp wait for each other at different places.*bar.sync 0.*bar.sync 1"):
+        run("setp.lt.u32 %p1, %r1, 3; @%p1 bra L; bar.sync 0; L: bar.sync 1;")
+
+
+def test_a_loop_without_an_end(monkeypatch):
+    monkeypatch.setattr(machines, "LARGEST_RUN", 1000)
+    with pytest.raises(Fault, match="no end after 1000 instructions"):
+        run("L: bra L;")
+
+
+@pytest.mark.parametrize("code, said", [
+    ("frobnicate.b32 %r6, %r1;", "unknown instruction frobnicate"),
+    ("add.cc.u32 %r6, %r1, %r1;", "unknown modifier .cc"),
+    ("mov.b32 %r6, %clock;", "operand %clock"),
+    ("bra NOWHERE;", "no such label"),
+    (".local .b8 depot[16];", "declaration .local"),
+])  # fmt: skip
+def test_what_is_not_known_is_said_before_anything_runs(code, said):
+    with pytest.raises(Unsupported, match=f"PTX line {LINE}: .*{said}"):
+        run(code)
+
+
+def test_a_barrier_that_one_warp_misses():
+    body = "setp.lt.u32 %p1, %r1, 32; @%p1 bra L; bar.sync 1, 64; L: bar.sync 0;"
+    with pytest.raises(
+        Fault, match=rf"deadlock.*warps 0 at PTX line {LINE}: bar.sync 0; warps 1 at PTX line {LINE}: bar.sync 1"
+    ):
+        run(body, threads=64)
+
+
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+OPEN = """
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra OPENED;
+    mbarrier.init.shared::cta.b64 [%r39+64], 1;
+    fence.mbarrier_init.release.cluster;
+    OPENED:
+    {meet}
+    add.s32 %r6, %r2, 1;
+    and.b32 %r6, %r6, 3;
+    mapa.shared::cluster.u32 %r7, %r39, %r6;
+    add.s32 %r8, %r2, 100;
+"""
+MEET = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
+SEND = """
+    @%p1 bra SENT;
+    add.s32 %r9, %r7, 64;
+    st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r7], %r8, [%r9];
+    SENT:
+"""
+AWAIT = """
+    {{
+    .reg .b64 phase;
+    .reg .pred over;
+    @%p1 bra MET;
+    mbarrier.arrive.expect_tx.shared::cta.b64 phase, [%r39+64], {bytes};
+    WAIT: mbarrier.try_wait.shared::cta.b64 over, [%r39+64], phase;
+    @!over bra WAIT;
+    MET: bar.warp.sync 0xffffffff;
+    }}
+"""
+READ = "bar.sync 0; ld.shared.b32 %r10, [%r39]; st.global.b32 [%d2], %r10;"
+
+
+def test_mail_goes_round_a_cluster():
+    body = OPEN.format(meet=MEET) + SEND + AWAIT.format(bytes=4) + READ + MEET
+    for order in (1, -1, 2):
+        out = run(body, threads=64, cluster=4, order=order)
+        assert (out.reshape(4, 64) == np.array([[103], [100], [101], [102]])).all()
+
+
+@pytest.mark.parametrize("body, said", [
+    (OPEN.format(meet=MEET) + SEND + AWAIT.format(bytes=8) + READ + MEET,
+     r"deadlock.*mbarrier.try_wait.*phase 0: 0 of 1 arrivals and 4 bytes missing"),
+    (OPEN.format(meet="") + SEND, "no mailbox has been initialised at 0x440 of block"),
+    (OPEN.format(meet=MEET) + SEND, "st.async.*on arrival: the memory of block ., which has ended"),
+    ("barrier.cluster.wait.aligned;", "at which it has not arrived"),
+    ("setp.eq.u32 %p1, %r2, 0; @%p1 bra L;" + MEET + " ret; L: bar.sync 1, 96;", "deadlock"),
+    ("mapa.shared::cluster.u32 %r7, %r39, 9;", "no block 9 in a cluster of 4"),
+])  # fmt: skip
+def test_mistakes_of_clusters(body, said):
+    with pytest.raises(Fault, match=said):
+        run(body, threads=32, cluster=4)
+
+
+def test_mail_that_nobody_waits_for_is_not_there():
+    body = OPEN.format(meet=MEET) + SEND + READ.removeprefix("bar.sync 0;") + MEET
+    assert (run(body, threads=32, cluster=4) == 0xC5C5C5C5).all()
