@@ -12,7 +12,7 @@ def CheckRegistersPass : Pass<"kiln-check-registers", "::mlir::func::FuncOp"> {
     the op with the largest tile and says how many elements a thread would hold and which launch options spread them.
     Sorting is counted by its steps, of which there are many for each element.
 
-    Needs: layouts on every tile. Guarantees: no thread holds more than 512 elements of a tile, nor compares elements
+    Needs: layouts on every tile. Guarantees: no thread holds more than 1024 elements of a tile, nor compares elements
     of one more than 16384 times in a sort.
   }];
 }

@@ -70,6 +70,7 @@ def target_of_arguments(values: Iterable[Any]) -> str:
     if device < 0 and names_gpu(knobs.target):
         from kiln import _kiln
 
+        choose_driver()
         device = _kiln.cuda_current_device() if _kiln.cuda_device_count() else -2
     return choose_target(device)
 

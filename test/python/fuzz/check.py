@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import random
 import re
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .evaluate import Expected, evaluate
-from .program import Program, render
+from .program import Program, render, walk
 
 CHECKED_SHARE = 0.12  # of the programs, run under the checks of memory and of the IR as well
 
@@ -44,6 +45,21 @@ def launch_options(name: str, target: str) -> dict[str, Any]:
     if draw.random() < 0.15 and "cluster" in _kiln.target(target)["capabilities"]:
         options["cluster"] = draw.choice([2, 4])
     return options
+
+
+# Elements of a tile a thread: ptxas takes seconds for programs with more, so a GPU runs one of ten of them.
+COSTLY = 256
+
+
+def elements_per_thread(program: Program, options: dict[str, Any]) -> int:
+    """Of the largest tile, roughly: powers of two are spread over the threads, each of which has the odd rest whole."""
+    threads, largest = 32 * options["num_warps"] * options.get("cluster", 1), 0
+    for _, node in walk(program.body):
+        for var in node.results:
+            size = math.prod(var.shape)
+            spread = math.prod(side & -side for side in var.shape)
+            largest = max(largest, size // max(1, min(spread, threads)))
+    return largest
 
 
 _count = 0
@@ -101,8 +117,10 @@ def check(program: Program, seen: set[str] | None = None, checks: bool | None = 
 
     gpu = placement.names_gpu(knobs.target)
     options = launch_options(program.seed, placement.target_of_arguments(())) if gpu else {}
-    expected, text = evaluate(program), render(program)
     dice = random.Random(program.seed).random()
+    if gpu and elements_per_thread(program, options) > COSTLY and dice > 0.1:
+        return Failure("refused", "left out: its tiles take long to assemble")
+    expected, text = evaluate(program), render(program)
     modes: list[dict[str, Any]] = [{}]
     if checks or (checks is None and dice < CHECKED_SHARE):
         modes += [{"verify_each": True}] if gpu else [{"check": "bounds", "verify_each": True}, {"check": "races"}]

@@ -30,6 +30,7 @@ from fuzz.reduce import reduce
 BATCH = 100
 HANG = 120.0  # seconds without a new program
 REDUCED = 3  # failures of a batch that are made small
+ENDED = 5  # processes of a batch that programs may end before it is given up
 FOUND = 10  # how a batch exits that reports failures; an exception of the fuzzer's own would be 1
 
 
@@ -98,6 +99,7 @@ class Batch:
 def run_batch(seed: str, first: int, count: int, reducing: bool = True, seconds: float = 1e9) -> Batch:
     """Checks programs in another process."""
     batch, output, last, end = Batch(), [], first + count, time.monotonic() + seconds
+    ended_early = 0
     while first < last:
         command = [sys.executable, str(Path(__file__).resolve()), "--here", "--seed", seed, "--first", str(first),
                    "--programs", str(last - first), "--seconds", str(end - time.monotonic())]  # fmt: skip
@@ -119,6 +121,11 @@ def run_batch(seed: str, first: int, count: int, reducing: bool = True, seconds:
             break
         output.append(f"FAILED {seed}:{begun[-1]}: {how}\n{_text_of(f'{seed}:{begun[-1]}')}\n")
         first = begun[-1] + 1
+        ended_early += 1
+        if ended_early == ENDED and first < last:
+            output.append(f"FAILED {seed}:{first} to {last - 1}: given up, {ENDED} programs before them ended the process\n")
+            batch.failed += 1
+            break
     batch.output = "".join(line if line.endswith("\n") else line + "\n" for line in output)
     return batch
 

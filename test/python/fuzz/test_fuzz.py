@@ -34,8 +34,8 @@ pytestmark = pytest.mark.fuzz
 def test_programs_agree_with_numpy(first):
     batch = run_batch(SEED, first, min(CHUNK, PROGRAMS - first))
     assert batch.failed == 0, batch.output
-    # A processor refuses nothing; a GPU refuses the few tiles that are too large for it.
-    assert batch.refused <= (CHUNK // 5 if placement.names_gpu(knobs.target) else 0)
+    # A processor refuses nothing; on a GPU the few programs with very large tiles are left out.
+    assert batch.refused <= (CHUNK // 3 if placement.names_gpu(knobs.target) else 0)
 
 
 # What the 2,000 programs have to contain (and 700 of them do): every op of the dialect that computes.

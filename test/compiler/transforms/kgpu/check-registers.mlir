@@ -2,35 +2,35 @@
 // too many steps. At the bound, and where registers only repeat an element, nothing is said.
 // RUN: kiln-opt %s --split-input-file --kiln-check-registers -verify-diagnostics
 
-#bound = #layout.map<blocked [65536] vector 4 warps 4>
-#over = #layout.map<blocked [131072] vector 4 warps 4>
-func.func @too_many(%a: tensor<65536xf32, #bound>, %b: tensor<131072xf32, #over>) {
-  %x = math.exp %a : tensor<65536xf32, #bound>
-  // expected-error @below {{out of elements of a tile per thread: required 1024, available 512 (reduce the tile's size, or spread it over more threads by num_warps= or cluster=)}}
-  %y = math.exp %b : tensor<131072xf32, #over>
+#bound = #layout.map<blocked [131072] vector 4 warps 4>
+#over = #layout.map<blocked [262144] vector 4 warps 4>
+func.func @too_many(%a: tensor<131072xf32, #bound>, %b: tensor<262144xf32, #over>) {
+  %x = math.exp %a : tensor<131072xf32, #bound>
+  // expected-error @below {{out of elements of a tile per thread: required 2048, available 1024 (reduce the tile's size, or spread it over more threads by num_warps= or cluster=)}}
+  %y = math.exp %b : tensor<262144xf32, #over>
   return
 }
 
 // -----
 
 // The largest is the one to look at, wherever it is.
-#over = #layout.map<blocked [131072] vector 4 warps 4>
-#far = #layout.map<blocked [131072] vector 4 warps 1>
-func.func @largest(%a: tensor<131072xf32, #over>, %b: tensor<131072xf32, #far>, %c: i1) {
-  %x = math.exp %a : tensor<131072xf32, #over>
+#over = #layout.map<blocked [262144] vector 4 warps 4>
+#far = #layout.map<blocked [262144] vector 4 warps 1>
+func.func @largest(%a: tensor<262144xf32, #over>, %b: tensor<262144xf32, #far>, %c: i1) {
+  %x = math.exp %a : tensor<262144xf32, #over>
   scf.if %c {
-    // expected-error @below {{required 4096, available 512}}
-    %y = math.exp %b : tensor<131072xf32, #far>
+    // expected-error @below {{required 8192, available 1024}}
+    %y = math.exp %b : tensor<262144xf32, #far>
   }
   return
 }
 
 // -----
 
-#bound = #layout.map<blocked [65536] vector 4 warps 4>
+#bound = #layout.map<blocked [131072] vector 4 warps 4>
 #row = #layout.map<blocked [4096] vector 1 warps 1>
-func.func @enough(%a: tensor<65536xf32, #bound>, %b: tensor<4096xf32, #row>) {
-  %x = math.exp %a : tensor<65536xf32, #bound>
+func.func @enough(%a: tensor<131072xf32, #bound>, %b: tensor<4096xf32, #row>) {
+  %x = math.exp %a : tensor<131072xf32, #bound>
   // 128 elements, 78 times each.
   %y = tile.sort %b : tensor<4096xf32, #row>
   return
