@@ -47,7 +47,7 @@ def launch_options(name: str, target: str) -> dict[str, Any]:
     return options
 
 
-# Elements of a tile a thread: ptxas takes seconds for programs with more, so a GPU runs one of ten of them.
+# Elements of a tile a thread: ptxas takes seconds for programs with more, so a GPU runs one in thirty of them.
 COSTLY = 256
 
 
@@ -118,7 +118,7 @@ def check(program: Program, seen: set[str] | None = None, checks: bool | None = 
     gpu = placement.names_gpu(knobs.target)
     options = launch_options(program.seed, placement.target_of_arguments(())) if gpu else {}
     dice = random.Random(program.seed).random()
-    if gpu and elements_per_thread(program, options) > COSTLY and dice > 0.1:
+    if gpu and elements_per_thread(program, options) > COSTLY and dice > 1 / 30:
         return Failure("refused", "left out: its tiles take long to assemble")
     expected, text = evaluate(program), render(program)
     modes: list[dict[str, Any]] = [{}]

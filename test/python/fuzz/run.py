@@ -123,7 +123,8 @@ def run_batch(seed: str, first: int, count: int, reducing: bool = True, seconds:
         first = begun[-1] + 1
         ended_early += 1
         if ended_early == ENDED and first < last:
-            output.append(f"FAILED {seed}:{first} to {last - 1}: given up, {ENDED} programs before them ended the process\n")
+            rest = f"{seed}:{first} to {last - 1}"
+            output.append(f"FAILED {rest}: given up, {ENDED} programs before them ended the process\n")
             batch.failed += 1
             break
     batch.output = "".join(line if line.endswith("\n") else line + "\n" for line in output)
