@@ -25,8 +25,15 @@ BLOCK_THREADS = 128
 # multiprocessor and one loads while the other computes; the row's rest goes to more blocks of the cluster.
 BLOCK_ELEMENTS = 16384
 LARGEST_BLOCK_ELEMENTS = 32768
-# Registers that the row and the weights it waits with may take for enough blocks to share a multiprocessor.
+# A longer row of 16-bit elements waits for its statistics as it was loaded, 64 elements in 32 registers, so that 64
+# registers a thread do, unless two vectors come on top. Blocks are small, for many of them to share a multiprocessor,
+# each at another point of its work; with weights to come after the statistics, twice as large, in half the cluster.
+PACKED_ELEMENTS = 64
+PACKED_THREADS = 128
+# Registers that the row and the weights it waits with may take for enough blocks to share a multiprocessor. Rows of one
+# warp wait for nobody, so that fewer of them will do.
 EARLY_REGISTERS = 48
+EARLY_REGISTERS_OF_A_WARP = 56
 # Arrays beyond this size do not stay in the L2 cache until someone reads them again.
 CACHE_BYTES = 32 << 20
 
@@ -105,27 +112,39 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
         each = vector
     elif rows <= 4 * machine.processors:
         each = max(vector, each // 2)
-    cluster = 1
+    cluster, packed = 1, False
     if n > BLOCK_ELEMENTS:
-        cluster = min(machine.largest_cluster, _power(-(-n // BLOCK_ELEMENTS)))
+        # Where packed rows would leave multiprocessors without a block, more threads finish them sooner.
+        small = PACKED_THREADS * PACKED_ELEMENTS * (2 if vectors else 1)
+        cluster = min(machine.largest_cluster, _power(-(-n // small)))
+        packed = itemsize == 2 and streams == 1 and vectors < 2 and rows * cluster >= 2 * machine.processors
+        if not packed:
+            cluster = min(machine.largest_cluster, _power(-(-n // BLOCK_ELEMENTS)))
         # With 64 registers a thread, 32 of them for the row, there is no room for a weight and a bias.
         if n > cluster * (LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2):
             return RowPlan(8192, num_warps=16, stream=False, loop=True)
     part = -(-n // cluster)
-    each = max(each, vector * -(-part // (512 * vector)) if part <= BLOCK_ELEMENTS else 32)
+    if packed:
+        each = PACKED_ELEMENTS
+    else:
+        each = max(each, vector * -(-part // (512 * vector)) if part <= BLOCK_ELEMENTS else 32)
     threads = min(1024, _power(-(-part // each)))
-    # Whole vectors on every thread of the row; what is over is masked and costs no traffic.
+    # Whole vectors on every thread of the row; what is over is masked and costs no traffic. Half vectors if nothing is
+    # over then: a row without masks is faster than one with the widest accesses.
     unit = threads * vector * cluster
-    block = tile_side(n, unit)
-    # The row in float32 and its weights as they come; a block of 1024 threads leaves each 64 registers in all.
-    waiting = each * (1 + vectors * itemsize / 4)
-    early = waiting <= (EARLY_REGISTERS if threads <= 512 else EARLY_REGISTERS - 8)
+    block = n if vector > 1 and tile_side(n, unit // 2) == n else tile_side(n, unit)
+    # The row as it waits, and its weights as they come; a block of 1024 threads leaves each 64 registers in all.
+    held = -(-block // (threads * cluster))
+    waiting = held * ((itemsize / 4 if packed else 1) + vectors * itemsize / 4)
+    limit = EARLY_REGISTERS - 8 if threads > 512 else EARLY_REGISTERS
+    early = waiting <= (EARLY_REGISTERS_OF_A_WARP if threads <= 32 else limit)
     if threads >= BLOCK_THREADS or cluster > 1:
         return RowPlan(block, 1, max(1, threads // 32), cluster, stream, early=early)
-    several = BLOCK_THREADS // threads
+    # A whole warp needs little company; parts of one fill a block.
+    several = (BLOCK_THREADS if threads < 32 else BLOCK_THREADS // 2) // threads
     while several > 1 and -(-rows // several) < 2 * machine.processors:
         several //= 2
-    return RowPlan(block, several, max(1, several * threads // 32), 1, stream, early=early)
+    return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, stream, early=early)
 
 
 @kiln.jit

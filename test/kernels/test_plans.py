@@ -50,6 +50,25 @@ def test_row_plans(count, itemsize, streams, where):
             assert plan.grid(count)[0] >= 2 * where.processors, about
 
 
+def test_wide_rows_wait_as_they_were_loaded():
+    """16-bit rows beyond a block: 64 elements a thread in small blocks, weights after the statistics."""
+    assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4, stream=True)
+    assert rows.plan(2048, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 4, 16, stream=True)
+    weighted = rows.plan(4096, 131072, 2, 1, DEFAULT_GPU, vectors=1)
+    assert weighted == RowPlan(131072, 1, 8, 8, stream=True, early=False)
+    # No room for two vectors, nothing gained in float32 or from two arrays, nothing to share a processor with.
+    for count, itemsize, streams, vectors in ((4096, 2, 1, 2), (4096, 4, 1, 0), (4096, 2, 2, 1), (4, 2, 1, 0)):
+        other = rows.plan(count, 131072, itemsize, streams, DEFAULT_GPU, vectors=vectors)
+        assert other.block / (32 * other.num_warps * other.cluster) <= 32, other
+
+
+@pytest.mark.parametrize("vectors", [0, 1, 2])
+def test_rows_of_half_vectors_have_no_masks(vectors):
+    assert rows.plan(16384, 896, 2, 1, DEFAULT_GPU, vectors) == RowPlan(896, 2, 2)
+    assert rows.plan(16384, 3584, 2, 1, DEFAULT_GPU, vectors).block == 3584
+    assert rows.plan(16384, 900, 2, 1, DEFAULT_GPU, vectors).block == 1024
+
+
 def test_the_cpu_walks_one_row():
     assert rows.plan(16384, 896, 4, 1, CPU) == RowPlan(896)
     assert "num_warps" not in RowPlan(896).meta(1, 896, CPU)

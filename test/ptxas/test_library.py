@@ -13,8 +13,11 @@ import code_of_ptx as code
 import pytest
 from kiln import _kiln, errors
 from kiln.kernels import FAMILIES
+from kiln.kernels.case import blank
 from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import of_target
+from kiln.kernels.norm import rms_norm
+from kiln.kernels.softmax import softmax
 
 ROWS = [row["name"] for row in _kiln.targets() if row["kind"] == "cuda"]
 # Their products are sums of scalar products until there are tensor cores.
@@ -65,6 +68,26 @@ def test_long_rows_move_in_wide_pieces(family: str):
                     assert wide >= 0.9, f"{name} for {row}: {kind} by bytes of one access: {counts}"
                 checked += 1
     assert checked or family in ("rope", "optimizer"), "no call of this family has a long row"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "family, rows, n, blocks",
+    [("norm", 4096, 131072, 4), ("norm", 4096, 32768, 4), ("softmax", 8192, 32768, 8), ("softmax", 2048, 131072, 8)],
+)
+def test_wide_rows_leave_room_for_more_blocks(family: str, rows: int, n: int, blocks: int, dtype: str):
+    """A row waits for its statistics as it was loaded: 64 elements a thread in registers that let blocks share."""
+    x = blank((rows, n), dtype)
+    weight = blank((n,), dtype)
+    (launch,) = launches_of(lambda: rms_norm(x, weight) if family == "norm" else softmax(x), of_target("sm_90a"))
+    artifact = launch.compile("sm_90a")
+    cuda = json.loads(artifact.metadata)["cuda"]
+    assert n == 64 * cuda["threads"] * launch.options["cluster"]
+    usage = cuda["usage"]
+    assert usage["spill_stores"] + usage["spill_loads"] == 0
+    # Registers are given out in groups of eight a thread.
+    share = _kiln.target("sm_90a")["limits"]["registers_per_processor"] // (-(-usage["registers"] // 8) * 8)
+    assert share // cuda["threads"] >= blocks, usage
 
 
 def test_a_cluster_is_refused_where_there_is_none():
