@@ -139,7 +139,7 @@ class Machine:
             "%clusterid.x": program[0], "%nclusterid.x": grid[0],
             "%cluster_ctaid.x": block, "%cluster_ctarank": block,
             "%cluster_nctaid.x": size, "%cluster_nctarank": size,
-            "%laneid": number % LANES, "%warpid": number % self.kernel.threads // LANES,
+            "%laneid": number % LANES, "%smid": 0, "%warpid": number % self.kernel.threads // LANES,
         }  # fmt: skip
         for axis, name in ((1, "y"), (2, "z")):
             for kind in ("cta", "cluster"):

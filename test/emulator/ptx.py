@@ -14,7 +14,7 @@ from typing import Any
 # A thread's registers follow the rows that are the same for every kernel, in this order.
 SPECIAL = [
     *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid") for axis in "xyz"),
-    "%cluster_ctaid.x", "%cluster_nctaid.x", "%cluster_ctarank", "%cluster_nctarank", "%laneid", "%warpid",
+    "%cluster_ctaid.x", "%cluster_nctaid.x", "%cluster_ctarank", "%cluster_nctarank", "%laneid", "%smid", "%warpid",
 ]  # fmt: skip
 # Where shared memory begins: not at 0, so that a pointer nobody set is out of bounds.
 SHARED_BASE = 1024
