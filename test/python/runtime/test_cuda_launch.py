@@ -159,6 +159,24 @@ def test_host_arrays_are_staged(tmp_path):
     )
 
 
+def test_arrays_of_the_host_beside_those_of_a_gpu_are_refused_when_staging_too(tmp_path):
+    run(
+        tmp_path,
+        """
+    x, out = CudaArray(np.arange(64, dtype=np.float32)), np.zeros(64, np.float32)
+    try:
+        double[(1,)](x, out, 64, BLOCK=64)
+    except errors.LaunchError as error:
+        assert "argument 'out': expected an array on CUDA device 0" in str(error), error
+    else:
+        raise AssertionError
+    assert not launches(), launches()
+    """,
+        KILN_TARGET="cuda",
+        KILN_STAGE_ARRAYS="1",
+    )
+
+
 def test_targets_that_the_device_does_not_run(tmp_path):
     run(
         tmp_path,

@@ -120,3 +120,13 @@ func.func @conversions(%x: f32, %q: f8E4M3FN, %i: i32) -> (bf16, f32, f8E4M3FN, 
   %g = arith.maxnumf %x, %b : f32
   return %a, %b, %c, %d, %e, %f, %g : bf16, f32, f8E4M3FN, f8E5M2, f32, f16, f32
 }
+
+// Both branches get the sign of x: the polynomial's last sum turns -0.0 into 0.0.
+// CHECK-LABEL: func @tanh
+// CHECK: %[[Y:.*]] = arith.select
+// CHECK-NEXT: %[[SIGNED:.*]] = math.copysign %[[Y]], %arg0
+// CHECK-NEXT: return %[[SIGNED]]
+func.func @tanh(%x: f32) -> f32 {
+  %y = math.tanh %x : f32
+  return %y : f32
+}
