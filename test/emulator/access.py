@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import bits_of
+from .memory import check_alignment
 from .operation import Run, operation
-from .ptx import Address, Fault, Instruction
+from .ptx import ARGUMENTS_BASE, Address, Fault, Instruction
 
 CACHES = ("nc cg cs ca wt lu cv weak volatile relaxed acquire release acq_rel cta gpu sys cluster global shared "
           "shared::cta shared::cluster L1::evict_first L1::evict_last L1::evict_normal L1::no_allocate "
@@ -54,13 +55,23 @@ def _load(ins: Instruction) -> Run:
                 machine.write(into, row, lanes, machine.arguments[at : at + size].view(word)[0])
 
         return from_arguments
+    if "param" in ins.modifiers:
+
+        def from_chosen_argument(machine: Any, lanes: Any) -> None:
+            begins = addresses_of(machine, address, lanes, False) - ARGUMENTS_BASE
+            check_alignment(begins, size)
+            if (begins < 0).any() or (begins + size > machine.kernel.parameter_bytes).any():
+                raise Fault("out of bounds: no argument is there")
+            machine.write(into, rows[0], lanes, machine.arguments[begins[:, None] + np.arange(size)].view(word)[:, 0])
+
+        return from_chosen_argument
     shared, whole = is_shared(ins), size * len(rows)
 
     def run(machine: Any, lanes: Any) -> None:
         addresses = addresses_of(machine, address, lanes, shared)
         # Nothing is written before everything is read: the address may be one of the destinations.
         found = np.empty((len(rows), len(addresses)), f"u{size}")
-        _check_alignment(addresses, whole)
+        check_alignment(addresses, whole)
         for block, places, which in parts(machine, ins, addresses, min(whole, 8), lanes):
             for i in range(len(rows)):
                 found[i, which] = _inside(block, places + i * size, size)
@@ -68,11 +79,6 @@ def _load(ins: Instruction) -> Run:
             machine.write(into, row, lanes, values.view(word))
 
     return run
-
-
-def _check_alignment(addresses: np.ndarray, size: int) -> None:
-    if (addresses & (size - 1)).any():
-        raise Fault(f"misaligned: {size} bytes at {int(addresses[(addresses & (size - 1)) != 0][0]):#x}")
 
 
 def _inside(block: Any, places: np.ndarray, size: int) -> np.ndarray:
@@ -100,7 +106,7 @@ def _store(ins: Instruction) -> Run:
 
     def run(machine: Any, lanes: Any) -> None:
         addresses = addresses_of(machine, address, lanes, shared)
-        _check_alignment(addresses, whole)
+        check_alignment(addresses, whole)
         for block, places, which in parts(machine, ins, addresses, min(whole, 8), lanes):
             for i, row in enumerate(rows):
                 _check_end(block, places + i * size, size)
@@ -135,7 +141,7 @@ def _atomic(ins: Instruction) -> Run:
 
     def run(machine: Any, lanes: Any) -> None:
         addresses = addresses_of(machine, address, lanes, shared)
-        _check_alignment(addresses, size * count)
+        check_alignment(addresses, size * count)
         dtype = machine.views[kind].dtype
         given = [[machine.read(kind, row, lanes) for row in column] for column in columns]
         before = [np.empty(len(addresses), f"u{size}") for _ in targets]

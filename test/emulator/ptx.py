@@ -18,6 +18,8 @@ SPECIAL = [
 ]  # fmt: skip
 # Where shared memory begins: not at 0, so that a pointer nobody set is out of bounds.
 SHARED_BASE = 1024
+# Where arguments are, for code that computes which one it loads.
+ARGUMENTS_BASE = 1 << 45
 TYPE = re.compile(r"[usfb](8|16|32|64|128)|bf16|(f16|bf16|f32|u16|s16)x2|e[45]m[32]x2|pred")
 FLOAT = re.compile(r"0[fF]([0-9A-Fa-f]{8})|0[dD]([0-9A-Fa-f]{16})")
 INTEGER = re.compile(r"(-?)(0[xX][0-9A-Fa-f]+|\d+)U?")
@@ -144,7 +146,7 @@ class _Reader:
         for text, scope, at in statements:
             if text.endswith(":"):
                 labels[self._name(text[:-1], scope)] = len(kept)
-            elif text.startswith(".reg"):
+            elif text.startswith((".reg", ".pragma")):
                 pass
             elif text.startswith("."):
                 raise Unsupported(f"PTX line {at}: declaration {text}")
@@ -209,6 +211,8 @@ class _Reader:
             return self._constant(int(found[1] + found[2], 0) & 0xFFFFFFFFFFFFFFFF)
         if text == self.shared:
             return self._constant(SHARED_BASE)
+        if text in self.parameters:
+            return self._constant(ARGUMENTS_BASE + self.parameters[text])
         name = self._name(text, scope)
         if name not in self.named:
             declared = self.local.get(tuple(int(n) for n in name.split("@")[1:]), set())

@@ -209,7 +209,7 @@ def test_mistakes_are_found_with_their_line(code, said):
 
 
 def test_lanes_that_wait_at_two_places():
-    with pytest.raises(Fault, match="lanes of a warp wait for each other at different places.*bar.sync 0.*bar.sync 1"):
+    with pytest.raises(Fault, match=r"lanes of a warp wait for each other at different places.*bar.sync 0.*bar.sync 1"):
         run("setp.lt.u32 %p1, %r1, 3; @%p1 bra L; bar.sync 0; L: bar.sync 1;")
 
 

@@ -1,0 +1,152 @@
+"""The kernel library and random programs as PTX, in two orders of warps: right, and the same in both.
+
+Shapes are the smallest that take a form of code: rows in one warp, in several, in a cluster; partly filled tiles.
+"""
+
+import importlib
+
+import numpy as np
+import pytest
+from fuzz.check import check
+from fuzz.generate import generate
+from fuzz.kinds import Undefined
+from harness import assert_close, random
+from kiln.kernels import activation, attention, gemm, norm, optimizer, reduce, rope, softmax
+from kiln.kernels.rows import RowPlan
+
+PROGRAMS = range(40)
+
+
+def exactly(family):
+    return importlib.import_module(f"{family.__name__}.reference")
+
+
+@pytest.fixture
+def rng(request):
+    return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture
+def close(launched):
+    """Runs in both orders; every result is close to the exact one and bit for bit that of the other order."""
+
+    def compare(function, exact, **rule):
+        first, second = (out if isinstance(out, tuple) else (out,) for out in launched(function))
+        for one, other, want in zip(first, second, exact if isinstance(exact, tuple) else (exact,), strict=True):
+            assert_close(one, want, **rule)
+            assert one.tobytes() == other.tobytes(), "the order of warps shows"
+
+    return compare
+
+
+PLANS = {
+    "one warp": (RowPlan(256, num_warps=1), 2, 200),
+    "warps": (RowPlan(2048, num_warps=4), 1, 2048),
+    "rows": (RowPlan(128, rows=4, num_warps=4), 5, 100),
+    "loop": (RowPlan(512, num_warps=4, loop=True), 1, 1300),
+    "cluster": (RowPlan(4096, num_warps=2, cluster=4), 2, 4096),
+    "cluster of 2": (RowPlan(2048, num_warps=4, cluster=2), 1, 2000),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_rms_norm(rng, close, name, dtype):
+    plan, rows, n = PLANS[name]
+    x, weight = random(rng, (rows, n), dtype), random(rng, n, dtype)
+    close(lambda: norm.rms_norm(x, weight, plan=plan), exactly(norm).rms_norm(x, weight), length=n)
+
+
+@pytest.mark.parametrize("name", ["warps", "rows", "cluster"])
+def test_layer_norm(rng, close, name):
+    """Two statistics, one after the other: the second exchange reuses what the first one leaves."""
+    plan, rows, n = PLANS[name]
+    x, weight, bias = random(rng, (rows, n), "bfloat16"), random(rng, n, "bfloat16"), random(rng, n, "bfloat16")
+    close(lambda: norm.layer_norm(x, weight, bias, plan=plan), exactly(norm).layer_norm(x, weight, bias), length=n)
+
+
+def test_residual_rms_norm(rng, close):
+    plan, rows, n = PLANS["cluster"]
+    x, residual = (random(rng, (rows, n), "float16") for _ in range(2))
+    weight = random(rng, n, "float16")
+    exact = exactly(norm).residual_rms_norm(x, residual, weight)
+    close(lambda: norm.residual_rms_norm(x, residual, weight, plan=plan), exact, length=n)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_softmax(rng, close, name):
+    plan, rows, n = PLANS[name]
+    x = random(rng, (rows, n), "float16", scale=4)
+    close(lambda: softmax.softmax(x, plan=plan), exactly(softmax).softmax(x), length=n)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_activation(rng, close, dtype):
+    x, bias = random(rng, (3, 130), dtype), random(rng, 130, dtype)
+    close(lambda: activation.swiglu(x), exactly(activation).swiglu(x), scale=8)
+    for form in ("none", "tanh"):
+        exact = exactly(activation).bias_gelu(x, bias, approximate=form)
+        close(lambda form=form: activation.bias_gelu(x, bias, approximate=form), exact, scale=8)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rope(rng, close, interleaved):
+    q, k = random(rng, (1, 5, 3, 32), "float16"), random(rng, (1, 5, 1, 32), "float16")
+    cos, sin = rope.rope_tables(16, 32)
+    exact = exactly(rope).rope(q, k, cos, sin, interleaved=interleaved)
+    close(lambda: rope.rope(q, k, cos, sin, interleaved=interleaved), exact, scale=8)
+
+
+def test_adamw(rng, close):
+    parameter, gradient, moment = (random(rng, 1003, dtype) for dtype in ("bfloat16", "bfloat16", "float32"))
+    square = np.abs(random(rng, 1003))
+
+    def step():
+        state = parameter.copy(), moment.copy(), square.copy()
+        optimizer.adamw(state[0], gradient, *state[1:], 3)
+        return state
+
+    close(step, exactly(optimizer).adamw(parameter, gradient, moment, square, 3))
+
+
+def test_reduce(rng, launched, close):
+    x = random(rng, 5000)
+    close(lambda: reduce.sum_all(x), exactly(reduce).sum_all(x), length=5000, scale=np.abs(x).sum() / 70)
+    rows = random(rng, (2, 150), "float16")
+    values, places = exactly(reduce).topk(rows, 5)
+    for found, at in launched(lambda: reduce.topk(rows, 5)):
+        assert (found == values).all() and (at == places).all()
+
+
+@pytest.mark.parametrize("shape", [(20, 17, 33), (64, 32, 64)], ids=str)
+def test_gemm(rng, close, shape):
+    m, n, k = shape
+    a, b = random(rng, (m, k), "float16"), random(rng, (k, n), "float16")
+    close(lambda: gemm.matmul(a, b), exactly(gemm).matmul(a, b), length=k, scale=np.sqrt(k) * 8)
+
+
+def test_attention(rng, close):
+    q, k, v = (random(rng, (1, 20, heads, 16), "float16") for heads in (2, 1, 1))
+    exact = exactly(attention).attention(q, k, v, causal=True)
+    # Weights are rounded to float16 before the second product.
+    close(lambda: attention.attention(q, k, v, causal=True), exact, length=20, scale=2.0**12)
+
+
+def test_decode_attention(rng, close):
+    q, k, v = random(rng, (1, 2, 16)), random(rng, (1, 40, 1, 16)), random(rng, (1, 40, 1, 16))
+    lengths = np.array([37], np.int32)
+    exact = exactly(attention).decode_attention(q, k, v, lengths)
+    close(lambda: attention.decode_attention(q, k, v, lengths), exact, length=40, scale=8)
+
+
+@pytest.mark.parametrize("number", PROGRAMS)
+def test_random_programs(launched, emulated, number):
+    try:
+        program = generate(f"emulator:{number}")
+    except Undefined:
+        pytest.skip("the program has no defined result")
+    for emulated.order in (1, -1):
+        failure = check(program, checks=False)
+        if failure is not None and failure.way == "refused":
+            pytest.skip(failure.message)
+        assert failure is None, f"order {emulated.order}: {failure.message}"
