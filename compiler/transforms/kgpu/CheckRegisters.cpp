@@ -15,8 +15,9 @@ using namespace mlir;
 using namespace kiln;
 
 // Four times the registers there are. Assembling takes ptxas, in processor time, 1 s for a sum of two tiles at 1024
-// elements a thread, 5 s for a prefix sum, 54 s for a softmax (7.5 s at 512, 2.3 s at 256); a prefix sum at 4096 did not
-// end in 10 minutes. Less would refuse tiles of small odd sides, whose odd part each thread holds whole: 27 x 31 is 837.
+// elements a thread, 5 s for a prefix sum, 54 s for a softmax (7.5 s at 512, 2.3 s at 256); a prefix sum at 4096 did
+// not end in 10 minutes. Less would refuse tiles of small odd sides, whose odd part each thread holds whole: 27 x 31 is
+// 837.
 static constexpr int64_t kMaxElements = 1024;
 // A sort of 10,000 steps a thread takes 4 s, most of it in ptxas, and the time grows with the steps.
 static constexpr int64_t kMaxSortSteps = 16384;
