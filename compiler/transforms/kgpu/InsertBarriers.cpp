@@ -241,6 +241,17 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
   state = after;
 }
 
+/// Whether all ctas of a cluster meet in the code of this op; atomics that order memory bring their own barriers.
+static bool meetsCluster(Operation *op) {
+  if (auto barrier = dyn_cast<BarrierOp>(op))
+    return barrier.getScope() == Scope::Cluster;
+  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
+    return atomic.getSem() != tile::MemSemantic::Relaxed;
+  if (auto atomic = dyn_cast<tile::AtomicCASOp>(op))
+    return atomic.getSem() != tile::MemSemantic::Relaxed;
+  return false;
+}
+
 void BarrierInserter::run() {
   Operation *firstCrossing = nullptr;
   Block &entry = function.getBody().front();
@@ -252,14 +263,23 @@ void BarrierInserter::run() {
       firstCrossing = top;
   });
   // A cta may be written to only once it runs: it says so first thing, and who writes first waits for that.
+  ClusterWaitOp wait;
   if (firstCrossing) {
     OpBuilder builder = OpBuilder::atBlockBegin(&entry);
     ClusterArriveOp::create(builder, function.getLoc(), /*relaxed=*/true);
     builder.setInsertionPoint(firstCrossing);
-    ClusterWaitOp::create(builder, firstCrossing->getLoc());
+    wait = ClusterWaitOp::create(builder, firstCrossing->getLoc());
   }
   State state;
   visit(entry, state);
+  // Nobody arrives a second time before having waited: whatever meets at the barrier of the cluster before the first
+  // such store comes after the wait.
+  if (wait)
+    function.walk([&](Operation *op) {
+      Operation *top = meetsCluster(op) ? entry.findAncestorOpInBlock(*op) : nullptr;
+      if (top && top->isBeforeInBlock(wait))
+        wait->moveBefore(top);
+    });
 }
 
 namespace {

@@ -212,6 +212,35 @@ func.func @while(%x: tensor<128xf32, #t>, %c: i1) {
   return
 }
 
+// A barrier before the first such store: nobody arrives there without having waited.
+// CHECK-LABEL: @cluster_barrier_before_stores
+// CHECK-NEXT: kgpu.cluster_arrive
+// CHECK-NEXT: kgpu.alloc
+// CHECK-NEXT: kgpu.cluster_wait
+// CHECK-NEXT: kgpu.barrier cluster
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NOT: kgpu.cluster_wait
+func.func @cluster_barrier_before_stores(%x: tensor<128xf32, #row>) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
+  kgpu.barrier cluster
+  kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
+  return
+}
+
+// An atomic that orders memory meets too.
+// CHECK-LABEL: @cluster_atomic_before_stores
+// CHECK-NEXT: kgpu.cluster_arrive
+// CHECK: kgpu.cluster_wait
+// CHECK-NEXT: tile.atomic_rmw
+// CHECK: kgpu.local_store
+// CHECK-NOT: kgpu.cluster_wait
+func.func @cluster_atomic_before_stores(%p: !tile.ptr<i32>, %one: i32, %x: tensor<128xf32, #row>) {
+  %old = tile.atomic_rmw add acq_rel gpu %p, %one : !tile.ptr<i32>, i32
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
+  kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
+  return
+}
+
 // Stores that reach into other ctas: all have to run first, and the barrier is the cluster's.
 // CHECK-LABEL: @cluster
 // CHECK-NEXT: kgpu.cluster_arrive
