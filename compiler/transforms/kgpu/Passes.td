@@ -56,7 +56,7 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
 def RecomputeAfterExchangePass : Pass<"kiln-recompute-after-exchange", "::mlir::func::FuncOp"> {
   let summary = "wide rows wait for an exchange in their narrow type";
   let description = [{
-    A float32 tile of 32 or more registers a thread that is used on both sides of an exchange takes those registers while
+    A float32 tile of 64 or more registers a thread that is used on both sides of an exchange takes those registers while
     the exchange is under way, and registers say how many blocks share a multiprocessor, and so how much memory traffic is
     in flight. Where the tile is a few cheap ops away from tiles of 16 bits or fewer, and those together are narrower than
     what waits now, the ops are done again behind the exchange on a `kgpu.keep` of the narrow tiles.
