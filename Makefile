@@ -23,12 +23,12 @@ BENCH_PYTHON ?= $(VENV)/bin/python
 RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV)/bin/python
 PYTEST := $(RUN) -m pytest -p no:cacheprovider
 
-.PHONY: help setup packages build demo bench test check-lit check-cpp check-python check-kernels check-ptxas check-fuzz docs-check \
-  lint format wheel clean
+.PHONY: help setup packages build demo bench test check-lit check-cpp check-python check-kernels check-ptxas \
+  check-emulated check-fuzz docs-check lint format wheel clean
 
 help:
 	@echo 'make demo        run every kernel of the library, show a table'
-	@echo 'make test        everything that needs no GPU (check-lit check-cpp check-python check-kernels check-ptxas check-fuzz docs-check)'
+	@echo 'make test        everything that needs no GPU (check-lit, -cpp, -python, -kernels, -ptxas, -emulated, -fuzz; docs-check)'
 	@echo 'make bench       kernels on this GPU beside other libraries (BENCH="norm --html report.html", BENCH_PYTHON=python3)'
 	@echo 'make test-gpu    every test that needs a GPU (GPU_PARTS=gpu,kernels,language,fuzz,memcheck,racecheck,synccheck, GPU_PYTHON=python3)'
 	@echo 'make wheel       dist/*.whl for $(WHEEL_PYTHONS)'
@@ -78,7 +78,7 @@ wheel: setup
 	@$(VENV)/bin/python python/wheels.py --build $(BUILD) --dist dist $(WHEEL_PYTHONS)
 
 # ---- tests: each tier can be run alone; `test` is all of them ---------------------------------------------------------
-test: check-lit check-cpp check-python check-kernels check-ptxas check-fuzz docs-check
+test: check-lit check-cpp check-python check-kernels check-ptxas check-emulated check-fuzz docs-check
 
 test-gpu: build
 	@KILN_FUZZ_PROGRAMS=$(GPU_FUZZ) PYTHONPATH=$(CURDIR)/$(BUILD)/python $(GPU_PYTHON) test/gpu/run.py --jobs $(JOBS) --parts "$(GPU_PARTS)" \
@@ -101,6 +101,15 @@ check-kernels: build
 # Machine code for every GPU of the target table, through the pinned ptxas; no GPU.
 check-ptxas: build
 	@$(PYTEST) -n $(JOBS) test/ptxas
+
+# PTX on the emulator of test/emulator: the library and random programs in two orders of warps, and some of the language's
+# tests. No GPU, no ptxas.
+EMULATED := test/emulator $(addprefix test/python/language/, test_run_memory.py test_run_tiles.py) \
+  $(addprefix test/python/programs/, test_pointers.py test_scans_and_reductions.py \
+    $(addprefix test_order.py::test_, a_scan_of_functions_composes_them_in_order the_order_of_a_scan_is_kept booleans_sort))
+check-emulated: build
+	@KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
+	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) $(EMULATED)
 
 check-fuzz: build
 	@KILN_FUZZ_PROGRAMS=$(FUZZ) $(PYTEST) -n $(JOBS) -m fuzz test/python

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 # A thread's registers follow the rows that are the same for every kernel, in this order.
 SPECIAL = [
     *(f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid") for axis in "xyz"),
@@ -209,6 +211,8 @@ class _Reader:
             return self._constant(int(found[1] or found[2], 16))
         if found := INTEGER.fullmatch(text):
             return self._constant(int(found[1] + found[2], 0) & 0xFFFFFFFFFFFFFFFF)
+        if re.fullmatch(r"\d+\.\d+", text):
+            return self._constant(int(np.float32(text).view(np.uint32)))
         if text == self.shared:
             return self._constant(SHARED_BASE)
         if text in self.parameters:

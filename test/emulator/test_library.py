@@ -14,7 +14,8 @@ from harness import assert_close, random
 from kiln.kernels import activation, attention, gemm, norm, optimizer, reduce, rope, softmax
 from kiln.kernels.rows import RowPlan
 
-PROGRAMS = range(40)
+# Of these about 40 run: a GPU refuses some for their size. Two are left out that take ten seconds each.
+PROGRAMS = [number for number in range(47) if number not in (18, 20)]
 
 
 def exactly(family):
