@@ -241,7 +241,7 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
   state = after;
 }
 
-/// Whether all ctas of a cluster meet in the code of this op; atomics that order memory bring their own barriers.
+/// Whether all ctas of a cluster meet in the code of this op; the user's barriers and ordering atomics do too.
 static bool meetsCluster(Operation *op) {
   if (auto barrier = dyn_cast<BarrierOp>(op))
     return barrier.getScope() == Scope::Cluster;
@@ -249,7 +249,7 @@ static bool meetsCluster(Operation *op) {
     return atomic.getSem() != tile::MemSemantic::Relaxed;
   if (auto atomic = dyn_cast<tile::AtomicCASOp>(op))
     return atomic.getSem() != tile::MemSemantic::Relaxed;
-  return false;
+  return isa<tile::BarrierOp>(op);
 }
 
 void BarrierInserter::run() {

@@ -227,6 +227,23 @@ func.func @cluster_barrier_before_stores(%x: tensor<128xf32, #row>) {
   return
 }
 
+// The user's barrier meets too, wherever it stands.
+// CHECK-LABEL: @user_barrier_before_stores
+// CHECK-NEXT: kgpu.cluster_arrive
+// CHECK: kgpu.cluster_wait
+// CHECK-NEXT: scf.if
+// CHECK: tile.barrier
+// CHECK: kgpu.local_store
+// CHECK-NOT: kgpu.cluster_wait
+func.func @user_barrier_before_stores(%c: i1, %x: tensor<128xf32, #row>) {
+  scf.if %c {
+    tile.barrier
+  }
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
+  kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
+  return
+}
+
 // An atomic that orders memory meets too.
 // CHECK-LABEL: @cluster_atomic_before_stores
 // CHECK-NEXT: kgpu.cluster_arrive
