@@ -59,6 +59,22 @@ std::string kiln::codegen::withOneBlock(llvm::StringRef ptx) {
   return (ptx.take_front(at) + "\n.minnctapersm 1" + ptx.drop_front(at)).str();
 }
 
+std::string kiln::codegen::withWrappingNegation(llvm::StringRef ptx) {
+  static constexpr llvm::StringLiteral kNegation = "neg.s16 ";
+  std::string result;
+  while (true) {
+    auto [before, after] = ptx.split(kNegation);
+    result += before;
+    if (before.size() == ptx.size())
+      return result;
+    // neg.s16 \t%rs2, %rs1;
+    auto [operands, rest] = after.split(';');
+    auto [to, from] = operands.split(',');
+    result += llvm::formatv("not.b16 \t{0}, {1};\n\tadd.s16 \t{0}, {0}, 1;", to.trim(), from.trim()).str();
+    ptx = rest;
+  }
+}
+
 llvm::Expected<Cubin> kiln::codegen::assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas,
                                                  bool lineInfo) {
   TemporaryFolder folder;

@@ -145,3 +145,19 @@ def test_stages_of_another_kind_are_refused():
         compile_double(target="cpu-avx2")
     with pytest.raises(ValueError, match="expected a kind of target"):
         _kiln.stages("abacus")
+
+
+@kiln.jit
+def negate(x, out, BLOCK: kl.constexpr):
+    i = kl.arange(0, BLOCK)
+    kl.store(out + i, (-kl.load(x + i)).to(kl.int32))
+
+
+@pytest.mark.parametrize("kind", ["i8", "i16"])
+def test_narrow_negation_is_spelled_so_that_ptxas_lets_it_wrap(kind):
+    parameters = parse_signature(f"x=*{kind}:16, out=*i32:16, BLOCK=256", negate)
+    text = compiler.compile(
+        frontend.emit(negate, parameters, "negate"), {"target": "sm_90a", "to": "ptx", "num_warps": 1}
+    ).output
+    assert "neg.s16" not in text
+    assert text.count("not.b16") == 8 and text.count(", 1;") >= 8

@@ -94,3 +94,17 @@ def test_a_function_called_only_in_a_loop_that_never_runs_is_dropped():
     x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     calls_in_a_loop_that_never_runs[1](x, out)
     np.testing.assert_array_equal(out, x)
+
+
+@kiln.jit
+def negate_and_widen(x_ptr, out_ptr):
+    i = kl.arange(0, 8)
+    kl.store(out_ptr + i, (-kl.load(x_ptr + i)).to(kl.int32))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+def test_the_least_number_negated_is_itself_also_when_widened(kind):
+    least = np.iinfo(kind).min
+    x, out = np.array([least, least + 1, -1, 0, 1, 2, 3, 4], kind), np.zeros(8, np.int32)
+    negate_and_widen[1](x, out)
+    np.testing.assert_array_equal(out, [least, -least - 1, 1, 0, -1, -2, -3, -4])
