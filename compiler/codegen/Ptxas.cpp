@@ -59,20 +59,27 @@ std::string kiln::codegen::withOneBlock(llvm::StringRef ptx) {
   return (ptx.take_front(at) + "\n.minnctapersm 1" + ptx.drop_front(at)).str();
 }
 
-std::string kiln::codegen::withWrappingNegation(llvm::StringRef ptx) {
-  static constexpr llvm::StringLiteral kNegation = "neg.s16 ";
-  std::string result;
+static std::string spellOut(llvm::StringRef ptx, llvm::StringRef bits) {
+  std::string negation = ("neg.s" + bits + " ").str(), result;
   while (true) {
-    auto [before, after] = ptx.split(kNegation);
+    auto [before, after] = ptx.split(negation);
     result += before;
     if (before.size() == ptx.size())
       return result;
     // neg.s16 \t%rs2, %rs1;
     auto [operands, rest] = after.split(';');
     auto [to, from] = operands.split(',');
-    result += llvm::formatv("not.b16 \t{0}, {1};\n\tadd.s16 \t{0}, {0}, 1;", to.trim(), from.trim()).str();
+    result += llvm::formatv("not.b{0} \t{1}, {2};\n\tadd.s{0} \t{1}, {1}, 1;", bits, to.trim(), from.trim()).str();
     ptx = rest;
   }
+}
+
+std::string kiln::codegen::withSafeNegation(llvm::StringRef ptx) {
+  std::string result = spellOut(ptx, "16");
+  llvm::StringRef text(result);
+  bool compares = llvm::any_of(llvm::ArrayRef<llvm::StringRef>{"max.s32", "min.s32", "max.u32", "min.u32"},
+                               [&](llvm::StringRef name) { return text.contains(name); });
+  return compares ? spellOut(text, "32") : result;
 }
 
 llvm::Expected<Cubin> kiln::codegen::assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas,

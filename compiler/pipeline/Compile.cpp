@@ -406,7 +406,7 @@ void Compilation::generate(codegen::Unit unit, bool optimize) {
     }
     if (!text)
       return fail(Stage::Asm, text.takeError());
-    *text = codegen::withWrappingNegation(*text);
+    *text = codegen::withSafeNegation(*text);
     if (reached(Stage::Asm, [&] { return withMetadata("// ", result.metadata, *text); }))
       return;
     return finishAssembly(std::move(*text));

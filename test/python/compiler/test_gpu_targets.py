@@ -161,3 +161,16 @@ def test_narrow_negation_is_spelled_so_that_ptxas_lets_it_wrap(kind):
     ).output
     assert "neg.s16" not in text
     assert text.count("not.b16") == 8 and text.count(", 1;") >= 8
+
+
+@kiln.jit
+def largest_negated(x, out, BLOCK: kl.constexpr):
+    kl.store(out, kl.max(-kl.load(x + kl.arange(0, BLOCK)), 0))
+
+
+def test_negation_under_a_maximum_is_spelled_so_that_ptxas_keeps_it():
+    parameters = parse_signature("x=*i32:16, out=*i32:16, BLOCK=15", largest_negated)
+    text = compiler.compile(
+        frontend.emit(largest_negated, parameters, "largest_negated"), {"target": "sm_90a", "to": "ptx"}
+    ).output
+    assert "max.s32" in text and "neg.s32" not in text and text.count("not.b32") == 15

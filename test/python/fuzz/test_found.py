@@ -108,3 +108,16 @@ def test_the_least_number_negated_is_itself_also_when_widened(kind):
     x, out = np.array([least, least + 1, -1, 0, 1, 2, 3, 4], kind), np.zeros(8, np.int32)
     negate_and_widen[1](x, out)
     np.testing.assert_array_equal(out, [least, -least - 1, 1, 0, -1, -2, -3, -4])
+
+
+@kiln.jit
+def largest_negated(x_ptr, out_ptr):
+    value, index = kl.max(-kl.load(x_ptr + kl.arange(0, 15)), 0, return_indices=True)
+    kl.store(out_ptr, value)
+    kl.store(out_ptr + 1, index)
+
+
+def test_the_largest_of_negated_numbers():
+    x, out = np.arange(15, dtype=np.int32) * 7 % 15 - 4, np.zeros(2, np.int32)
+    largest_negated[1](x, out)
+    assert out.tolist() == [(-x).max(), (-x).argmax()]
