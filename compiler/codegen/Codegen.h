@@ -73,8 +73,8 @@ struct Cubin {
 /// The PTX of a kernel that needs no more than one block per processor, and may use its registers accordingly.
 std::string withOneBlock(llvm::StringRef ptx);
 /// The PTX with some negations of integers spelled as complement and increment, which ptxas 13.0 gets right. It takes
-/// neg.s16 for one that never wraps and leaves out the sign extension behind it (-(-32768) became 32768), and it drops a
-/// neg.s32 that feeds one of two maximums or minimums which it makes one instruction of.
+/// neg.s16 for one that never wraps and leaves out the sign extension behind it (-(-32768) became 32768), and it drops
+/// a neg.s32 that feeds one of two maximums or minimums which it makes one instruction of.
 std::string withSafeNegation(llvm::StringRef ptx);
 /// PTX to a cubin for exactly `target`, by the program at `ptxas`.
 llvm::Expected<Cubin> assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas, bool lineInfo);

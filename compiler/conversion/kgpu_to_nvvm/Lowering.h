@@ -198,7 +198,7 @@ private:
   llvm::DenseMap<mlir::Value, std::unique_ptr<Registers>> values; ///< what get() returns stays where it is
   llvm::SmallVector<std::unique_ptr<Registers>> constants;        ///< what get() returned for constants
   llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
-  llvm::DenseSet<mlir::Value> written;    ///< arguments a store or atomic steps from; null stands for an unknown one
+  llvm::DenseSet<mlir::Value> written; ///< arguments a store or atomic steps from; null stands for an unknown one
   void closeReads(mlir::Operation *op);
   llvm::DenseSet<mlir::Value> openReads; ///< tiles read since the last closed run
   bool readsNeeded = false;
@@ -224,8 +224,8 @@ private:
 /// Any arith or math op, register by register.
 mlir::LogicalResult emitElementwise(Lowering &lowering, mlir::Operation *op);
 
-/// Moves what touches no memory in front of the first op that needs it, through everything that stays in its order. Tiles
-/// are emitted op by op; where registers are scarce, one access' elements are to go all the way first.
+/// Moves what touches no memory in front of the first op that needs it, through everything that stays in its order.
+/// Tiles are emitted op by op; where registers are scarce, one access' elements are to go all the way first.
 void orderByUse(mlir::Block &block);
 
 // One per file.
@@ -243,10 +243,10 @@ void addMailboxes(EmitTable &table);
 void addConvert(EmitTable &table);
 void addReduce(EmitTable &table);
 void addScan(EmitTable &table);
-void addCompare(EmitTable &table); ///< kgpu.compare
-void addGather(EmitTable &table);  ///< inside a warp
-void addKeep(EmitTable &table);    ///< kgpu.keep
-void addDot(EmitTable &table);     ///< kgpu.dot
+void addCompare(EmitTable &table);      ///< kgpu.compare
+void addGather(EmitTable &table);       ///< inside a warp
+void addKeep(EmitTable &table);         ///< kgpu.keep
+void addDot(EmitTable &table);          ///< kgpu.dot
 void addSharedMemory(EmitTable &table); ///< alloc, slot, local_*
 
 } // namespace kiln::nvvm

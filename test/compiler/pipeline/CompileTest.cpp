@@ -57,8 +57,8 @@ TEST(Compile, OnePerThreadAtOnce) {
   for (size_t i = 0; i < outputs.size(); ++i)
     threads.emplace_back([&, i] {
       // Half of them on one program, half each on its own.
-      outputs[i] =
-          i % 2 ? compile(*shared, Stage::Lowered, avx2()).output : compileText(entry(kBody), Stage::Lowered, avx2()).output;
+      outputs[i] = i % 2 ? compile(*shared, Stage::Lowered, avx2()).output
+                         : compileText(entry(kBody), Stage::Lowered, avx2()).output;
     });
   for (std::thread &thread : threads)
     thread.join();
@@ -72,7 +72,8 @@ TEST(Compile, OurOwnFailureNamesThePassAndCanBeReproduced) {
   CompileOptions options = avx2();
   options.crashDirectory = directory.str().str();
   // A tile op that survived to stage cpu.
-  CompileResult result = compileText(entry("  %0 = tile.program_id x : i32 loc(\"k.py\":3:4)\n"), Stage::Lowered, options);
+  CompileResult result =
+      compileText(entry("  %0 = tile.program_id x : i32 loc(\"k.py\":3:4)\n"), Stage::Lowered, options);
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->kind, Failure::Kind::Internal);
   EXPECT_EQ(result.failure->pass, "kiln-to-llvm");
