@@ -1,4 +1,5 @@
 // tile.print and tile.assert: records in the KilnDeviceLog of the launch (runtime/launch/Abi.h says what they mean).
+#include "compiler/analysis/KernelInterface.h"
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "runtime/launch/Abi.h"
 #include <cstddef>
@@ -7,22 +8,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 using layout::Layout;
-
-/// Frames of a location, innermost first, as [file, line, column, function].
-static void collectFrames(Location loc, StringRef function, Builder &b, SmallVectorImpl<Attribute> &frames) {
-  if (auto call = dyn_cast<CallSiteLoc>(loc)) {
-    collectFrames(call.getCallee(), function, b, frames);
-    collectFrames(call.getCaller(), function, b, frames);
-  } else if (auto name = dyn_cast<NameLoc>(loc)) {
-    collectFrames(name.getChildLoc(), name.getName(), b, frames);
-  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    if (!fused.getLocations().empty())
-      collectFrames(fused.getLocations().front(), function, b, frames);
-  } else if (auto file = dyn_cast<FileLineColRange>(loc)) {
-    frames.push_back(b.getArrayAttr({file.getFilename(), b.getI64IntegerAttr(file.getStartLine()),
-                                     b.getI64IntegerAttr(file.getStartColumn()), b.getStringAttr(function)}));
-  }
-}
 
 int64_t Lowering::siteOf(Operation *op) {
   auto [known, added] = siteIds.try_emplace(op, int64_t(sites.size()));

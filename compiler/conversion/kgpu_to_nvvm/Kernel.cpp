@@ -1,6 +1,7 @@
 // One kernel: its entry function with its attributes, the arguments and what is said about them, where a thread is, and
 // the walk over the ops.
 #include "compiler/analysis/Disjoint.h"
+#include "compiler/analysis/KernelInterface.h"
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuDialect.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -91,21 +92,6 @@ void Lowering::createEntry() {
                                                    b.getNamedAttr("pdl", b.getBoolAttr(pdl))}));
 }
 
-/// As signatures spell types: "*fp32", "i32".
-static std::string spellType(Type type) {
-  if (auto ptr = dyn_cast<tile::PtrType>(type))
-    return "*" + spellType(ptr.getPointee());
-  if (auto integer = dyn_cast<IntegerType>(type))
-    return "i" + std::to_string(integer.getWidth());
-  if (isa<Float8E4M3FNType>(type))
-    return "fp8e4nv";
-  if (isa<Float8E5M2Type>(type))
-    return "fp8e5";
-  if (type.isBF16())
-    return "bf16";
-  return "fp" + std::to_string(type.getIntOrFloatBitWidth());
-}
-
 std::string Lowering::spell(Type type) { return spellType(type); }
 
 void Lowering::bindArguments() {
@@ -137,18 +123,7 @@ void Lowering::bindArguments() {
     }
     int64_t bytes = memoryBytes(type);
     offset = (offset + bytes - 1) / bytes * bytes;
-    auto name = source.getArgAttrOfType<StringAttr>(index, "tile.name");
-    auto typeName = source.getArgAttrOfType<StringAttr>(index, "tile.type");
-    SmallVector<NamedAttribute> entries{
-        b.getNamedAttr("name", name ? name : b.getStringAttr("arg" + std::to_string(index))),
-        b.getNamedAttr("type", typeName ? typeName : b.getStringAttr(spellType(type))),
-        b.getNamedAttr("kind", b.getStringAttr(isPointer ? "pointer" : "scalar")),
-        b.getNamedAttr("offset", number(offset)),
-        b.getNamedAttr("size", number(bytes)),
-        b.getNamedAttr("align", number(bytes))};
-    if (written.contains(argument))
-      entries.push_back(b.getNamedAttr("written", b.getBoolAttr(true)));
-    described.push_back(b.getDictionaryAttr(entries));
+    described.push_back(describeArgument(source, index, offset, bytes, written.contains(argument)));
     offset += bytes;
   }
   entry->setAttr("kiln.name", b.getStringAttr(source.getName()));

@@ -1,5 +1,6 @@
 // Calls into the runtime (KilnHooks): print, assert, checked accesses; the list of sites they refer to; library
 // functions by name.
+#include "compiler/analysis/KernelInterface.h"
 #include "compiler/conversion/tile_to_cpu/Abi.h"
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,22 +15,6 @@ using namespace kiln::cpu;
 //===----------------------------------------------------------------------===//
 // Sites
 //===----------------------------------------------------------------------===//
-
-/// Frames of a location, innermost first, as [file, line, column, function].
-static void collectFrames(Location loc, StringRef function, Builder &b, SmallVectorImpl<Attribute> &frames) {
-  if (auto call = dyn_cast<CallSiteLoc>(loc)) {
-    collectFrames(call.getCallee(), function, b, frames);
-    collectFrames(call.getCaller(), function, b, frames);
-  } else if (auto name = dyn_cast<NameLoc>(loc)) {
-    collectFrames(name.getChildLoc(), name.getName(), b, frames);
-  } else if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    if (!fused.getLocations().empty())
-      collectFrames(fused.getLocations().front(), function, b, frames);
-  } else if (auto file = dyn_cast<FileLineColRange>(loc)) {
-    frames.push_back(b.getArrayAttr({file.getFilename(), b.getI64IntegerAttr(file.getStartLine()),
-                                     b.getI64IntegerAttr(file.getStartColumn()), b.getStringAttr(function)}));
-  }
-}
 
 int KernelLowering::siteOf(Operation *op) {
   auto [known, added] = siteIds.try_emplace(op, sites.size());

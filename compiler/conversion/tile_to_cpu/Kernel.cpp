@@ -1,5 +1,6 @@
 // One kernel: its entry function, arguments and program ids, and the walk over the plan's steps.
 #include "compiler/analysis/Disjoint.h"
+#include "compiler/analysis/KernelInterface.h"
 #include "compiler/conversion/tile_to_cpu/Abi.h"
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -81,18 +82,7 @@ void KernelLowering::bindArguments() {
     Value address = offsetBy(entry.getArgument(0), offset);
     bind(argument, isa<tile::PtrType>(type) ? LLVM::LoadOp::create(b, ptrType, address, 8).getResult()
                                             : loadFrom(address, type, 1));
-    auto name = kernel.getArgAttrOfType<StringAttr>(index, "tile.name");
-    auto typeName = kernel.getArgAttrOfType<StringAttr>(index, "tile.type");
-    SmallVector<NamedAttribute> entries{
-        b.getNamedAttr("name", name ? name : b.getStringAttr("arg" + std::to_string(index))),
-        b.getNamedAttr("type", typeName ? typeName : b.getStringAttr(spellType(type))),
-        b.getNamedAttr("kind", b.getStringAttr(isa<tile::PtrType>(type) ? "pointer" : "scalar")),
-        b.getNamedAttr("offset", number(offset)),
-        b.getNamedAttr("size", number(bytes)),
-        b.getNamedAttr("align", number(bytes))};
-    if (written.contains(argument))
-      entries.push_back(b.getNamedAttr("written", b.getBoolAttr(true)));
-    described.push_back(b.getDictionaryAttr(entries));
+    described.push_back(describeArgument(kernel, index, offset, bytes, written.contains(argument)));
     offset += bytes;
   }
   entry->setAttr("kiln.name", b.getStringAttr(kernel.getName()));

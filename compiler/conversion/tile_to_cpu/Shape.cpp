@@ -21,21 +21,6 @@ Type cpu::memoryType(Type element) {
 
 int64_t cpu::memoryBytes(Type element) { return memoryType(element).getIntOrFloatBitWidth() / 8; }
 
-/// As signatures spell types: "*fp32", "i32".
-std::string cpu::spellType(Type type) {
-  if (auto ptr = dyn_cast<tile::PtrType>(type))
-    return "*" + spellType(ptr.getPointee());
-  if (auto integer = dyn_cast<IntegerType>(type))
-    return "i" + std::to_string(integer.getWidth());
-  if (isa<Float8E4M3FNType>(type))
-    return "fp8e4nv";
-  if (isa<Float8E5M2Type>(type))
-    return "fp8e5";
-  if (type.isBF16())
-    return "bf16";
-  return "fp" + std::to_string(type.getIntOrFloatBitWidth());
-}
-
 bool cpu::isElementwise(Operation *op) {
   if (isa<tile::AddPtrOp, tile::PtrToIntOp, tile::IntToPtrOp, tile::PtrCastOp, tile::HintOp, tile::InlineAsmOp,
           tile::ExternCallOp, tile::LoadOp>(op))

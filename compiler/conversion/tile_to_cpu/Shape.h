@@ -23,8 +23,6 @@ inline mlir::Type elementOf(mlir::Value value) { return elementOf(value.getType(
 mlir::Type memoryType(mlir::Type element);
 int64_t memoryBytes(mlir::Type element);
 
-std::string spellType(mlir::Type type);
-
 /// Bytes a pointer to `pointee` steps by.
 inline int64_t pointeeBytes(mlir::Type pointee) { return memoryBytes(pointee); }
 
