@@ -283,7 +283,9 @@ def compile_kernel(
     try:
         target = placement.choose_target(device)
     except errors.UserError as problem:
-        raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
+        # The message alone: what says where it happened would be said twice.
+        message = getattr(problem, "message", None) or str(problem)
+        raise errors.LaunchError(message, kernel=kernel.__name__) from None
     kind = "cpu" if device == -1 else "cuda"
     if kind == "cuda" and knobs.check != "none":
         explain.check(kernel, knobs.check)
@@ -296,6 +298,8 @@ def compile_kernel(
             raise
         # About no line of the kernel, such as a target that does not exist.
         raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
+    except errors.ResourceError as problem:
+        raise problem.of(kernel.__name__) from None
     loaded = None
     if device != -2:
         try:

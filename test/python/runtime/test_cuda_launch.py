@@ -117,6 +117,36 @@ def test_what_does_not_fit_is_a_resource_error(tmp_path):
         assert error.available == 65536
     else:
         raise AssertionError
+    # Found by the compiler, before there is anything to load.
+    try:
+        double[(1,)](x, x, 64, BLOCK=1 << 18, num_warps=1)
+    except errors.ResourceError as error:
+        assert error.kernel == "double" and str(error).startswith("double: out of elements"), error
+        assert error.required > error.available and "num_warps" in error.option
+    else:
+        raise AssertionError
+    assert launches() == []
+    """,
+    )
+
+
+def test_a_device_that_there_is_not_is_said_once(tmp_path):
+    run(
+        tmp_path,
+        """
+    class Elsewhere:
+        dtype, is_cpu = np.dtype(np.float32), False
+        class device:
+            type, index = "cuda", 7
+        def data_ptr(self):
+            return 1 << 40
+    try:
+        double[(1,)](Elsewhere(), Elsewhere(), 64, BLOCK=64)
+    except errors.LaunchError as error:
+        assert str(error).count("error:") == 1, error
+        assert "launch of double: expected a CUDA device from 0 to 1, got 7" in str(error), error
+    else:
+        raise AssertionError
     """,
     )
 
