@@ -426,9 +426,10 @@ bool ArgumentReader::resolveDevice(int &device) {
       return fail(llvm::formatv("expected an array on {0} (because other arrays of this launch are there), got one in "
                                 "host memory",
                                 describePlace(device)),
-                  "move it with .cuda()");
+                  "copy it to that device: x.cuda() for a tensor of torch");
     return fail("expected an array on a CUDA device (because KILN_TARGET is a GPU), got one in host memory",
-                "move it with .cuda(), or set KILN_STAGE_ARRAYS=1 to have it copied there and back");
+                "copy it to a device (x.cuda() for a tensor of torch), or set KILN_STAGE_ARRAYS=1 to have it copied "
+                "there and back");
   }
   return true;
 }

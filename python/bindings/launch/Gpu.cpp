@@ -140,7 +140,7 @@ public:
     if (!uint64_t(shape.grid[0]) * shape.grid[1] * shape.grid[2])
       return;
     check(function.getDevice().check());
-    check(function.prepare(shape));
+    prepare(shape);
     std::vector<char> packed;
     size_t count = arguments.size();
     if (!parameters.empty() && count != parameters.size())
@@ -177,6 +177,23 @@ private:
     raiseStatus(invalidArgument("launch of " + function.getLabel() + ": " + message));
   }
 
+  /// What does not fit is said in the words of this launch: it has no tiles and no num_warps.
+  void prepare(const CudaShape &shape) {
+    Status status = function.prepare(shape);
+    const ResourceNeed *need = status.getNeed();
+    if (!need)
+      return check(status);
+    llvm::StringRef resource = need->resource;
+    std::string option = resource.starts_with("shared")      ? "shared"
+                         : resource.starts_with("threads")   ? "the block"
+                         : resource.starts_with("registers") ? "the block, or compile with --maxrregcount"
+                                                             : need->option;
+    py::object errors = py::module_::import("kiln.errors").attr("ResourceError");
+    py::object error = errors(need->resource, need->required, need->available, option, function.getLabel());
+    PyErr_SetObject(errors.ptr(), error.ptr());
+    throw py::error_already_set();
+  }
+
   CudaShape makeShape(const py::tuple &grid, const py::tuple &block, unsigned shared, const py::tuple &cluster,
                       bool pdl) const {
     CudaShape shape;
@@ -189,11 +206,17 @@ private:
       for (size_t axis = 0; axis < sides->size(); ++axis) {
         auto side = (*sides)[axis].cast<int64_t>();
         int64_t most = to == shape.grid ? has.maxGrid[axis] : has.maxThreads;
-        if (side < (to == shape.grid ? 0 : 1) || side > most)
-          refuse(llvm::formatv("expected a {0} of at most {1} in dimension {2}, got {3}", name, most, axis, side));
+        int64_t least = to == shape.grid ? 0 : 1;
+        if (side < least || side > most)
+          refuse(
+              llvm::formatv("expected a {0} of {1} to {2} in dimension {3}, got {4}", name, least, most, axis, side));
         to[axis] = unsigned(side);
       }
     }
+    for (int axis = 0; axis < 3; ++axis)
+      if (shape.grid[axis] % shape.cluster[axis])
+        refuse(llvm::formatv("expected a grid that is a multiple of the cluster's {0} in dimension {1}, got {2}",
+                             shape.cluster[axis], axis, shape.grid[axis]));
     shape.sharedBytes = shared;
     shape.programmatic = pdl;
     return shape;
@@ -337,8 +360,8 @@ static py::dict toDict(const device::CodeFigures &figures) {
 }
 
 py::dict PyCudaFunction::figures(const py::tuple &block, unsigned shared, const py::tuple &cluster) {
-  CudaShape shape = makeShape(py::make_tuple(1), block, shared, cluster, false);
-  check(function.prepare(shape));
+  CudaShape shape = makeShape(cluster, block, shared, cluster, false);
+  prepare(shape);
   return toDict(function.measure(shape));
 }
 

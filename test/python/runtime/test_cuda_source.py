@@ -84,8 +84,23 @@ for shape in (4, (1, 2, 3), ("a", 1)):
     except errors.UsageError:
         continue
     raise AssertionError(shape)
-try:
-    k[1, 2048](x, out, np.int32(64), np.float32(1))
-except (errors.LaunchError, errors.ResourceError) as error:
-    assert "1024" in str(error)
+before = len(launches())
+for grid, block, options, message in [
+    (-1, 32, {}, "expected a grid of 0 to 2147483647 in dimension 0, got -1"),
+    ((1, 70000), 32, {}, "expected a grid of 0 to 65535 in dimension 1, got 70000"),
+    (1, 2048, {}, "expected a block of 1 to 1024 in dimension 0, got 2048"),
+    (1, 0, {}, "expected a block of 1 to 1024 in dimension 0, got 0"),
+    (3, 32, {"cluster": 2}, "expected a grid that is a multiple of the cluster's 2 in dimension 0, got 3"),
+    (1, (32, 64), {}, "threads of one block: required 2048, available 1024\\nhint: reduce the block"),
+    (1, 32, {"shared": 1 << 20}, "of one block: required 1048576, available 232448\\nhint: reduce shared"),
+]:
+    try:
+        k[grid, block](x, out, np.int32(64), np.float32(1), **options)
+    except (errors.LaunchError, errors.ResourceError) as error:
+        assert message in str(error) and "scale (CUDA C)" in str(error), error
+    else:
+        raise AssertionError(message)
+k[0, 32](x, out, np.int32(64), np.float32(1))
+assert len(launches()) == before
+assert k.figures(32, cluster=2)["registers"] == 24
 """)  # fmt: skip
