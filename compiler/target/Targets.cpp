@@ -152,6 +152,9 @@ std::string kiln::unknownTargetMessage(llvm::StringRef name) {
       message += ", ";
     message += candidate;
     unsigned distance = name.edit_distance(candidate, /*AllowReplacements=*/true, best);
+    // sm_90 is sm_90a before it is sm_80.
+    if (llvm::StringRef(candidate).starts_with(name) && distance == 1)
+      distance = 0;
     if (distance < best) {
       best = distance;
       nearest = candidate;

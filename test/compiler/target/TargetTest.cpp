@@ -83,5 +83,6 @@ TEST(Target, AModuleWithoutOneIsTheSameEverywhere) {
 TEST(Target, UnknownNamesGetTheNearest) {
   EXPECT_FALSE(lookupTarget("cpu-avx5"));
   EXPECT_NE(unknownTargetMessage("cpu-avx5").find("did you mean 'cpu-avx2'?"), std::string::npos);
+  EXPECT_NE(unknownTargetMessage("sm_90").find("did you mean 'sm_90a'?"), std::string::npos);
   EXPECT_EQ(unknownTargetMessage("submarine").find("did you mean"), std::string::npos);
 }
