@@ -1,5 +1,6 @@
 // kiln-check-registers: a tile of many times a thread's registers is refused before anything is computed per register.
 #include "compiler/target/Resource.h"
+#include "compiler/target/Target.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/layout/LayoutDialect.h"
 #include "dialects/tile/TileOps.h"
@@ -51,6 +52,10 @@ struct CheckRegisters : kiln::impl::CheckRegistersPassBase<CheckRegisters> {
   void runOnOperation() override {
     Operation *largest = nullptr;
     int64_t elements = kMaxElements;
+    Target target = Target::fromModule(getOperation()->getParentOfType<ModuleOp>());
+    std::string option = "the tile's size, or spread it over more threads by num_warps=";
+    if (target.has(Feature::Cluster))
+      option += " or cluster=";
     WalkResult walked = getOperation()->walk([&](Operation *op) {
       for (Value result : op->getResults())
         if (int64_t count = elementsOf(result); count > elements) {
@@ -58,15 +63,13 @@ struct CheckRegisters : kiln::impl::CheckRegistersPassBase<CheckRegisters> {
           largest = op;
         }
       if (int64_t steps = sortStepsOf(op); steps > kMaxSortSteps) {
-        emitOutOfResource(op, {"steps of a sort per thread", steps, kMaxSortSteps,
-                               "the tile's size, or spread it over more threads by num_warps= or cluster="});
+        emitOutOfResource(op, {"steps of a sort per thread", steps, kMaxSortSteps, option});
         return WalkResult::interrupt();
       }
       return WalkResult::advance();
     });
     if (!walked.wasInterrupted() && largest)
-      emitOutOfResource(largest, {"elements of a tile per thread", elements, kMaxElements,
-                                  "the tile's size, or spread it over more threads by num_warps= or cluster="});
+      emitOutOfResource(largest, {"elements of a tile per thread", elements, kMaxElements, option});
     if (walked.wasInterrupted() || largest)
       return signalPassFailure();
     markAllAnalysesPreserved();

@@ -176,8 +176,9 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
         for (const Life &life : lives.all())
           if (AllocOp(life.alloc).getBytes() > largest.getBytes())
             largest = life.alloc;
-        emitOutOfResource(largest, {"bytes of shared memory per block", plan.bytes, target.gpu.maxSharedBytes,
-                                    "the tile's size, or split it over cluster="});
+        emitOutOfResource(
+            largest, {"bytes of shared memory per block", plan.bytes, target.gpu.maxSharedBytes,
+                      target.has(Feature::Cluster) ? "the tile's size, or split it over cluster=" : "the tile's size"});
         return signalPassFailure();
       }
     }

@@ -1,6 +1,6 @@
 // A tile of more elements a thread than the bound is refused at its largest op, and says what to change; so is a sort of
 // too many steps. At the bound, and where registers only repeat an element, nothing is said.
-// RUN: kiln-opt %s --split-input-file --kiln-check-registers -verify-diagnostics
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-check-registers -verify-diagnostics
 
 #bound = #layout.map<blocked [131072] vector 4 warps 4>
 #over = #layout.map<blocked [262144] vector 4 warps 4>
