@@ -1,7 +1,7 @@
 """How much of a flat array a program takes: the launch policy of kernels that work element by element.
 
-On a GPU a thread asks for a few 16-byte accesses before it uses the first; small arrays give each thread and each
-program less, until the programs cover the machine. On the CPU a program takes what its first-level cache holds.
+On a GPU a thread makes one 16-byte access to each array, or a few; small arrays give each thread and each program less,
+until the programs cover the machine. On the CPU a program takes what its first-level cache holds.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.machine import Machine, options, with_options
+from kiln.kernels.machine import Machine, is_dependent, options, with_options
 from kiln.kernels.operator import is_torch, strides
 
 VECTOR_BYTES = 16
 WARP = 32
+# Programs that a multiprocessor holds at once.
+RESIDENT = 32
 LARGEST_AXIS = 65535
 LARGEST_NARROW = (1 << 31) - (1 << 20)
 
@@ -51,16 +53,27 @@ def _meta(plan: FlatPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
 
 
 def plan(
-    n: int, itemsize: int, machine: Machine, *, rows: int = 1, accesses: int = 4, cpu_block: int = 2048
+    n: int,
+    itemsize: int,
+    machine: Machine,
+    *,
+    rows: int = 1,
+    accesses: int = 1,
+    cpu_block: int = 2048,
+    many_arrays: bool = False,
 ) -> FlatPlan:
-    """The plan for ``rows`` rows of ``n`` elements of ``itemsize`` bytes, ``accesses`` to an array by each thread."""
+    """The plan for ``rows`` rows of ``n`` elements of ``itemsize`` bytes, ``accesses`` to an array by each thread.
+
+    Every program of a dependent launch waits for the launch before, so that there each does twice as much.
+    ``many_arrays``: an element moves so many bytes that programs of one warp are worth their start.
+    """
     if not machine.gpu:
         return FlatPlan(cpu_block)
-    return _gpu_plan(n, itemsize, machine, rows, accesses)
+    return _gpu_plan(n, itemsize, machine, rows, max(accesses, 2) if is_dependent() else accesses, many_arrays)
 
 
 @functools.lru_cache(maxsize=4096)
-def _gpu_plan(n: int, itemsize: int, machine: Machine, rows: int, accesses: int) -> FlatPlan:
+def _gpu_plan(n: int, itemsize: int, machine: Machine, rows: int, accesses: int, many_arrays: bool) -> FlatPlan:
     vector = max(1, VECTOR_BYTES // itemsize)
     each, warps = vector * accesses, 4
 
@@ -74,6 +87,9 @@ def _gpu_plan(n: int, itemsize: int, machine: Machine, rows: int, accesses: int)
         warps //= 2
     while programs() < machine.processors and each * itemsize > 4:
         each //= 2
+    # One warp a program where a multiprocessor then takes all of its programs at once.
+    if many_arrays and rows * -(-n // (each * WARP)) <= RESIDENT * machine.processors:
+        warps = 1
     # A row that ends inside a block leaves its last program idle: smaller blocks waste less.
     while rows > 1 and warps > 1 and n % (each * warps * WARP) and programs() * each * warps * WARP > 1.1 * rows * n:
         warps //= 2

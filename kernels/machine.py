@@ -64,6 +64,11 @@ def is_planning() -> bool:
     return _planned is not None
 
 
+def is_dependent() -> bool:
+    """Whether ``launch_options`` asks for launches that begin while the one before ends."""
+    return bool(_options.get("pdl"))
+
+
 def options(**chosen: Any) -> dict[str, Any]:
     """Launch options: those a policy chose, and those of ``launch_options`` over them."""
     return {**chosen, **_options}

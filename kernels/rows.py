@@ -17,7 +17,8 @@ from kiln.kernels.machine import Machine, with_options
 from kiln.kernels.operator import tile_side
 
 # Bytes a thread asks for before it uses any: with 1024 threads on a multiprocessor 64 KB are in flight, twice what the
-# memory's latency needs at full rate.
+# memory's latency needs at full rate. Kernels whose rows wait for one exchange do better with half of it and more
+# threads.
 THREAD_BYTES = 64
 VECTOR_BYTES = 16
 BLOCK_THREADS = 128
@@ -34,13 +35,11 @@ PACKED_THREADS = 128
 # warp wait for nobody, so that fewer of them will do.
 EARLY_REGISTERS = 48
 EARLY_REGISTERS_OF_A_WARP = 56
-# Arrays beyond this size do not stay in the L2 cache until someone reads them again.
-CACHE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """A launch over rows: the tile ``rows × block``, the threads that hold it, and how its arrays pass the caches.
+    """A launch over rows: the tile ``rows × block`` and the threads that hold it.
 
     ``loop``: the row does not fit the registers; it is walked in blocks, and read again for its use. ``registers``:
     the most a thread may have (None: what the compiler wants). ``early``: weights are asked for with the row, not after
@@ -51,7 +50,6 @@ class RowPlan:
     rows: int = 1
     num_warps: int = 4
     cluster: int = 1
-    stream: bool = False
     loop: bool = False
     registers: int | None = None
     early: bool = True
@@ -69,7 +67,6 @@ class RowPlan:
             "ROWS": self.rows,
             "FULL": n % self.block == 0 if self.loop else n == self.block,
             "EVEN": rows % self.rows == 0,
-            "ONCE": "evict_first" if self.stream else "",
             "LOOP": self.loop,
         }
 
@@ -84,12 +81,14 @@ def _meta(plan: RowPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
     return {**plan.constants(rows, n), **(plan.options() if gpu else {})}
 
 
-def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int = 0) -> RowPlan:
+def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int = 0,
+         thread_bytes: int = THREAD_BYTES) -> RowPlan:  # fmt: skip
     """The plan for ``rows`` rows of ``n`` elements, read from ``streams`` arrays of ``itemsize`` bytes an element.
 
-    ``vectors``: how many further arrays of one row, such as weights, every row is combined with.
+    ``vectors``: how many further arrays of one row, such as weights, every row is combined with. ``thread_bytes``: what
+    a thread asks for where rows are many and fit a block.
     """
-    return _gpu_plan(rows, n, itemsize, streams, machine, vectors) if machine.gpu else _cpu_plan(n)
+    return _gpu_plan(rows, n, itemsize, streams, machine, vectors, thread_bytes) if machine.gpu else _cpu_plan(n)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -103,13 +102,13 @@ def _power(value: float) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int) -> RowPlan:
+def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int,
+              thread_bytes: int) -> RowPlan:  # fmt: skip
     vector = max(1, VECTOR_BYTES // itemsize)
-    stream = rows * n * itemsize * streams > CACHE_BYTES
-    each = max(vector, THREAD_BYTES // (itemsize * streams))
+    each = max(vector, thread_bytes // (itemsize * streams))
     if rows <= machine.processors:
-        # Latency, not bandwidth: one access a thread, as many threads as the row keeps busy.
-        each = vector
+        # Latency, not bandwidth: as many threads as the row keeps busy, in few enough warps to meet quickly.
+        each = vector if n > 512 * vector or streams > 1 else 2 * vector
     elif rows <= 4 * machine.processors:
         each = max(vector, each // 2)
     cluster, packed = 1, False
@@ -122,29 +121,31 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
             cluster = min(machine.largest_cluster, _power(-(-n // BLOCK_ELEMENTS)))
         # With 64 registers a thread, 32 of them for the row, there is no room for a weight and a bias.
         if n > cluster * (LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2):
-            return RowPlan(8192, num_warps=16, stream=False, loop=True)
+            return RowPlan(8192, num_warps=16, loop=True)
     part = -(-n // cluster)
     if packed:
         each = PACKED_ELEMENTS
     else:
-        each = max(each, vector * -(-part // (512 * vector)) if part <= BLOCK_ELEMENTS else 32)
+        # Two arrays a row wait twice as long for their bytes: one access to each, by as many threads as there can be.
+        most = 512 if streams == 1 else 1024
+        each = max(each, vector * -(-part // (most * vector)) if part <= BLOCK_ELEMENTS else 32)
     threads = min(1024, _power(-(-part // each)))
     # Whole vectors on every thread of the row; what is over is masked and costs no traffic. Half vectors if nothing is
     # over then: a row without masks is faster than one with the widest accesses.
     unit = threads * vector * cluster
     block = n if vector > 1 and tile_side(n, unit // 2) == n else tile_side(n, unit)
-    # The row as it waits, and its weights as they come; a block of 1024 threads leaves each 64 registers in all.
+    # The row as it waits, and its weights as they come; a block of 1024 threads leaves each 64 registers in all. Small
+    # blocks of 16-bit rows ask early whatever it takes: fewer of them in flight cost less than a second wait.
     held = -(-block // (threads * cluster))
     waiting = held * ((itemsize / 4 if packed else 1) + vectors * itemsize / 4)
     limit = EARLY_REGISTERS - 8 if threads > 512 else EARLY_REGISTERS
-    early = waiting <= (EARLY_REGISTERS_OF_A_WARP if threads <= 32 else limit)
+    early = waiting <= (EARLY_REGISTERS_OF_A_WARP if threads <= 32 else limit) or (itemsize == 2 and threads <= 256)
     if threads >= BLOCK_THREADS or cluster > 1:
-        return RowPlan(block, 1, max(1, threads // 32), cluster, stream, early=early)
-    # A whole warp needs little company; parts of one fill a block.
-    several = (BLOCK_THREADS if threads < 32 else BLOCK_THREADS // 2) // threads
+        return RowPlan(block, 1, max(1, threads // 32), cluster, early=early)
+    several = BLOCK_THREADS // threads
     while several > 1 and -(-rows // several) < 2 * machine.processors:
         several //= 2
-    return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, stream, early=early)
+    return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, early=early)
 
 
 @kiln.jit
@@ -172,11 +173,11 @@ def tile_place(rows, n, ROWS: kl.constexpr, BLOCK: kl.constexpr, FULL: kl.conste
 
 
 @kiln.jit
-def read(pointers, mask, other: kl.constexpr = 0.0, POLICY: kl.constexpr = ""):
+def read(pointers, mask, other: kl.constexpr = 0.0):
     """A load under a mask that may be None (all inside)."""
     if mask is None:
-        return kl.load(pointers, eviction_policy=POLICY)
-    return kl.load(pointers, mask=mask, other=other, eviction_policy=POLICY)
+        return kl.load(pointers)
+    return kl.load(pointers, mask=mask, other=other)
 
 
 @kiln.jit

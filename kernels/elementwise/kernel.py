@@ -39,7 +39,7 @@ def add(x: Any, y: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any
     for side in x.shape:
         n *= side
     machine = machine_of(x)
-    plan = plan or flat.plan(n, x.itemsize, machine, accesses=2, cpu_block=CPU_BLOCK)
+    plan = plan or flat.plan(n, x.itemsize, machine, cpu_block=CPU_BLOCK)
     add_kernel[(kiln.cdiv(n, plan.block),)](
         x, y, out, n, BLOCK=plan.block, WIDE=needs_wide_index(n), **plan.options(machine)
     )

@@ -21,6 +21,14 @@ from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
 from kiln.kernels.rows import RowPlan, read, row_sum, tile_place
 
+# What a thread asks for (`kernels/rows.py`), by measurement: little where a row meets once, in many threads; much where
+# two sums are exchanged and an element takes more operations, in few.
+ONE_EXCHANGE_BYTES = 32
+
+
+def _layer_bytes(n: int) -> int:
+    return 128 if 4096 < n <= policy.BLOCK_ELEMENTS else policy.THREAD_BYTES
+
 
 @kiln.jit
 def _scale(normalised, weight, DTYPE: kl.constexpr, CAST_BEFORE: kl.constexpr):
@@ -80,7 +88,7 @@ def _write_long_row(x, weight, bias, y, x_step, weight_step, bias_step, y_step, 
 @kiln.jit
 def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_step, rows, n, per_column, eps,
                     CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1, FULL: kl.constexpr = False,
-                    EVEN: kl.constexpr = True, ONCE: kl.constexpr = "", LOOP: kl.constexpr = False,
+                    EVEN: kl.constexpr = True, LOOP: kl.constexpr = False,
                     EARLY: kl.constexpr = True):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
@@ -89,17 +97,16 @@ def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_ste
         _write_long_row(x, weight, None, y + row * y_stride, x_step, weight_step, 1, y_step, n, 0.0, rstd,
                         CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
-        KEEP: kl.constexpr = "evict_last" if ONCE == "evict_first" else ""
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
-        packed = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE)
+        packed = read(x + row * x_stride + columns * x_step, mask)
         if EARLY:
-            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
+            scale = read(weight + columns * weight_step, column_mask)
         value = packed.to(kl.float32)
         rstd = kl.rsqrt(row_sum(value * value, ROWS) * per_column + eps)
         if not EARLY:
-            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
+            scale = read(weight + columns * weight_step, column_mask)
         result = _scale(packed.to(kl.float32) * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
-        kl.store(y + row * y_stride + columns * y_step, result, mask=mask, eviction_policy=ONCE)
+        kl.store(y + row * y_stride + columns * y_step, result, mask=mask)
 
 
 @kiln.jit
@@ -116,7 +123,7 @@ def _sum_and_seen(x, residual, mask, DTYPE: kl.constexpr, ROUND_SUM: kl.constexp
 def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_stride, r_step, weight_step,
                              y_stride, y_step, t_stride, t_step, rows, n, per_column, eps, ROUND_SUM: kl.constexpr,
                              CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
-                             FULL: kl.constexpr = False, EVEN: kl.constexpr = True, ONCE: kl.constexpr = "",
+                             FULL: kl.constexpr = False, EVEN: kl.constexpr = True,
                              LOOP: kl.constexpr = False,
                              EARLY: kl.constexpr = True):  # fmt: skip
     if LOOP:
@@ -142,28 +149,44 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
             kl.store(total + at * t_step, rounded, mask=mask)
             kl.store(y + at * y_step, _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE), mask=mask)
     else:
-        KEEP: kl.constexpr = "evict_last" if ONCE == "evict_first" else ""
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
-        left = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE)
-        right = read(residual + row * r_stride + columns * r_step, mask, 0.0, ONCE)
+        left = read(x + row * x_stride + columns * x_step, mask)
+        right = read(residual + row * r_stride + columns * r_step, mask)
         if EARLY:
-            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
+            scale = read(weight + columns * weight_step, column_mask)
         value = left.to(kl.float32) + right.to(kl.float32)
         rounded = value.to(total.dtype.element_ty)
-        kl.store(total + row * t_stride + columns * t_step, rounded, mask=mask, eviction_policy=ONCE)
+        kl.store(total + row * t_stride + columns * t_step, rounded, mask=mask)
         if ROUND_SUM:
             value = rounded.to(kl.float32)
         rstd = kl.rsqrt(row_sum(value * value, ROWS) * per_column + eps)
         if not EARLY:
-            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
+            scale = read(weight + columns * weight_step, column_mask)
         result = _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE)
-        kl.store(y + row * y_stride + columns * y_step, result, mask=mask, eviction_policy=ONCE)
+        kl.store(y + row * y_stride + columns * y_step, result, mask=mask)
+
+
+@kiln.jit
+def _four_of(x, step, n):
+    """Four elements of a row."""
+    return kl.load(x), kl.load(x + n // 4 * step), kl.load(x + n // 2 * step), kl.load(x + (n - 1) * step)
+
+
+@kiln.jit
+def _near_mean(a, b, c, d):
+    """A number near the mean of a row that needs no exchange: of four of its elements, the two in the middle.
+
+    One outlier among them does not count, and no element of a row is further than sqrt(n) deviations from the mean.
+    """
+    a, b, c, d = a.to(kl.float32), b.to(kl.float32), c.to(kl.float32), d.to(kl.float32)
+    outer = kl.minimum(kl.minimum(a, b), kl.minimum(c, d)) + kl.maximum(kl.maximum(a, b), kl.maximum(c, d))
+    return ((a + b) + (c + d) - outer) * 0.5
 
 
 @kiln.jit
 def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_step, y_stride, y_step, rows, n,
                       per_column, eps, CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
-                      FULL: kl.constexpr = False, EVEN: kl.constexpr = True, ONCE: kl.constexpr = "",
+                      FULL: kl.constexpr = False, EVEN: kl.constexpr = True,
                       LOOP: kl.constexpr = False,
                       EARLY: kl.constexpr = True):  # fmt: skip
     if LOOP:
@@ -174,21 +197,34 @@ def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_st
         _write_long_row(x, weight, bias, y + row * y_stride, x_step, weight_step, bias_step, y_step, n, mean, rstd,
                         CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
-        KEEP: kl.constexpr = "evict_last" if ONCE == "evict_first" else ""
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
-        value = read(x + row * x_stride + columns * x_step, mask, 0.0, ONCE).to(kl.float32)
+        ONE_EXCHANGE: kl.constexpr = ROWS == 1 and x.dtype.element_ty.primitive_bitwidth == 16
+        if ONE_EXCHANGE:
+            a, b, c, d = _four_of(x + row * x_stride, x_step, n)
+        packed = read(x + row * x_stride + columns * x_step, mask)
         if EARLY:
-            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
-            shift = None if bias is None else read(bias + columns * bias_step, column_mask, 0.0, KEEP)
-        centred = value - row_sum(value, ROWS) / n
-        if not FULL:
-            centred = kl.where(column_mask, centred, 0.0)
-        rstd = kl.rsqrt(row_sum(centred * centred, ROWS) * per_column + eps)
+            scale = read(weight + columns * weight_step, column_mask)
+            shift = None if bias is None else read(bias + columns * bias_step, column_mask)
+        if ONE_EXCHANGE:
+            near = _near_mean(a, b, c, d)
+            value = packed.to(kl.float32) - near
+            if not FULL:
+                value = kl.where(column_mask, value, 0.0)
+            offset = row_sum(value, ROWS) * per_column
+            variance = kl.maximum(row_sum(value * value, ROWS) * per_column - offset * offset, 0.0)
+            centred = packed.to(kl.float32) - (near + offset)
+        else:
+            value = packed.to(kl.float32)
+            centred = value - row_sum(value, ROWS) / n
+            if not FULL:
+                centred = kl.where(column_mask, centred, 0.0)
+            variance = row_sum(centred * centred, ROWS) * per_column
+        rstd = kl.rsqrt(variance + eps)
         if not EARLY:
-            scale = read(weight + columns * weight_step, column_mask, 0.0, KEEP)
-            shift = None if bias is None else read(bias + columns * bias_step, column_mask, 0.0, KEEP)
+            scale = read(weight + columns * weight_step, column_mask)
+            shift = None if bias is None else read(bias + columns * bias_step, column_mask)
         result = _scale_shift(centred * rstd, scale, shift, y.dtype.element_ty, CAST_BEFORE)
-        kl.store(y + row * y_stride + columns * y_step, result, mask=mask, eviction_policy=ONCE)
+        kl.store(y + row * y_stride + columns * y_step, result, mask=mask)
 
 
 def _check(n: int, cast: str, **vectors: Any) -> bool:
@@ -218,7 +254,7 @@ def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out
     _, y_stride, y_step = rows_of(out, "out")
     if n:
         machine = machine_of(x)
-        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine, vectors=1)
+        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine, 1, ONE_EXCHANGE_BYTES)
         rms_norm_kernel[plan.grid(rows)](
             x, weight, out, x_stride, x_step, *strides(weight), y_stride, y_step, rows, n, 1.0 / n, eps,
             CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),
@@ -245,7 +281,7 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, 
     rows, x_stride, x_step = rows_of(x)
     if n:
         machine = machine_of(x)
-        plan = plan or policy.plan(rows, n, x.itemsize, 2, machine, vectors=1)
+        plan = plan or policy.plan(rows, n, x.itemsize, 2, machine, 1, ONE_EXCHANGE_BYTES)
         residual_rms_norm_kernel[plan.grid(rows)](
             x, residual, weight, y, total, x_stride, x_step, *rows_of(residual, "residual")[1:], *strides(weight),
             *rows_of(y, "out[0]")[1:], *rows_of(total, "out[1]")[1:], rows, n, 1.0 / n, eps,
@@ -259,7 +295,8 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast
                out: Any = None, plan: RowPlan | None = None) -> Any:  # fmt: skip
     """``(x - mean) / sqrt(variance + eps) · weight + bias`` over the last dimension.
 
-    Mean and variance are float32, the variance from centred values (two passes over registers, one over memory).
+    Mean and variance are float32, in one pass over memory. The variance of 16-bit rows is that of the distances from a
+    number near the mean, so that both statistics take one exchange; of others, that of centred values, in two.
     """
     n = x.shape[-1]
     before = _check(n, cast, weight=weight, bias=bias)
@@ -268,7 +305,7 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast
     bias_step = strides(bias)[0] if bias is not None else 1
     if n:
         machine = machine_of(x)
-        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine, vectors=1 if bias is None else 2)
+        plan = plan or policy.plan(rows, n, x.itemsize, 1, machine, 1 if bias is None else 2, _layer_bytes(n))
         layer_norm_kernel[plan.grid(rows)](
             x, weight, bias, out, x_stride, x_step, *strides(weight), bias_step, *rows_of(out, "out")[1:], rows, n,
             1.0 / n, eps, CAST_BEFORE=before, EARLY=plan.early, **plan.meta(rows, n, machine),

@@ -160,7 +160,7 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
     constants = _constants(step, lr, betas, eps, weight_decay)
     n = math.prod(parameter.shape)
     machine = machine_of(parameter)
-    plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2)
+    plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2, many_arrays=True)
     adamw_kernel[(kiln.cdiv(n, plan.block),)](
         parameter, gradient, moment, square, master, step, lr, n, **constants, BLOCK=plan.block,
         WIDE=needs_wide_index(n), **plan.options(machine),

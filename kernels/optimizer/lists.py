@@ -54,7 +54,8 @@ class TensorLists:
         self.machine: Machine = machine_of(parameters[0]) if parameters else Machine()
         widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
         total = sum(math.prod(arrays[0].shape) for arrays in self.arrays)
-        self.plan: FlatPlan = plan or flat.plan(total, max(widest, 2), self.machine, accesses=2, cpu_block=CPU_BLOCK)
+        self.plan: FlatPlan = plan or flat.plan(total, max(widest, 2), self.machine, accesses=2, cpu_block=CPU_BLOCK,
+                                                   many_arrays=True)  # fmt: skip
         self.kinds: tuple[tuple[Any, ...], ...] = ()
         self.chunks = 0
         self.table: Any = None

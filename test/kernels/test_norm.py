@@ -64,6 +64,22 @@ def test_layer_norm_of_a_large_mean(rng):
     assert_close(layer_norm(x, weight), reference.layer_norm(x, weight), length=1024, scale=1000)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("n", [5, 896, 8192])
+def test_layer_norm_of_16_bits_with_outliers(rng, n, dtype):
+    """Distances from four elements' middle: large means, outliers among the four, constant rows."""
+    x = random(rng, (6, n), "float32")
+    x[0] += 1000
+    x[1, 0] = 3e4
+    x[2, [0, n // 2]] = 3e4, -2e4
+    x[3, [0, n // 4, n // 2, n - 1]] = 3e4, 2e4, 2.5e4, 1.5e4
+    x[4] = 7
+    x[5] *= 1e-3
+    x = x.astype(random(rng, (1,), dtype).dtype)
+    weight = np.ones(n, np.float32)
+    assert_close(layer_norm(x, weight), reference.layer_norm(x, weight), length=n)
+
+
 def test_views(rng):
     x, weight = random(rng, (6, 40)), random(rng, 40)
     exact = reference.rms_norm(x, weight)

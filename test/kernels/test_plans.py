@@ -51,11 +51,11 @@ def test_row_plans(count, itemsize, streams, where):
 
 
 def test_wide_rows_wait_as_they_were_loaded():
-    """16-bit rows beyond a block: 64 elements a thread in small blocks, weights after the statistics."""
-    assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4, stream=True)
-    assert rows.plan(2048, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 4, 16, stream=True)
+    """16-bit rows beyond a block: 64 elements a thread in small blocks, weights together with the row."""
+    assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4)
+    assert rows.plan(2048, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 4, 16)
     weighted = rows.plan(4096, 131072, 2, 1, DEFAULT_GPU, vectors=1)
-    assert weighted == RowPlan(131072, 1, 8, 8, stream=True, early=False)
+    assert weighted == RowPlan(131072, 1, 8, 8)
     # No room for two vectors, nothing gained in float32 or from two arrays, nothing to share a processor with.
     for count, itemsize, streams, vectors in ((4096, 2, 1, 2), (4096, 4, 1, 0), (4096, 2, 2, 1), (4, 2, 1, 0)):
         other = rows.plan(count, 131072, itemsize, streams, DEFAULT_GPU, vectors=vectors)
@@ -64,7 +64,7 @@ def test_wide_rows_wait_as_they_were_loaded():
 
 @pytest.mark.parametrize("vectors", [0, 1, 2])
 def test_rows_of_half_vectors_have_no_masks(vectors):
-    assert rows.plan(16384, 896, 2, 1, DEFAULT_GPU, vectors) == RowPlan(896, 2, 2)
+    assert rows.plan(16384, 896, 2, 1, DEFAULT_GPU, vectors) == RowPlan(896, 4, 4)
     assert rows.plan(16384, 3584, 2, 1, DEFAULT_GPU, vectors).block == 3584
     assert rows.plan(16384, 900, 2, 1, DEFAULT_GPU, vectors).block == 1024
 
@@ -84,8 +84,8 @@ def test_flat_plans(n, itemsize):
     assert 4 <= each * itemsize <= 64 and plan.num_warps in (1, 2, 4)
     programs = -(-n // plan.block)
     # Smaller blocks only until the programs cover the machine, and always until then.
-    if n * itemsize >= 2 * 132 * 128 * 64:
-        assert each * itemsize == 64
+    if n * itemsize >= 2 * 132 * 128 * 16:
+        assert each * itemsize == 16
     elif n * itemsize >= 132 * 32 * 4:
         assert programs >= 132
 
@@ -93,6 +93,19 @@ def test_flat_plans(n, itemsize):
 def test_blocks_that_end_rows_early_shrink():
     assert flat.plan(16384, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 2048
     assert flat.plan(11008, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 1024
+
+
+def test_programs_that_are_resident_at_once_have_one_warp():
+    assert flat.plan(1 << 20, 4, DEFAULT_GPU, accesses=2, many_arrays=True) == flat.FlatPlan(256, 1)
+    assert flat.plan(1 << 21, 4, DEFAULT_GPU, accesses=2, many_arrays=True).num_warps == 4
+    assert flat.plan(1 << 20, 4, DEFAULT_GPU, accesses=2).num_warps == 4
+
+
+def test_programs_of_dependent_launches_do_more():
+    """Each of them waits for the launch before."""
+    alone = flat.plan(1 << 24, 2, DEFAULT_GPU)
+    with machine.launch_options(pdl=True):
+        assert flat.plan(1 << 24, 2, DEFAULT_GPU).block == 2 * alone.block
 
 
 @pytest.mark.host
