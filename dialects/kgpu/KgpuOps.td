@@ -314,8 +314,9 @@ def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead, Me
   let summary = "first half of a barrier of the cluster";
   let description = [{
     Says that this thread has come, and goes on. `kgpu.cluster_wait` is the other half. Between the halves there is no
-    other barrier of the cluster. A kernel starts with one, so that no cta writes to another that has not started; that
-    one is `relaxed`: nothing this thread did before is seen by the others because of it. (On the machines there are, an
+    other barrier of the cluster, nor a return (`kiln-verify-barriers`). A kernel starts with one, so that no cta writes to
+    another that has not started; that one is `relaxed`: nothing this thread did before is seen by the others because of
+    it. It also sets the mailboxes up, so there is at most one where there are mailboxes. (On the machines there are, an
     arrival that orders memory waits until all of the GPU sees it, for about a microsecond.)
 
     ```mlir

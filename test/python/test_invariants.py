@@ -31,6 +31,21 @@ def test_includes(folder, forbidden, allowed):
     assert not wrong
 
 
+def test_barriers_are_emitted_in_one_place():
+    """So that kiln-verify-barriers, which asks the same function as that place, has seen every one."""
+    barrier = re.compile(
+        r"nvvm\.(barrier|bar\.warp)|NVVM::(Barrier|Cluster)|\bbar\.(sync|red|arrive)\b|barrier\.c(ta|luster)\."
+    )
+    folders = ("compiler/conversion/kgpu_to_nvvm", "compiler/transforms", "compiler/codegen")
+    emitting = [
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.cpp")
+        if barrier.search(path.read_text())
+    ]
+    assert emitting == ["compiler/conversion/kgpu_to_nvvm/Barrier.cpp"]
+
+
 def python_files(*folders: str) -> list[pathlib.Path]:
     return [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
 

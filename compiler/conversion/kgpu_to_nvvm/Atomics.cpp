@@ -60,17 +60,7 @@ static std::optional<std::string> nativeName(tile::RMWKind kind, Type element, c
 // Order
 //===----------------------------------------------------------------------===//
 
-static void meet(Lowering &lowering) {
-  if (lowering.clusterSize() > 1) {
-    lowering.intrinsic("llvm.nvvm.barrier.cluster.arrive.aligned", Type(), {});
-    lowering.intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
-  } else if (lowering.threads() > 32) {
-    lowering.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {lowering.i32(0)});
-  } else {
-    lowering.ptx("bar.warp.sync -1;", "", {}, {});
-  }
-}
-
+// Outside of the fences the threads meet: Lowering::emitOp sees to that.
 static void fence(Lowering &lowering, tile::MemScope scope, Value predicate) {
   std::string text = ("fence.acq_rel." + scopeName(scope) + ";").str();
   if (predicate)
@@ -79,18 +69,14 @@ static void fence(Lowering &lowering, tile::MemScope scope, Value predicate) {
     lowering.ptx(text, "", {}, {});
 }
 
-static void orderBefore(Lowering &lowering, tile::MemSemantic sem, tile::MemScope scope, Value predicate) {
-  if (sem != tile::MemSemantic::Release && sem != tile::MemSemantic::AcqRel)
-    return;
-  meet(lowering);
-  fence(lowering, scope, predicate);
+static void orderBefore(Lowering &lowering, Operation *op, tile::MemScope scope, Value predicate) {
+  if (kgpu::meetingsOf(op).before)
+    fence(lowering, scope, predicate);
 }
 
-static void orderAfter(Lowering &lowering, tile::MemSemantic sem, tile::MemScope scope, Value predicate) {
-  if (sem != tile::MemSemantic::Acquire && sem != tile::MemSemantic::AcqRel)
-    return;
-  fence(lowering, scope, predicate);
-  meet(lowering);
+static void orderAfter(Lowering &lowering, Operation *op, tile::MemScope scope, Value predicate) {
+  if (kgpu::meetingsOf(op).after)
+    fence(lowering, scope, predicate);
 }
 
 //===----------------------------------------------------------------------===//
@@ -264,7 +250,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
   StringRef scope = scopeName(op.getScope());
   bool wanted = !op.getResult().use_empty();
   Access packed = packedAdds(lowering, op, mask);
-  orderBefore(lowering, op.getSem(), op.getScope(), owner);
+  orderBefore(lowering, op, op.getScope(), owner);
   forOwned(lowering, op, op.getPtr(), mask, owner, [&](unsigned reg, Value predicate) -> Value {
     if (packed.count > 1) {
       if (reg % packed.count == 0)
@@ -284,7 +270,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
       }
     });
   });
-  orderAfter(lowering, op.getSem(), op.getScope(), owner);
+  orderAfter(lowering, op, op.getScope(), owner);
   return success();
 }
 
@@ -296,13 +282,13 @@ static LogicalResult emitCAS(Lowering &lowering, tile::AtomicCASOp op) {
   ArrayRef<Value> values = lowering.get(op.getValue());
   std::string name = "cas.b" + std::to_string(8 * memoryBytes(element));
   StringRef scope = scopeName(op.getScope());
-  orderBefore(lowering, op.getSem(), op.getScope(), owner);
+  orderBefore(lowering, op, op.getScope(), owner);
   // PTX has no reduction that compares: the old value is always read.
   forOwned(lowering, op, op.getPtr(), Value(), owner, [&](unsigned reg, Value predicate) {
     return emitNative(lowering, name, scope, addresses[reg],
                       {lowering.toBits(compares[reg]), lowering.toBits(values[reg])}, predicate, true);
   });
-  orderAfter(lowering, op.getSem(), op.getScope(), owner);
+  orderAfter(lowering, op, op.getScope(), owner);
   return success();
 }
 

@@ -1,4 +1,4 @@
-// Barriers of the cta and of the cluster.
+// Barriers of the cta and of the cluster: all there are, emitted from what dialects/kgpu/Meeting.h says of an op.
 #include "compiler/conversion/kgpu_to_nvvm/Mailbox.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -6,33 +6,33 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
+void Lowering::meet(const kgpu::Meeting &meeting) {
+  if (!meeting.isCluster()) {
+    if (threads() > 32)
+      intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {i32(0)});
+    else
+      intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)});
+    return;
+  }
+  if (meeting.arrives)
+    intrinsic(meeting.relaxed ? "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
+                              : "llvm.nvvm.barrier.cluster.arrive.aligned",
+              Type(), {});
+  if (meeting.waits)
+    intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
+}
+
+/// The first one also says that the mailboxes are ready.
 static LogicalResult emitArrive(Lowering &lowering, kgpu::ClusterArriveOp op) {
-  if (op.getRelaxed()) {
+  if (op.getRelaxed())
     openMailboxes(lowering);
-    lowering.intrinsic("llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", Type(), {});
-    return success();
-  }
-  lowering.intrinsic("llvm.nvvm.barrier.cluster.arrive.aligned", Type(), {});
   return success();
 }
 
-static LogicalResult emitWait(Lowering &lowering, kgpu::ClusterWaitOp) {
-  lowering.intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
-  return success();
-}
-
-static LogicalResult emitBarrier(Lowering &lowering, kgpu::BarrierOp op) {
-  if (op.getScope() == kgpu::Scope::Cluster) {
-    lowering.intrinsic("llvm.nvvm.barrier.cluster.arrive.aligned", Type(), {});
-    lowering.intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
-    return success();
-  }
-  lowering.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {lowering.i32(0)});
-  return success();
-}
+/// These ops are nothing but their meeting.
+static LogicalResult emitNothing(Lowering &, Operation *) { return success(); }
 
 void nvvm::addBarriers(EmitTable &table) {
-  table.add<kgpu::BarrierOp, emitBarrier>();
   table.add<kgpu::ClusterArriveOp, emitArrive>();
-  table.add<kgpu::ClusterWaitOp, emitWait>();
+  table.addAll<emitNothing, kgpu::BarrierOp, kgpu::ClusterWaitOp, tile::BarrierOp>();
 }

@@ -369,8 +369,16 @@ FailureOr<Registers> Lowering::emitBody(Block &block) {
 LogicalResult Lowering::emitOp(Operation *op) {
   if (isa<arith::ConstantOp, ub::PoisonOp>(op))
     return success();
-  if (const EmitTable::Emit *emit = table.find(op))
-    return (*emit)(*this, op);
+  if (const EmitTable::Emit *emit = table.find(op)) {
+    kgpu::Meetings meetings = kgpu::meetingsOf(op);
+    if (meetings.before)
+      meet(*meetings.before);
+    if (failed((*emit)(*this, op)))
+      return failure();
+    if (meetings.after)
+      meet(*meetings.after);
+    return success();
+  }
   if (isa_and_nonnull<arith::ArithDialect>(op->getDialect()) || op->getDialect()->getNamespace() == "math")
     return emitElementwise(*this, op);
   return op->emitOpError("expected an op that a GPU target knows, got this one");

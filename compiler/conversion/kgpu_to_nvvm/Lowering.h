@@ -4,6 +4,7 @@
 #pragma once
 #include "compiler/analysis/Alignment.h"
 #include "compiler/target/Target.h"
+#include "dialects/kgpu/Meeting.h"
 #include "dialects/layout/Layout.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -190,7 +191,10 @@ public:
 private:
   void createEntry();
   void bindArguments();
+  /// The op's code between the barriers it brings.
   mlir::LogicalResult emitOp(mlir::Operation *op);
+  /// Barrier.cpp. Called by emitOp alone, so that no emitter makes a barrier that kiln-verify-barriers did not see.
+  void meet(const kgpu::Meeting &meeting);
   mlir::Value guardDivisor(mlir::Operation *op, mlir::Value dividend, mlir::Value divisor);
 
   const EmitTable &table;

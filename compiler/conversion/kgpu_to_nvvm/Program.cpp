@@ -35,20 +35,8 @@ Value Lowering::programNumber() {
          });
 }
 
-/// Orders the instance's accesses to global memory: its threads meet, and what they wrote is seen by each other.
-static LogicalResult emitBarrier(Lowering &lowering, tile::BarrierOp op) {
-  if (lowering.clusterSize() > 1) {
-    lowering.intrinsic("llvm.nvvm.barrier.cluster.arrive.aligned", Type(), {});
-    lowering.intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
-  } else {
-    lowering.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {lowering.i32(0)});
-  }
-  return success();
-}
-
 void nvvm::addProgram(EmitTable &table) {
   table.add<tile::ProgramIdOp, emitProgramId>();
   table.add<tile::NumProgramsOp, emitNumPrograms>();
   table.add<tile::AssumeOp, emitAssume>();
-  table.add<tile::BarrierOp, emitBarrier>();
 }

@@ -1,7 +1,7 @@
 // kiln-insert-barriers: the accesses since the last barrier, followed through the structured control flow.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
-#include "dialects/tile/TileOps.h"
+#include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kiln {
@@ -59,7 +59,7 @@ private:
   /// One run of a loop's regions from `state`; for a while, also what holds at its exit.
   void visitBody(Operation *loop, State &state, State &exit);
   std::optional<Scope> needed(ArrayRef<Access> next, const State &state);
-  void meet(State &state, Scope scope);
+  void meet(State &state, const Meeting &meeting);
 
   func::FuncOp function;
   MemoryAccesses accesses;
@@ -93,33 +93,24 @@ std::optional<Scope> BarrierInserter::needed(ArrayRef<Access> next, const State 
   return scope;
 }
 
-void BarrierInserter::meet(State &state, Scope scope) {
-  if (scope == Scope::Cluster || !accesses.needClusters()) {
-    state.pending.clear();
-    return;
-  }
+void BarrierInserter::meet(State &state, const Meeting &meeting) {
   State after;
   for (Pending pending : state.pending) {
-    pending.metInCta = true;
+    if (meeting.isCluster()) {
+      pending.arrived |= meeting.arrives && !meeting.relaxed;
+      if (meeting.waits && pending.arrived)
+        continue;
+    } else {
+      if (!accesses.needClusters())
+        continue;
+      pending.metInCta = true;
+    }
     after.add(pending);
   }
   state = after;
 }
 
 void BarrierInserter::visit(Operation *op, State &state) {
-  if (auto barrier = dyn_cast<BarrierOp>(op))
-    return meet(state, barrier.getScope());
-  if (isa<tile::BarrierOp>(op))
-    return meet(state, Scope::Cta);
-  if (isa<ClusterArriveOp>(op)) {
-    for (Pending &pending : state.pending)
-      pending.arrived |= !cast<ClusterArriveOp>(op).getRelaxed();
-    return;
-  }
-  if (isa<ClusterWaitOp>(op)) {
-    llvm::erase_if(state.pending, [](const Pending &pending) { return pending.arrived; });
-    return;
-  }
   if (auto branch = dyn_cast<scf::IfOp>(op)) {
     State otherwise = state;
     visit(branch.getThenRegion().front(), state);
@@ -131,9 +122,10 @@ void BarrierInserter::visit(Operation *op, State &state) {
   if (isa<scf::ForOp, scf::WhileOp>(op))
     return visitLoop(op, state);
 
+  Meetings meetings = meetingsOf(op);
+  if (meetings.before)
+    meet(state, *meetings.before);
   ArrayRef<Access> next = accesses.of(op);
-  if (next.empty())
-    return;
   if (std::optional<Scope> scope = needed(next, state)) {
     if (looking) {
       missing = wider(missing, scope);
@@ -142,7 +134,7 @@ void BarrierInserter::visit(Operation *op, State &state) {
       BarrierOp::create(builder, op->getLoc(), *scope);
     }
     // Looking goes on as if it were there: what follows is not missing a second one.
-    meet(state, *scope);
+    meet(state, {*scope});
   }
   for (const Access &access : next) {
     Pending pending{&access};
@@ -150,6 +142,8 @@ void BarrierInserter::visit(Operation *op, State &state) {
       pending.phase = Phase::Unknown;
     state.add(pending);
   }
+  if (meetings.after)
+    meet(state, *meetings.after);
 }
 
 void BarrierInserter::visit(Block &block, State &state) {
@@ -221,7 +215,7 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
       OpBuilder builder(loop);
       BarrierOp::create(builder, loop->getLoc(), *before);
     }
-    meet(state, *before);
+    meet(state, {*before});
     bool wasLooking = looking;
     looking = true;
     std::optional<Scope> kept = missing;
@@ -241,15 +235,13 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
   state = after;
 }
 
-/// Whether all ctas of a cluster meet in the code of this op; the user's barriers and ordering atomics do too.
+/// Whether all ctas of a cluster meet in the code of this op, from beginning to end.
 static bool meetsCluster(Operation *op) {
-  if (auto barrier = dyn_cast<BarrierOp>(op))
-    return barrier.getScope() == Scope::Cluster;
-  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
-    return atomic.getSem() != tile::MemSemantic::Relaxed;
-  if (auto atomic = dyn_cast<tile::AtomicCASOp>(op))
-    return atomic.getSem() != tile::MemSemantic::Relaxed;
-  return isa<tile::BarrierOp>(op);
+  Meetings meetings = meetingsOf(op);
+  auto isOne = [](const std::optional<Meeting> &meeting) {
+    return meeting && meeting->isCluster() && meeting->isWhole();
+  };
+  return isOne(meetings.before) || isOne(meetings.after);
 }
 
 void BarrierInserter::run() {

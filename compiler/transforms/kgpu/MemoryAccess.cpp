@@ -1,5 +1,6 @@
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/analysis/Disjoint.h"
+#include "dialects/kgpu/Meeting.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -91,10 +92,7 @@ static std::optional<Access> globalAccess(Operation *op) {
 }
 
 MemoryAccesses::MemoryAccesses(func::FuncOp function) {
-  bool manyCtas = false;
-  if (auto module = function->getParentOfType<ModuleOp>())
-    if (auto cluster = module->getAttrOfType<IntegerAttr>(kClusterAttrName))
-      manyCtas = cluster.getInt() > 1;
+  bool manyCtas = clusterSize(function) > 1;
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     SmallVector<Access, 2> accesses = sharedAccesses(op);
     if (std::optional<Access> access = globalAccess(op)) {

@@ -100,8 +100,10 @@ def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
     conflicts with one of them (read after write, write after read, write after write, in the same bytes, whether of one
     allocation or of two that share a place) gets a barrier in front of it: as late as possible, so that several stores
     share one. Slots that iterations use in turn do not conflict with those of the iteration before. What only conflicts
-    with accesses from before a loop is settled in front of the loop. Where a store reaches into other ctas the barrier is
-    the cluster's; the first of them also waits for all ctas to have started.
+    with accesses from before a loop is settled in front of the loop. Where a store reaches into other ctas, or the ctas
+    of a cluster share what is accessed in global memory, the barrier is the cluster's. The first store into another cta
+    also waits for all ctas to have started, and so does whatever meets in the cluster before it. The program's own
+    barriers, and those that the order of an atomic brings, count.
 
     Needs: allocations with offsets. Guarantees: what `kiln-verify-barriers` checks.
   }];
@@ -109,12 +111,21 @@ def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
 }
 
 def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
-  let summary = "fail where two conflicting accesses have no barrier between them";
+  let summary = "fail where a barrier is missing, or one is used in a way that hangs";
   let description = [{
-    Walks every path of the kernel from each access to shared memory to the next barrier; an access on the way that
-    conflicts is an error. Shares with `kiln-insert-barriers` only the notion of which bytes an op touches.
+    Three independent checks, each said at the op that goes wrong. None knows how barriers came to be; shared with
+    `kiln-insert-barriers` are only the notions of which bytes an op touches (MemoryAccess.h) and of which ops bring a
+    barrier (dialects/kgpu/Meeting.h, from which the lowering emits them).
 
-    Needs: allocations with offsets.
+    - Hazards: walks every path of the kernel from each access, to shared or global memory, to the next barrier that all
+      who see the access take part in; an access on the way that conflicts is an error.
+    - Meetings: arrivals at the barrier of the cluster and waits for it take turns on every path, those of whole
+      barriers, of the program's own and of ordering atomics included; none is open at the return; both ways through a
+      branch and each iteration of a loop agree; no barrier is inside an op whose region not all threads run alike.
+    - Other ctas: the first store into another cta comes after a barrier of the cluster. Mailboxes, which have no barrier,
+      are set up once, before; are sent to, awaited and read in this order; and in a loop have two slots used in turn.
+
+    Needs: allocations with offsets; no calls.
   }];
 }
 

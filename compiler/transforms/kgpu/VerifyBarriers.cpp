@@ -1,7 +1,9 @@
-// kiln-verify-barriers: from every access along every path to the next barrier, looking for one that conflicts.
+// kiln-verify-barriers: from every access along every path to the next barrier, looking for one that conflicts; and
+// that barriers and mailboxes are used as they have to be.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
-#include "dialects/tile/TileOps.h"
+#include "compiler/transforms/kgpu/VerifyMeetings.h"
+#include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include <set>
@@ -40,6 +42,8 @@ private:
     open.push_back(place);
   }
   LogicalResult check(const Place &place);
+  /// Whether the path ends here: all that matters have met.
+  bool meet(const std::optional<Meeting> &meeting, Place &place) const;
 
   const Access &start;
   const MemoryAccesses &accesses;
@@ -97,32 +101,34 @@ LogicalResult PathWalker::check(const Place &place) {
   return success();
 }
 
+bool PathWalker::meet(const std::optional<Meeting> &meeting, Place &place) const {
+  if (!meeting)
+    return false;
+  if (!meeting->isCluster()) {
+    place.metInCta = true;
+    return !accesses.needClusters();
+  }
+  place.arrived |= meeting->arrives && !meeting->relaxed;
+  return meeting->waits && place.arrived;
+}
+
 LogicalResult PathWalker::run() {
   std::set<decltype(open.front().key())> seen;
-  after(start.op, {start.op, 0, false, false, true});
+  Place begin{start.op, 0, false, false, true};
+  if (!meet(meetingsOf(start.op).after, begin))
+    after(start.op, begin);
   while (!open.empty()) {
     Place place = open.pop_back_val();
     if (!seen.insert(place.key()).second)
       continue;
     Operation *op = place.op;
-    if (auto barrier = dyn_cast<BarrierOp>(op)) {
-      if (barrier.getScope() == Scope::Cluster)
-        continue;
-      place.metInCta = true;
-      if (!accesses.needClusters())
-        continue;
-    } else if (isa<tile::BarrierOp>(op)) {
-      place.metInCta = true;
-      if (!accesses.needClusters())
-        continue;
-    } else if (isa<ClusterArriveOp>(op)) {
-      place.arrived |= !cast<ClusterArriveOp>(op).getRelaxed();
-    } else if (isa<ClusterWaitOp>(op)) {
-      if (place.arrived)
-        continue;
-    } else if (failed(check(place))) {
+    Meetings meetings = meetingsOf(op);
+    if (meet(meetings.before, place))
+      continue;
+    if (failed(check(place)))
       return failure();
-    }
+    if (meet(meetings.after, place))
+      continue;
     if (auto counted = dyn_cast<scf::ForOp>(op)) {
       into(*counted.getBody(), place);
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
@@ -176,6 +182,45 @@ static LogicalResult verifyMailbox(AllocOp alloc) {
   return success();
 }
 
+/// The first write into another cta comes after all have started; and after mailboxes were set up, which the relaxed
+/// arrival does.
+static LogicalResult verifyStart(func::FuncOp function) {
+  bool waited = false, opened = false, ready = false, hasMailbox = false;
+  function.walk([&](AllocOp alloc) { hasMailbox |= alloc.getMailbox(); });
+  WalkResult result = function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    auto arrive = dyn_cast<ClusterArriveOp>(op);
+    if (hasMailbox && arrive && arrive.getRelaxed()) {
+      if (opened || op->getParentOp() != function) {
+        op->emitOpError("expected one relaxed arrival, in the function's body (because it sets the mailboxes up), got ")
+            << (opened ? "a second" : "it deeper");
+        return WalkResult::interrupt();
+      }
+      opened = true;
+    }
+    Meetings meetings = meetingsOf(op);
+    for (const std::optional<Meeting> &meeting : {meetings.before, meetings.after})
+      if (meeting && meeting->isCluster() && meeting->waits && op->getParentOp() == function) {
+        waited = true;
+        ready |= opened;
+      }
+    auto store = dyn_cast<LocalStoreOp>(op);
+    if (!store || !store.crossesCtas())
+      return WalkResult::advance();
+    if (!waited) {
+      store.emitOpError("expected a barrier of the cluster before (because a cta may be written to only once it runs), "
+                        "got none");
+      return WalkResult::interrupt();
+    }
+    if (hasMailbox && !ready) {
+      store.emitOpError("expected a relaxed arrival at the barrier of the cluster, waited for, before (because it sets "
+                        "the mailboxes up), got none");
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 namespace {
 struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
   void runOnOperation() override {
@@ -191,21 +236,7 @@ struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
       if (worth)
         failedOnce |= failed(PathWalker(access, accesses).run());
     }
-    // The first write into another cta comes after all have started.
-    Operation *waited = nullptr;
-    getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      auto barrier = dyn_cast<BarrierOp>(op);
-      bool meets = isa<ClusterWaitOp>(op) || (barrier && barrier.getScope() == Scope::Cluster);
-      if (meets && !waited && op->getBlock() == &getOperation().getBody().front())
-        waited = op;
-      auto store = dyn_cast<LocalStoreOp>(op);
-      if (store && store.crossesCtas() && !waited) {
-        store.emitOpError(
-            "expected a barrier of the cluster before (because a cta may be written to only once it runs), "
-            "got none");
-        failedOnce = true;
-      }
-    });
+    failedOnce |= failed(verifyStart(getOperation())) || failed(verifyMeetings(getOperation()));
     if (failedOnce)
       signalPassFailure();
   }

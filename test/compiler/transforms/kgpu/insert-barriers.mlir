@@ -3,8 +3,6 @@
 
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
-#row = #layout.map<blocked [128] vector 1 warps 4 ctas 2 split 0>
-#each = #layout.map<digits [128] cta (0) offset (1) (2) (4) (8) (16) (32) (64)>
 
 // Two stores, two loads: one barrier, as late as it can be.
 // CHECK-LABEL: @one_for_two
@@ -212,68 +210,39 @@ func.func @while(%x: tensor<128xf32, #t>, %c: i1) {
   return
 }
 
-// A barrier before the first such store: nobody arrives there without having waited.
-// CHECK-LABEL: @cluster_barrier_before_stores
-// CHECK-NEXT: kgpu.cluster_arrive
-// CHECK-NEXT: kgpu.alloc
-// CHECK-NEXT: kgpu.cluster_wait
-// CHECK-NEXT: kgpu.barrier cluster
-// CHECK-NEXT: kgpu.local_store
-// CHECK-NOT: kgpu.cluster_wait
-func.func @cluster_barrier_before_stores(%x: tensor<128xf32, #row>) {
-  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
-  kgpu.barrier cluster
-  kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
-  return
-}
-
-// The user's barrier meets too, wherever it stands.
-// CHECK-LABEL: @user_barrier_before_stores
-// CHECK-NEXT: kgpu.cluster_arrive
-// CHECK: kgpu.cluster_wait
-// CHECK-NEXT: scf.if
-// CHECK: tile.barrier
+// An atomic that acquires brings a barrier behind it, one that releases one in front: no other is needed there.
+// CHECK-LABEL: @atomics
 // CHECK: kgpu.local_store
-// CHECK-NOT: kgpu.cluster_wait
-func.func @user_barrier_before_stores(%c: i1, %x: tensor<128xf32, #row>) {
-  scf.if %c {
-    tile.barrier
-  }
-  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
-  kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
-  return
-}
-
-// An atomic that orders memory meets too.
-// CHECK-LABEL: @cluster_atomic_before_stores
-// CHECK-NEXT: kgpu.cluster_arrive
-// CHECK: kgpu.cluster_wait
-// CHECK-NEXT: tile.atomic_rmw
-// CHECK: kgpu.local_store
-// CHECK-NOT: kgpu.cluster_wait
-func.func @cluster_atomic_before_stores(%p: !tile.ptr<i32>, %one: i32, %x: tensor<128xf32, #row>) {
-  %old = tile.atomic_rmw add acq_rel gpu %p, %one : !tile.ptr<i32>, i32
-  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
-  kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
-  return
-}
-
-// Stores that reach into other ctas: all have to run first, and the barrier is the cluster's.
-// CHECK-LABEL: @cluster
-// CHECK-NEXT: kgpu.cluster_arrive
-// CHECK: kgpu.cluster_wait
-// CHECK-NEXT: kgpu.local_store
-// CHECK-NEXT: kgpu.barrier cluster
+// CHECK-NEXT: tile.atomic_rmw add acquire
 // CHECK-NEXT: kgpu.local_load
-// A barrier of the cta is not enough after a remote store's memory was read.
-// CHECK-NEXT: tile.barrier
-// CHECK-NEXT: kgpu.barrier cluster
+// CHECK-NEXT: tile.atomic_rmw add release
 // CHECK-NEXT: kgpu.local_store
-func.func @cluster(%x: tensor<128xf32, #row>) {
-  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #each>
-  kgpu.local_store %x, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
-  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #each> -> tensor<128xf32, #row>
-  tile.barrier
-  kgpu.local_store %y, %a : tensor<128xf32, #row>, !kgpu.mem<128xf32, #each>
-  return
+// CHECK-NEXT: tile.atomic_rmw add relaxed
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_load
+func.func @atomics(%p: !tile.ptr<i32>, %one: i32, %x: tensor<128xf32, #t>) -> (tensor<128xf32, #t>, tensor<128xf32, #t>) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  %0 = tile.atomic_rmw add acquire gpu %p, %one : !tile.ptr<i32>, i32
+  %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  %1 = tile.atomic_rmw add release gpu %p, %one : !tile.ptr<i32>, i32
+  kgpu.local_store %y, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  %2 = tile.atomic_rmw add relaxed gpu %p, %one : !tile.ptr<i32>, i32
+  %z = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return %y, %z : tensor<128xf32, #t>, tensor<128xf32, #t>
+}
+
+// What an atomic did itself is before the barrier behind it, and after the one in front.
+// CHECK-LABEL: @atomic_and_load
+// CHECK-NEXT: tile.atomic_rmw xchg acquire
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.atomic_rmw xchg release
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: tile.load
+func.func @atomic_and_load(%p: !tile.ptr<i32>, %one: i32) -> (i32, i32) {
+  %0 = tile.atomic_rmw xchg acquire gpu %p, %one : !tile.ptr<i32>, i32
+  %1 = tile.load %p : !tile.ptr<i32> -> i32
+  %2 = tile.atomic_rmw xchg release gpu %p, %one : !tile.ptr<i32>, i32
+  %3 = tile.load %p : !tile.ptr<i32> -> i32
+  return %1, %3 : i32, i32
 }

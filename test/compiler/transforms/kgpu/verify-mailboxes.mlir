@@ -65,3 +65,51 @@ func.func @relaxed(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
   %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
   return %y : tensor<128xf32, #t>
 }
+
+// -----
+
+// The counters are set up by the relaxed arrival: another one leaves them as they are,
+#part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
+#m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+func.func @never_set_up(%x: tensor<16xf32, #part>) {
+  kgpu.cluster_arrive
+  kgpu.cluster_wait
+  %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+  // expected-error @below {{expected a relaxed arrival at the barrier of the cluster, waited for, before (because it sets the mailboxes up), got none}}
+  kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+  kgpu.await %m : !kgpu.mem<16xf32, #m>
+  return
+}
+
+// -----
+
+// and a second one would set them up while they are in use.
+#part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
+#m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+func.func @set_up_twice(%x: tensor<16xf32, #part>) {
+  kgpu.cluster_arrive relaxed
+  kgpu.cluster_wait
+  %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+  kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+  // expected-error @below {{expected one relaxed arrival, in the function's body (because it sets the mailboxes up), got a second}}
+  kgpu.cluster_arrive relaxed
+  kgpu.cluster_wait
+  kgpu.await %m : !kgpu.mem<16xf32, #m>
+  return
+}
+
+// -----
+
+#part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
+#m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+func.func @set_up_sometimes(%x: tensor<16xf32, #part>, %c: i1) {
+  scf.if %c {
+    // expected-error @below {{expected one relaxed arrival, in the function's body (because it sets the mailboxes up), got it deeper}}
+    kgpu.cluster_arrive relaxed
+    kgpu.cluster_wait
+  }
+  %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+  kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
+  kgpu.await %m : !kgpu.mem<16xf32, #m>
+  return
+}

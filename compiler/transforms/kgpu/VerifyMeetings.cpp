@@ -1,0 +1,150 @@
+// Arrivals at the barrier of the cluster and waits for it pair. The hardware has one such barrier: a thread that
+// arrives twice, or waits without having arrived, has undefined behaviour, and one that ends in between leaves the
+// others alone.
+//
+// Followed through the structured control flow, the state is the arrival that nobody has waited for yet. Where two ways
+// come together with different states, one of them goes wrong later, so the error is said at once, where they join.
+#include "compiler/transforms/kgpu/VerifyMeetings.h"
+#include "dialects/kgpu/Meeting.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+namespace {
+/// The op that arrived and has not been waited for; null if there is none.
+using Open = Operation *;
+
+class MeetingVerifier {
+public:
+  /// The state at the end of the block that `open` is the state at the start of.
+  FailureOr<Open> visit(Block &block, Open open);
+
+private:
+  FailureOr<Open> visit(Operation *op, Open open);
+  FailureOr<Open> meet(Operation *op, const Meeting &meeting, Open open);
+  FailureOr<Open> visitBranch(scf::IfOp branch, Open open);
+  FailureOr<Open> visitWhile(scf::WhileOp loop, Open open);
+  LogicalResult checkRepeats(Operation *loop, Open begin, Open end);
+};
+} // namespace
+
+static LogicalResult withArrival(InFlightDiagnostic &error, Open arrival) {
+  error.attachNote(arrival->getLoc()) << "the arrival";
+  return failure();
+}
+
+FailureOr<Open> MeetingVerifier::meet(Operation *op, const Meeting &meeting, Open open) {
+  if (!meeting.isCluster())
+    return open;
+  if (meeting.arrives && open) {
+    InFlightDiagnostic error = op->emitOpError()
+                               << "expected a wait before this arrives at the barrier of the cluster (because a thread "
+                               << "arrives once before it waits), got a second arrival";
+    return withArrival(error, open);
+  }
+  if (!meeting.arrives && !open) {
+    return op->emitOpError("expected to have arrived at the barrier of the cluster on every path to this wait (because "
+                           "a thread that has not arrived cannot wait), got a path without an arrival");
+  }
+  return meeting.waits ? Open() : op;
+}
+
+FailureOr<Open> MeetingVerifier::visitBranch(scf::IfOp branch, Open open) {
+  FailureOr<Open> taken = visit(branch.getThenRegion().front(), open), otherwise = open;
+  if (!branch.getElseRegion().empty())
+    otherwise = visit(branch.getElseRegion().front(), open);
+  if (failed(taken) || failed(otherwise))
+    return failure();
+  if (bool(*taken) == bool(*otherwise))
+    return taken;
+  InFlightDiagnostic error =
+      branch.emitOpError()
+      << "expected both ways through to agree whether an arrival at the barrier of the cluster waits "
+      << "to be waited for (because what follows cannot tell which was taken), got one that "
+      << (open ? "waits" : "arrives") << " alone";
+  return withArrival(error, *taken ? *taken : *otherwise);
+}
+
+LogicalResult MeetingVerifier::checkRepeats(Operation *loop, Open begin, Open end) {
+  if (bool(begin) == bool(end))
+    return success();
+  InFlightDiagnostic error =
+      loop->emitOpError() << "expected each iteration to leave the barrier of the cluster as it found it (because the "
+                          << "next one starts from there), got "
+                          << (begin ? "a wait for an arrival from before the loop" : "an arrival without a wait");
+  return withArrival(error, begin ? begin : end);
+}
+
+FailureOr<Open> MeetingVerifier::visitWhile(scf::WhileOp loop, Open open) {
+  FailureOr<Open> left = visit(*loop.getBeforeBody(), open);
+  if (failed(left))
+    return failure();
+  FailureOr<Open> again = visit(*loop.getAfterBody(), *left);
+  if (failed(again) || failed(checkRepeats(loop, open, *again)))
+    return failure();
+  return left;
+}
+
+FailureOr<Open> MeetingVerifier::visit(Operation *op, Open open) {
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return visitBranch(branch, open);
+  if (auto loop = dyn_cast<scf::WhileOp>(op))
+    return visitWhile(loop, open);
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    FailureOr<Open> end = visit(*loop.getBody(), open);
+    if (failed(end) || failed(checkRepeats(loop, open, *end)))
+      return failure();
+    return end;
+  }
+  if (isa<func::ReturnOp>(op) && open) {
+    InFlightDiagnostic error = open->emitOpError()
+                               << "expected a wait for this arrival on every path (because the barrier of the cluster "
+                               << "has to be over before a thread ends), got a return";
+    error.attachNote(op->getLoc()) << "the return";
+    return failure();
+  }
+  Meetings meetings = meetingsOf(op);
+  for (const std::optional<Meeting> &meeting : {meetings.before, meetings.after}) {
+    if (!meeting)
+      continue;
+    FailureOr<Open> next = meet(op, *meeting, open);
+    if (failed(next))
+      return failure();
+    open = *next;
+  }
+  return open;
+}
+
+FailureOr<Open> MeetingVerifier::visit(Block &block, Open open) {
+  for (Operation &op : block) {
+    FailureOr<Open> next = visit(&op, open);
+    if (failed(next))
+      return failure();
+    open = *next;
+  }
+  return open;
+}
+
+LogicalResult kgpu::verifyMeetings(func::FuncOp function) {
+  // Scalars are the same in every thread, so those that run one instance take the same way through structured control
+  // flow. Any other region is run by some of them, or by each as often as it has elements.
+  WalkResult result = function.walk([&](Operation *op) {
+    Meetings meetings = meetingsOf(op);
+    if (!meetings.before && !meetings.after)
+      return WalkResult::advance();
+    Operation *around = op->getParentOp();
+    while (isa<scf::ForOp, scf::IfOp, scf::WhileOp>(around))
+      around = around->getParentOp();
+    if (around == function)
+      return WalkResult::advance();
+    op->emitOpError("expected barriers in branches and loops alone (because there all threads come by, and who meets "
+                    "waits for all), got one inside of ")
+        << around->getName();
+    return WalkResult::interrupt();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  return MeetingVerifier().visit(function.getBody().front(), nullptr);
+}

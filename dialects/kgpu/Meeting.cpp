@@ -1,0 +1,44 @@
+// Which ops bring a barrier.
+#include "dialects/kgpu/Meeting.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+int64_t kgpu::clusterSize(Operation *op) {
+  auto module = op->getParentOfType<ModuleOp>();
+  auto size = module ? module->getAttrOfType<IntegerAttr>(kClusterAttrName) : IntegerAttr();
+  return size ? size.getInt() : 1;
+}
+
+/// All threads that run the program instance `op` belongs to.
+static Meeting ofInstance(Operation *op) { return {clusterSize(op) > 1 ? Scope::Cluster : Scope::Cta}; }
+
+/// An atomic's order is about the accesses of the whole instance: those before it are done before it releases, those
+/// after it wait until it has acquired.
+static Meetings ofAtomic(Operation *op, tile::MemSemantic sem) {
+  using tile::MemSemantic;
+  Meetings meetings;
+  if (sem == MemSemantic::Release || sem == MemSemantic::AcqRel)
+    meetings.before = ofInstance(op);
+  if (sem == MemSemantic::Acquire || sem == MemSemantic::AcqRel)
+    meetings.after = ofInstance(op);
+  return meetings;
+}
+
+Meetings kgpu::meetingsOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, Meetings>(op)
+      .Case([](BarrierOp barrier) { return Meetings{{}, Meeting{barrier.getScope()}}; })
+      .Case([](ClusterArriveOp arrive) {
+        return Meetings{{}, Meeting{Scope::Cluster, /*arrives=*/true, /*waits=*/false, arrive.getRelaxed()}};
+      })
+      .Case([](ClusterWaitOp) { return Meetings{{}, Meeting{Scope::Cluster, /*arrives=*/false, /*waits=*/true}}; })
+      .Case([](tile::BarrierOp barrier) { return Meetings{{}, ofInstance(barrier)}; })
+      .Case([](tile::AtomicRMWOp atomic) { return ofAtomic(atomic, atomic.getSem()); })
+      .Case([](tile::AtomicCASOp atomic) { return ofAtomic(atomic, atomic.getSem()); })
+      .Default([](Operation *) { return Meetings(); });
+}

@@ -1,0 +1,33 @@
+// Where the threads of a program instance meet: which ops bring a barrier, of whom, and whether before or after what
+// they do. This is the only place that says so. kiln-insert-barriers and kiln-verify-barriers read it, and the lowering
+// emits barriers from it alone, so a barrier that no pass knows of cannot come about.
+#pragma once
+#include "dialects/kgpu/KgpuDialect.h"
+#include "mlir/IR/Operation.h"
+#include <optional>
+
+namespace kiln::kgpu {
+
+/// A barrier, or half of one.
+struct Meeting {
+  Scope scope = Scope::Cta;
+  bool arrives = true;  ///< the thread says that it has come
+  bool waits = true;    ///< it goes on only when all have
+  bool relaxed = false; ///< arriving orders no memory
+
+  bool isCluster() const { return scope == Scope::Cluster; }
+  bool isWhole() const { return arrives && waits; }
+};
+
+struct Meetings {
+  std::optional<Meeting> before, after; ///< what the op itself does
+};
+
+/// The barriers of `op`: those that are ops, and those that the order of a tile op asks for, of all threads of the
+/// instance. (Not those in its regions.)
+Meetings meetingsOf(mlir::Operation *op);
+
+/// Ctas of one program instance, as the module of `op` says.
+int64_t clusterSize(mlir::Operation *op);
+
+} // namespace kiln::kgpu

@@ -1,0 +1,288 @@
+// Arrivals at the barrier of the cluster and waits for it take turns on every path, whichever op brings them, and no
+// barrier stands where threads part.
+// RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
+
+// What is right: halves around other work, whole barriers between pairs, in branches and loops that end as they began.
+module attributes {kgpu.cluster = 2 : i32} {
+  func.func @correct(%c: i1, %n: i32, %p: !tile.ptr<i32>) {
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    kgpu.cluster_arrive relaxed
+    kgpu.barrier cta
+    kgpu.cluster_wait
+    kgpu.barrier cluster
+    kgpu.cluster_arrive
+    scf.if %c {
+      kgpu.cluster_wait
+      tile.barrier
+    } else {
+      kgpu.cluster_wait
+    }
+    scf.for %i = %zero to %n step %one : i32 {
+      %old = tile.atomic_rmw add acq_rel gpu %p, %one : !tile.ptr<i32>, i32
+      kgpu.cluster_arrive
+      scf.if %c {
+        kgpu.barrier cta
+      }
+      kgpu.cluster_wait
+    }
+    kgpu.cluster_arrive
+    // Nothing meets in the loop: the arrival may stay open over it.
+    scf.for %i = %zero to %n step %one : i32 {
+      %old = tile.atomic_rmw add relaxed gpu %p, %one : !tile.ptr<i32>, i32
+    }
+    // Open whenever its condition is evaluated, and so when it is left.
+    scf.while : () -> () {
+      kgpu.cluster_wait
+      kgpu.cluster_arrive
+      scf.condition(%c)
+    } do {
+      kgpu.cluster_wait
+      kgpu.cluster_arrive
+      scf.yield
+    }
+    kgpu.cluster_wait
+    return
+  }
+
+  func.func @while(%c: i1) {
+    scf.while : () -> () {
+      kgpu.cluster_arrive
+      scf.condition(%c)
+    } do {
+      kgpu.cluster_wait
+      scf.yield
+    }
+    kgpu.cluster_wait
+    return
+  }
+}
+
+// -----
+
+// One cta is no cluster: the program's barriers are the cta's, and may come in between.
+func.func @one_cta(%p: !tile.ptr<i32>, %one: i32) {
+  kgpu.cluster_arrive
+  tile.barrier
+  %old = tile.atomic_rmw add acq_rel gpu %p, %one : !tile.ptr<i32>, i32
+  kgpu.cluster_wait
+  return
+}
+
+// -----
+
+func.func @wait_alone() {
+  // expected-error @below {{'kgpu.cluster_wait' op expected to have arrived at the barrier of the cluster on every path to this wait (because a thread that has not arrived cannot wait), got a path without an arrival}}
+  kgpu.cluster_wait
+  return
+}
+
+// -----
+
+func.func @waited_twice() {
+  kgpu.cluster_arrive
+  kgpu.cluster_wait
+  // expected-error @below {{expected to have arrived at the barrier of the cluster on every path to this wait}}
+  kgpu.cluster_wait
+  return
+}
+
+// -----
+
+func.func @wait_after_a_whole_barrier() {
+  kgpu.barrier cluster
+  // expected-error @below {{expected to have arrived at the barrier of the cluster on every path to this wait}}
+  kgpu.cluster_wait
+  return
+}
+
+// -----
+
+func.func @left_open() {
+  // expected-error @below {{'kgpu.cluster_arrive' op expected a wait for this arrival on every path (because the barrier of the cluster has to be over before a thread ends), got a return}}
+  kgpu.cluster_arrive
+  // expected-note @below {{the return}}
+  return
+}
+
+// -----
+
+func.func @arrived_twice() {
+  // expected-note @below {{the arrival}}
+  kgpu.cluster_arrive relaxed
+  // expected-error @below {{'kgpu.cluster_arrive' op expected a wait before this arrives at the barrier of the cluster (because a thread arrives once before it waits), got a second arrival}}
+  kgpu.cluster_arrive
+  kgpu.cluster_wait
+  return
+}
+
+// -----
+
+func.func @whole_barrier_between() {
+  // expected-note @below {{the arrival}}
+  kgpu.cluster_arrive relaxed
+  // expected-error @below {{'kgpu.barrier' op expected a wait before this arrives at the barrier of the cluster}}
+  kgpu.barrier cluster
+  kgpu.cluster_wait
+  return
+}
+
+// -----
+
+// The program's barrier is the cluster's where an instance is a cluster.
+module attributes {kgpu.cluster = 2 : i32} {
+  func.func @program_barrier_between() {
+    // expected-note @below {{the arrival}}
+    kgpu.cluster_arrive relaxed
+    // expected-error @below {{'tile.barrier' op expected a wait before this arrives at the barrier of the cluster}}
+    tile.barrier
+    kgpu.cluster_wait
+    return
+  }
+}
+
+// -----
+
+// So is the one that the order of an atomic brings: before it,
+module attributes {kgpu.cluster = 2 : i32} {
+  func.func @release_between(%p: !tile.ptr<i32>, %one: i32) {
+    // expected-note @below {{the arrival}}
+    kgpu.cluster_arrive relaxed
+    // expected-error @below {{'tile.atomic_rmw' op expected a wait before this arrives at the barrier of the cluster}}
+    %old = tile.atomic_rmw add release gpu %p, %one : !tile.ptr<i32>, i32
+    kgpu.cluster_wait
+    return
+  }
+}
+
+// -----
+
+// and behind it, here around a loop.
+module attributes {kgpu.cluster = 2 : i32} {
+  func.func @acquire_between(%p: !tile.ptr<i32>, %one: i32, %n: i32) {
+    %zero = arith.constant 0 : i32
+    // expected-note @below {{the arrival}}
+    kgpu.cluster_arrive
+    scf.for %i = %zero to %n step %one : i32 {
+      // expected-error @below {{'tile.atomic_cas' op expected a wait before this arrives at the barrier of the cluster}}
+      %old = tile.atomic_cas acquire cta %p, %one, %zero : !tile.ptr<i32>, i32
+    }
+    kgpu.cluster_wait
+    return
+  }
+}
+
+// -----
+
+func.func @arrives_in_one_branch(%c: i1) {
+  // expected-error @below {{'scf.if' op expected both ways through to agree whether an arrival at the barrier of the cluster waits to be waited for (because what follows cannot tell which was taken), got one that arrives alone}}
+  scf.if %c {
+    // expected-note @below {{the arrival}}
+    kgpu.cluster_arrive
+  }
+  // The same condition does not help: paths are not told apart by what they decided.
+  scf.if %c {
+    kgpu.cluster_wait
+  }
+  return
+}
+
+// -----
+
+func.func @waits_in_one_branch(%c: i1) {
+  // expected-note @below {{the arrival}}
+  kgpu.cluster_arrive
+  // expected-error @below {{'scf.if' op expected both ways through to agree whether an arrival at the barrier of the cluster waits to be waited for (because what follows cannot tell which was taken), got one that waits alone}}
+  scf.if %c {
+    kgpu.barrier cta
+  } else {
+    kgpu.cluster_wait
+  }
+  return
+}
+
+// -----
+
+func.func @arrives_in_every_iteration(%n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  // expected-error @below {{'scf.for' op expected each iteration to leave the barrier of the cluster as it found it (because the next one starts from there), got an arrival without a wait}}
+  scf.for %i = %zero to %n step %one : i32 {
+    // expected-note @below {{the arrival}}
+    kgpu.cluster_arrive
+  }
+  kgpu.cluster_wait
+  return
+}
+
+// -----
+
+func.func @waits_in_every_iteration(%n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  // expected-note @below {{the arrival}}
+  kgpu.cluster_arrive
+  // expected-error @below {{'scf.for' op expected each iteration to leave the barrier of the cluster as it found it (because the next one starts from there), got a wait for an arrival from before the loop}}
+  scf.for %i = %zero to %n step %one : i32 {
+    kgpu.cluster_wait
+  }
+  return
+}
+
+// -----
+
+// The condition's side is run once more than the other.
+func.func @while_of_halves(%c: i1) {
+  // expected-error @below {{'scf.while' op expected each iteration to leave the barrier of the cluster as it found it}}
+  scf.while : () -> () {
+    // expected-note @below {{the arrival}}
+    kgpu.cluster_arrive
+    scf.condition(%c)
+  } do {
+    scf.yield
+  }
+  kgpu.cluster_wait
+  return
+}
+
+// -----
+
+func.func @while_left_open(%c: i1) {
+  scf.while : () -> () {
+    // expected-error @below {{'kgpu.cluster_arrive' op expected a wait for this arrival on every path}}
+    kgpu.cluster_arrive
+    scf.condition(%c)
+  } do {
+    kgpu.cluster_wait
+    scf.yield
+  }
+  // expected-note @below {{the return}}
+  return
+}
+
+// -----
+
+// Each thread may take an iteration of its own. Barriers of the cta are no better there than those of the cluster.
+func.func @threads_part(%n: index) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  scf.parallel (%i) = (%zero) to (%n) step (%one) {
+    // expected-error @below {{'kgpu.barrier' op expected barriers in branches and loops alone (because there all threads come by, and who meets waits for all), got one inside of scf.parallel}}
+    kgpu.barrier cta
+  }
+  return
+}
+
+// -----
+
+func.func @threads_part_deeper(%n: index, %c: i1, %p: !tile.ptr<i32>, %v: i32) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  scf.parallel (%i) = (%zero) to (%n) step (%one) {
+    scf.if %c {
+      // expected-error @below {{'tile.atomic_rmw' op expected barriers in branches and loops alone}}
+      %old = tile.atomic_rmw add acquire gpu %p, %v : !tile.ptr<i32>, i32
+    }
+  }
+  return
+}
