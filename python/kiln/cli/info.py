@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+from collections.abc import Callable
 from typing import Any
 
 
@@ -40,16 +41,54 @@ def collect() -> dict[str, Any]:
         "stages": [name for name, _, _ in _kiln.stages()],
         "stages_cuda": [name for name, _, _ in _kiln.stages("cuda")],
         "cuda_tools": {
-            name: tool._asdict() if tool else None
-            for name, tool in (
-                ("ptxas", toolchain.ptxas()),
-                ("nvdisasm", toolchain.nvdisasm()),
-                ("libdevice", toolchain.libdevice()),
+            name: _tool(find)
+            for name, find in (
+                ("ptxas", toolchain.ptxas),
+                ("nvdisasm", toolchain.nvdisasm),
+                ("libdevice", toolchain.libdevice),
+                ("nvrtc", _nvrtc),
             )
         },
+        "ptx": _ptx(),
         "directories": {"crashes": knobs.crash_dir, "dump": knobs.dump or None},
         "switches": switches,
     }
+
+
+def _tool(find: Callable[[], Any]) -> dict[str, Any] | None:
+    """Where a tool was found; or why it cannot be, which this command is asked for more than for anything else."""
+    from kiln import errors
+
+    try:
+        tool = find()
+    except errors.UserError as problem:
+        return {"problem": str(problem)}
+    return tool._asdict() if tool else None
+
+
+def _nvrtc() -> Any:
+    """The library that compiles CUDA C: as a tool, or None."""
+    from kiln import errors, knobs, toolchain
+    from kiln.cuda import nvrtc
+
+    try:
+        version = ".".join(map(str, nvrtc.nvrtc_version()))
+    except errors.UserError:
+        if knobs.nvrtc:
+            raise
+        return None
+    return toolchain.Tool(nvrtc.nvrtc_path(), version, "KILN_NVRTC" if knobs.nvrtc else "found")
+
+
+def _ptx() -> str | None:
+    """The PTX version that kernels are written in, if what assembles them decides it."""
+    from kiln import errors, toolchain
+
+    try:
+        version = toolchain.options().get("ptx_version")
+    except errors.UserError:
+        return None
+    return f"{version // 10}.{version % 10}" if version else None
 
 
 def _gpus() -> list[dict[str, Any]] | str:
@@ -85,6 +124,17 @@ def _version(package: str) -> str | None:
         return None
 
 
+def _describe(name: str, tool: dict[str, Any] | None, ptx: str | None) -> str:
+    """A tool in one line; with the assembler, the PTX it reads."""
+    written = f"; PTX {ptx}" if name == "ptxas" and ptx else ""
+    if tool is None:
+        return ("none found: the driver assembles" if name == "ptxas" else "none found") + written
+    if "problem" in tool:
+        return "unusable: " + " ".join(tool["problem"].split())
+    version = f"{tool['version']}, " if tool["version"] else ""
+    return f"{tool['path']} ({version}{tool['found']}){written}"
+
+
 def run(options: argparse.Namespace) -> int:
     """Prints; returns the exit code."""
     facts = collect()
@@ -114,9 +164,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"targets    {', '.join(facts['targets'])}")
     print(f"stages     {', '.join(facts['stages'])}; on a GPU {', '.join(facts['stages_cuda'])}")
     for name, tool in facts["cuda_tools"].items():
-        missing = "none found: the driver assembles" if name == "ptxas" else "none found"
-        version = f"{tool['version']}, " if tool and tool["version"] else ""
-        print(f"{name:<10} " + (f"{tool['path']} ({version}{tool['found']})" if tool else missing))
+        print(f"{name:<10} {_describe(name, tool, facts['ptx'])}")
     print(f"crashes    {facts['directories']['crashes']}")
     changed = {name: s["value"] for name, s in facts["switches"].items() if not s["default"]}
     print("switches   " + (", ".join(f"{name}={value}" for name, value in changed.items()) or "all at their defaults"))
