@@ -13,6 +13,7 @@ from .ptx import SHARED_BASE, Fault
 WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # Addresses of another block's shared memory are 32 bits wide: its rank in the cluster, plus one, above this bit.
 WINDOW = 24
+MOST_BLOCKS = (1 << 32 - WINDOW) - 2
 
 
 def check_alignment(addresses: np.ndarray, size: int) -> None:

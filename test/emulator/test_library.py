@@ -5,6 +5,8 @@ Shapes are the smallest that take a form of code: rows in one warp, in several, 
 
 import importlib
 
+import kiln
+import kiln.language as kl
 import numpy as np
 import pytest
 from fuzz.check import check
@@ -64,6 +66,32 @@ def test_layer_norm(rng, close, name):
     plan, rows, n = PLANS[name]
     x, weight, bias = random(rng, (rows, n), "bfloat16"), random(rng, n, "bfloat16"), random(rng, n, "bfloat16")
     close(lambda: norm.layer_norm(x, weight, bias, plan=plan), exactly(norm).layer_norm(x, weight, bias), length=n)
+
+
+@kiln.jit
+def _halve(x, y, count, BLOCK: kl.constexpr):
+    value = kl.load(x + kl.arange(0, BLOCK))
+    times = 0
+    while kl.max(kl.abs(value), axis=0) > 1.0:
+        value *= 0.5
+        times += 1
+    kl.store(y + kl.arange(0, BLOCK), value)
+    kl.store(count, times)
+
+
+@pytest.mark.parametrize("cluster", [2, 8])
+def test_a_loop_until_the_cluster_agrees(rng, close, cluster):
+    """The exchange is in the loop, its remote addresses before it, in all lanes."""
+    x = random(rng, 256, "float32") * np.float32(100)
+    halvings = int(np.floor(np.log2(np.abs(x).max()))) + 1
+
+    def launch():
+        y, count = np.zeros_like(x), np.zeros(1, np.int32)
+        _halve[(1,)](x, y, count, BLOCK=256, num_warps=2, cluster=cluster)
+        assert count[0] == halvings
+        return y
+
+    close(launch, x * 0.5**halvings)
 
 
 def test_residual_rms_norm(rng, close):

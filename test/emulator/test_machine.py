@@ -288,11 +288,24 @@ def test_mail_goes_round_a_cluster():
     (OPEN.format(meet=MEET) + SEND, "st.async.*on arrival: the memory of block ., which has ended"),
     ("barrier.cluster.wait.aligned;", "at which it has not arrived"),
     ("setp.eq.u32 %p1, %r2, 0; @%p1 bra L;" + MEET + " ret; L: bar.sync 1, 96;", "deadlock"),
-    ("mapa.shared::cluster.u32 %r7, %r39, 9;", "no block 9 in a cluster of 4"),
+    ("mapa.shared::cluster.u32 %r7, %r39, 9; ld.shared::cluster.b32 %r8, [%r7];", "no block 9 in a cluster of 4"),
 ])  # fmt: skip
 def test_mistakes_of_clusters(body, said):
     with pytest.raises(Fault, match=said):
         run(body, threads=32, cluster=4)
+
+
+def test_an_address_in_no_block_is_none_until_it_is_used():
+    """LLVM computes addresses for lanes that do not use them."""
+    body = """
+    mapa.shared::cluster.u32 %r7, %r39, %r1;
+    setp.gt.u32 %p1, %r1, 3;
+    @%p1 bra STORED;
+    st.shared::cluster.b32 [%r7], %r2;
+    STORED:
+    """
+    out = run(MEET + body + MEET.replace(".relaxed", "") + READ, threads=32, cluster=4)
+    assert np.isin(out, range(4)).all()
 
 
 def test_mail_that_nobody_waits_for_is_not_there():
