@@ -13,6 +13,7 @@ EXAMPLES = """examples:
   kiln compile add.py::add --signature "x=*fp32:16, y=*fp32:16, n=i32, BLOCK=1024" --to asm
   kiln compile add.opt.mlir --to object -o add.o      (also writes add.json)
   kiln compile add.py::add --target sm_90a --num-warps 8 --signature "..." --to ptx        (or kgpu, cubin, sass)
+  kiln compile add.py::add --signature "..." --disjoint all                 (as a launch of arrays that do not overlap)
   KILN_DUMP=out kiln compile add.py::add --signature "..."
 """
 
@@ -31,6 +32,12 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("input", help=f"FILE.py::NAME, or a file of a stage ({STAGE_FILES})")
     parser.add_argument("--signature", default="", help='types and values, "x=*fp32:16, n=i32, BLOCK=1024"')
+    parser.add_argument(
+        "--disjoint",
+        metavar="NAMES",
+        help="arrays that no other array of a launch overlaps: x,y, or all; where one does, results are undefined "
+        "(default: any may; a launch looks)",
+    )
     parser.add_argument("--target", help="row of the target table (default: KILN_TARGET, or what the file says)")
     parser.add_argument(
         "--to",
@@ -78,8 +85,11 @@ def run(options: argparse.Namespace) -> int:
 
     path, colons, kernel = options.input.partition("::")
     if colons:
-        name, artifact = _from_kernel(path, kernel, options.signature, settings)
+        name, artifact = _from_kernel(path, kernel, options.signature, options.disjoint, settings)
     else:
+        for option in ("signature", "disjoint"):
+            if getattr(options, option):
+                raise errors.UserError(f"expected --{option} with FILE.py::NAME alone (because {path} says it)")
         name, artifact = _from_stage(path, settings)
     if options.timing:
         for step, milliseconds in artifact.timings.items():
@@ -93,12 +103,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _from_kernel(path: str, kernel: str, signature: str, settings: dict[str, Any]) -> tuple[str, Any]:
+def _from_kernel(
+    path: str, kernel: str, signature: str, disjoint: str | None, settings: dict[str, Any]
+) -> tuple[str, Any]:
     from kiln import frontend
-    from kiln.cli.signature import parse_signature
+    from kiln.cli.signature import parse_disjoint, parse_signature
 
     function = load_kernel(path, kernel)
-    module = frontend.emit(function, parse_signature(signature, function), function.__name__)
+    parameters = parse_signature(signature, function)
+    apart = parse_disjoint(disjoint, parameters)
+    module = frontend.emit(function, parameters, function.__name__, disjoint=apart)
     return function.__name__, compiler.compile(module, settings)
 
 

@@ -5,7 +5,8 @@
     NAME=VALUE       a constexpr: a literal, or a type of the language such as kl.float32
 
 Parameters left out take their default, which makes them constexpr. What a type or value means is decided by the
-launcher's own C++ function, so that a kernel compiled here is the one a launch would compile.
+launcher's own C++ function, so that a kernel compiled here is the one a launch would compile. What a launch sees of its
+arrays together, which of them overlap, is said beside the signature: `--disjoint`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from kiln import errors
 from kiln.frontend.function import KernelFunction
-from kiln.frontend.signature import Parameter
+from kiln.frontend.signature import Parameter, flat_parameters
 
 
 def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
@@ -35,6 +36,38 @@ def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
             f"signature: the kernel has no parameter {name!r}" + (f"; did you mean {near!r}?" if near else "")
         )
     return parameters
+
+
+def parse_disjoint(text: str | None, parameters: list[Parameter]) -> list[bool]:
+    """For each array of `parameters`, in order: whether `text` says that no other array overlaps it.
+
+    `text` is None, "all", or names: of arrays, or of tuples for all arrays in them.
+    """
+    arrays = [flat.name for flat in flat_parameters(parameters) if flat.type.startswith("*")]
+    if text is None:
+        return [False] * len(arrays)
+    if text.strip() == "all":
+        return [True] * len(arrays)
+    found: set[str] = set()
+    for name in split(text):
+        named = [array for array in arrays if array == name or array.startswith(name + ".")]
+        if not named:
+            raise errors.UserError(_no_array(name, arrays, parameters))
+        found.update(named)
+    if not found:
+        raise errors.UserError(f"--disjoint: expected names of arrays or 'all', got {text!r}")
+    return [array in found for array in arrays]
+
+
+def _no_array(name: str, arrays: list[str], parameters: list[Parameter]) -> str:
+    known = f"; the arrays are {', '.join(arrays)}" if arrays else "; the kernel has none"
+    for parameter in parameters:
+        if parameter.name == name:
+            kind = parameter.type if parameter.kind == "runtime" else f"a {parameter.kind}"
+            problem = f"--disjoint: expected an array (because others have no storage), got {name!r}, which is {kind}"
+            return problem + known
+    near = errors.near_match(name, arrays)
+    return f"--disjoint: the kernel has no array {name!r}" + (f"; did you mean {near!r}?" if near else known)
 
 
 def split(text: str) -> list[str]:

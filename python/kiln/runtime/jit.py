@@ -306,7 +306,7 @@ def compile_kernel(
             loaded = _kiln.load(artifact.binary, artifact.metadata, max(device, 0), explain.label(kernel))
         except errors.ResourceError as problem:
             raise problem.of(kernel.__name__) from None
-    compiled = CompiledKernel(kernel, parameters, artifact, loaded)
+    compiled = CompiledKernel(kernel, parameters, artifact, loaded, disjoint)
     import logging
 
     logging.getLogger("kiln.jit").info("compiled %s in %.1f ms", compiled, (time.perf_counter() - start) * 1e3)
@@ -378,13 +378,17 @@ class CompiledKernel:
                 ptx, sass (text), cubin (bytes)
     metadata    what the code expects and uses, as a dictionary
     loaded      the code in memory; None if it was only compiled, for a GPU that is not here
+    signature, disjoint    what it is specialised for, as the options of `kiln compile` take it
 
     For a GPU also: n_regs, n_spills, shared, num_warps, num_ctas (cluster), n_max_threads, occupancy.
     """
 
-    def __init__(self, kernel: KernelFunction, parameters: list[Any], artifact: Any, loaded: Any):
+    def __init__(
+        self, kernel: KernelFunction, parameters: list[Any], artifact: Any, loaded: Any, disjoint: Sequence[bool] = ()
+    ):
         self.kernel = kernel
         self.parameters = tuple(parameters)
+        self._disjoint = tuple(disjoint)
         self.artifact = artifact
         self.loaded = loaded
         self.asm = _Stages(artifact)
@@ -462,6 +466,14 @@ class CompiledKernel:
     def signature(self) -> str:
         """The specialisations: `x=*fp32:16, n=i32, BLOCK=128`."""
         return ", ".join(f"{p.name}={_describe(p)}" for p in self.parameters)
+
+    @property
+    def disjoint(self) -> str:
+        """The arrays that no other of the launch overlapped: `x,y`; the code relies on it."""
+        from kiln.frontend.signature import flat_parameters
+
+        arrays = [flat.name for flat in flat_parameters(self.parameters) if flat.type.startswith("*")]
+        return ",".join(name for name, alone in zip(arrays, self._disjoint, strict=False) if alone)
 
     def __repr__(self) -> str:
         figures = ""

@@ -8,7 +8,7 @@ import kiln
 import kiln.language as kl
 import pytest
 from kiln import errors
-from kiln.cli.signature import parse_signature, split
+from kiln.cli.signature import parse_disjoint, parse_signature, split
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,60 @@ def test_types_values_tuples_and_defaults():
 def test_wrong_signatures_say_what_was_expected(text, message):
     with pytest.raises(errors.UserError, match=re.escape(message)):
         parse_signature(text, kiln.jit(_kernel))
+
+
+@pytest.mark.parametrize(
+    "text, apart",
+    [
+        (None, [False, False, False, False]),
+        ("all", [True, True, True, True]),
+        ("x", [True, False, False, False]),
+        ("d, pair.0,", [False, True, False, True]),
+        ("pair", [False, True, True, False]),  # all arrays of the tuple
+    ],
+)
+def test_arrays_that_are_disjoint_have_names(text, apart):
+    parameters = parse_signature("x=*i8, pair=(*i8, *i8, i64), d=tensordesc<i8[16]>, n=i32, kind=1", kiln.jit(_kernel))
+    assert parse_disjoint(text, parameters) == apart
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("n", "expected an array (because others have no storage), got 'n', which is i32; the arrays are x, pair.0, d"),
+        ("kind", "got 'kind', which is a constexpr; the arrays are"),
+        ("x,out", "the kernel has no array 'out'; the arrays are x, pair.0, d"),
+        ("pair.1", "the kernel has no array 'pair.1'; did you mean 'pair.0'?"),
+        ("", "expected names of arrays or 'all', got ''"),
+    ],
+)
+def test_what_is_no_array_cannot_be_disjoint(text, message):
+    parameters = parse_signature("x=*i8, pair=(*i8, i64), d=tensordesc<i8[16]>, n=i32, kind=1", kiln.jit(_kernel))
+    with pytest.raises(errors.UserError, match=re.escape(message)):
+        parse_disjoint(text, parameters)
+
+
+def test_a_kernel_without_arrays_says_so():
+    parameters = parse_signature("x=i8, pair=(i8, i64), d=i32, n=i32, kind=1", kiln.jit(_kernel))
+    assert parse_disjoint("all", parameters) == []
+    with pytest.raises(errors.UserError, match="which is i8; the kernel has none"):
+        parse_disjoint("x", parameters)
+
+
+def test_what_a_launch_saw_of_its_arrays_can_be_written_down():
+    import numpy as np
+
+    @kiln.jit
+    def add(x, y, out, BLOCK: kl.constexpr):
+        at = kl.arange(0, BLOCK)
+        kl.store(out + at, kl.load(x + at) + kl.load(y + at))
+
+    both, out = np.ones(96, np.float32), np.ones(64, np.float32)
+    for arrays, names in ((both[:64], both[32:], out), "out"), ((both[:64], out.copy(), out), "x,y,out"):
+        compiled = add[(1,)](*arrays, BLOCK=64)
+        assert compiled.disjoint == names
+        apart = parse_disjoint(compiled.disjoint, parse_signature(compiled.signature, add))
+        assert apart == [name in names.split(",") for name in ("x", "y", "out")]
 
 
 def test_what_a_launch_compiles_can_be_written_down():

@@ -13,6 +13,16 @@ def rms(x, y, BLOCK: kl.constexpr):
 
 
 @kiln.jit
+def rms_weighted(x, w, y, BLOCK: kl.constexpr):
+    columns = kl.arange(0, BLOCK)
+    at = kl.program_id(0) * BLOCK + columns
+    value = kl.load(x + at).to(kl.float32)
+    mean = kl.sum(value * value, axis=0) / BLOCK
+    weight = kl.load(w + columns).to(kl.float32)
+    kl.store(y + at, (value * kl.rsqrt(mean + 1e-6) * weight).to(kl.float16))
+
+
+@kiln.jit
 def layer_norm(x, y, BLOCK: kl.constexpr):
     at = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
     value = kl.load(x + at).to(kl.float32)
