@@ -200,7 +200,10 @@ public:
     return names;
   }
 
-  std::string text(const std::string &name) {
+  /// Without a name: the last stage of this compile that is text.
+  std::string text(const std::optional<std::string> &asked) {
+    Stage last = std::min(options.to, Stage::Asm);
+    std::string name = asked ? *asked : stageInfo(last, kind()).name.str();
     if (name == "sass")
       return py::cast<std::string>(py::module_::import("kiln.toolchain").attr("disassemble")(binary()));
     Stage stage = stageFromName(name);
@@ -267,9 +270,11 @@ void kiln::python::bindCompiler(py::module_ &m) {
           },
           "Milliseconds by step.")
       .def_property_readonly("diagnostics", &PyArtifact::diagnostics, "Warnings and remarks, as dictionaries.")
-      .def("text", &PyArtifact::text, py::arg("stage"),
-           "The text of a stage, made when first asked for: 'tile', 'opt', 'cpu', 'llvm' or 'asm'; for an NVIDIA GPU "
-           "'tile', 'opt', 'kgpu', 'llvm', 'ptx' or 'sass' (disassembled).");
+      .def(
+          "text", &PyArtifact::text, py::arg("stage") = py::none(),
+          "The text of a stage, made when first asked for: 'tile', 'opt', 'cpu', 'llvm' or 'asm'; for an NVIDIA GPU "
+          "'tile', 'opt', 'kgpu', 'llvm', 'ptx' or 'sass' (disassembled). By default the last one the compile came to, "
+          "'asm' or 'ptx' if it went all the way.");
 
   m.def(
       "compile",

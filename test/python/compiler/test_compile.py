@@ -48,12 +48,18 @@ def test_texts_of_stages_are_made_when_asked_for():
     assert "vmulps" in artifact.text("asm")
     assert artifact.text("asm") is not None and artifact.text("asm") == artifact.text("asm")
     assert "arith.mulf" in artifact.text("cpu")
+    assert artifact.text() == artifact.text("asm")
     with pytest.raises(ValueError, match=r"use \.binary"):
         artifact.text("object")
     with pytest.raises(ValueError, match="expected a stage from cpu on"):
         artifact.text("tile")
     with pytest.raises(ValueError, match="unknown stage 'ptx'"):
         artifact.text("ptx")
+
+
+def test_the_text_of_a_compile_is_what_it_came_to():
+    artifact = square(to="llvm")
+    assert artifact.text() == artifact.output and "define void @kiln_square" in artifact.text()
 
 
 def test_a_text_stage_has_no_binary():
