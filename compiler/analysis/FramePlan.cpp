@@ -13,8 +13,9 @@ FramePlan kiln::planFrame(const std::vector<FrameRequest> &requests) {
   plan.offsets.resize(requests.size());
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return requests[a].bytes > requests[b].bytes; });
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::make_pair(-requests[a].bytes, a) < std::make_pair(-requests[b].bytes, b);
+  });
   std::vector<size_t> placed;
   for (size_t index : order) {
     const FrameRequest &request = requests[index];

@@ -41,7 +41,9 @@ static std::optional<llvm::SmallVector<AxisDigit>> axisDigits(const Layout &layo
     }
   }
   // The odd digit is outermost: its step is above every bit's.
-  llvm::stable_sort(found, [](const AxisDigit &a, const AxisDigit &b) { return a.step < b.step; });
+  llvm::sort(found, [](const AxisDigit &a, const AxisDigit &b) {
+    return std::tie(a.step, a.coord, a.index) < std::tie(b.step, b.coord, b.index);
+  });
   if (ordered) {
     bool above = false;
     for (AxisDigit &digit : found) {

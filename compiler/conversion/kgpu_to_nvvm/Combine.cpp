@@ -19,7 +19,9 @@ std::optional<SmallVector<AxisDigit>> nvvm::digitsAlong(const Layout &layout, un
         digits.push_back({coord, unsigned(index), digit.radix, digit.basis[axis]});
     }
   }
-  llvm::stable_sort(digits, [](const AxisDigit &a, const AxisDigit &b) { return a.step < b.step; });
+  llvm::sort(digits, [](const AxisDigit &a, const AxisDigit &b) {
+    return std::tie(a.step, a.coord, a.index) < std::tie(b.step, b.coord, b.index);
+  });
   for (auto [digit, next] : llvm::zip(digits, llvm::drop_begin(digits)))
     if (digit.step == next.step && digit.radix == next.radix)
       return std::nullopt;

@@ -109,15 +109,15 @@ static LogicalResult emitPrint(Lowering &lowering, tile::PrintOp op) {
   if (op.getOperands().empty())
     entries[lowering.isFirstThread()].push_back({KILN_LOG_NO_OPERAND, lowering.i32(0), lowering.i64(0)});
   Value program = lowering.programNumber();
-  for (auto &[condition, list] : entries)
-    when(lowering, condition, [&] {
+  for (auto &[condition, together] : entries)
+    when(lowering, condition, [&, &list = together] {
       Value cursor = lowering.logAddress(offsetof(KilnDeviceLog, cursor));
       Value first = LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, cursor, lowering.i32(int64_t(list.size())),
                                               LLVM::AtomicOrdering::monotonic, "device", 4);
       Value capacity =
           LLVM::LoadOp::create(b, b.getI32Type(), lowering.logAddress(offsetof(KilnDeviceLog, capacity)), 4);
-      for (auto [i, entry] : llvm::enumerate(list)) {
-        Value place = arith::AddIOp::create(b, first, lowering.i32(int64_t(i)));
+      for (const Entry &entry : list) {
+        Value place = arith::AddIOp::create(b, first, lowering.i32(&entry - list.begin()));
         Value fits = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, place, capacity);
         when(lowering, fits, [&] {
           Value offset = arith::MulIOp::create(b, arith::ExtUIOp::create(b, b.getI64Type(), place),

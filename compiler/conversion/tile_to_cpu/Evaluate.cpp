@@ -161,7 +161,6 @@ Value KernelLowering::evalOp(Value value, const Index &at) {
     // Storing it is what asks for it: read from a table of the constant's rows built in registers, lane by lane.
     auto dense = cast<DenseElementsAttr>(constant.getValue());
     SmallVector<Attribute> elements(dense.getValues<Attribute>());
-    Coord linear;
     Value position;
     int64_t stride = 1;
     ArrayRef<int64_t> shape = shapeOf(value);
@@ -248,7 +247,6 @@ Value KernelLowering::guardDivisor(Operation *op, Value dividend, Value divisor)
   Type element = getElementTypeOrSelf(type);
   auto constant = [&](APInt value) { return splatConstant(type, b.getIntegerAttr(element, value)); };
   unsigned bits = element.getIntOrFloatBitWidth();
-  DenseElementsAttr dense;
   APInt known;
   if (matchPattern(divisor, m_ConstantInt(&known)) && !known.isZero() && !known.isAllOnes())
     return divisor;

@@ -304,10 +304,9 @@ void Plan::planCarries(Block *block) {
       continue;
     Value value = operand->get();
     int64_t bytes = tileBytes(value.getType());
-    auto step = llvm::find_if(all, [&](const Step &s) {
-      return llvm::any_of(s.roots, [&](const Root &root) {
-        return root.kind == Root::Carry && root.operand == operand->getOperandNumber();
-      });
+    auto step = llvm::find_if(all, [&, number = operand->getOperandNumber()](const Step &s) {
+      return llvm::any_of(s.roots,
+                          [&](const Root &root) { return root.kind == Root::Carry && root.operand == number; });
     });
     bool evaluated = step != all.end();
     auto freshInBody = [&] {
