@@ -49,7 +49,10 @@ def compile_to_cubin(source: str, name: str, row: str, options: Sequence[str]) -
 
 def nvrtc_version() -> tuple[int, int]:
     """The release of NVRTC in use."""
-    library = _library()
+    return _version(_library())
+
+
+def _version(library: ctypes.CDLL) -> tuple[int, int]:
     major, minor = ctypes.c_int(), ctypes.c_int()
     _check(library, library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
     return major.value, minor.value
@@ -107,12 +110,23 @@ def _load(setting: str, home: str) -> ctypes.CDLL:
             library = ctypes.CDLL(path)
             library.nvrtcGetErrorString.restype = ctypes.c_char_p
             _ = library.nvrtcGetCUBIN
+            _load_builtins(library)
         except (OSError, AttributeError) as error:
             tried.append(f"{path}: {error}")
             continue
         return library
     hint = "set KILN_NVRTC to the library, or install the package nvidia-cuda-nvrtc (pip install 'kiln[cuda]')"
     raise errors.UserError("NVRTC is not installed" + "".join(f"\n  {line}" for line in tried) + f"\nhint: {hint}")
+
+
+def _load_builtins(library: ctypes.CDLL) -> None:
+    """NVRTC opens a second library by its bare name when it compiles, and the loader does not look in the folder of a
+    Python package: once opened by its path, the name is known."""
+    folder = os.path.dirname(library._name)
+    major, minor = _version(library)
+    builtins = os.path.join(folder, f"libnvrtc-builtins.so.{major}.{minor}")
+    if folder and os.path.isfile(builtins):
+        ctypes.CDLL(builtins)
 
 
 def _candidates(home: str) -> Iterator[str]:

@@ -1,5 +1,8 @@
 """CUDA C through NVRTC: what can be known without a GPU. Launches are in test/gpu."""
 
+import glob
+import os
+
 import fake_cuda
 import kiln
 import pytest
@@ -31,6 +34,16 @@ def test_compiles_for_every_row():
         kernel = kiln.cuda.compile(SCALE, "scale", ["-DFACTOR=3"], target=row)
         assert kernel.cubin[:4] == b"\x7fELF"
         assert kernel.get_cubin(row)[1] == "scale"
+
+
+def test_the_builtins_are_those_beside_the_library():
+    # By its bare name NVRTC finds another release's, or none where no toolkit is installed.
+    kiln.cuda.compile(SCALE, "scale", ["-DFACTOR=3"], target="sm_90a")
+    mapped = [line.split()[-1] for line in open("/proc/self/maps") if "libnvrtc-builtins" in line]
+    folder = os.path.dirname(nvrtc.nvrtc_path())
+    if not glob.glob(os.path.join(glob.escape(folder), "libnvrtc-builtins.so*")):
+        pytest.skip("found by the loader")
+    assert mapped and {os.path.dirname(path) for path in mapped} == {os.path.realpath(folder)}
 
 
 def test_names_in_namespaces_and_templates():
