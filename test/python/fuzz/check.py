@@ -47,8 +47,9 @@ def launch_options(name: str, target: str) -> dict[str, Any]:
     return options
 
 
-# Elements of a tile a thread: ptxas takes seconds for programs with more, so a GPU runs one in thirty of them.
-COSTLY = 256
+# The share of programs that a GPU runs, by the elements of their largest tile a thread: ptxas takes a second for those
+# beyond the first bound and many seconds for those beyond the second.
+COSTLY = ((128, 1.0), (256, 0.1), (float("inf"), 1 / 30))
 
 
 def elements_per_thread(program: Program, options: dict[str, Any]) -> int:
@@ -60,6 +61,10 @@ def elements_per_thread(program: Program, options: dict[str, Any]) -> int:
             spread = math.prod(side & -side for side in var.shape)
             largest = max(largest, size // max(1, min(spread, threads)))
     return largest
+
+
+def share_run(elements: int) -> float:
+    return next(share for bound, share in COSTLY if elements <= bound)
 
 
 _count = 0
@@ -118,7 +123,7 @@ def check(program: Program, seen: set[str] | None = None, checks: bool | None = 
     gpu = placement.names_gpu(knobs.target)
     options = launch_options(program.seed, placement.target_of_arguments(())) if gpu else {}
     dice = random.Random(program.seed).random()
-    if gpu and elements_per_thread(program, options) > COSTLY and dice > 1 / 30:
+    if gpu and dice > share_run(elements_per_thread(program, options)):
         return Failure("refused", "left out: its tiles take long to assemble")
     expected, text = evaluate(program), render(program)
     modes: list[dict[str, Any]] = [{}]
