@@ -1,3 +1,4 @@
+// Allocations, stores, loads and conversions, as the rewrites of the ops make them.
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/layout/Constructors.h"
 #include "dialects/layout/Memory.h"

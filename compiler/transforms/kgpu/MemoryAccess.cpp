@@ -1,3 +1,4 @@
+// What ops touch, read off their effects and addresses, and what conflicts.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/analysis/Disjoint.h"
 #include "dialects/kgpu/Meeting.h"

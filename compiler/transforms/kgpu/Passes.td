@@ -12,8 +12,8 @@ def CheckRegistersPass : Pass<"kiln-check-registers", "::mlir::func::FuncOp"> {
     the op with the largest tile and says how many elements a thread would hold and which launch options spread them.
     Sorting is counted by its steps, of which there are many for each element.
 
-    Needs: layouts on every tile. Guarantees: no thread holds more than 1024 elements of a tile, nor compares elements
-    of one more than 16384 times in a sort.
+    Changes nothing. Needs: layouts on every tile. Guarantees: no thread holds more than 1024 elements of a tile, nor
+    compares elements of one more than 16384 times in a sort.
   }];
 }
 
@@ -26,12 +26,19 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
 
     - a conversion between warps: store, load, through a memory layout that has the fewest bank conflicts.
     - a reduction along warps: `kgpu.partial_reduce`, store of one element per warp, load of all of them into each warp, and
-      the rest inside the warp: one exchange. Along ctas, each cta stores into every cta's memory. Independent reductions
-      along the same axis that wait for nothing of each other become one op first, and so share the barrier.
+      the rest inside the warp: one exchange. Along ctas, each cta stores into every cta's memory: a mailbox, which is
+      awaited, where elements are of 4 or 8 bytes and the reduction stands in the kernel's body or a loop there.
+      Independent reductions along the same axis that wait for nothing of each other become one op first, and so share
+      the barrier.
     - a scan along warps: `kgpu.partial_scan`, an exchange of the segments' sums, their scan in each warp, `kgpu.add_prefix`.
       One whose axis is spread in no order of registers, lanes, registers: of a layout whose axis is inside a warp.
     - a shape op whose layouts do not follow from each other: on the layout that does follow, then a conversion; where none
       does, a store row-major and a load of the same bytes as the other shape.
+    - a sort, and the first k of a row: steps of a bitonic network that stay inside a warp (`kgpu.compare`), with
+      conversions between them where the row is spread over warps.
+    - a gather whose axis is not inside a warp: store, and a load by index (`kgpu.local_gather`).
+    - a histogram: counters in memory, set to zero, counted up by the owners (`kgpu.local_atomic_add`), and loaded.
+    - a product: both inputs are stored, and read by the threads of the accumulator (`kgpu.dot`).
     - an atomic whose result is used by threads that do not own its element: store by the owners, load by all.
     - an allocation whose loop has no other exchange gets two slots, used in turn by the iterations, so that the next
       iteration's stores need no barrier after this one's loads.
@@ -47,8 +54,8 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
     %q = kgpu.local_load %m : ... -> tensor<4xf32, #all_in_each>
     %s = tile.reduce(%q) axis 0 {...} : (tensor<4xf32, #all_in_each>) -> f32
     ```
-    Needs: layouts on every tile. Guarantees: the above. The order of a reduction's operands is kept unless its region is
-    seen to be commutative.
+    Needs: layouts on every tile. Guarantees: the above. Numeric effect: a reduction's operands are combined in another
+    grouping; their order is kept unless its region is seen to be commutative.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::kgpu::KgpuDialect"];
 }
@@ -74,7 +81,7 @@ def RecomputeAfterExchangePass : Pass<"kiln-recompute-after-exchange", "::mlir::
     %again = arith.extf %kept : tensor<8192xf16, #row> to tensor<8192xf32, #row>
     %y = arith.mulf %again, %scale : tensor<8192xf32, #row>
     ```
-    Needs: exchanges lowered. Guarantees: the same values; no op that touches memory is repeated.
+    Needs: exchanges lowered. Guarantees: no op that touches memory is repeated. Numeric effect: none.
   }];
   let dependentDialects = ["::kiln::kgpu::KgpuDialect"];
 }
@@ -85,8 +92,20 @@ def PlanSharedMemoryPass : Pass<"kiln-plan-shared-memory", "::mlir::func::FuncOp
     Sets `offset` of every `kgpu.alloc` and `kgpu.shared_bytes` of a kernel. Two allocations share bytes where their lives
     are apart and a barrier that is there anyway (every store needs one before its loads) stands between; only when that
     takes more than a few KiB beyond the least, or does not fit the machine, do lives end at the last use, at the price
-    of further barriers. Memory that is never read goes, with its stores.
+    of further barriers. Memory that is never read goes, with its stores. A mailbox has bytes of its own: another cta may
+    send at any time.
 
+    ```mlir
+    %a = kgpu.alloc : !kgpu.mem<128xf32, #m>      (store, load)
+    %b = kgpu.alloc : !kgpu.mem<128xf32, #m>      (store, load)
+    %c = kgpu.alloc : !kgpu.mem<128xf32, #m>      (store, load)
+    ```
+    becomes
+    ```mlir
+    %a = kgpu.alloc {offset = 0 : i64} : ...
+    %b = kgpu.alloc {offset = 512 : i64} : ...
+    %c = kgpu.alloc {offset = 0 : i64} : ...      (%b's barrier is between the load from %a and the store to %c)
+    ```
     Needs: exchanges lowered. Guarantees: allocations alive together are apart; the sum fits the target, or the error says
     what is required, what there is, and which option to change.
   }];
@@ -96,7 +115,7 @@ def PlanSharedMemoryPass : Pass<"kiln-plan-shared-memory", "::mlir::func::FuncOp
 def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
   let summary = "put a barrier wherever two accesses to the same bytes need one, and nowhere else";
   let description = [{
-    Follows the accesses to shared memory since the last barrier through branches and around loops. An access that
+    Follows the accesses to shared and global memory since the last barrier through branches and around loops. An access that
     conflicts with one of them (read after write, write after read, write after write, in the same bytes, whether of one
     allocation or of two that share a place) gets a barrier in front of it: as late as possible, so that several stores
     share one. Slots that iterations use in turn do not conflict with those of the iteration before. What only conflicts
@@ -105,6 +124,20 @@ def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
     also waits for all ctas to have started, and so does whatever meets in the cluster before it. The program's own
     barriers, and those that the order of an atomic brings, count.
 
+    ```mlir
+    kgpu.local_store %x, %a
+    kgpu.local_store %y, %b
+    %u = kgpu.local_load %a
+    %v = kgpu.local_load %b
+    ```
+    becomes
+    ```mlir
+    kgpu.local_store %x, %a
+    kgpu.local_store %y, %b
+    kgpu.barrier cta
+    %u = kgpu.local_load %a
+    %v = kgpu.local_load %b
+    ```
     Needs: allocations with offsets. Guarantees: what `kiln-verify-barriers` checks.
   }];
   let dependentDialects = ["::kiln::kgpu::KgpuDialect"];
@@ -125,7 +158,7 @@ def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
     - Other ctas: the first store into another cta comes after a barrier of the cluster. Mailboxes, which have no barrier,
       are set up once, before; are sent to, awaited and read in this order; and in a loop have two slots used in turn.
 
-    Needs: allocations with offsets; no calls.
+    Changes nothing. Needs: allocations with offsets; no calls.
   }];
 }
 

@@ -219,13 +219,16 @@ func.func @atomics(%p: !tile.ptr<i32>, %q: tensor<128x!tile.ptr<i32>, #row>, %v:
 
 // -----
 
-// A row spread over the ctas of a cluster: every cta gets every partial.
+// A row spread over the ctas of a cluster: every cta gets every partial, in a mailbox that counts what has come.
 // CHECK: #[[PART:.*]] = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
 // CHECK: #[[MEM:.*]] = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
 // CHECK-LABEL: @cluster
 // CHECK: kgpu.partial_reduce
 // CHECK: -> tensor<16xf32, #[[PART]]>
-// CHECK: kgpu.local_store %{{.*}} : tensor<16xf32, #[[PART]]>, <16xf32, #[[MEM]]>
+// CHECK: %[[M:.*]] = kgpu.alloc {mailbox} : <16xf32, #[[MEM]]>
+// CHECK-NEXT: kgpu.local_store %{{.*}}, %[[M]] : tensor<16xf32, #[[PART]]>, <16xf32, #[[MEM]]>
+// CHECK-NEXT: kgpu.await %[[M]]
+// CHECK-NEXT: kgpu.local_load %[[M]]
 #row = #layout.map<blocked [16384] vector 8 warps 4 ctas 4 split 0>
 module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
   func.func @cluster(%x: tensor<16384xf32, #row>) -> f32 {
@@ -235,5 +238,40 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
       tile.yield %c : f32
     } : (tensor<16384xf32, #row>) -> f32
     return %s : f32
+  }
+}
+
+// -----
+
+// Two bytes cannot be sent and counted, and a branch may send twice before anybody has read: memory and barriers.
+// CHECK-LABEL: @no_mailbox
+// CHECK-NOT: mailbox
+// CHECK-NOT: kgpu.await
+// CHECK: kgpu.alloc : <16xf16
+// CHECK: kgpu.local_store
+// CHECK-NEXT: kgpu.local_load
+// CHECK: scf.if
+// CHECK: kgpu.alloc : <16xf32
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.local_load
+#row = #layout.map<blocked [16384] vector 8 warps 4 ctas 4 split 0>
+module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
+  func.func @no_mailbox(%x: tensor<16384xf16, #row>, %y: tensor<16384xf32, #row>, %c: i1, %zero: f32) -> (f16, f32) {
+    %s = tile.reduce(%x) axis 0 {
+    ^bb0(%a: f16, %b: f16):
+      %t = arith.addf %a, %b : f16
+      tile.yield %t : f16
+    } : (tensor<16384xf16, #row>) -> f16
+    %r = scf.if %c -> f32 {
+      %u = tile.reduce(%y) axis 0 {
+      ^bb0(%a: f32, %b: f32):
+        %t = arith.addf %a, %b : f32
+        tile.yield %t : f32
+      } : (tensor<16384xf32, #row>) -> f32
+      scf.yield %u : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    return %s, %r : f16, f32
   }
 }
