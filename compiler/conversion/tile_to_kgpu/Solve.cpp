@@ -16,6 +16,8 @@ static constexpr int kSweeps = 3;
 static constexpr unsigned kLookahead = 8;
 // Classes it looks at for one choice; long chains of shapes stay affordable.
 static constexpr unsigned kMostLooks = 2000;
+// Classes that carry() reaches.
+static constexpr unsigned kMostReached = 16;
 
 namespace {
 /// A layout of this run, once in memory: compared and remembered by address.
@@ -71,6 +73,8 @@ public:
         if (!members.links.empty())
           changed |= assign(members);
     }
+    for (auto &[leader, members] : classes)
+      carry(members);
     for (auto &[leader, members] : classes)
       settle(members);
     for (unsigned index = 0; index < graph.links.size(); ++index)
@@ -267,6 +271,70 @@ private:
     }
     members.layout = chosen;
     return chosen != before;
+  }
+
+  /// What a class costs where all have a layout.
+  double standing(const Class &members) {
+    double total = classCost(members, members.layout);
+    for (unsigned index : members.links)
+      total += linkCost(index, classAt(graph.links[index].operand).layout, classAt(graph.links[index].result).layout);
+    return total;
+  }
+
+  /// Carries the layout of a class over its links to classes that fare no worse in it, along which it costs least
+  /// first, and keeps as much of that as makes the whole cheaper. Between two accesses a conversion may stand that no
+  /// class is better off without alone: whichever gives way only moves it to the next link.
+  void carry(Class &start) {
+    struct Step {
+      Class *moved;
+      Ref stood;
+    };
+    SmallVector<Step> steps;
+    SmallVector<Class *> reached = {&start};
+    start.visited = true;
+    double total = 0, best = -1e-6;
+    size_t kept = 0;
+    while (reached.size() < kMostReached) {
+      Class *next = nullptr;
+      Ref layout = nullptr;
+      double least = kImpossible;
+      for (Class *from : reached)
+        for (unsigned index : from->links) {
+          bool toResult = &classAt(graph.links[index].operand) == from;
+          Class &other = classAt(toResult ? graph.links[index].result : graph.links[index].operand);
+          Ref there = other.visited ? nullptr : across(index, toResult, from->layout);
+          // Accesses stay as wide as they are: those were weighed one by one.
+          if (!there || classCost(other, there) > classCost(other, other.layout))
+            continue;
+          Ref stood = other.layout;
+          double change = -standing(other);
+          other.layout = there;
+          change += standing(other);
+          other.layout = stood;
+          if (change < least) {
+            least = change;
+            next = &other;
+            layout = there;
+          }
+        }
+      if (!next)
+        break;
+      next->visited = true;
+      reached.push_back(next);
+      if (next->layout == layout)
+        continue;
+      steps.push_back({next, next->layout});
+      next->layout = layout;
+      total += least;
+      if (total < best) {
+        best = total;
+        kept = steps.size();
+      }
+    }
+    for (const Step &step : ArrayRef(steps).drop_front(kept))
+      step.moved->layout = step.stood;
+    for (Class *one : reached)
+      one->visited = false;
   }
 
   /// The layout of each node of a class: the class's, unless an anchor is better off on its own.

@@ -1,4 +1,5 @@
-// Two nibbles a byte unpacked, and a scale for each 32 columns: every thread has what it needs, nothing is converted.
+// Nibbles unpacked and scaled by groups of 32: every thread has what it needs, nothing is converted. Two a byte along the
+// columns; eight a word along the rows.
 // RUN: kiln-opt %s --split-input-file --kiln-assign-layouts --kiln-verify-layouts | FileCheck %s
 
 // The bytes of a thread become twice as many columns; the scale of its columns is read by the lanes that need it.
@@ -72,3 +73,73 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// The store's first choice puts neighbouring rows in lanes, where all eight hold one word; the rows that a word unpacks
+// to are as good for it.
+// CHECK-LABEL: @unpack_rows
+// CHECK-NOT: kgpu.convert
+// CHECK: tile.load {{.*}} -> tensor<16x128xi32, #[[W:.*]]>
+// CHECK-NOT: kgpu.convert
+// CHECK: tile.reshape {{.*}} -> tensor<128x128xi32, #[[R:.*]]>
+// CHECK-NOT: kgpu.convert
+// CHECK: tile.store {{.*}} tensor<128x128xf16, #[[R]]>
+// CHECK-NOT: kgpu.convert
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @unpack_rows(%arg0: !tile.ptr<i32> {tile.divisibility = 16 : i64}, %arg1: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %arg2: !tile.ptr<f16> {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %cst = arith.constant dense<128> : tensor<128xi32>
+    %cst_0 = arith.constant dense<128> : tensor<4xi32>
+    %cst_1 = arith.constant dense<128> : tensor<16xi32>
+    %cst_2 = arith.constant dense<8.000000e+00> : tensor<128x128xf16>
+    %cst_3 = arith.constant dense<15> : tensor<16x8x128xi32>
+    %cst_4 = arith.constant dense<4> : tensor<8xi32>
+    %0 = tile.make_range 0 to 128 : tensor<128xi32>
+    %1 = tile.make_range 0 to 16 : tensor<16xi32>
+    %2 = arith.muli %1, %cst_1 : tensor<16xi32>
+    %3 = tile.splat %arg0 : !tile.ptr<i32> -> tensor<16x!tile.ptr<i32>>
+    %4 = tile.addptr %3, %2 : tensor<16x!tile.ptr<i32>>, tensor<16xi32>
+    %5 = tile.expand_dims %4 1 : tensor<16x!tile.ptr<i32>> -> tensor<16x1x!tile.ptr<i32>>
+    %6 = tile.expand_dims %0 0 : tensor<128xi32> -> tensor<1x128xi32>
+    %7 = tile.broadcast %5 : tensor<16x1x!tile.ptr<i32>> -> tensor<16x128x!tile.ptr<i32>>
+    %8 = tile.broadcast %6 : tensor<1x128xi32> -> tensor<16x128xi32>
+    %9 = tile.addptr %7, %8 : tensor<16x128x!tile.ptr<i32>>, tensor<16x128xi32>
+    %10 = tile.load %9 : tensor<16x128x!tile.ptr<i32>> -> tensor<16x128xi32>
+    %11 = tile.make_range 0 to 8 : tensor<8xi32>
+    %12 = arith.muli %11, %cst_4 : tensor<8xi32>
+    %13 = tile.expand_dims %10 1 : tensor<16x128xi32> -> tensor<16x1x128xi32>
+    %14 = tile.expand_dims %12 0 : tensor<8xi32> -> tensor<1x8xi32>
+    %15 = tile.expand_dims %14 2 : tensor<1x8xi32> -> tensor<1x8x1xi32>
+    %16 = tile.broadcast %13 : tensor<16x1x128xi32> -> tensor<16x8x128xi32>
+    %17 = tile.broadcast %15 : tensor<1x8x1xi32> -> tensor<16x8x128xi32>
+    %18 = arith.shrsi %16, %17 : tensor<16x8x128xi32>
+    %19 = arith.andi %18, %cst_3 : tensor<16x8x128xi32>
+    %20 = tile.reshape %19 : tensor<16x8x128xi32> -> tensor<128x128xi32>
+    %21 = arith.sitofp %20 : tensor<128x128xi32> to tensor<128x128xf16>
+    %22 = arith.subf %21, %cst_2 fastmath<contract> : tensor<128x128xf16>
+    %23 = tile.make_range 0 to 4 : tensor<4xi32>
+    %24 = arith.muli %23, %cst_0 : tensor<4xi32>
+    %25 = tile.splat %arg1 : !tile.ptr<f16> -> tensor<4x!tile.ptr<f16>>
+    %26 = tile.addptr %25, %24 : tensor<4x!tile.ptr<f16>>, tensor<4xi32>
+    %27 = tile.expand_dims %26 1 : tensor<4x!tile.ptr<f16>> -> tensor<4x1x!tile.ptr<f16>>
+    %28 = tile.broadcast %27 : tensor<4x1x!tile.ptr<f16>> -> tensor<4x128x!tile.ptr<f16>>
+    %29 = tile.broadcast %6 : tensor<1x128xi32> -> tensor<4x128xi32>
+    %30 = tile.addptr %28, %29 : tensor<4x128x!tile.ptr<f16>>, tensor<4x128xi32>
+    %31 = tile.load %30 : tensor<4x128x!tile.ptr<f16>> -> tensor<4x128xf16>
+    %32 = tile.reshape %22 : tensor<128x128xf16> -> tensor<4x32x128xf16>
+    %33 = tile.expand_dims %31 1 : tensor<4x128xf16> -> tensor<4x1x128xf16>
+    %34 = tile.broadcast %33 : tensor<4x1x128xf16> -> tensor<4x32x128xf16>
+    %35 = arith.mulf %32, %34 fastmath<contract> : tensor<4x32x128xf16>
+    %36 = tile.reshape %35 : tensor<4x32x128xf16> -> tensor<128x128xf16>
+    %37 = arith.muli %0, %cst : tensor<128xi32>
+    %38 = tile.splat %arg2 : !tile.ptr<f16> -> tensor<128x!tile.ptr<f16>>
+    %39 = tile.addptr %38, %37 : tensor<128x!tile.ptr<f16>>, tensor<128xi32>
+    %40 = tile.expand_dims %39 1 : tensor<128x!tile.ptr<f16>> -> tensor<128x1x!tile.ptr<f16>>
+    %41 = tile.broadcast %40 : tensor<128x1x!tile.ptr<f16>> -> tensor<128x128x!tile.ptr<f16>>
+    %42 = tile.broadcast %6 : tensor<1x128xi32> -> tensor<128x128xi32>
+    %43 = tile.addptr %41, %42 : tensor<128x128x!tile.ptr<f16>>, tensor<128x128xi32>
+    tile.store %43, %36 : tensor<128x128x!tile.ptr<f16>>, tensor<128x128xf16>
+    return
+  }
+}
+
