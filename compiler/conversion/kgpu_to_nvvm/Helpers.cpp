@@ -192,6 +192,15 @@ SmallVector<Value, 2> Lowering::applyScalar(Operation *op, ArrayRef<Value> opera
     return {LLVM::PtrToIntOp::create(b, b.getI64Type(), operands[0]).getResult()};
   if (isa<tile::IntToPtrOp>(op))
     return {LLVM::IntToPtrOp::create(b, ptrType, operands[0]).getResult()};
+  // One float as another, which are f16 and bf16: LLVM 22 takes what was cast for an integer when it compares a cast
+  // with zero, and then cannot select what it made (llvm-project #198389). So it is not to see the cast.
+  if (auto cast = dyn_cast<arith::BitcastOp>(op)) {
+    Type from = elementOf(cast.getIn()), to = elementOf(cast.getOut());
+    if (from != to && (from.isF16() || from.isBF16()) && (to.isF16() || to.isBF16())) {
+      Value bits = toBits(operands[0]);
+      return {fromBits(ptx("mov.b16 $0, $1;", "=h,h", bits.getType(), {bits}, /*pure=*/true).front(), to)};
+    }
+  }
   if (auto call = dyn_cast<tile::ExternCallOp>(op)) {
     Value result = emitExternCall(call, operands);
     return result ? SmallVector<Value, 2>{result} : SmallVector<Value, 2>();

@@ -121,3 +121,17 @@ def test_the_largest_of_negated_numbers():
     x, out = np.arange(15, dtype=np.int32) * 7 % 15 - 4, np.zeros(2, np.int32)
     largest_negated[1](x, out)
     assert out.tolist() == [(-x).max(), (-x).argmax()]
+
+
+@kiln.jit
+def other_half_is_zero(x_ptr, out_ptr, OTHER: kl.constexpr):
+    i = kl.arange(0, 8)
+    x = kl.load(x_ptr + i)
+    kl.store(out_ptr + i, (x * x).to(OTHER, bitcast=True) != 0.0)
+
+
+@pytest.mark.parametrize("kind, other", [(np.float16, kl.bfloat16), (ml_dtypes.bfloat16, kl.float16)])
+def test_a_half_read_as_the_other_kind_compares_with_zero(kind, other):
+    x, out = np.array([0, -0.0, 1, -1, 2, np.nan, np.inf, 0.5], kind), np.zeros(8, np.bool_)
+    other_half_is_zero[1](x, out, OTHER=other)
+    np.testing.assert_array_equal(out, x != 0)

@@ -1,0 +1,18 @@
+"""Kernels that read a float of 16 bits as the other kind and compare it with zero."""
+
+import kiln
+import kiln.language as kl
+
+
+@kiln.jit
+def halves(x, out):
+    at = kl.arange(0, 128)
+    value = kl.load(x + at)
+    kl.store(out + at, (value + value).to(kl.bfloat16, bitcast=True) != 0.0)
+
+
+@kiln.jit
+def brains(x, out):
+    at = kl.arange(0, 128)
+    value = kl.load(x + at)
+    kl.store(out + at, (value + value).to(kl.float16, bitcast=True) != 0.0)
