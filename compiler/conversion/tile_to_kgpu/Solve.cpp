@@ -74,7 +74,12 @@ public:
           changed |= assign(members);
     }
     for (auto &[leader, members] : classes)
-      carry(members);
+      if (!members.links.empty()) {
+        carry(members, members.layout);
+        if (members.weight > 0)
+          for (Ref layout : choicesOf(members))
+            carry(members, layout);
+      }
     for (auto &[leader, members] : classes)
       settle(members);
     for (unsigned index = 0; index < graph.links.size(); ++index)
@@ -252,13 +257,9 @@ private:
       if (&result != &members && result.layout)
         consider(across(index, false, result.layout));
     }
-    if (members.weight > 0 || choices.empty()) {
-      SmallVector<const Node *> nodes;
-      for (unsigned index : members.nodes)
-        nodes.push_back(&graph.nodes[index]);
-      for (Layout &layout : candidates(wishesOf(nodes, !members.links.empty()), graph.threads))
-        consider(table.get(std::move(layout)));
-    }
+    if (members.weight > 0 || choices.empty())
+      for (Ref layout : choicesOf(members))
+        consider(layout);
     double best = 0;
     Ref chosen = nullptr;
     for (Ref layout : choices) {
@@ -273,6 +274,35 @@ private:
     return chosen != before;
   }
 
+  /// The same elements in each thread, in registers that follow the rows: what accesses read off in wide pieces. A
+  /// conversion to it is a renaming.
+  Ref inRowOrder(Ref layout) {
+    std::array<layout::Digits, layout::kNumCoords> digits;
+    for (unsigned coord = 0; coord < layout::kNumCoords; ++coord)
+      digits[coord].assign(layout->digits(layout::Coord(coord)).begin(), layout->digits(layout::Coord(coord)).end());
+    llvm::stable_sort(digits[unsigned(layout::Coord::Reg)], [](const layout::Digit &a, const layout::Digit &b) {
+      if ((a.radix == 2) != (b.radix == 2))
+        return a.radix == 2;
+      for (size_t dim = a.basis.size(); dim-- > 0;)
+        if (a.basis[dim] != b.basis[dim])
+          return b.basis[dim] == 0 || (a.basis[dim] != 0 && a.basis[dim] < b.basis[dim]);
+      return false;
+    });
+    std::optional<Layout> ordered = Layout::create(layout->shape(), std::move(digits));
+    return ordered ? table.get(std::move(*ordered)) : layout;
+  }
+
+  /// What the nodes of a class ask for together.
+  SmallVector<Ref> choicesOf(const Class &members) {
+    SmallVector<const Node *> nodes;
+    for (unsigned index : members.nodes)
+      nodes.push_back(&graph.nodes[index]);
+    SmallVector<Ref> choices;
+    for (Layout &layout : candidates(wishesOf(nodes, !members.links.empty()), graph.threads))
+      choices.push_back(table.get(std::move(layout)));
+    return choices;
+  }
+
   /// What a class costs where all have a layout.
   double standing(const Class &members) {
     double total = classCost(members, members.layout);
@@ -281,55 +311,67 @@ private:
     return total;
   }
 
-  /// Carries the layout of a class over its links to classes that fare no worse in it, along which it costs least
+  /// Carries a layout of a class over its links to classes that fare no worse in it, along which it costs least
   /// first, and keeps as much of that as makes the whole cheaper. Between two accesses a conversion may stand that no
   /// class is better off without alone: whichever gives way only moves it to the next link.
-  void carry(Class &start) {
+  void carry(Class &start, Ref layout) {
+    if (classCost(start, layout) > classCost(start, start.layout))
+      return;
     struct Step {
       Class *moved;
       Ref stood;
     };
     SmallVector<Step> steps;
-    SmallVector<Class *> reached = {&start};
-    start.visited = true;
+    SmallVector<Class *> reached;
     double total = 0, best = -1e-6;
     size_t kept = 0;
+    auto move = [&](Class &one, Ref there, double change) {
+      one.visited = true;
+      reached.push_back(&one);
+      if (one.layout == there)
+        return;
+      steps.push_back({&one, one.layout});
+      one.layout = there;
+      total += change;
+      if (total < best) {
+        best = total;
+        kept = steps.size();
+      }
+    };
+    auto changeOf = [&](Class &one, Ref there) {
+      Ref stood = one.layout;
+      double change = -standing(one);
+      one.layout = there;
+      change += standing(one);
+      one.layout = stood;
+      return change;
+    };
+    move(start, layout, changeOf(start, layout));
     while (reached.size() < kMostReached) {
       Class *next = nullptr;
-      Ref layout = nullptr;
+      Ref nextLayout = nullptr;
       double least = kImpossible;
       for (Class *from : reached)
         for (unsigned index : from->links) {
           bool toResult = &classAt(graph.links[index].operand) == from;
           Class &other = classAt(toResult ? graph.links[index].result : graph.links[index].operand);
-          Ref there = other.visited ? nullptr : across(index, toResult, from->layout);
-          // Accesses stay as wide as they are: those were weighed one by one.
-          if (!there || classCost(other, there) > classCost(other, other.layout))
+          Ref follows = other.visited ? nullptr : across(index, toResult, from->layout);
+          if (!follows)
             continue;
-          Ref stood = other.layout;
-          double change = -standing(other);
-          other.layout = there;
-          change += standing(other);
-          other.layout = stood;
-          if (change < least) {
-            least = change;
-            next = &other;
-            layout = there;
+          for (Ref there : {follows, inRowOrder(follows)}) {
+            // Accesses stay as wide as they are: those were weighed one by one.
+            if (classCost(other, there) > classCost(other, other.layout))
+              continue;
+            if (double change = changeOf(other, there); change < least) {
+              least = change;
+              next = &other;
+              nextLayout = there;
+            }
           }
         }
       if (!next)
         break;
-      next->visited = true;
-      reached.push_back(next);
-      if (next->layout == layout)
-        continue;
-      steps.push_back({next, next->layout});
-      next->layout = layout;
-      total += least;
-      if (total < best) {
-        best = total;
-        kept = steps.size();
-      }
+      move(*next, nextLayout, least);
     }
     for (const Step &step : ArrayRef(steps).drop_front(kept))
       step.moved->layout = step.stood;

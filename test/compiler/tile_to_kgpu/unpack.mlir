@@ -143,3 +143,53 @@ module attributes {kgpu.num_warps = 4 : i32} {
   }
 }
 
+// -----
+
+// The low nibbles are the first half of a row, the high ones the second: eight bytes of a thread are two runs of eight
+// columns, in registers that follow the row.
+// CHECK-DAG: #[[H:.*]] = #layout.map<blocked [128, 64] vector 8 warps 4>
+// CHECK-DAG: #[[S:.*]] = #layout.map<digits [128, 128] reg (0, 1) (0, 2) (0, 4) (0, 64)
+// CHECK-LABEL: @unpack_halves
+// CHECK-NOT: kgpu.convert
+// CHECK: tile.load {{.*}} -> tensor<128x64xi8, #[[H]]>
+// CHECK-NOT: kgpu.convert
+// CHECK: tile.store {{.*}} tensor<128x128xf16, #[[S]]>
+// CHECK-NOT: kgpu.convert
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @unpack_halves(%arg0: !tile.ptr<i8> {tile.divisibility = 16 : i64}, %arg1: !tile.ptr<f16> {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %cst = arith.constant dense<128> : tensor<128xi32>
+    %cst_0 = arith.constant dense<64> : tensor<128xi32>
+    %cst_1 = arith.constant dense<8.000000e+00> : tensor<128x128xf16>
+    %cst_2 = arith.constant dense<4> : tensor<128x64xi8>
+    %cst_3 = arith.constant dense<15> : tensor<128x64xi8>
+    %0 = tile.make_range 0 to 128 : tensor<128xi32>
+    %1 = arith.muli %0, %cst_0 : tensor<128xi32>
+    %2 = tile.splat %arg0 : !tile.ptr<i8> -> tensor<128x!tile.ptr<i8>>
+    %3 = tile.addptr %2, %1 : tensor<128x!tile.ptr<i8>>, tensor<128xi32>
+    %4 = tile.expand_dims %3 1 : tensor<128x!tile.ptr<i8>> -> tensor<128x1x!tile.ptr<i8>>
+    %5 = tile.make_range 0 to 64 : tensor<64xi32>
+    %6 = tile.expand_dims %5 0 : tensor<64xi32> -> tensor<1x64xi32>
+    %7 = tile.broadcast %4 : tensor<128x1x!tile.ptr<i8>> -> tensor<128x64x!tile.ptr<i8>>
+    %8 = tile.broadcast %6 : tensor<1x64xi32> -> tensor<128x64xi32>
+    %9 = tile.addptr %7, %8 : tensor<128x64x!tile.ptr<i8>>, tensor<128x64xi32>
+    %10 = tile.load %9 : tensor<128x64x!tile.ptr<i8>> -> tensor<128x64xi8>
+    %11 = arith.andi %10, %cst_3 : tensor<128x64xi8>
+    %12 = arith.shrui %10, %cst_2 : tensor<128x64xi8>
+    %13 = tile.join %11, %12 : tensor<128x64xi8> -> tensor<128x64x2xi8>
+    %14 = tile.trans %13 [0, 2, 1] : tensor<128x64x2xi8> -> tensor<128x2x64xi8>
+    %15 = tile.reshape %14 : tensor<128x2x64xi8> -> tensor<128x128xi8>
+    %16 = arith.uitofp %15 : tensor<128x128xi8> to tensor<128x128xf16>
+    %17 = arith.subf %16, %cst_1 fastmath<contract> : tensor<128x128xf16>
+    %18 = arith.muli %0, %cst : tensor<128xi32>
+    %19 = tile.splat %arg1 : !tile.ptr<f16> -> tensor<128x!tile.ptr<f16>>
+    %20 = tile.addptr %19, %18 : tensor<128x!tile.ptr<f16>>, tensor<128xi32>
+    %21 = tile.expand_dims %20 1 : tensor<128x!tile.ptr<f16>> -> tensor<128x1x!tile.ptr<f16>>
+    %22 = tile.expand_dims %0 0 : tensor<128xi32> -> tensor<1x128xi32>
+    %23 = tile.broadcast %21 : tensor<128x1x!tile.ptr<f16>> -> tensor<128x128x!tile.ptr<f16>>
+    %24 = tile.broadcast %22 : tensor<1x128xi32> -> tensor<128x128xi32>
+    %25 = tile.addptr %23, %24 : tensor<128x128x!tile.ptr<f16>>, tensor<128x128xi32>
+    tile.store %25, %17 : tensor<128x128x!tile.ptr<f16>>, tensor<128x128xf16>
+    return
+  }
+}
+
