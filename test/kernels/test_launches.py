@@ -38,7 +38,7 @@ def test_a_launch_is_specialised_as_a_real_one_would_be():
     x, weight = np.empty((2048, 4096), np.float16), np.empty(4096, np.float16)
     (launch,) = launches_of(lambda: rms_norm(x, weight), DEFAULT_GPU)
     kinds = {p.name: p for p in launch.parameters}
-    assert launch.grid == (2048,) and launch.options == {"num_warps": 4} and launch.disjoint == (True, True, True)
+    assert launch.grid == (2048,) and launch.options == {"num_warps": 8} and launch.disjoint == (True, True, True)
     assert kinds["x"].type == "*fp16" and kinds["x"].divisible and kinds["x_stride"].divisible
     assert kinds["x_step"].value == 1 and kinds["BLOCK"].value == 4096 and kinds["FULL"].value is True
     (launch,) = launches_of(lambda: rms_norm(x, weight), CPU)
