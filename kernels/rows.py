@@ -28,9 +28,10 @@ BLOCK_ELEMENTS = 16384
 LARGEST_BLOCK_ELEMENTS = 32768
 # A longer row of 16-bit elements waits for its statistics as it was loaded, 64 elements in 32 registers, so that 64
 # registers a thread do, unless two vectors come on top. Blocks are small, for many of them to share a multiprocessor,
-# each at another point of its work; with weights to come after the statistics, twice as large, in half the cluster.
+# each at another point of its work; twice as large where the cluster would be larger than every GPU with clusters has.
 PACKED_ELEMENTS = 64
 PACKED_THREADS = 128
+PORTABLE_CLUSTER = 8
 # Registers that the row and the weights it waits with may take for enough blocks to share a multiprocessor. Rows of one
 # warp wait for nobody, so that fewer of them will do.
 EARLY_REGISTERS = 48
@@ -114,8 +115,8 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
     cluster, packed = 1, False
     if n > BLOCK_ELEMENTS:
         # Where packed rows would leave multiprocessors without a block, more threads finish them sooner.
-        small = PACKED_THREADS * PACKED_ELEMENTS * (2 if vectors else 1)
-        cluster = min(machine.largest_cluster, _power(-(-n // small)))
+        small = PACKED_THREADS * PACKED_ELEMENTS
+        cluster = min(machine.largest_cluster, _power(-(-n // (small if n <= PORTABLE_CLUSTER * small else 2 * small))))
         packed = itemsize == 2 and streams == 1 and vectors < 2 and rows * cluster >= 2 * machine.processors
         if not packed:
             cluster = min(machine.largest_cluster, _power(-(-n // BLOCK_ELEMENTS)))

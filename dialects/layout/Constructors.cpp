@@ -37,6 +37,13 @@ public:
       add(coord, 2, dim, high[dim] * value);
     return true;
   }
+  /// Keeps `values` of the free positions of `dim` back, which are taken later, fastest first.
+  void reserve(unsigned dim, int64_t values) { high[dim] /= values; }
+  void takeReserved(Coord coord, unsigned dim, int64_t values) {
+    high[dim] *= values;
+    for (int64_t value = 1; value < values; value *= 2)
+      takeLow(coord, dim);
+  }
   void takeOdd(Coord coord, unsigned dim) {
     if (odd[dim] > 1)
       add(coord, odd[dim], dim, power[dim]);
@@ -78,12 +85,16 @@ static bool legal(ArrayRef<int64_t> shape) {
 Layout blocked(ArrayRef<int64_t> shape, ArrayRef<int32_t> order, int64_t vector, const Threads &threads,
                std::optional<unsigned> splitCtas) {
   Build build(shape);
+  // Along the fastest dimension ctas take turns, behind lanes and warps; along others each has one piece.
   int64_t ctas = 1;
+  bool inTurns = splitCtas && !order.empty() && *splitCtas == unsigned(order[0]);
   if (splitCtas) {
     ctas = std::min(threads.ctas, build.freeBits(*splitCtas));
-    build.takeHigh(Coord::Cta, *splitCtas, ctas);
+    if (inTurns)
+      build.reserve(*splitCtas, ctas);
+    else
+      build.takeHigh(Coord::Cta, *splitCtas, ctas);
   }
-  build.replicate(Coord::Cta, threads.ctas / ctas);
 
   if (!order.empty())
     for (int64_t run = 1; run < vector && build.hasBit(order[0]); run *= 2)
@@ -109,6 +120,9 @@ Layout blocked(ArrayRef<int64_t> shape, ArrayRef<int32_t> order, int64_t vector,
       groups = 1;
     }
   build.replicate(Coord::Group, groups);
+  if (inTurns)
+    build.takeReserved(Coord::Cta, *splitCtas, ctas);
+  build.replicate(Coord::Cta, threads.ctas / ctas);
   for (int32_t dim : order)
     build.takeRest(Coord::Reg, dim);
   return *build.finish();

@@ -15,7 +15,8 @@ struct Threads {
 /// lanes, then warps (then ctas), then further registers; what does not fit the fastest dimension goes on in order[1]
 /// and so on. `vector` (a power of two) is lowered until it divides the side. Lanes and warps left over replicate.
 /// Sides that are no powers of two put their odd digit into registers. `splitCtas`: along which dimension ctas are
-/// spread (outermost part of that dimension, so that each cta has one contiguous piece); nothing: they replicate.
+/// spread; nothing: they replicate. Along order[0] they take turns behind the warps, so that together they walk memory
+/// as one block would; along another dimension each cta has one contiguous piece.
 Layout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int32_t> order, int64_t vector, const Threads &threads,
                std::optional<unsigned> splitCtas = std::nullopt);
 

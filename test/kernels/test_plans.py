@@ -53,9 +53,10 @@ def test_row_plans(count, itemsize, streams, where):
 def test_wide_rows_wait_as_they_were_loaded():
     """16-bit rows beyond a block: 64 elements a thread in small blocks, weights together with the row."""
     assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4)
-    assert rows.plan(2048, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 4, 16)
+    assert rows.plan(2048, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 8, 8)
     weighted = rows.plan(4096, 131072, 2, 1, DEFAULT_GPU, vectors=1)
     assert weighted == RowPlan(131072, 1, 8, 8)
+    assert rows.plan(4096, 32768, 2, 1, DEFAULT_GPU, vectors=1) == RowPlan(32768, 1, 4, 4)
     # No room for two vectors, nothing gained in float32 or from two arrays, nothing to share a processor with.
     for count, itemsize, streams, vectors in ((4096, 2, 1, 2), (4096, 4, 1, 0), (4096, 2, 2, 1), (4, 2, 1, 0)):
         other = rows.plan(count, 131072, itemsize, streams, DEFAULT_GPU, vectors=vectors)

@@ -40,19 +40,27 @@ public:
     for (; count > 0; --count)
       push(coord, 2, 0, 0);
   }
-  /// The highest bits of a dimension, so that each cta has one piece.
-  void splitCtas(std::optional<unsigned> dim) {
+  /// The highest bits of a dimension, so that each cta has one piece; or, `inTurns`, those above the warps' bits, so
+  /// that the ctas together walk the dimension.
+  void splitCtas(std::optional<unsigned> dim, bool inTurns = false) {
     int64_t count = llvm::Log2_64(threads.ctas);
     int64_t along = dim ? std::min(count, left[*dim]) : 0;
-    for (int64_t i = 0; i < along; ++i)
-      push(Coord::Cta, 2, *dim, int64_t(1) << (next[*dim] + left[*dim] - along + i));
     if (dim)
       left[*dim] -= along;
+    if (inTurns && along > 0) {
+      turns = along;
+      turnsOf = *dim;
+    } else {
+      for (int64_t i = 0; i < along; ++i)
+        push(Coord::Cta, 2, *dim, int64_t(1) << (next[*dim] + left[*dim] + i));
+    }
     for (int64_t i = along; i < count; ++i)
       push(Coord::Cta, 2, 0, 0);
   }
   /// What is left goes to registers.
   Layout finish(ArrayRef<int32_t> order) {
+    left[turnsOf] += turns;
+    give(Coord::Cta, turnsOf, turns);
     for (int32_t dim : order)
       give(Coord::Reg, dim, left[dim]);
     for (int32_t dim : order)
@@ -78,6 +86,9 @@ private:
   ArrayRef<int64_t> shape;
   const layout::Threads &threads;
   SmallVector<int64_t, 3> left, next;
+  /// Bits of a dimension that are kept for the ctas until lanes and warps have theirs.
+  int64_t turns = 0;
+  unsigned turnsOf = 0;
   SmallVector<layout::Side, 3> sides;
   std::array<layout::Digits, layout::kNumCoords> digits;
 };
@@ -153,7 +164,7 @@ SmallVector<Layout, 16> assign::candidates(const Wishes &wishes, const layout::T
   auto addStreams = [&](std::optional<unsigned> ctas, ArrayRef<int32_t> order, int64_t vector) {
     auto make = [&](ArrayRef<int32_t> warps) {
       Dealer dealer(wishes.shape, threads);
-      dealer.splitCtas(ctas);
+      dealer.splitCtas(ctas, ctas == unsigned(order[0]));
       dealer.give(Coord::Reg, order[0], llvm::Log2_64(vector));
       dealer.spread(Coord::Lane, order, 5);
       dealer.spread(Coord::Warp, warps, llvm::Log2_64(threads.warps));

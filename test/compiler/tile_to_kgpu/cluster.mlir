@@ -3,7 +3,7 @@
 
 // Two rows for four ctas: each cta has a quarter of both; row numbers are repeated in all.
 // CHECK-DAG: #[[R:.*]] = #layout.map<digits [2] lane (0) (0) (0) (0) (0) warp ({{.*}} cta (0) (0)>
-// CHECK-DAG: #[[L:.*]] = #layout.map<{{.*}} [2, 32768] {{.*}} cta (0, 8192) (0, 16384)>
+// CHECK-DAG: #[[L:.*]] = #layout.map<{{.*}} [2, 32768] {{.*}} cta (0, 512) (0, 1024)>
 // CHECK-LABEL: @wide_rows
 // CHECK-NOT: kgpu.convert
 // CHECK: (tensor<2x32768xf32, #[[L]]>) -> tensor<2xf32, #[[R]]>
