@@ -1,7 +1,7 @@
 """The ceiling of a row: the fastest kernel that moves the row's bytes in the row's mix, found by search.
 
 What is searched: loads in flight per thread, threads of a block, grids that cover the arrays at once or stay resident,
-cached or streaming accesses. Neighbours of the best are tried, not the whole product: about 30 kernels a row. The best
+cached or streaming accesses. Neighbours of the best are tried, not the whole product: about 20 kernels a row. The best
 few then race as peers do: in a short burst a kernel may profit from what the one before left in the L2.
 """
 
@@ -39,20 +39,17 @@ def first_round(search: str, reads: int) -> list[Config]:
     if search == "quick":
         configs = [Config(unroll, threads) for unroll, threads in ((1, 512), (2, 256), (4, 128), (4, 512))]
     else:
-        configs = [Config(unroll, threads) for unroll in (1, 2, 4, 8) for threads in (128, 256, 512, 1024)]
+        configs = [Config(unroll, threads) for unroll in (1, 2, 4) for threads in (128, 256, 512, 1024)]
     # What is in flight must fit the registers of a thread, beside two dozen for addresses.
     return [config for config in configs if 4 * reads * config.unroll + 24 <= min(255, 65536 // config.threads)]
 
 
 def second_round(best: list[Config], search: str) -> list[Config]:
     """Around the best of the first round: other grids and streaming accesses."""
-    found: list[Config] = []
-    for config in best[: 1 if search == "quick" else 3]:
-        # Registers for the loads in flight limit what stays resident; more than 2048 threads never do.
-        grids = [blocks for blocks in (1, 2, 4, 8, 16) if blocks * config.threads <= 2048]
-        found += [replace(config, resident=blocks) for blocks in grids[-3:]]
-        found.append(replace(config, stream=1))
-    return found
+    # Registers for the loads in flight limit what stays resident; more than 2048 threads never do.
+    grids = [blocks for blocks in (1, 2, 4, 8, 16) if blocks * best[0].threads <= 2048]
+    found = [replace(best[0], resident=blocks) for blocks in grids[-3:]]
+    return found + [replace(config, stream=1) for config in best[: 1 if search == "quick" else 3]]
 
 
 def streams(arrays: Arrays, outs: Any, case: Any, mutates: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
