@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import integer_arithmetic
+from .elementwise import extreme, integer_arithmetic
 from .evaluate import LIMIT, Frame, Value, convert, inexact
 from .kinds import (
     BF16,
@@ -108,10 +108,7 @@ def reduce_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
         elif way in ("max", "min"):
             v = widened_extremum(v)
             if v.kind.is_float:
-                result = Value(
-                    v.kind, (np.fmax if way == "max" else np.fmin).reduce(v.data, axis),
-                    None if v.err is None else v.err.max(axis),
-                )  # fmt: skip
+                result = Value(v.kind, extreme(way, v.data, axis), None if v.err is None else v.err.max(axis))
             else:
                 result = Value(v.kind, v.data.max(axis) if way == "max" else v.data.min(axis))
         elif way in ("argmax", "argmin", "max_at", "min_at"):

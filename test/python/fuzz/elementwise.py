@@ -145,12 +145,23 @@ def binary_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
     return [operate(symbol, a, b, kind, left, frame.program.fused)]
 
 
+def extreme(which: str, x: Array, axis: int) -> Array:
+    """The extrema of f32 or f64 along an axis, of what is not NaN. (numpy's fmax and fmin are right for quiet NaN only:
+    beside a signalling one they give NaN, which the next step of a reduction then forgets.)"""
+    empty = np.isnan(x)
+    kept = np.where(empty, x.dtype.type(-np.inf if which == "max" else np.inf), x)
+    found = kept.max(axis) if which == "max" else kept.min(axis)
+    return np.where(empty.all(axis), x.dtype.type(np.nan), found)
+
+
 def extremum(which: str, a: Value, b: Value, kind: Kind, every: bool = False) -> Value:
-    function = {("max", False): np.fmax, ("max", True): np.maximum, ("min", False): np.fmin, ("min", True): np.minimum}
+    """Of each pair; a NaN is ignored, but with `every` is the result."""
+    function = np.maximum if which == "max" else np.minimum
     with np.errstate(all="ignore"):
         if not kind.is_float:
-            return Value(kind, (np.maximum if which == "max" else np.minimum)(a.data, b.data))
-        data = function[which, every](wide(a.data), wide(b.data))
+            return Value(kind, function(a.data, b.data))
+        x, y = np.broadcast_arrays(wide(a.data), wide(b.data))
+        data = function(x, y) if every else extreme(which, np.stack([x, y]), 0)
         if a.err is None and b.err is None:
             return Value(kind, rounded(data, kind))
         return Value(kind, rounded(data, kind), np.maximum(*np.broadcast_arrays(a.error, b.error)))

@@ -15,11 +15,12 @@ from kiln import knobs
 from kiln.runtime import placement
 
 from .check import check, compare, launch
-from .evaluate import evaluate
+from .elementwise import extremum
+from .evaluate import Value, evaluate
 from .generate import generate
-from .kinds import KINDS, Undefined, rounded
+from .kinds import F16, F32, KINDS, Undefined, rounded
 from .operation import OPERATIONS
-from .program import Program, render, walk
+from .program import Node, Program, render, walk
 from .reduce import reduce
 from .run import run_batch
 
@@ -129,3 +130,29 @@ def test_the_dice_are_the_generators_own():
     state = random.getstate()
     generate("9:1")
     assert random.getstate() == state
+
+
+def of_bits(*bits: int) -> Value:
+    return Value(F16, np.array(bits, np.uint16).view(np.float16))
+
+
+@pytest.mark.parametrize("which, best", [("min", -27216.0), ("max", 0.018448)])
+def test_the_evaluation_ignores_nan_of_every_kind(which, best):
+    def reduced(value):
+        node = Node("reduce", [], {"way": which, "axis": 0, "keep": False})
+        (found,) = OPERATIONS["reduce"].value(node, [value], None)
+        assert found.kind == F32
+        return found.data
+
+    # The fourth is a signalling NaN, at which numpy's own fmin of columns forgets what came before.
+    column = of_bits(63141, 6577, 63073, 64850, 9401, 55335)
+    columns = column.moved(lambda x: np.repeat(x[:, None], 15, 1))
+    np.testing.assert_allclose(reduced(columns), np.full(15, best), rtol=1e-4)
+    np.testing.assert_allclose(reduced(column), best, rtol=1e-4)
+    # Two signalling NaN and a quiet one.
+    nan, one = of_bits(64513, 32001, 32256), of_bits(*[15360] * 3)
+    assert np.isnan(reduced(nan))
+    for a, b in [(nan, one), (one, nan)]:
+        assert extremum(which, a, b, F16).data.tolist() == [1, 1, 1]
+        assert np.isnan(extremum(which, a, b, F16, every=True).data).all()
+    assert np.isnan(extremum(which, nan, nan, F16).data).all()
