@@ -48,8 +48,8 @@ def launch_options(name: str, target: str) -> dict[str, Any]:
 
 
 # The share of programs that a GPU runs, by the elements of their largest tile a thread: ptxas takes a second for those
-# beyond the first bound and many seconds for those beyond the second.
-COSTLY = ((128, 1.0), (256, 0.1), (float("inf"), 1 / 30))
+# beyond the first bound, many seconds beyond the second and minutes beyond the third, where it looks like a hang.
+COSTLY = ((128, 1.0), (256, 0.1), (512, 1 / 30), (float("inf"), 0.0))
 
 
 def elements_per_thread(program: Program, options: dict[str, Any]) -> int:
@@ -123,8 +123,8 @@ def check(program: Program, seen: set[str] | None = None, checks: bool | None = 
     gpu = placement.names_gpu(knobs.target)
     options = launch_options(program.seed, placement.target_of_arguments(())) if gpu else {}
     dice = random.Random(program.seed).random()
-    if gpu and dice > share_run(elements_per_thread(program, options)):
-        return Failure("refused", "left out: its tiles take long to assemble")
+    if gpu and dice >= share_run(elements := elements_per_thread(program, options)):
+        return Failure("refused", f"left out: ptxas takes long for {elements} elements a thread")
     expected, text = evaluate(program), render(program)
     modes: list[dict[str, Any]] = [{}]
     if checks or (checks is None and dice < CHECKED_SHARE):

@@ -14,7 +14,7 @@ import pytest
 from kiln import knobs
 from kiln.runtime import placement
 
-from .check import check, compare, launch
+from .check import check, compare, launch, share_run
 from .elementwise import extremum
 from .evaluate import Value, evaluate
 from .generate import generate
@@ -156,3 +156,12 @@ def test_the_evaluation_ignores_nan_of_every_kind(which, best):
         assert extremum(which, a, b, F16).data.tolist() == [1, 1, 1]
         assert np.isnan(extremum(which, a, b, F16, every=True).data).all()
     assert np.isnan(extremum(which, nan, nan, F16).data).all()
+
+
+def test_a_gpu_is_not_asked_for_what_takes_minutes_to_assemble():
+    assert [share_run(n) for n in (1, 128, 256, 512, 513, 4096)] == [1.0, 1.0, 0.1, 1 / 30, 0.0, 0.0]
+    with knobs.scope(target="sm_90a"):
+        for name, elements in [("11:3311", 975), ("11:4975", 675)]:
+            failure = check(generate(name))
+            assert failure is not None and failure.way == "refused"
+            assert f"{elements} elements a thread" in failure.message
