@@ -50,6 +50,7 @@ ifeq ($(SETUP),1)
 endif
 
 $(VENV)/.ready: pyproject.toml | packages
+	@echo 'making $(VENV)/'
 	@$(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -c 'import re; text = open("pyproject.toml").read(); \
 	  print("\n".join(re.findall(r"\"([^\"]+)\"", re.search(r"\ndev = \[(.*?)\]\n", text, re.S)[1])))' > $(VENV)/pins.txt
@@ -59,6 +60,7 @@ $(VENV)/.ready: pyproject.toml | packages
 setup: packages $(VENV)/.ready
 
 $(BUILD)/build.ninja: | setup
+	@echo 'building in $(BUILD)/: the first time takes minutes'
 	@cmake -G Ninja -S . -B $(BUILD) -DCMAKE_C_COMPILER=clang-$(LLVM) -DCMAKE_CXX_COMPILER=clang++-$(LLVM) \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/bin/python > $(BUILD).log 2>&1 || { tail -30 $(BUILD).log; exit 1; }; \
 	  mv $(BUILD).log $(BUILD)/configure.log
