@@ -78,7 +78,7 @@ def check(wheel: pathlib.Path) -> None:
 
 
 def check_running(wheel: pathlib.Path, interpreter: str, folder: pathlib.Path) -> None:
-    """Installs the wheel as a user would, apart from the source tree, and runs the kernel of the README."""
+    """Installs the wheel as a user would, apart from the source tree, and runs the README's kernel and the demo."""
     readme = pathlib.Path("README.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     venv = (folder / f"venv-installed-{pathlib.Path(interpreter).name}").absolute()
@@ -94,6 +94,7 @@ def check_running(wheel: pathlib.Path, interpreter: str, folder: pathlib.Path) -
         # Isolated: neither PYTHONPATH nor the working directory may lend it anything.
         run(python, "-I", str(program))
         run(str(venv / "bin" / "kiln"), "info")
+        run(python, "-I", "-m", "kiln.demo", "--device", "cpu", "--only", "add")
         run(python, "-I", "-m", "compileall", "-q", str(next(venv.glob("lib/python*/site-packages/kiln"))))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -68,10 +69,62 @@ def to_host(out: Any) -> Any:
     return out.numpy() if hasattr(out, "__cuda_array_interface__") else out
 
 
+COLUMNS = ("kernel", "size", "correct", "error", "time", "speed")
+
+
+class Plain:
+    """The table without rich, where only the wheel is installed: each row as soon as it is known."""
+
+    WIDTHS = (-20, -36, 7, 9, 12, 16)
+
+    def __init__(self, title: str):
+        print(title)
+        self.add(*COLUMNS)
+
+    def __enter__(self) -> Plain:
+        return self
+
+    def __exit__(self, *raised: object) -> None: ...
+
+    def doing(self, what: str) -> None: ...
+
+    def add(self, *cells: str) -> None:
+        texts = (cell.ljust(-width) if width < 0 else cell.rjust(width)
+                 for cell, width in zip(cells, self.WIDTHS, strict=True))  # fmt: skip
+        print(" ".join(texts).rstrip(), flush=True)
+
+
+class Rich:
+    """The table with rich: what is being done on a terminal, then the whole."""
+
+    def __init__(self, title: str):
+        from rich.console import Console
+        from rich.table import Table
+
+        # A pipe or a log has no width of its own: give the table what it needs.
+        self.console = Console() if sys.stdout.isatty() else Console(width=120)
+        self.status = self.console.status("")
+        self.table = Table(title=title)
+        for column in COLUMNS:
+            self.table.add_column(column, justify="left" if column in ("kernel", "size") else "right", no_wrap=True)
+
+    def __enter__(self) -> Rich:
+        self.status.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.status.stop()
+        self.console.print(self.table)
+
+    def doing(self, what: str) -> None:
+        self.status.update(what)
+
+    def add(self, *cells: str) -> None:
+        self.table.add_row(*(f"[red]{cell}[/red]" if cell == "NO" else cell for cell in cells))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     import numpy as np
-    from rich.console import Console
-    from rich.table import Table
 
     import kiln
     import kiln.cuda
@@ -87,17 +140,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         where = f"{kiln.cuda.get_device_properties(0).name} ({kiln.cuda.target(0)})"
     else:
         where = f"target {knobs.target}"
-    table = Table(title=f"Kiln {kiln.__version__} on {where}")
-    for column in ("kernel", "size", "correct", "error", "time", "speed"):
-        table.add_column(column, justify="left" if column in ("kernel", "size") else "right", no_wrap=True)
     failures = 0
-    # A pipe or a log has no width of its own: give the table what it needs.
-    console = Console() if sys.stdout.isatty() else Console(width=120)
-    with console.status("") as status:
+    table = Rich if importlib.util.find_spec("rich") else Plain
+    with table(f"Kiln {kiln.__version__} on {where}") as shown:
         for family, case in cases():
             if options.only not in case.name:
                 continue
-            status.update(f"{family}: {case.name} {case.size}")
+            shown.doing(f"{family}: {case.name} {case.size}")
             inputs = case.inputs(np.random.default_rng(0))
             exact = case.reference(**inputs)
             if device == "cuda":
@@ -106,13 +155,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 good, error = check(case, to_host(case.run(**inputs)), exact)
             except kiln.errors.InternalError as problem:
                 failures += 1
-                table.add_row(case.name, case.size, "[red]NO[/red]", str(problem).splitlines()[0][:60], "", "")
+                shown.add(case.name, case.size, "NO", str(problem).splitlines()[0][:60], "", "")
                 continue
             failures += not good
             milliseconds = do_bench(lambda: case.run(**inputs), warmup=10, rep=60)  # noqa: B023
-            table.add_row(case.name, case.size, "yes" if good else "[red]NO[/red]", f"{error:.1e}",
-                          f"{milliseconds:.3f} ms", speed(case, milliseconds))  # fmt: skip
-    console.print(table)
+            shown.add(case.name, case.size, "yes" if good else "NO", f"{error:.1e}", f"{milliseconds:.3f} ms",
+                      speed(case, milliseconds))  # fmt: skip
     return 1 if failures else 0
 
 
