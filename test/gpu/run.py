@@ -4,7 +4,8 @@ gpu        this folder: runtime, library, math on the device
 kernels    test/kernels on torch tensors, against float64
 found      the programs that random ones were reduced to when they failed
 language   every test of the language, of programs and of launches, its arrays staged through device memory
-fuzz       random programs against numpy (KILN_FUZZ_PROGRAMS, 10000 if not set; KILN_FUZZ_SEED)
+fuzz       random programs against numpy (KILN_FUZZ_PROGRAMS, 10000 if not set, that run and are compared;
+           KILN_FUZZ_SEED; KILN_FUZZ_SECONDS, 400 if not set: fewer in that time are no success, but "SHORT")
 memcheck   compute-sanitizer over the kernel library; likewise racecheck, synccheck
 
 Each part is a child process with a time limit, which takes its whole process group with it: a kernel that hangs costs
@@ -38,6 +39,7 @@ class Part:
     seconds: int
     environment: dict[str, str] = field(default_factory=dict)
     missing: str = ""
+    short: int | None = None  # the exit status of one that was not all run in its time
 
 
 def sanitizer() -> str | None:
@@ -60,6 +62,7 @@ def parts(jobs: int) -> list[Part]:
     tests = ROOT / "test"
     folders = [str(tests / "python" / name) for name in ("language", "programs", "runtime")]
     programs = os.environ.get("KILN_FUZZ_PROGRAMS", "10000")
+    seconds = int(os.environ.get("KILN_FUZZ_SECONDS", "400"))
     found = [
         Part("gpu", [*pytest, str(tests / "gpu")], 240),
         Part("kernels", [*pytest, str(tests / "kernels"), "--device", "cuda"], 300),
@@ -67,8 +70,8 @@ def parts(jobs: int) -> list[Part]:
         Part("found", [*pytest, str(tests / "python" / "fuzz" / "test_found.py")], 120, STAGED),
         # Ends by itself before its time is up, and prints what fails as it fails.
         Part("fuzz", [sys.executable, str(tests / "python" / "fuzz" / "run.py"), "--programs", programs,
-                      "--seed", os.environ.get("KILN_FUZZ_SEED", "0"), "--jobs", str(jobs), "--seconds", "400"], 540,
-             STAGED, f"no GPU: {reason_to_skip()}" if reason_to_skip() else ""),
+                      "--seed", os.environ.get("KILN_FUZZ_SEED", "0"), "--jobs", str(jobs), "--seconds", str(seconds)],
+             seconds + 60, STAGED, f"no GPU: {reason_to_skip()}" if reason_to_skip() else "", short=3),
     ]  # fmt: skip
     tool = sanitizer()
     for name in ("memcheck", "racecheck", "synccheck"):
@@ -99,7 +102,8 @@ def run(part: Part, folder: pathlib.Path) -> tuple[str, float, str]:
     about = last_line(log)
     # Without a GPU every test is skipped, and nothing has been shown.
     nothing = "skipped" in about and "passed" not in about
-    return ("FAILED" if code else "skipped" if nothing else "ok"), time.monotonic() - start, about
+    bad = "SHORT" if code == part.short else "FAILED"
+    return (bad if code else "skipped" if nothing else "ok"), time.monotonic() - start, about
 
 
 def last_line(log: pathlib.Path) -> str:

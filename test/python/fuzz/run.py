@@ -1,19 +1,23 @@
 """Checks random programs: `python test/python/fuzz/run.py --programs 2000 --seed 7 [--seconds 60]`.
 
-A program is named SEED:NUMBER; `--first NUMBER --programs 1 --show` shows one. Exits with 1 if any fails. Batches run
-in processes of their own, `--jobs` of them side by side, so that a crash or a hang of one program ends one batch and is
-reported as that program's. With KILN_TARGET=cuda KILN_STAGE_ARRAYS=1 programs run on a GPU; those it has too little of
-something for are counted as refused.
+A program is named SEED:NUMBER; `--first NUMBER --programs 1 --show` shows one. `--programs N` asks for N that run and
+are compared: for those without a meaning, and those that a GPU has too little of something for, others are drawn. (With
+`--first` it is those N numbers and no others.) Exits with 1 if any fails and with 3 if time ends before N have run.
+Batches run in processes of their own, `--jobs` of them side by side, so that a crash or a hang of one program ends one
+batch and is reported as that program's. With KILN_TARGET=cuda KILN_STAGE_ARRAYS=1 programs run on a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,18 +33,12 @@ from fuzz.reduce import reduce
 
 BATCH = 100
 HANG = 120.0  # seconds without a new program
+GRACE = 3.0  # seconds that a program may go on when time is up
 REDUCED = 3  # failures of a batch that are made small
 ENDED = 5  # processes of a batch that programs may end before it is given up
 FOUND = 10  # how a batch exits that reports failures; an exception of the fuzzer's own would be 1
-
-
-@dataclass
-class Report:
-    """A failing program, as it is shown."""
-
-    name: str
-    message: str
-    text: str
+SHORT = 3  # how the command exits if fewer programs than asked for have run
+DRAWN = 2  # numbers that are tried for each program asked for, at most
 
 
 def describe(program: Program) -> str:
@@ -49,20 +47,18 @@ def describe(program: Program) -> str:
     return f"grid {program.grid}, fp fusion {program.fused}, {shapes}{'; ' if values else ''}{values}"
 
 
-def report(name: str, program: Program, failure: Failure, reducing: bool, seconds: float = 20.0) -> Report:
-    parts = ["program:", render(program), describe(program)]
-    if reducing:
-        # Under the checks only where that is what failed; they cost more than the launch.
-        under = failure.way == "check" or "{" in failure.message
-        small = reduce(program, lambda p: failure.same(check(p, checks=under)), seconds)
-        left = check(small, checks=under) or failure
-        parts += ["reduced:", render(small), describe(small), left.message]
-    return Report(name, failure.message, "\n".join(parts))
+def reduced(program: Program, failure: Failure, seconds: float) -> str:
+    """A failing program made small, as it is shown."""
+    # Under the checks only where that is what failed; they cost more than the launch.
+    under = failure.way == "check" or "{" in failure.message
+    small = reduce(program, lambda p: failure.same(check(p, checks=under)), seconds)
+    left = check(small, checks=under) or failure
+    return "\n".join(["reduced:", render(small), describe(small), left.message])
 
 
-def run_here(seed: str, numbers: range, reducing: bool, end: float, seen: set[str] | None = None) -> list[Report]:
-    """Checks programs in this process. Says on stdout which one is next, for who watches a batch."""
-    reports: list[Report] = []
+def run_here(seed: str, numbers: range, reducing: bool, end: float) -> int:
+    """Checks programs in this process; how many fail. Says on stdout what becomes of each, for who watches a batch."""
+    failed = 0
     for number in numbers:
         if time.monotonic() > end:
             break
@@ -70,64 +66,84 @@ def run_here(seed: str, numbers: range, reducing: bool, end: float, seen: set[st
         print(f"@ {number}", flush=True)
         try:
             program = generate(name)
-        except Undefined:
+            failure = check(program)
+        except Undefined as reason:
+            print(f"UNDEFINED {name}: {reason}", flush=True)
             continue
-        failure = check(program, seen)
-        if failure is not None and failure.way == "refused":
+        if failure is None:
+            continue
+        if failure.way == "refused":
             print(f"REFUSED {name}: {failure.message.splitlines()[0]}", flush=True)
-        elif failure is not None:
-            small = reducing and len(reports) < REDUCED
-            reports.append(report(name, program, failure, small, min(20.0, max(0.0, end - time.monotonic()))))
-            show(reports[-1])
-    return reports
-
-
-def show(found: Report) -> None:
-    print(f"FAILED {found.name}: {found.message}\n{found.text}\n", flush=True)
+            continue
+        failed += 1
+        # Before it is made small, which may be cut off.
+        print(f"FAILED {name}: {failure.message}\nprogram:\n{render(program)}\n{describe(program)}", flush=True)
+        if reducing and failed <= REDUCED:
+            print(reduced(program, failure, min(20.0, max(0.0, end - time.monotonic()))), flush=True)
+        print(flush=True)
+    return failed
 
 
 @dataclass
 class Batch:
-    """What became of a batch: how many programs ran, failed, were refused, and what it printed about failures."""
+    """What became of programs: how many ran and were compared (or failed in the attempt), failed, were refused by the
+    device, had no meaning; and what was printed about failures."""
 
-    done: int = 0
+    ran: int = 0
     failed: int = 0
     refused: int = 0
+    undefined: int = 0
     output: str = ""
+
+    def add(self, other: Batch) -> None:
+        self.ran += other.ran
+        self.failed += other.failed
+        self.refused += other.refused
+        self.undefined += other.undefined
+        self.output += other.output
+
+    @property
+    def drawn(self) -> int:
+        return self.ran + self.refused + self.undefined
+
+    def summary(self, seed: str, asked: int) -> str:
+        ran = f"{self.ran} programs" if self.ran >= asked else f"{self.ran} of {asked} programs"
+        left_out = f"{self.refused} refused, {self.undefined} without a meaning"
+        return f"{ran} of seed {seed} ran, {self.failed} failed ({left_out})"
 
 
 def run_batch(seed: str, first: int, count: int, reducing: bool = True, seconds: float = 1e9) -> Batch:
     """Checks programs in another process."""
-    batch, output, last, end = Batch(), [], first + count, time.monotonic() + seconds
+    batch, last, end = Batch(), first + count, time.monotonic() + seconds
     ended_early = 0
-    while first < last:
+    while first < last and time.monotonic() < end:
         command = [sys.executable, str(Path(__file__).resolve()), "--here", "--seed", seed, "--first", str(first),
-                   "--programs", str(last - first), "--seconds", str(end - time.monotonic())]  # fmt: skip
+                   "--programs", str(last - first), "--until", str(time.time() + end - time.monotonic())]  # fmt: skip
         if not reducing:
             command.append("--no-reduce")
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        begun, lines, ended = _watch(process)
-        batch.done += len(begun)
-        batch.refused += sum(line.startswith("REFUSED ") for line in lines)
-        batch.failed += sum(line.startswith("FAILED ") for line in lines)
-        output += [line for line in lines if not line.startswith("REFUSED ")]
-        if ended in (0, FOUND):
+        watched = watch(process, end)
+        batch.add(tally(watched))
+        if watched.cut and watched.begun:
+            batch.output += f"{seed}:{watched.begun[-1]} was still running when time was up\n"
+        if watched.status in (0, FOUND) or watched.cut:
             break
-        batch.failed += 1
-        how = "hangs" if ended is None else f"ends the process ({ended})"
-        if not begun:
+        how = "hangs" if watched.status is None else f"ends the process ({watched.status})"
+        if not watched.begun:
             # It is not a program's fault, and the next process would end alike.
-            output.append(f"FAILED {seed}:{first}: {how} before it begins\n")
+            batch.add(Batch(failed=1, output=f"FAILED {seed}:{first}: {how} before it begins\n\n"))
             break
-        output.append(f"FAILED {seed}:{begun[-1]}: {how}\n{_text_of(f'{seed}:{begun[-1]}')}\n")
-        first = begun[-1] + 1
+        culprit = f"{seed}:{watched.begun[-1]}"
+        if any(line.startswith(f"FAILED {culprit}:") for line in watched.lines):
+            batch.output += f"{culprit} {how} while it is made small\n\n"
+        else:
+            batch.add(Batch(failed=1, output=f"FAILED {culprit}: {how}\n{_text_of(culprit)}\n\n"))
+        first = watched.begun[-1] + 1
         ended_early += 1
         if ended_early == ENDED and first < last:
-            rest = f"{seed}:{first} to {last - 1}"
-            output.append(f"FAILED {rest}: given up, {ENDED} programs before them ended the process\n")
-            batch.failed += 1
+            why = f"given up, {ENDED} programs before them ended the process"
+            batch.add(Batch(failed=1, output=f"FAILED {seed}:{first} to {last - 1}: {why}\n\n"))
             break
-    batch.output = "".join(line if line.endswith("\n") else line + "\n" for line in output)
     return batch
 
 
@@ -138,45 +154,81 @@ def _text_of(name: str) -> str:
         return "(a program without a meaning)"
 
 
-def _watch(process: subprocess.Popen[str]) -> tuple[list[int], list[str], int | None]:
-    """The programs a batch began, its output, and its exit status (None if it had to be ended)."""
+@dataclass
+class Watched:
+    """What a process has told: the programs it began, its output, its exit status (None if it had to be ended, which
+    is `cut` where time was up and a hang otherwise)."""
+
+    begun: list[int]
+    lines: list[str]
+    status: int | None
+    cut: bool = False
+
+
+def watch(process: subprocess.Popen[str], end: float) -> Watched:
+    """Reads what a batch prints until it ends, hangs, or goes on for longer than a moment after the end of time."""
     import selectors
 
     assert process.stdout is not None
-    begun: list[int] = []
-    lines: list[str] = []
-    pending = ""
-    with selectors.DefaultSelector() as selector:
+    found = Watched([], [], None)
+    pending, heard = "", time.monotonic()
+    with process.stdout, selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
-            if not selector.select(HANG):
-                process.kill()
-                process.wait()
-                return begun, lines, None
-            chunk = os.read(process.stdout.fileno(), 1 << 16).decode()
+            left = min(heard + HANG, end + GRACE) - time.monotonic()
+            if left <= 0 or not selector.select(left):
+                found.cut = time.monotonic() >= end + GRACE
+                _kill(process)
+                return found
+            chunk = os.read(process.stdout.fileno(), 1 << 16).decode(errors="replace")
             if not chunk:
-                return begun, lines, process.wait()
+                found.status = process.wait()
+                return found
+            heard = time.monotonic()
             *whole, pending = (pending + chunk).split("\n")
             for line in whole:
                 if line.startswith("@ "):
-                    begun.append(int(line[2:]))
+                    found.begun.append(int(line[2:]))
                 else:
-                    lines.append(line)
+                    found.lines.append(line)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)  # one that waits for a device takes its time
+
+
+_TOLD = re.compile(r"(FAILED|REFUSED|UNDEFINED) \S*:(\d+): ")
+
+
+def tally(watched: Watched) -> Batch:
+    """Counts the programs of a process. The one that was running when time was up is none of them, unless it failed."""
+    told = {int(match[2]): match[1] for line in watched.lines if (match := _TOLD.match(line))}
+    counts = Counter(told.get(number, "ran") for number in watched.begun)
+    if watched.cut and watched.begun and watched.begun[-1] not in told:
+        counts["ran"] -= 1
+    kept = (line for line in watched.lines if not line.startswith(("REFUSED ", "UNDEFINED ")))
+    return Batch(counts["ran"] + counts["FAILED"], counts["FAILED"], counts["REFUSED"], counts["UNDEFINED"],
+                 "".join(line + "\n" for line in kept))  # fmt: skip
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=int, default=200)
+    parser.add_argument("--programs", type=int, default=200, help="how many have to run (default: 200)")
     parser.add_argument("--seed", default="0")
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--first", type=int, metavar="NUMBER", help="these numbers and no others (default: from 0)")
     parser.add_argument("--jobs", type=int, default=1, help="batches side by side")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
+    parser.add_argument("--until", type=float, help=argparse.SUPPRESS)  # the same as a point of time
     parser.add_argument("--no-reduce", action="store_true", help="do not make failing programs small")
     parser.add_argument("--show", action="store_true", help="print the programs; run nothing")
     parser.add_argument("--here", action="store_true", help="check in this process")
     options = parser.parse_args()
-    end = time.monotonic() + options.seconds
-    numbers = range(options.first, options.first + options.programs)
+    seconds = options.seconds if options.until is None else options.until - time.time()
+    end = time.monotonic() + seconds
+    first = options.first or 0
+    numbers = range(first, first + options.programs)
     if options.show:
         for number in numbers:
             program = generate(f"{options.seed}:{number}")
@@ -184,32 +236,38 @@ def main() -> int:
         return 0
     if options.here:
         return FOUND if run_here(options.seed, numbers, not options.no_reduce, end) else 0
-    total = run_batches(options.seed, numbers, options.jobs, not options.no_reduce, end)
-    refused = f", {total.refused} refused" if total.refused else ""
-    ended = f" (time is up: {len(numbers)} were asked for)" if total.done < len(numbers) else ""
-    print(f"{total.done} programs of seed {options.seed}, {total.failed} failed{refused}{ended}")
-    return 1 if total.failed else 0
+    total, asked = Batch(), options.programs
+    run_batches(options.seed, numbers, options.jobs, not options.no_reduce, end, total)
+    limit = DRAWN * asked + BATCH
+    while options.first is None and total.ran < asked and numbers.stop < limit and time.monotonic() < end:
+        # In place of those that did not run; of these, as many as before will not.
+        more = min(-(-(asked - total.ran) * total.drawn // max(1, total.ran)), limit - numbers.stop)
+        numbers = range(numbers.stop, numbers.stop + more)
+        run_batches(options.seed, numbers, options.jobs, not options.no_reduce, end, total)
+    # Those that were asked for by number may be refused; what is missing then was never drawn.
+    missing = total.ran < asked if options.first is None else total.drawn < asked
+    why = "time is up" if time.monotonic() >= end else "given up"
+    print(total.summary(options.seed, asked) + (f": {why} before all have run" if missing else ""))
+    return 1 if total.failed else SHORT if missing else 0
 
 
-def run_batches(seed: str, numbers: range, jobs: int, reducing: bool, end: float) -> Batch:
-    """All of them, several processes at a time. What a batch found is printed when it has ended."""
-    total, lock = Batch(), threading.Lock()
+def run_batches(seed: str, numbers: range, jobs: int, reducing: bool, end: float, total: Batch) -> None:
+    """All of them, several processes at a time, added to `total`. What a batch found is printed when it has ended."""
+    lock = threading.Lock()
+    size = max(1, min(BATCH, -(-len(numbers) // jobs)))
 
     def one(first: int) -> None:
         left = end - time.monotonic()
         if left < 0:
             return
-        batch = run_batch(seed, first, min(BATCH, numbers.stop - first), reducing, left)
+        batch = run_batch(seed, first, min(size, numbers.stop - first), reducing, left)
         with lock:
-            total.done += batch.done
-            total.failed += batch.failed
-            total.refused += batch.refused
+            total.add(batch)
             if batch.output:
                 print(batch.output, flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, range(numbers.start, numbers.stop, BATCH)))
-    return total
+        list(pool.map(one, range(numbers.start, numbers.stop, size)))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,19 @@ A failure shows the program, what differs and a reduced program; `run.py --seed 
 from __future__ import annotations
 
 import os
+import pathlib
 import random
 import re
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
 from kiln import knobs
 from kiln.runtime import placement
 
+from . import run
 from .check import check, compare, launch, share_run
 from .elementwise import extremum
 from .evaluate import Value, evaluate
@@ -22,7 +27,7 @@ from .kinds import F16, F32, KINDS, Undefined, rounded
 from .operation import OPERATIONS
 from .program import Node, Program, render, walk
 from .reduce import reduce
-from .run import run_batch
+from .run import GRACE, SHORT, Batch, Watched, run_batch, tally, watch
 
 CHUNK = 50
 PROGRAMS = int(os.environ.get("KILN_FUZZ_PROGRAMS", "200"))
@@ -35,6 +40,8 @@ pytestmark = pytest.mark.fuzz
 def test_programs_agree_with_numpy(first):
     batch = run_batch(SEED, first, min(CHUNK, PROGRAMS - first))
     assert batch.failed == 0, batch.output
+    assert batch.drawn == min(CHUNK, PROGRAMS - first)
+    assert batch.undefined <= 2
     # A processor refuses nothing; on a GPU the few programs with very large tiles are left out.
     assert batch.refused <= (CHUNK // 3 if placement.names_gpu(knobs.target) else 0)
 
@@ -165,3 +172,84 @@ def test_a_gpu_is_not_asked_for_what_takes_minutes_to_assemble():
             failure = check(generate(name))
             assert failure is not None and failure.way == "refused"
             assert f"{elements} elements a thread" in failure.message
+
+
+def test_what_did_not_run_is_counted_apart():
+    lines = ["REFUSED 3:1: too little memory", "UNDEFINED 3:2: no order", "FAILED 3:4: mismatch", "program:", "text"]
+    counts = tally(Watched([0, 1, 2, 3, 4, 5], lines, 10))
+    assert counts == Batch(ran=4, failed=1, refused=1, undefined=1, output="FAILED 3:4: mismatch\nprogram:\ntext\n")
+    assert tally(Watched([0, 1, 2, 3, 4, 5], lines, None, cut=True)).ran == 3
+    # It failed before its time was up.
+    assert tally(Watched([0, 1, 2, 3, 4], lines, None, cut=True)).ran == 3
+    assert counts.summary("3", 4) == "4 programs of seed 3 ran, 1 failed (1 refused, 1 without a meaning)"
+    assert counts.summary("3", 9).startswith("4 of 9 programs of seed 3 ran, ")
+
+
+def test_a_hang_does_not_delay_the_end_of_time():
+    script = "import time; print('@ 7\\n@ 8', flush=True); time.sleep(60)"
+    start = time.monotonic()
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    found = watch(process, start + 1)
+    assert time.monotonic() - start < 1 + 2 * GRACE + 2
+    assert found.cut and found.status is None and tally(found).ran == 1
+    assert process.poll() is not None
+
+
+def fuzz(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(pathlib.Path(__file__).with_name("run.py")), "--seed", "0", *options]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_time_that_ends_before_the_programs_have_run_is_no_success():
+    found = fuzz("--programs", "5000", "--seconds", "4")
+    assert found.returncode == SHORT, found.stdout + found.stderr
+    ran, asked = re.search(r"(\d+) of (\d+) programs of seed 0 ran, 0 failed .*: time is up", found.stdout).groups()
+    assert int(ran) < int(asked) == 5000
+
+
+def test_others_run_in_place_of_those_that_are_refused(monkeypatch, capsys):
+    drawn: set[int] = set()
+
+    def every_fifth_is_refused(seed, first, count, reducing, seconds):
+        numbers = set(range(first, first + count))
+        assert not drawn & numbers
+        drawn.update(numbers)
+        refused = sum(number % 5 == 0 for number in numbers)
+        return Batch(ran=count - refused, refused=refused)
+
+    monkeypatch.setattr(run, "run_batch", every_fifth_is_refused)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--programs", "1000", "--jobs", "3"])
+    assert run.main() == 0
+    ran, refused = map(
+        int, re.match(r"(\d+) programs .* ran, 0 failed \((\d+) refused", capsys.readouterr().out).groups()
+    )
+    assert drawn == set(range(len(drawn))) and ran + refused == len(drawn) and 1000 <= ran < 1020
+    # By number, it is these and no others.
+    drawn.clear()
+    monkeypatch.setattr(sys, "argv", ["run.py", "--programs", "10", "--first", "5000"])
+    assert run.main() == 0
+    assert drawn == set(range(5000, 5010))
+    assert capsys.readouterr().out.startswith("8 of 10 programs of seed 0 ran, 0 failed (2 refused")
+
+
+def test_where_all_is_refused_it_is_no_success(monkeypatch, capsys):
+    monkeypatch.setattr(run, "run_batch", lambda seed, first, count, *_: Batch(refused=count))
+    monkeypatch.setattr(sys, "argv", ["run.py", "--programs", "10"])
+    assert run.main() == SHORT
+    assert capsys.readouterr().out.startswith("0 of 10 programs of seed 0 ran, 0 failed (120 refused")
+
+
+def test_a_program_that_ends_its_process_is_reported_and_the_rest_goes_on(monkeypatch):
+    scripts = iter(["print('@ 5\\n@ 6', flush=True); os._exit(9)",
+                    "print('@ 7\\nFAILED 0:7: wrong\\n'); sys.stdout.flush(); os._exit(8)",
+                    "print('@ 8\\n@ 9')"])  # fmt: skip
+    start = subprocess.Popen
+
+    def scripted(command, **options):
+        return start([sys.executable, "-c", "import os, sys; " + next(scripts)], **options)
+
+    monkeypatch.setattr(run.subprocess, "Popen", scripted)
+    batch = run_batch("0", 5, 5)
+    assert (batch.ran, batch.failed, batch.drawn) == (5, 2, 5)
+    assert "FAILED 0:6: ends the process (9)\n@kiln.jit" in batch.output
+    assert "0:7 ends the process (8) while it is made small" in batch.output
