@@ -97,14 +97,29 @@ def _cpu_plan(n: int) -> RowPlan:
     return RowPlan(tile_side(n))
 
 
-def _power(value: float) -> int:
-    """The smallest power of two that is at least ``value``."""
-    return 1 << max(0, -(-int(value) // 1) - 1).bit_length()
+def _power(n: int) -> int:
+    """The smallest power of two that is at least ``n``."""
+    return 1 << max(0, n - 1).bit_length()
 
 
-@functools.lru_cache(maxsize=4096)
-def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int,
-              thread_bytes: int) -> RowPlan:  # fmt: skip
+def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int) -> tuple[int, bool] | None:
+    """How many blocks share a row, and whether it waits packed; None if no cluster's registers hold it."""
+    if n <= BLOCK_ELEMENTS:
+        return 1, False
+    small = PACKED_THREADS * PACKED_ELEMENTS
+    part = small if n <= PORTABLE_CLUSTER * small else 2 * small
+    cluster = min(machine.largest_cluster, _power(-(-n // part)))
+    # Where packed rows would leave multiprocessors without a block, more threads finish them sooner.
+    packed = itemsize == 2 and streams == 1 and vectors < 2 and rows * cluster >= 2 * machine.processors
+    if not packed:
+        cluster = min(machine.largest_cluster, _power(-(-n // BLOCK_ELEMENTS)))
+    # With 64 registers a thread, 32 of them for the row, there is no room for a weight and a bias.
+    most = LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2
+    return (cluster, packed) if n <= cluster * most else None
+
+
+def _elements(rows: int, n: int, part: int, itemsize: int, streams: int, machine: Machine, thread_bytes: int) -> int:
+    """How many of the ``part`` elements of a row that its block has a thread holds, if the row does not wait packed."""
     vector = max(1, VECTOR_BYTES // itemsize)
     each = max(vector, thread_bytes // (itemsize * streams))
     if rows <= machine.processors:
@@ -112,27 +127,26 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
         each = vector if n > 512 * vector or streams > 1 else 2 * vector
     elif rows <= 4 * machine.processors:
         each = max(vector, each // 2)
-    cluster, packed = 1, False
-    if n > BLOCK_ELEMENTS:
-        # Where packed rows would leave multiprocessors without a block, more threads finish them sooner.
-        small = PACKED_THREADS * PACKED_ELEMENTS
-        cluster = min(machine.largest_cluster, _power(-(-n // (small if n <= PORTABLE_CLUSTER * small else 2 * small))))
-        packed = itemsize == 2 and streams == 1 and vectors < 2 and rows * cluster >= 2 * machine.processors
-        if not packed:
-            cluster = min(machine.largest_cluster, _power(-(-n // BLOCK_ELEMENTS)))
-        # With 64 registers a thread, 32 of them for the row, there is no room for a weight and a bias.
-        if n > cluster * (LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2):
-            return RowPlan(8192, num_warps=16, loop=True)
+    if part > BLOCK_ELEMENTS:
+        return max(each, 32)
+    # Two arrays a row wait twice as long for their bytes: one access to each, by as many threads as there can be.
+    threads = 512 if streams == 1 else 1024
+    return max(each, vector * -(-part // (threads * vector)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int,
+              thread_bytes: int) -> RowPlan:  # fmt: skip
+    spread = _cluster(rows, n, itemsize, streams, machine, vectors)
+    if spread is None:
+        return RowPlan(8192, num_warps=16, loop=True)
+    cluster, packed = spread
     part = -(-n // cluster)
-    if packed:
-        each = PACKED_ELEMENTS
-    else:
-        # Two arrays a row wait twice as long for their bytes: one access to each, by as many threads as there can be.
-        most = 512 if streams == 1 else 1024
-        each = max(each, vector * -(-part // (most * vector)) if part <= BLOCK_ELEMENTS else 32)
+    each = PACKED_ELEMENTS if packed else _elements(rows, n, part, itemsize, streams, machine, thread_bytes)
     threads = min(1024, _power(-(-part // each)))
     # Whole vectors on every thread of the row; what is over is masked and costs no traffic. Half vectors if nothing is
     # over then: a row without masks is faster than one with the widest accesses.
+    vector = max(1, VECTOR_BYTES // itemsize)
     unit = threads * vector * cluster
     block = n if vector > 1 and tile_side(n, unit // 2) == n else tile_side(n, unit)
     # The row as it waits, and its weights as they come; a block of 1024 threads leaves each 64 registers in all. Small
