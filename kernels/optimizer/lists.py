@@ -35,6 +35,7 @@ class TensorLists:
     """Parameters, gradients, moments, squares and masters of the same lengths, prepared for ``adamw_lists``.
 
     table    the rows, on the tensors' device (None if the arrays are on the host and the target is a GPU)
+    place    where all the arrays are: "cpu", "cuda:0", … ("" if there are none)
     kinds    what the words "kind" stand for: four types, whether there is a master, whether the chunk is whole
     arrays   the arrays themselves, kept alive
     """
@@ -49,8 +50,9 @@ class TensorLists:
                 got = len(items) if isinstance(items, (list, tuple)) else type(items).__name__
                 raise ValueError(f"{role}: expected a list of {len(parameters)} (one for each parameter), got {got}")
         self.arrays = [tuple(arrays) for arrays in zip(parameters, *lists.values(), strict=True)]
+        self.place = place_of(parameters[0]) if parameters and parameters[0] is not None else ""
         for index, arrays in enumerate(self.arrays):
-            _check(index, arrays)
+            _check(index, arrays, parameters[0], self.place)
         self.machine: Machine = machine_of(parameters[0]) if parameters else Machine()
         widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
         total = sum(math.prod(arrays[0].shape) for arrays in self.arrays)
@@ -137,7 +139,20 @@ def _is_captured(arrays: Sequence[Any]) -> bool:
     return bool(torch.cuda.is_current_stream_capturing())
 
 
-def _check(index: int, arrays: tuple[Any, ...]) -> None:
+def place_of(array: Any) -> str:
+    """Where an array is, in torch's words: "cpu" or "cuda:1". One that does not say which GPU is on the first."""
+    if is_torch(array):
+        return str(array.device)
+    if hasattr(array, "__dlpack_device__"):
+        kind, index = array.__dlpack_device__()
+        return f"cuda:{int(index)}" if int(kind) in _CUDA else "cpu"
+    return "cuda:0" if on_device(array) else "cpu"
+
+
+_CUDA = (2, 13)  # DLPack's words for memory of a GPU, and for memory that moves between it and the host
+
+
+def _check(index: int, arrays: tuple[Any, ...], first: Any, place: str) -> None:
     parameter = arrays[0]
     for role, array in zip(ROLES, arrays, strict=True):
         name = f"{role}[{index}]"
@@ -155,8 +170,16 @@ def _check(index: int, arrays: tuple[Any, ...]) -> None:
             raise ValueError(f"{name}: expected one of {', '.join(TYPES)}, got {_type_name(array)}")
         if role == "master" and _type_name(array) != "float32":
             raise ValueError(f"{name}: expected float32 (because it carries the parameter's digits), got {array.dtype}")
-        if is_torch(array) != is_torch(parameter) or (is_torch(array) and array.device != parameter.device):
-            raise ValueError(f"{name}: expected an array beside its parameter (on one device), got another place")
+        if place_of(array) != place:
+            raise ValueError(
+                f"{name}: expected an array on {place} (because one launch updates all, and parameter[0] is there), "
+                f"got one on {place_of(array)}"
+            )
+        if place != "cpu" and is_torch(array) != is_torch(first):
+            raise ValueError(
+                f"{name}: expected an array of one library (because the launch is queued where those of parameter[0] "
+                f"are), got {type(array).__name__} beside {type(first).__name__}"
+            )
         # The launch sees addresses only, so that a write to a read-only array has to be refused here.
         if role != "gradient" and not is_torch(array) and not on_device(array) and not array.flags.writeable:
             raise ValueError(f"{name}: expected an array that can be written, got a read-only one")

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
+from kiln.kernels.machine import DEFAULT_GPU, planning_for
 from kiln.kernels.optimizer import TensorLists, adamw, adamw_lists, kernel, reference
+from kiln.kernels.optimizer.lists import ROLES
 
 
 @pytest.mark.parametrize("moments", ["float32", "bfloat16"])
@@ -168,6 +170,39 @@ def test_list_errors(rng):
     x.flags.writeable = False
     with pytest.raises(ValueError, match=r"parameter\[0\]: expected an array that can be written"):
         adamw([x], [x], [x], [x], 1)
+
+
+class Elsewhere(np.ndarray):
+    """Host memory that says it is on the GPU of this number, as other libraries' arrays say it."""
+
+    gpu = 0
+
+    def __dlpack_device__(self):
+        return 2, self.gpu
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"data": (self.ctypes.data, False), "shape": self.shape, "typestr": self.dtype.str, "version": 3}
+
+
+def on_gpu(number):
+    array = np.ones(8, np.float32).view(Elsewhere)
+    array.gpu = number
+    return array
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("role, index", [(role, index) for role in ROLES for index in (0, 1)][1:])
+def test_lists_that_mix_devices_are_refused_by_name(role, index):
+    for make, other, places in [(on_gpu, on_gpu(1), ("cuda:0", "cuda:1")),
+                                (on_gpu, np.ones(8, np.float32), ("cuda:0", "cpu")),
+                                (lambda _: np.ones(8, np.float32), on_gpu(1), ("cpu", "cuda:1"))]:  # fmt: skip
+        lists = [[make(0), make(0)] for _ in ROLES]
+        lists[ROLES.index(role)][index] = other
+        message = rf"{role}\[{index}\]: expected an array on {places[0]} \(because .*, got one on {places[1]}$"
+        for call in (TensorLists, lambda *lists: adamw(*lists[:4], 1, master=lists[4])):
+            with planning_for(DEFAULT_GPU), pytest.raises(ValueError, match=message):
+                call(*lists)
 
 
 def test_errors(rng):
