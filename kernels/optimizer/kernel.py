@@ -8,6 +8,7 @@ series takes its place, so that no digit of float32 is lost.
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 import kiln
@@ -16,7 +17,7 @@ from kiln.kernels import flat
 from kiln.kernels.flat import FlatPlan, is_contiguous, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import operator, strides
-from kiln.kernels.optimizer.lists import CHUNK_WORDS, TensorLists
+from kiln.kernels.optimizer.lists import CHUNK_WORDS, TensorLists, place_of
 
 
 @kiln.jit
@@ -113,9 +114,46 @@ def _split(value: float) -> tuple[float, float]:
     return high, value - high
 
 
+def _is_element(value: Any, types: tuple[str, ...]) -> bool:
+    """Whether it is an array of one element of a type whose name begins so."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    return shape is not None and math.prod(shape) == 1 and str(dtype).rpartition(".")[2].startswith(types)
+
+
+def _shown(value: Any) -> str:
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if not shape or dtype is None:
+        return repr(value)
+    return f"an array of shape {tuple(shape)} and type {str(dtype).rpartition('.')[2]}"
+
+
+def _step(step: Any) -> Any:
+    """The count as an int, or the array that holds it."""
+    if isinstance(step, numbers.Integral):
+        if step < 1:
+            raise ValueError(f"step: expected a count from 1 (because of the bias correction), got {step}")
+        return int(step)
+    # A number of numpy's that is no integer has a shape and a type as well.
+    if isinstance(step, numbers.Number) or not _is_element(step, ("int", "uint")):
+        raise ValueError(
+            f"step: expected an integer, or an integer array of one element (because it counts steps for the bias "
+            f"correction), got {_shown(step)}"
+        )
+    return step
+
+
+def _rate(rate: Any) -> Any:
+    """The learning rate as a number, or the array that holds it."""
+    if isinstance(rate, numbers.Real):
+        return rate if isinstance(rate, int) else float(rate)
+    if not _is_element(rate, ("float", "bfloat")):
+        raise ValueError(
+            f"lr: expected a number, or a float array of one element (because all tensors share it), got {_shown(rate)}"
+        )
+    return rate
+
+
 def _constants(step: Any, rate: Any, betas: tuple[float, float], eps: float, decay: float) -> dict[str, Any]:
-    if isinstance(step, int) and step < 1:
-        raise ValueError(f"step: expected a count from 1 (because of the bias correction), got {step}")
     for index, beta in enumerate(betas):
         if not 0 <= beta < 1:
             raise ValueError(f"betas[{index}]: expected a number in [0, 1), got {beta}")
@@ -143,6 +181,7 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
     parameter: it is what is updated, and the parameter is its rounding (in a list, None for tensors that have none).
     Arithmetic is float32.
     """
+    step, lr = _step(step), _rate(lr)
     if isinstance(parameter, (list, tuple)):
         lists = TensorLists.of(parameter, gradient, moment, square, master, plan=plan)
         adamw_lists(lists, step, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
@@ -175,6 +214,13 @@ def adamw_lists(lists: TensorLists, step: Any, *, lr: Any = 1e-3, betas: tuple[f
     Nothing is looked at but the table of addresses that ``lists`` holds, so that a call costs one launch however many
     tensors there are. The arrays stay where they are: gradients are written in place.
     """
+    step, lr = _step(step), _rate(lr)
+    for name, value in (("step", step), ("lr", lr)):
+        if lists.place and not isinstance(value, (int, float)) and place_of(value) != lists.place:
+            raise ValueError(
+                f"{name}: expected a number or an array on {lists.place} (because the tensors are there), got one on "
+                f"{place_of(value)}"
+            )
     constants = _constants(step, lr, betas, eps, weight_decay)
     if lists.table is None:
         # Host arrays for a GPU: each launch copies its own arguments there and back.

@@ -205,6 +205,58 @@ def test_lists_that_mix_devices_are_refused_by_name(role, index):
                 call(*lists)
 
 
+@pytest.mark.host
+@pytest.mark.parametrize("name", ["step", "lr"])
+def test_what_is_in_memory_is_where_the_tensors_are(rng, name):
+    lists = TensorLists(*tensors(rng, MIX[:1])[:4])
+    value = {"step": np.ones(1, np.int64), "lr": np.ones(1, np.float32)}[name].view(Elsewhere)
+    with pytest.raises(ValueError, match=rf"{name}: expected a number or an array on cpu .*, got one on cuda:0$"):
+        adamw_lists(lists, **{"step": 1, name: value})
+
+
+@pytest.mark.parametrize("form", [np.int64, np.uint8, lambda n: np.array(n, np.int32), lambda n: np.array([[n]])])
+def test_step_and_rate_in_every_form(rng, form):
+    arrays = [random(rng, 64), random(rng, 64), random(rng, 64), np.abs(random(rng, 64))]
+    exact = reference.adamw(*arrays, 3, lr=np.float32(0.25))
+    rate = np.float32(0.25) if isinstance(form, type) else np.full((1,), 0.25, np.float32)
+    lists = [[x.copy()] for x in arrays]
+    adamw(*arrays, form(3), lr=rate)
+    adamw(*lists, form(3), lr=rate)
+    for out, listed, want in zip((arrays[0], *arrays[2:]), (lists[0], *lists[2:]), exact, strict=True):
+        assert_close(out, want)
+        assert_close(listed[0], want)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    "step, got",
+    [
+        (3.0, "3.0"),
+        (np.float64(3), r"np.float64\(3.0\)"),
+        (np.array([1, 2]), r"an array of shape \(2,\) and type int64"),
+        (np.array([3.5]), r"an array of shape \(1,\) and type float64"),
+        ([3.5], r"\[3.5\]"),
+        ([3], r"\[3\]"),
+        ("3", "'3'"),
+        (None, "None"),
+    ],
+    ids=str,
+)
+def test_a_step_that_counts_nothing_is_refused_by_name(rng, step, got):
+    x = random(rng, 8)
+    prepared = TensorLists([x], [x], [x], [x])
+    for call in (lambda: adamw(x, x, x, x, step), lambda: adamw([x], [x], [x], [x], step),
+                 lambda: adamw_lists(prepared, step)):  # fmt: skip
+        with pytest.raises(ValueError, match=rf"^step: expected an integer, .* \(because .*\), got {got}$"):
+            call()
+    for number in (0, -1, np.int64(0)):
+        with pytest.raises(ValueError, match=rf"^step: expected a count from 1 .*, got {number}$"):
+            adamw(x, x, x, x, number)
+    for rate in (np.ones(2, np.float32), [0.1], "0.1", None):
+        with pytest.raises(ValueError, match=r"^lr: expected a number, or a float array of one element \(because "):
+            adamw(x, x, x, x, 1, lr=rate)
+
+
 def test_errors(rng):
     x = random(rng, 8)
     with pytest.raises(ValueError, match=r"betas\[1\]: expected a number in \[0, 1\)"):
