@@ -240,26 +240,34 @@ def _rounded(value: float | None, digits: int) -> float | str:
 
 
 def write(results: Results, *, csv: str | None = None, json_file: str | None = None, plot: str | None = None,
-          html: str | None = None) -> None:  # fmt: skip
-    """Writes the files that were asked for."""
+          html: str | None = None) -> list[str]:  # fmt: skip
+    """Writes the files that were asked for; the names of those it has written."""
+    written = []
+    for name in filter(None, (csv, plot, html)):
+        pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
     if json_file:
         results.save(json_file)
+        written.append(json_file)
     if csv:
         lines = list(table(results))
-        pathlib.Path(csv).parent.mkdir(parents=True, exist_ok=True)
         with open(csv, "w", newline="") as file:
             writer = csv_format.DictWriter(file, list(lines[0]) if lines else ["family"])
             writer.writeheader()
             writer.writerows(lines)
+        written.append(csv)
     if plot or html:
         import plots
 
         image = plots.png(results)
         if plot and image is not None:
             pathlib.Path(plot).write_bytes(image)
+            written.append(plot)
         if plot and image is None:
-            print("kiln bench: no plot (matplotlib is not installed)", file=sys.stderr)
+            why = "no row was measured" if not results.records else "matplotlib is not installed"
+            print(f"kiln bench: no plot ({why})", file=sys.stderr)
         if html:
             import html_report
 
             pathlib.Path(html).write_text(html_report.page(results, image))
+            written.append(html)
+    return written

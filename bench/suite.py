@@ -32,6 +32,9 @@ Job = dict[str, Any]
 _SECONDS = {"kiln": 0.6, "torch": 0.3, "inductor": 1.8, "quack": 0.8, "triton": 1.2, "cuda": 0.6, "ceiling": 1.2}
 _STARTING, _PREPARING = 9.0, 1.2
 
+# The files that can be asked for, and how their names end.
+ENDINGS = {"csv": "csv", "json": "json", "plot": "png", "html": "html"}
+
 
 def estimate(cases: Sequence[Case], peers: Sequence[str], prepare: bool) -> float:
     """Seconds that measuring these rows takes, roughly."""
@@ -160,7 +163,8 @@ def add_arguments(found: argparse.ArgumentParser) -> None:
     """The options, for this file's own parser and for `kiln bench`."""
     found.add_argument("families", nargs="*", metavar="FAMILY", help=f"{', '.join(FAMILIES)} (default: all)")
     found.add_argument("--only", default="", metavar="WORDS", help='rows whose name has these words, "rms_norm 2048x"')
-    found.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)} (default: all)")
+    found.add_argument("--peers", default=",".join(PEERS),
+                       help=f"beside Kiln, of {','.join(PEERS[1:])} (default: all)")  # fmt: skip
     found.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
     found.add_argument("--no-warm", dest="warm", action="store_false", help="leave out the column with warm caches")
     found.add_argument("--quick", action="store_true", help="3 rounds, a short search for the ceiling, no preparation")
@@ -172,15 +176,40 @@ def add_arguments(found: argparse.ArgumentParser) -> None:
     found.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="processes that compile")
     found.add_argument("--from", dest="recorded", nargs="+", metavar="JSON", help="report on recorded results")
     found.add_argument("--list", action="store_true", help="show the rows and the time they take; run nothing")
-    for kind in ("csv", "json", "plot", "html"):
-        found.add_argument(f"--{kind}", metavar="F", help=f"write {'a PNG' if kind == 'plot' else kind.upper()}")
+    for kind, ending in ENDINGS.items():
+        what = "a PNG" if kind == "plot" else kind.upper()
+        found.add_argument(f"--{kind}", nargs="?", const="", metavar="F",
+                           help=f"write {what} (without F: bench-FAMILY.{ending} here, for all families bench.{ending})"
+                           )  # fmt: skip
     found.add_argument("--commit", help="what to record as the commit, where there is no repository")
     found.add_argument("--log", metavar="F", help="what the children print (default: a temporary file)")
     found.add_argument("--strict", action="store_true", help="exit 1 if a row misses what is asked")
 
 
+def name_files(options: argparse.Namespace) -> list[str]:
+    """Gives each file that was asked for its name; what is wrong with them.
+
+    `--csv norm` is the family and a file of the default name: no file is called like a family, and a word that could
+    be a family's name with a slip in it (one without an ending or a folder) is refused.
+    """
+    wrong = []
+    for kind in ENDINGS:
+        value = getattr(options, kind)
+        if value in FAMILIES:
+            options.families = [*options.families, value]
+            setattr(options, kind, "")
+        elif value and not set(value) & {".", os.sep}:
+            wrong.append(f"--{kind}: expected a file name with an ending or a folder (because a word alone may be a "
+                         f"family's name with a slip in it), got {value!r}; ./{value} is a file")  # fmt: skip
+    words = [name for name in FAMILIES if name in options.families]
+    for kind, ending in ENDINGS.items():
+        if getattr(options, kind) == "":
+            setattr(options, kind, "-".join(["bench", *words]) + f".{ending}")
+    return wrong
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run(parser().parse_args(arguments))
+    return run(parser().parse_intermixed_args(arguments))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -193,6 +222,11 @@ def run(options: argparse.Namespace) -> int:
     if unknown:
         print(f"kiln bench: unknown {', '.join(unknown)} (families {', '.join(FAMILIES)}; peers {', '.join(PEERS)})",
               file=sys.stderr)  # fmt: skip
+        return 2
+    if "kiln" not in options.peers:
+        options.peers = ["kiln", *options.peers]
+    if wrong := name_files(options):
+        print("\n".join(f"kiln bench: {text}" for text in wrong), file=sys.stderr)
         return 2
     if options.quick:
         options.rounds, options.prepare = min(options.rounds, 3), False
@@ -213,7 +247,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         _measure(options, cases, results)
     report.show(results)
-    report.write(results, csv=options.csv, json_file=options.json, plot=options.plot, html=options.html)
+    written = report.write(results, csv=options.csv, json_file=options.json, plot=options.plot, html=options.html)
+    if written:
+        print(f"kiln bench: wrote {', '.join(written)}", file=sys.stderr)
     if results.broken() or (options.strict and results.missed()):
         return 1
     return 0

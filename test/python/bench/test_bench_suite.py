@@ -113,6 +113,65 @@ def test_report_on_recorded_results(make_record, tmp_path, capsys):
     assert "0 of 2 rows as asked" in capsys.readouterr().out
 
 
+def files_of(monkeypatch, tmp_path, *words):
+    """Exit status, the families, peers and file names that these words of a command line stand for."""
+    found = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(suite, "_measure", lambda options, cases, results: found.append((options, cases)))
+    status = suite.main(words)
+    if not found:
+        return status, None, None, {}
+    options, rows = found[0]
+    files = {kind: getattr(options, kind) for kind in suite.ENDINGS}
+    return status, {case.family for case in rows}, options.peers, {kind: f for kind, f in files.items() if f}
+
+
+def test_the_command_that_was_asked_for(monkeypatch, tmp_path, capsys):
+    words = "norm --peers torch,inductor,triton,quack,cuda --csv --json --plot"
+    status, families, peers, files = files_of(monkeypatch, tmp_path, *words.split())
+    assert (status, families) == (0, {"norm"})
+    assert peers == ["kiln", "torch", "inductor", "triton", "quack", "cuda"]  # Kiln beside them
+    assert files == {"csv": "bench-norm.csv", "json": "bench-norm.json", "plot": "bench-norm.png"}
+    assert (tmp_path / "bench-norm.csv").exists() and json.loads((tmp_path / "bench-norm.json").read_text())
+    assert "wrote bench-norm.json, bench-norm.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words, families, files",
+    [
+        ("--csv", "all", {"csv": "bench.csv"}),
+        ("--csv --html --peers torch", "all", {"csv": "bench.csv", "html": "bench.html"}),
+        # A family is a family, wherever it stands.
+        ("--csv norm", "norm", {"csv": "bench-norm.csv"}),
+        ("--csv softmax norm", "norm softmax", {"csv": "bench-norm-softmax.csv"}),
+        ("norm --json softmax --csv", "norm softmax", {n: f"bench-norm-softmax.{n}" for n in ("csv", "json")}),
+        ("norm --csv a.csv softmax", "norm softmax", {"csv": "a.csv"}),
+        ("norm --csv=softmax.csv", "norm", {"csv": "softmax.csv"}),
+        ("norm --csv ./softmax --html b/c.html", "norm", {"csv": "./softmax", "html": "b/c.html"}),
+    ],
+)
+def test_files_without_a_name(monkeypatch, tmp_path, words, families, files):
+    status, found, _, names = files_of(monkeypatch, tmp_path, *words.split())
+    assert status == 0
+    assert found == set(cases.FAMILIES if families == "all" else families.split())
+    assert names == files
+    assert all((tmp_path / name).exists() for name in names.values())
+
+
+def test_a_slip_in_a_familys_name_is_no_file(monkeypatch, tmp_path, capsys):
+    assert files_of(monkeypatch, tmp_path, "--csv", "nrom")[0] == 2
+    assert "--csv: expected a file name with an ending or a folder (because " in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_says_which_files(capsys):
+    with pytest.raises(SystemExit):
+        suite.main(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for kind, ending in suite.ENDINGS.items():
+        assert f"--{kind} [F]" in text and f"(without F: bench-FAMILY.{ending} here" in text
+
+
 def test_the_verb_of_the_command_line(capsys):
     from kiln.cli import bench, main
 
