@@ -354,7 +354,9 @@ AxisInfo AlignmentAnalysis::infer(Operation *op, Value result) const {
           return axis::maskedBits(of(1), *constantOf(0), width);
         return withEveryElement(elementwise(), std::max(of(0).everyElement(), of(1).everyElement()));
       })
-      .Case<arith::OrIOp, arith::XOrIOp, arith::MinSIOp, arith::MinUIOp, arith::MaxSIOp, arith::MaxUIOp>(
+      .Case<arith::OrIOp, arith::XOrIOp>(
+          [&](Operation *) { return withEveryElement(axis::changedBits(of(0), of(1), width), leastDivisor()); })
+      .Case<arith::MinSIOp, arith::MinUIOp, arith::MaxSIOp, arith::MaxUIOp>(
           [&](Operation *) { return withEveryElement(elementwise(), leastDivisor()); })
       .Case([&](arith::SelectOp select) {
         AxisInfo both = axis::meet(of(1), of(2));

@@ -129,6 +129,20 @@ AxisInfo remainder(const AxisInfo &a, const AxisInfo &b, unsigned width) {
   return result;
 }
 
+AxisInfo changedBits(const AxisInfo &a, const AxisInfo &b, unsigned width) {
+  AxisInfo result;
+  int64_t limit = int64_t(1) << std::min(width - 1, 62u);
+  for (auto [x, y] : llvm::zip(a.dims, b.dims)) {
+    const AxisDim &steps = y.step == 0 ? x : y, &same = y.step == 0 ? y : x;
+    AxisDim moving = steps.refined(std::gcd(steps.group, same.step == 0 ? same.group : 1));
+    AxisDim fixed = same.refined(same.step == 0 ? moving.group : 1);
+    // Inside a window below the lowest bit of `fixed` only bits that it leaves alone differ.
+    AxisDim cut = withinWindow(moving, std::min({moving.divisibility, fixed.divisibility, limit}));
+    result.dims.push_back(makeDim(cut.group, cut.step, std::min(cut.divisibility, fixed.divisibility), width));
+  }
+  return result;
+}
+
 AxisInfo maskedBits(const AxisInfo &a, int64_t mask, unsigned width) {
   AxisInfo result;
   int64_t limit = int64_t(1) << std::min(width - 1, 62u);

@@ -23,6 +23,9 @@ AxisInfo divide(const AxisInfo &a, const AxisInfo &b, unsigned width);
 AxisInfo remainder(const AxisInfo &a, const AxisInfo &b, unsigned width);
 /// Bits of `a` selected by the constant `mask`.
 AxisInfo maskedBits(const AxisInfo &a, int64_t mask, unsigned width);
+/// Bits set or flipped (or, xor) in steps of `a` by a `b` that is the same in a group and has no bit where `a` steps;
+/// or the other way round.
+AxisInfo changedBits(const AxisInfo &a, const AxisInfo &b, unsigned width);
 /// Whether a < b where groups do not straddle a multiple of what divides b. Signedness does not matter.
 AxisInfo lessThan(const AxisInfo &a, const AxisInfo &b, unsigned width);
 /// Equality of values whose difference is constant in groups.

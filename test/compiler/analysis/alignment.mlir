@@ -105,6 +105,15 @@ func.func @bits() {
   %quads = arith.shli %lanes, %two : tensor<64xi32>
   // CHECK: arith.shrui {{.*}}group [64] step [1]
   %back = arith.shrui %quads, %two : tensor<64xi32>
+  // Bits above a group that steps: the other half of a head is as wide as the half itself.
+  %half = arith.constant dense<32> : tensor<64xi32>
+  // CHECK: arith.xori {{.*}}group [32] step [1] divisible [32]
+  %other = arith.xori %lanes, %half : tensor<64xi32>
+  %eight = arith.constant dense<8> : tensor<64xi32>
+  // CHECK: arith.ori {{.*}}group [8] step [1] divisible [8]
+  %upper = arith.ori %lanes, %eight : tensor<64xi32>
+  // CHECK: arith.xori {{.*}}group [1] {{.*}}
+  %odd = arith.xori %lanes, %low : tensor<64xi32>
   return
 }
 
