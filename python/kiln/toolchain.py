@@ -74,7 +74,7 @@ def options() -> dict[str, Any]:
 
 
 def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin."""
+    """The SASS of a cubin; of one compiled with `line_info`, with comments that name the lines of the source."""
     if not cubin.startswith(b"\x7fELF"):
         raise errors.UserError("expected a cubin (because PTX that the driver assembles has no SASS here), got PTX")
     tool = nvdisasm()
@@ -87,7 +87,7 @@ def disassemble(cubin: bytes) -> str:
         path = os.path.join(folder, "kernel.cubin")
         with open(path, "wb") as file:
             file.write(cubin)
-        done = subprocess.run([tool.path, "-c", path], capture_output=True, text=True)
+        done = subprocess.run([tool.path, "-c", "--print-line-info", path], capture_output=True, text=True)
     if done.returncode:
         raise errors.InternalError(f"{tool.path} failed: {done.stderr.strip()}", stage="sass")
     return done.stdout
