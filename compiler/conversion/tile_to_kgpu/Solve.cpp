@@ -280,7 +280,7 @@ private:
     std::array<layout::Digits, layout::kNumCoords> digits;
     for (unsigned coord = 0; coord < layout::kNumCoords; ++coord)
       digits[coord].assign(layout->digits(layout::Coord(coord)).begin(), layout->digits(layout::Coord(coord)).end());
-    llvm::stable_sort(digits[unsigned(layout::Coord::Reg)], [](const layout::Digit &a, const layout::Digit &b) {
+    llvm::sort(digits[unsigned(layout::Coord::Reg)], [](const layout::Digit &a, const layout::Digit &b) {
       if ((a.radix == 2) != (b.radix == 2))
         return a.radix == 2;
       for (size_t dim = a.basis.size(); dim-- > 0;)
