@@ -27,25 +27,36 @@ class UserError(KilnError):
 
 
 class ResourceError(KilnError):
-    """A valid kernel that does not fit the machine."""
+    """A valid kernel that does not fit the machine. `required` and `available` are None where nobody knows how much:
+    `detail` then is what the device said."""
 
     def __init__(
-        self, resource: str, required: int, available: int, option: str | None = None, kernel: str | None = None
+        self,
+        resource: str,
+        required: int | None = None,
+        available: int | None = None,
+        option: str | None = None,
+        kernel: str | None = None,
+        detail: str | None = None,
     ):
         self.resource, self.required, self.available = resource, required, available
-        self.option, self.kernel = option, kernel
+        self.option, self.kernel, self.detail = option, kernel, detail
         text = f"{kernel}: " if kernel else ""
-        text += f"out of {resource}: required {required}, available {available}"
+        text += f"out of {resource}"
+        if required is not None:
+            text += f": required {required}, available {available}"
+        if detail:
+            text += f": {detail}"
         if option:
             text += f"\nhint: reduce {option}"
         super().__init__(text)
 
     def of(self, kernel: str) -> ResourceError:
         """The same, said of a kernel."""
-        return type(self)(self.resource, self.required, self.available, self.option, kernel)
+        return type(self)(self.resource, self.required, self.available, self.option, kernel, self.detail)
 
     def __reduce__(self) -> tuple:
-        return type(self), (self.resource, self.required, self.available, self.option, self.kernel)
+        return type(self), (self.resource, self.required, self.available, self.option, self.kernel, self.detail)
 
 
 class InternalError(KilnError):

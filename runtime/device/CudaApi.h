@@ -160,6 +160,7 @@ enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
   REQUIRED(occupancyMaxActiveBlocks, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                      \
            Result(int *, Function, int, size_t))                                                                       \
   REQUIRED(occupancyMaxActiveClusters, cuOccupancyMaxActiveClusters, Result(int *, Function, const LaunchConfig *))    \
+  OPTIONAL(memGetInfo, cuMemGetInfo_v2, Result(size_t *, size_t *))                                                    \
   OPTIONAL(funcGetParamInfo, cuFuncGetParamInfo, Result(Function, size_t, size_t *, size_t *))
 
 } // namespace kiln::device::cuda

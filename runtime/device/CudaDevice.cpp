@@ -251,8 +251,14 @@ ErrorOr<cuda::Address> CudaDevice::allocate(size_t bytes) {
                  blocks.end());
     result = driver.memAlloc(&address, bytes);
   }
-  if (result)
-    return fail(llvm::formatv("allocate {0} bytes on CUDA device {1}", bytes, ordinal), result);
+  if (result) {
+    Status status = fail(llvm::formatv("allocate {0} bytes on CUDA device {1}", bytes, ordinal), result);
+    size_t available, total;
+    if (result == cuda::errorOutOfMemory && driver.memGetInfo && !driver.memGetInfo(&available, &total))
+      return std::move(status).with(
+          {llvm::formatv("memory of CUDA device {0}", ordinal), int64_t(bytes), int64_t(available), ""});
+    return status;
+  }
   std::lock_guard<std::mutex> lock(mutex);
   blocks.push_back({address, bytes, true});
   return address;

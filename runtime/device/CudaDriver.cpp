@@ -103,7 +103,9 @@ std::string CudaDriver::describe(cuda::Result result) const {
 Status CudaDriver::failure(const std::string &what, cuda::Result result) const {
   std::string message = "cannot " + what + ": " + describe(result);
   if (result == cuda::errorOutOfMemory)
-    return resourceError(std::move(message));
+    return resourceError(std::move(message)).with({"memory", -1, -1, ""});
+  if (result == cuda::errorOutOfResources)
+    return resourceError(std::move(message)).with({"resources of one block", -1, -1, ""});
   if (result >= cuda::errorCaptureFirst && result <= cuda::errorCaptureLast)
     return invalidArgument(message + "; a kernel must have run once with these arguments before its launch is captured "
                                      "into a graph");

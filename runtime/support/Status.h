@@ -21,9 +21,9 @@ enum class StatusCode {
 
 /// What a valid kernel asks of a machine, and what there is: of a Resource status that can say so.
 struct ResourceNeed {
-  std::string resource; ///< "shared memory", "registers" …
-  int64_t required = 0, available = 0;
-  std::string option; ///< what to reduce
+  std::string resource;                ///< "shared memory", "registers" …
+  int64_t required = 0, available = 0; ///< negative where only the resource is known
+  std::string option;                  ///< what to reduce
 };
 
 class [[nodiscard]] Status {
@@ -35,7 +35,7 @@ public:
   StatusCode getCode() const { return code; }
   const std::string &getMessage() const { return message; }
 
-  /// Null if the status is not about an amount.
+  /// Null if the status is not about a resource.
   const ResourceNeed *getNeed() const { return need.get(); }
   Status with(ResourceNeed amount) && {
     need = std::make_shared<ResourceNeed>(std::move(amount));

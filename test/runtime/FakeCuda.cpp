@@ -103,8 +103,10 @@ EXPORT Result cuInit(unsigned) { return call("cuInit"); }
 EXPORT Result cuDriverGetVersion(int *version) { return *version = 13000, success; }
 EXPORT Result cuGetErrorName(Result result, const char **name) {
   static const std::map<int, const char *> names = {
-      {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"},     {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
-      {218, "CUDA_ERROR_INVALID_PTX"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {900, "CUDA_ERROR_STREAM_CAPTURE"}};
+      {1, "CUDA_ERROR_INVALID_VALUE"},       {2, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"}, {218, "CUDA_ERROR_INVALID_PTX"},
+      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},   {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+      {900, "CUDA_ERROR_STREAM_CAPTURE"}};
   auto found = names.find(result);
   return found == names.end() ? errorInvalidValue : (*name = found->second, success);
 }
@@ -270,6 +272,10 @@ EXPORT Result cuMemcpyHtoD_v2(Address to, const void *from, size_t bytes) {
 EXPORT Result cuMemcpyDtoH_v2(void *to, Address from, size_t bytes) {
   memcpy(to, reinterpret_cast<void *>(from), bytes);
   return call("cuMemcpyDtoH_v2", std::to_string(bytes));
+}
+EXPORT Result cuMemGetInfo_v2(size_t *available, size_t *total) {
+  *available = 3 << 20, *total = size_t(80) << 30;
+  return call("cuMemGetInfo_v2");
 }
 EXPORT Result cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
   return allocate(memory, bytes, unsigned(MemoryType::Host));

@@ -16,8 +16,12 @@ using device::CudaShape;
 
 void kiln::python::raiseStatus(const Status &status) {
   py::module_ errors = py::module_::import("kiln.errors");
-  if (const ResourceNeed *need = status.getNeed()) {
-    py::object error = errors.attr("ResourceError")(need->resource, need->required, need->available, need->option);
+  if (status.getCode() == StatusCode::Resource) {
+    const ResourceNeed *need = status.getNeed();
+    py::object error = need && need->required >= 0
+                           ? errors.attr("ResourceError")(need->resource, need->required, need->available, need->option)
+                           : errors.attr("ResourceError")(need ? need->resource : "resources",
+                                                          py::arg("detail") = status.getMessage());
     PyErr_SetObject(errors.attr("ResourceError").ptr(), error.ptr());
     throw py::error_already_set();
   }
@@ -181,7 +185,7 @@ private:
   void prepare(const CudaShape &shape) {
     Status status = function.prepare(shape);
     const ResourceNeed *need = status.getNeed();
-    if (!need)
+    if (!need || need->required < 0)
       return check(status);
     llvm::StringRef resource = need->resource;
     std::string option = resource.starts_with("shared")      ? "shared"

@@ -222,8 +222,10 @@ def status(
     if code == "invalid":
         raise errors.LaunchError(message, kernel=kernel.__name__, caller=caller())
     if code == "resource":
-        if need is not None:
+        if need is not None and need[1] >= 0:
             raise errors.ResourceError(*need, kernel.__name__)
+        if "cuda" in compiled.metadata:
+            _refused_by_gpu(kernel, compiled, message, need[0] if need else "resources")
         available = 0
         try:
             import os
@@ -235,3 +237,17 @@ def status(
         required = max(metadata["frame_bytes"], metadata["workspace_bytes"])
         raise errors.ResourceError("memory", required, available, "the sides of the tiles", kernel.__name__)
     raise errors.InternalError(f"launch of {kernel.__name__}: {message}", stage="launch")
+
+
+def _refused_by_gpu(kernel: JITFunction, compiled: CompiledKernel, message: str, resource: str) -> NoReturn:
+    """A driver says that something does not suffice and not how much: what the launch takes is said beside it."""
+    option = None
+    if resource != "memory" and compiled.loaded is not None:
+        figures = compiled.loaded.figures
+        threads, registers, shared = figures["threads"], figures["registers"], figures["shared_bytes"]
+        message += f"; a block has {threads} threads of {registers} registers, and {shared} bytes of shared memory"
+        option = "num_warps, or set maxnreg"
+    elif compiled.loaded is not None and (stack := compiled.loaded.figures["local_bytes"]):
+        message += f"; each thread that is resident has {stack} bytes of local memory"
+        option = "the sides of the tiles, or what else is on the device"
+    raise errors.ResourceError(resource, option=option, kernel=kernel.__name__, detail=message)

@@ -33,6 +33,8 @@ OPTION_KINDS = {
     "num_ctas": "a positive integer",
     "cluster": "a positive integer",
     "maxnreg": "a positive integer",
+    "pdl": "True or False",
+    "launch_pdl": "True or False",
 }
 
 

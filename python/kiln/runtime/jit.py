@@ -323,7 +323,7 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
     for name, value in options.items():
         if value is None:
             continue
-        if name in OPTION_KINDS and not _is_positive(value):
+        if name in OPTION_KINDS and not (isinstance(value, bool) if "pdl" in name else _is_positive(value)):
             explain.option(kernel, name, value)
         known = _COMPILE_OPTIONS[kind].get(name)
         if known is None:
