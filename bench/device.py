@@ -40,7 +40,7 @@ class CudaDevice:
         import torch
 
         if not torch.cuda.is_available():
-            raise SystemExit("bench: torch sees no CUDA device (--device cpu tries the suite without one)")
+            raise SystemExit("torch sees no CUDA device (--device cpu tries the suite without one)")
         self.torch = torch
         self.device = torch.device("cuda", 0)
         self.properties = torch.cuda.get_device_properties(0)

@@ -8,6 +8,7 @@ skips that). Results are written as they come.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -41,6 +42,20 @@ def estimate(cases: Sequence[Case], peers: Sequence[str], prepare: bool) -> floa
     each = 0.3 + sum(_SECONDS.get(peer, 0.5) for peer in peers)
     families = len({case.family for case in cases})
     return families * _STARTING + len(cases) * (each + (_PREPARING if prepare else 0.0))
+
+
+class Unusable(Exception):
+    """Nothing can be measured with this interpreter or on this machine; the message says why."""
+
+
+def needs_torch() -> None:
+    """Raises `Unusable` where there is no torch, without which no child gets as far as saying so."""
+    if importlib.util.find_spec("torch") is None:
+        raise Unusable(
+            f"expected an interpreter with torch (because it holds the arrays and the clock of every peer), got "
+            f"{sys.executable} without it: install it there, or name an interpreter that has it, "
+            f'make bench BENCH="norm" BENCH_PYTHON=python3'
+        )
 
 
 class Child:
@@ -100,6 +115,7 @@ def measure_rows(options: argparse.Namespace, cases: Sequence[Case], log: Any,
     """Events of all rows, a child per family; a row whose child dies or hangs becomes a "failed" event."""
     # Starting a process costs seconds that a quick run does not have.
     groups = [""] if options.quick else list(dict.fromkeys(case.family for case in cases))
+    worked = False
     for family in groups:
         left = [case for case in cases if family in ("", case.family)]
         while left:
@@ -112,6 +128,9 @@ def measure_rows(options: argparse.Namespace, cases: Sequence[Case], log: Any,
                 while (event := child.next(max(0.1, deadline - time.monotonic()))) is not None:
                     if event["event"] == "start":
                         current, deadline = event["case"], time.monotonic() + options.timeout
+                    if event["event"] == "unusable" and not worked:
+                        raise Unusable(event["message"])
+                    worked |= event["event"] == "environment"
                     say(event.get("case", family), event.get("phase", ""))
                     if event["event"] in ("result", "failed", "environment"):
                         yield event
@@ -146,6 +165,8 @@ def prepare(options: argparse.Namespace, cases: Sequence[Case], log: Any, say: C
                     break
                 if event is None:
                     break
+                if event["event"] == "unusable":
+                    raise Unusable(event["message"])
                 done += event["event"] in ("result", "failed")
                 say("compiling", f"{done} of {len(cases)} rows")
     finally:
@@ -245,7 +266,11 @@ def run(options: argparse.Namespace) -> int:
         print(f"kiln bench: no row matches {options.only!r}", file=sys.stderr)
         return 2
     else:
-        _measure(options, cases, results)
+        try:
+            _measure(options, cases, results)
+        except Unusable as error:
+            print(f"kiln bench: {error}", file=sys.stderr)
+            return 2
     report.show(results)
     written = report.write(results, csv=options.csv, json_file=options.json, plot=options.plot, html=options.html)
     if written:
@@ -258,6 +283,7 @@ def run(options: argparse.Namespace) -> int:
 def _measure(options: argparse.Namespace, cases: Sequence[Case], results: Any) -> None:
     import report
 
+    needs_torch()
     log_path = options.log or os.path.join(tempfile.gettempdir(), f"kiln-bench-{os.getpid()}.log")
     with open(log_path, "w") as log, report.Progress(len(cases)) as progress:
         if options.prepare and options.device == "cuda":

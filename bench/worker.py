@@ -4,6 +4,7 @@
 
 A child can hang or lose its device; the parent then starts another with the rows that are left. Lines it writes:
     {"event": "start", "case": …}   {"event": "phase", "case": …, "phase": "inductor"}   {"event": "result", …}
+    {"event": "unusable", "message": …}   and nothing after it: there is nothing to measure on
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ def main() -> int:
     from runner import Settings, run_case, warm_up
 
     settings = Settings(tuple(job["peers"]), job["rounds"], job["warm"], job["search"], job["most_sets"])
-    device = make_device(job["device"])
+    try:
+        device = make_device(job["device"])
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        emit(event="unusable", message=str(error) or type(error).__name__)
+        return 5
     if job["prepare"]:
         with contextlib.suppress(ImportError):
             import torch._inductor.config as inductor

@@ -87,6 +87,41 @@ def test_a_process_per_family(worker):
     assert sum(event["event"] == "result" for event in found) == len(rows) - 1
 
 
+def test_without_torch_nothing_is_started(worker, monkeypatch, capsys):
+    worker()
+    monkeypatch.setattr(suite.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(suite, "Child", None)
+    assert suite.main(["rope"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("kiln bench: expected an interpreter with torch (because ")
+    assert f"got {sys.executable} without it" in said and "BENCH_PYTHON=python3" in said
+    assert said.count("\n") == 1  # said once, not for each row
+
+
+@pytest.mark.parametrize("ahead", [[], ["--no-prepare"]])
+def test_a_machine_that_cannot_be_used_is_said_once(tmp_path, monkeypatch, capsys, ahead):
+    (tmp_path / "worker.py").write_text('print(\'{"event": "unusable", "message": "no CUDA device"}\')\nexit(5)')
+    monkeypatch.setattr(suite, "HERE", tmp_path)
+    monkeypatch.setattr(suite, "needs_torch", lambda: None)
+    assert suite.main(["rope", "softmax", *ahead]) == 2
+    assert [line for line in capsys.readouterr().err.splitlines() if line] == ["kiln bench: no CUDA device"]
+
+
+def test_a_worker_without_a_device_says_why(tmp_path):
+    """Beside a torch that finds no device, as one is on most machines."""
+    import subprocess
+
+    (tmp_path / "torch.py").write_text("class cuda:\n    is_available = staticmethod(lambda: False)\n")
+    job = {**suite.job_of(options(), ROPE, prepare=False), "device": "cuda"}
+    path = str(tmp_path) + suite.os.pathsep + suite.os.environ.get("PYTHONPATH", "")
+    found = subprocess.run(
+        [sys.executable, str(pathlib.Path(suite.__file__).with_name("worker.py")), json.dumps(job)],
+        env={**suite.os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert found.returncode == 5, found.stderr
+    assert json.loads(found.stdout)["event"] == "unusable" and "torch sees no CUDA device" in found.stdout
+
+
 def test_list(capsys):
     assert suite.main(["softmax", "--list", "--peers", "kiln,torch"]) == 0
     out = capsys.readouterr().out
