@@ -2,13 +2,14 @@
 
 import os
 import pathlib
+import re
+import subprocess
 import sys
 import time
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
-import cpu
+CPU = pathlib.Path(__file__).resolve().parents[2] / "bench" / "cpu.py"
 
 pytestmark = pytest.mark.bench
 
@@ -26,23 +27,25 @@ def spent_by_others() -> float:
         if name in mine:
             user, nice, system, _idle, _io, interrupts, soft, stolen = map(int, fields[:8])
             ticks += user + nice + system + interrupts + soft + stolen
-    return ticks / os.sysconf("SC_CLK_TCK") - time.process_time()
+    return ticks / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
 
 
-@pytest.mark.parametrize("name", cpu.TARGETS)
+@pytest.mark.parametrize("name", ["add", "softmax", "rms_norm", "matmul"])
 def test_against_numpy(name):
     """Three tries; one that other programs disturbed proves nothing."""
-    ratios, undisturbed = [], 0
+    said, undisturbed = [], 0
     for _ in range(3):
         start, others = time.perf_counter(), spent_by_others()
-        ratio = cpu.compare(name, seconds=1.0)[1]
-        if ratio >= cpu.TARGETS[name]:
+        # In a process of its own: it sets how numpy loads.
+        run = subprocess.run([sys.executable, CPU, "--only", name], capture_output=True, text=True)
+        if run.returncode == 0:
             return
+        ratio = re.search(r"[0-9.]+× numpy \(asked: [0-9.]+×\)", run.stdout)
+        assert ratio, run.stdout + run.stderr
         capacity = (time.perf_counter() - start) * len(os.sched_getaffinity(0))
         share = max(spent_by_others() - others, 0) / capacity
         undisturbed += share <= DISTURBED
-        ratios.append(f"{ratio:.2f}× (others had {100 * share:.0f}% of the machine)")
-    message = f"{name}: expected {cpu.TARGETS[name]}× numpy, got {', '.join(ratios)}"
+        said.append(f"{ratio[0]}, others had {100 * share:.0f}% of the machine")
     if not undisturbed:
-        pytest.skip(message)
-    pytest.fail(message)
+        pytest.skip("; ".join(said))
+    pytest.fail("; ".join(said))
