@@ -123,7 +123,7 @@ def _exact_fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
             try:
                 result[i] = float(exact)
             except OverflowError:
-                result[i] = math.copysign(math.inf, exact)
+                result[i] = math.inf if exact > 0 else -math.inf
     return result
 
 
@@ -162,6 +162,11 @@ def _rem(ins: Instruction) -> Run:
     return elementwise(ins, lambda x, y: np.where(y == 0, x, x - _quotient(x, y) * y))
 
 
+def _of_numbers(two: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The other operand of a NaN. numpy's fmin and fmax keep a NaN that signals."""
+    return lambda x, y: np.where(np.isnan(x), y, np.where(np.isnan(y), x, two(x, y)))
+
+
 @operation("min max", "NaN ftz xorsign abs relu")
 def _extremum(ins: Instruction) -> Run:
     if "xorsign" in ins.modifiers or "abs" in ins.modifiers:
@@ -172,7 +177,7 @@ def _extremum(ins: Instruction) -> Run:
     elif "NaN" in ins.modifiers:
         two = np.minimum if least else np.maximum
     else:
-        two = np.fmin if least else np.fmax
+        two = _of_numbers(np.minimum if least else np.maximum)
 
     def signed(x: np.ndarray, y: np.ndarray, *rest: np.ndarray) -> np.ndarray:
         # -0 is less than +0 here; numpy takes whichever comes first.

@@ -87,6 +87,7 @@ HALVES = "ld.global.v2.b32 {%r4, %r5}, [%d1];"
     ("fma.rn.sat.f32 %r6, %r4, %r4, 0f00000000;", raw("f4", 3)[0], raw("f4", 1)[0]),
     ("min.f32 %r6, %r4, 0f00000000;", raw("f4", -0.0)[0], raw("f4", -0.0)[0]),
     ("max.f32 %r6, %r4, 0f3F800000;", raw("f4", np.nan)[0], raw("f4", 1)[0]),
+    ("min.f32 %r6, %r4, 0f3F800000;", 0x7FA00000, raw("f4", 1)[0]),  # a NaN that signals
     ("max.NaN.f32 %r6, %r4, 0f3F800000; abs.f32 %r6, %r6;", raw("f4", np.nan)[0], raw("f4", np.nan)[0]),
     ("add.ftz.f32 %r6, %r4, 0f00000000;", raw("f4", 1e-40)[0], 0),
     ("cvt.rzi.s32.f32 %r6, %r4;", raw("f4", -2.9)[0], raw("i4", -2)[0]),
@@ -112,6 +113,7 @@ def test_values_of_32_bits(code, given, expected):
 
 @pytest.mark.parametrize("code, given, expected", [
     ("fma.rn.f64 %d5, %d4, %d4, 0dBFF0000000000000;", raw("f8", 1 + 2**-30)[0], raw("f8", 2**-29 + 2**-60)[0]),
+    ("fma.rn.f64 %d5, %d4, %d4, 0dBFF0000000000000;", raw("f8", 1e300)[0], raw("f8", np.inf)[0]),
     ("mul.hi.u64 %d5, %d4, %d4;", 2**63, 2**62),
     ("cvt.u32.u64 %r6, %d4; cvt.u64.u32 %d5, %r6;", 0x1234567890, 0x34567890),
     ("cvt.rn.f32.u64 %r6, %d4; cvt.u64.u32 %d5, %r6;", 2**24 + 1, raw("f4", 2**24)[0]),
