@@ -7,12 +7,12 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import verdict
-from cases import FAMILIES
+from cases import FAMILIES, select
 
 Record = dict[str, Any]
 
@@ -35,9 +35,22 @@ class Results:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Results:
-        data = json.loads(pathlib.Path(path).read_text())
-        if data.get("format") != 1:
-            raise ValueError(f"{path}: expected a result file of format 1, got {data.get('format')!r}")
+        """What --json or --csv wrote; raises `ValueError` for anything else."""
+        text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
+        if not text.lstrip().startswith(("{", "[")):
+            import recorded
+
+            found = Results()
+            for record, facts in recorded.read(path):
+                found.merge(Results(facts, [record]))
+            return found
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}: expected a result file, got JSON that breaks off: {error}") from None
+        if not isinstance(data, dict) or data.get("format") != 1:
+            got = repr(data.get("format")) if isinstance(data, dict) else "a list"
+            raise ValueError(f"{path}: expected a result file of format 1, got {got}")
         return Results(data["environment"], data["records"], data["failures"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -59,6 +72,16 @@ class Results:
             self.add(record | {"environment": record.get("environment") or other.environment})
         measured = {record["case"]["name"] for record in self.records}
         self.failures |= {name: why for name, why in other.failures.items() if name not in measured}
+
+    def keep(self, families: Sequence[str], names: Sequence[str]) -> None:
+        """Forgets what is of no such row; of rows that the suite no longer has, what is of no such family."""
+        known = {case.name for case in select([])}
+        self.records = [
+            record for record in self.records
+            if (name := record["case"]["name"]) in names
+            or (name not in known and record["case"]["family"] in families)
+        ]  # fmt: skip
+        self.failures = {name: why for name, why in self.failures.items() if name in names}
 
     def ordered(self) -> list[Record]:
         """By family, each in the order of its table."""
@@ -227,7 +250,7 @@ def table(results: Results) -> Iterator[dict[str, Any]]:
                 "error": "" if found.get("error") is None else f"{found['error']:.2e}",
                 "allowed_error": "" if record["allowed_error"] is None else f"{record['allowed_error']:.2e}",
                 "rounds": cold.get("rounds", ""),
-                "sets": record["plan"]["sets"],
+                "sets": record["plan"].get("sets", ""),
                 "bytes": case["reads"] + case["writes"],
                 "note": found["note"],
                 **{name: record["state"].get(name, "") for name in ("sm_mhz", "memory_mhz", "watts")},

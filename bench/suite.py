@@ -195,7 +195,9 @@ def add_arguments(found: argparse.ArgumentParser) -> None:
     found.add_argument("--no-prepare", dest="prepare", action="store_false", help="do not compile ahead in parallel")
     found.add_argument("--prepare-timeout", type=float, default=150.0, help="seconds for compiling ahead")
     found.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="processes that compile")
-    found.add_argument("--from", dest="recorded", nargs="+", metavar="JSON", help="report on recorded results")
+    found.add_argument("--from", dest="recorded", nargs="+", metavar="F",
+                       help="report on recorded results, files of --json and --csv; of a row that several bring, the "
+                            "last counts")  # fmt: skip
     found.add_argument("--list", action="store_true", help="show the rows and the time they take; run nothing")
     for kind, ending in ENDINGS.items():
         what = "a PNG" if kind == "plot" else kind.upper()
@@ -260,8 +262,18 @@ def run(options: argparse.Namespace) -> int:
         return 0
     results = report.Results()
     if options.recorded:
-        for path in options.recorded:
-            results.merge(report.Results.load(path))
+        try:
+            for path in options.recorded:
+                results.merge(report.Results.load(path))
+        except (OSError, ValueError) as error:
+            what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            print(f"kiln bench: {what}", file=sys.stderr)
+            return 2
+        if options.families or options.only:
+            results.keep(options.families, [case.name for case in cases])
+        if not (results.records or results.failures):
+            print("kiln bench: the files have no such row", file=sys.stderr)
+            return 2
     elif not cases:
         print(f"kiln bench: no row matches {options.only!r}", file=sys.stderr)
         return 2

@@ -1,0 +1,137 @@
+"""Recorded results read back from CSV files, and files that are none."""
+
+import csv
+import json
+import pathlib
+
+import pytest
+import recorded
+import report
+import suite
+import verdict
+
+H200 = pathlib.Path(report.__file__).with_name("results") / "h200.csv"
+
+
+@pytest.fixture
+def results(make_record):
+    found = report.Results({"gpu": "G", "driver": "1.2", "commit": "abc", "method": "m", "torch": "2.11"})
+    found.add(make_record("softmax 4096×4096", kiln=17.0, torch=40.0, ceiling=16.5, warm=12.0))
+    found.add(make_record("rms_norm 1×4096", kiln=1.5, kiln_pdl=1.4, torch=2.5, quack=1.62))
+    found.add(make_record("rms_norm 2048×4096", failed=["quack"], kiln=12.0, kiln_pdl=10.0, torch=11.0, ceiling=9.0))
+    return found
+
+
+def lines(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_what_a_csv_holds_comes_back(results, tmp_path, capsys):
+    results.save(tmp_path / "r.json")
+    report.write(results, csv=str(tmp_path / "r.csv"))
+    tables = []
+    for name in ("r.json", "r.csv"):
+        again = report.Results.load(tmp_path / name)
+        report.write(again, csv=str(tmp_path / "again.csv"))
+        assert lines(tmp_path / "again.csv") == lines(tmp_path / "r.csv")
+        report.show(again)
+        tables.append(capsys.readouterr().out)
+    assert tables[0] == tables[1] and "2 of 3 rows as asked" in tables[0]
+
+
+def test_the_recorded_figures_give_table_page_and_picture(tmp_path, capsys):
+    words = ["--from", str(H200), "--html", str(tmp_path / "r.html"), "--csv", str(tmp_path / "r.csv")]
+    assert suite.main([*words, "--plot", str(tmp_path / "p.png")]) in (0, 1)
+    rows = {(line["kernel"], line["size"]) for line in lines(H200)}
+    shown, page = capsys.readouterr().out, (tmp_path / "r.html").read_text()
+    for kernel, size in rows:
+        assert f"{kernel} {size}" in shown and f"{kernel} {size}" in page
+    assert lines(H200)[0]["gpu"] in page and f"of {len(rows)} rows as asked" in shown
+    by_row = lambda line: (line["kernel"], line["size"], line["provider"])  # noqa: E731
+    for old, new in zip(sorted(lines(H200), key=by_row), sorted(lines(tmp_path / "r.csv"), key=by_row), strict=True):
+        # Ratios are taken again, of medians that were rounded.
+        ratios = {"over_best_peer", "of_ceiling", "as_asked"}
+        assert {k: v for k, v in new.items() if k not in ratios} == {k: v for k, v in old.items() if k not in ratios}
+        if old["over_best_peer"]:
+            assert float(new["over_best_peer"]) == pytest.approx(float(old["over_best_peer"]), abs=2e-3)
+    pytest.importorskip("matplotlib")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_of_a_row_that_several_files_bring_the_last_counts(results, make_record, tmp_path):
+    report.write(results, csv=str(tmp_path / "old.csv"))
+    newer = report.Results({"gpu": "G2", "commit": "def"})
+    newer.add(make_record("softmax 4096×4096", kiln=16.0, inductor=18.0))
+    report.write(newer, csv=str(tmp_path / "new.csv"))
+    joined = tmp_path / "joined.csv"  # as `cat old.csv new.csv` makes it
+    joined.write_text((tmp_path / "old.csv").read_text() + (tmp_path / "new.csv").read_text())
+    for files in ("old.csv", "new.csv"), ("joined.csv",):
+        found = report.Results()
+        for name in files:
+            found.merge(report.Results.load(tmp_path / name))
+        assert [record["case"]["name"] for record in found.ordered()] == [
+            "rms_norm 1×4096", "rms_norm 2048×4096", "softmax 4096×4096",
+        ]  # fmt: skip
+        softmax = found.ordered()[2]
+        assert set(softmax["peers"]) == {"kiln", "inductor"} and softmax["environment"]["gpu"] == "G2"
+        assert verdict.microseconds(softmax, "kiln") == 16.0
+        assert found.ordered()[0]["environment"]["gpu"] == "G"
+
+
+def test_a_row_that_the_suite_no_longer_has(tmp_path):
+    head = ",".join(recorded.NEEDED)
+    (tmp_path / "r.csv").write_text(f"{head}\nrope,rope,7×32×128,float16,kiln,ok,2.0,3.0,6000000\n")
+    (record,) = report.Results.load(tmp_path / "r.csv").records
+    assert record["case"]["name"] == "rope 7×32×128" and record["case"]["shape"] == [7, 32, 128]
+    assert report.speed(record, "kiln") == "3.00" and verdict.judge(record).tbs == 3.0
+    report.write(report.Results.load(tmp_path / "r.csv"), html=str(tmp_path / "r.html"))
+
+
+def test_only_the_rows_that_are_asked_for(results, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    report.write(results, csv="r.csv")
+    assert suite.main(["softmax", "--from", "r.csv", "--json"]) == 0
+    (record,) = json.loads((tmp_path / "bench-softmax.json").read_text())["records"]
+    assert record["case"]["family"] == "softmax"
+    assert suite.main(["--only", "rms_norm 1x", "--from", "r.csv"]) == 0
+    shown = capsys.readouterr().out
+    assert "rms_norm 1×4096" in shown and "rms_norm 2048×4096" not in shown
+    assert suite.main(["rope", "--from", "r.csv"]) == 2
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("a,b\n1,2\n", "expected what `kiln bench --json` or `--csv` wrote (because .* has no column family, kernel"),
+        ("\x00\x01\x02", "expected what `kiln bench --json` or `--csv` wrote"),
+        ("", "expected what `kiln bench --json` or `--csv` wrote"),
+        ('{"format": 1', "expected a result file, got JSON that breaks off"),
+        ("[1, 2]", "expected a result file of format 1, got a list"),
+        (
+            "HEAD\nrope,rope,8×8,float16,kiln,ok,fast,3,60\n",
+            "line 2: median_us: expected a number or nothing, got 'fast'",
+        ),
+        (
+            "HEAD\nrope,rope,8×8,float16,kiln,ok,,3,60\n",
+            "line 2: median_us: expected a number (because the status is ok",
+        ),
+        ("HEAD\ngemm,rope,8×8,float16,kiln,ok,1,3,60\n", "line 2: family: expected one of norm, softmax"),
+        ("HEAD\nrope,rope\n", "line 2: "),
+    ],
+    ids=range(9),
+)
+def test_a_file_that_is_neither_is_said_to_be(text, said, tmp_path, capsys):
+    import re
+
+    path = tmp_path / "r.csv"
+    path.write_text(text.replace("HEAD", ",".join(recorded.NEEDED)))
+    assert suite.main(["--from", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"kiln bench: {path}") and error.count("\n") == 1
+    assert re.search(re.escape(said).replace(r"\.\*", ".*"), error), error
+
+
+def test_a_file_that_is_not_there(capsys):
+    assert suite.main(["--from", "nowhere.csv"]) == 2
+    assert capsys.readouterr().err == "kiln bench: nowhere.csv: No such file or directory\n"
