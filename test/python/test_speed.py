@@ -32,20 +32,20 @@ def spent_by_others() -> float:
 
 @pytest.mark.parametrize("name", ["add", "softmax", "rms_norm", "matmul"])
 def test_against_numpy(name):
-    """Three tries; one that other programs disturbed proves nothing."""
-    said, undisturbed = [], 0
+    """Three tries; one that other programs disturbed proves nothing, unless it is beyond what they could do."""
+    said, proofs = [], 0
     for _ in range(3):
         start, others = time.perf_counter(), spent_by_others()
         # In a process of its own: it sets how numpy loads.
         run = subprocess.run([sys.executable, CPU, "--only", name], capture_output=True, text=True)
         if run.returncode == 0:
             return
-        ratio = re.search(r"[0-9.]+× numpy \(asked: [0-9.]+×\)", run.stdout)
+        ratio = re.search(r"([0-9.]+)× numpy \(asked: ([0-9.]+)×\)", run.stdout)
         assert ratio, run.stdout + run.stderr
         capacity = (time.perf_counter() - start) * len(os.sched_getaffinity(0))
         share = max(spent_by_others() - others, 0) / capacity
-        undisturbed += share <= DISTURBED
+        proofs += share <= DISTURBED or float(ratio[1]) < float(ratio[2]) / 4
         said.append(f"{ratio[0]}, others had {100 * share:.0f}% of the machine")
-    if not undisturbed:
+    if not proofs:
         pytest.skip("; ".join(said))
     pytest.fail("; ".join(said))
