@@ -68,13 +68,20 @@ Value KernelLowering::coordValue(const Coord &coord) {
 }
 
 Coord KernelLowering::derived(const Coord &coord, function_ref<Value(Value)> fn) {
-  auto found = nest->levelOf.find(coord.value);
-  int level = found == nest->levelOf.end() ? 0 : found->second;
+  int level = levelOf(coord);
   OpBuilder::InsertionGuard guard(b);
   insertAt(level);
   Value value = fn(coordValue(coord));
   nest->levelOf[value] = level;
   return {value, 0};
+}
+
+Coord KernelLowering::total(const Coord &a, const Coord &c) {
+  if (!a.value || !c.value)
+    return {a.value ? a.value : c.value, a.constant + c.constant};
+  // Where both are known: in the inner of their loops.
+  const Coord &inner = levelOf(a) < levelOf(c) ? c : a, &outer = levelOf(a) < levelOf(c) ? a : c;
+  return derived(inner, [&](Value value) { return arith::AddIOp::create(b, value, coordValue(outer)); });
 }
 
 Coord KernelLowering::scaled(const Coord &coord, int64_t factor) {

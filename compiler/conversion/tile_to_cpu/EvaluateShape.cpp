@@ -67,11 +67,7 @@ Value KernelLowering::evalReshape(tile::ReshapeOp op, const Index &at) {
       Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, coordValue(parity), i64(0));
       return arith::SelectOp::create(b, first, half(0), half(1));
     }
-    if (!parity.value)
-      inner.at.back() = {twice.value, twice.constant + parity.constant};
-    else
-      inner.at.back() =
-          derived(parity, [&](Value value) { return arith::AddIOp::create(b, value, coordValue(twice)); });
+    inner.at.back() = total(twice, parity);
     bool pairs = at.vectorDim == static_cast<int>(rank) - 1;
     inner.vectorDim = pairs ? at.vectorDim - 1 : at.vectorDim;
     inner.width = at.width;

@@ -134,6 +134,7 @@ private:
   llvm::SmallVector<mlir::Value> closeInnermost(OpenNest &open, mlir::ValueRange yields);
   void closeNest(OpenNest &open);
   mlir::Value evalAlone(mlir::Value tile, Index at);
+  int levelOf(const Coord &coord) const;
   int levelOf(const Index &at) const;
   void insertAt(int level);
   int64_t lanes() const { return std::max<int64_t>(1, target.vectorBytes / 4); }
@@ -159,6 +160,7 @@ private:
   std::vector<uintptr_t> keyOf(mlir::Value tile, const Index &at) const;
   // Coordinates
   mlir::Value coordValue(const Coord &coord);
+  Coord total(const Coord &a, const Coord &c);
   Coord scaled(const Coord &coord, int64_t factor);
   Coord derived(const Coord &coord, llvm::function_ref<mlir::Value(mlir::Value)> fn);
   Coord quotient(const Coord &coord, int64_t divisor);

@@ -13,14 +13,15 @@ void KernelLowering::insertAt(int level) {
     b.setInsertionPointToEnd(target.block);
 }
 
+int KernelLowering::levelOf(const Coord &coord) const {
+  auto found = coord.value ? nest->levelOf.find(coord.value) : nest->levelOf.end();
+  return found == nest->levelOf.end() ? 0 : found->second;
+}
+
 int KernelLowering::levelOf(const Index &at) const {
   int level = 0;
   for (const Coord &coord : at.at)
-    if (coord.value) {
-      auto found = nest->levelOf.find(coord.value);
-      if (found != nest->levelOf.end())
-        level = std::max(level, found->second);
-    }
+    level = std::max(level, levelOf(coord));
   return level;
 }
 

@@ -135,3 +135,19 @@ def test_a_half_read_as_the_other_kind_compares_with_zero(kind, other):
     x, out = np.array([0, -0.0, 1, -1, 2, np.nan, np.inf, 0.5], kind), np.zeros(8, np.bool_)
     other_half_is_zero[1](x, out, OTHER=other)
     np.testing.assert_array_equal(out, x != 0)
+
+
+@kiln.jit
+def largest_of_pairs_across(x_ptr, out_ptr):
+    across = kl.trans(kl.reshape(kl.load(x_ptr + kl.arange(0, 80)), (40, 2)))
+    value, index = kl.max(kl.join(across, across), None, return_indices=True)
+    kl.store(out_ptr, value)
+    kl.store(out_ptr + 1, index)
+
+
+def test_pairs_that_are_walked_across():
+    """The pair's loop may be outside the row's."""
+    x, out = np.arange(80, dtype=np.int32) * 37 % 80, np.zeros(2, np.int32)
+    largest_of_pairs_across[1](x, out)
+    joined = np.repeat(x.reshape(40, 2).T.reshape(-1), 2)
+    assert out.tolist() == [joined.max(), joined.argmax()]
