@@ -219,7 +219,7 @@ def _unknown(name: str, known: Any, message: str) -> str:
 
 
 # What the build and the tests of Kiln itself read.
-_NOT_OURS = ("KILN_BUILD", "KILN_FUZZ_")
+_NOT_OURS = ("KILN_BUILD", "KILN_EMULATOR_", "KILN_FUZZ_")
 
 
 def _warn_unknown_variables() -> None:
