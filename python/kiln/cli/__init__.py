@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 the input is wrong (a kernel, a file, a signature); 2 wron
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 
@@ -27,12 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
         if words[:1] == ["bench"]:  # has options of its own, known only in a checkout
             return bench_verb.main(words[1:])
         options = parser.parse_args(words)
-        return options.run(options)
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # `kiln compile ... | head`: nobody reads on, not what is still in the buffer either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except errors.InternalError as error:
         print(error, file=sys.stderr)
         return 3
     except (errors.KilnError, OSError, ValueError) as error:
         print(error if isinstance(error, errors.KilnError) else f"kiln: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # `kiln compile ... | head`
-        return 0
