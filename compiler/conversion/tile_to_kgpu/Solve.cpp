@@ -1,9 +1,7 @@
 // Choosing a layout for every node: heaviest class first, by cost.
-#include "compiler/conversion/tile_to_kgpu/Anchors.h"
-#include "compiler/conversion/tile_to_kgpu/Cost.h"
+#include "compiler/conversion/tile_to_kgpu/ClassCosts.h"
 #include "dialects/tile/TileOps.h"
 #include "llvm/ADT/MapVector.h"
-#include <memory>
 
 using namespace mlir;
 using namespace kiln;
@@ -20,37 +18,9 @@ static constexpr unsigned kMostLooks = 2000;
 static constexpr unsigned kMostReached = 16;
 
 namespace {
-/// A layout of this run, once in memory: compared and remembered by address.
-using Ref = const Layout *;
-
-class LayoutTable {
+class Solver : Costs {
 public:
-  Ref get(Layout layout) {
-    SmallVector<std::unique_ptr<Layout>, 1> &bucket = table[hash_value(layout)];
-    for (const std::unique_ptr<Layout> &known : bucket)
-      if (*known == layout)
-        return known.get();
-    bucket.push_back(std::make_unique<Layout>(std::move(layout)));
-    return bucket.back().get();
-  }
-  Ref get(const std::optional<Layout> &layout) { return layout ? get(layout->withoutReplicatedRegisters()) : nullptr; }
-
-private:
-  llvm::DenseMap<size_t, SmallVector<std::unique_ptr<Layout>, 1>> table;
-};
-
-struct Class {
-  SmallVector<unsigned> nodes;
-  SmallVector<unsigned> links; ///< that touch it
-  double weight = 0;           ///< of its anchors
-  double urgency = 0;          ///< its weight or what it passes on
-  Ref layout = nullptr;
-  bool visited = false; ///< by score(), which walks over links
-};
-
-class Solver {
-public:
-  explicit Solver(Graph &graph) : graph(graph) {}
+  using Costs::Costs;
 
   void run() {
     collect();
@@ -112,96 +82,6 @@ private:
     double passed = std::min({urgency, worth(link.operand), worth(link.result)});
     for (unsigned node : {link.operand, link.result})
       classAt(node).urgency = std::max(classAt(node).urgency, passed);
-  }
-
-  //===--------------------------------------------------------------------===//
-  // Costs, each computed once
-  //===--------------------------------------------------------------------===//
-
-  double conversion(Ref from, Ref to, Type type) {
-    if (from == to)
-      return 0;
-    Type element = getElementTypeOrSelf(type);
-    auto [entry, isNew] = conversions.try_emplace({from, to, unsigned(bytesInMemory(element))}, 0);
-    if (isNew)
-      entry->second = conversionCost(*from, *to, element, graph.machine.sharedBytes);
-    return entry->second;
-  }
-
-  double nodeCost(unsigned index, Ref layout) {
-    auto [entry, isNew] = nodeCosts.try_emplace({index, layout}, 0);
-    if (isNew)
-      entry->second = costOf(graph.nodes[index], *layout);
-    return entry->second;
-  }
-
-  /// The layout the other side of a link has if it follows this side; null where it cannot.
-  Ref across(unsigned index, bool toResult, Ref layout) {
-    auto [entry, isNew] = followers.try_emplace({2 * index + toResult, layout}, nullptr);
-    if (isNew) {
-      Operation *op = graph.links[index].op;
-      Ref there = table.get(toResult ? rules::resultFromOperand(op, *layout) : rules::operandFromResult(op, *layout));
-      return followers[{2 * index + toResult, layout}] = there;
-    }
-    return entry->second;
-  }
-
-  /// What it costs to bring the operand's layout to the result's, on the cheaper side of the op.
-  double linkCost(unsigned index, Ref operand, Ref result) {
-    const Node &from = graph.nodes[graph.links[index].operand], &to = graph.nodes[graph.links[index].result];
-    double best = kImpossible;
-    if (Ref wanted = across(index, false, result))
-      best = conversion(operand, wanted, from.group.type());
-    if (best > 0)
-      if (Ref made = across(index, true, operand))
-        best = std::min(best, conversion(made, result, to.group.type()));
-    if (best == kImpossible)
-      best = 2 * exchangeCost(result->registers());
-    return best * from.frequency;
-  }
-
-  /// What nodes ask for alone, and the cheapest they can be.
-  ArrayRef<Ref> choicesAlone(unsigned index) {
-    SmallVector<Ref> &choices = alone[index];
-    if (choices.empty())
-      for (Layout &layout : candidates(wishesOf({&graph.nodes[index]}), graph.threads))
-        choices.push_back(table.get(std::move(layout)));
-    return choices;
-  }
-
-  double bestAlone(unsigned index) {
-    double best = kImpossible;
-    for (Ref layout : choicesAlone(index))
-      best = std::min(best, nodeCost(index, layout));
-    return best;
-  }
-
-  /// Calls `visit` for each value that has to be converted when a node leaves the layout of its class.
-  void crossings(const Node &node, llvm::function_ref<void(Value, bool isUse)> visit) {
-    SmallVector<Value> seen;
-    for (OpOperand *use : node.group.uses)
-      if (!graph.isFloating(use->get()) && !llvm::is_contained(seen, use->get())) {
-        seen.push_back(use->get());
-        visit(use->get(), true);
-      }
-    for (Value def : node.group.defs)
-      if (!def.use_empty())
-        visit(def, false);
-  }
-
-  double classCost(const Class &members, Ref layout) {
-    double total = 0;
-    for (unsigned index : members.nodes) {
-      const Node &node = graph.nodes[index];
-      double cost = nodeCost(index, layout);
-      if (mayLeave(node) && members.nodes.size() > 1) {
-        double apart = bestAlone(index);
-        crossings(node, [&](Value, bool) { apart += node.frequency * exchangeCost(layout->registers()); });
-        cost = std::min(cost, apart);
-      }
-      total += cost;
-    }
-    return total;
   }
 
   /// What a class costs in a layout, with its links. A neighbour without anchors is free to follow, and is judged by
@@ -272,35 +152,6 @@ private:
     }
     members.layout = chosen;
     return chosen != before;
-  }
-
-  /// The same elements in each thread, in registers that follow the rows: what accesses read off in wide pieces. A
-  /// conversion to it is a renaming.
-  Ref inRowOrder(Ref layout) {
-    std::array<layout::Digits, layout::kNumCoords> digits;
-    for (unsigned coord = 0; coord < layout::kNumCoords; ++coord)
-      digits[coord].assign(layout->digits(layout::Coord(coord)).begin(), layout->digits(layout::Coord(coord)).end());
-    llvm::sort(digits[unsigned(layout::Coord::Reg)], [](const layout::Digit &a, const layout::Digit &b) {
-      if ((a.radix == 2) != (b.radix == 2))
-        return a.radix == 2;
-      for (size_t dim = a.basis.size(); dim-- > 0;)
-        if (a.basis[dim] != b.basis[dim])
-          return b.basis[dim] == 0 || (a.basis[dim] != 0 && a.basis[dim] < b.basis[dim]);
-      return false;
-    });
-    std::optional<Layout> ordered = Layout::create(layout->shape(), std::move(digits));
-    return ordered ? table.get(std::move(*ordered)) : layout;
-  }
-
-  /// What the nodes of a class ask for together.
-  SmallVector<Ref> choicesOf(const Class &members) {
-    SmallVector<const Node *> nodes;
-    for (unsigned index : members.nodes)
-      nodes.push_back(&graph.nodes[index]);
-    SmallVector<Ref> choices;
-    for (Layout &layout : candidates(wishesOf(nodes, !members.links.empty()), graph.threads))
-      choices.push_back(table.get(std::move(layout)));
-    return choices;
   }
 
   /// What a class costs where all have a layout.
@@ -426,14 +277,8 @@ private:
       result.layout = *made;
   }
 
-  Graph &graph;
-  LayoutTable table;
   unsigned looks = 0;
   llvm::MapVector<unsigned, Class> classes;
-  llvm::DenseMap<unsigned, SmallVector<Ref>> alone;
-  llvm::DenseMap<std::tuple<Ref, Ref, unsigned>, double> conversions;
-  llvm::DenseMap<std::pair<unsigned, Ref>, double> nodeCosts;
-  llvm::DenseMap<std::pair<unsigned, Ref>, Ref> followers;
 };
 } // namespace
 
