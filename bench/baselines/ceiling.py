@@ -1,8 +1,9 @@
 """The ceiling of a row: the fastest kernel that moves the row's bytes in the row's mix, found by search.
 
-What is searched: loads in flight per thread, threads of a block, grids that cover the arrays at once or stay resident,
-cached or streaming accesses. Neighbours of the best are tried, not the whole product: about 20 kernels a row. The best
-few then race as peers do: in a short burst a kernel may profit from what the one before left in the L2.
+Small arrays beside the streams (weights, tables) are read once too. What is searched: loads in flight per thread,
+threads of a block, grids that cover the arrays at once or stay resident, cached or streaming accesses. Neighbours of
+the best are tried, not the whole product: about 20 kernels a row. The best few then race as peers do: in a short burst
+a kernel may profit from what the one before left in the L2.
 """
 
 from __future__ import annotations
@@ -62,13 +63,24 @@ def streams(arrays: Arrays, outs: Any, case: Any, mutates: tuple[str, ...]) -> t
     return inputs[:reads], [arrays[name] for name in mutates] if mutates else list(outs)
 
 
+def extras(arrays: Arrays, case: Any, mutates: tuple[str, ...]) -> list[Any]:
+    """The small arrays that are read beside the streams: weights, tables."""
+    reads, _, size = case.streams
+    found = [array for name, array in arrays.items() if name not in mutates and hasattr(array, "nbytes")]
+    large = [array for array in found if array.nbytes == size][: reads - len(mutates)]
+    return [array for array in found if not any(array is one for one in large) and array.nbytes % 16 == 0]
+
+
 def _peer(runner: Any, config: Config) -> Peer:
     case = runner.case
     reads, writes, size = case.streams
     if size % 16 or reads > 4 or writes > 3 or reads < writes:
         raise Unavailable(f"no kernel moves {reads}:{writes} arrays of {size} bytes")
+    beside = len(extras(runner.sets[0], case, runner.mutates))
+    if beside > 2:
+        raise Unavailable(f"no kernel reads {beside} small arrays")
     defines = {"UNROLL": config.unroll, "THREADS": config.threads, "READS": reads, "WRITES": writes,
-               "STREAM": config.stream}  # fmt: skip
+               "EXTRAS": beside, "STREAM": config.stream}  # fmt: skip
     kernel = load("move.cu", "move", tuple(sorted(defines.items())))
     vectors = size // 16
     bound = kernel[(config.grid(vectors, runner.device.multiprocessors),), (config.threads,)]
@@ -76,7 +88,10 @@ def _peer(runner: Any, config: Config) -> Peer:
 
     def launch(arrays: Arrays, outs: Any) -> tuple[Any, ...]:
         inputs, results = streams(arrays, outs, case, runner.mutates)
-        bound(*inputs, *[inputs[0]] * (4 - reads), *results, *[results[0]] * (3 - writes), *last)
+        small = extras(arrays, case, runner.mutates)
+        sizes = [np.int64(array.nbytes // 16) for array in small] + [np.int64(0)] * (2 - beside)
+        bound(*inputs, *[inputs[0]] * (4 - reads), *results, *[results[0]] * (3 - writes), *small,
+              *[inputs[0]] * (2 - beside), *sizes, *last)  # fmt: skip
         return tuple(results)
 
     return Peer(launch, note=str(config))

@@ -1,9 +1,10 @@
 // Moves bytes and computes nothing: the ceiling of a kernel with READS input arrays and WRITES output arrays of
-// `vectors` 16-byte vectors each. A thread has UNROLL loads of every input in flight before its first store; blocks walk
-// the arrays with the stride of the grid, so that a grid may cover them at once or stay resident.
+// `vectors` 16-byte vectors each. A thread has UNROLL loads of every input in flight before its first store; blocks
+// walk the arrays with the stride of the grid, so that a grid may cover them at once or stay resident.
 //
 // Output w is input w, bit for bit. Inputs beyond the outputs must be loaded too: they are folded into output 0 under
-// `mask`, which is 0 at run time. Arrays may be the same (an operation in place).
+// `mask`, which is 0 at run time; so are EXTRAS small arrays of `vectors0` and `vectors1` vectors (weights, tables),
+// each read once. Arrays may be the same (an operation in place).
 
 __device__ __forceinline__ uint4 load(const uint4 *from) {
   uint4 value;
@@ -28,9 +29,20 @@ __device__ __forceinline__ void store(uint4 *to, uint4 value) {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     move(const uint4 *in0, const uint4 *in1, const uint4 *in2, const uint4 *in3, uint4 *out0, uint4 *out1, uint4 *out2,
-         long long vectors, unsigned mask) {
+         const uint4 *extra0, const uint4 *extra1, long long vectors0, long long vectors1, long long vectors,
+         unsigned mask) {
   const uint4 *const in[4] = {in0, in1, in2, in3};
   uint4 *const out[3] = {out0, out1, out2};
+  const uint4 *const extra[2] = {extra0, extra1};
+  const long long extras[2] = {vectors0, vectors1};
+  uint4 first[2], folded = make_uint4(0, 0, 0, 0);
+  long long thread = (long long)blockIdx.x * THREADS + threadIdx.x, threads = (long long)gridDim.x * THREADS;
+#pragma unroll
+  for (int e = 0; e < EXTRAS; ++e) {
+    first[e] = make_uint4(0, 0, 0, 0);
+    if (thread < extras[e])
+      first[e] = load(extra[e] + thread);
+  }
   long long stride = (long long)gridDim.x * THREADS * UNROLL;
   for (long long start = (long long)blockIdx.x * THREADS * UNROLL; start < vectors; start += stride) {
     uint4 held[UNROLL][READS];
@@ -59,4 +71,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         store(out[w] + i, held[k][w]);
     }
   }
+#pragma unroll
+  for (int e = 0; e < EXTRAS; ++e) {
+    for (long long i = thread + threads; i < extras[e]; i += threads)
+      folded.x ^= load(extra[e] + i).x;
+    folded.x ^= first[e].x ^ first[e].y ^ first[e].z ^ first[e].w;
+  }
+  if (folded.x & mask)
+    store(out[0], folded);
 }

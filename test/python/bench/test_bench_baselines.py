@@ -10,8 +10,8 @@ RMS = [{"THREADS": 128, "VECTORS": 1, "RELOAD": 0}, {"THREADS": 512, "VECTORS": 
 SWIGLU = [{"THREADS": 256, "UNROLL": 2}]
 ROPE = [{"THREADS": 256, "HALF": 64, "HEADS": 32, "PER_THREAD": 4}]
 _MIXES = ((1, 1, 1, 0), (8, 1, 1, 1), (4, 2, 1, 0), (4, 2, 2, 1), (4, 4, 3, 0))
-MOVE = [{"THREADS": 256, "UNROLL": unroll, "READS": reads, "WRITES": writes, "STREAM": stream}
-        for unroll, reads, writes, stream in _MIXES]  # fmt: skip
+MOVE = [{"THREADS": 256, "UNROLL": unroll, "READS": reads, "WRITES": writes, "EXTRAS": extras,
+         "STREAM": stream} for unroll, reads, writes, stream in _MIXES for extras in (0, 2)]  # fmt: skip
 
 
 def compiled(file, name, defines):
@@ -39,7 +39,7 @@ def test_cuda_c(file, name, defines):
     assert not re.search(r"\b(STL|LDL)\b", code), "spills"
     wide = len(re.findall(r"\bLDG\.E[\w.]*\.128", code))
     if name == "move":
-        assert wide >= defines["UNROLL"] * defines["READS"]
+        assert wide >= defines["UNROLL"] * defines["READS"] + defines["EXTRAS"]
     elif name.endswith("_vector"):
         assert wide >= 2
 
@@ -60,10 +60,32 @@ def disassembled(kernel, name):
 
 def test_loads_of_the_ceiling_come_before_its_stores():
     """That is what "loads in flight" means: the first store waits for a load, no load for a store."""
-    defines = {"THREADS": 256, "UNROLL": 4, "READS": 2, "WRITES": 1, "STREAM": 0}
+    defines = {"THREADS": 256, "UNROLL": 4, "READS": 2, "WRITES": 1, "EXTRAS": 0, "STREAM": 0}
     code = disassembled(compiled("move.cu", "move", defines), "move")
     order = re.findall(r"\b(LDG|STG)\.E", code)
     assert order[:8] == ["LDG"] * 8 and "STG" in order[8:]
+
+
+def test_the_ceiling_reads_what_the_row_reads():
+    """Streams and what is beside them are all of the row's arrays, each once."""
+    from types import SimpleNamespace
+
+    import numpy as np
+    from baselines import ceiling
+    from cases import select
+
+    def arrays(**bytes_of):
+        return {name: np.empty(n, np.uint8) for name, n in bytes_of.items()} | {"set": 0}
+
+    (wide,), (one,) = select([], "layer_norm 2048x4096"), select([], "rms_norm 1x4096")
+    found = arrays(x=wide.streams[2], weight=8192, bias=8192)
+    assert [a.nbytes for a in ceiling.extras(found, wide, ())] == [8192, 8192]
+    row = arrays(x=8192, weight=8192)
+    (beside,), (read,) = ceiling.extras(row, one, ()), ceiling.streams(row, [], one, ())[0]
+    assert beside is row["weight"] and read is row["x"]
+    adamw = SimpleNamespace(streams=(4, 3, 64))
+    state = arrays(parameter=64, gradient=64, moment=64, square=64, step=8)
+    assert ceiling.extras(state, adamw, ("parameter", "moment", "square")) == []
 
 
 @pytest.mark.parametrize("n,threads,vectors,reload", [
