@@ -20,18 +20,18 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "host: about host arrays and plans made for them; not run with --device cuda")
-    import device
+    import on_device
 
-    if config.getoption("--device") == "cuda" and not device.reason_to_skip():
-        device.install()
+    if config.getoption("--device") == "cuda" and not on_device.reason_to_skip():
+        on_device.install()
 
 
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--device") != "cuda":
         return
-    import device
+    import on_device
 
-    reason = device.reason_to_skip()
+    reason = on_device.reason_to_skip()
     for item in items:
         if reason:
             item.add_marker(pytest.mark.skip(reason=f"no GPU: {reason}"))
