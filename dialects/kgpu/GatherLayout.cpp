@@ -1,4 +1,5 @@
 #include "dialects/kgpu/GatherLayout.h"
+#include "dialects/kgpu/PartialLayout.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace kiln;
@@ -24,20 +25,12 @@ GatherDigits kgpu::gatherDigits(const Layout &source, unsigned axis) {
 }
 
 /// Every digit along the axis steps along it alone, and none is a warp's, a group's or a cta's.
-static bool isInsideWarp(const Layout &layout, unsigned axis, bool powersOfTwo) {
-  int64_t seen = 0;
+static bool isInsideWarp(const Layout &layout, unsigned axis) {
   for (unsigned c = 0; c < layout::kNumCoords; ++c)
-    for (const Digit &digit : layout.digits(Coord(c))) {
-      int64_t step = digit.basis[axis];
-      if (step == 0)
-        continue;
-      bool inside = Coord(c) == Coord::Reg || Coord(c) == Coord::Lane;
-      if (!inside || llvm::count_if(digit.basis, [](int64_t basis) { return basis != 0; }) != 1)
+    for (const Digit &digit : layout.digits(Coord(c)))
+      if (digit.basis[axis] != 0 && ((Coord(c) != Coord::Reg && Coord(c) != Coord::Lane) ||
+                                     llvm::count_if(digit.basis, [](int64_t basis) { return basis != 0; }) != 1))
         return false;
-      if (powersOfTwo && (digit.radix != 2 || !llvm::isPowerOf2_64(step) || (seen & step)))
-        return false;
-      seen |= step;
-    }
   return true;
 }
 
@@ -64,15 +57,15 @@ static int64_t registersAlong(const Layout &layout, unsigned axis) {
 }
 
 GatherKind kgpu::gatherKind(const Layout &source, const Layout &indices, unsigned axis, llvm::ArrayRef<int32_t> known) {
-  if (!isInsideWarp(source, axis, /*powersOfTwo=*/false) || !standAlike(source, indices, axis))
+  if (!isInsideWarp(source, axis) || !standAlike(source, indices, axis))
     return GatherKind::Memory;
   int64_t choices = registersAlong(source, axis);
   if (gatherDigits(source, axis).lanes.empty()) {
     // Which register is known only if the thread does not decide where along the axis it asks for.
-    bool fixed = gatherDigits(indices, axis).lanes.empty() && isInsideWarp(indices, axis, false);
+    bool fixed = gatherDigits(indices, axis).lanes.empty() && isInsideWarp(indices, axis);
     return (!known.empty() && fixed) || choices <= kMostChoices ? GatherKind::Registers : GatherKind::Memory;
   }
-  if (!isInsideWarp(source, axis, /*powersOfTwo=*/true))
+  if (!stepsInWarp(source, axis, 1, INT64_MAX))
     return GatherKind::Memory;
   if (!known.empty() && source == indices) {
     bool flips = true;

@@ -14,6 +14,13 @@ OpFoldResult ConvertOp::fold(FoldAdaptor) {
   return getSource().getType() == getResult().getType() ? OpFoldResult(getSource()) : OpFoldResult();
 }
 
+AllocOp kgpu::mailboxOf(Value memory) {
+  if (auto slot = memory.getDefiningOp<SlotOp>())
+    memory = slot.getMem();
+  auto alloc = memory.getDefiningOp<AllocOp>();
+  return alloc && alloc.getMailbox() ? alloc : AllocOp();
+}
+
 int64_t AllocOp::getTileBytes() { return llvm::alignTo(getMem().getType().getBytes(), kSharedAlign); }
 
 bool LocalStoreOp::crossesCtas() {

@@ -25,3 +25,10 @@ template <typename ConcreteType> struct LayoutRule : mlir::OpTrait::TraitBase<Co
 
 #define GET_OP_CLASSES
 #include "dialects/kgpu/KgpuOps.h.inc"
+
+namespace kiln::kgpu {
+
+/// The mailbox that this memory is, or is a slot of; null if it is none.
+AllocOp mailboxOf(mlir::Value memory);
+
+} // namespace kiln::kgpu

@@ -33,6 +33,11 @@ static LogicalResult expectExactly(Operation *op, StringRef what, Type expected,
                            << type;
 }
 
+/// The memory has the whole tile in each cta.
+static bool isWholeInEachCta(const Layout &memory) {
+  return llvm::all_of(memory.digits(Coord::Cta), [](const layout::Digit &digit) { return digit.replicates(); });
+}
+
 LogicalResult KeepOp::verify() {
   Type element = elementOf(getSource().getType());
   if (!element.isIntOrFloat() || !llvm::is_contained({8, 16, 32}, element.getIntOrFloatBitWidth())) // keep_c1
@@ -64,18 +69,14 @@ LogicalResult AllocOp::verify() {
   if (!getMailbox())
     return success();
   MemType type = getMem().getType();
-  bool whole = llvm::all_of(layoutOf(type).digits(Coord::Cta), [](const layout::Digit &d) { return d.replicates(); });
-  if ((type.getElementBytes() != 4 && type.getElementBytes() != 8) || !whole) // alloc_c3
+  if ((type.getElementBytes() != 4 && type.getElementBytes() != 8) || !isWholeInEachCta(layoutOf(type))) // alloc_c3
     return emitOpError() << "expected a mailbox of 4- or 8-byte elements that are all in each cta (because stores that "
                          << "announce themselves are that wide), got " << type;
   return success();
 }
 
 LogicalResult AwaitOp::verify() {
-  Value memory = getMem();
-  if (auto slot = memory.getDefiningOp<SlotOp>())
-    memory = slot.getMem();
-  if (auto alloc = memory.getDefiningOp<AllocOp>(); !alloc || !alloc.getMailbox()) // await_c1
+  if (!mailboxOf(getMem())) // await_c1
     return emitOpError() << "expected a slot of a mailbox (because only that counts what has come), got " << getMem();
   return success();
 }
@@ -98,12 +99,9 @@ LogicalResult ViewOp::verify() {
   if (first < 0 || last > layoutOf(memory).size(Coord::Offset)) // view_c3
     return emitOpError() << "expected elements 0 to " << layoutOf(memory).size(Coord::Offset)
                          << " at most (because the memory has no more), got " << first << " to " << last;
-  auto whole = [](MemType type) {
-    return llvm::all_of(layoutOf(type).digits(Coord::Cta), [](const layout::Digit &d) { return d.replicates(); });
-  };
   bool sameParts =
       memory.getShape() == part.getShape() && layoutOf(memory).digits(Coord::Cta) == layoutOf(part).digits(Coord::Cta);
-  if (!(whole(memory) && whole(part)) && !sameParts) // view_c4
+  if (!(isWholeInEachCta(layoutOf(memory)) && isWholeInEachCta(layoutOf(part))) && !sameParts) // view_c4
     return emitOpError()
            << "expected memory that each cta has whole, or a view of the same parts (because a view moves "
            << "nothing), got " << memory << " and " << part;
@@ -119,11 +117,6 @@ static LogicalResult verifyFits(Operation *op, Type value, MemType memory) {
     return success();
   return op->emitOpError() << "expected memory of shape [" << shape << "] and " << elementOf(value)
                            << " (because it holds the value), got " << memory;
-}
-
-/// The memory has the whole tile in each cta.
-static bool isWholeInEachCta(const Layout &memory) {
-  return llvm::all_of(memory.digits(Coord::Cta), [](const layout::Digit &digit) { return digit.replicates(); });
 }
 
 LogicalResult LocalStoreOp::verify() {
@@ -323,21 +316,11 @@ LogicalResult CompareOp::verify() {
     return emitOpError() << "expected powers of two 1 <= to <= from < run <= " << side
                          << " (because each stride is half the one before), got from " << from << " to " << to
                          << " run " << run;
-  uint64_t seen = 0;
-  for (Coord coord : {Coord::Reg, Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta})
-    for (const layout::Digit &digit : layoutOf(tensor).digits(coord)) {
-      int64_t step = digit.basis[axis];
-      bool alone = llvm::count_if(digit.basis, [](int64_t basis) { return basis != 0; }) == 1;
-      bool inside = coord == Coord::Reg || coord == Coord::Lane || step < to || step > from;
-      if (step == 0)
-        continue;
-      if (!alone || !inside || !llvm::isPowerOf2_64(step) || (seen & uint64_t(step))) // compare_c3
-        return emitOpError() << "expected strides " << from << " to " << to
-                             << " to be digits of registers or lanes that step along the last dimension alone (because "
-                                "no step leaves a warp), got "
-                             << tensor;
-      seen |= uint64_t(step);
-    }
+  if (!stepsInWarp(layoutOf(tensor), axis, to, from)) // compare_c3
+    return emitOpError() << "expected strides " << from << " to " << to
+                         << " to be digits of registers or lanes that step along the last dimension alone (because "
+                            "no step leaves a warp), got "
+                         << tensor;
   return success();
 }
 

@@ -1,4 +1,5 @@
 #include "dialects/kgpu/PartialLayout.h"
+#include "dialects/layout/Constructors.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace kiln;
@@ -85,9 +86,7 @@ std::optional<Layout> kgpu::partialLayout(const Layout &layout, unsigned axis, b
   auto along = axisDigits(layout, axis, ordered);
   if (!along)
     return std::nullopt;
-  std::array<Digits, kNumCoords> digits;
-  for (unsigned c = 0; c < kNumCoords; ++c)
-    digits[c].assign(layout.digits(Coord(c)).begin(), layout.digits(Coord(c)).end());
+  auto digits = layout::digitsOf(layout);
   int64_t side = 1;
   std::array<uint64_t, kNumCoords> dropped = {};
   for (const AxisDigit &digit : *along) {
@@ -109,6 +108,22 @@ std::optional<Layout> kgpu::partialLayout(const Layout &layout, unsigned axis, b
   llvm::SmallVector<int64_t, 3> shape(layout.shape());
   shape[axis] = side;
   return Layout::create(shape, digits);
+}
+
+bool kgpu::stepsInWarp(const Layout &layout, unsigned axis, int64_t least, int64_t most) {
+  int64_t seen = 0;
+  for (unsigned c = 0; c < kNumCoords; ++c)
+    for (const Digit &digit : layout.digits(Coord(c))) {
+      int64_t step = digit.basis[axis];
+      if (step == 0)
+        continue;
+      bool alone = llvm::count_if(digit.basis, [](int64_t basis) { return basis != 0; }) == 1;
+      bool inside = Coord(c) == Coord::Reg || Coord(c) == Coord::Lane || step < least || step > most;
+      if (!alone || !inside || digit.radix != 2 || !llvm::isPowerOf2_64(step) || (seen & step))
+        return false;
+      seen |= step;
+    }
+  return true;
 }
 
 std::optional<Layout> kgpu::segmentSums(const Layout &layout, unsigned axis) {
@@ -141,9 +156,7 @@ Layout kgpu::scannedSums(const Layout &sums, unsigned axis) {
 
 Layout kgpu::inEachWarp(const Layout &rows, unsigned axis, int64_t places, unsigned inRegisters) {
   Layout whole = rows.expand(axis);
-  std::array<Digits, kNumCoords> digits;
-  for (unsigned c = 0; c < kNumCoords; ++c)
-    digits[c].assign(whole.digits(Coord(c)).begin(), whole.digits(Coord(c)).end());
+  auto digits = layout::digitsOf(whole);
   layout::Side side = *layout::splitSide(places);
   unsigned bits = llvm::Log2_64(side.power), bit = std::min(inRegisters, bits);
   auto axisDigit = [&](int64_t radix, int64_t step) {

@@ -80,6 +80,17 @@ static bool legal(ArrayRef<int64_t> shape) {
   return llvm::all_of(shape, [](int64_t side) { return splitSide(side).has_value(); });
 }
 
+Threads threadsOf(const Layout &layout) {
+  return {layout.size(Coord::Warp), layout.size(Coord::Group), layout.size(Coord::Cta)};
+}
+
+std::array<Digits, kNumCoords> digitsOf(const Layout &layout) {
+  std::array<Digits, kNumCoords> digits;
+  for (unsigned c = 0; c < kNumCoords; ++c)
+    digits[c].assign(layout.digits(Coord(c)).begin(), layout.digits(Coord(c)).end());
+  return digits;
+}
+
 //===-- Streaming ------------------------------------------------------------------------------------------------===//
 
 Layout blocked(ArrayRef<int64_t> shape, ArrayRef<int32_t> order, int64_t vector, const Threads &threads,

@@ -10,6 +10,10 @@ struct Threads {
   int64_t groups = 1;
   int64_t ctas = 1; ///< of one cluster; a power of two
 };
+Threads threadsOf(const Layout &layout);
+
+/// The digits of every coordinate, as Layout::create takes them.
+std::array<Digits, kNumCoords> digitsOf(const Layout &layout);
 
 /// The streaming layout: along order[0] (the fastest dimension) runs of `vector` elements per register group, then
 /// lanes, then warps (then ctas), then further registers; what does not fit the fastest dimension goes on in order[1]

@@ -108,7 +108,7 @@ static std::string fragmentForm(const Layout &layout) {
 }
 
 static std::string streamingForm(const Layout &layout) {
-  Threads threads{layout.size(Coord::Warp), layout.size(Coord::Group), layout.size(Coord::Cta)};
+  Threads threads = threadsOf(layout);
   std::string shape = " [" + listed(layout.shape()) + "]";
   std::string text;
   if (replicated(layout.shape(), threads) == layout)

@@ -1,5 +1,6 @@
 // What nodes, links and classes cost in a layout.
 #include "compiler/conversion/tile_to_kgpu/ClassCosts.h"
+#include "dialects/layout/Constructors.h"
 #include "dialects/tile/TileOps.h"
 
 using namespace mlir;
@@ -100,9 +101,7 @@ SmallVector<Ref> Costs::choicesOf(const Class &members) {
 }
 
 Ref Costs::inRowOrder(Ref layout) {
-  std::array<layout::Digits, layout::kNumCoords> digits;
-  for (unsigned coord = 0; coord < layout::kNumCoords; ++coord)
-    digits[coord].assign(layout->digits(layout::Coord(coord)).begin(), layout->digits(layout::Coord(coord)).end());
+  auto digits = layout::digitsOf(*layout);
   llvm::sort(digits[unsigned(layout::Coord::Reg)], [](const layout::Digit &a, const layout::Digit &b) {
     if ((a.radix == 2) != (b.radix == 2))
       return a.radix == 2;

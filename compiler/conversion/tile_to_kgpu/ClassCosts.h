@@ -36,7 +36,7 @@ struct Class {
   double weight = 0;                 ///< of its anchors
   double urgency = 0;                ///< its weight or what it passes on
   Ref layout = nullptr;
-  bool visited = false; ///< by score(), which walks over links
+  bool visited = false; ///< by score() or carry(), which walk over links
 };
 
 /// Costs of nodes, links and classes of a graph.

@@ -1,5 +1,6 @@
 // Allocations, stores, loads and conversions, as the rewrites of the ops make them.
 #include "compiler/transforms/kgpu/Exchange.h"
+#include "dialects/kgpu/Meeting.h"
 #include "dialects/layout/Constructors.h"
 #include "dialects/layout/Memory.h"
 #include "mlir/IR/IRMapping.h"
@@ -14,10 +15,8 @@ using layout::kNumCoords;
 using layout::Layout;
 
 Exchanges::Exchanges(func::FuncOp function) : b(function.getLoc(), function.getContext()) {
-  auto module = function->getParentOfType<ModuleOp>();
-  machine = Target::fromModule(module);
-  if (auto attr = module->getAttrOfType<IntegerAttr>(kClusterAttrName))
-    ctas = attr.getInt();
+  machine = Target::fromModule(function->getParentOfType<ModuleOp>());
+  ctas = clusterSize(function);
 }
 
 Value Exchanges::view(Value memory, int64_t offset, const Layout &layout) {

@@ -20,7 +20,7 @@ static LogicalResult exchangeHistogram(Exchanges &exchanges, Operation *op) {
   const Layout &result = layoutOf(histogram.getType());
   Layout from = layoutOf(values.getType());
   Value counters = exchanges.allocate(exchanges.b.getI32Type(), exchanges.wholeInEachCta(result.shape()));
-  layout::Threads threads{from.size(Coord::Warp), from.size(Coord::Group), from.size(Coord::Cta)};
+  layout::Threads threads = layout::threadsOf(from);
   // Each cta counts all values, in its own memory.
   if (llvm::any_of(from.digits(Coord::Cta), [](const layout::Digit &digit) { return !digit.replicates(); })) {
     from = layout::blocked(from.shape(), {0}, 4, threads);

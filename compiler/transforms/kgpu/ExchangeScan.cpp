@@ -43,8 +43,7 @@ static Layout axisFirst(const Layout &like, unsigned axis) {
   for (int32_t dim = int32_t(like.rank()) - 1; dim >= 0; --dim)
     if (dim != int32_t(axis))
       order.push_back(dim);
-  layout::Threads threads{like.size(Coord::Warp), like.size(Coord::Group), like.size(Coord::Cta)};
-  return layout::blocked(like.shape(), order, 4, threads);
+  return layout::blocked(like.shape(), order, 4, layout::threadsOf(like));
 }
 
 /// Each warp scans its segments; their sums cross the warps once; each warp scans those and adds what came before.

@@ -3,6 +3,8 @@
 // for the strides between them the digits of warps are swapped with digits of registers, by a conversion. The first k
 // of a row: runs of k in alternating order, of which pairs are reduced to the first of each two until one is left.
 #include "compiler/transforms/kgpu/Exchange.h"
+#include "dialects/kgpu/PartialLayout.h"
+#include "dialects/layout/Constructors.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -20,29 +22,9 @@ static constexpr unsigned kWarpBits = 7;
 // Registers along a row that lanes are not taken from other rows for.
 static constexpr unsigned kRowRegisterBits = 4;
 
-static std::array<Digits, kNumCoords> digitsOf(const Layout &layout) {
-  std::array<Digits, kNumCoords> digits;
-  for (unsigned c = 0; c < kNumCoords; ++c)
-    digits[c].assign(layout.digits(Coord(c)).begin(), layout.digits(Coord(c)).end());
-  return digits;
-}
-
-/// Strides below `side` are digits of registers and lanes, and all digits along the last dimension step along it alone.
+/// Strides below `side` along the rows stay in a warp.
 static bool comparesInWarp(const Layout &layout, int64_t side) {
-  unsigned axis = layout.rank() - 1;
-  int64_t seen = 0;
-  for (unsigned c = 0; c < kNumCoords; ++c)
-    for (const Digit &digit : layout.digits(Coord(c))) {
-      int64_t step = digit.basis[axis];
-      if (step == 0)
-        continue;
-      bool alone = llvm::count_if(digit.basis, [](int64_t basis) { return basis != 0; }) == 1;
-      bool inside = Coord(c) == Coord::Reg || Coord(c) == Coord::Lane || step >= side;
-      if (!alone || !inside || digit.radix != 2 || !llvm::isPowerOf2_64(step) || (seen & step))
-        return false;
-      seen |= step;
-    }
-  return true;
+  return stepsInWarp(layout, layout.rank() - 1, 1, side - 1);
 }
 
 static bool hasIdleWarps(const Layout &layout) {
@@ -107,7 +89,7 @@ static Layout rowsLayout(ArrayRef<int64_t> shape, const Layout &like) {
 /// the slowest, then lanes.
 static Layout swapWarps(const Layout &layout) {
   unsigned axis = layout.rank() - 1;
-  auto digits = digitsOf(layout);
+  auto digits = layout::digitsOf(layout);
   SmallVector<Digit *> inside;
   for (Coord coord : {Coord::Reg, Coord::Lane})
     for (Digit &digit : llvm::reverse(digits[unsigned(coord)]))
