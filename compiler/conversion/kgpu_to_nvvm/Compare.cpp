@@ -24,7 +24,6 @@ private:
   Value pick(Value x, Value y, bool smaller);
   void turnOver(Value mask);
   bool turns(int64_t reg) { return (layout.at(Coord::Reg, reg)[axis] & int32_t(op.getRun())) != 0; }
-  bool isOwner(int64_t reg) const { return Lowering::isOwnerRegister(layout, reg); }
   void compareRegisters(unsigned digit);
   void compareLanes(unsigned digit);
 
@@ -44,14 +43,13 @@ Value Comparing::pick(Value x, Value y, bool smaller) {
 }
 
 void Comparing::turnOver(Value mask) {
-  for (int64_t reg = 0; reg < layout.registers(); ++reg)
-    if (isOwner(reg))
-      keys[reg] = arith::XOrIOp::create(b, keys[reg], mask);
+  for (int64_t reg : Lowering::ownerRegisters(layout))
+    keys[reg] = arith::XOrIOp::create(b, keys[reg], mask);
 }
 
 void Comparing::compareRegisters(unsigned digit) {
-  for (int64_t reg = 0; reg < layout.registers(); ++reg) {
-    if (!isOwner(reg) || digitOf(layout, reg, digit) != 0)
+  for (int64_t reg : Lowering::ownerRegisters(layout)) {
+    if (digitOf(layout, reg, digit) != 0)
       continue;
     int64_t other = withDigit(layout, reg, digit, 1);
     bool smaller = turns(reg) == op.getDescending();
@@ -63,13 +61,10 @@ void Comparing::compareRegisters(unsigned digit) {
 
 void Comparing::compareLanes(unsigned digit) {
   Value upper = laneBit(lowering, digit);
-  SmallVector<int64_t> registers;
+  SmallVector<int64_t> registers = Lowering::ownerRegisters(layout);
   Registers own;
-  for (int64_t reg = 0; reg < layout.registers(); ++reg)
-    if (isOwner(reg)) {
-      registers.push_back(reg);
-      own.push_back(keys[reg]);
-    }
+  for (int64_t reg : registers)
+    own.push_back(keys[reg]);
   Registers others = shuffleXor(lowering, own, int64_t(1) << digit);
   for (auto [reg, other] : llvm::zip(registers, others)) {
     bool smaller = turns(reg) == op.getDescending();
@@ -102,8 +97,7 @@ void Comparing::run() {
         digit.coord == Coord::Reg ? compareRegisters(digit.index) : compareLanes(digit.index);
   if (mask)
     turnOver(mask);
-  for (int64_t reg = 0; reg < layout.registers(); ++reg)
-    keys[reg] = keys[Lowering::ownerRegister(layout, reg)];
+  Lowering::repeatOwners(layout, keys);
   lowering.set(op.getResult(), keys);
 }
 

@@ -276,3 +276,24 @@ int64_t Lowering::ownerRegister(const Layout &layout, int64_t reg) {
   }
   return first;
 }
+
+SmallVector<int64_t> Lowering::ownerRegisters(const Layout &layout) {
+  SmallVector<int64_t> owners;
+  for (int64_t reg = 0; reg < layout.registers(); ++reg)
+    if (isOwnerRegister(layout, reg))
+      owners.push_back(reg);
+  return owners;
+}
+
+void Lowering::repeatOwners(const Layout &layout, Registers &registers) {
+  for (int64_t reg = 0; reg < layout.registers(); ++reg)
+    registers[reg] = registers[ownerRegister(layout, reg)];
+}
+
+Registers Lowering::fromOwners(const Layout &layout, ArrayRef<Value> values) {
+  Registers registers(layout.registers());
+  for (auto [reg, value] : llvm::zip_equal(ownerRegisters(layout), values))
+    registers[reg] = value;
+  repeatOwners(layout, registers);
+  return registers;
+}

@@ -116,13 +116,10 @@ static LogicalResult emitDot(Lowering &lowering, kgpu::DotOp op) {
   int64_t steps = std::min<int64_t>(kSteps, depth & -depth);
   Type element = elementOf(op.getResult());
   ArrayRef<Value> initial = lowering.get(op.getAcc());
-  SmallVector<int64_t> owners;
+  SmallVector<int64_t> owners = Lowering::ownerRegisters(layout);
   Registers sums;
-  for (int64_t reg = 0; reg < layout.registers(); ++reg)
-    if (Lowering::isOwnerRegister(layout, reg)) {
-      owners.push_back(reg);
-      sums.push_back(initial[reg]);
-    }
+  for (int64_t reg : owners)
+    sums.push_back(initial[reg]);
   auto body = [&](Value lhsOffset, Value rhsOffset) {
     for (int64_t step = 0; step < steps; ++step) {
       Registers rows = lhs.read(lhsOffset, step, element), columns = rhs.read(rhsOffset, step, element);
@@ -153,12 +150,7 @@ static LogicalResult emitDot(Lowering &lowering, kgpu::DotOp op) {
   } else {
     body(Value(), Value());
   }
-  Registers result(layout.registers());
-  for (auto [reg, sum] : llvm::zip(owners, sums))
-    result[reg] = sum;
-  for (int64_t reg = 0; reg < layout.registers(); ++reg)
-    result[reg] = result[Lowering::ownerRegister(layout, reg)];
-  lowering.set(op.getResult(), result);
+  lowering.set(op.getResult(), Lowering::fromOwners(layout, sums));
   return success();
 }
 

@@ -45,9 +45,7 @@ private:
 SmallVector<std::pair<int64_t, int64_t>> Gathering::rowOf(int64_t reg) {
   layout::Index wanted = layout.at(Coord::Reg, reg);
   SmallVector<std::pair<int64_t, int64_t>> row;
-  for (int64_t other = 0; other < source.registers(); ++other) {
-    if (!Lowering::isOwnerRegister(source, other))
-      continue;
+  for (int64_t other : Lowering::ownerRegisters(source)) {
     layout::Index at = source.at(Coord::Reg, other);
     int64_t place = at[axis];
     at[axis] = wanted[axis];
@@ -75,10 +73,9 @@ Value Gathering::bitOf(Value index, int64_t step) {
 /// The value whose place has the index's bits along the axis (as far as registers hold them).
 Value Gathering::choose(ArrayRef<std::pair<int64_t, int64_t>> row, ArrayRef<Value> values, Value index) {
   int64_t within = 0;
-  bool bits = true;
   for (auto [place, reg] : row)
     within |= place;
-  bits = llvm::isPowerOf2_64(row.size()) && int64_t(1) << llvm::popcount(uint64_t(within)) == int64_t(row.size());
+  bool bits = llvm::isPowerOf2_64(row.size()) && int64_t(1) << llvm::popcount(uint64_t(within)) == int64_t(row.size());
   if (!bits) {
     // Places of an odd side, in order: one comparison for each but the first.
     Value result = values.front();
@@ -140,12 +137,10 @@ LogicalResult Gathering::run() {
     return op.emitOpError("expected an axis inside one warp (because kiln-lower-exchanges takes others through shared "
                           "memory), got ")
            << op.getSource().getType();
-  SmallVector<int64_t> owners;
-  Registers result(layout.registers()), values;
-  for (int64_t reg = 0; reg < layout.registers(); ++reg)
-    if (Lowering::isOwnerRegister(layout, reg))
-      owners.push_back(reg);
-  for (int64_t reg : owners) {
+  // Where the result's lanes agree along the axis, known indices name registers.
+  bool named = !known.empty() && kgpu::gatherDigits(layout, axis).lanes.empty();
+  Registers values;
+  for (int64_t reg : Lowering::ownerRegisters(layout)) {
     if (kind == GatherKind::Flip) {
       values.push_back(flipped(reg));
       continue;
@@ -155,8 +150,7 @@ LogicalResult Gathering::run() {
       continue;
     }
     auto row = rowOf(reg);
-    bool fixed = kgpu::gatherDigits(layout, axis).lanes.empty();
-    if (!known.empty() && fixed) {
+    if (named) {
       int64_t wanted = known[layout.at(Coord::Reg, reg)[axis]];
       values.push_back(from[llvm::find_if(row, [&](auto &entry) { return entry.first == wanted; })->second]);
       continue;
@@ -173,11 +167,7 @@ LogicalResult Gathering::run() {
     if (distance)
       values = shuffleXor(lowering, values, distance);
   }
-  for (auto [reg, value] : llvm::zip(owners, values))
-    result[reg] = value;
-  for (int64_t reg = 0; reg < layout.registers(); ++reg)
-    result[reg] = result[Lowering::ownerRegister(layout, reg)];
-  lowering.set(op.getResult(), result);
+  lowering.set(op.getResult(), Lowering::fromOwners(layout, values));
   return success();
 }
 

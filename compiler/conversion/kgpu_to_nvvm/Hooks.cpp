@@ -19,7 +19,7 @@ int64_t Lowering::siteOf(Operation *op) {
   SmallVector<Attribute> frames, shown;
   collectFrames(op->getLoc(), source.getName(), b, frames);
   for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-    std::string type = spell(elementOf(operand));
+    std::string type = spellType(elementOf(operand));
     if (type.front() == 'i' && type != "i1" && index < isSigned.size() && !isSigned[index])
       type.front() = 'u';
     SmallVector<Attribute> shape;

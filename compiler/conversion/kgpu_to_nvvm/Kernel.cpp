@@ -92,8 +92,6 @@ void Lowering::createEntry() {
                                                    b.getNamedAttr("pdl", b.getBoolAttr(pdl))}));
 }
 
-std::string Lowering::spell(Type type) { return spellType(type); }
-
 void Lowering::bindArguments() {
   source.walk([&](Operation *op) {
     if (isa<tile::StoreOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op))

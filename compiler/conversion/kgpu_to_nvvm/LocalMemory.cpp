@@ -167,7 +167,7 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
       put(values, address.of(access));
     }
   };
-  kgpu::AllocOp mailbox = mailboxOf(op.getMem());
+  kgpu::AllocOp mailbox = kgpu::mailboxOf(op.getMem());
   auto putInCta = [&](ArrayRef<Value> values, Value pointer, Value cta) {
     if (mailbox)
       return sendToCta(lowering, values, pointer, bytes, cta, lowering.scalar(op.getMem()), mailbox.getTileBytes());
@@ -225,8 +225,7 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
     for (auto [reg, value] : llvm::zip(access.registers, loaded))
       registers[reg] = fromTransfer(lowering, value, element);
   }
-  for (int64_t reg = 0; reg < tile.registers(); ++reg)
-    registers[reg] = registers[Lowering::ownerRegister(tile, reg)];
+  Lowering::repeatOwners(tile, registers);
   lowering.set(op, registers);
   return success();
 }

@@ -112,6 +112,12 @@ public:
   /// The first register of this thread that holds the same element as `reg`.
   static int64_t ownerRegister(const layout::Layout &layout, int64_t reg);
   static bool isOwnerRegister(const layout::Layout &layout, int64_t reg) { return ownerRegister(layout, reg) == reg; }
+  /// Those that are their own owners, in order.
+  static llvm::SmallVector<int64_t> ownerRegisters(const layout::Layout &layout);
+  /// Sets registers that repeat an element to what its owner holds.
+  static void repeatOwners(const layout::Layout &layout, Registers &registers);
+  /// All registers from what the owners hold, in their order.
+  static Registers fromOwners(const layout::Layout &layout, llvm::ArrayRef<mlir::Value> values);
   /// Value of a linear function of one hardware coordinate: digits of `coord` mapped by their bases along one
   /// dimension. `basis(digit index)` is what one step adds (bits: XORs). Null when all are zero.
   mlir::Value digitsValue(const layout::Layout &layout, layout::Coord coord,
@@ -163,7 +169,6 @@ public:
   /// Access.cpp: the L2 policy of an eviction hint (i64).
   mlir::Value evictPolicy(tile::Eviction evict);
   /// "*fp32", "i32": as signatures and metadata spell types.
-  static std::string spell(mlir::Type type);
   /// The argument of the kernel a pointer steps from is never written by it and reached by no other argument.
   bool isReadOnly(mlir::Value pointer);
   /// Some write to global memory may come before this op when the kernel runs.

@@ -5,13 +5,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-kgpu::AllocOp nvvm::mailboxOf(Value memory) {
-  if (auto slot = memory.getDefiningOp<kgpu::SlotOp>())
-    memory = slot.getMem();
-  auto alloc = memory.getDefiningOp<kgpu::AllocOp>();
-  return alloc && alloc.getMailbox() ? alloc : kgpu::AllocOp();
-}
-
 /// The 32-bit address that instructions on shared memory take.
 static Value addressOf(Lowering &lowering, Value pointer) {
   return LLVM::PtrToIntOp::create(lowering.b, lowering.b.getI32Type(), pointer);
@@ -61,7 +54,7 @@ void nvvm::openMailboxes(Lowering &lowering) {
 /// The state that the arrival returns names the phase, so that nobody has to keep count of phases.
 static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
-  kgpu::AllocOp alloc = mailboxOf(op.getMem());
+  kgpu::AllocOp alloc = kgpu::mailboxOf(op.getMem());
   Value counter = addressOf(lowering, lowering.offsetBy(lowering.scalar(op.getMem()), alloc.getTileBytes()));
   Value bytes = lowering.atEntry([&]() -> Value {
     Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));

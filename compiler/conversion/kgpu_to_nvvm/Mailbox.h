@@ -7,9 +7,6 @@
 
 namespace kiln::nvvm {
 
-/// The mailbox that this memory is a slot of; null if it is none.
-kgpu::AllocOp mailboxOf(mlir::Value memory);
-
 /// Sends `values`, neighbours from `pointer` (!llvm.ptr<3>) on, to the same place in cta `cta`; the slot starts at
 /// `slot`.
 void sendToCta(Lowering &lowering, llvm::ArrayRef<mlir::Value> values, mlir::Value pointer, int64_t elementBytes,

@@ -256,14 +256,10 @@ static LogicalResult emitPartialReduce(Lowering &lowering, kgpu::PartialReduceOp
   // Registers that are left are those of the result, in order.
   for (auto [index, result] : llvm::enumerate(op.getResults())) {
     const Layout &to = kgpu::layoutOf(result.getType());
-    Registers owners, registers;
+    Registers owners;
     for (auto &[reg, tuple] : reduction.left())
       owners.push_back(tuple[index]);
-    unsigned next = 0;
-    for (int64_t reg = 0; reg < to.registers(); ++reg)
-      registers.push_back(Lowering::isOwnerRegister(to, reg) ? owners[next++]
-                                                             : registers[Lowering::ownerRegister(to, reg)]);
-    lowering.set(result, registers);
+    lowering.set(result, Lowering::fromOwners(to, owners));
   }
   return success();
 }

@@ -158,16 +158,21 @@ static LogicalResult emitScan(Lowering &lowering, tile::ScanOp op) {
   return WarpScan(lowering, op, op.getReverse(), fast, lanes, slow).run();
 }
 
+/// The shortest step of a warp along the axis. Registers that step further start segments of their own.
+static int64_t leastWarpStep(const Layout &layout, unsigned axis) {
+  int64_t least = INT64_MAX;
+  for (const layout::Digit &digit : layout.digits(Coord::Warp))
+    if (digit.basis[axis] != 0)
+      least = std::min(least, digit.basis[axis]);
+  return least;
+}
+
 static LogicalResult emitPartialScan(Lowering &lowering, kgpu::PartialScanOp op) {
   const Layout &layout = kgpu::layoutOf(op.getOperand(0).getType());
-  int64_t lowestWarp = INT64_MAX;
-  for (const layout::Digit &digit : layout.digits(Coord::Warp))
-    if (digit.basis[op.getAxis()] != 0)
-      lowestWarp = std::min(lowestWarp, digit.basis[op.getAxis()]);
+  int64_t lowestWarp = leastWarpStep(layout, op.getAxis());
   SmallVector<AxisDigit> fast, lanes, slow;
   auto digits = digitsAlong(layout, op.getAxis());
   for (const AxisDigit &digit : *digits) {
-    // Registers above a warp's place start segments of their own.
     if (digit.coord == Coord::Lane)
       lanes.push_back(digit);
     else if (digit.step < lowestWarp)
@@ -179,14 +184,10 @@ static LogicalResult emitPartialScan(Lowering &lowering, kgpu::PartialScanOp op)
   unsigned count = op.getNumOperands();
   for (unsigned i = 0; i < count; ++i) {
     const Layout &to = kgpu::layoutOf(op.getResult(count + i).getType());
-    Registers owners, registers;
+    Registers owners;
     for (auto &[row, sum] : scan.sums())
       owners.push_back(sum[i]);
-    unsigned next = 0;
-    for (int64_t reg = 0; reg < to.registers(); ++reg)
-      registers.push_back(Lowering::isOwnerRegister(to, reg) ? owners[next++]
-                                                             : registers[Lowering::ownerRegister(to, reg)]);
-    lowering.set(op.getResult(count + i), registers);
+    lowering.set(op.getResult(count + i), Lowering::fromOwners(to, owners));
   }
   return success();
 }
@@ -233,13 +234,10 @@ static LogicalResult emitAddPrefix(Lowering &lowering, kgpu::AddPrefixOp op) {
     before.push_back({found, any});
   }
   SmallVector<Registers> results(count, Registers(layout.registers()));
+  int64_t lowestWarp = leastWarpStep(layout, axis);
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
     // Its segment: the register of the sums with the same digits, counted as they were kept.
     int64_t segment = 0, stride = 1, rest = reg;
-    int64_t lowestWarp = INT64_MAX;
-    for (const layout::Digit &digit : layout.digits(Coord::Warp))
-      if (digit.basis[axis] != 0)
-        lowestWarp = std::min(lowestWarp, digit.basis[axis]);
     for (const layout::Digit &digit : layout.digits(Coord::Reg)) {
       int64_t value = rest % digit.radix;
       rest /= digit.radix;
