@@ -16,15 +16,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import kiln
 import measure
 from cases import Case, family, select
 from device import CudaDevice, Maker
 from kiln.kernels.flat import FlatPlan
 from kiln.kernels.rows import RowPlan
-
-
-def _power(n: int) -> int:
-    return 1 << max(0, n - 1).bit_length()
 
 
 def row_plans(rows: int, n: int, largest_cluster: int) -> Iterator[RowPlan]:
@@ -34,7 +31,10 @@ def row_plans(rows: int, n: int, largest_cluster: int) -> Iterator[RowPlan]:
     for warps, cluster, several in itertools.product((1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16), (1, 2, 4, 8)):
         if cluster > largest_cluster or (several > 1 and cluster > 1) or several * 132 > max(rows, 132):
             continue
-        blocks = {tile_side(n, 16 * cluster), tile_side(n, min(_power(n), 32 * warps // several * 8 * cluster))}
+        blocks = {
+            tile_side(n, 16 * cluster),
+            tile_side(n, min(kiln.next_power_of_2(n), 32 * warps // several * 8 * cluster)),
+        }
         for block in blocks:
             held = several * block / (32 * warps * cluster)
             if not 4 <= held <= 64:

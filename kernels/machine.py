@@ -71,7 +71,7 @@ def is_dependent() -> bool:
 
 def options(**chosen: Any) -> dict[str, Any]:
     """Launch options: those a policy chose, and those of ``launch_options`` over them."""
-    return {**chosen, **_options}
+    return with_options(chosen)
 
 
 def with_options(chosen: dict[str, Any]) -> dict[str, Any]:

@@ -97,22 +97,17 @@ def _cpu_plan(n: int) -> RowPlan:
     return RowPlan(tile_side(n))
 
 
-def _power(n: int) -> int:
-    """The smallest power of two that is at least ``n``."""
-    return 1 << max(0, n - 1).bit_length()
-
-
 def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int) -> tuple[int, bool] | None:
     """How many blocks share a row, and whether it waits packed; None if no cluster's registers hold it."""
     if n <= BLOCK_ELEMENTS:
         return 1, False
     small = PACKED_THREADS * PACKED_ELEMENTS
     part = small if n <= PORTABLE_CLUSTER * small else 2 * small
-    cluster = min(machine.largest_cluster, _power(-(-n // part)))
+    cluster = min(machine.largest_cluster, kiln.next_power_of_2(-(-n // part)))
     # Where packed rows would leave multiprocessors without a block, more threads finish them sooner.
     packed = itemsize == 2 and streams == 1 and vectors < 2 and rows * cluster >= 2 * machine.processors
     if not packed:
-        cluster = min(machine.largest_cluster, _power(-(-n // BLOCK_ELEMENTS)))
+        cluster = min(machine.largest_cluster, kiln.next_power_of_2(-(-n // BLOCK_ELEMENTS)))
     # With 64 registers a thread, 32 of them for the row, there is no room for a weight and a bias.
     most = LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2
     return (cluster, packed) if n <= cluster * most else None
@@ -143,7 +138,7 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
     cluster, packed = spread
     part = -(-n // cluster)
     each = PACKED_ELEMENTS if packed else _elements(rows, n, part, itemsize, streams, machine, thread_bytes)
-    threads = min(1024, _power(-(-part // each)))
+    threads = min(1024, kiln.next_power_of_2(-(-part // each)))
     # Whole vectors on every thread of the row; what is over is masked and costs no traffic. Half vectors if nothing is
     # over then: a row without masks is faster than one with the widest accesses.
     vector = max(1, VECTOR_BYTES // itemsize)

@@ -181,11 +181,11 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
     parameter: it is what is updated, and the parameter is its rounding (in a list, None for tensors that have none).
     Arithmetic is float32.
     """
-    step, lr = _step(step), _rate(lr)
     if isinstance(parameter, (list, tuple)):
         lists = TensorLists.of(parameter, gradient, moment, square, master, plan=plan)
         adamw_lists(lists, step, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
         return
+    step, lr = _step(step), _rate(lr)
     arrays = {"gradient": gradient, "moment": moment, "square": square, "master": master}
     for name, array in {"parameter": parameter, **arrays}.items():
         if array is None:
