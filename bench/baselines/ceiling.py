@@ -65,10 +65,9 @@ def streams(arrays: Arrays, outs: Any, case: Any, mutates: tuple[str, ...]) -> t
 
 def extras(arrays: Arrays, case: Any, mutates: tuple[str, ...]) -> list[Any]:
     """The small arrays that are read beside the streams: weights, tables."""
-    reads, _, size = case.streams
-    found = [array for name, array in arrays.items() if name not in mutates and hasattr(array, "nbytes")]
-    large = [array for array in found if array.nbytes == size][: reads - len(mutates)]
-    return [array for array in found if not any(array is one for one in large) and array.nbytes % 16 == 0]
+    inputs, _ = streams(arrays, (), case, mutates)
+    found = [array for array in arrays.values() if hasattr(array, "nbytes") and array.nbytes % 16 == 0]
+    return [array for array in found if not any(array is one for one in inputs)]
 
 
 def _peer(runner: Any, config: Config) -> Peer:
@@ -125,14 +124,16 @@ def search(runner: Any) -> tuple[Peer, Any]:
     times = {config: microseconds(config) for config in first_round(runner.settings.search, runner.case.streams[0])}
     for config in second_round(sorted(times, key=times.__getitem__), runner.settings.search):
         times[config] = microseconds(config)
-    plain = [config for config in sorted(times, key=times.__getitem__) if not config.stream]
-    streaming = [config for config in sorted(times, key=times.__getitem__) if config.stream]
-    finalists = {config: _peer(runner, config) for config in plain[:2] + streaming[:2]}
+    ranked = sorted(times, key=times.__getitem__)
+    finalists = [config for config in ranked if not config.stream][:2] + [config for config in ranked if config.stream][
+        :2
+    ]
+    peers = {str(config): _peer(runner, config) for config in finalists}
     bursts = {}
-    for config, peer in finalists.items():
+    for name, peer in peers.items():
         replay, _ = runner.capture(peer, outs, runner.plan.launches, keep=False)
-        bursts[str(config)] = runner.device.burst(replay, runner.plan.launches, runner.plan.replays)
+        bursts[name] = runner.device.burst(replay, runner.plan.launches, runner.plan.replays)
     race = measure.race(bursts, 3)
-    best = min(finalists.values(), key=lambda peer: measure.summarize(race[peer.note]).median)
+    best = peers[min(race, key=lambda name: measure.summarize(race[name]).median)]
     check(runner, best, outs)
     return best, outs
