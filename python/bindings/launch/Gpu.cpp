@@ -14,16 +14,21 @@ using namespace kiln::python;
 using device::CudaDevice;
 using device::CudaShape;
 
+/// Raises errors.ResourceError(...).
+template <typename... Args> [[noreturn]] static void raiseResource(Args &&...args) {
+  py::object type = py::module_::import("kiln.errors").attr("ResourceError");
+  py::object error = type(std::forward<Args>(args)...);
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw py::error_already_set();
+}
+
 void kiln::python::raiseStatus(const Status &status) {
   py::module_ errors = py::module_::import("kiln.errors");
   if (status.getCode() == StatusCode::Resource) {
     const ResourceNeed *need = status.getNeed();
-    py::object error = need && need->required >= 0
-                           ? errors.attr("ResourceError")(need->resource, need->required, need->available, need->option)
-                           : errors.attr("ResourceError")(need ? need->resource : "resources",
-                                                          py::arg("detail") = status.getMessage());
-    PyErr_SetObject(errors.attr("ResourceError").ptr(), error.ptr());
-    throw py::error_already_set();
+    if (need && need->required >= 0)
+      raiseResource(need->resource, need->required, need->available, need->option);
+    raiseResource(need ? need->resource : "resources", py::arg("detail") = status.getMessage());
   }
   const char *name = "InternalError";
   if (status.getCode() == StatusCode::InvalidArgument)
@@ -192,10 +197,7 @@ private:
                          : resource.starts_with("threads")   ? "the block"
                          : resource.starts_with("registers") ? "the block, or compile with --maxrregcount"
                                                              : need->option;
-    py::object errors = py::module_::import("kiln.errors").attr("ResourceError");
-    py::object error = errors(need->resource, need->required, need->available, option, function.getLabel());
-    PyErr_SetObject(errors.ptr(), error.ptr());
-    throw py::error_already_set();
+    raiseResource(need->resource, need->required, need->available, option, function.getLabel());
   }
 
   CudaShape makeShape(const py::tuple &grid, const py::tuple &block, unsigned shared, const py::tuple &cluster,

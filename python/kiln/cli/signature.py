@@ -15,7 +15,7 @@ from typing import Any
 
 from kiln import errors
 from kiln.frontend.function import KernelFunction
-from kiln.frontend.signature import Parameter, flat_parameters
+from kiln.frontend.signature import Parameter, array_names
 
 
 def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
@@ -43,7 +43,7 @@ def parse_disjoint(text: str | None, parameters: list[Parameter]) -> list[bool]:
 
     `text` is None, "all", or names: of arrays, or of tuples for all arrays in them.
     """
-    arrays = [flat.name for flat in flat_parameters(parameters) if flat.type.startswith("*")]
+    arrays = array_names(parameters)
     if text is None:
         return [False] * len(arrays)
     if text.strip() == "all":

@@ -43,6 +43,11 @@ class FlatParameter:
     divisible: bool = False
 
 
+def array_names(parameters: list[Parameter] | tuple[Parameter, ...]) -> list[str]:
+    """The arguments of the compiled function that are arrays, in order."""
+    return [flat.name for flat in flat_parameters(parameters) if flat.type.startswith("*")]
+
+
 def flat_parameters(parameters: list[Parameter] | tuple[Parameter, ...]) -> list[FlatParameter]:
     """The arguments of the compiled function for `parameters`: names like `x`, `pair.0`, `desc.shape.1`."""
     flat: list[FlatParameter] = []

@@ -470,10 +470,11 @@ class CompiledKernel:
     @property
     def disjoint(self) -> str:
         """The arrays that no other of the launch overlapped: `x,y`; the code relies on it."""
-        from kiln.frontend.signature import flat_parameters
+        from kiln.frontend.signature import array_names
 
-        arrays = [flat.name for flat in flat_parameters(self.parameters) if flat.type.startswith("*")]
-        return ",".join(name for name, alone in zip(arrays, self._disjoint, strict=False) if alone)
+        return ",".join(
+            name for name, alone in zip(array_names(self.parameters), self._disjoint, strict=False) if alone
+        )
 
     def __repr__(self) -> str:
         figures = ""
