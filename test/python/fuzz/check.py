@@ -67,6 +67,17 @@ def share_run(elements: int) -> float:
     return next(share for bound, share in COSTLY if elements <= bound)
 
 
+def _dice(program: Program) -> float:
+    return random.Random(program.seed).random()
+
+
+def _left_out(program: Program, options: dict[str, Any]) -> Failure | None:
+    elements = elements_per_thread(program, options)
+    if _dice(program) < share_run(elements):
+        return None
+    return Failure("refused", f"left out: ptxas takes long for {elements} elements a thread")
+
+
 _count = 0
 
 
@@ -111,6 +122,27 @@ def compare(program: Program, expected: Expected, found: dict[str, np.ndarray]) 
     return None
 
 
+def compile_only(program: Program) -> Failure | None:
+    """None if the program compiles for KILN_TARGET, a GPU that need not be there. With KILN_PTXAS=none it ends at PTX,
+    which takes no program long."""
+    import kiln.language as kl
+    from kiln import errors, knobs
+    from kiln.runtime import placement
+
+    options = launch_options(program.seed, placement.target_of_arguments(()))
+    if knobs.ptxas != "none" and (left_out := _left_out(program, options)):
+        return left_out
+    arguments = [*(getattr(kl, b.kind.name) for b in program.buffers), *program.scalars.values()]
+    options |= {"grid": program.grid, "enable_fp_fusion": program.fused, "warmup": True}
+    try:
+        kernel_of(render(program)).run(*arguments, **program.constants, **options)
+    except errors.ResourceError as error:
+        return Failure("refused", str(error))
+    except Exception as error:
+        return Failure("error", f"{type(error).__name__}: {error}")
+    return None
+
+
 def check(program: Program, seen: set[str] | None = None, checks: bool | None = None) -> Failure | None:
     """None if Kiln agrees. `checks`: also under KILN_CHECK and with the IR verified; by dice if None.
 
@@ -122,12 +154,11 @@ def check(program: Program, seen: set[str] | None = None, checks: bool | None = 
 
     gpu = placement.names_gpu(knobs.target)
     options = launch_options(program.seed, placement.target_of_arguments(())) if gpu else {}
-    dice = random.Random(program.seed).random()
-    if gpu and dice >= share_run(elements := elements_per_thread(program, options)):
-        return Failure("refused", f"left out: ptxas takes long for {elements} elements a thread")
+    if gpu and (left_out := _left_out(program, options)):
+        return left_out
     expected, text = evaluate(program), render(program)
     modes: list[dict[str, Any]] = [{}]
-    if checks or (checks is None and dice < CHECKED_SHARE):
+    if checks or (checks is None and _dice(program) < CHECKED_SHARE):
         modes += [{"verify_each": True}] if gpu else [{"check": "bounds", "verify_each": True}, {"check": "races"}]
     for mode in modes:
         with knobs.scope(**mode):

@@ -4,13 +4,15 @@ A program is named SEED:NUMBER; `--first NUMBER --programs 1 --show` shows one. 
 are compared: for those without a meaning, and those that a GPU has too little of something for, others are drawn. (With
 `--first` it is those N numbers and no others.) Exits with 1 if any fails and with 3 if time ends before N have run.
 Batches run in processes of their own, `--jobs` of them side by side, so that a crash or a hang of one program ends one
-batch and is reported as that program's. With KILN_TARGET=cuda KILN_STAGE_ARRAYS=1 programs run on a GPU.
+batch and is reported as that program's. With KILN_TARGET=cuda KILN_STAGE_ARRAYS=1 programs run on a GPU; `--compile`
+with KILN_TARGET=sm_90a, say, only compiles them, for a GPU that need not be there.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import re
 import subprocess
@@ -18,6 +20,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +28,7 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz.check import Failure, check
+from fuzz.check import Failure, check, compile_only
 from fuzz.generate import generate
 from fuzz.kinds import Undefined
 from fuzz.program import Program, render
@@ -47,16 +50,17 @@ def describe(program: Program) -> str:
     return f"grid {program.grid}, fp fusion {program.fused}, {shapes}{'; ' if values else ''}{values}"
 
 
-def reduced(program: Program, failure: Failure, seconds: float) -> str:
+def reduced(program: Program, failure: Failure, compiling: bool, seconds: float) -> str:
     """A failing program made small, as it is shown."""
     # Under the checks only where that is what failed; they cost more than the launch.
     under = failure.way == "check" or "{" in failure.message
-    small = reduce(program, lambda p: failure.same(check(p, checks=under)), seconds)
-    left = check(small, checks=under) or failure
+    again = compile_only if compiling else functools.partial(check, checks=under)
+    small = reduce(program, lambda p: failure.same(again(p)), seconds)
+    left = again(small) or failure
     return "\n".join(["reduced:", render(small), describe(small), left.message])
 
 
-def run_here(seed: str, numbers: range, reducing: bool, end: float) -> int:
+def run_here(seed: str, numbers: range, reducing: bool, compiling: bool, end: float) -> int:
     """Checks programs in this process; how many fail. Says on stdout what becomes of each, for who watches a batch."""
     failed = 0
     for number in numbers:
@@ -66,7 +70,7 @@ def run_here(seed: str, numbers: range, reducing: bool, end: float) -> int:
         print(f"@ {number}", flush=True)
         try:
             program = generate(name)
-            failure = check(program)
+            failure = compile_only(program) if compiling else check(program)
         except Undefined as reason:
             print(f"UNDEFINED {name}: {reason}", flush=True)
             continue
@@ -79,7 +83,7 @@ def run_here(seed: str, numbers: range, reducing: bool, end: float) -> int:
         # Before it is made small, which may be cut off.
         print(f"FAILED {name}: {failure.message}\nprogram:\n{render(program)}\n{describe(program)}", flush=True)
         if reducing and failed <= REDUCED:
-            print(reduced(program, failure, min(20.0, max(0.0, end - time.monotonic()))), flush=True)
+            print(reduced(program, failure, compiling, min(20.0, max(0.0, end - time.monotonic()))), flush=True)
         print(flush=True)
     return failed
 
@@ -112,15 +116,14 @@ class Batch:
         return f"{ran} of seed {seed} ran, {self.failed} failed ({left_out})"
 
 
-def run_batch(seed: str, first: int, count: int, reducing: bool = True, seconds: float = 1e9) -> Batch:
-    """Checks programs in another process."""
+def run_batch(seed: str, first: int, count: int, flags: Sequence[str] = (), seconds: float = 1e9) -> Batch:
+    """Checks programs in another process, which is given the flags of this command."""
     batch, last, end = Batch(), first + count, time.monotonic() + seconds
     ended_early = 0
     while first < last and time.monotonic() < end:
         command = [sys.executable, str(Path(__file__).resolve()), "--here", "--seed", seed, "--first", str(first),
-                   "--programs", str(last - first), "--until", str(time.time() + end - time.monotonic())]  # fmt: skip
-        if not reducing:
-            command.append("--no-reduce")
+                   "--programs", str(last - first), "--until", str(time.time() + end - time.monotonic()),
+                   *flags]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         watched = watch(process, end)
         batch.add(tally(watched))
@@ -222,6 +225,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this time")
     parser.add_argument("--until", type=float, help=argparse.SUPPRESS)  # the same as a point of time
     parser.add_argument("--no-reduce", action="store_true", help="do not make failing programs small")
+    parser.add_argument("--compile", action="store_true", help="compile for KILN_TARGET, a GPU; launch nothing")
     parser.add_argument("--show", action="store_true", help="print the programs; run nothing")
     parser.add_argument("--here", action="store_true", help="check in this process")
     options = parser.parse_args()
@@ -235,15 +239,16 @@ def main() -> int:
             print(f"{render(program)}\n{describe(program)}\n")
         return 0
     if options.here:
-        return FOUND if run_here(options.seed, numbers, not options.no_reduce, end) else 0
+        return FOUND if run_here(options.seed, numbers, not options.no_reduce, options.compile, end) else 0
+    flags = [f"--{name.replace('_', '-')}" for name in ("no_reduce", "compile") if getattr(options, name)]
     total, asked = Batch(), options.programs
-    run_batches(options.seed, numbers, options.jobs, not options.no_reduce, end, total)
+    run_batches(options.seed, numbers, options.jobs, flags, end, total)
     limit = DRAWN * asked + BATCH
     while options.first is None and total.ran < asked and numbers.stop < limit and time.monotonic() < end:
         # In place of those that did not run; of these, as many as before will not.
         more = min(-(-(asked - total.ran) * total.drawn // max(1, total.ran)), limit - numbers.stop)
         numbers = range(numbers.stop, numbers.stop + more)
-        run_batches(options.seed, numbers, options.jobs, not options.no_reduce, end, total)
+        run_batches(options.seed, numbers, options.jobs, flags, end, total)
     # Those that were asked for by number may be refused; what is missing then was never drawn.
     missing = total.ran < asked if options.first is None else total.drawn < asked
     why = "time is up" if time.monotonic() >= end else "given up"
@@ -251,7 +256,7 @@ def main() -> int:
     return 1 if total.failed else SHORT if missing else 0
 
 
-def run_batches(seed: str, numbers: range, jobs: int, reducing: bool, end: float, total: Batch) -> None:
+def run_batches(seed: str, numbers: range, jobs: int, flags: Sequence[str], end: float, total: Batch) -> None:
     """All of them, several processes at a time, added to `total`. What a batch found is printed when it has ended."""
     lock = threading.Lock()
     size = max(1, min(BATCH, -(-len(numbers) // jobs)))
@@ -260,7 +265,7 @@ def run_batches(seed: str, numbers: range, jobs: int, reducing: bool, end: float
         left = end - time.monotonic()
         if left < 0:
             return
-        batch = run_batch(seed, first, min(size, numbers.stop - first), reducing, left)
+        batch = run_batch(seed, first, min(size, numbers.stop - first), flags, left)
         with lock:
             total.add(batch)
             if batch.output:

@@ -207,10 +207,20 @@ def test_time_that_ends_before_the_programs_have_run_is_no_success():
     assert int(ran) < int(asked) == 5000
 
 
+def test_programs_compile_for_a_gpu_that_is_not_there(monkeypatch):
+    monkeypatch.setenv("KILN_PTXAS", "none")
+    monkeypatch.setenv("KILN_TARGET", "sm_90a")
+    found = fuzz("--first", "0", "--programs", "10", "--compile")
+    assert found.returncode == 0, found.stdout + found.stderr
+    monkeypatch.setenv("KILN_TARGET", "sm_1")
+    found = fuzz("--first", "0", "--programs", "1", "--compile", "--no-reduce")
+    assert found.returncode == 1 and "FAILED 0:0: LaunchError" in found.stdout
+
+
 def test_others_run_in_place_of_those_that_are_refused(monkeypatch, capsys):
     drawn: set[int] = set()
 
-    def every_fifth_is_refused(seed, first, count, reducing, seconds):
+    def every_fifth_is_refused(seed, first, count, flags, seconds):
         numbers = set(range(first, first + count))
         assert not drawn & numbers
         drawn.update(numbers)
