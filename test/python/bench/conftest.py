@@ -50,3 +50,15 @@ def make_record():
         return json.loads(json.dumps(record))  # as a worker sends it
 
     return make
+
+
+@pytest.fixture
+def results(make_record):
+    """Three rows, one of them with a peer that failed."""
+    import report
+
+    found = report.Results({"gpu": "G", "driver": "1.2", "commit": "abc", "method": "m", "torch": "2.11"})
+    found.add(make_record("softmax 4096×4096", kiln=17.0, torch=40.0, ceiling=16.5, warm=12.0))
+    found.add(make_record("rms_norm 1×4096", kiln=1.5, kiln_pdl=1.4, torch=2.5, quack=1.62))
+    found.add(make_record("rms_norm 2048×4096", failed=["quack"], kiln=12.0, kiln_pdl=10.0, torch=11.0, ceiling=9.0))
+    return found

@@ -13,15 +13,6 @@ import verdict
 H200 = pathlib.Path(report.__file__).with_name("results") / "h200.csv"
 
 
-@pytest.fixture
-def results(make_record):
-    found = report.Results({"gpu": "G", "driver": "1.2", "commit": "abc", "method": "m", "torch": "2.11"})
-    found.add(make_record("softmax 4096×4096", kiln=17.0, torch=40.0, ceiling=16.5, warm=12.0))
-    found.add(make_record("rms_norm 1×4096", kiln=1.5, kiln_pdl=1.4, torch=2.5, quack=1.62))
-    found.add(make_record("rms_norm 2048×4096", failed=["quack"], kiln=12.0, kiln_pdl=10.0, torch=11.0, ceiling=9.0))
-    return found
-
-
 def lines(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))

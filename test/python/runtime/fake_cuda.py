@@ -64,16 +64,25 @@ class CudaArray:
 '''
 
 
+# A kernel for programs that need one.
+DOUBLE = """
+@kiln.jit
+def double(x, out, n, BLOCK: kl.constexpr):
+    at = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    kl.store(out + at, kl.load(x + at, mask=at < n) * 2, mask=at < n)
+"""
+
+
 def library() -> pathlib.Path | None:
     build = os.environ.get("KILN_BUILD", "build")
     found = ROOT / build / "test" / "runtime" / "libkiln_fake_cuda.so"
     return found if found.exists() else None
 
 
-def run(folder: pathlib.Path, program: str, **environment: str) -> str:
-    """Runs the program; what it printed. An error in it fails the test with its traceback."""
+def run(folder: pathlib.Path, program: str, before: str = "", **environment: str) -> str:
+    """Runs the program, behind the text `before`; what it printed. An error in it fails the test with its traceback."""
     path = folder / "program.py"
-    path.write_text(PRELUDE + textwrap.dedent(program))
+    path.write_text(PRELUDE + before + textwrap.dedent(program))
     clean = {name: value for name, value in os.environ.items() if name not in ("KILN_TARGET", "KILN_STAGE_ARRAYS")}
     result = subprocess.run(
         [sys.executable, str(path)],

@@ -5,19 +5,9 @@ import pytest
 
 pytestmark = pytest.mark.skipif(fake_cuda.library() is None, reason="the build has no tests (kiln_fake_cuda)")
 
-KERNEL = """
-@kiln.jit
-def double(x, out, n, BLOCK: kl.constexpr):
-    at = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
-    kl.store(out + at, kl.load(x + at, mask=at < n) * 2, mask=at < n)
-"""
 
-
-def run(tmp_path, program, kernel=KERNEL, **environment):
-    # The kernel stands alone at the left, wherever the program does.
-    import textwrap
-
-    return fake_cuda.run(tmp_path, kernel + textwrap.dedent(program), **environment)
+def run(tmp_path, program, kernel=fake_cuda.DOUBLE, **environment):
+    return fake_cuda.run(tmp_path, program, kernel, **environment)
 
 
 def test_arrays_of_a_gpu_run_there(tmp_path):
@@ -355,5 +345,5 @@ def test_without_a_driver_everything_says_so(tmp_path):
         assert "expected a GPU" in str(error) and "no CUDA driver" in str(error), error
     else:
         raise AssertionError
-    """.replace("import os", "fake = None"), kernel=KERNEL, KILN_LIBCUDA="/nowhere/libcuda.so", KILN_TARGET="sm_90a",
+    """.replace("import os", "fake = None"), KILN_LIBCUDA="/nowhere/libcuda.so", KILN_TARGET="sm_90a",
         KILN_STAGE_ARRAYS="1")  # fmt: skip

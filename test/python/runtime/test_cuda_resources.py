@@ -8,12 +8,7 @@ from kiln import errors
 
 pytestmark = pytest.mark.skipif(fake_cuda.library() is None, reason="the build has no tests (kiln_fake_cuda)")
 
-PROGRAM = """
-@kiln.jit
-def double(x, out, n, BLOCK: kl.constexpr):
-    at = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
-    kl.store(out + at, kl.load(x + at, mask=at < n) * 2, mask=at < n)
-
+HELPERS = """
 
 def refused(call, kind=errors.ResourceError):
     try:
@@ -29,9 +24,7 @@ x = CudaArray(np.zeros(64, np.float32))
 
 
 def run(tmp_path, program, **environment):
-    import textwrap
-
-    fake_cuda.run(tmp_path, PROGRAM + textwrap.dedent(program), **environment)
+    fake_cuda.run(tmp_path, program, fake_cuda.DOUBLE + HELPERS, **environment)
 
 
 def test_too_many_resources_for_a_launch(tmp_path):
