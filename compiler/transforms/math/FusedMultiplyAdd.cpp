@@ -1,5 +1,5 @@
-// math.fma on machines without the instruction (LLVM would call fmaf). The exact sum is found as a pair of numbers;
-// its low part is rounded to odd, so that the last addition rounds as if it saw all bits.
+// math.fma on machines without the instruction (LLVM would call fmaf) and of narrow floats. The exact sum is found as a
+// pair of numbers; its low part is rounded to odd, so that the last step rounds as if it saw all bits.
 #include "compiler/transforms/math/Functions.h"
 
 using namespace mlir;
@@ -39,7 +39,32 @@ Num expand::softwareFma(Num a, Num b, Num c) {
   return convert(addToOdd(convert(a, f64) * convert(b, f64), convert(c, f64)), a.element());
 }
 
+/// Of narrow floats: their product is exact in the wider type.
+static Num narrowFma(Num a, Num b, Num c) {
+  Builder &builder = a.emitter().builder;
+  Type wide = a.element().isBF16() ? Type(builder.getF64Type()) : Type(builder.getF32Type());
+  return convert(addToOdd(convert(a, wide) * convert(b, wide), convert(c, wide)), a.element());
+}
+
+namespace {
+/// Before narrow operations are widened, which would round the sum to f32 first.
+struct NarrowFmaPattern : OpRewritePattern<math::FmaOp> {
+  NarrowFmaPattern(MLIRContext *context, const Target &target)
+      : OpRewritePattern(context, PatternBenefit(2)), target(target) {}
+  LogicalResult matchAndRewrite(math::FmaOp op, PatternRewriter &rewriter) const override {
+    if (!isNarrow(getElementTypeOrSelf(op.getType())) || isNativeNarrow(op, target))
+      return failure();
+    Emitter emitter{rewriter, op.getLoc(), target};
+    Num result = narrowFma({emitter, op.getA()}, {emitter, op.getB()}, {emitter, op.getC()});
+    rewriter.replaceOp(op, result.value());
+    return success();
+  }
+  const Target &target;
+};
+} // namespace
+
 void expand::addFusedMultiplyAdd(Patterns &patterns, const Target &target) {
+  patterns.add<NarrowFmaPattern>(patterns.getContext(), target);
   if (!target.hasFMA())
     addFunction<math::FmaOp>(patterns, target, [](Num a, Num b, Num c) { return softwareFma(a, b, c); });
 }

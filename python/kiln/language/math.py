@@ -133,7 +133,7 @@ def abs(x: Any) -> tensor:
 
 @builtin
 def fma(x: Any, y: Any, z: Any) -> tensor:
-    """`x * y + z`, rounded once. Of integers, the plain expression.
+    """`x * y + z`, rounded once; of fp8 once in fp32 and then to fp8. Of integers, the plain expression.
 
     >>> y = kl.fma(a, x, b)
     """

@@ -298,7 +298,7 @@ def fma_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
             return [inexact(kind, product + z, error + ulp(product, F64))]
         if any(v.err is not None for v in (a, b, c)):
             return [inexact(kind, product + z, error)]
-        # The product is exact in f64. The sum is taken to odd there, so that rounding it to f32 is the only rounding.
+        # The product is exact in f64. The sum is taken to odd there, so that the next rounding is as of the exact sum.
         total = product + z
         part = total - product
         rest = (product - (total - part)) + (z - part)
@@ -306,7 +306,7 @@ def fma_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
         fix = (rest != 0) & np.isfinite(rest) & (bits & 1 == 0)
         step = np.where((rest > 0) == (total > 0), 1, -1)
         odd = np.where(fix, bits + step, bits).view(np.float64)
-        return [Value(kind, rounded(rounded(odd, F32), kind))]  # narrow kinds: in f32, then rounded
+        return [Value(kind, rounded(rounded(odd, F32) if kind.is_fp8 else odd, kind))]
 
 
 def umulhi_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:

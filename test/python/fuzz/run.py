@@ -35,7 +35,7 @@ from fuzz.program import Program, render
 from fuzz.reduce import reduce
 
 BATCH = 100
-HANG = 120.0  # seconds without a new program
+HANG = 300.0  # seconds without a new program: ptxas alone may take a hundred
 GRACE = 3.0  # seconds that a program may go on when time is up
 REDUCED = 3  # failures of a batch that are made small
 ENDED = 5  # processes of a batch that programs may end before it is given up

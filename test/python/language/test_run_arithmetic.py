@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from kiln import knobs
@@ -188,6 +189,27 @@ def test_fma_is_rounded_once():
     x = np.full(16, 1 + 2.0**-12, np.float32)
     got = evaluate("kl.fma(x, x, -1.0)", ((16,), np.float32), x=x)
     np.testing.assert_array_equal(got, (x.astype(np.float64) ** 2 - 1).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "kind, a, b, c, expected",
+    [
+        # Twice: in f32 the sum falls on the middle of two numbers of the kind, and to even from there.
+        (np.float16, 0.0273284912109375, 9984, 0.0273284912109375, 272.75),
+        (np.float16, 1 + 2.0**-10, 1 + 2.0**-1, -(2.0**-24), 1.5 + 2.0**-10),
+        (ml_dtypes.bfloat16, 7, 37, -(2.0**-30), 258),
+        (ml_dtypes.bfloat16, 7, 37, 2.0**-30, 260),
+        (ml_dtypes.bfloat16, 7, 37 * 2.0**110, -(2.0**-120), 258 * 2.0**110),
+        # What is not finite.
+        (np.float16, np.inf, 2, -np.inf, np.nan),
+        (np.float16, np.inf, 2, 1, np.inf),
+        (ml_dtypes.bfloat16, 2.0**127, 2, 0, np.inf),
+    ],
+)
+def test_fma_of_narrow_floats_is_rounded_once(kind, a, b, c, expected):
+    x, y, z = (np.full(16, value, kind) for value in (a, b, c))
+    got = evaluate("kl.fma(x, y, z)", ((16,), x.dtype), x=x, y=y, z=z)
+    np.testing.assert_array_equal(got.astype(np.float64), np.full(16, expected))
 
 
 def test_umulhi():

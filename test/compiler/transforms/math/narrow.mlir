@@ -109,6 +109,26 @@ func.func @fma_f32(%a: vector<4xf32>, %b: vector<4xf32>, %c: vector<4xf32>) -> v
   return %r : vector<4xf32>
 }
 
+// A sum of f32, rounded to odd, is what fma of f16 rounds; the product of two bf16 may need f64 for that.
+// CHECK-LABEL: func @fma_f16
+// CHECK: %[[P:.*]] = arith.mulf %{{.*}} : vector<4xf32>
+// CHECK: arith.addf %[[P]], %{{.*}} : vector<4xf32>
+// CHECK-NOT: math.fma
+// CHECK: %[[ODD:.*]] = arith.select {{.*}} : vector<4xi1>, vector<4xf32>
+// CHECK: arith.truncf %[[ODD]] : vector<4xf32> to vector<4xf16>
+func.func @fma_f16(%a: vector<4xf16>, %b: vector<4xf16>, %c: vector<4xf16>) -> vector<4xf16> {
+  %r = math.fma %a, %b, %c : vector<4xf16>
+  return %r : vector<4xf16>
+}
+
+// CHECK-LABEL: func @fma_bf16
+// CHECK: arith.mulf %{{.*}} : f64
+// CHECK-NOT: math.fma
+func.func @fma_bf16(%a: bf16, %b: bf16, %c: bf16) -> bf16 {
+  %r = math.fma %a, %b, %c : bf16
+  return %r : bf16
+}
+
 // Reductions accumulate in f32 and round once.
 // CHECK-LABEL: func @reductions
 // CHECK: %[[R:.*]] = vector.reduction <add>, %{{.*}}, %{{.*}} : vector<16xf32> into f32
