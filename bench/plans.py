@@ -21,10 +21,10 @@ import measure
 from cases import Case, family, select
 from device import CudaDevice, Maker
 from kiln.kernels.flat import FlatPlan
-from kiln.kernels.rows import RowPlan
+from kiln.kernels.rows import RowPlan, evict_policy
 
 
-def row_plans(rows: int, n: int, largest_cluster: int) -> Iterator[RowPlan]:
+def row_plans(rows: int, n: int, largest_cluster: int, evict: str) -> Iterator[RowPlan]:
     """Forms in which 4 to 64 elements of a row are held by a thread."""
     from kiln.kernels.operator import tile_side
 
@@ -42,7 +42,7 @@ def row_plans(rows: int, n: int, largest_cluster: int) -> Iterator[RowPlan]:
             for registers, early in ((None, True), (None, False), (32, False)):
                 # Fewer registers are only of interest where they let more blocks run.
                 if early or held >= 16:
-                    yield RowPlan(block, several, warps, cluster, registers=registers, early=early)
+                    yield RowPlan(block, several, warps, cluster, registers=registers, early=early, evict=evict)
 
 
 def flat_plans() -> Iterator[FlatPlan]:
@@ -56,7 +56,9 @@ def calls(case: Case) -> tuple[Callable[..., Any], list[Any]]:
     from kiln.kernels.machine import of_target
 
     rows, n = (*case.shape, 1)[:2]
-    by_rows = list(row_plans(rows, n, of_target("cuda").largest_cluster))
+    machine = of_target("cuda")
+    reads = rows * n * 2 * (2 if case.kernel == "residual_rms_norm" else 1)
+    by_rows = list(row_plans(rows, n, machine.largest_cluster, evict_policy(reads, machine)))
     if case.kernel == "rms_norm":
         return lambda a, o, p: norm.rms_norm(a["x"], a["weight"], out=o[0], plan=p), by_rows
     if case.kernel == "residual_rms_norm":

@@ -14,12 +14,16 @@ from typing import Any, NamedTuple
 from kiln import knobs
 from kiln.kernels.operator import is_torch, on_device
 
+# Bytes that the L2 cache of an H100 holds, where no device can be asked.
+L2_BYTES = 50 << 20
+
 
 class Machine(NamedTuple):
     """``processors``: multiprocessors of a GPU (0: a CPU). ``largest_cluster``: blocks that can share a tile."""
 
     processors: int = 0
     largest_cluster: int = 1
+    l2_bytes: int = L2_BYTES
 
     @property
     def gpu(self) -> bool:
@@ -102,18 +106,19 @@ def _of_switch() -> Machine:
 
 
 @functools.lru_cache(maxsize=64)
-def of_target(name: str, processors: int = PROCESSORS) -> Machine:
+def of_target(name: str, processors: int = PROCESSORS, l2_bytes: int = L2_BYTES) -> Machine:
     """A machine of a target row, such as "sm_90a"; "cuda" is the first device, or the default without one."""
     import kiln.cuda
     from kiln import _kiln
 
     if name == "cuda":
         return _device(0) if kiln.cuda.is_available() else DEFAULT_GPU
-    return Machine(processors, _kiln.target(name)["limits"]["max_cluster"])
+    return Machine(processors, _kiln.target(name)["limits"]["max_cluster"], l2_bytes)
 
 
 @functools.lru_cache(maxsize=64)
 def _device(index: int | None) -> Machine:
     import kiln.cuda
 
-    return of_target(kiln.cuda.target(index), kiln.cuda.get_device_properties(index).multiprocessors)
+    properties = kiln.cuda.get_device_properties(index)
+    return of_target(kiln.cuda.target(index), properties.multiprocessors, properties.l2_bytes)

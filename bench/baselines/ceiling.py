@@ -1,8 +1,8 @@
 """The ceiling of a row: the fastest kernel that moves the row's bytes in the row's mix, found by search.
 
 Small arrays beside the streams (weights, tables) are read once too. What is searched: loads in flight per thread,
-threads of a block, grids that cover the arrays at once or stay resident, cached or streaming accesses. Neighbours of
-the best are tried, not the whole product: about 20 kernels a row. The best few then race as peers do: in a short burst
+threads of a block, grids that cover the arrays at once or stay resident, hints for the caches. Neighbours of
+the best are tried, not the whole product: about 25 kernels a row. The best few then race as peers do: in a short burst
 a kernel may profit from what the one before left in the L2.
 """
 
@@ -17,15 +17,19 @@ from cases import Arrays, Peer, Unavailable
 
 from baselines.cuda_kernels import load
 
+# Of `move.cu`: nothing; reads that leave nothing in L1 and writes that leave the L2 first; reads that the L2 keeps.
+HINTS = ("none", "streaming", "kept reads")
+
 
 @dataclass(frozen=True)
 class Config:
-    """``resident``: blocks per multiprocessor that walk the arrays; 0: as many blocks as cover them at once."""
+    """``resident``: blocks per multiprocessor that walk the arrays; 0: as many blocks as cover them at once. ``hint``:
+    what the caches are told (`HINTS`)."""
 
     unroll: int = 4
     threads: int = 256
     resident: int = 0
-    stream: int = 0
+    hint: str = "none"
 
     def grid(self, vectors: int, multiprocessors: int) -> int:
         cover = -(-vectors // (self.threads * self.unroll))
@@ -33,7 +37,7 @@ class Config:
 
     def __str__(self) -> str:
         grid = f"{self.resident} blocks/SM" if self.resident else "one pass"
-        return f"{self.unroll} loads × {self.threads} threads, {grid}{', streaming' if self.stream else ''}"
+        return f"{self.unroll} loads × {self.threads} threads, {grid}{'' if self.hint == 'none' else ', ' + self.hint}"
 
 
 def first_round(search: str, reads: int) -> list[Config]:
@@ -46,11 +50,12 @@ def first_round(search: str, reads: int) -> list[Config]:
 
 
 def second_round(best: list[Config], search: str) -> list[Config]:
-    """Around the best of the first round: other grids and streaming accesses."""
+    """Around the best of the first round: other grids and hints."""
     # Registers for the loads in flight limit what stays resident; more than 2048 threads never do.
     grids = [blocks for blocks in (1, 2, 4, 8, 16) if blocks * best[0].threads <= 2048]
     found = [replace(best[0], resident=blocks) for blocks in grids[-3:]]
-    return found + [replace(config, stream=1) for config in best[: 1 if search == "quick" else 3]]
+    near = best[: 1 if search == "quick" else 3]
+    return found + [replace(config, hint=hint) for hint in HINTS if hint != "none" for config in near]
 
 
 def streams(arrays: Arrays, outs: Any, case: Any, mutates: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
@@ -79,7 +84,7 @@ def _peer(runner: Any, config: Config) -> Peer:
     if beside > 2:
         raise Unavailable(f"no kernel reads {beside} small arrays")
     defines = {"UNROLL": config.unroll, "THREADS": config.threads, "READS": reads, "WRITES": writes,
-               "EXTRAS": beside, "STREAM": config.stream}  # fmt: skip
+               "EXTRAS": beside, "HINT": HINTS.index(config.hint)}  # fmt: skip
     kernel = load("move.cu", "move", tuple(sorted(defines.items())))
     vectors = size // 16
     bound = kernel[(config.grid(vectors, runner.device.multiprocessors),), (config.threads,)]
@@ -125,9 +130,7 @@ def search(runner: Any) -> tuple[Peer, Any]:
     for config in second_round(sorted(times, key=times.__getitem__), runner.settings.search):
         times[config] = microseconds(config)
     ranked = sorted(times, key=times.__getitem__)
-    finalists = [config for config in ranked if not config.stream][:2] + [config for config in ranked if config.stream][
-        :2
-    ]
+    finalists = [config for hint in HINTS for config in [c for c in ranked if c.hint == hint][:2]]
     peers = {str(config): _peer(runner, config) for config in finalists}
     bursts = {}
     for name, peer in peers.items():

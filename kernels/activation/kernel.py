@@ -28,16 +28,16 @@ def _sigmoid(x, NARROW: kl.constexpr):
 @kiln.jit
 def swiglu_kernel(gate, up, y, gate_stride, gate_step, up_stride, up_step, y_stride, y_step, up_offset, n,
                   INTERLEAVED: kl.constexpr, BLOCK: kl.constexpr, NUMBERING: kl.constexpr,
-                  FULL: kl.constexpr):  # fmt: skip
+                  FULL: kl.constexpr, EVICT: kl.constexpr = ""):  # fmt: skip
     row, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
     columns = start + kl.arange(0, BLOCK)
     if INTERLEAVED:
         both = 2 * start + kl.arange(0, 2 * BLOCK)
-        pairs = read(gate + row * gate_stride + both * gate_step, None if FULL else both < 2 * n)
+        pairs = read(gate + row * gate_stride + both * gate_step, None if FULL else both < 2 * n, EVICT=EVICT)
         left, right = kl.split(kl.reshape(pairs, (BLOCK, 2)))
     else:
-        left = read(gate + row * gate_stride + columns * gate_step, mask)
-        right = read(up + up_offset + row * up_stride + columns * up_step, mask)
+        left = read(gate + row * gate_stride + columns * gate_step, mask, EVICT=EVICT)
+        right = read(up + up_offset + row * up_stride + columns * up_step, mask, EVICT=EVICT)
     gate_value = left.to(kl.float32)
     result = gate_value * _sigmoid(gate_value, y.dtype.element_ty.primitive_bitwidth == 16) * right.to(kl.float32)
     kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask)
@@ -71,10 +71,11 @@ def _gelu_narrow(value):
 
 @kiln.jit
 def bias_gelu_kernel(x, bias, y, x_stride, x_step, bias_step, y_stride, y_step, n, TANH: kl.constexpr,
-                     BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.constexpr):  # fmt: skip
+                     BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.constexpr,
+                     EVICT: kl.constexpr = ""):  # fmt: skip
     row, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
     columns = start + kl.arange(0, BLOCK)
-    value = read(x + row * x_stride + columns * x_step, mask).to(kl.float32)
+    value = read(x + row * x_stride + columns * x_step, mask, EVICT=EVICT).to(kl.float32)
     if bias is not None:
         value += read(bias + columns * bias_step, mask).to(kl.float32)
     NARROW: kl.constexpr = y.dtype.element_ty.primitive_bitwidth == 16
@@ -120,7 +121,7 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
     if one_row:
         rows, n = 1, total
     machine = machine_of(gate)
-    plan = plan or flat.plan(n, gate.itemsize, machine, rows=rows)
+    plan = plan or flat.plan(n, gate.itemsize, machine, rows=rows, streams=2)
     swiglu_kernel[plan.grid(rows, n)](
         gate, gate if up is None else up, out, gate_stride, gate_step, up_stride, up_step, *rows_of(out, "out")[1:],
         n * gate_step if up is None and not interleaved else 0, n, INTERLEAVED=interleaved,
@@ -143,7 +144,7 @@ def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any =
     if bias is None and is_contiguous(x) and is_contiguous(out) and not needs_wide_index(rows * n):
         rows, n = 1, rows * n
     machine = machine_of(x)
-    plan = plan or flat.plan(n, x.itemsize, machine, rows=rows)
+    plan = plan or flat.plan(n, x.itemsize, machine, rows=rows, streams=1)
     bias_gelu_kernel[plan.grid(rows, n)](
         x, bias, out, x_stride, x_step, strides(bias)[0] if bias is not None else 1, *rows_of(out, "out")[1:], n,
         TANH=approximate == "tanh", **plan.meta(rows, n, machine),

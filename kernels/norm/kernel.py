@@ -89,7 +89,7 @@ def _write_long_row(x, weight, bias, y, x_step, weight_step, bias_step, y_step, 
 def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_step, rows, n, per_column, eps,
                     CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1, FULL: kl.constexpr = False,
                     EVEN: kl.constexpr = True, LOOP: kl.constexpr = False,
-                    EARLY: kl.constexpr = True):  # fmt: skip
+                    EARLY: kl.constexpr = True, EVICT: kl.constexpr = ""):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
@@ -98,7 +98,7 @@ def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_ste
                         CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
-        packed = read(x + row * x_stride + columns * x_step, mask)
+        packed = read(x + row * x_stride + columns * x_step, mask, EVICT=EVICT)
         if EARLY:
             scale = read(weight + columns * weight_step, column_mask)
         value = packed.to(kl.float32)
@@ -125,7 +125,7 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
                              CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
                              FULL: kl.constexpr = False, EVEN: kl.constexpr = True,
                              LOOP: kl.constexpr = False,
-                             EARLY: kl.constexpr = True):  # fmt: skip
+                             EARLY: kl.constexpr = True, EVICT: kl.constexpr = ""):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
@@ -150,8 +150,8 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
             kl.store(y + at * y_step, _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE), mask=mask)
     else:
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
-        left = read(x + row * x_stride + columns * x_step, mask)
-        right = read(residual + row * r_stride + columns * r_step, mask)
+        left = read(x + row * x_stride + columns * x_step, mask, EVICT=EVICT)
+        right = read(residual + row * r_stride + columns * r_step, mask, EVICT=EVICT)
         if EARLY:
             scale = read(weight + columns * weight_step, column_mask)
         value = left.to(kl.float32) + right.to(kl.float32)
@@ -188,7 +188,7 @@ def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_st
                       per_column, eps, CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
                       FULL: kl.constexpr = False, EVEN: kl.constexpr = True,
                       LOOP: kl.constexpr = False,
-                      EARLY: kl.constexpr = True):  # fmt: skip
+                      EARLY: kl.constexpr = True, EVICT: kl.constexpr = ""):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
@@ -201,7 +201,7 @@ def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_st
         ONE_EXCHANGE: kl.constexpr = ROWS == 1 and x.dtype.element_ty.primitive_bitwidth == 16
         if ONE_EXCHANGE:
             a, b, c, d = _four_of(x + row * x_stride, x_step, n)
-        packed = read(x + row * x_stride + columns * x_step, mask)
+        packed = read(x + row * x_stride + columns * x_step, mask, EVICT=EVICT)
         if EARLY:
             scale = read(weight + columns * weight_step, column_mask)
             shift = None if bias is None else read(bias + columns * bias_step, column_mask)

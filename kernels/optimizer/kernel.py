@@ -31,13 +31,13 @@ def _correction(time, LOG_HIGH: kl.constexpr, LOG_LOW: kl.constexpr):
 
 @kiln.jit
 def _update(parameter, gradient, moment, square, master, mask, rate, correction1, correction2, BETA1: kl.constexpr,
-            BETA2: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr):  # fmt: skip
+            BETA2: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr, EVICT: kl.constexpr):  # fmt: skip
     """Updates what the tiles of pointers point at; `master` may be None."""
     # Every load comes before the first use: a thread then waits once.
-    old = kl.load(parameter if master is None else master, mask=mask)
-    slope = kl.load(gradient, mask=mask)
-    first = kl.load(moment, mask=mask)
-    second = kl.load(square, mask=mask)
+    old = kl.load(parameter if master is None else master, mask=mask, eviction_policy=EVICT)
+    slope = kl.load(gradient, mask=mask, eviction_policy=EVICT)
+    first = kl.load(moment, mask=mask, eviction_policy=EVICT)
+    second = kl.load(square, mask=mask, eviction_policy=EVICT)
     slope = slope.to(kl.float32)
     first = BETA1 * first.to(kl.float32) + (1.0 - BETA1) * slope
     second = BETA2 * second.to(kl.float32) + (1.0 - BETA2) * slope * slope
@@ -62,13 +62,14 @@ def _scalar(value, IN_MEMORY: kl.constexpr):
 @kiln.jit
 def adamw_kernel(parameter, gradient, moment, square, master, step, rate, n, BETA1: kl.constexpr, BETA2: kl.constexpr,
                  LOGS: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr, STEP_IN_MEMORY: kl.constexpr,
-                 RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr, WIDE: kl.constexpr = False):  # fmt: skip
+                 RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr, WIDE: kl.constexpr = False,
+                 EVICT: kl.constexpr = ""):  # fmt: skip
     time = _scalar(step, STEP_IN_MEMORY)
     program = kl.program_id(0).to(kl.int64) if WIDE else kl.program_id(0)
     at = program * BLOCK + kl.arange(0, BLOCK)
     _update(parameter + at, gradient + at, moment + at, square + at, None if master is None else master + at, at < n,
             _scalar(rate, RATE_IN_MEMORY), _correction(time, LOGS[0], LOGS[1]), _correction(time, LOGS[2], LOGS[3]),
-            BETA1, BETA2, EPS, DECAY)  # fmt: skip
+            BETA1, BETA2, EPS, DECAY, EVICT)  # fmt: skip
 
 
 @kiln.jit
@@ -82,7 +83,8 @@ def _at(address, DTYPE: kl.constexpr, WHOLE: kl.constexpr, BLOCK: kl.constexpr):
 @kiln.jit
 def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, WORDS: kl.constexpr, BETA1: kl.constexpr,
                        BETA2: kl.constexpr, LOGS: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr,
-                       STEP_IN_MEMORY: kl.constexpr, RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr):  # fmt: skip
+                       STEP_IN_MEMORY: kl.constexpr, RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr,
+                       EVICT: kl.constexpr = ""):  # fmt: skip
     entry = table + kl.program_id(0) * WORDS
     parameter = kl.load(entry)
     gradient = kl.load(entry + 1)
@@ -103,7 +105,7 @@ def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, WORDS: kl.constex
             copy = _at(master, kl.float32, whole, BLOCK) if KINDS[i][4] else None
             _update(_at(parameter, KINDS[i][0], whole, BLOCK), _at(gradient, KINDS[i][1], whole, BLOCK),
                     _at(moment, KINDS[i][2], whole, BLOCK), _at(square, KINDS[i][3], whole, BLOCK), copy, mask,
-                    learning, correction1, correction2, BETA1, BETA2, EPS, DECAY)  # fmt: skip
+                    learning, correction1, correction2, BETA1, BETA2, EPS, DECAY, EVICT)  # fmt: skip
 
 
 def _split(value: float) -> tuple[float, float]:
@@ -199,10 +201,11 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
     constants = _constants(step, lr, betas, eps, weight_decay)
     n = math.prod(parameter.shape)
     machine = machine_of(parameter)
-    plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2, many_arrays=True)
+    plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2, many_arrays=True,
+                             streams=4)  # fmt: skip
     adamw_kernel[(kiln.cdiv(n, plan.block),)](
         parameter, gradient, moment, square, master, step, lr, n, **constants, BLOCK=plan.block,
-        WIDE=needs_wide_index(n), **plan.options(machine),
+        WIDE=needs_wide_index(n), EVICT=plan.evict, **plan.options(machine),
     )  # fmt: skip
 
 
@@ -229,5 +232,5 @@ def adamw_lists(lists: TensorLists, step: Any, *, lr: Any = 1e-3, betas: tuple[f
         return
     adamw_lists_kernel[(lists.chunks,)](
         lists.table, step, lr, KINDS=lists.kinds, WORDS=CHUNK_WORDS, **constants, BLOCK=lists.plan.block,
-        **lists.plan.options(lists.machine),
+        EVICT=lists.plan.evict, **lists.plan.options(lists.machine),
     )  # fmt: skip

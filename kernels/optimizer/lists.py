@@ -57,7 +57,7 @@ class TensorLists:
         widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
         total = sum(math.prod(arrays[0].shape) for arrays in self.arrays)
         self.plan: FlatPlan = plan or flat.plan(total, max(widest, 2), self.machine, accesses=2, cpu_block=CPU_BLOCK,
-                                                   many_arrays=True)  # fmt: skip
+                                                   many_arrays=True, streams=4)  # fmt: skip
         self.kinds: tuple[tuple[Any, ...], ...] = ()
         self.chunks = 0
         self.table: Any = None

@@ -46,13 +46,13 @@ def _long_row(x, y, x_step, y_step, n, BLOCK: kl.constexpr, FULL: kl.constexpr):
 @kiln.jit
 def softmax_kernel(x, y, x_stride, x_step, y_stride, y_step, rows, n, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
                    FULL: kl.constexpr = False, EVEN: kl.constexpr = True,
-                   LOOP: kl.constexpr = False):  # fmt: skip
+                   LOOP: kl.constexpr = False, EVICT: kl.constexpr = ""):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         _long_row(x + row * x_stride, y + row * y_stride, x_step, y_step, n, BLOCK, FULL)
     else:
         row, columns, mask, _ = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
-        value = read(x + row * x_stride + columns * x_step, mask, -float("inf")).to(kl.float32)
+        value = read(x + row * x_stride + columns * x_step, mask, -float("inf"), EVICT).to(kl.float32)
         top = row_max(value, ROWS)
         weight = exp2_flushed(kl.fma(value, LOG2_E, -top * LOG2_E))
         result = weight * (1.0 / row_sum(weight, ROWS))

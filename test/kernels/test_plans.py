@@ -8,10 +8,13 @@ import pytest
 from harness import DTYPES, assert_close, random
 from kiln import knobs
 from kiln.kernels import flat, machine, rows
+from kiln.kernels.activation import bias_gelu, swiglu
+from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import CPU, DEFAULT_GPU, Machine
 from kiln.kernels.norm import layer_norm, residual_rms_norm, rms_norm
 from kiln.kernels.norm import reference as norm
 from kiln.kernels.operator import tile_side
+from kiln.kernels.optimizer import adamw
 from kiln.kernels.rows import RowPlan
 from kiln.kernels.softmax import reference, softmax
 
@@ -52,11 +55,11 @@ def test_row_plans(count, itemsize, streams, where):
 
 def test_wide_rows_wait_as_they_were_loaded():
     """16-bit rows beyond a block: 64 elements a thread in small blocks, weights together with the row."""
-    assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4)
-    assert rows.plan(2048, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 8, 8)
-    weighted = rows.plan(4096, 131072, 2, 1, DEFAULT_GPU, vectors=1)
-    assert weighted == RowPlan(131072, 1, 8, 8)
-    assert rows.plan(4096, 32768, 2, 1, DEFAULT_GPU, vectors=1) == RowPlan(32768, 1, 4, 4)
+    assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4, evict="evict_last")
+    assert rows.plan(512, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 8, 8, evict="evict_last")
+    weighted = rows.plan(512, 131072, 2, 1, DEFAULT_GPU, vectors=1)
+    assert weighted == RowPlan(131072, 1, 8, 8, evict="evict_last")
+    assert rows.plan(1024, 32768, 2, 1, DEFAULT_GPU, vectors=1) == RowPlan(32768, 1, 4, 4)
     # No room for two vectors, nothing gained in float32 or from two arrays, nothing to share a processor with.
     for count, itemsize, streams, vectors in ((4096, 2, 1, 2), (4096, 4, 1, 0), (4096, 2, 2, 1), (4, 2, 1, 0)):
         other = rows.plan(count, 131072, itemsize, streams, DEFAULT_GPU, vectors=vectors)
@@ -68,6 +71,45 @@ def test_rows_of_half_vectors_have_no_masks(vectors):
     assert rows.plan(16384, 896, 2, 1, DEFAULT_GPU, vectors) == RowPlan(896, 4, 4)
     assert rows.plan(16384, 3584, 2, 1, DEFAULT_GPU, vectors).block == 3584
     assert rows.plan(16384, 900, 2, 1, DEFAULT_GPU, vectors).block == 1024
+
+
+def test_streams_far_beyond_the_l2_are_read_with_a_priority():
+    """By what is read, of the device's own cache; rows of one array, rows of two, flat arrays; never on the CPU."""
+    small = DEFAULT_GPU._replace(l2_bytes=10 << 20)
+    for count, n, streams, large, where in (
+        (16384, 4096, 1, True, DEFAULT_GPU), (8192, 4096, 1, False, DEFAULT_GPU), (8192, 4096, 2, True, DEFAULT_GPU),
+        (8192, 4096, 1, True, small), (16384, 4096, 1, False, CPU),
+    ):  # fmt: skip
+        assert rows.plan(count, n, 2, streams, where).evict == ("evict_last" if large else ""), (count, n, streams)
+        assert flat.plan(2 * count * n, 2, where, streams=streams).evict == ("evict_last" if large else "")
+    assert flat.plan(1 << 30, 2, DEFAULT_GPU).evict == ""
+    # Rows that are read twice are to be found again.
+    looped = rows.plan(4096, 1 << 20, 2, 1, OLDER)
+    assert looped.loop and looped.evict == ""
+
+
+STREAMS = {
+    "rms_norm": (lambda x: rms_norm(x, x[0]), 1),
+    "residual_rms_norm": (lambda x: residual_rms_norm(x, x, x[0]), 2),
+    "layer_norm": (lambda x: layer_norm(x, x[0], x[0]), 1),
+    "softmax": (softmax, 1),
+    "swiglu": (lambda x: swiglu(x, x), 2),
+    "swiglu interleaved": (lambda x: swiglu(x, layout="interleaved"), 1),
+    "bias_gelu": (lambda x: bias_gelu(x, x[0]), 1),
+    "adamw": (lambda x: adamw(x, x, x, x, 1), 4),
+    "adamw lists": (lambda x: adamw([x], [x], [x], [x], 1), 4),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_priority_reaches_every_stream_and_no_vector(name):
+    launch, streams = STREAMS[name]
+    for l2_bytes, reads in ((1 << 20, 0), (1024, streams)):
+        where = DEFAULT_GPU._replace(l2_bytes=l2_bytes)
+        (found,) = launches_of(lambda: launch(np.zeros((16, 4096), np.float16)), where)
+        text = str(found.compile("sm_90a", "opt").output)
+        hinted = [line for line in text.splitlines() if "tile.load" in line and "evict_last" in line]
+        assert len(hinted) == text.count("evict_last") == reads, text
 
 
 def test_the_cpu_walks_one_row():
@@ -133,6 +175,7 @@ PLANS = {
     "padded": RowPlan(256, rows=2),
     "blocks": RowPlan(32, loop=True),
     "one": RowPlan(128),
+    "priority": RowPlan(128, evict="evict_last"),
     "late weights": RowPlan(128, early=False),
 }
 # Rows that fill the tiles, that leave some over, and columns likewise.

@@ -8,18 +8,26 @@
 
 __device__ __forceinline__ uint4 load(const uint4 *from) {
   uint4 value;
-#if STREAM
+#if HINT == 2
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("ld.global.L1::evict_last.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(from), "l"(policy));
+#else
+#if HINT == 1
   asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
 #else
   asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
 #endif
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                : "l"(from));
+#endif
   return value;
 }
 
 __device__ __forceinline__ void store(uint4 *to, uint4 value) {
-#if STREAM
+#if HINT == 1
   asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to),
 #else
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to),

@@ -9,9 +9,9 @@ RMS = [{"THREADS": 128, "VECTORS": 1, "RELOAD": 0}, {"THREADS": 512, "VECTORS": 
        {"THREADS": 1024, "VECTORS": 1, "RELOAD": 1}]  # fmt: skip
 SWIGLU = [{"THREADS": 256, "UNROLL": 2}]
 ROPE = [{"THREADS": 256, "HALF": 64, "HEADS": 32, "PER_THREAD": 4}]
-_MIXES = ((1, 1, 1, 0), (8, 1, 1, 1), (4, 2, 1, 0), (4, 2, 2, 1), (4, 4, 3, 0))
+_MIXES = ((1, 1, 1, 0), (8, 1, 1, 1), (4, 2, 1, 2), (4, 2, 2, 1), (4, 4, 3, 0), (2, 1, 1, 2))
 MOVE = [{"THREADS": 256, "UNROLL": unroll, "READS": reads, "WRITES": writes, "EXTRAS": extras,
-         "STREAM": stream} for unroll, reads, writes, stream in _MIXES for extras in (0, 2)]  # fmt: skip
+         "HINT": hint} for unroll, reads, writes, hint in _MIXES for extras in (0, 2)]  # fmt: skip
 
 
 def compiled(file, name, defines):
@@ -58,9 +58,10 @@ def disassembled(kernel, name):
     return "".join(bodies)
 
 
-def test_loads_of_the_ceiling_come_before_its_stores():
+@pytest.mark.parametrize("hint", [0, 1, 2])
+def test_loads_of_the_ceiling_come_before_its_stores(hint):
     """That is what "loads in flight" means: the first store waits for a load, no load for a store."""
-    defines = {"THREADS": 256, "UNROLL": 4, "READS": 2, "WRITES": 1, "EXTRAS": 0, "STREAM": 0}
+    defines = {"THREADS": 256, "UNROLL": 4, "READS": 2, "WRITES": 1, "EXTRAS": 0, "HINT": hint}
     code = disassembled(compiled("move.cu", "move", defines), "move")
     order = re.findall(r"\b(LDG|STG)\.E", code)
     assert order[:8] == ["LDG"] * 8 and "STG" in order[8:]
