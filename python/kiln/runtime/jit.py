@@ -20,7 +20,7 @@ from kiln.frontend.function import KernelFunction
 from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS, KernelInterface, MockTensor
 
 # Switches that compiled code depends on; a launch notices when one changes.
-_CODE_SWITCHES = ("target", "check", "device_assert", "line_info")
+_CODE_SWITCHES = ("target", "check", "device_assert", "line_info", "ptxas", "libdevice")
 # Launch options a target acts on, and the compiler's names for them; the others are recorded in the metadata.
 _COMPILE_OPTIONS = {
     "cpu": {"enable_fp_fusion": "enable_fp_fusion"},
