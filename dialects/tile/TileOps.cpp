@@ -9,7 +9,8 @@ using namespace kiln::tile;
 #include "dialects/tile/TileOps.cpp.inc"
 
 //===----------------------------------------------------------------------===//
-// Memory effects: global memory is one resource; print, assert and assume are ordered with it.
+// Memory effects: global memory is one resource; print, assert, assume and the ops about other launches are ordered
+// with it.
 //===----------------------------------------------------------------------===//
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
@@ -37,6 +38,8 @@ void PrintOp::getEffects(Effects &effects) { writes(effects); }
 void AssertOp::getEffects(Effects &effects) { writes(effects); }
 void AssumeOp::getEffects(Effects &effects) { writes(effects); }
 void BarrierOp::getEffects(Effects &effects) { readsAndWrites(effects); }
+void LaunchDependentsOp::getEffects(Effects &effects) { readsAndWrites(effects); }
+void WaitForGridOp::getEffects(Effects &effects) { readsAndWrites(effects); }
 void InlineAsmOp::getEffects(Effects &effects) {
   if (!getIsPure())
     readsAndWrites(effects);

@@ -1,4 +1,4 @@
-// Ops about the program instance, its pointers, and promises about values.
+// Ops about the program instance, the launches around it, its pointers, and promises about values.
 #ifndef KILN_TILE_PROGRAM_TD
 #define KILN_TILE_PROGRAM_TD
 
@@ -41,6 +41,41 @@ def Tile_NumProgramsOp : Tile_Op<"num_programs", [Pure]> {
   let arguments = (ins Arg<Tile_AxisAttr, "axis of the grid">:$axis);
   let results = (outs Res<I32, "the extent">:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
+}
+
+def Tile_LaunchDependentsOp : Tile_EffectOp<"launch_dependents"> {
+  let summary = "from here on the next launch may begin";
+  let description = [{
+    Once every instance has come here or ended, the launch behind this one may begin where it was asked to overlap with
+    the end of this one. It promises nothing about memory: what this launch writes is there for the next one where that
+    one waits. Where launches do not overlap, nothing.
+
+    ```mlir
+    func.func @launch_dependents(%p: !tile.ptr<f32>) -> f32 {
+      %x = tile.load %p : !tile.ptr<f32> -> f32
+      tile.launch_dependents
+      return %x : f32
+    }
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_WaitForGridOp : Tile_EffectOp<"wait_for_grid"> {
+  let summary = "wait until the launch before this one is over";
+  let description = [{
+    What the launch before this one wrote is visible behind the op. Before it, memory that launch uses may be neither
+    read nor written. Where launches do not overlap, nothing.
+
+    ```mlir
+    func.func @wait_for_grid(%p: !tile.ptr<f32>) -> f32 {
+      tile.wait_for_grid
+      %x = tile.load %p : !tile.ptr<f32> -> f32
+      return %x : f32
+    }
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
 }
 
 def Tile_AddPtrOp : Tile_Op<"addptr", [Pure, AllTypesMatch<["ptr", "result"]>]> {

@@ -16,6 +16,11 @@ static int64_t moduleInteger(func::FuncOp kernel, StringRef name, int64_t absent
   return attr ? attr.getInt() : absent;
 }
 
+/// The kernel has such an op, wherever control takes it.
+template <typename Op> static bool hasAny(func::FuncOp kernel) {
+  return kernel.walk([](Op) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &table)
     : source(kernel), b(kernel.getLoc(), kernel.getContext()), target(target), alignment(kernel),
       ptrType(LLVM::LLVMPointerType::get(kernel.getContext(), kGlobal)), table(table) {
@@ -23,6 +28,8 @@ Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &t
   numGroups = moduleInteger(kernel, "kgpu.num_groups", 1);
   cluster = moduleInteger(kernel, kgpu::kClusterAttrName, 1);
   pdl = kernel->getParentOfType<ModuleOp>()->hasAttr("kgpu.pdl");
+  waited = !pdl || hasAny<tile::WaitForGridOp>(kernel);
+  triggered = !pdl || hasAny<tile::LaunchDependentsOp>(kernel);
 }
 
 LogicalResult Lowering::run() {
@@ -34,6 +41,11 @@ LogicalResult Lowering::run() {
   if (failed(emitBlock(source.front())))
     return failure();
   b.setLoc(source.getLoc());
+  if (!triggered) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointAfter(entryAnchor);
+    launchDependents();
+  }
   LLVM::ReturnOp::create(b, ValueRange());
   entry->setAttr("kiln.sites", b.getArrayAttr(sites));
   if (!source.getOps<kgpu::KeepOp>().empty())
@@ -79,8 +91,6 @@ void Lowering::createEntry() {
     hooks = block->getArguments().back();
   // What is computed once goes before this constant, which nothing uses: folded away later.
   entryAnchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
-  if (pdl)
-    ptx("griddepcontrol.launch_dependents;", "", {}, {});
 
   auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
   auto shared = source->getAttrOfType<IntegerAttr>(kgpu::kSharedBytesAttrName);
@@ -306,6 +316,16 @@ static bool accessesGlobal(Operation *op) {
       .wasInterrupted();
 }
 
+void Lowering::launchDependents() {
+  ptx("griddepcontrol.launch_dependents;", "", {}, {});
+  triggered = true;
+}
+
+void Lowering::waitForGrid() {
+  ptx("griddepcontrol.wait;", "", {}, {});
+  waited = true;
+}
+
 /// True when reads of tiles follow `op` in its block before anything that threads do together.
 static bool readsFollow(Operation *op) {
   for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
@@ -321,6 +341,9 @@ static bool readsFollow(Operation *op) {
 /// used, also past others that are long waited for; all of them are to be on their way at once. pmevent, which counts
 /// for a profiler and does nothing else, is what it moves nothing across (fences wait; barriers of a warp do not hold
 /// it).
+///
+/// With pdl the next grid may start behind the first run, when what this one waits for is on its way. A write or a loop
+/// ends that run too, needed or not, since behind it the next grid would be late.
 void Lowering::closeReads(Operation *op) {
   if (isa<tile::LoadOp, tile::DescLoadOp>(op) && isTile(op->getResult(0))) {
     if (!mayFollowStore(op))
@@ -329,10 +352,14 @@ void Lowering::closeReads(Operation *op) {
   }
   // Needed once, they are needed: the next op behind the last read of the run ends it.
   readsNeeded |= llvm::any_of(op->getOperands(), [&](Value operand) { return openReads.contains(operand); });
-  if (!readsNeeded || readsFollow(op))
-    return;
-  if (openReads.size() > 1)
+  bool holds = pdl && isa<tile::LaunchDependentsOp, tile::WaitForGridOp>(op);
+  bool ends = (readsNeeded || holds) && !readsFollow(op);
+  if (!triggered && !openReads.empty() && (ends || writesGlobal(op) || isa<RegionBranchOpInterface>(op)))
+    launchDependents(); // holds ptxas as well
+  else if (ends && !holds && openReads.size() > 1)
     ptx("pmevent 0;", "", {}, {});
+  if (!ends)
+    return;
   openReads.clear();
   readsNeeded = false;
 }
@@ -343,10 +370,8 @@ LogicalResult Lowering::emitBlock(Block &block) {
     b.setLoc(op.getLoc());
     if (outermost)
       closeReads(&op);
-    if (pdl && outermost && !waited && accessesGlobal(&op)) {
-      ptx("griddepcontrol.wait;", "", {}, {});
-      waited = true;
-    }
+    if (outermost && !waited && accessesGlobal(&op))
+      waitForGrid();
     if (failed(emitOp(&op)))
       return failure();
   }

@@ -166,6 +166,9 @@ public:
   /// tile.program_id and tile.num_programs (i32).
   mlir::Value programId(unsigned axis);
   mlir::Value gridSize(unsigned axis);
+  /// The next grid may start; the grid before this one is waited for (with pdl).
+  void launchDependents();
+  void waitForGrid();
   /// Access.cpp: the L2 policy of an eviction hint (i64).
   mlir::Value evictPolicy(tile::Eviction evict);
   /// "*fp32", "i32": as signatures and metadata spell types.
@@ -227,7 +230,7 @@ private:
   Registers constantRegisters(mlir::Operation *op);
   mlir::Value threadId, laneId, warpId, groupId, ctaId, firstThread, shared, program, programIds[3], gridSizes[3];
   mlir::Value policies[3];
-  bool waited = false;
+  bool waited = false, triggered = false; ///< or the kernel says itself where
 };
 
 /// Any arith or math op, register by register.
@@ -246,7 +249,7 @@ void addDescriptors(EmitTable &table);
 void addAtomics(EmitTable &table);
 void addHooks(EmitTable &table);
 void addLibrary(EmitTable &table); ///< inline_asm, extern_call
-void addProgram(EmitTable &table); ///< program_id, num_programs, assume, barrier
+void addProgram(EmitTable &table); ///< program_id, num_programs, assume, launch_dependents, wait_for_grid
 void addBarriers(EmitTable &table);
 void addMailboxes(EmitTable &table);
 void addConvert(EmitTable &table);

@@ -14,8 +14,8 @@ def KgpuToNvvmPass : Pass<"kiln-kgpu-to-nvvm", "::mlir::ModuleOp"> {
     scalar per register of its layout. Leaves scf, arith, math and llvm ops on scalars (vectors only around memory);
     math and narrow floats are not expanded.
 
-    Reads of the module: `kgpu.num_warps` (4), `kgpu.num_groups` (1), `kgpu.cluster` (1), `kgpu.pdl` (unit: wait for the
-    grid before this one by itself), `kgpu.max_registers` (no limit); of the kernel: `kgpu.shared_bytes`.
+    Reads of the module: `kgpu.num_warps` (4), `kgpu.num_groups` (1), `kgpu.cluster` (1), `kgpu.pdl` (unit: overlap with
+    the grids before and behind), `kgpu.max_registers` (no limit); of the kernel: `kgpu.shared_bytes`.
     Sets on the function: `kiln.name`, `kiln.arguments` (array of dictionaries), `kiln.arguments_bytes`,
     `kiln.workspace_bytes`, `kiln.frame_bytes`, `kiln.sites`, `kiln.check`, and `kiln.cuda`, what a launch has to know.
 

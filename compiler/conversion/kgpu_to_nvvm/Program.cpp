@@ -1,4 +1,4 @@
-// Ops about the program instance.
+// Ops about the program instance and the launches around it.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 
 using namespace mlir;
@@ -35,8 +35,23 @@ Value Lowering::programNumber() {
          });
 }
 
+// Without pdl launches do not overlap: the one before is over, the one behind begins when this one is.
+static LogicalResult emitLaunchDependents(Lowering &lowering, tile::LaunchDependentsOp) {
+  if (lowering.pdl)
+    lowering.launchDependents();
+  return success();
+}
+
+static LogicalResult emitWaitForGrid(Lowering &lowering, tile::WaitForGridOp) {
+  if (lowering.pdl)
+    lowering.waitForGrid();
+  return success();
+}
+
 void nvvm::addProgram(EmitTable &table) {
   table.add<tile::ProgramIdOp, emitProgramId>();
   table.add<tile::NumProgramsOp, emitNumPrograms>();
   table.add<tile::AssumeOp, emitAssume>();
+  table.add<tile::LaunchDependentsOp, emitLaunchDependents>();
+  table.add<tile::WaitForGridOp, emitWaitForGrid>();
 }

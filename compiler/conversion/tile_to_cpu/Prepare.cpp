@@ -1,4 +1,5 @@
 // Tile IR made easier to lower, before planning:
+//   - launches do not overlap here: what is said about the ones around this is dropped;
 //   - dot operands of narrow types become f32 (i32) tiles: that is what the CPU multiplies;
 //   - a tile of pointers or integers that every iteration of a loop, or the branches of an if, move by scalars becomes
 //     the scalar:
@@ -251,6 +252,10 @@ static void yieldScalars(scf::IfOp branch) {
 }
 
 void cpu::prepareKernel(func::FuncOp kernel) {
+  kernel.walk([](Operation *op) {
+    if (isa<tile::LaunchDependentsOp, tile::WaitForGridOp>(op))
+      op->erase();
+  });
   // Innermost first: where an inner branch or loop has moved a tile by a scalar, the outer one sees that.
   kernel.walk<WalkOrder::PostOrder>([&](Operation *op) {
     if (auto loop = dyn_cast<scf::ForOp>(op))

@@ -23,8 +23,9 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32, kgpu.max_re
 
 // -----
 
-// With pdl the next grid may start at once, and the wait stands before the first access to memory, also where that is
-// inside a loop. No argument is promised to be read only: the grid before may still be writing it.
+// With pdl the wait stands before the first access to memory, also where that is inside a loop; the next grid may start
+// at once where no run of reads of tiles is. No argument is promised to be read only: the grid before may still be
+// writing it.
 // CHECK-LABEL: llvm.func @kiln_pdl(%{{.*}}: !llvm.ptr<1>, %{{.*}}: i32)
 // CHECK: "griddepcontrol.launch_dependents;"
 // CHECK: arith.muli
@@ -44,6 +45,183 @@ module attributes {kgpu.num_warps = 1 : i32, kgpu.pdl} {
       scf.yield %b : i32
     }
     tile.store %x, %sum : !tile.ptr<i32>, i32
+    return
+  }
+}
+
+// -----
+
+#b = #layout.map<blocked [128] order [0] vector 1 warps 4>
+
+// Behind the first run of reads of tiles the next grid may start; that holds the reads in their place, so there is no
+// pmevent. A run of one read is a run, too, and the second run starts nothing.
+// CHECK-LABEL: llvm.func @kiln_pdl_run(
+// CHECK-NOT: griddepcontrol
+// CHECK: "griddepcontrol.wait;"
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK-NEXT: "griddepcontrol.launch_dependents;"
+// CHECK-NOT: inline_asm
+// CHECK: llvm.store
+// CHECK-NOT: griddepcontrol
+// CHECK-LABEL: llvm.func @kiln_pdl_one(
+// CHECK-NOT: griddepcontrol
+// CHECK: "griddepcontrol.wait;"
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK-NEXT: "griddepcontrol.launch_dependents;"
+// CHECK-NEXT: llvm.store
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK-NOT: griddepcontrol
+module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
+  func.func public @pdl_run(%x: !tile.ptr<i32> {tile.disjoint}, %y: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %ys = tile.splat %y : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %yp = tile.addptr %ys, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %v = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    %w = tile.load %yp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    %s = arith.addi %v, %w : tensor<128xi32, #b>
+    tile.store %yp, %s : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+  func.func public @pdl_one(%x: !tile.ptr<i32> {tile.disjoint}, %y: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %ys = tile.splat %y : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %yp = tile.addptr %ys, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %v = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    tile.store %yp, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %w = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    %s = arith.addi %w, %w : tensor<128xi32, #b>
+    tile.store %yp, %s : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+}
+
+// -----
+
+#b = #layout.map<blocked [128] order [0] vector 1 warps 4>
+
+// A loop ends the run, also where only its body needs what was read: behind it, the next grid would be late. Reads in
+// loops alone are no run: at the entry.
+// CHECK-LABEL: llvm.func @kiln_pdl_before_loop(
+// CHECK-NOT: griddepcontrol
+// CHECK: "griddepcontrol.wait;"
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK-NEXT: "griddepcontrol.launch_dependents;"
+// CHECK: scf.for
+// CHECK-NOT: griddepcontrol
+// CHECK-LABEL: llvm.func @kiln_pdl_in_loop(
+// CHECK: "griddepcontrol.launch_dependents;"
+// CHECK: "griddepcontrol.wait;"
+// CHECK-NEXT: scf.for
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK-NOT: griddepcontrol
+module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
+  func.func public @pdl_before_loop(%x: !tile.ptr<i32>, %n: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %v = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %is = tile.splat %i : i32 -> tensor<128xi32, #b>
+      %ip = tile.addptr %xp, %is : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+      tile.store %ip, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    }
+    return
+  }
+  func.func public @pdl_in_loop(%x: !tile.ptr<i32>, %n: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %v = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+      %w = arith.addi %v, %v : tensor<128xi32, #b>
+      tile.store %xp, %w : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    }
+    return
+  }
+}
+
+// -----
+
+#b = #layout.map<blocked [128] order [0] vector 1 warps 4>
+
+// A kernel that says itself where the next grid may start, or where it waits, gets no other of that kind. Neither is an
+// access to memory, and what the wait comes after is still not promised to be constant.
+// CHECK-LABEL: llvm.func @kiln_pdl_said(%{{.*}}: !llvm.ptr<1>, %{{.*}}: i8)
+// CHECK-NOT: griddepcontrol
+// CHECK: "griddepcontrol.wait;"
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK-NOT: pmevent
+// CHECK: scf.if
+// CHECK-NEXT: "griddepcontrol.launch_dependents;"
+// CHECK-NOT: griddepcontrol
+// CHECK-LABEL: llvm.func @kiln_pdl_trigger_first(
+// CHECK: "griddepcontrol.launch_dependents;"
+// CHECK-NEXT: "griddepcontrol.wait;"
+// CHECK-NEXT: st.global.b32
+// CHECK-NOT: griddepcontrol
+// CHECK-LABEL: llvm.func @kiln_pdl_wait_later(%{{.*}}: !llvm.ptr<1>)
+// CHECK-NOT: griddepcontrol
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK-NEXT: "griddepcontrol.launch_dependents;"
+// CHECK-NEXT: "griddepcontrol.wait;"
+// CHECK-NOT: pmevent
+// CHECK: llvm.store
+// CHECK-NOT: griddepcontrol
+module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
+  func.func public @pdl_said(%x: !tile.ptr<i32> {tile.disjoint}, %c: i1) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %v = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    %rp = tile.addptr %xp, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %w = tile.load %rp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    scf.if %c {
+      tile.launch_dependents
+    }
+    return
+  }
+  func.func public @pdl_trigger_first(%x: !tile.ptr<i32>) attributes {tile.kernel} {
+    %c1 = arith.constant 1 : i32
+    tile.launch_dependents
+    tile.store %x, %c1 : !tile.ptr<i32>, i32
+    return
+  }
+  func.func public @pdl_wait_later(%x: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %v = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    %rp = tile.addptr %xp, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %w = tile.load %rp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    tile.wait_for_grid
+    %s = arith.addi %v, %w : tensor<128xi32, #b>
+    tile.store %xp, %s : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+}
+
+// -----
+
+// Without pdl nothing.
+// CHECK-LABEL: llvm.func @kiln_no_pdl(
+// CHECK-NOT: griddepcontrol
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @no_pdl(%x: !tile.ptr<i32>) attributes {tile.kernel} {
+    tile.wait_for_grid
+    %v = tile.load %x : !tile.ptr<i32> -> i32
+    tile.launch_dependents
+    tile.store %x, %v : !tile.ptr<i32>, i32
     return
   }
 }

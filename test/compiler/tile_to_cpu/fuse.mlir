@@ -1,5 +1,26 @@
 // RUN: kiln-opt %s --kiln-tile-to-cpu --canonicalize --cse | FileCheck %s
 
+// Launches do not overlap on a processor: what says where they may splits no nest.
+// CHECK-LABEL: func.func @kiln_copy
+// CHECK-SAME:    kiln.frame_bytes = 0 : i64
+// CHECK:         scf.for
+// CHECK:           %[[X:.*]] = llvm.load
+// CHECK:           llvm.store %[[X]]
+// CHECK-NOT:     tile.
+// CHECK:           return
+func.func @copy(%x: !tile.ptr<f32> {tile.disjoint}, %o: !tile.ptr<f32> {tile.disjoint}) attributes {tile.kernel} {
+  %r = tile.make_range 0 to 1024 : tensor<1024xi32>
+  %xs = tile.splat %x : !tile.ptr<f32> -> tensor<1024x!tile.ptr<f32>>
+  %xp = tile.addptr %xs, %r : tensor<1024x!tile.ptr<f32>>, tensor<1024xi32>
+  tile.wait_for_grid
+  %v = tile.load %xp : tensor<1024x!tile.ptr<f32>> -> tensor<1024xf32>
+  tile.launch_dependents
+  %os = tile.splat %o : !tile.ptr<f32> -> tensor<1024x!tile.ptr<f32>>
+  %op = tile.addptr %os, %r : tensor<1024x!tile.ptr<f32>>, tensor<1024xi32>
+  tile.store %op, %v : tensor<1024x!tile.ptr<f32>>, tensor<1024xf32>
+  return
+}
+
 // Loads and the reduction that reads them are one nest; what follows a finished reduction is the next. The row is kept
 // in the frame because two nests read it, the sum of squares is not.
 // CHECK-LABEL: func.func @kiln_normalise

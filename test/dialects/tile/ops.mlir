@@ -199,6 +199,15 @@ func.func @escapes(%x: tensor<8xi8>, %y: f32) {
   return
 }
 
+// CHECK-LABEL: @launches
+// CHECK-NEXT: tile.wait_for_grid
+// CHECK-NEXT: tile.launch_dependents
+func.func @launches() {
+  tile.wait_for_grid
+  tile.launch_dependents
+  return
+}
+
 // CHECK-LABEL: @debugging
 // CHECK: tile.print "here"{{$}}
 // CHECK: tile.print "x" %{{.*}}, %{{.*}} : tensor<8xi8>, !tile.ptr<f32> {hex, isSigned = array<i32: 0, 0>}

@@ -17,7 +17,7 @@ DEFINITION = re.compile(r"^def \w+?_(\w+) : \w+?_(?:Op|EffectOp|TypeDef)<(.*?)^}
 # A text may be followed by the effects on its operand: `"text", [MemRead<...>]>:$name`.
 TEXT = re.compile(r'"(?:,\s*\[[^:]*\])?>:\$')
 # Ops that constrain nothing beyond their types.
-UNCONSTRAINED = {"BarrierOp", "ClusterArriveOp", "ClusterWaitOp"}
+UNCONSTRAINED = {"BarrierOp", "ClusterArriveOp", "ClusterWaitOp", "LaunchDependentsOp", "WaitForGridOp"}
 
 
 def definitions(folder: Path) -> str:

@@ -90,7 +90,7 @@ def examples():
         yield f"desc_atomic_{op}", getattr(kl.tensor_descriptor, f"atomic_{op}")
     for name in sorted(libdevice.__all__):
         yield f"libdevice.{name}", getattr(libdevice, name)
-    for name in ("globaltimer", "smid"):
+    for name in ("gdc_launch_dependents", "gdc_wait", "globaltimer", "smid"):
         yield f"cuda.{name}", getattr(cuda, name)
 
 
