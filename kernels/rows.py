@@ -13,7 +13,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.machine import Machine, with_options
+from kiln.kernels.machine import Machine, is_dependent, with_options
 from kiln.kernels.operator import tile_side
 
 # Bytes a thread asks for before it uses any: with 1024 threads on a multiprocessor 64 KB are in flight, twice what the
@@ -65,7 +65,10 @@ class RowPlan:
 
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
         """The constexpr arguments that the kernels share, and the launch options."""
-        return with_options(_meta(self, rows, n, machine.gpu))
+        found = _meta(self, rows, n, machine.gpu)
+        if is_dependent() and self.grid(rows)[0] * self.cluster <= machine.processors:
+            found = {**found, "FEW": True}
+        return with_options(found)
 
     def constants(self, rows: int, n: int) -> dict[str, Any]:
         return {
@@ -171,6 +174,16 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
     while several > 1 and -(-rows // several) < 2 * machine.processors:
         several //= 2
     return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, early=early, evict=evict)
+
+
+@kiln.jit
+def start_next(FEW: kl.constexpr):
+    """Lets a dependent launch begin at once where programs are so FEW that it takes no place from them.
+
+    Elsewhere it begins behind the first reads. One row in a chain of launches: 1.30 instead of 1.41 µs.
+    """
+    if FEW:
+        kl.extra.cuda.gdc_launch_dependents()
 
 
 @kiln.jit

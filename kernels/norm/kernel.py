@@ -19,7 +19,7 @@ import kiln.language as kl
 from kiln.kernels import rows as policy
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
-from kiln.kernels.rows import RowPlan, read, row_sum, tile_place
+from kiln.kernels.rows import RowPlan, read, row_sum, start_next, tile_place
 
 # What a thread asks for (`kernels/rows.py`), by measurement: little where a row meets once, in many threads; much where
 # two sums are exchanged and an element takes more operations, in few.
@@ -88,8 +88,8 @@ def _write_long_row(x, weight, bias, y, x_step, weight_step, bias_step, y_step, 
 @kiln.jit
 def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_step, rows, n, per_column, eps,
                     CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1, FULL: kl.constexpr = False,
-                    EVEN: kl.constexpr = True, LOOP: kl.constexpr = False,
-                    EARLY: kl.constexpr = True, EVICT: kl.constexpr = ""):  # fmt: skip
+                    EVEN: kl.constexpr = True, LOOP: kl.constexpr = False, EARLY: kl.constexpr = True,
+                    EVICT: kl.constexpr = "", FEW: kl.constexpr = False):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
@@ -97,6 +97,7 @@ def rms_norm_kernel(x, weight, y, x_stride, x_step, weight_step, y_stride, y_ste
         _write_long_row(x, weight, None, y + row * y_stride, x_step, weight_step, 1, y_step, n, 0.0, rstd,
                         CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
+        start_next(FEW)
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         packed = read(x + row * x_stride + columns * x_step, mask, EVICT=EVICT)
         if EARLY:
@@ -123,9 +124,9 @@ def _sum_and_seen(x, residual, mask, DTYPE: kl.constexpr, ROUND_SUM: kl.constexp
 def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_stride, r_step, weight_step,
                              y_stride, y_step, t_stride, t_step, rows, n, per_column, eps, ROUND_SUM: kl.constexpr,
                              CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
-                             FULL: kl.constexpr = False, EVEN: kl.constexpr = True,
-                             LOOP: kl.constexpr = False,
-                             EARLY: kl.constexpr = True, EVICT: kl.constexpr = ""):  # fmt: skip
+                             FULL: kl.constexpr = False, EVEN: kl.constexpr = True, LOOP: kl.constexpr = False,
+                             EARLY: kl.constexpr = True, EVICT: kl.constexpr = "",
+                             FEW: kl.constexpr = False):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
@@ -149,6 +150,7 @@ def residual_rms_norm_kernel(x, residual, weight, y, total, x_stride, x_step, r_
             kl.store(total + at * t_step, rounded, mask=mask)
             kl.store(y + at * y_step, _scale(value * rstd, scale, y.dtype.element_ty, CAST_BEFORE), mask=mask)
     else:
+        start_next(FEW)
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         left = read(x + row * x_stride + columns * x_step, mask, EVICT=EVICT)
         right = read(residual + row * r_stride + columns * r_step, mask, EVICT=EVICT)
@@ -186,9 +188,8 @@ def _near_mean(a, b, c, d):
 @kiln.jit
 def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_step, y_stride, y_step, rows, n,
                       per_column, eps, CAST_BEFORE: kl.constexpr, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
-                      FULL: kl.constexpr = False, EVEN: kl.constexpr = True,
-                      LOOP: kl.constexpr = False,
-                      EARLY: kl.constexpr = True, EVICT: kl.constexpr = ""):  # fmt: skip
+                      FULL: kl.constexpr = False, EVEN: kl.constexpr = True, LOOP: kl.constexpr = False,
+                      EARLY: kl.constexpr = True, EVICT: kl.constexpr = "", FEW: kl.constexpr = False):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         x += row * x_stride
@@ -197,6 +198,7 @@ def layer_norm_kernel(x, weight, bias, y, x_stride, x_step, weight_step, bias_st
         _write_long_row(x, weight, bias, y + row * y_stride, x_step, weight_step, bias_step, y_step, n, mean, rstd,
                         CAST_BEFORE, BLOCK, FULL)  # fmt: skip
     else:
+        start_next(FEW)
         row, columns, mask, column_mask = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         ONE_EXCHANGE: kl.constexpr = ROWS == 1 and x.dtype.element_ty.primitive_bitwidth == 16
         if ONE_EXCHANGE:

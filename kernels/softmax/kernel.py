@@ -14,7 +14,7 @@ from kiln.kernels import rows as policy
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of
-from kiln.kernels.rows import RowPlan, read, row_max, row_sum, tile_place
+from kiln.kernels.rows import RowPlan, read, row_max, row_sum, start_next, tile_place
 
 LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
@@ -46,11 +46,13 @@ def _long_row(x, y, x_step, y_step, n, BLOCK: kl.constexpr, FULL: kl.constexpr):
 @kiln.jit
 def softmax_kernel(x, y, x_stride, x_step, y_stride, y_step, rows, n, BLOCK: kl.constexpr, ROWS: kl.constexpr = 1,
                    FULL: kl.constexpr = False, EVEN: kl.constexpr = True,
-                   LOOP: kl.constexpr = False, EVICT: kl.constexpr = ""):  # fmt: skip
+                   LOOP: kl.constexpr = False, EVICT: kl.constexpr = "",
+                   FEW: kl.constexpr = False):  # fmt: skip
     if LOOP:
         row = kl.program_id(0)
         _long_row(x + row * x_stride, y + row * y_stride, x_step, y_step, n, BLOCK, FULL)
     else:
+        start_next(FEW)
         row, columns, mask, _ = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         value = read(x + row * x_stride + columns * x_step, mask, -float("inf"), EVICT).to(kl.float32)
         top = row_max(value, ROWS)

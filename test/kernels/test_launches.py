@@ -7,9 +7,10 @@ import pytest
 from kiln.kernels import FAMILIES, machine
 from kiln.kernels.launches import launches_of, library_calls
 from kiln.kernels.machine import CPU, DEFAULT_GPU
-from kiln.kernels.norm import rms_norm
+from kiln.kernels.norm import layer_norm, residual_rms_norm, rms_norm
 from kiln.kernels.reduce import sum_all
 from kiln.kernels.rows import RowPlan
+from kiln.kernels.softmax import softmax
 from kiln.runtime.jit import JITFunction
 
 # Plans are made from host arrays.
@@ -66,3 +67,19 @@ def test_launch_options_reach_the_code():
     ptx = launch.compile("sm_90a", "ptx").output
     for line in (".maxnreg 48", ".reqntid 512", ".reqnctapercluster 2", "griddepcontrol.wait"):
         assert line in ptx
+
+
+@pytest.mark.parametrize("call", [lambda x: rms_norm(x, x[0]), lambda x: residual_rms_norm(x, x, x[0]),
+                                  lambda x: layer_norm(x, x[0], x[0]), softmax],
+                         ids=["rms_norm", "residual_rms_norm", "layer_norm", "softmax"])  # fmt: skip
+@pytest.mark.parametrize("rows, first", [(1, "trigger"), (132, "trigger"), (133, "read")])
+def test_a_dependent_launch_begins_at_once_beside_few_programs(call, rows, first):
+    x = np.empty((rows, 4096), np.float16)
+    with machine.launch_options(pdl=True):
+        (launch,) = launches_of(lambda: call(x))
+    ptx = str(launch.compile("sm_90a", "ptx").output)
+    places = {"trigger": ptx.index("griddepcontrol.launch_dependents"), "read": ptx.index("ld.global")}
+    assert min(places, key=places.__getitem__) == first
+    assert ptx.count("griddepcontrol") == 2
+    (plain,) = launches_of(lambda: call(x))
+    assert "griddepcontrol" not in str(plain.compile("sm_90a", "ptx").output)
