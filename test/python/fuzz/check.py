@@ -19,8 +19,9 @@ CHECKED_SHARE = 0.12  # of the programs, run under the checks of memory and of t
 
 @dataclass
 class Failure:
-    """What went wrong: `way` is mismatch, error (an exception) or check; reducing must keep it. A program that is
-    "refused" needs more of something than the machine has, which is no fault: callers count it."""
+    """What went wrong: `way` is mismatch, error (an exception) or check; reducing must keep it. No faults are a program
+    that is "refused", which needs more of something than the machine has, and one that is "left out" because it would
+    take too long to compile: callers count them."""
 
     way: str
     message: str
@@ -75,7 +76,7 @@ def _left_out(program: Program, options: dict[str, Any]) -> Failure | None:
     elements = elements_per_thread(program, options)
     if _dice(program) < share_run(elements):
         return None
-    return Failure("refused", f"left out: ptxas takes long for {elements} elements a thread")
+    return Failure("left out", f"ptxas takes long for {elements} elements a thread")
 
 
 _count = 0

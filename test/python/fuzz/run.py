@@ -1,7 +1,8 @@
 """Checks random programs: `python test/python/fuzz/run.py --programs 2000 --seed 7 [--seconds 60]`.
 
 A program is named SEED:NUMBER; `--first NUMBER --programs 1 --show` shows one. `--programs N` asks for N that run and
-are compared: for those without a meaning, and those that a GPU has too little of something for, others are drawn. (With
+are compared: for those without a meaning, those that a GPU has too little of something for, and those left out because
+ptxas takes minutes for tiles of hundreds of elements a thread (a third of what is drawn), others are drawn. (With
 `--first` it is those N numbers and no others.) Exits with 1 if any fails and with 3 if time ends before N have run.
 Batches run in processes of their own, `--jobs` of them side by side, so that a crash or a hang of one program ends one
 batch and is reported as that program's. With KILN_TARGET=cuda KILN_STAGE_ARRAYS=1 programs run on a GPU; `--compile`
@@ -76,8 +77,8 @@ def run_here(seed: str, numbers: range, reducing: bool, compiling: bool, end: fl
             continue
         if failure is None:
             continue
-        if failure.way == "refused":
-            print(f"REFUSED {name}: {failure.message.splitlines()[0]}", flush=True)
+        if failure.way in ("refused", "left out"):
+            print(f"{failure.way.upper()} {name}: {failure.message.splitlines()[0]}", flush=True)
             continue
         failed += 1
         # Before it is made small, which may be cut off.
@@ -91,11 +92,12 @@ def run_here(seed: str, numbers: range, reducing: bool, compiling: bool, end: fl
 @dataclass
 class Batch:
     """What became of programs: how many ran and were compared (or failed in the attempt), failed, were refused by the
-    device, had no meaning; and what was printed about failures."""
+    device, were left out, had no meaning; and what was printed about failures."""
 
     ran: int = 0
     failed: int = 0
     refused: int = 0
+    left_out: int = 0
     undefined: int = 0
     output: str = ""
 
@@ -103,17 +105,18 @@ class Batch:
         self.ran += other.ran
         self.failed += other.failed
         self.refused += other.refused
+        self.left_out += other.left_out
         self.undefined += other.undefined
         self.output += other.output
 
     @property
     def drawn(self) -> int:
-        return self.ran + self.refused + self.undefined
+        return self.ran + self.refused + self.left_out + self.undefined
 
     def summary(self, seed: str, asked: int) -> str:
         ran = f"{self.ran} programs" if self.ran >= asked else f"{self.ran} of {asked} programs"
-        left_out = f"{self.refused} refused, {self.undefined} without a meaning"
-        return f"{ran} of seed {seed} ran, {self.failed} failed ({left_out})"
+        others = f"{self.left_out} left out, {self.refused} refused, {self.undefined} without a meaning"
+        return f"{ran} of seed {seed} ran, {self.failed} failed ({others})"
 
 
 def run_batch(seed: str, first: int, count: int, flags: Sequence[str] = (), seconds: float = 1e9) -> Batch:
@@ -202,7 +205,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
         process.wait(GRACE)  # one that waits for a device takes its time
 
 
-_TOLD = re.compile(r"(FAILED|REFUSED|UNDEFINED) \S*:(\d+): ")
+_TOLD = re.compile(r"(FAILED|REFUSED|LEFT OUT|UNDEFINED) \S*:(\d+): ")
 
 
 def tally(watched: Watched) -> Batch:
@@ -211,9 +214,9 @@ def tally(watched: Watched) -> Batch:
     counts = Counter(told.get(number, "ran") for number in watched.begun)
     if watched.cut and watched.begun and watched.begun[-1] not in told:
         counts["ran"] -= 1
-    kept = (line for line in watched.lines if not line.startswith(("REFUSED ", "UNDEFINED ")))
-    return Batch(counts["ran"] + counts["FAILED"], counts["FAILED"], counts["REFUSED"], counts["UNDEFINED"],
-                 "".join(line + "\n" for line in kept))  # fmt: skip
+    kept = (line for line in watched.lines if not line.startswith(("REFUSED ", "LEFT OUT ", "UNDEFINED ")))
+    return Batch(counts["ran"] + counts["FAILED"], counts["FAILED"], counts["REFUSED"], counts["LEFT OUT"],
+                 counts["UNDEFINED"], "".join(line + "\n" for line in kept))  # fmt: skip
 
 
 def main() -> int:
