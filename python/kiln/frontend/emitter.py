@@ -25,7 +25,7 @@ _EFFECTS = {
     "tile.assert": "kl.device_assert", "tile.barrier": "kl.debug_barrier", "tile.atomic_rmw": "an atomic",
     "tile.atomic_cas": "an atomic", "tile.inline_asm": "assembly that is not pure",
     "tile.extern_call": "a library call that is not pure",
-    "tile.launch_dependents": "kl.extra.cuda.gdc_launch_dependents", "tile.wait_for_grid": "kl.extra.cuda.gdc_wait",
+    "tile.launch_dependents": "gdc_launch_dependents", "tile.wait_for_grid": "gdc_wait",
 }  # fmt: skip
 
 

@@ -101,5 +101,5 @@ def test_a_processor_ignores_them(kernel):
 
 
 def test_they_have_no_place_in_a_combine_function():
-    with pytest.raises(errors.CompilationError, match=r"got kl\.extra\.cuda\.gdc_wait in combine"):
+    with pytest.raises(errors.CompilationError, match=r"got gdc_wait in combine"):
         ptx_of(waits_in_a_sum, "sm_90a")
