@@ -48,5 +48,7 @@ DictionaryAttr kiln::describeArgument(func::FuncOp kernel, unsigned index, int64
       b.getNamedAttr("align", b.getI64IntegerAttr(bytes))};
   if (written)
     entries.push_back(b.getNamedAttr("written", b.getBoolAttr(true)));
+  if (kernel.getArgAttr(index, "tile.disjoint"))
+    entries.push_back(b.getNamedAttr("disjoint", b.getBoolAttr(true)));
   return b.getDictionaryAttr(entries);
 }

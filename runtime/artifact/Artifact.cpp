@@ -45,6 +45,8 @@ static json::Value toJSON(const ArgumentSpec &argument) {
                       {"offset", argument.offset}, {"size", argument.size}, {"align", argument.align}};
   if (argument.written)
     object["written"] = true;
+  if (argument.disjoint)
+    object["disjoint"] = true;
   return object;
 }
 
@@ -136,6 +138,7 @@ static bool fromJSON(const json::Value &value, ArgumentSpec &argument, json::Pat
   if (!mapper || !mapper.map("name", argument.name) || !mapper.map("type", argument.type) ||
       !mapper.map("kind", kind) || !mapper.map("offset", offset) || !mapper.map("size", size) ||
       !mapper.map("align", align) || !mapper.mapOptional("written", argument.written) ||
+      !mapper.mapOptional("disjoint", argument.disjoint) ||
       !parseTypeName(*value.getAsObject(), pointer, argument.element, path))
     return false;
   argument.kind = pointer ? ArgumentKind::Pointer : ArgumentKind::Scalar;

@@ -23,7 +23,8 @@ struct ArgumentSpec {
   uint32_t offset = 0;
   uint32_t size = 0;
   uint32_t align = 0;
-  bool written = false; ///< a pointer the code provably stores through; one it may reach otherwise is not listed
+  bool written = false;  ///< a pointer the code provably stores through; one it may reach otherwise is not listed
+  bool disjoint = false; ///< a pointer whose storage the code takes to be reached through no other
 };
 
 /// A spec with everything but its offset filled in from a type such as "*fp32" or "i32".

@@ -43,6 +43,7 @@ static Metadata makeMetadata() {
   metadata.target = llvm::json::Object{{"name", "cpu-avx2"}, {"kind", "cpu"}};
   metadata.check = "bounds";
   metadata.arguments = makeArguments({"*fp32", "i32"});
+  metadata.arguments[0].written = metadata.arguments[0].disjoint = true;
   metadata.argumentsBytes = layoutArguments(metadata.arguments);
   metadata.frameBytes = 4096;
   Site site;
