@@ -41,11 +41,11 @@ LogicalResult Lowering::run() {
   if (failed(emitBlock(source.front())))
     return failure();
   b.setLoc(source.getLoc());
-  if (!triggered) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointAfter(entryAnchor);
-    launchDependents();
-  }
+  if (!triggered)
+    launchDependentsAtEntry();
+  // Also where there is nothing to wait for: the grid behind waits for this one alone, and so for all before it.
+  if (!waited)
+    waitForGrid();
   LLVM::ReturnOp::create(b, ValueRange());
   entry->setAttr("kiln.sites", b.getArrayAttr(sites));
   if (!source.getOps<kgpu::KeepOp>().empty())
@@ -321,6 +321,12 @@ void Lowering::launchDependents() {
   triggered = true;
 }
 
+void Lowering::launchDependentsAtEntry() {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfter(entryAnchor);
+  launchDependents();
+}
+
 void Lowering::waitForGrid() {
   ptx("griddepcontrol.wait;", "", {}, {});
   waited = true;
@@ -342,8 +348,9 @@ static bool readsFollow(Operation *op) {
 /// for a profiler and does nothing else, is what it moves nothing across (fences wait; barriers of a warp do not hold
 /// it).
 ///
-/// With pdl the next grid may start behind the first run, when what this one waits for is on its way. A write or a loop
-/// ends that run too, needed or not, since behind it the next grid would be late.
+/// With pdl the next grid may start behind the first run, when what this one waits for is on its way. A write, a branch
+/// or a loop ends that run too, needed or not, since behind it the next grid would be late; where a loop comes before
+/// any run, it may start at the entry.
 void Lowering::closeReads(Operation *op) {
   if (isa<tile::LoadOp, tile::DescLoadOp>(op) && isTile(op->getResult(0))) {
     if (!mayFollowStore(op))
@@ -354,10 +361,14 @@ void Lowering::closeReads(Operation *op) {
   readsNeeded |= llvm::any_of(op->getOperands(), [&](Value operand) { return openReads.contains(operand); });
   bool holds = pdl && isa<tile::LaunchDependentsOp, tile::WaitForGridOp>(op);
   bool ends = (readsNeeded || holds) && !readsFollow(op);
-  if (!triggered && !openReads.empty() && (ends || writesGlobal(op) || isa<RegionBranchOpInterface>(op)))
+  if (!triggered && openReads.empty() && isa<LoopLikeOpInterface>(op)) {
+    launchDependentsAtEntry();
+  } else if (!triggered && !openReads.empty() && (ends || writesGlobal(op) || isa<RegionBranchOpInterface>(op))) {
     launchDependents(); // holds ptxas as well
-  else if (ends && !holds && openReads.size() > 1)
+    ends = true;
+  } else if (ends && !holds && openReads.size() > 1) {
     ptx("pmevent 0;", "", {}, {});
+  }
   if (!ends)
     return;
   openReads.clear();

@@ -168,6 +168,7 @@ public:
   mlir::Value gridSize(unsigned axis);
   /// The next grid may start; the grid before this one is waited for (with pdl).
   void launchDependents();
+  void launchDependentsAtEntry();
   void waitForGrid();
   /// Access.cpp: the L2 policy of an eviction hint (i64).
   mlir::Value evictPolicy(tile::Eviction evict);

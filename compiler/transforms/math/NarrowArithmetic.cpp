@@ -34,8 +34,8 @@ static bool chooses(Operation *op) {
   return isa<arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op);
 }
 
-// Sums and products of f16 and bf16 are correctly rounded by either way, so that doing them natively changes no bit;
-// fma rounds once instead of twice.
+// Sums and products of f16 and bf16 are correctly rounded by either way, so that doing them natively changes no bit; so
+// is fma (FusedMultiplyAdd.cpp).
 bool expand::isNativeNarrow(Operation *op, const Target &target) {
   Type element;
   for (Type type :

@@ -20,7 +20,7 @@ def ExpandMathPass : Pass<"kiln-expand-math", "::mlir::ModuleOp"> {
     Needs: element types f32, f64, the four narrow floats and integers up to 64 bits. Guarantees: no other operation
     of `math` is left; the pass fails, naming operation and type, where it has no expansion.
     Numeric effect: results are within the bounds of compiler/transforms/math/README.md of the exact value; each
-    operation on a narrow type is computed in f32 and rounded to nearest, ties to even.
+    operation on a narrow type is computed in f32 and rounded to nearest, ties to even; fma is rounded once.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
                            "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect"];

@@ -19,7 +19,8 @@ static bool mayDisturbLoads(Operation *loop) {
   return loop
       ->walk([&](Operation *op) {
         // Ordered with memory so as not to be lost or swapped, but they write none.
-        if (isa<tile::PrintOp, tile::AssumeOp>(op) || op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
+        if (isa<tile::PrintOp, tile::AssumeOp, tile::LaunchDependentsOp>(op) ||
+            op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
           return WalkResult::advance();
         bool harmless = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
         return harmless ? WalkResult::advance() : WalkResult::interrupt();

@@ -153,6 +153,66 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
 
 #b = #layout.map<blocked [128] order [0] vector 1 warps 4>
 
+// A loop comes first: behind it the next grid would be late, also where tiles are read there.
+// CHECK-LABEL: llvm.func @kiln_pdl_behind_loop(
+// CHECK: "griddepcontrol.launch_dependents;"
+// CHECK: "griddepcontrol.wait;"
+// CHECK-NEXT: scf.for
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK-NOT: griddepcontrol
+// A write ends a run of reads that nothing needed yet, and what comes in place of pmevent comes once.
+// CHECK-LABEL: llvm.func @kiln_pdl_before_store(
+// CHECK: "griddepcontrol.wait;"
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK: "ld.global.b32 $0, [$1];"
+// CHECK-NEXT: "griddepcontrol.launch_dependents;"
+// CHECK-NOT: inline_asm
+// CHECK: llvm.return
+// Every grid waits, so that the one behind, which waits for it alone, waits for all.
+// CHECK-LABEL: llvm.func @kiln_pdl_nothing(
+// CHECK: "griddepcontrol.launch_dependents;"
+// CHECK: "griddepcontrol.wait;"
+// CHECK-NEXT: llvm.return
+module attributes {kgpu.num_warps = 4 : i32, kgpu.pdl} {
+  func.func public @pdl_behind_loop(%x: !tile.ptr<i32>, %n: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      tile.store %xp, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    }
+    %v = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    tile.store %xp, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+  func.func public @pdl_before_store(%x: !tile.ptr<i32> {tile.disjoint}, %y: !tile.ptr<i32> {tile.disjoint})
+      attributes {tile.kernel} {
+    %r = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %c = arith.constant dense<128> : tensor<128xi32, #b>
+    %xs = tile.splat %x : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %xp = tile.addptr %xs, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %xq = tile.addptr %xp, %c : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %ys = tile.splat %y : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %yp = tile.addptr %ys, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %yq = tile.addptr %yp, %c : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %v = tile.load %xp : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    %w = tile.load %xq : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    tile.store %yp, %r : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    %s = arith.addi %v, %w : tensor<128xi32, #b>
+    tile.store %yq, %s : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+  func.func public @pdl_nothing() attributes {tile.kernel} {
+    return
+  }
+}
+
+// -----
+
+#b = #layout.map<blocked [128] order [0] vector 1 warps 4>
+
 // A kernel that says itself where the next grid may start, or where it waits, gets no other of that kind. Neither is an
 // access to memory, and what the wait comes after is still not promised to be constant.
 // CHECK-LABEL: llvm.func @kiln_pdl_said(%{{.*}}: !llvm.ptr<1>, %{{.*}}: i8)

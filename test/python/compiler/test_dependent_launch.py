@@ -95,9 +95,8 @@ def test_without_dependent_launch_neither_is_there(kernel, target, options):
 def test_a_processor_ignores_them(kernel):
     x = np.arange(4096, dtype=np.float32)
     out = np.zeros_like(x)
-    compiled = kernel[(4,)](x, out, BLOCK=1024)
+    kernel[(4,)](x, out, BLOCK=1024)
     np.testing.assert_array_equal(out, 2 * x)
-    assert all("griddepcontrol" not in str(text) for text in compiled.asm.values())
 
 
 def test_they_have_no_place_in_a_combine_function():

@@ -47,7 +47,8 @@ def gdc_wait() -> None:
 
     A kernel that calls it anywhere says where; in others it stands before the first access to memory. The author then
     vouches for every access before it (nothing is read that the launch before writes, nothing written that it uses) and
-    for every path around it. Without `pdl`, and on targets that cannot overlap launches, it does nothing.
+    for every path around it, where also the launch behind may begin before the one ahead has ended. Without `pdl`, and
+    on targets that cannot overlap launches, it does nothing.
 
     >>> kl.extra.cuda.gdc_wait()
     """
