@@ -21,7 +21,7 @@ import measure
 from cases import Case, family, select
 from device import CudaDevice, Maker
 from kiln.kernels.flat import FlatPlan
-from kiln.kernels.rows import RowPlan, evict_policy
+from kiln.kernels.rows import RowPlan
 
 
 def row_plans(rows: int, n: int, largest_cluster: int, evict: str) -> Iterator[RowPlan]:
@@ -45,20 +45,20 @@ def row_plans(rows: int, n: int, largest_cluster: int, evict: str) -> Iterator[R
                     yield RowPlan(block, several, warps, cluster, registers=registers, early=early, evict=evict)
 
 
-def flat_plans() -> Iterator[FlatPlan]:
+def flat_plans(evict: str) -> Iterator[FlatPlan]:
     for warps, each in itertools.product((1, 2, 4, 8), (1, 2, 4, 8, 16, 32)):
-        yield FlatPlan(32 * warps * each, warps)
+        yield FlatPlan(32 * warps * each, warps, evict)
 
 
 def calls(case: Case) -> tuple[Callable[..., Any], list[Any]]:
     """The library function of a case as `run(arrays, outs, plan)`, and the plans to try."""
-    from kiln.kernels import activation, norm, optimizer, softmax
-    from kiln.kernels.machine import of_target
+    from kiln.kernels import activation, flat, norm, optimizer, rows, softmax
+    from kiln.kernels.machine import evict_policy, of_target
 
-    rows, n = (*case.shape, 1)[:2]
-    machine = of_target("cuda")
-    reads = rows * n * 2 * (2 if case.kernel == "residual_rms_norm" else 1)
-    by_rows = list(row_plans(rows, n, machine.largest_cluster, evict_policy(reads, machine)))
+    count, n = (*case.shape, 1)[:2]
+    machine, read = of_target("cuda"), case.streams[0] * case.streams[2]
+    by_rows = list(row_plans(count, n, machine.largest_cluster, evict_policy(read, machine, rows.STREAM_L2S)))
+    flats = list(flat_plans(evict_policy(read, machine, flat.STREAM_L2S)))
     if case.kernel == "rms_norm":
         return lambda a, o, p: norm.rms_norm(a["x"], a["weight"], out=o[0], plan=p), by_rows
     if case.kernel == "residual_rms_norm":
@@ -68,12 +68,12 @@ def calls(case: Case) -> tuple[Callable[..., Any], list[Any]]:
     if case.kernel == "softmax":
         return lambda a, o, p: softmax.softmax(a["x"], out=o[0], plan=p), by_rows
     if case.kernel == "swiglu":
-        return lambda a, o, p: activation.swiglu(a["gate"], a["up"], out=o[0], plan=p), list(flat_plans())
+        return lambda a, o, p: activation.swiglu(a["gate"], a["up"], out=o[0], plan=p), flats
     if case.kernel == "bias_gelu":
-        return lambda a, o, p: activation.bias_gelu(a["x"], a["bias"], out=o[0], plan=p), list(flat_plans())
+        return lambda a, o, p: activation.bias_gelu(a["x"], a["bias"], out=o[0], plan=p), flats
     if case.kernel == "adamw":
         return lambda a, o, p: optimizer.adamw(a["parameter"], a["gradient"], a["moment"], a["square"], a["step"],
-                                               plan=p), list(flat_plans())  # fmt: skip
+                                               plan=p), flats  # fmt: skip
     raise SystemExit(f"plans: {case.kernel} has no plan")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.machine import Machine, is_dependent, options, with_options
+from kiln.kernels.machine import Machine, evict_policy, is_dependent, options, with_options
 from kiln.kernels.operator import is_torch, strides
 
 VECTOR_BYTES = 16
@@ -28,7 +28,8 @@ LARGEST_NARROW = (1 << 31) - (1 << 20)
 
 @dataclass(frozen=True)
 class FlatPlan:
-    """``block`` elements a program, held by ``num_warps`` warps of a GPU. ``evict``: the eviction policy of reads."""
+    """``block`` elements a program, held by ``num_warps`` warps of a GPU. ``evict``: the eviction policy of reads, for
+    SwiGLU, bias + GELU and AdamW."""
 
     block: int
     num_warps: int = 4
@@ -66,17 +67,17 @@ def plan(
     accesses: int = 1,
     cpu_block: int = 2048,
     many_arrays: bool = False,
-    streams: int = 0,
+    read_bytes: int = 0,
 ) -> FlatPlan:
     """The plan for ``rows`` rows of ``n`` elements of ``itemsize`` bytes, ``accesses`` to an array by each thread.
 
     Every program of a dependent launch waits for the launch before, so that there each does twice as much.
-    ``many_arrays``: an element moves so many bytes that programs of one warp are worth their start. ``streams``: how
-    many arrays are read once each, by kernels that take ``EVICT``.
+    ``many_arrays``: an element moves so many bytes that programs of one warp are worth their start.
+    ``read_bytes``: what a kernel that takes ``EVICT`` reads once, of all its arrays.
     """
     if not machine.gpu:
         return FlatPlan(cpu_block)
-    evict = "evict_last" if streams * rows * n * itemsize >= STREAM_L2S * machine.l2_bytes else ""
+    evict = evict_policy(read_bytes, machine, STREAM_L2S)
     return _gpu_plan(n, itemsize, machine, rows, max(accesses, 2) if is_dependent() else accesses, many_arrays, evict)
 
 

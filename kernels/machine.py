@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 from kiln import knobs
 from kiln.kernels.operator import is_torch, on_device
 
-# Bytes that the L2 cache of an H100 holds, where no device can be asked.
+# Bytes that the L2 cache of an H100 holds (an H200's: 60 MiB), where no device can be asked.
 L2_BYTES = 50 << 20
 
 
 class Machine(NamedTuple):
-    """``processors``: multiprocessors of a GPU (0: a CPU). ``largest_cluster``: blocks that can share a tile."""
+    """``processors``: multiprocessors of a GPU (0: a CPU). ``largest_cluster``: blocks that can share a tile.
+    ``l2_bytes``: what the cache that multiprocessors share holds."""
 
     processors: int = 0
     largest_cluster: int = 1
@@ -61,6 +62,12 @@ def planning_for(machine: Machine) -> Iterator[None]:
         yield
     finally:
         _planned = saved
+
+
+def evict_policy(read_bytes: int, machine: Machine, l2s: float) -> str:
+    """The eviction policy for streams of so many bytes in all, read once: the priority that the L2 keeps longest, if
+    they are ``l2s`` times what it holds."""
+    return "evict_last" if machine.gpu and read_bytes >= l2s * machine.l2_bytes else ""
 
 
 def is_planning() -> bool:

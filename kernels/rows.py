@@ -13,7 +13,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.machine import Machine, is_dependent, with_options
+from kiln.kernels.machine import Machine, evict_policy, is_dependent, with_options
 from kiln.kernels.operator import tile_side
 
 # Bytes a thread asks for before it uses any: with 1024 threads on a multiprocessor 64 KB are in flight, twice what the
@@ -101,11 +101,6 @@ def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vecto
     return _gpu_plan(rows, n, itemsize, streams, machine, vectors, thread_bytes) if machine.gpu else _cpu_plan(n)
 
 
-def evict_policy(read_bytes: int, machine: Machine) -> str:
-    """The eviction policy with which rows of so many bytes in all are read."""
-    return "evict_last" if read_bytes >= STREAM_L2S * machine.l2_bytes else ""
-
-
 @functools.lru_cache(maxsize=4096)
 def _cpu_plan(n: int) -> RowPlan:
     return RowPlan(tile_side(n))
@@ -151,7 +146,7 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
         return RowPlan(8192, num_warps=16, loop=True)
     cluster, packed = spread
     part = -(-n // cluster)
-    evict = evict_policy(rows * n * itemsize * streams, machine)
+    evict = evict_policy(rows * n * itemsize * streams, machine, STREAM_L2S)
     each = PACKED_ELEMENTS if packed else _elements(rows, n, part, itemsize, streams, machine, thread_bytes)
     # Streams are faster with twice the bytes a thread than with larger blocks.
     if evict and streams == 1 and each < 32 and part > STREAM_THREADS * each:

@@ -1,9 +1,9 @@
 """The ceiling of a row: the fastest kernel that moves the row's bytes in the row's mix, found by search.
 
 Small arrays beside the streams (weights, tables) are read once too. What is searched: loads in flight per thread,
-threads of a block, grids that cover the arrays at once or stay resident, hints for the caches. Neighbours of
-the best are tried, not the whole product: about 25 kernels a row. The best few then race as peers do: in a short burst
-a kernel may profit from what the one before left in the L2.
+threads of a block, grids that cover the arrays at once or stay resident, hints for the caches. Neighbours of the best
+are tried, not the whole product: about 20 kernels a row. The best few then race as peers do: in a short burst a kernel
+may profit from what the one before left in the L2.
 """
 
 from __future__ import annotations

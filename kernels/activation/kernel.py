@@ -121,7 +121,7 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
     if one_row:
         rows, n = 1, total
     machine = machine_of(gate)
-    plan = plan or flat.plan(n, gate.itemsize, machine, rows=rows, streams=2)
+    plan = plan or flat.plan(n, gate.itemsize, machine, rows=rows, read_bytes=2 * total * gate.itemsize)
     swiglu_kernel[plan.grid(rows, n)](
         gate, gate if up is None else up, out, gate_stride, gate_step, up_stride, up_step, *rows_of(out, "out")[1:],
         n * gate_step if up is None and not interleaved else 0, n, INTERLEAVED=interleaved,
@@ -144,7 +144,7 @@ def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any =
     if bias is None and is_contiguous(x) and is_contiguous(out) and not needs_wide_index(rows * n):
         rows, n = 1, rows * n
     machine = machine_of(x)
-    plan = plan or flat.plan(n, x.itemsize, machine, rows=rows, streams=1)
+    plan = plan or flat.plan(n, x.itemsize, machine, rows=rows, read_bytes=rows * n * x.itemsize)
     bias_gelu_kernel[plan.grid(rows, n)](
         x, bias, out, x_stride, x_step, strides(bias)[0] if bias is not None else 1, *rows_of(out, "out")[1:], n,
         TANH=approximate == "tanh", **plan.meta(rows, n, machine),

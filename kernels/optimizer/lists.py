@@ -31,6 +31,12 @@ def _type_name(array: Any) -> str:
     return str(array.dtype).rpartition(".")[2]
 
 
+def read_bytes(parameter: Any, gradient: Any, moment: Any, square: Any, master: Any) -> int:
+    """What a step reads: the master in place of its parameter."""
+    read = (parameter if master is None else master, gradient, moment, square)
+    return math.prod(parameter.shape) * sum(int(array.itemsize) for array in read)
+
+
 class TensorLists:
     """Parameters, gradients, moments, squares and masters of the same lengths, prepared for ``adamw_lists``.
 
@@ -56,8 +62,9 @@ class TensorLists:
         self.machine: Machine = machine_of(parameters[0]) if parameters else Machine()
         widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
         total = sum(math.prod(arrays[0].shape) for arrays in self.arrays)
+        reads = sum(read_bytes(*arrays) for arrays in self.arrays)
         self.plan: FlatPlan = plan or flat.plan(total, max(widest, 2), self.machine, accesses=2, cpu_block=CPU_BLOCK,
-                                                   many_arrays=True, streams=4)  # fmt: skip
+                                                many_arrays=True, read_bytes=reads)  # fmt: skip
         self.kinds: tuple[tuple[Any, ...], ...] = ()
         self.chunks = 0
         self.table: Any = None

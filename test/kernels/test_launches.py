@@ -72,9 +72,11 @@ def test_launch_options_reach_the_code():
 @pytest.mark.parametrize("call", [lambda x: rms_norm(x, x[0]), lambda x: residual_rms_norm(x, x, x[0]),
                                   lambda x: layer_norm(x, x[0], x[0]), softmax],
                          ids=["rms_norm", "residual_rms_norm", "layer_norm", "softmax"])  # fmt: skip
-@pytest.mark.parametrize("rows, first", [(1, "trigger"), (132, "trigger"), (133, "read")])
-def test_a_dependent_launch_begins_at_once_beside_few_programs(call, rows, first):
-    x = np.empty((rows, 4096), np.float16)
+@pytest.mark.parametrize("rows, n, first", [
+    (1, 4096, "trigger"), (132, 4096, "trigger"), (133, 4096, "read"), (16, 131072, "trigger"), (17, 131072, "read"),
+])  # fmt: skip
+def test_a_dependent_launch_begins_at_once_beside_few_programs(call, rows, n, first):
+    x = np.empty((rows, n), np.float16)
     with machine.launch_options(pdl=True):
         (launch,) = launches_of(lambda: call(x))
     ptx = str(launch.compile("sm_90a", "ptx").output)

@@ -81,8 +81,11 @@ def test_streams_far_beyond_the_l2_are_read_with_a_priority():
         (8192, 4096, 1, True, small), (16384, 4096, 1, False, CPU),
     ):  # fmt: skip
         assert rows.plan(count, n, 2, streams, where).evict == ("evict_last" if large else ""), (count, n, streams)
-        assert flat.plan(2 * count * n, 2, where, streams=streams).evict == ("evict_last" if large else "")
+        assert flat.plan(n, 2, where, read_bytes=2 * count * n * 2 * streams).evict == ("evict_last" if large else "")
     assert flat.plan(1 << 30, 2, DEFAULT_GPU).evict == ""
+    # Twice the bytes a thread, but only of streams.
+    assert rows.plan(16384, 8192, 2, 1, DEFAULT_GPU, 1, 32) == RowPlan(8192, 1, 8, evict="evict_last")
+    assert rows.plan(2048, 8192, 2, 1, DEFAULT_GPU, 1, 32) == RowPlan(8192, 1, 16)
     # Rows that are read twice are to be found again.
     looped = rows.plan(4096, 1 << 20, 2, 1, OLDER)
     assert looped.loop and looped.evict == ""

@@ -41,7 +41,7 @@ def test_what_a_real_kernel_has_in_flight():
     """The ceiling kernel with 4 loads of 2 arrays: 128 bytes a thread."""
     from test_bench_baselines import compiled, disassembled
 
-    defines = {"THREADS": 256, "UNROLL": 4, "READS": 2, "WRITES": 1, "EXTRAS": 0, "STREAM": 0}
+    defines = {"THREADS": 256, "UNROLL": 4, "READS": 2, "WRITES": 1, "EXTRAS": 0, "HINT": 0}
     found = sass.read(disassembled(compiled("move.cu", "move", defines), "move"))
     assert found.in_flight == 128 and found.rounds == 1 and found.loads == {16: 8} and found.stores == {16: 4}
 

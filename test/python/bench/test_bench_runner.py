@@ -169,7 +169,7 @@ def test_the_search_for_the_ceiling(small, host_move, monkeypatch):
     assert found["status"] == "ok", found
     assert "loads ×" in found["note"] and found["cold"]["median"] > 0
     assert {config["UNROLL"] for config in host_move} == {1, 2, 4}
-    assert {config["STREAM"] for config in host_move} == {0, 1}
+    assert {config["HINT"] for config in host_move} == {0, 1, 2}
     assert all((config["READS"], config["WRITES"], config["EXTRAS"]) == (1, 1, 1) for config in host_move)
 
 
