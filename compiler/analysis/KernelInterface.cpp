@@ -18,7 +18,8 @@ std::string kiln::spellType(Type type) {
   return "fp" + std::to_string(type.getIntOrFloatBitWidth());
 }
 
-void kiln::collectFrames(Location loc, StringRef function, Builder &b, SmallVectorImpl<Attribute> &frames) {
+/// Frames of a location, innermost first, as [file, line, column, function]. `function` is that of the outermost.
+static void collectFrames(Location loc, StringRef function, Builder &b, SmallVectorImpl<Attribute> &frames) {
   if (auto call = dyn_cast<CallSiteLoc>(loc)) {
     collectFrames(call.getCallee(), function, b, frames);
     collectFrames(call.getCaller(), function, b, frames);
@@ -31,6 +32,52 @@ void kiln::collectFrames(Location loc, StringRef function, Builder &b, SmallVect
     frames.push_back(b.getArrayAttr({file.getFilename(), b.getI64IntegerAttr(file.getStartLine()),
                                      b.getI64IntegerAttr(file.getStartColumn()), b.getStringAttr(function)}));
   }
+}
+
+DictionaryAttr kiln::describeSite(Operation *op, StringRef function) {
+  Builder b(op->getContext());
+  StringRef kind = "load", message;
+  SmallVector<Value> operands;
+  bool hex = false;
+  ArrayRef<int32_t> isSigned;
+  if (auto print = dyn_cast<tile::PrintOp>(op)) {
+    kind = "print";
+    message = print.getPrefix();
+    hex = print.getHex();
+    isSigned = print.getIsSigned();
+    operands.assign(op->operand_begin(), op->operand_end());
+  } else if (auto assertion = dyn_cast<tile::AssertOp>(op)) {
+    kind = "assert";
+    message = assertion.getMessage();
+    operands.push_back(assertion.getCondition());
+  } else if (auto store = dyn_cast<tile::StoreOp>(op)) {
+    kind = "store";
+    operands.push_back(store.getValue());
+  } else if (auto store = dyn_cast<tile::DescStoreOp>(op)) {
+    kind = "store";
+    operands.push_back(store.getValue());
+  } else {
+    if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op))
+      kind = "atomic";
+    operands.push_back(op->getResult(0));
+  }
+  SmallVector<Attribute> frames, shown;
+  collectFrames(op->getLoc(), function, b, frames);
+  for (auto [index, operand] : llvm::enumerate(operands)) {
+    std::string type = spellType(getElementTypeOrSelf(operand));
+    if (type.front() == 'i' && type != "i1" && index < isSigned.size() && !isSigned[index])
+      type.front() = 'u';
+    SmallVector<Attribute> shape;
+    if (auto tile = dyn_cast<RankedTensorType>(operand.getType()))
+      for (int64_t side : tile.getShape())
+        shape.push_back(b.getI64IntegerAttr(side));
+    shown.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr("type", b.getStringAttr(type)), b.getNamedAttr("shape", b.getArrayAttr(shape))}));
+  }
+  return b.getDictionaryAttr(
+      {b.getNamedAttr("kind", b.getStringAttr(kind)), b.getNamedAttr("message", b.getStringAttr(message)),
+       b.getNamedAttr("location", b.getArrayAttr(frames)), b.getNamedAttr("operands", b.getArrayAttr(shown)),
+       b.getNamedAttr("hex", b.getBoolAttr(hex))});
 }
 
 DictionaryAttr kiln::describeArgument(func::FuncOp kernel, unsigned index, int64_t offset, int64_t bytes,

@@ -7,9 +7,9 @@ namespace kiln {
 /// As signatures spell types: "*fp32", "i32".
 std::string spellType(mlir::Type type);
 
-/// Frames of a location, innermost first, as [file, line, column, function]. `function` is that of the outermost.
-void collectFrames(mlir::Location loc, llvm::StringRef function, mlir::Builder &b,
-                   llvm::SmallVectorImpl<mlir::Attribute> &frames);
+/// One entry of `kiln.sites`: a place that reports to the host (a print, an assert, a checked access), with the tiles
+/// it shows or whose coordinate it names. `function` is the kernel's name.
+mlir::DictionaryAttr describeSite(mlir::Operation *op, llvm::StringRef function);
 
 /// One entry of `kiln.arguments`: argument `index` of `kernel`, `bytes` wide and aligned, at `offset` of the block.
 mlir::DictionaryAttr describeArgument(mlir::func::FuncOp kernel, unsigned index, int64_t offset, int64_t bytes,

@@ -1,6 +1,7 @@
 // Assembly forms and folds of the kgpu ops, and what they say about themselves.
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/Layout.h"
+#include "dialects/tile/CombineSyntax.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -38,44 +39,15 @@ bool LocalStoreOp::crossesCtas() {
 // Combining ops: `kgpu.partial_reduce(%a, %b) axis 1 ordered { ^bb0(...): ... } : (types) -> (types)`
 //===----------------------------------------------------------------------===//
 
-/// `flag` is the unit attribute that may follow the axis.
-static ParseResult parseCombine(OpAsmParser &parser, OperationState &result, StringRef flag) {
-  SmallVector<OpAsmParser::UnresolvedOperand> operands;
-  IntegerAttr axis;
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseOperandList(operands, OpAsmParser::Delimiter::Paren) || parser.parseKeyword("axis") ||
-      parser.parseAttribute(axis, parser.getBuilder().getI32Type(), "axis", result.attributes))
-    return failure();
-  if (succeeded(parser.parseOptionalKeyword(flag)))
-    result.addAttribute(flag, parser.getBuilder().getUnitAttr());
-  FunctionType type;
-  if (parser.parseRegion(*result.addRegion(), {}) || parser.parseOptionalAttrDict(result.attributes) ||
-      parser.parseColonType(type) || parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
-    return failure();
-  result.addTypes(type.getResults());
-  return success();
-}
-
-static void printCombine(OpAsmPrinter &p, Operation *op, IntegerAttr axis, StringRef flag, Region &region) {
-  p << "(" << op->getOperands() << ") axis " << axis.getInt();
-  if (op->hasAttr(flag))
-    p << " " << flag;
-  p << " ";
-  p.printRegion(region);
-  p.printOptionalAttrDict(op->getAttrs(), {"axis", flag});
-  p << " : ";
-  p.printFunctionalType(op);
-}
-
 ParseResult PartialReduceOp::parse(OpAsmParser &parser, OperationState &result) {
   return parseCombine(parser, result, "ordered");
 }
-void PartialReduceOp::print(OpAsmPrinter &p) { printCombine(p, *this, getAxisAttr(), "ordered", getCombine()); }
+void PartialReduceOp::print(OpAsmPrinter &p) { printCombine(p, *this, "ordered"); }
 ParseResult PartialScanOp::parse(OpAsmParser &parser, OperationState &result) {
   return parseCombine(parser, result, "reverse");
 }
-void PartialScanOp::print(OpAsmPrinter &p) { printCombine(p, *this, getAxisAttr(), "reverse", getCombine()); }
+void PartialScanOp::print(OpAsmPrinter &p) { printCombine(p, *this, "reverse"); }
 ParseResult AddPrefixOp::parse(OpAsmParser &parser, OperationState &result) {
   return parseCombine(parser, result, "reverse");
 }
-void AddPrefixOp::print(OpAsmPrinter &p) { printCombine(p, *this, getAxisAttr(), "reverse", getCombine()); }
+void AddPrefixOp::print(OpAsmPrinter &p) { printCombine(p, *this, "reverse"); }

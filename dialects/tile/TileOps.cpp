@@ -1,5 +1,6 @@
 // Assembly forms and memory effects of the tile ops.
 #include "dialects/tile/TileOps.h"
+#include "dialects/tile/CombineSyntax.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -53,38 +54,12 @@ void ExternCallOp::getEffects(Effects &effects) {
 // reduce and scan: `tile.reduce(%a, %b) axis 1 { ^bb0(...): ... } : (types) -> (types)`
 //===----------------------------------------------------------------------===//
 
-static ParseResult parseCombine(OpAsmParser &parser, OperationState &result, bool scan) {
-  SmallVector<OpAsmParser::UnresolvedOperand> operands;
-  IntegerAttr axis;
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseOperandList(operands, OpAsmParser::Delimiter::Paren) || parser.parseKeyword("axis") ||
-      parser.parseAttribute(axis, parser.getBuilder().getI32Type(), "axis", result.attributes))
-    return failure();
-  if (scan && succeeded(parser.parseOptionalKeyword("reverse")))
-    result.addAttribute("reverse", parser.getBuilder().getUnitAttr());
-  FunctionType type;
-  if (parser.parseRegion(*result.addRegion(), {}) || parser.parseOptionalAttrDict(result.attributes) ||
-      parser.parseColonType(type) || parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
-    return failure();
-  result.addTypes(type.getResults());
-  return success();
+ParseResult ReduceOp::parse(OpAsmParser &parser, OperationState &result) { return parseCombine(parser, result); }
+void ReduceOp::print(OpAsmPrinter &p) { printCombine(p, *this); }
+ParseResult ScanOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseCombine(parser, result, "reverse");
 }
-
-static void printCombine(OpAsmPrinter &p, Operation *op, IntegerAttr axis, bool reverse, Region &region) {
-  p << "(" << op->getOperands() << ") axis " << axis.getInt();
-  if (reverse)
-    p << " reverse";
-  p << " ";
-  p.printRegion(region);
-  p.printOptionalAttrDict(op->getAttrs(), {"axis", "reverse"});
-  p << " : ";
-  p.printFunctionalType(op);
-}
-
-ParseResult ReduceOp::parse(OpAsmParser &parser, OperationState &result) { return parseCombine(parser, result, false); }
-void ReduceOp::print(OpAsmPrinter &p) { printCombine(p, *this, getAxisAttr(), false, getCombine()); }
-ParseResult ScanOp::parse(OpAsmParser &parser, OperationState &result) { return parseCombine(parser, result, true); }
-void ScanOp::print(OpAsmPrinter &p) { printCombine(p, *this, getAxisAttr(), getReverse(), getCombine()); }
+void ScanOp::print(OpAsmPrinter &p) { printCombine(p, *this, "reverse"); }
 
 //===----------------------------------------------------------------------===//
 // inline_asm: `tile.inline_asm "add $0, $1;" "=r,r" (%a) portable { ... } : (types) -> (types)`

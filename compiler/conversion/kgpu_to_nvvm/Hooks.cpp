@@ -11,29 +11,8 @@ using layout::Layout;
 
 int64_t Lowering::siteOf(Operation *op) {
   auto [known, added] = siteIds.try_emplace(op, int64_t(sites.size()));
-  if (!added)
-    return known->second;
-  auto print = dyn_cast<tile::PrintOp>(op);
-  StringRef message = print ? print.getPrefix() : cast<tile::AssertOp>(op).getMessage();
-  ArrayRef<int32_t> isSigned = print ? print.getIsSigned() : ArrayRef<int32_t>();
-  SmallVector<Attribute> frames, shown;
-  collectFrames(op->getLoc(), source.getName(), b, frames);
-  for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-    std::string type = spellType(elementOf(operand));
-    if (type.front() == 'i' && type != "i1" && index < isSigned.size() && !isSigned[index])
-      type.front() = 'u';
-    SmallVector<Attribute> shape;
-    if (isTile(operand))
-      for (int64_t side : shapeOf(operand))
-        shape.push_back(b.getI64IntegerAttr(side));
-    shown.push_back(b.getDictionaryAttr(
-        {b.getNamedAttr("type", b.getStringAttr(type)), b.getNamedAttr("shape", b.getArrayAttr(shape))}));
-  }
-  sites.push_back(b.getDictionaryAttr({b.getNamedAttr("kind", b.getStringAttr(print ? "print" : "assert")),
-                                       b.getNamedAttr("message", b.getStringAttr(message)),
-                                       b.getNamedAttr("location", b.getArrayAttr(frames)),
-                                       b.getNamedAttr("operands", b.getArrayAttr(shown)),
-                                       b.getNamedAttr("hex", b.getBoolAttr(print && print.getHex()))}));
+  if (added)
+    sites.push_back(describeSite(op, source.getName()));
   return known->second;
 }
 

@@ -18,51 +18,9 @@ using namespace kiln::cpu;
 
 int KernelLowering::siteOf(Operation *op) {
   auto [known, added] = siteIds.try_emplace(op, sites.size());
-  if (!added)
-    return known->second;
-  StringRef kind = "load", message;
-  SmallVector<Value> operands;
-  bool hex = false;
-  ArrayRef<int32_t> isSigned;
-  if (auto print = dyn_cast<tile::PrintOp>(op)) {
-    kind = "print";
-    message = print.getPrefix();
-    hex = print.getHex();
-    isSigned = print.getIsSigned();
-    operands.assign(op->operand_begin(), op->operand_end());
-  } else if (auto assertion = dyn_cast<tile::AssertOp>(op)) {
-    kind = "assert";
-    message = assertion.getMessage();
-    operands.push_back(assertion.getCondition());
-  } else if (auto store = dyn_cast<tile::StoreOp>(op)) {
-    kind = "store";
-    operands.push_back(store.getValue());
-  } else if (auto store = dyn_cast<tile::DescStoreOp>(op)) {
-    kind = "store";
-    operands.push_back(store.getValue());
-  } else {
-    if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op))
-      kind = "atomic";
-    operands.push_back(op->getResult(0));
-  }
-  SmallVector<Attribute> frames, shown;
-  collectFrames(op->getLoc(), this->entry.getName().drop_front(5), b, frames);
-  for (auto [index, operand] : llvm::enumerate(operands)) {
-    std::string type = spellType(elementOf(operand));
-    if (type.front() == 'i' && type != "i1" && index < isSigned.size() && !isSigned[index])
-      type.front() = 'u';
-    SmallVector<Attribute> shape;
-    if (isTile(operand))
-      for (int64_t side : shapeOf(operand))
-        shape.push_back(b.getI64IntegerAttr(side));
-    shown.push_back(b.getDictionaryAttr(
-        {b.getNamedAttr("type", b.getStringAttr(type)), b.getNamedAttr("shape", b.getArrayAttr(shape))}));
-  }
-  sites.push_back(b.getDictionaryAttr(
-      {b.getNamedAttr("kind", b.getStringAttr(kind)), b.getNamedAttr("message", b.getStringAttr(message)),
-       b.getNamedAttr("location", b.getArrayAttr(frames)), b.getNamedAttr("operands", b.getArrayAttr(shown)),
-       b.getNamedAttr("hex", b.getBoolAttr(hex))}));
-  return siteIds[op];
+  if (added)
+    sites.push_back(describeSite(op, this->entry.getName().drop_front(5)));
+  return known->second;
 }
 
 //===----------------------------------------------------------------------===//
