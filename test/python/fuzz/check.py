@@ -26,6 +26,10 @@ class Failure:
     way: str
     message: str
 
+    @property
+    def is_fault(self) -> bool:
+        return self.way not in ("refused", "left out")
+
     def same(self, other: Failure | None) -> bool:
         return other is not None and self.way == other.way and _gist(self.message) == _gist(other.message)
 

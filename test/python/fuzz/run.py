@@ -77,7 +77,7 @@ def run_here(seed: str, numbers: range, reducing: bool, compiling: bool, end: fl
             continue
         if failure is None:
             continue
-        if failure.way in ("refused", "left out"):
+        if not failure.is_fault:
             print(f"{failure.way.upper()} {name}: {failure.message.splitlines()[0]}", flush=True)
             continue
         failed += 1
