@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import inspect
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kiln.kernels import FAMILIES
@@ -46,6 +47,15 @@ def check(case: Case, out: Any, exact: Any) -> tuple[bool, float]:
         good &= error <= bound
         worst = max(worst, error)
     return good, worst
+
+
+def again(case: Case, inputs: dict[str, Any], out: Any) -> Callable[[], Any]:
+    """The run that is timed: into the outputs of the first one where that can be asked for, since a GPU waits while the
+    host allocates."""
+    run = getattr(case.run, "function", case.run)
+    if "out" in inspect.signature(run).parameters:
+        return lambda: case.run(**inputs, out=out)
+    return lambda: case.run(**inputs)
 
 
 def speed(case: Case, milliseconds: float) -> str:
@@ -152,13 +162,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if device == "cuda":
                 inputs = to_device(inputs)
             try:
-                good, error = check(case, to_host(case.run(**inputs)), exact)
+                out = case.run(**inputs)
+                good, error = check(case, to_host(out), exact)
             except kiln.errors.InternalError as problem:
                 failures += 1
                 shown.add(case.name, case.size, "NO", str(problem).splitlines()[0][:60], "", "")
                 continue
             failures += not good
-            milliseconds = do_bench(lambda: case.run(**inputs), warmup=10, rep=60)  # noqa: B023
+            milliseconds = do_bench(again(case, inputs, out), warmup=10, rep=60)
             shown.add(case.name, case.size, "yes" if good else "NO", f"{error:.1e}", f"{milliseconds:.3f} ms",
                       speed(case, milliseconds))  # fmt: skip
     return 1 if failures else 0
