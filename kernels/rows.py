@@ -122,7 +122,8 @@ def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, v
     return (cluster, packed) if n <= cluster * most else None
 
 
-def _elements(rows: int, n: int, part: int, itemsize: int, streams: int, machine: Machine, thread_bytes: int) -> int:
+def _elements(rows: int, n: int, part: int, itemsize: int, streams: int, machine: Machine, thread_bytes: int,
+              evict: str) -> int:  # fmt: skip
     """How many of the ``part`` elements of a row that its block has a thread holds, if the row does not wait packed."""
     vector = max(1, VECTOR_BYTES // itemsize)
     each = max(vector, thread_bytes // (itemsize * streams))
@@ -135,7 +136,9 @@ def _elements(rows: int, n: int, part: int, itemsize: int, streams: int, machine
         return max(each, 32)
     # Two arrays a row wait twice as long for their bytes: one access to each, by as many threads as there can be.
     threads = 512 if streams == 1 else 1024
-    return max(each, vector * -(-part // (threads * vector)))
+    each = max(each, vector * -(-part // (threads * vector)))
+    # Streams are faster with twice the bytes a thread than with larger blocks.
+    return 2 * each if evict and streams == 1 and each < 32 and part > STREAM_THREADS * each else each
 
 
 @functools.lru_cache(maxsize=4096)
@@ -147,10 +150,7 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
     cluster, packed = spread
     part = -(-n // cluster)
     evict = evict_policy(rows * n * itemsize * streams, machine, STREAM_L2S)
-    each = PACKED_ELEMENTS if packed else _elements(rows, n, part, itemsize, streams, machine, thread_bytes)
-    # Streams are faster with twice the bytes a thread than with larger blocks.
-    if evict and streams == 1 and each < 32 and part > STREAM_THREADS * each:
-        each *= 2
+    each = PACKED_ELEMENTS if packed else _elements(rows, n, part, itemsize, streams, machine, thread_bytes, evict)
     threads = min(1024, kiln.next_power_of_2(-(-part // each)))
     # Whole vectors on every thread of the row; what is over is masked and costs no traffic. Half vectors if nothing is
     # over then: a row without masks is faster than one with the widest accesses.

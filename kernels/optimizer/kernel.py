@@ -17,7 +17,7 @@ from kiln.kernels import flat
 from kiln.kernels.flat import FlatPlan, is_contiguous, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import operator, strides
-from kiln.kernels.optimizer.lists import CHUNK_WORDS, TensorLists, place_of, read_bytes
+from kiln.kernels.optimizer.lists import CHUNK_WORDS, TensorLists, bytes_read, place_of
 
 
 @kiln.jit
@@ -202,7 +202,7 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
     n = math.prod(parameter.shape)
     machine = machine_of(parameter)
     plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2, many_arrays=True,
-                             read_bytes=read_bytes(parameter, gradient, moment, square, master))  # fmt: skip
+                             read_bytes=n * bytes_read(parameter, gradient, moment, square, master))  # fmt: skip
     adamw_kernel[(kiln.cdiv(n, plan.block),)](
         parameter, gradient, moment, square, master, step, lr, n, **constants, BLOCK=plan.block,
         WIDE=needs_wide_index(n), EVICT=plan.evict, **plan.options(machine),

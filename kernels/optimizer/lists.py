@@ -31,10 +31,9 @@ def _type_name(array: Any) -> str:
     return str(array.dtype).rpartition(".")[2]
 
 
-def read_bytes(parameter: Any, gradient: Any, moment: Any, square: Any, master: Any) -> int:
-    """What a step reads: the master in place of its parameter."""
-    read = (parameter if master is None else master, gradient, moment, square)
-    return math.prod(parameter.shape) * sum(int(array.itemsize) for array in read)
+def bytes_read(parameter: Any, gradient: Any, moment: Any, square: Any, master: Any) -> int:
+    """What a step reads of an element: the master in place of its parameter."""
+    return sum(x.itemsize for x in (parameter if master is None else master, gradient, moment, square))
 
 
 class TensorLists:
@@ -61,10 +60,10 @@ class TensorLists:
             _check(index, arrays, parameters[0], self.place)
         self.machine: Machine = machine_of(parameters[0]) if parameters else Machine()
         widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
-        total = sum(math.prod(arrays[0].shape) for arrays in self.arrays)
-        reads = sum(read_bytes(*arrays) for arrays in self.arrays)
-        self.plan: FlatPlan = plan or flat.plan(total, max(widest, 2), self.machine, accesses=2, cpu_block=CPU_BLOCK,
-                                                many_arrays=True, read_bytes=reads)  # fmt: skip
+        lengths = [math.prod(arrays[0].shape) for arrays in self.arrays]
+        reads = sum(n * bytes_read(*arrays) for n, arrays in zip(lengths, self.arrays, strict=True))
+        self.plan: FlatPlan = plan or flat.plan(sum(lengths), max(widest, 2), self.machine, accesses=2,
+                                                cpu_block=CPU_BLOCK, many_arrays=True, read_bytes=reads)  # fmt: skip
         self.kinds: tuple[tuple[Any, ...], ...] = ()
         self.chunks = 0
         self.table: Any = None

@@ -16,9 +16,10 @@ static int64_t moduleInteger(func::FuncOp kernel, StringRef name, int64_t absent
   return attr ? attr.getInt() : absent;
 }
 
-/// The kernel has such an op, wherever control takes it.
-template <typename Op> static bool hasAny(func::FuncOp kernel) {
-  return kernel.walk([](Op) { return WalkResult::interrupt(); }).wasInterrupted();
+/// The kernel has an op of these, wherever control takes it.
+template <typename... Ops> static bool hasAny(func::FuncOp kernel) {
+  return kernel.walk([](Operation *op) { return isa<Ops...>(op) ? WalkResult::interrupt() : WalkResult::advance(); })
+      .wasInterrupted();
 }
 
 Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &table)
@@ -58,21 +59,12 @@ LogicalResult Lowering::run() {
 // Entry
 //===----------------------------------------------------------------------===//
 
-/// Prints and asserts need the log.
-static bool talksToHost(func::FuncOp kernel) {
-  return kernel
-      .walk([](Operation *op) {
-        return isa<tile::PrintOp, tile::AssertOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 void Lowering::createEntry() {
   b.setInsertionPoint(source);
   SmallVector<Type> types;
   for (Type type : source.getArgumentTypes())
     types.push_back(memoryType(type));
-  bool hasHooks = talksToHost(source);
+  bool hasHooks = hasAny<tile::PrintOp, tile::AssertOp>(source); // they need the log
   if (hasHooks)
     types.push_back(b.getI64Type());
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);

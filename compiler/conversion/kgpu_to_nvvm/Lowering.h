@@ -172,7 +172,6 @@ public:
   void waitForGrid();
   /// Access.cpp: the L2 policy of an eviction hint (i64).
   mlir::Value evictPolicy(tile::Eviction evict);
-  /// "*fp32", "i32": as signatures and metadata spell types.
   /// The argument of the kernel a pointer steps from is never written by it and reached by no other argument.
   bool isReadOnly(mlir::Value pointer);
   /// Some write to global memory may come before this op when the kernel runs.

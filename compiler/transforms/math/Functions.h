@@ -72,7 +72,7 @@ bool isApproximate(mlir::Operation *op, const Target &target);
 Num remainder(Num x, Num y);
 
 // FusedMultiplyAdd.cpp
-/// a b + c rounded once, for machines without the instruction.
+/// a b + c rounded once, for machines without the instruction, narrow floats too.
 Num softwareFma(Num a, Num b, Num c);
 
 // NarrowFloat.cpp

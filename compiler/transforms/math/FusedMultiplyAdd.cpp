@@ -35,14 +35,10 @@ static Num softwareFmaDouble(Num a, Num b, Num c) {
 Num expand::softwareFma(Num a, Num b, Num c) {
   if (a.element().isF64())
     return softwareFmaDouble(a, b, c);
-  Type f64 = a.emitter().builder.getF64Type();
-  return convert(addToOdd(convert(a, f64) * convert(b, f64), convert(c, f64)), a.element());
-}
-
-/// Of narrow floats: their product is exact in the wider type.
-static Num narrowFma(Num a, Num b, Num c) {
+  // Where the product is exact: of f32, and of bf16, which has its exponents, in f64.
   Builder &builder = a.emitter().builder;
-  Type wide = a.element().isBF16() ? Type(builder.getF64Type()) : Type(builder.getF32Type());
+  bool wideExponents = a.element().isF32() || a.element().isBF16();
+  Type wide = wideExponents ? Type(builder.getF64Type()) : Type(builder.getF32Type());
   return convert(addToOdd(convert(a, wide) * convert(b, wide), convert(c, wide)), a.element());
 }
 
@@ -55,7 +51,7 @@ struct NarrowFmaPattern : OpRewritePattern<math::FmaOp> {
     if (!isNarrow(getElementTypeOrSelf(op.getType())) || isNativeNarrow(op, target))
       return failure();
     Emitter emitter{rewriter, op.getLoc(), target};
-    Num result = narrowFma({emitter, op.getA()}, {emitter, op.getB()}, {emitter, op.getC()});
+    Num result = softwareFma({emitter, op.getA()}, {emitter, op.getB()}, {emitter, op.getC()});
     rewriter.replaceOp(op, result.value());
     return success();
   }
