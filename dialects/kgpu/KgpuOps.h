@@ -14,11 +14,23 @@ struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
   llvm::StringRef getName() final { return "kgpu.shared"; }
 };
 
+/// The order of what is asynchronous: barriers of channels, groups of copies, products in flight.
+struct Asynchrony : mlir::SideEffects::Resource::Base<Asynchrony> {
+  llvm::StringRef getName() final { return "kgpu.asynchrony"; }
+};
+
 /// Checks kgpu_c1 on every tensor among the operands and results of `op`.
 llvm::LogicalResult verifyLayouts(mlir::Operation *op);
 
 template <typename ConcreteType> struct LayoutRule : mlir::OpTrait::TraitBase<ConcreteType, LayoutRule> {
   static llvm::LogicalResult verifyTrait(mlir::Operation *op) { return verifyLayouts(op); }
+};
+
+/// The same where layouts are assigned; before that, no tensor of `op` has one.
+llvm::LogicalResult verifyEarlyLayouts(mlir::Operation *op);
+
+template <typename ConcreteType> struct EarlyLayoutRule : mlir::OpTrait::TraitBase<ConcreteType, EarlyLayoutRule> {
+  static llvm::LogicalResult verifyTrait(mlir::Operation *op) { return verifyEarlyLayouts(op); }
 };
 
 } // namespace kiln::kgpu
@@ -27,6 +39,37 @@ template <typename ConcreteType> struct LayoutRule : mlir::OpTrait::TraitBase<Co
 #include "dialects/kgpu/KgpuOps.h.inc"
 
 namespace kiln::kgpu {
+
+/// The roles op and region that `op` stands in; null outside of roles.
+std::pair<RolesOp, unsigned> roleAround(mlir::Operation *op);
+
+/// How copies fill a memory: boxes of `box` elements (one number per dimension), whose rows are swizzled over `swizzle`
+/// bytes (0: plain rows); `starts` are the elements that the boxes of one cta begin with, in the order of memory, each
+/// `boxBytes` behind the one before.
+struct BoxPlan {
+  llvm::SmallVector<int64_t> box;
+  int32_t swizzle = 0;
+  llvm::SmallVector<layout::Index> starts;
+  int64_t boxBytes = 0;
+};
+/// For a memory whose layout the copy engine knows: swizzled or row-major, of one cta or of a cluster's ctas. `pieces`:
+/// in how many parts the box is cut, so that each cta of a cluster can send one to all. Nothing for any other.
+std::optional<BoxPlan> planBoxes(MemType type, int64_t pieces = 1);
+
+/// An argument of the kernel, a constant, or such an integer extended: what a launch can work out.
+bool isDerivedFromArguments(mlir::Value value);
+
+/// K of the instruction that multiplies these element types (of warpgroup_mma or warp_mma); 0: there is none.
+int64_t productDepth(mlir::Type lhs, mlir::Type rhs, mlir::Type acc, bool warpgroup);
+
+/// A factor in memory as warpgroup_mma reads it: the swizzle, whether K (dimension `depthDim`) is contiguous, and the
+/// sides of what one cta has. Nothing for memory that it cannot read.
+struct FactorMemory {
+  int32_t swizzle;
+  bool depthFastest;
+  std::array<int64_t, 2> sides;
+};
+std::optional<FactorMemory> factorMemory(MemType type, unsigned depthDim);
 
 /// The mailbox that this memory is, or is a slot of; null if it is none.
 AllocOp mailboxOf(mlir::Value memory);

@@ -1,21 +1,11 @@
-// Ops of the kgpu dialect: other layouts, shared memory, barriers, and the parts of reductions one warp does alone.
+// Ops of the kgpu dialect: other layouts, shared memory, barriers, and the parts of reductions one warp does alone. What
+// is asynchronous has files of its own: KgpuChannels.td and KgpuProducts.td.
 #ifndef KILN_KGPU_OPS_TD
 #define KILN_KGPU_OPS_TD
 
-include "KgpuTypes.td"
-include "mlir/IR/EnumAttr.td"
-include "mlir/Interfaces/ControlFlowInterfaces.td"
-include "mlir/Interfaces/SideEffectInterfaces.td"
-
-// Every tensor of a kgpu op has a layout: kgpu_c1, checked for all ops in one place.
-def Kgpu_LayoutRule : NativeOpTrait<"LayoutRule"> {
-  let cppNamespace = "::kiln::kgpu";
-}
-
-class Kgpu_Op<string mnemonic, list<Trait> traits = []> : Op<Kgpu_Dialect, mnemonic, traits # [Kgpu_LayoutRule]>;
-
-/// Shared memory is a resource of its own: accesses to it are unordered with those to global memory.
-def Kgpu_SharedMemory : Resource<"::kiln::kgpu::SharedMemory">;
+include "KgpuBase.td"
+include "KgpuChannels.td"
+include "KgpuProducts.td"
 
 //===-- Layouts -------------------------------------------------------------------------------------------------------===//
 
@@ -72,7 +62,7 @@ def Kgpu_KeepOp : Kgpu_Op<"keep", [Pure, AllTypesMatch<["source", "result"]>]> {
 
 //===-- Shared memory -------------------------------------------------------------------------------------------------===//
 
-def Kgpu_AllocOp : Kgpu_Op<"alloc"> {
+def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
   let summary = "shared memory for a tile";
   let description = [{
     Memory for `slots` tiles of the result's type, one after the other; contents undefined. The result is the first. It
@@ -112,7 +102,7 @@ def Kgpu_AllocOp : Kgpu_Op<"alloc"> {
   }];
 }
 
-def Kgpu_SlotOp : Kgpu_Op<"slot", [Pure, AllTypesMatch<["mem", "result"]>]> {
+def Kgpu_SlotOp : Kgpu_EarlyOp<"slot", [Pure, AllTypesMatch<["mem", "result"]>]> {
   let summary = "one of the slots of an allocation";
   let description = [{
     Slot `index` of an allocation of several. An index outside is undefined behaviour.
@@ -135,7 +125,7 @@ def Kgpu_SlotOp : Kgpu_Op<"slot", [Pure, AllTypesMatch<["mem", "result"]>]> {
   let hasVerifier = 1;
 }
 
-def Kgpu_ViewOp : Kgpu_Op<"view", [Pure]> {
+def Kgpu_ViewOp : Kgpu_EarlyOp<"view", [Pure]> {
   let summary = "part of a memory as a tile of another shape";
   let description = [{
     The elements from `offset` on (in elements), placed as the result's layout says: a tile stored row-major is read as its
@@ -161,7 +151,7 @@ def Kgpu_ViewOp : Kgpu_Op<"view", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Kgpu_LocalStoreOp : Kgpu_Op<"local_store"> {
+def Kgpu_LocalStoreOp : Kgpu_EarlyOp<"local_store"> {
   let summary = "write a tile to shared memory";
   let description = [{
     The owner of each element writes it. An element the memory's layout keeps in several ctas is written in all of them:
@@ -195,7 +185,7 @@ def Kgpu_LocalStoreOp : Kgpu_Op<"local_store"> {
   }];
 }
 
-def Kgpu_LocalLoadOp : Kgpu_Op<"local_load"> {
+def Kgpu_LocalLoadOp : Kgpu_EarlyOp<"local_load"> {
   let summary = "read a tile from shared memory";
   let description = [{
     Each thread reads the elements its layout gives it, from its own cta's memory.
@@ -283,7 +273,8 @@ def Kgpu_LocalAtomicAddOp : Kgpu_Op<"local_atomic_add"> {
 //===-- Barriers ------------------------------------------------------------------------------------------------------===//
 
 def Kgpu_Scope : I32EnumAttr<"Scope", "who waits for whom", [
-    I32EnumAttrCase<"Cta", 0, "cta">, I32EnumAttrCase<"Cluster", 1, "cluster">]> {
+    I32EnumAttrCase<"Role", 0, "role">, I32EnumAttrCase<"Cta", 1, "cta">,
+    I32EnumAttrCase<"Cluster", 2, "cluster">]> {
   let cppNamespace = "::kiln::kgpu";
   let genSpecializedAttr = 0;
 }
@@ -294,14 +285,18 @@ def Kgpu_ScopeAttr : EnumAttr<Kgpu_Dialect, Kgpu_Scope, "scope"> {
 def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "all threads meet";
   let description = [{
-    No thread of the cta (of the cluster) goes on before all have come; what they did to memory before is seen by all
-    after. Put in by `kiln-insert-barriers` alone, which knows what needs one: an op that uses shared memory never brings
+    No thread of the cta (of the cluster, of the role the op stands in) goes on before all have come; what they did to
+    memory before is seen by all after. Inside a role only its own threads ever meet: `role` there, `cta` elsewhere. Put in by `kiln-insert-barriers` alone, which knows what needs one: an op that uses shared memory never brings
     its own.
 
     ```mlir
     func.func @barrier() {
       kgpu.barrier cta
       kgpu.barrier cluster
+      kgpu.roles @load warps 1 {
+        kgpu.barrier role
+        kgpu.end_role
+      }
       return
     }
     ```

@@ -1,4 +1,5 @@
-// Types of the kgpu dialect. Tensors are MLIR's, with a layout as encoding; only memory is ours.
+// Types of the kgpu dialect. Tensors are MLIR's, with a layout as encoding; only memory, and what
+// goes around in it, is ours.
 #ifndef KILN_KGPU_TYPES_TD
 #define KILN_KGPU_TYPES_TD
 
@@ -40,6 +41,59 @@ def Kgpu_MemType : Kgpu_TypeDef<"Mem", "mem"> {
     /// Bytes of one slot in one CTA.
     int64_t getBytes() const;
     int64_t getRank() const { return getShape().size(); }
+  }];
+}
+
+def Kgpu_ChannelType : Kgpu_TypeDef<"Channel", "channel"> {
+  let summary = "a ring of slots in shared memory";
+  let description = [{
+    `!kgpu.channel<4 x (!kgpu.mem<...>, !kgpu.mem<...>)>`: each of the slots holds one tile per part. What the parts' layouts
+    are is dictated by the copies that fill them and the products that read them.
+
+    - `channel_type_c1`: at least one slot and one part.
+    - `channel_type_c2`: every part is a `!kgpu.mem`.
+
+    ```mlir
+    func.func private @types(!kgpu.channel<4 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>)
+    ```
+  }];
+  let parameters = (ins "int32_t":$slots, ArrayRefParameter<"::mlir::Type">:$parts);
+  let assemblyFormat = "`<` $slots `x` `(` $parts `)` `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    MemType getPart(unsigned index) const { return ::mlir::cast<MemType>(getParts()[index]); }
+    /// Bytes that arrive in one slot in one cta.
+    int64_t getSlotBytes() const;
+  }];
+}
+
+def Kgpu_CursorType : Kgpu_TypeDef<"Cursor", "cursor"> {
+  let summary = "a place in a ring: which slot, and which time around";
+  let description = [{
+    `!kgpu.cursor<4>`: a number of a slot below 4 and the parity of the rounds made so far. Two scalars when lowered.
+
+    - `cursor_type_c1`: at least one slot.
+
+    ```mlir
+    func.func private @types(!kgpu.cursor<4>)
+    ```
+  }];
+  let parameters = (ins "int32_t":$slots);
+  let assemblyFormat = "`<` $slots `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kgpu_TensorMapType : Kgpu_TypeDef<"TensorMap", "tensor_map"> {
+  let summary = "how the copy engine sees a described array";
+  let description = [{
+    An argument of the launch that is derived from others: extents, strides, the box one copy moves and its swizzle. 128 bytes
+    in the kernel's parameters; a value of this type is its address.
+
+    - `tensor_map_type_c1`: made by `kgpu.tensor_map` alone.
+
+    ```mlir
+    func.func private @types(!kgpu.tensor_map)
+    ```
   }];
 }
 

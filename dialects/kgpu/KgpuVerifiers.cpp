@@ -25,6 +25,16 @@ LogicalResult kgpu::verifyLayouts(Operation *op) {
   return verify("result", op->getResultTypes());
 }
 
+LogicalResult kgpu::verifyEarlyLayouts(Operation *op) {
+  auto bare = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return !tensor || !tensor.getEncoding();
+  };
+  if (llvm::all_of(op->getOperandTypes(), bare) && llvm::all_of(op->getResultTypes(), bare))
+    return success();
+  return verifyLayouts(op);
+}
+
 /// Fails unless `type` is `expected`, layout included.
 static LogicalResult expectExactly(Operation *op, StringRef what, Type expected, StringRef why, Type type) {
   if (type == expected)

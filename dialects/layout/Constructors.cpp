@@ -296,4 +296,47 @@ std::optional<Layout> swizzled(ArrayRef<int64_t> shape, ArrayRef<int32_t> order,
   return build.finish();
 }
 
+//===-- Clusters -------------------------------------------------------------------------------------------------===//
+
+std::optional<Layout> inCluster(const Layout &piece, int64_t ctas, std::optional<unsigned> split) {
+  if (!isPowerOf2_64(ctas) || piece.size(Coord::Cta) != 1 || (split && *split >= piece.rank()))
+    return std::nullopt;
+  std::array<Digits, kNumCoords> digits = digitsOf(piece);
+  SmallVector<int64_t, 3> shape(piece.shape());
+  if (split && splitSide(shape[*split])->odd != 1)
+    return std::nullopt;
+  for (int64_t bit = 1; bit < ctas; bit *= 2) {
+    Digit digit{2, Index(piece.rank(), 0)};
+    if (split) {
+      digit.basis[*split] = shape[*split];
+      shape[*split] *= 2;
+    }
+    digits[unsigned(Coord::Cta)].push_back(digit);
+  }
+  return Layout::create(shape, digits);
+}
+
+std::optional<ClusterPiece> pieceOf(const Layout &layout) {
+  int64_t ctas = layout.size(Coord::Cta);
+  std::array<Digits, kNumCoords> digits = digitsOf(layout);
+  digits[unsigned(Coord::Cta)].clear();
+  auto matches = [&](ArrayRef<int64_t> shape, std::optional<unsigned> split) -> std::optional<ClusterPiece> {
+    std::optional<Layout> piece = Layout::create(shape, digits);
+    if (!piece || inCluster(*piece, ctas, split) != layout)
+      return std::nullopt;
+    return ClusterPiece{*piece, split};
+  };
+  if (std::optional<ClusterPiece> whole = matches(layout.shape(), std::nullopt))
+    return whole;
+  for (unsigned dim = 0; dim < layout.rank(); ++dim) {
+    SmallVector<int64_t, 3> shape(layout.shape());
+    if (shape[dim] % ctas)
+      continue;
+    shape[dim] /= ctas;
+    if (std::optional<ClusterPiece> piece = matches(shape, dim))
+      return piece;
+  }
+  return std::nullopt;
+}
+
 } // namespace kiln::layout

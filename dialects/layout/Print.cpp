@@ -3,8 +3,8 @@
 //   blocked [128, 64] order [1, 0] vector 4 warps 4 (groups 2) (ctas 2) (split 0)
 //   replicated [64] warps 4          mma_acc [64, 64] warps 2x2       mma_a|mma_b [64, 32] bits 16 warps 2x2
 //   wgmma_acc [192, 176] groups 3    wgmma_a [128, 64] bits 16 groups 2
-//   row_major [64, 64] order [1, 0]  swizzled [64, 64] order [1, 0] element 2 bytes 128
-//   digits [3, 4] reg 3*(1, 0) lane (0, 1) (0, 2)
+//   row_major [64, 64] order [1, 0]  swizzled [64, 64] order [1, 0] element 2 bytes 128    (all of these: ctas 2 (split
+//   0)) digits [3, 4] reg 3*(1, 0) lane (0, 1) (0, 2)
 #include "dialects/layout/Constructors.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -61,7 +61,25 @@ static std::string threadsText(const Threads &threads) {
   return text;
 }
 
+/// What pieces of a cluster's tile are called: " ctas 2 split 0", or " ctas 2" where each cta has the whole.
+static std::string clusterText(int64_t ctas, std::optional<unsigned> split) {
+  return " ctas " + std::to_string(ctas) + (split ? " split " + std::to_string(*split) : "");
+}
+
+/// The text of a piece, with the shape of the whole.
+static std::string ofCluster(const Layout &layout, std::string (*formOf)(const Layout &)) {
+  std::optional<ClusterPiece> piece = pieceOf(layout);
+  std::string text = piece ? formOf(piece->piece) : "";
+  if (text.empty())
+    return "";
+  size_t open = text.find('['), close = text.find(']');
+  return text.substr(0, open + 1) + listed(layout.shape()) + text.substr(close) +
+         clusterText(layout.size(Coord::Cta), piece->split);
+}
+
 static std::string memoryForm(const Layout &layout) {
+  if (layout.size(Coord::Cta) != 1)
+    return ofCluster(layout, memoryForm);
   std::string text;
   anyOrder(layout.rank(), [&](ArrayRef<int32_t> order) {
     if (rowMajor(layout.shape(), order) == layout) {
@@ -83,7 +101,9 @@ static std::string memoryForm(const Layout &layout) {
 }
 
 static std::string fragmentForm(const Layout &layout) {
-  if (layout.rank() < 2 || layout.size(Coord::Cta) != 1)
+  if (layout.size(Coord::Cta) != 1)
+    return ofCluster(layout, fragmentForm);
+  if (layout.rank() < 2)
     return "";
   std::string shape = " [" + listed(layout.shape()) + "]";
   int64_t warps = layout.size(Coord::Warp), groups = layout.size(Coord::Group);
@@ -150,8 +170,8 @@ std::string Layout::print() const {
   std::string text;
   bool threads = size(Coord::Lane) == 32 && isPowerOf2_64(size(Coord::Warp)) && isPowerOf2_64(size(Coord::Cta));
   bool offsets = !digits(Coord::Offset).empty();
-  bool onlyOffsets = offsets && registers() == 1 && size(Coord::Lane) == 1 && size(Coord::Warp) == 1 &&
-                     size(Coord::Group) == 1 && size(Coord::Cta) == 1;
+  bool onlyOffsets =
+      offsets && registers() == 1 && size(Coord::Lane) == 1 && size(Coord::Warp) == 1 && size(Coord::Group) == 1;
   if (onlyOffsets)
     text = memoryForm(*this);
   else if (threads && !offsets && splitSide(size(Coord::Group)))
@@ -345,17 +365,25 @@ static std::optional<Layout> parseForm(Reader &in) {
     return blocked(shape, options.order, options.vector, options.threads, options.split);
   if (name == "replicated")
     return replicated(shape, options.threads);
+  int64_t ctas = options.threads.ctas;
+  SmallVector<int64_t, 3> piece(shape);
+  if (options.split)
+    piece[*options.split] /= ctas;
+  auto whole = [&](std::optional<Layout> one) {
+    std::optional<Layout> layout = one && ctas > 1 ? inCluster(*one, ctas, options.split) : one;
+    return fits(layout && ArrayRef(layout->shape()) == ArrayRef(shape) ? layout : std::nullopt);
+  };
   if (name == "row_major")
-    return rowMajor(shape, options.order);
+    return whole(rowMajor(piece, options.order));
   if (name == "swizzled")
-    return fits(swizzled(shape, options.order, options.element, options.bytes));
+    return whole(swizzled(piece, options.order, options.element, options.bytes));
   if (name == "mma_acc")
-    return fits(mmaAccumulator(shape, options.warpsM, options.warpsN));
+    return whole(mmaAccumulator(piece, options.warpsM, options.warpsN));
   if (name == "wgmma_acc")
-    return fits(wgmmaAccumulator(shape, options.threads.groups));
+    return whole(wgmmaAccumulator(piece, options.threads.groups));
   if (name == "wgmma_a")
-    return fits(wgmmaOperandA(shape, options.bits, options.threads.groups));
-  return fits(mmaOperand(shape, name == "mma_a" ? 0 : 1, options.bits, options.warpsM, options.warpsN));
+    return whole(wgmmaOperandA(piece, options.bits, options.threads.groups));
+  return whole(mmaOperand(piece, name == "mma_a" ? 0 : 1, options.bits, options.warpsM, options.warpsN));
 }
 
 std::optional<Layout> Layout::parse(StringRef text, std::string *error) {

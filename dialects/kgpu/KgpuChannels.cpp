@@ -1,0 +1,286 @@
+// Types, syntax, sizes and verifiers of channels, copies and roles. Labels in comments are those of the constraints in
+// KgpuChannels.td.
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/tile/TileOps.h"
+#include "dialects/tile/TileVerifiers.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+using layout::Coord;
+
+/// Where parts and channels start: what the widest swizzle repeats by.
+static constexpr int64_t kPartAlign = 1024;
+/// A full and an empty barrier for each slot.
+static constexpr int64_t kBarrierBytes = 16;
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+LogicalResult ChannelType::verify(function_ref<InFlightDiagnostic()> emitError, int32_t slots, ArrayRef<Type> parts) {
+  if (slots < 1 || parts.empty()) // channel_type_c1
+    return emitError() << "expected at least one slot and one part (because a slot holds tiles), got " << slots
+                       << " and " << parts.size();
+  for (Type part : parts)
+    if (!isa<MemType>(part)) // channel_type_c2
+      return emitError() << "expected parts that are a !kgpu.mem (because slots are shared memory), got " << part;
+  return success();
+}
+
+int64_t ChannelType::getSlotBytes() const {
+  int64_t bytes = 0;
+  for (Type part : getParts())
+    bytes += cast<MemType>(part).getBytes();
+  return bytes;
+}
+
+LogicalResult CursorType::verify(function_ref<InFlightDiagnostic()> emitError, int32_t slots) {
+  if (slots < 1) // cursor_type_c1
+    return emitError() << "expected at least one slot (because it is a place in a ring), got " << slots;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Channels
+//===----------------------------------------------------------------------===//
+
+int64_t ChannelOp::getPartOffset(unsigned index) {
+  int64_t offset = 0;
+  for (unsigned i = 0; i < index; ++i)
+    offset = llvm::alignTo(offset + getType().getPart(i).getBytes(), kPartAlign);
+  return offset;
+}
+
+int64_t ChannelOp::getSlotStride() {
+  unsigned last = getType().getParts().size() - 1;
+  return llvm::alignTo(getPartOffset(last) + getType().getPart(last).getBytes(), kPartAlign);
+}
+
+int64_t ChannelOp::getBarrierOffset(int64_t slot) {
+  return getSlotStride() * getType().getSlots() + slot * kBarrierBytes;
+}
+
+int64_t ChannelOp::getBytes() {
+  int64_t slots = getType().getSlots();
+  return slots * getSlotStride() + (getCompletion() == Completion::Groups ? 0 : slots * kBarrierBytes);
+}
+
+bool ChannelOp::isMulticast() {
+  return llvm::any_of(getType().getParts(), [](Type part) {
+    return llvm::any_of(layoutOf(part).digits(Coord::Cta),
+                        [](const layout::Digit &digit) { return digit.replicates(); });
+  });
+}
+
+int64_t ChannelOp::getReleases(int64_t clusterSize) {
+  return int64_t(int32_t(getReaders())) * (isMulticast() ? clusterSize : 1);
+}
+
+LogicalResult ChannelOp::verify() {
+  if (auto offset = getOffset(); offset && (int64_t(*offset) < 0 || int64_t(*offset) % kPartAlign)) // channel_c1
+    return emitOpError() << "expected an offset of at least 0 that " << kPartAlign
+                         << " divides (because swizzles repeat by that), got " << int64_t(*offset);
+  if (int32_t(getFillers()) < 1 || int32_t(getReaders()) < 1) // channel_c2
+    return emitOpError()
+           << "expected at least one filler and one reader (because a slot goes from one to the other), got "
+           << int32_t(getFillers()) << " and " << int32_t(getReaders());
+  if (!isa<func::FuncOp>((*this)->getParentOp())) // channel_c3
+    return emitOpError("expected to stand in the function's body (because it lives as long as the kernel), got ")
+           << (*this)->getParentOp()->getName() << " around it";
+  return success();
+}
+
+/// The values are the parts of the channel, in order.
+static LogicalResult verifyParts(Operation *op, ChannelType channel, ValueRange parts) {
+  if (llvm::equal(parts.getTypes(), channel.getParts())) // acquire_c2, receive_c2
+    return success();
+  return op->emitOpError() << "expected the channel's parts (because the slot has those), got " << parts.getTypes();
+}
+
+LogicalResult AcquireOp::verify() { return verifyParts(*this, getChannel().getType(), getParts()); }
+LogicalResult ReceiveOp::verify() { return verifyParts(*this, getChannel().getType(), getParts()); }
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+bool kgpu::isDerivedFromArguments(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return isa<func::FuncOp>(argument.getOwner()->getParentOp());
+  Operation *op = value.getDefiningOp();
+  if (matchPattern(value, m_Constant()))
+    return true;
+  return isa<arith::ExtSIOp, arith::ExtUIOp, tile::HintOp>(op) && isDerivedFromArguments(op->getOperand(0));
+}
+
+LogicalResult TensorMapOp::verify() {
+  auto block = getDesc().getType().getBlock();
+  int64_t rank = block.getRank();
+  if (int64_t(getBox().size()) != rank ||
+      llvm::any_of(getBox(), [](int64_t side) { return side < 1 || side > 256; })) // tensor_map_c1
+    return emitOpError() << "expected one side of 1 to 256 per dimension of the block (because that is what one copy "
+                         << "moves), got [" << getBox() << "]";
+  int32_t swizzle = int32_t(getSwizzle());
+  int64_t rowBytes = getBox().back() * elementBytes(block.getElementType());
+  if (!llvm::is_contained({0, 32, 64, 128}, swizzle) || (swizzle && rowBytes > swizzle)) // tensor_map_c2
+    return emitOpError()
+           << "expected a swizzle of 0, 32, 64 or 128 bytes and rows within it (because the copy engine has "
+           << "those), got " << swizzle << " and rows of " << rowBytes;
+  auto made = getDesc().getDefiningOp<tile::MakeDescOp>();
+  if (!made || !llvm::all_of(made->getOperands(), isDerivedFromArguments)) // tensor_map_c3
+    return emitOpError(
+        "expected a descriptor made of the kernel's arguments and constants (because the launch makes the "
+        "map), got another");
+  if (rank < 1 || rank > 5 || !matchPattern(made.getStrides().back(), m_One())) // tensor_map_c4
+    return emitOpError("expected rank 1 to 5 and 1 as the last stride (because the copy engine reads rows), got rank ")
+           << rank << " and " << made.getStrides().back();
+  return success();
+}
+
+/// One offset per dimension of the map's box, and boxes that fill the memory.
+static LogicalResult verifyBoxes(Operation *op, Value map, ValueRange offsets, MemType memory, bool whole) {
+  auto made = map.getDefiningOp<TensorMapOp>();
+  size_t rank = made ? made.getBox().size() : memory.getShape().size();
+  if (offsets.size() != rank) // copy_in_c1, copy_out_c1
+    return op->emitOpError() << "expected one offset per dimension of the box (because it is a position), got "
+                             << offsets.size();
+  if (!made)
+    return success();
+  // Where every cta has the whole, each sends a piece.
+  int64_t pieces = 1;
+  if (whole)
+    for (const layout::Digit &digit : layoutOf(memory).digits(Coord::Cta))
+      pieces *= digit.replicates() ? digit.radix : 1;
+  std::optional<BoxPlan> plan = planBoxes(memory, pieces);
+  if (plan && ArrayRef<int64_t>(plan->box) == made.getBox() && plan->swizzle == int32_t(made.getSwizzle()))
+    return success(); // copy_in_c3, copy_out_c2
+  return op->emitOpError() << "expected boxes that fill the memory (because copies write whole boxes), got ["
+                           << made.getBox() << "] swizzled over " << int32_t(made.getSwizzle()) << " for " << memory;
+}
+
+LogicalResult CopyInOp::verify() {
+  auto acquired = getMem().getDefiningOp<AcquireOp>();
+  if (!acquired || acquired.getChannel() != getChannel() || acquired.getCursor() != getCursor()) // copy_in_c2
+    return emitOpError("expected memory that was acquired of this channel and cursor (because its barrier counts what "
+                       "comes there), got another");
+  auto channel = getChannel().getDefiningOp<ChannelOp>();
+  if (channel && channel.getCompletion() != Completion::Bytes) // copy_in_c4
+    return emitOpError("expected a channel that completes by bytes (because copies announce those), got one that "
+                       "completes by ")
+           << stringifyCompletion(channel.getCompletion());
+  return verifyBoxes(*this, getMap(), getOffsets(), getMem().getType(), /*whole=*/true);
+}
+
+LogicalResult CopyOutOp::verify() {
+  return verifyBoxes(*this, getMap(), getOffsets(), getMem().getType(), /*whole=*/false);
+}
+
+LogicalResult CopyOutWaitOp::verify() {
+  if (int32_t(getPending()) < 0) // copy_out_wait_c1
+    return emitOpError() << "expected at least 0 groups pending (because it is a number of groups), got "
+                         << int32_t(getPending());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Roles: `kgpu.roles @load warps 1 registers 24 { ... } @multiply groups 2 warps 4 registers 240 { ... }`
+//===----------------------------------------------------------------------===//
+
+ParseResult RolesOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  SmallVector<Attribute> names;
+  SmallVector<int32_t> warps, groups, registers;
+  StringAttr name;
+  while (succeeded(parser.parseOptionalSymbolName(name))) {
+    names.push_back(name);
+    warps.push_back(0);
+    groups.push_back(1);
+    registers.push_back(0);
+    for (auto [key, value] :
+         {std::pair("groups", &groups.back()), {"warps", &warps.back()}, {"registers", &registers.back()}})
+      if (succeeded(parser.parseOptionalKeyword(key)) && parser.parseInteger(*value))
+        return failure();
+    if (parser.parseRegion(*result.addRegion()))
+      return failure();
+  }
+  result.addAttribute(getNamesAttrName(result.name), builder.getArrayAttr(names));
+  result.addAttribute(getWarpsAttrName(result.name), builder.getDenseI32ArrayAttr(warps));
+  result.addAttribute(getGroupsAttrName(result.name), builder.getDenseI32ArrayAttr(groups));
+  result.addAttribute(getRegistersAttrName(result.name), builder.getDenseI32ArrayAttr(registers));
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+
+void RolesOp::print(OpAsmPrinter &p) {
+  for (unsigned i = 0; i < size(); ++i) {
+    p << ' ';
+    p.printSymbolName(cast<StringAttr>(getNames()[i]).getValue());
+    if (getGroups()[i] != 1)
+      p << " groups " << getGroups()[i];
+    p << " warps " << getWarps()[i];
+    if (getRegisters()[i])
+      p << " registers " << getRegisters()[i];
+    p << ' ';
+    p.printRegion(getBodies()[i]);
+  }
+  p.printOptionalAttrDict((*this)->getAttrs(),
+                          {getNamesAttrName(), getWarpsAttrName(), getGroupsAttrName(), getRegistersAttrName()});
+}
+
+int32_t RolesOp::paddedWarps(unsigned role) {
+  bool aligned = llvm::any_of(getRegisters(), [](int32_t count) { return count != 0; });
+  return aligned ? llvm::alignTo(warpsOf(role), 4) : warpsOf(role);
+}
+int32_t RolesOp::firstWarp(unsigned role) {
+  int32_t first = 0;
+  for (unsigned i = 0; i < role; ++i)
+    first += paddedWarps(i);
+  return first;
+}
+int32_t RolesOp::totalWarps() { return firstWarp(size()); }
+
+LogicalResult RolesOp::verifyRegions() {
+  size_t count = getBodies().size();
+  if (count == 0 || getNames().size() != count || getWarps().size() != count || getGroups().size() != count ||
+      getRegisters().size() != count) // roles_c1
+    return emitOpError()
+           << "expected a name, warps, groups and registers for each region (because each is a role), got "
+           << getNames().size() << " names for " << count << " regions";
+  for (unsigned i = 0; i < count; ++i) {
+    if (getWarps()[i] < 1 || !llvm::isPowerOf2_32(getWarps()[i]) || getGroups()[i] < 1) // roles_c2
+      return emitOpError() << "expected warps that are a power of two and at least one group (because layouts are made "
+                           << "of those), got " << getWarps()[i] << " and " << getGroups()[i];
+    int32_t registers = getRegisters()[i];
+    if (registers && (registers < 24 || registers > 240 || registers % 8)) // roles_c3
+      return emitOpError() << "expected 0 registers, or 24 to 240 in eights (because threads are given those), got "
+                           << registers;
+  }
+  WalkResult crossed = (*this)->walk([&](Operation *op) { // roles_c4
+    for (Value operand : op->getOperands())
+      if (isa<RankedTensorType>(operand.getType()) && !(*this)->isAncestor(operand.getParentBlock()->getParentOp())) {
+        op->emitOpError() << "expected no tile from outside of its role (because its threads hold none), got "
+                          << operand.getType();
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  if (crossed.wasInterrupted())
+    return failure();
+  Operation *parent = (*this)->getParentOp();
+  auto others = isa<func::FuncOp>(parent) ? llvm::range_size(cast<func::FuncOp>(parent).getOps<RolesOp>()) : 0;
+  if (others != 1) // roles_c5
+    return emitOpError("expected to be the one in the function's body (because a block is cut into roles once), got ")
+           << (isa<func::FuncOp>(parent) ? "another" : parent->getName().getStringRef());
+  return success();
+}
+
+std::pair<RolesOp, unsigned> kgpu::roleAround(Operation *op) {
+  for (Region *region = op->getParentRegion(); region; region = region->getParentRegion())
+    if (auto roles = dyn_cast<RolesOp>(region->getParentOp()))
+      return {roles, region->getRegionNumber()};
+  return {};
+}

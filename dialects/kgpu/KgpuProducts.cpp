@@ -1,0 +1,154 @@
+// Verifiers of the products of tensor cores. Labels in comments are those of the constraints in KgpuProducts.td.
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/layout/Constructors.h"
+#include "dialects/tile/TileVerifiers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+using layout::Coord;
+using layout::Layout;
+
+static ArrayRef<int64_t> sidesOf(Type type) {
+  auto memory = dyn_cast<MemType>(type);
+  return memory ? memory.getShape() : cast<RankedTensorType>(type).getShape();
+}
+static Type elementType(Type type) {
+  auto memory = dyn_cast<MemType>(type);
+  return memory ? memory.getElementType() : cast<RankedTensorType>(type).getElementType();
+}
+
+static bool isNarrowFloat(Type type) { return isa<Float8E4M3FNType, Float8E5M2Type>(type); }
+
+int64_t kgpu::productDepth(Type lhs, Type rhs, Type acc, bool warpgroup) {
+  bool f32 = acc.isF32();
+  if (lhs.isF16() && rhs.isF16() && (f32 || acc.isF16()))
+    return 16;
+  if (lhs.isBF16() && rhs.isBF16() && f32)
+    return 16;
+  if (lhs.isF32() && rhs.isF32() && f32)
+    return 8;
+  if (isNarrowFloat(lhs) && isNarrowFloat(rhs) && (f32 || (warpgroup && acc.isF16())))
+    return 32;
+  if (lhs.isInteger(8) && rhs.isInteger(8) && acc.isInteger(32))
+    return 32;
+  if (!warpgroup && lhs.isF64() && rhs.isF64() && acc.isF64())
+    return 4;
+  return 0;
+}
+
+/// Sides agree; the element types are an instruction's. Returns its K, or 0 when an error was said.
+static int64_t verifyProduct(Operation *op, Type lhs, Type rhs, Type acc, bool warpgroup) {
+  ArrayRef<int64_t> a = sidesOf(lhs), b = sidesOf(rhs), c = sidesOf(acc);
+  size_t rank = c.size();
+  bool ranks = a.size() == rank && b.size() == rank && (rank == 2 || (!warpgroup && rank == 3));
+  if (!ranks || a[rank - 1] != b[rank - 2] || a[rank - 2] != c[rank - 2] || b[rank - 1] != c[rank - 1] ||
+      a.drop_back(2) != c.drop_back(2) || b.drop_back(2) != c.drop_back(2)) { // warpgroup_mma_c1, warp_mma_c1
+    op->emitOpError() << "expected M by K times K by N in M by N (because it is a product of matrices), got [" << a
+                      << "], [" << b << "] and [" << c << "]";
+    return 0;
+  }
+  int64_t depth = kgpu::productDepth(elementType(lhs), elementType(rhs), elementType(acc), warpgroup);
+  if (depth == 0) // warpgroup_mma_c2, warp_mma_c2
+    op->emitOpError() << "expected types that an instruction multiplies (because nothing is converted here), got "
+                      << elementType(lhs) << ", " << elementType(rhs) << " and " << elementType(acc);
+  return depth;
+}
+
+static InFlightDiagnostic refuseSides(Operation *op, StringRef expected, StringRef why) {
+  return op->emitOpError() << "expected " << expected << " (because " << why << "), got ";
+}
+
+std::optional<FactorMemory> kgpu::factorMemory(MemType type, unsigned depthDim) {
+  std::optional<layout::ClusterPiece> held = layout::pieceOf(layoutOf(type));
+  if (!held || type.getRank() != 2)
+    return std::nullopt;
+  int32_t along = int32_t(depthDim), across = 1 - along;
+  for (bool depthFastest : {true, false}) {
+    SmallVector<int32_t, 2> order = {depthFastest ? along : across, depthFastest ? across : along};
+    for (int32_t swizzle : {128, 64, 32})
+      if (layout::swizzled(held->piece.shape(), order, type.getElementBytes(), swizzle) == held->piece)
+        return FactorMemory{swizzle, depthFastest, {held->piece.shape()[0], held->piece.shape()[1]}};
+  }
+  return std::nullopt;
+}
+
+/// Where layouts are assigned, a register tile of the product has the one that the instruction asks for.
+static LogicalResult verifyFragment(Operation *op, StringRef what, Type type,
+                                    llvm::function_ref<bool(const Layout &)> fits) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile || !tile.getEncoding() || fits(layoutOf(tile)))
+    return success();
+  return op->emitOpError() << "expected " << what
+                           << " in the layout of the instruction (because it is a fragment), got " << tile;
+}
+
+LogicalResult WarpgroupMmaOp::verify() {
+  Type lhs = getLhs().getType(), rhs = getRhs().getType(), acc = getAcc().getType();
+  int64_t depth = verifyProduct(*this, lhs, rhs, acc, /*warpgroup=*/true);
+  if (depth == 0)
+    return failure();
+  auto left = dyn_cast<MemType>(lhs);
+  for (auto [memory, depthDim] : {std::pair(left, 1u), std::pair(cast<MemType>(rhs), 0u)}) { // warpgroup_mma_c5
+    if (!memory)
+      continue;
+    std::optional<FactorMemory> form = factorMemory(memory, depthDim);
+    if (!form || (!form->depthFastest && memory.getElementBytes() != 2))
+      return emitOpError() << "expected swizzled memory, along K for elements of other than 16 bits (because the "
+                           << "instruction reads it), got " << memory;
+  }
+  std::optional<FactorMemory> right = factorMemory(cast<MemType>(rhs), 0);
+  int64_t rows = left ? factorMemory(left, 1)->sides[0] : 64, columns = right->sides[1], k = sidesOf(rhs)[0];
+  if (rows % 64 || columns % 8 || (columns > 256 && columns % 256) || k % depth) // warpgroup_mma_c3
+    return refuseSides(*this, "M of a cta in 64s, N in 8s up to 256 or in 256s, K in the instruction's",
+                       "instructions multiply tiles of 64 by N")
+           << rows << ", " << columns << " and " << k;
+  auto groupsOf = [](const Layout &layout) { return layout.size(Coord::Group); };
+  auto sameAs = [](const Layout &layout, llvm::function_ref<std::optional<Layout>(ArrayRef<int64_t>)> make) {
+    std::optional<layout::ClusterPiece> held = layout::pieceOf(layout);
+    return held && make(held->piece.shape()) == held->piece;
+  };
+  if (failed(verifyFragment(*this, "the accumulator", acc, [&](const Layout &layout) { // warpgroup_mma_c4
+        return sameAs(layout, [&](ArrayRef<int64_t> s) { return layout::wgmmaAccumulator(s, groupsOf(layout)); });
+      })))
+    return failure();
+  return verifyFragment(*this, "the left factor", lhs, [&](const Layout &layout) {
+    unsigned bits = elementType(lhs).getIntOrFloatBitWidth();
+    return sameAs(layout, [&](ArrayRef<int64_t> s) { return layout::wgmmaOperandA(s, bits, groupsOf(layout)); });
+  });
+}
+
+LogicalResult MmaWaitOp::verify() {
+  if (int32_t(getPending()) < 0) // mma_wait_c1
+    return emitOpError() << "expected at least 0 products pending (because it is a number of products), got "
+                         << int32_t(getPending());
+  return success();
+}
+
+LogicalResult WarpMmaOp::verify() {
+  Type lhs = getLhs().getType(), rhs = getRhs().getType(), acc = getAcc().getType();
+  int64_t depth = verifyProduct(*this, lhs, rhs, acc, /*warpgroup=*/false);
+  if (depth == 0)
+    return failure();
+  ArrayRef<int64_t> c = sidesOf(acc);
+  int64_t k = sidesOf(lhs).back(), rows = elementType(acc).isF64() ? 8 : 16;
+  if (c[c.size() - 2] % rows || c.back() % 8 || k % depth) // warp_mma_c3
+    return refuseSides(*this, "M in 16s (of f64: 8s), N in 8s, K in the instruction's",
+                       "instructions multiply tiles of 16 by 8")
+           << c[c.size() - 2] << ", " << c.back() << " and " << k;
+  auto layoutIn = [](Type type) { return cast<RankedTensorType>(type).getEncoding() != Attribute(); };
+  if (!layoutIn(acc) || elementType(acc).isF64())
+    return success();
+  // Where the warps of the accumulator stand says where those of the factors do.
+  const Layout &result = layoutOf(acc);
+  int64_t warps = result.size(Coord::Warp);
+  unsigned bits = elementType(lhs).getIntOrFloatBitWidth();
+  for (int64_t m = 1; m <= warps; m *= 2)
+    if (layout::mmaAccumulator(c, m, warps / m) == result &&
+        layout::mmaOperand(sidesOf(lhs), 0, bits, m, warps / m) == layoutOf(lhs) &&
+        layout::mmaOperand(sidesOf(rhs), 1, bits, m, warps / m) == layoutOf(rhs))
+      return success();
+  return emitOpError()
+         << "expected fragments of one arrangement of warps (because each warp multiplies what it holds), "
+         << "got " << lhs << ", " << rhs << " and " << acc; // warp_mma_c4
+}

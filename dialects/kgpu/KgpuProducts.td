@@ -1,0 +1,118 @@
+// Matrix products by tensor cores.
+#ifndef KILN_KGPU_PRODUCTS_TD
+#define KILN_KGPU_PRODUCTS_TD
+
+include "KgpuBase.td"
+
+def Kgpu_Factor : AnyTypeOf<[Kgpu_MemType, Tile_NumberTile], "a tile in shared memory or in registers">;
+
+def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "matrix product by groups of four warps, begun but not waited for";
+  let description = [{
+    `result = acc + lhs * rhs`, begun: the result is in flight. So is what any `kgpu.mma_wait` with products pending gives.
+    What is in flight is the accumulator of the next product, or is waited for (`kgpu.mma_wait`), or is carried by a loop;
+    nothing else uses it. The factors' memory is read until the wait. With `accumulate` false the accumulator is taken to be
+    zero, whatever it holds.
+
+    Each group of four warps has 64 rows, or several times 64, of the accumulator, as `wgmma_accumulator` says; the right
+    factor is in memory, the left one too or in registers, as `wgmma_operand_a` says. Memory is swizzled, and its layout says
+    which of its two dimensions is contiguous; elements of 16 bits may be contiguous along any, others along K only.
+
+    | inputs | accumulator | K of one instruction |
+    |---|---|---|
+    | f16 | f16, f32 | 16 |
+    | bf16 | f32 | 16 |
+    | f32 (as tf32) | f32 | 8 |
+    | f8E4M3FN, f8E5M2 (may differ) | f16, f32 | 32 |
+    | i8 | i32 | 32 |
+
+    - `warpgroup_mma_c1`: M, N and K agree; all have rank 2.
+    - `warpgroup_mma_c2`: the types are of the table.
+    - `warpgroup_mma_c3`: M of a cta is a multiple of 64, N of 8 and at most 256, or a multiple of 256; K is a multiple of
+      the instruction's.
+    - `warpgroup_mma_c4`: where tiles have layouts, those of accumulator and left factor are as above.
+    - `warpgroup_mma_c5`: memory is laid out by `swizzled` or by `row_major` in rows of 16 bytes, and elements of other than
+      16 bits are contiguous along K.
+
+    ```mlir
+    func.func @warpgroup_mma(%c: tensor<64x128xf32>) -> tensor<64x128xf32> {
+      %a = kgpu.alloc : !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+      %b = kgpu.alloc : !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128>>
+      %d = kgpu.warpgroup_mma %a, %b, %c : !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>,
+        !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128>> -> tensor<64x128xf32>
+      %e = kgpu.mma_wait %d pending 0 : tensor<64x128xf32>
+      return %e : tensor<64x128xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_Factor, "M by K", [MemRead<Kgpu_SharedMemory>]>:$lhs,
+                       Arg<Kgpu_MemType, "K by N", [MemRead<Kgpu_SharedMemory>]>:$rhs,
+                       Arg<Tile_NumberTile, "M by N", [MemWrite<Kgpu_Asynchrony>]>:$acc,
+                       Arg<Optional<I1>, "false: begin from zero">:$accumulate);
+  let results = (outs Res<Tile_NumberTile, "M by N, in flight">:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs `,` $acc (`accumulate` $accumulate^)? attr-dict
+    `:` type($lhs) `,` type($rhs) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Kgpu_MmaWaitOp : Kgpu_EarlyOp<"mma_wait", [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "wait for products";
+  let description = [{
+    Waits until at most the last `pending` products (`kgpu.warpgroup_mma`) that this thread's group has begun are not done.
+    The result is the accumulator: settled where nothing is pending, otherwise in flight still, but the memory that the
+    products waited for have read may be written again.
+
+    - `mma_wait_c1`: at least 0 products pending.
+
+    ```mlir
+    func.func @mma_wait(%c: tensor<64x128xf32>) -> tensor<64x128xf32> {
+      %d = kgpu.mma_wait %c pending 1 : tensor<64x128xf32>
+      %e = kgpu.mma_wait %d pending 0 : tensor<64x128xf32>
+      return %e : tensor<64x128xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_NumberTile, "in flight", [MemRead<Kgpu_Asynchrony>, MemWrite<Kgpu_Asynchrony>]>:$acc,
+                       Arg<I32Attr, "products that may be under way">:$pending);
+  let results = (outs Res<Tile_NumberTile, "the accumulator">:$result);
+  let assemblyFormat = "$acc `pending` $pending attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Kgpu_WarpMmaOp : Kgpu_EarlyOp<"warp_mma", [Pure, AllTypesMatch<["acc", "result"]>]> {
+  let summary = "matrix product by each warp";
+  let description = [{
+    `result = acc + lhs * rhs`, done where the op stands: each warp multiplies fragments that its threads hold in registers,
+    as the layouts `mma_accumulator` and `mma_operand` say.
+
+    | inputs | accumulator | K of one instruction |
+    |---|---|---|
+    | f16 | f16, f32 | 16 |
+    | bf16 | f32 | 16 |
+    | f32 (as tf32) | f32 | 8 |
+    | f8E4M3FN, f8E5M2 (may differ) | f32 | 32 |
+    | i8 | i32 | 32 |
+    | f64 | f64 | 4 |
+
+    - `warp_mma_c1`: M, N and K agree, and the batch side if there is one.
+    - `warp_mma_c2`: the types are of the table.
+    - `warp_mma_c3`: M is a multiple of 16 (of f64: 8), N of 8, K of the instruction's.
+    - `warp_mma_c4`: where tiles have layouts, they are as above and fit each other.
+
+    ```mlir
+    func.func @warp_mma(%a: tensor<64x32xf16>, %b: tensor<32x64xf16>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %d = kgpu.warp_mma %a, %b, %c : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+      return %d : tensor<64x64xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_NumberTile, "M by K">:$lhs, Arg<Tile_NumberTile, "K by N">:$rhs,
+                       Arg<Tile_NumberTile, "M by N">:$acc);
+  let results = (outs Res<Tile_NumberTile, "M by N">:$result);
+  let assemblyFormat = "$lhs `,` $rhs `,` $acc attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+#endif // KILN_KGPU_PRODUCTS_TD
