@@ -3,6 +3,7 @@
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FoldInterfaces.h"
 #include "mlir/Transforms/InliningUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -17,7 +18,16 @@ using namespace kiln::kgpu;
 #define GET_TYPEDEF_CLASSES
 #include "dialects/kgpu/KgpuTypes.cpp.inc"
 
+namespace {
+/// Constants stay in the role that uses them: its threads are not those of the kernel, and no tile crosses.
+struct FoldInterface : DialectFoldInterface {
+  using DialectFoldInterface::DialectFoldInterface;
+  bool shouldMaterializeInto(Region *region) const final { return isa<RolesOp>(region->getParentOp()); }
+};
+} // namespace
+
 void KgpuDialect::initialize() {
+  addInterfaces<FoldInterface>();
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "dialects/kgpu/KgpuTypes.cpp.inc"

@@ -3,6 +3,7 @@
 #include "dialects/layout/Layout.h"
 #include "dialects/tile/CombineSyntax.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -13,6 +14,30 @@ using namespace kiln::kgpu;
 
 OpFoldResult ConvertOp::fold(FoldAdaptor) {
   return getSource().getType() == getResult().getType() ? OpFoldResult(getSource()) : OpFoldResult();
+}
+
+static Type transposed(MemType type, ArrayRef<int32_t> order) {
+  SmallVector<int64_t> shape;
+  for (int32_t dim : order)
+    shape.push_back(type.getShape()[dim]);
+  auto layout = layout::MapAttr::get(type.getContext(), layoutOf(type).transpose(order));
+  return MemType::get(shape, type.getElementType(), layout);
+}
+
+void TransOp::build(OpBuilder &builder, OperationState &state, Value mem, ArrayRef<int32_t> order) {
+  build(builder, state, transposed(cast<MemType>(mem.getType()), order), mem, order);
+}
+
+LogicalResult TransOp::verify() {
+  SmallVector<int32_t> sorted(getOrder());
+  llvm::sort(sorted);
+  if (sorted != llvm::to_vector(llvm::seq<int32_t>(getMem().getType().getRank()))) // trans_c1
+    return emitOpError() << "expected an order that names each dimension once (because it is a permutation), got ["
+                         << getOrder() << "]";
+  if (Type expected = transposed(getMem().getType(), getOrder()); expected != getResult().getType()) // trans_c2
+    return emitOpError() << "expected a result of type " << expected << " (because nothing moves), got "
+                         << getResult().getType();
+  return success();
 }
 
 AllocOp kgpu::mailboxOf(Value memory) {

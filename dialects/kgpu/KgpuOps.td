@@ -151,6 +151,31 @@ def Kgpu_ViewOp : Kgpu_EarlyOp<"view", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Kgpu_TransOp : Kgpu_EarlyOp<"trans", [Pure]> {
+  let summary = "a memory with its dimensions in another order";
+  let description = [{
+    Dimension i of the result is dimension `order[i]` of the memory; nothing moves. What a copy filled row by row is read as
+    the transposed factor of a product.
+
+    - `trans_c1`: the order names each dimension once.
+    - `trans_c2`: the result is the memory with shape and layout in that order.
+
+    ```mlir
+    func.func @trans() {
+      %m = kgpu.alloc : !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>
+      %t = kgpu.trans %m [1, 0] : !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>
+        -> !kgpu.mem<32x64xf16, #layout.map<row_major [32, 64] order [0, 1]>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_MemType, "the memory">:$mem, Arg<DenseI32ArrayAttr, "its dimensions">:$order);
+  let results = (outs Res<Kgpu_MemType, "the same bytes">:$result);
+  let assemblyFormat = "$mem $order attr-dict `:` type($mem) `->` type($result)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$mem, "::llvm::ArrayRef<int32_t>":$order)>];
+  let hasVerifier = 1;
+}
+
 def Kgpu_LocalStoreOp : Kgpu_EarlyOp<"local_store"> {
   let summary = "write a tile to shared memory";
   let description = [{

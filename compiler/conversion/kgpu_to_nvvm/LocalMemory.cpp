@@ -78,6 +78,11 @@ static LogicalResult emitSlot(Lowering &lowering, kgpu::SlotOp op) {
   return success();
 }
 
+static LogicalResult emitTrans(Lowering &lowering, kgpu::TransOp op) {
+  lowering.set(op.getResult(), {lowering.scalar(op.getMem())});
+  return success();
+}
+
 static LogicalResult emitView(Lowering &lowering, kgpu::ViewOp op) {
   int64_t bytes = int64_t(op.getOffset()) * op.getMem().getType().getElementBytes();
   lowering.set(op, {lowering.offsetBy(lowering.scalar(op.getMem()), bytes)});
@@ -334,6 +339,7 @@ void nvvm::addSharedMemory(EmitTable &table) {
   table.add<kgpu::AllocOp, emitAlloc>();
   table.add<kgpu::SlotOp, emitSlot>();
   table.add<kgpu::ViewOp, emitView>();
+  table.add<kgpu::TransOp, emitTrans>();
   table.add<kgpu::LocalStoreOp, emitLocalStore>();
   table.add<kgpu::LocalLoadOp, emitLocalLoad>();
   table.add<kgpu::LocalGatherOp, emitLocalGather>();
