@@ -42,6 +42,10 @@ enum class Feature : unsigned {
   VectorAtomics,     ///< red.global.add of vectors of f32, f16 and bf16
   MatrixLoad,        ///< ldmatrix
   MatrixStore,       ///< stmatrix
+  // GPUs: tensor cores.
+  WarpMma,      ///< mma.sync of f16, bf16, tf32, i8 and f64
+  Fp8WarpMma,   ///< mma.sync of fp8
+  WarpgroupMma, ///< wgmma: four warps multiply from shared memory
   // GPUs: threads.
   Redux,    ///< redux.sync of 32-bit integers over a warp
   ReduxF32, ///< redux.sync min/max of f32 over a warp

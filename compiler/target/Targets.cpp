@@ -50,8 +50,8 @@ static constexpr const char *kCudaTriple = "nvptx64-nvidia-cuda";
 // Each row adds to the one it is derived from; an `a` row is exactly that machine and no later one.
 static constexpr uint64_t kAmpere =
     bits({Feature::FMA, Feature::F16C, Feature::BF16, Feature::SpecialFunctions, Feature::F16Math, Feature::Bf16Fma,
-          Feature::CpAsync, Feature::PackedF16Atomics, Feature::MatrixLoad, Feature::Redux});
-static constexpr uint64_t kAda = kAmpere | bits({Feature::Fp8Convert});
+          Feature::CpAsync, Feature::PackedF16Atomics, Feature::MatrixLoad, Feature::WarpMma, Feature::Redux});
+static constexpr uint64_t kAda = kAmpere | bits({Feature::Fp8Convert, Feature::Fp8WarpMma});
 static constexpr uint64_t kHopper =
     kAda | bits({Feature::Bf16Math, Feature::BulkCopy, Feature::PackedBf16Atomics, Feature::VectorAtomics,
                  Feature::MatrixStore, Feature::Cluster, Feature::Pdl});
@@ -63,7 +63,7 @@ static constexpr GpuRow kGpuRows[] = {
     {"sm_80", 16, {163 << 10, 164 << 10, 1024, 2048, 255, 65536, 1, 70}, kAmpere},
     {"sm_86", 16, {99 << 10, 100 << 10, 1024, 1536, 255, 65536, 1, 71}, kAmpere},
     {"sm_89", 16, {99 << 10, 100 << 10, 1024, 1536, 255, 65536, 1, 78}, kAda},
-    {"sm_90a", 16, {227 << 10, 228 << 10, 1024, 2048, 255, 65536, 16, 80}, kHopper},
+    {"sm_90a", 16, {227 << 10, 228 << 10, 1024, 2048, 255, 65536, 16, 80}, kHopper | bits({Feature::WarpgroupMma})},
     {"sm_100a", 32, {227 << 10, 228 << 10, 1024, 2048, 255, 65536, 16, 86}, kBlackwell | bits({Feature::ReduxF32})},
     {"sm_120a", 32, {99 << 10, 100 << 10, 1024, 1536, 255, 65536, 8, 87}, kBlackwell},
 };
