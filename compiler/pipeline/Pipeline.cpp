@@ -7,6 +7,7 @@
 #include "compiler/target/Passes.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/math/Passes.h"
+#include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/tile/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -67,8 +68,14 @@ void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &option
 }
 
 void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
-  // Offsets widened twice over are merged here. From here on nothing canonicalizes: patterns drop layouts.
+  // Offsets widened twice over are merged here.
   passes.addPass(createCSEPass());
+  // Before layouts: a loop is split between roles without moving a tile, and each role is then laid out by itself.
+  passes.addNestedPass<func::FuncOp>(createChooseSchedulePass());
+  passes.addNestedPass<func::FuncOp>(createMaterializeSchedulePass());
+  // Each role was cloned whole: what it does not use goes, and its scalars fold. From here on nothing canonicalizes:
+  // patterns drop layouts.
+  addCleanup(passes);
   OpPassManager &kernel = passes.nest<func::FuncOp>();
   kernel.addPass(createAssignLayoutsPass());
   // As soon as layouts say how many registers a tile takes: everything after this costs time for each.
@@ -128,6 +135,7 @@ void kiln::registerPasses() {
   registerTileToCpuPasses();
   registerTileToKgpuPasses();
   registerKgpuPasses();
+  registerSchedulePasses();
   registerKgpuToNvvmPasses();
 
   using Build = void (*)(OpPassManager &, const PipelineOptions &);

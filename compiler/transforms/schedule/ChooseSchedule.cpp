@@ -1,0 +1,138 @@
+// kiln-choose-schedule: which schedule a kernel gets, and with what numbers.
+#include "compiler/transforms/schedule/Passes.h"
+#include "compiler/transforms/schedule/Schedule.h"
+#include "dialects/kgpu/Meeting.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_CHOOSESCHEDULEPASS
+#include "compiler/transforms/schedule/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+
+// Slots beyond which nothing was gained: enough bytes are on their way.
+static constexpr int32_t kMaxStages = 8;
+// Accumulators of one thread that leave room for the rest: 128 rows by 192, or 64 by 256, for one group of four warps.
+static constexpr int64_t kMaxAccumulators = 200;
+// What barriers, mailboxes and exchanges of the kernel's own may take beside the ring.
+static constexpr int64_t kSpareBytes = 2048;
+
+namespace {
+class Chooser {
+public:
+  Chooser(func::FuncOp kernel, const Target &target) : kernel(kernel), target(target), alignment(kernel) {
+    auto module = kernel->getParentOfType<ModuleOp>();
+    ctas = kgpu::clusterSize(kernel);
+    if (auto warps = module->getAttrOfType<IntegerAttr>(kgpu::kNumWarpsAttrName))
+      numWarps = warps.getInt();
+    if (auto name = module->getAttrOfType<StringAttr>("kgpu.schedule"))
+      asked = name.getValue().str();
+    if (auto number = module->getAttrOfType<IntegerAttr>("kgpu.stages"))
+      askedStages = number.getInt();
+    if (auto number = module->getAttrOfType<IntegerAttr>("kgpu.consumers"))
+      askedConsumers = number.getInt();
+  }
+
+  std::optional<Schedule> choose(std::string &why);
+
+private:
+  std::optional<Schedule> cooperative(ProductLoop &product, std::string &why);
+  bool fitsGroups(ProductLoop &product, int64_t consumers) const;
+
+  func::FuncOp kernel;
+  const Target &target;
+  AlignmentAnalysis alignment;
+  int64_t ctas = 1, numWarps = 4;
+  std::string asked = "auto";
+  std::optional<int64_t> askedStages, askedConsumers;
+};
+} // namespace
+
+std::optional<Schedule> Chooser::choose(std::string &why) {
+  if (asked == "none") {
+    why = "the launch asked for none";
+    return std::nullopt;
+  }
+  if (!target.has(Feature::BulkCopy) || !target.has(Feature::WarpgroupMma)) {
+    why = "the target multiplies from registers";
+    return std::nullopt;
+  }
+  std::optional<ProductLoop> product = findProductLoop(kernel, why);
+  if (!product || !mayRunAhead(kernel, *product, why))
+    return std::nullopt;
+  return cooperative(*product, why);
+}
+
+/// Rows of the tile go to the groups in 64s, and a thread's accumulators fit its registers.
+bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers) const {
+  ArrayRef<int64_t> sides = product.dot.getType().getShape();
+  int64_t rows = sides[0] / ctas;
+  if (sides[0] % ctas || rows % (64 * consumers) || sides[1] % 8 || sides[1] > 256)
+    return false;
+  return rows / consumers / 64 * sides[1] / 2 <= kMaxAccumulators;
+}
+
+std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &why) {
+  Schedule schedule;
+  schedule.name = "cooperative";
+  auto element = [](Factor &factor) { return factor.block().getElementType(); };
+  Type sum = product.dot.getType().getElementType();
+  int64_t depth = kgpu::productDepth(element(product.lhs), element(product.rhs), sum, /*warpgroup=*/true);
+  bool exact = element(product.lhs).getIntOrFloatBitWidth() == 16 && sum.isF32();
+  if (depth == 0 || !exact || product.lhs.block().getRank() != 2) {
+    why = "no instruction multiplies these types from memory as exactly as asked";
+    return std::nullopt;
+  }
+  if (!isMappable(product.lhs.desc, alignment, why) || !isMappable(product.rhs.desc, alignment, why))
+    return std::nullopt;
+  // As many groups as the launch asked for; else as its warps make, else as fit.
+  int64_t consumers = askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
+  while (!askedConsumers && consumers < 3 && !fitsGroups(product, consumers))
+    ++consumers;
+  if (consumers < 1 || consumers > 3 || !fitsGroups(product, consumers)) {
+    why = "the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit";
+    return std::nullopt;
+  }
+  schedule.consumers = consumers;
+  auto lhs = slotMemory(product.lhs, ctas, /*split=*/true), rhs = slotMemory(product.rhs, ctas, /*split=*/false);
+  if (!lhs || !rhs) {
+    why = "the copy engine cannot lay the blocks out as products read them";
+    return std::nullopt;
+  }
+  int64_t slot = llvm::alignTo(lhs->getBytes(), 1024) + llvm::alignTo(rhs->getBytes(), 1024) + 16;
+  int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes, staging = 0;
+  for (tile::DescStoreOp store : copyableStores(kernel, product, alignment))
+    if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas))
+      staging += llvm::alignTo(memory->getBytes(), 1024);
+  int64_t wanted = askedStages.value_or(kMaxStages);
+  // Results leave through memory of their own where that leaves slots enough.
+  schedule.stagedStore = staging > 0 && (bytes - staging) / slot >= std::min<int64_t>(wanted, 3);
+  int64_t fitting = (bytes - (schedule.stagedStore ? staging : 0)) / slot;
+  schedule.stages = std::min(wanted, fitting);
+  if (fitting < 2 || schedule.stages < 1) {
+    why = "two stages do not fit shared memory";
+    return std::nullopt;
+  }
+  return schedule;
+}
+
+namespace {
+struct ChooseSchedule : kiln::impl::ChooseSchedulePassBase<ChooseSchedule> {
+  void runOnOperation() override {
+    func::FuncOp kernel = getOperation();
+    bool multiplies = kernel.walk([](tile::DotOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    if (!multiplies || !kernel->hasAttr("tile.kernel") || kernel->hasAttr(kScheduleAttrName))
+      return;
+    Target target = Target::fromModule(kernel->getParentOfType<ModuleOp>());
+    std::string why;
+    std::optional<Schedule> schedule = Chooser(kernel, target).choose(why);
+    if (schedule)
+      kernel->setAttr(kScheduleAttrName, schedule->toAttr(&getContext()));
+    else
+      kernel.emitRemark() << "no schedule: " << why;
+  }
+};
+} // namespace

@@ -1,0 +1,365 @@
+// kiln-materialize-schedule: the kernel cloned once for each role, each clone keeping its part.
+#include "compiler/transforms/schedule/Passes.h"
+#include "compiler/transforms/schedule/Schedule.h"
+#include "dialects/kgpu/Meeting.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_MATERIALIZESCHEDULEPASS
+#include "compiler/transforms/schedule/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+using namespace kiln::kgpu;
+
+// Registers of a thread that copies, and of one that multiplies, by the number of multiplying groups: together what the
+// register file holds. One group alone needs no more than it is launched with.
+static constexpr int32_t kLoadRegisters[] = {0, 0, 40, 32}, kMultiplyRegisters[] = {0, 0, 232, 160};
+
+namespace {
+class Materializer {
+public:
+  Materializer(func::FuncOp kernel, const Schedule &schedule, ProductLoop product)
+      : kernel(kernel), schedule(schedule), product(product), b(kernel.getLoc(), kernel.getContext()),
+        ctas(clusterSize(kernel)) {}
+
+  void run();
+
+private:
+  enum class Role { Load, Multiply };
+
+  void hoistDescriptors();
+  Value mapOf(tile::MakeDescOp desc, MemType memory, int64_t pieces);
+  scf::ForOp makePersistent();
+  void makeStores();
+  /// Clones a block for the role, with the product's loop written for it; returns the cursor behind it.
+  Value cloneBlock(Block &from, Role role, IRMapping &map, Value cursor);
+  Value cloneLoop(scf::ForOp loop, Role role, IRMapping &map, Value cursor);
+  Value writeLoads(IRMapping &map, Value cursor);
+  Value writeProducts(IRMapping &map, Value cursor);
+  void cloneScalars(IRMapping &map);
+  bool isKept(Operation &op, Role role);
+  bool isPart(Operation *op);
+
+  func::FuncOp kernel;
+  Schedule schedule;
+  ProductLoop product;
+  ImplicitLocOpBuilder b;
+  int64_t ctas;
+  MemType lhsMemory, rhsMemory;
+  Value lhsMap, rhsMap;
+  ChannelOp channel;
+  struct Store {
+    Value map;
+    MemType memory;
+  };
+  llvm::MapVector<Operation *, Store> stores; ///< those that the copy engine makes
+};
+} // namespace
+
+/// Moves an op and what it is computed from to the front of the kernel.
+static void moveToFront(Operation *op, Operation *&last, Block &entry) {
+  for (Value operand : op->getOperands())
+    if (Operation *def = operand.getDefiningOp())
+      moveToFront(def, last, entry);
+  if (op->getBlock() == &entry && last && !last->isBeforeInBlock(op))
+    return;
+  if (last)
+    op->moveAfter(last);
+  else
+    op->moveBefore(&entry, entry.begin());
+  last = op;
+}
+
+void Materializer::hoistDescriptors() {
+  Block &entry = kernel.front();
+  // A mark that everything hoisted stands in front of.
+  b.setInsertionPointToStart(&entry);
+  Operation *last = nullptr;
+  SmallVector<tile::MakeDescOp> descs = {product.lhs.desc, product.rhs.desc};
+  for (auto &[store, unused] : stores)
+    descs.push_back(cast<tile::DescStoreOp>(store).getDesc().getDefiningOp<tile::MakeDescOp>());
+  for (tile::MakeDescOp desc : descs) {
+    // Operands may serve the program too: copies stay behind for it.
+    moveToFront(desc, last, entry);
+  }
+  b.setInsertionPointAfter(last);
+}
+
+Value Materializer::mapOf(tile::MakeDescOp desc, MemType memory, int64_t pieces) {
+  BoxPlan plan = *planBoxes(memory, pieces);
+  return TensorMapOp::create(b, TensorMapType::get(b.getContext()), desc, plan.box, plan.swizzle);
+}
+
+/// Puts the program into a loop over those that this block runs.
+scf::ForOp Materializer::makePersistent() {
+  Type i32 = b.getI32Type();
+  Value sizes[3];
+  for (auto [i, axis] : llvm::enumerate(ArrayRef{tile::Axis::X, tile::Axis::Y, tile::Axis::Z}))
+    sizes[i] = tile::NumProgramsOp::create(b, i32, axis);
+  Value plane = arith::MulIOp::create(b, sizes[0], sizes[1]);
+  Value count = arith::MulIOp::create(b, plane, sizes[2]);
+  Value first = FirstProgramOp::create(b, i32), step = ProgramStepOp::create(b, i32);
+  auto loop = scf::ForOp::create(b, first, count, step);
+  Block *body = loop.getBody();
+  // Everything behind the loop but the return is the program.
+  SmallVector<Operation *> program;
+  for (Operation *op = loop->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
+    program.push_back(op);
+  for (Operation *op : program)
+    op->moveBefore(body->getTerminator());
+  b.setInsertionPointToStart(body);
+  Value number = loop.getInductionVar();
+  Value ids[3];
+  loop.walk([&](tile::ProgramIdOp op) {
+    Value &id = ids[unsigned(op.getAxis())];
+    if (!id) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(body);
+      switch (op.getAxis()) {
+      case tile::Axis::X:
+        id = arith::RemUIOp::create(b, number, sizes[0]);
+        break;
+      case tile::Axis::Y:
+        id = arith::RemUIOp::create(b, arith::DivUIOp::create(b, number, sizes[0]), sizes[1]);
+        break;
+      case tile::Axis::Z:
+        id = arith::DivUIOp::create(b, number, plane);
+        break;
+      }
+    }
+    op.getResult().replaceAllUsesWith(id);
+    op.erase();
+  });
+  kernel->setAttr("kgpu.persistent", b.getUnitAttr());
+  return loop;
+}
+
+bool Materializer::isPart(Operation *op) {
+  return op == product.dot || op == product.lhs.load || op == product.rhs.load || op == product.lhs.transposition ||
+         op == product.rhs.transposition;
+}
+
+/// The loading role keeps what is scalar and has no effect; the other role everything.
+bool Materializer::isKept(Operation &op, Role role) {
+  if (role == Role::Multiply)
+    return true;
+  auto isTile = [](Value value) { return isa<RankedTensorType>(value.getType()); };
+  return op.getNumRegions() == 0 && isMemoryEffectFree(&op) && llvm::none_of(op.getOperands(), isTile) &&
+         llvm::none_of(op.getResults(), isTile);
+}
+
+Value Materializer::cloneBlock(Block &from, Role role, IRMapping &map, Value cursor) {
+  for (Operation &op : from.without_terminator()) {
+    b.setLoc(op.getLoc());
+    if (&op == product.loop) {
+      cursor = role == Role::Load ? writeLoads(map, cursor) : writeProducts(map, cursor);
+      continue;
+    }
+    if (auto loop = dyn_cast<scf::ForOp>(op); loop && loop->isProperAncestor(product.loop)) {
+      cursor = cloneLoop(loop, role, map, cursor);
+      continue;
+    }
+    if (!isKept(op, role))
+      continue;
+    auto store = stores.find(&op);
+    if (store == stores.end()) {
+      b.clone(op, map);
+      continue;
+    }
+    // Through shared memory; barriers and fences between are kiln-insert-barriers'.
+    auto write = cast<tile::DescStoreOp>(op);
+    Value memory = AllocOp::create(b, store->second.memory, /*offset=*/IntegerAttr());
+    CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+    LocalStoreOp::create(b, map.lookup(write.getValue()), memory);
+    SmallVector<Value> offsets;
+    for (Value offset : write.getOffsets())
+      offsets.push_back(map.lookupOrDefault(offset));
+    CopyOutOp::create(b, memory, store->second.map, offsets);
+  }
+  return cursor;
+}
+
+Value Materializer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, Value cursor) {
+  auto of = [&](Value value) { return map.lookupOrDefault(value); };
+  SmallVector<Value> inits;
+  for (Value init : loop.getInitArgs())
+    inits.push_back(of(init));
+  inits.push_back(cursor);
+  auto copy = scf::ForOp::create(b, of(loop.getLowerBound()), of(loop.getUpperBound()), of(loop.getStep()), inits);
+  map.map(loop.getInductionVar(), copy.getInductionVar());
+  for (auto [old, made] : llvm::zip(loop.getRegionIterArgs(), copy.getRegionIterArgs()))
+    map.map(old, made);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(copy.getBody());
+  Value end = cloneBlock(*loop.getBody(), role, map, copy.getRegionIterArgs().back());
+  SmallVector<Value> yielded;
+  for (Value value : loop.getYieldedValues())
+    yielded.push_back(of(value));
+  yielded.push_back(end);
+  scf::YieldOp::create(b, yielded);
+  for (auto [old, made] : llvm::zip(loop.getResults(), copy.getResults()))
+    map.map(old, made);
+  return copy.getResults().back();
+}
+
+/// What the product's loop computes beside the product.
+void Materializer::cloneScalars(IRMapping &map) {
+  for (Operation &op : product.loop.getBody()->without_terminator())
+    if (!isPart(&op))
+      b.clone(op, map);
+}
+
+Value Materializer::writeLoads(IRMapping &map, Value cursor) {
+  scf::ForOp loop = product.loop;
+  auto of = [&](Value value) { return map.lookupOrDefault(value); };
+  SmallVector<Value> inits;
+  for (auto [i, init] : llvm::enumerate(loop.getInitArgs()))
+    if (i != product.accumulator)
+      inits.push_back(of(init));
+  inits.push_back(cursor);
+  auto copy = scf::ForOp::create(b, of(loop.getLowerBound()), of(loop.getUpperBound()), of(loop.getStep()), inits);
+  map.map(loop.getInductionVar(), copy.getInductionVar());
+  unsigned next = 0;
+  for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+    if (i != product.accumulator)
+      map.map(argument, copy.getRegionIterArg(next++));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(copy.getBody());
+  Value place = copy.getRegionIterArgs().back();
+  auto slot = AcquireOp::create(b, TypeRange{lhsMemory, rhsMemory}, channel, place);
+  cloneScalars(map);
+  auto fill = [&](Factor &factor, Value engine, Value memory) {
+    SmallVector<Value> offsets;
+    for (Value offset : factor.load.getOffsets())
+      offsets.push_back(of(offset));
+    CopyInOp::create(b, engine, offsets, memory, channel, place, uint32_t(factor.load.getEvict()));
+  };
+  b.setLoc(product.lhs.load.getLoc());
+  fill(product.lhs, lhsMap, slot.getParts()[0]);
+  b.setLoc(product.rhs.load.getLoc());
+  fill(product.rhs, rhsMap, slot.getParts()[1]);
+  CommitOp::create(b, channel, place);
+  SmallVector<Value> yielded;
+  for (auto [i, value] : llvm::enumerate(loop.getYieldedValues()))
+    if (i != product.accumulator)
+      yielded.push_back(of(value));
+  yielded.push_back(AdvanceOp::create(b, place.getType(), place));
+  scf::YieldOp::create(b, yielded);
+  next = 0;
+  for (auto [i, result] : llvm::enumerate(loop.getResults()))
+    if (i != product.accumulator)
+      map.map(result, copy.getResult(next++));
+  return copy.getResults().back();
+}
+
+Value Materializer::writeProducts(IRMapping &map, Value cursor) {
+  scf::ForOp loop = product.loop;
+  auto of = [&](Value value) { return map.lookupOrDefault(value); };
+  // Carried beside what the program carries: the place being read, and the one before it, whose products are still going on.
+  SmallVector<Value> inits;
+  for (Value init : loop.getInitArgs())
+    inits.push_back(of(init));
+  inits.append({cursor, cursor});
+  Value begin = of(loop.getLowerBound()), end = of(loop.getUpperBound());
+  auto copy = scf::ForOp::create(b, begin, end, of(loop.getStep()), inits);
+  map.map(loop.getInductionVar(), copy.getInductionVar());
+  unsigned count = loop.getNumRegionIterArgs();
+  for (unsigned i = 0; i < count; ++i)
+    map.map(loop.getRegionIterArg(i), copy.getRegionIterArg(i));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(copy.getBody());
+    Value place = copy.getRegionIterArg(count), before = copy.getRegionIterArg(count + 1);
+    cloneScalars(map);
+    b.setLoc(product.dot.getLoc());
+    auto slot = ReceiveOp::create(b, TypeRange{lhsMemory, rhsMemory}, channel, place);
+    auto factor = [&](Factor &of, Value memory) -> Value {
+      return of.transposition ? TransOp::create(b, memory, ArrayRef<int32_t>{1, 0}).getResult() : memory;
+    };
+    Value lhs = factor(product.lhs, slot.getParts()[0]), rhs = factor(product.rhs, slot.getParts()[1]);
+    Value acc = copy.getRegionIterArg(product.accumulator);
+    Value sum = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, acc, /*accumulate=*/Value());
+    sum = MmaWaitOp::create(b, acc.getType(), sum, /*pending=*/1);
+    // One product is under way still: it reads this slot, and the one before is free.
+    Value again = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, copy.getInductionVar(), begin);
+    ReleaseOp::create(b, channel, before, again);
+    SmallVector<Value> yielded;
+    for (auto [i, value] : llvm::enumerate(loop.getYieldedValues()))
+      yielded.push_back(i == product.accumulator ? sum : of(value));
+    yielded.append({AdvanceOp::create(b, place.getType(), place), place});
+    scf::YieldOp::create(b, yielded);
+  }
+  Value ran = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
+  Value sum = copy.getResult(product.accumulator);
+  Value settled = MmaWaitOp::create(b, sum.getType(), sum, /*pending=*/0);
+  ReleaseOp::create(b, channel, copy.getResult(count + 1), ran);
+  for (unsigned i = 0; i < count; ++i)
+    map.map(loop.getResult(i), i == product.accumulator ? settled : copy.getResult(i));
+  return copy.getResult(count);
+}
+
+void Materializer::run() {
+  AlignmentAnalysis alignment(kernel);
+  lhsMemory = *slotMemory(product.lhs, ctas, /*split=*/true);
+  rhsMemory = *slotMemory(product.rhs, ctas, /*split=*/false);
+  if (schedule.stagedStore)
+    for (tile::DescStoreOp store : copyableStores(kernel, product, alignment))
+      if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas))
+        stores[store] = {Value(), *memory};
+  hoistDescriptors();
+  lhsMap = mapOf(product.lhs.desc, lhsMemory, 1);
+  rhsMap = mapOf(product.rhs.desc, rhsMemory, ctas);
+  for (auto &[op, store] : stores)
+    store.map = mapOf(cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1);
+  auto type = ChannelType::get(b.getContext(), schedule.stages, {lhsMemory, rhsMemory});
+  channel = ChannelOp::create(b, type, Completion::Bytes, /*fillers=*/1, /*readers=*/4 * schedule.consumers,
+                              /*offset=*/IntegerAttr());
+  scf::ForOp programs = makePersistent();
+
+  b.setInsertionPoint(programs);
+  b.setLoc(programs.getLoc());
+  int32_t consumers = schedule.consumers;
+  OperationState state(kernel.getLoc(), RolesOp::getOperationName());
+  state.addAttribute("names", b.getStrArrayAttr({"load", "multiply"}));
+  state.addAttribute("warps", b.getDenseI32ArrayAttr({1, 4}));
+  state.addAttribute("groups", b.getDenseI32ArrayAttr({1, consumers}));
+  state.addAttribute("registers", b.getDenseI32ArrayAttr({kLoadRegisters[consumers], kMultiplyRegisters[consumers]}));
+  state.addRegion();
+  state.addRegion();
+  auto roles = cast<RolesOp>(b.create(state));
+  for (Role role : {Role::Load, Role::Multiply}) {
+    Block &block = roles.getBodies()[unsigned(role)].emplaceBlock();
+    b.setInsertionPointToStart(&block);
+    IRMapping map;
+    Value cursor = CursorOp::create(b, CursorType::get(b.getContext(), schedule.stages));
+    cloneLoop(programs, role, map, cursor);
+    if (role == Role::Multiply && !stores.empty())
+      CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
+    EndRoleOp::create(b);
+  }
+  programs.erase();
+  kernel->removeAttr(kScheduleAttrName);
+}
+
+namespace {
+struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<MaterializeSchedule> {
+  void runOnOperation() override {
+    func::FuncOp kernel = getOperation();
+    std::optional<Schedule> schedule = Schedule::ofKernel(kernel);
+    if (!schedule)
+      return;
+    std::string why;
+    std::optional<ProductLoop> product = findProductLoop(kernel, why);
+    if (!product) {
+      kernel.emitOpError() << "expected a product loop (because it has a schedule), got none: " << why;
+      return signalPassFailure();
+    }
+    Materializer(kernel, *schedule, *product).run();
+  }
+};
+} // namespace

@@ -1,0 +1,10 @@
+// Passes that choose and write out schedules; see Passes.td.
+#pragma once
+#include "mlir/Pass/Pass.h"
+
+namespace kiln {
+#define GEN_PASS_DECL
+#include "compiler/transforms/schedule/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "compiler/transforms/schedule/Passes.h.inc"
+} // namespace kiln

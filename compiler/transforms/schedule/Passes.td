@@ -1,0 +1,55 @@
+// Passes that choose how a kernel's loads, products and stores overlap, and write it out as channels and roles.
+#ifndef KILN_SCHEDULE_PASSES_TD
+#define KILN_SCHEDULE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ChooseSchedulePass : Pass<"kiln-choose-schedule", "::mlir::func::FuncOp"> {
+  let summary = "say how a kernel's loads, products and stores overlap";
+  let description = [{
+    Looks for a loop that multiplies what it loads through descriptors and adds to an accumulator, and writes down which
+    schedule the kernel is to have, with its numbers, as the kernel's attribute `kgpu.schedule`. What the launch asked for
+    (module attributes `kgpu.schedule`, `kgpu.stages`, `kgpu.consumers`) decides where it fits; otherwise what fits best:
+
+    - `cooperative`: a warp copies, one to three groups of four warps multiply, each its rows of the tile. Blocks stay and
+      run one program after the other.
+    - none: a remark says why; products are made where they stand.
+
+    ```mlir
+    %c = scf.for %k = ... iter_args(%acc = %zero) {
+      %a = tile.desc_load %da[%i, %k] ...
+      %b = tile.desc_load %db[%k, %j] ...
+      %next = tile.dot %a, %b, %acc ...
+      scf.yield %next
+    }
+    ```
+    gives the kernel `kgpu.schedule = {consumers = 2 : i32, name = "cooperative", stages = 4 : i32}`.
+
+    Needs: stage opt, a target. Changes nothing else.
+  }];
+}
+
+def MaterializeSchedulePass : Pass<"kiln-materialize-schedule", "::mlir::func::FuncOp"> {
+  let summary = "write the chosen schedule out as channels and roles";
+  let description = [{
+    The kernel is cloned once for each role, and each clone keeps its part: the loading role computes what positions depend on
+    and copies into a channel, the multiplying role receives from it. Loops carry the cursor of the ring. Blocks run every
+    program whose number is theirs modulo the number of blocks (`kgpu.persistent`).
+
+    ```mlir
+    %acc = scf.for ... { %a = tile.desc_load ...; %b = tile.desc_load ...; tile.dot ... }
+    tile.desc_store %dc[%i, %j], %acc
+    ```
+    becomes
+    ```mlir
+    %ring = kgpu.channel bytes ...
+    kgpu.roles @load warps 1 { loops of kgpu.acquire, kgpu.copy_in, kgpu.commit }
+      @multiply groups 2 warps 4 { loops of kgpu.receive, kgpu.warpgroup_mma, kgpu.release; the store }
+    ```
+    Needs: `kgpu.schedule` as kiln-choose-schedule writes it; no layouts yet. Guarantees: no tile crosses roles. Numeric
+    effect: products are added in the order of the instruction, which sums several at once.
+  }];
+  let dependentDialects = ["::kiln::kgpu::KgpuDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+#endif // KILN_SCHEDULE_PASSES_TD

@@ -1,0 +1,171 @@
+// Recognising the product loop.
+#include "compiler/transforms/schedule/ProductLoop.h"
+#include "compiler/analysis/Disjoint.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+
+static bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
+
+/// The block behind one operand of the dot, loaded in the loop and used by nothing else.
+static std::optional<Factor> factorOf(Value operand, scf::ForOp loop, std::string &why) {
+  Factor factor;
+  if (auto trans = operand.getDefiningOp<tile::TransOp>(); trans && trans.getOrder() == ArrayRef<int32_t>{1, 0}) {
+    factor.transposition = trans;
+    operand = trans.getValue();
+  }
+  factor.load = operand.getDefiningOp<tile::DescLoadOp>();
+  bool inside = factor.load && factor.load->getParentOp() == loop;
+  if (!inside || !operand.hasOneUse()) {
+    why = "a factor is not a block that the loop loads through a descriptor for this product alone";
+    return std::nullopt;
+  }
+  factor.desc = factor.load.getDesc().getDefiningOp<tile::MakeDescOp>();
+  if (!factor.desc || factor.desc.getPadding() != tile::Padding::Zero) {
+    why = "a factor's descriptor is not known, or does not pad with zeros";
+    return std::nullopt;
+  }
+  return factor;
+}
+
+/// Scalars, and what makes up the product.
+static bool belongs(Operation &op, const ProductLoop &product) {
+  ProductLoop known = product;
+  if (&op == known.dot || &op == known.lhs.load || &op == known.rhs.load || &op == known.lhs.transposition ||
+      &op == known.rhs.transposition)
+    return true;
+  return op.getNumRegions() == 0 && isMemoryEffectFree(&op) && llvm::none_of(op.getOperands(), isTile) &&
+         llvm::none_of(op.getResults(), isTile);
+}
+
+std::optional<ProductLoop> schedule::findProductLoop(func::FuncOp kernel, std::string &why) {
+  SmallVector<tile::DotOp> dots;
+  kernel.walk([&](tile::DotOp dot) { dots.push_back(dot); });
+  if (dots.size() != 1) {
+    why = dots.empty() ? "there is no product" : "there are several products";
+    return std::nullopt;
+  }
+  ProductLoop product;
+  product.dot = dots.front();
+  product.loop = dyn_cast<scf::ForOp>(product.dot->getParentOp());
+  if (!product.loop) {
+    why = "the product is not in a loop";
+    return std::nullopt;
+  }
+  auto acc = dyn_cast<BlockArgument>(product.dot.getAcc());
+  if (!acc || acc.getOwner() != product.loop.getBody() || acc == product.loop.getInductionVar() || !acc.hasOneUse() ||
+      !product.dot.getResult().hasOneUse() ||
+      product.loop.getTiedLoopYieldedValue(acc)->get() != product.dot.getResult()) {
+    why = "the product is not added to an accumulator that the loop carries";
+    return std::nullopt;
+  }
+  product.accumulator = acc.getArgNumber() - 1;
+  auto lhs = factorOf(product.dot.getLhs(), product.loop, why);
+  auto rhs = lhs ? factorOf(product.dot.getRhs(), product.loop, why) : std::nullopt;
+  if (!rhs)
+    return std::nullopt;
+  product.lhs = *lhs;
+  product.rhs = *rhs;
+  for (Operation &op : product.loop.getBody()->without_terminator())
+    if (!belongs(op, product)) {
+      why = "the loop does more than load, multiply and count";
+      return std::nullopt;
+    }
+  for (auto [i, value] : llvm::enumerate(product.loop.getInitArgs()))
+    if (i != product.accumulator && isTile(value)) {
+      why = "the loop carries other tiles";
+      return std::nullopt;
+    }
+  SmallVector<Value> steered(product.loop.getOperands().begin(), product.loop.getOperands().end());
+  llvm::erase(steered, product.loop.getInitArgs()[product.accumulator]);
+  llvm::append_range(steered, product.lhs.load.getOffsets());
+  llvm::append_range(steered, product.rhs.load.getOffsets());
+  for (Operation *parent = product.loop->getParentOp(); parent != kernel; parent = parent->getParentOp()) {
+    auto loop = dyn_cast<scf::ForOp>(parent);
+    if (!loop) {
+      why = "the loop stands in a branch";
+      return std::nullopt;
+    }
+    product.around.insert(product.around.begin(), loop);
+    if (llvm::any_of(loop.getInitArgs(), isTile)) {
+      why = "a loop around it carries tiles";
+      return std::nullopt;
+    }
+    llvm::append_range(steered, loop.getOperands());
+    llvm::append_range(steered, loop.getYieldedValues());
+  }
+  if (!isScalarWork(steered, kernel)) {
+    why = "where to load, or how often, depends on tiles or on memory";
+    return std::nullopt;
+  }
+  return product;
+}
+
+bool schedule::isScalarWork(ValueRange values, func::FuncOp kernel) {
+  SmallVector<Value> open(values);
+  DenseSet<Value> seen;
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (isTile(value))
+      return false;
+    Operation *op = value.getDefiningOp();
+    if (!op) {
+      Operation *owner = cast<BlockArgument>(value).getOwner()->getParentOp();
+      if (owner != kernel && !isa<scf::ForOp>(owner))
+        return false;
+      continue;
+    }
+    // What a loop leaves behind is scalar where it carries none but scalars; those around the product are asked about too.
+    if (op->getNumRegions() != 0 || !isMemoryEffectFree(op))
+      return false;
+    llvm::append_range(open, op->getOperands());
+  }
+  return true;
+}
+
+bool schedule::isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::string &why) {
+  int64_t rank = desc.getStrides().size(), bytes = kgpu::elementBytes(desc.getType().getBlock().getElementType());
+  if (rank < 1 || rank > 5 || !llvm::all_of(desc.getOperands(), kgpu::isDerivedFromArguments)) {
+    why = "a descriptor is not made of the kernel's arguments";
+    return false;
+  }
+  if (!matchPattern(desc.getStrides().back(), m_One())) {
+    why = "the rows of a described array are not contiguous";
+    return false;
+  }
+  bool aligned = alignment.get(desc.getBase()).everyElement() % 16 == 0;
+  for (Value stride : desc.getStrides().drop_back())
+    aligned &= alignment.get(stride).everyElement() * bytes % 16 == 0;
+  if (!aligned)
+    why = "base or strides of a described array are not known to be multiples of 16 bytes";
+  return aligned;
+}
+
+bool schedule::mayRunAhead(func::FuncOp kernel, ProductLoop &product, std::string &why) {
+  SmallVector<Operation *> stores;
+  WalkResult result = kernel.walk([&](Operation *op) {
+    if (isa<tile::StoreOp, tile::DescStoreOp>(op)) {
+      stores.push_back(op);
+      return WalkResult::advance();
+    }
+    bool known = isa<func::FuncOp, scf::ForOp, scf::IfOp, scf::WhileOp, tile::LoadOp, tile::DescLoadOp>(op);
+    bool silent = known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp>(op);
+    return silent ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  if (result.wasInterrupted()) {
+    why = "programs may wait for each other";
+    return false;
+  }
+  for (Operation *store : stores)
+    for (Operation *load : {product.lhs.load.getOperation(), product.rhs.load.getOperation()})
+      if (!areDisjoint(load, store)) {
+        why = "what the kernel stores may be what it multiplies";
+        return false;
+      }
+  return true;
+}

@@ -1,0 +1,44 @@
+// The loop that a schedule is about: it multiplies what it loads through descriptors and adds to an accumulator.
+#pragma once
+#include "compiler/analysis/Alignment.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace kiln::schedule {
+
+/// One factor of the product: a block that the loop loads, maybe transposed before it is multiplied.
+struct Factor {
+  tile::DescLoadOp load;
+  tile::TransOp transposition; ///< null: multiplied as it is loaded
+  tile::MakeDescOp desc;
+
+  mlir::RankedTensorType block() { return load.getType(); }
+};
+
+struct ProductLoop {
+  mlir::scf::ForOp loop;
+  tile::DotOp dot;
+  unsigned accumulator = 0; ///< which of the values the loop carries
+  Factor lhs, rhs;
+  /// Loops around it, outermost first.
+  llvm::SmallVector<mlir::scf::ForOp, 2> around;
+};
+
+/// The one product loop of a kernel. Nothing, with a sentence in `why`, where there is none, or where it holds more than
+/// loads, a product and scalars.
+std::optional<ProductLoop> findProductLoop(mlir::func::FuncOp kernel, std::string &why);
+
+/// The copy engine can read and write the described array: made of the kernel's arguments, rows contiguous, base and
+/// strides in 16 bytes. Nothing in `why` then.
+bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::string &why);
+
+/// Every op that `values` are computed from can be computed without tiles and without effects, in any role.
+bool isScalarWork(mlir::ValueRange values, mlir::func::FuncOp kernel);
+
+/// Programs of the kernel know nothing of each other, and what they store the product's loads do not read: one block may
+/// run several of them, loading for the next while it stores.
+bool mayRunAhead(mlir::func::FuncOp kernel, ProductLoop &product, std::string &why);
+
+} // namespace kiln::schedule

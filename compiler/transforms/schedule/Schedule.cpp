@@ -1,0 +1,83 @@
+// What a schedule says of a kernel, and the memory it takes.
+#include "compiler/transforms/schedule/Schedule.h"
+#include "dialects/layout/Constructors.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+
+DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
+  Builder b(context);
+  SmallVector<NamedAttribute> entries = {b.getNamedAttr("name", b.getStringAttr(name)),
+                                         b.getNamedAttr("consumers", b.getI32IntegerAttr(consumers)),
+                                         b.getNamedAttr("stages", b.getI32IntegerAttr(stages))};
+  if (stagedStore)
+    entries.push_back(b.getNamedAttr("staged_store", b.getUnitAttr()));
+  return b.getDictionaryAttr(entries);
+}
+
+std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
+  auto attr = kernel->getAttrOfType<DictionaryAttr>(kScheduleAttrName);
+  if (!attr)
+    return std::nullopt;
+  Schedule schedule;
+  schedule.name = attr.getAs<StringAttr>("name").getValue();
+  schedule.consumers = attr.getAs<IntegerAttr>("consumers").getInt();
+  schedule.stages = attr.getAs<IntegerAttr>("stages").getInt();
+  schedule.stagedStore = attr.contains("staged_store");
+  return schedule;
+}
+
+/// Swizzled over as many bytes as a row has, up to 128.
+static std::optional<kgpu::MemType> swizzledMemory(RankedTensorType tile, int64_t ctas, std::optional<unsigned> split) {
+  int64_t bytes = kgpu::elementBytes(tile.getElementType());
+  SmallVector<int64_t> piece(tile.getShape());
+  if (split) {
+    if (piece[*split] % ctas)
+      return std::nullopt;
+    piece[*split] /= ctas;
+  }
+  for (int64_t swizzle : {128, 64, 32}) {
+    SmallVector<int32_t> order = {1, 0};
+    auto layout = layout::swizzled(piece, order, bytes, swizzle);
+    if (layout && ctas > 1)
+      layout = layout::inCluster(*layout, ctas, split);
+    if (!layout)
+      continue;
+    auto type = kgpu::MemType::get(tile.getShape(), tile.getElementType(),
+                                   layout::MapAttr::get(tile.getContext(), *layout));
+    if (kgpu::planBoxes(type, split ? 1 : ctas))
+      return type;
+  }
+  return std::nullopt;
+}
+
+std::optional<kgpu::MemType> schedule::slotMemory(Factor &factor, int64_t ctas, bool split) {
+  RankedTensorType block = factor.block();
+  if (block.getRank() != 2)
+    return std::nullopt;
+  std::optional<unsigned> dim;
+  if (split)
+    dim = factor.transposition ? 1 : 0;
+  return swizzledMemory(block, ctas, dim);
+}
+
+std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_t ctas) {
+  return tile.getRank() == 2 ? swizzledMemory(tile, ctas, ctas > 1 ? std::optional<unsigned>(0) : std::nullopt)
+                             : std::nullopt;
+}
+
+SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, ProductLoop &product,
+                                                        const AlignmentAnalysis &alignment) {
+  SmallVector<tile::DescStoreOp> stores;
+  kernel.walk([&](tile::DescStoreOp store) {
+    auto desc = store.getDesc().getDefiningOp<tile::MakeDescOp>();
+    std::string why;
+    auto tile = cast<RankedTensorType>(store.getValue().getType());
+    if (store->getBlock() == product.loop->getBlock() && product.loop->isBeforeInBlock(store) && desc &&
+        isMappable(desc, alignment, why) && tile.getShape() == product.dot.getType().getShape())
+      stores.push_back(store);
+  });
+  return stores;
+}

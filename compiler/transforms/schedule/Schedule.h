@@ -1,0 +1,30 @@
+// A schedule as it is written on a kernel, and the memory it takes.
+#pragma once
+#include "compiler/target/Target.h"
+#include "compiler/transforms/schedule/ProductLoop.h"
+
+namespace kiln::schedule {
+
+constexpr llvm::StringLiteral kScheduleAttrName = "kgpu.schedule";
+
+struct Schedule {
+  std::string name;
+  int32_t consumers = 1;   ///< groups of four warps that multiply
+  int32_t stages = 2;      ///< slots of the channel
+  bool stagedStore = false; ///< results leave through shared memory and the copy engine
+
+  mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
+  static std::optional<Schedule> ofKernel(mlir::func::FuncOp kernel);
+};
+
+/// Memory of one slot for a factor, as it is loaded, in each of `ctas`: split over them along the rows of the product or
+/// whole in each. Nothing where no swizzle fits the block.
+std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, bool split);
+/// Memory that a tile of the result leaves through.
+std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas);
+
+/// The stores of the product's result through a descriptor, which the copy engine could make.
+llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, ProductLoop &product,
+                                                    const AlignmentAnalysis &alignment);
+
+} // namespace kiln::schedule
