@@ -71,8 +71,9 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   // Offsets widened twice over are merged here.
   passes.addPass(createCSEPass());
   // Before layouts: a loop is split between roles without moving a tile, and each role is then laid out by itself.
-  passes.addNestedPass<func::FuncOp>(createChooseSchedulePass());
-  passes.addNestedPass<func::FuncOp>(createMaterializeSchedulePass());
+  OpPassManager &scheduled = passes.nest<func::FuncOp>();
+  scheduled.addPass(createChooseSchedulePass());
+  scheduled.addPass(createMaterializeSchedulePass());
   // Each role was cloned whole: what it does not use goes, and its scalars fold. From here on nothing canonicalizes:
   // patterns drop layouts.
   addCleanup(passes);

@@ -1,8 +1,8 @@
-// The pass kiln-assign-layouts: build the graph, decide, rewrite.
+// The pass kiln-assign-layouts: build the graphs, decide, rewrite.
 #include "compiler/conversion/tile_to_kgpu/Graph.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
 #include "compiler/target/Target.h"
-#include "dialects/kgpu/KgpuDialect.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/LayoutDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -18,6 +18,19 @@ static int64_t moduleNumber(Operation *op, StringRef name, int64_t otherwise) {
   auto module = op->getParentOfType<ModuleOp>();
   auto attribute = module ? module->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
   return attribute ? attribute.getInt() : otherwise;
+}
+
+/// Tiles in a signature (hand-written functions) have layouts too.
+static void updateSignature(func::FuncOp func) {
+  if (func.isDeclaration())
+    return;
+  SmallVector<Type> results;
+  for (Block &block : func.getBody())
+    if (auto end = dyn_cast<func::ReturnOp>(block.getTerminator()))
+      results.assign(end.getOperandTypes().begin(), end.getOperandTypes().end());
+  func.setType(FunctionType::get(
+      func.getContext(), func.getArgumentTypes().empty() ? TypeRange() : TypeRange(func.getBody().getArgumentTypes()),
+      results));
 }
 
 namespace {
@@ -52,11 +65,30 @@ struct AssignLayouts : kiln::impl::AssignLayoutsPassBase<AssignLayouts> {
     });
     if (fresh.wasInterrupted())
       return signalPassFailure();
-    FailureOr<assign::Graph> graph = assign::Graph::build(func, machine);
-    if (failed(graph))
+    // The kernel without its roles, then each role, with the threads that run it. All graphs are built before one is
+    // rewritten: they ask the same analysis.
+    AlignmentAnalysis analysis(func);
+    SmallVector<assign::Graph, 1> graphs;
+    auto build = [&](Region &scope) {
+      FailureOr<assign::Graph> graph = assign::Graph::build(scope, machine, analysis);
+      if (succeeded(graph))
+        graphs.push_back(std::move(*graph));
+      return graph;
+    };
+    if (!func.isDeclaration() && failed(build(func.getBody())))
       return signalPassFailure();
-    assign::solve(*graph);
-    assign::rewrite(func, *graph);
+    for (auto roles : func.getOps<kgpu::RolesOp>())
+      for (auto [index, body] : llvm::enumerate(roles.getBodies())) {
+        threads.warps = roles.getWarps()[index];
+        threads.groups = roles.getGroups()[index];
+        if (failed(build(body)))
+          return signalPassFailure();
+      }
+    for (assign::Graph &graph : graphs) {
+      assign::solve(graph);
+      assign::rewrite(graph);
+    }
+    updateSignature(func);
   }
 };
 } // namespace

@@ -1,5 +1,6 @@
 // Building the graph.
 #include "compiler/conversion/tile_to_kgpu/Graph.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -80,10 +81,12 @@ std::optional<unsigned> Graph::definer(Value value) const {
   return found == definers.end() ? std::nullopt : std::optional<unsigned>(found->second);
 }
 
-FailureOr<Graph> Graph::build(func::FuncOp func, const Machine &machine) {
+FailureOr<Graph> Graph::build(Region &scope, const Machine &machine, const AlignmentAnalysis &analysis) {
   Graph graph(machine);
-  AlignmentAnalysis analysis(func);
-  WalkResult result = func->walk<WalkOrder::PreOrder>([&](Operation *op) {
+  auto visit = [&](Operation *op) {
+    // A role has threads of its own, and a graph.
+    if (isa<kgpu::RolesOp>(op))
+      return WalkResult::skip();
     graph.noteFloating(op);
     if (op->getNumResults() == 1 && graph.isFloating(op->getResult(0)))
       return WalkResult::advance();
@@ -109,8 +112,11 @@ FailureOr<Graph> Graph::build(func::FuncOp func, const Machine &machine) {
     if (rules::isDerived(op) && groups->size() == 2)
       graph.links.push_back({op, first, first + 1});
     return WalkResult::advance();
-  });
-  if (result.wasInterrupted())
+  };
+  // The arguments of a kernel are its own tiles.
+  if (auto func = dyn_cast<func::FuncOp>(scope.getParentOp()); func && visit(func).wasInterrupted())
+    return failure();
+  if (scope.walk<WalkOrder::PreOrder>(visit).wasInterrupted())
     return failure();
   for (unsigned index = 0; index < graph.nodes.size(); ++index)
     for (OpOperand *use : graph.nodes[index].group.uses)

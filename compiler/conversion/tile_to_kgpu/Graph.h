@@ -1,6 +1,8 @@
-// The tiles of a function as inference sees them: nodes (groups of tiles in one layout), classes of nodes joined by the
-// values between them, and links, where the layout of one class follows from that of another.
+// The tiles of a function, or of one of its roles, as inference sees them: nodes (groups of tiles in one layout),
+// classes of nodes joined by the values between them, and links, where the layout of one class follows from that of
+// another.
 #pragma once
+#include "compiler/analysis/Alignment.h"
 #include "compiler/conversion/tile_to_kgpu/Access.h"
 #include "compiler/conversion/tile_to_kgpu/LayoutRules.h"
 #include "dialects/layout/Constructors.h"
@@ -34,8 +36,9 @@ struct Link {
 
 class Graph {
 public:
+  /// Of the ops in `scope`: a kernel without its roles, or the region of a role, which is what machine.threads run.
   /// Fails, with a message, on an op that has tiles but no rule.
-  static mlir::FailureOr<Graph> build(mlir::func::FuncOp func, const Machine &machine);
+  static mlir::FailureOr<Graph> build(mlir::Region &scope, const Machine &machine, const AlignmentAnalysis &analysis);
 
   Machine machine;
   layout::Threads threads; ///< the machine's
@@ -65,6 +68,6 @@ private:
 /// Decides Node::layout of every node.
 void solve(Graph &graph);
 /// Writes the decisions into the types, with conversions and copies of floating values where they are needed.
-void rewrite(mlir::func::FuncOp func, Graph &graph);
+void rewrite(Graph &graph);
 
 } // namespace kiln::assign

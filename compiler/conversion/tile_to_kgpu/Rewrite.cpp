@@ -127,16 +127,4 @@ private:
 };
 } // namespace
 
-void assign::rewrite(func::FuncOp func, Graph &graph) {
-  Rewriter(graph).run();
-  if (func.isDeclaration())
-    return;
-  // Tiles in a signature (hand-written functions) have layouts too.
-  SmallVector<Type> results;
-  for (Block &block : func.getBody())
-    if (auto end = dyn_cast<func::ReturnOp>(block.getTerminator()))
-      results.assign(end.getOperandTypes().begin(), end.getOperandTypes().end());
-  func.setType(FunctionType::get(
-      func.getContext(), func.getArgumentTypes().empty() ? TypeRange() : TypeRange(func.getBody().getArgumentTypes()),
-      results));
-}
+void assign::rewrite(Graph &graph) { Rewriter(graph).run(); }

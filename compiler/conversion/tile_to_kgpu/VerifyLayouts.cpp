@@ -1,6 +1,7 @@
 // The pass kiln-verify-layouts: each op against its rule.
 #include "compiler/conversion/tile_to_kgpu/LayoutRules.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/LayoutDialect.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -41,13 +42,16 @@ private:
       if (!tile.getEncoding())
         return op->emitOpError() << "expected every tile to have a layout (because layouts are assigned), got " << tile;
       Layout layout = layout::getLayout(tile);
-      std::tuple<StringRef, int64_t, int64_t> counts[] = {{"lanes", layout.size(Coord::Lane), 32},
-                                                          {"warps", layout.size(Coord::Warp), warps},
-                                                          {"ctas", layout.size(Coord::Cta), ctas}};
+      auto [roles, role] = kgpu::roleAround(op);
+      std::tuple<StringRef, int64_t, int64_t> counts[] = {
+          {"lanes", layout.size(Coord::Lane), 32},
+          {"warps", layout.size(Coord::Warp), roles ? roles.getWarps()[role] : warps},
+          {"groups", layout.size(Coord::Group), roles ? roles.getGroups()[role] : 1},
+          {"ctas", layout.size(Coord::Cta), ctas}};
       for (auto [what, count, expected] : counts)
         if (count != expected)
-          return op->emitOpError() << "expected layouts of " << expected << " " << what
-                                   << " (because the kernel has that many), got " << tile;
+          return op->emitOpError() << "expected layouts of " << expected << " " << what << " (because the "
+                                   << (roles ? "role" : "kernel") << " has that many), got " << tile;
       return success();
     };
     for (Value value : op->getOperands())

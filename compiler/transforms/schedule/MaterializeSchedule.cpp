@@ -260,7 +260,8 @@ Value Materializer::writeLoads(IRMapping &map, Value cursor) {
 Value Materializer::writeProducts(IRMapping &map, Value cursor) {
   scf::ForOp loop = product.loop;
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
-  // Carried beside what the program carries: the place being read, and the one before it, whose products are still going on.
+  // Carried beside what the program carries: the place being read, and the one before it, whose products are still
+  // going on.
   SmallVector<Value> inits;
   for (Value init : loop.getInitArgs())
     inits.push_back(of(init));

@@ -120,7 +120,8 @@ bool schedule::isScalarWork(ValueRange values, func::FuncOp kernel) {
         return false;
       continue;
     }
-    // What a loop leaves behind is scalar where it carries none but scalars; those around the product are asked about too.
+    // What a loop leaves behind is scalar where it carries none but scalars; those around the product are asked about
+    // too.
     if (op->getNumRegions() != 0 || !isMemoryEffectFree(op))
       return false;
     llvm::append_range(open, op->getOperands());

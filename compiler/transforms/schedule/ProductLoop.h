@@ -26,8 +26,8 @@ struct ProductLoop {
   llvm::SmallVector<mlir::scf::ForOp, 2> around;
 };
 
-/// The one product loop of a kernel. Nothing, with a sentence in `why`, where there is none, or where it holds more than
-/// loads, a product and scalars.
+/// The one product loop of a kernel. Nothing, with a sentence in `why`, where there is none, or where it holds more
+/// than loads, a product and scalars.
 std::optional<ProductLoop> findProductLoop(mlir::func::FuncOp kernel, std::string &why);
 
 /// The copy engine can read and write the described array: made of the kernel's arguments, rows contiguous, base and
@@ -37,8 +37,8 @@ bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::
 /// Every op that `values` are computed from can be computed without tiles and without effects, in any role.
 bool isScalarWork(mlir::ValueRange values, mlir::func::FuncOp kernel);
 
-/// Programs of the kernel know nothing of each other, and what they store the product's loads do not read: one block may
-/// run several of them, loading for the next while it stores.
+/// Programs of the kernel know nothing of each other, and what they store the product's loads do not read: one block
+/// may run several of them, loading for the next while it stores.
 bool mayRunAhead(mlir::func::FuncOp kernel, ProductLoop &product, std::string &why);
 
 } // namespace kiln::schedule

@@ -45,8 +45,8 @@ static std::optional<kgpu::MemType> swizzledMemory(RankedTensorType tile, int64_
       layout = layout::inCluster(*layout, ctas, split);
     if (!layout)
       continue;
-    auto type = kgpu::MemType::get(tile.getShape(), tile.getElementType(),
-                                   layout::MapAttr::get(tile.getContext(), *layout));
+    auto type =
+        kgpu::MemType::get(tile.getShape(), tile.getElementType(), layout::MapAttr::get(tile.getContext(), *layout));
     if (kgpu::planBoxes(type, split ? 1 : ctas))
       return type;
   }

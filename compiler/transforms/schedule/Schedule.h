@@ -9,16 +9,16 @@ constexpr llvm::StringLiteral kScheduleAttrName = "kgpu.schedule";
 
 struct Schedule {
   std::string name;
-  int32_t consumers = 1;   ///< groups of four warps that multiply
-  int32_t stages = 2;      ///< slots of the channel
+  int32_t consumers = 1;    ///< groups of four warps that multiply
+  int32_t stages = 2;       ///< slots of the channel
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
 
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
   static std::optional<Schedule> ofKernel(mlir::func::FuncOp kernel);
 };
 
-/// Memory of one slot for a factor, as it is loaded, in each of `ctas`: split over them along the rows of the product or
-/// whole in each. Nothing where no swizzle fits the block.
+/// Memory of one slot for a factor, as it is loaded, in each of `ctas`: split over them along the rows of the product
+/// or whole in each. Nothing where no swizzle fits the block.
 std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, bool split);
 /// Memory that a tile of the result leaves through.
 std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas);

@@ -39,6 +39,12 @@
 // KGPU: builtin.module(
 // KGPU-NEXT: cse,
 // KGPU-NEXT: func.func(
+// KGPU-NEXT: kiln-choose-schedule,
+// KGPU-NEXT: kiln-materialize-schedule
+// KGPU-NEXT: ),
+// KGPU-NEXT: canonicalize{
+// KGPU-NEXT: cse,
+// KGPU-NEXT: func.func(
 // KGPU-NEXT: kiln-assign-layouts
 // KGPU: kiln-check-registers
 // KGPU: kiln-verify-layouts

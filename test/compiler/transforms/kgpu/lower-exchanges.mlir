@@ -221,7 +221,7 @@ func.func @atomics(%p: !tile.ptr<i32>, %q: tensor<128x!tile.ptr<i32>, #row>, %v:
 
 // A row spread over the ctas of a cluster: every cta gets every partial, in a mailbox that counts what has come.
 // CHECK: #[[PART:.*]] = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
-// CHECK: #[[MEM:.*]] = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
+// CHECK: #[[MEM:.*]] = #layout.map<row_major [16] ctas 4>
 // CHECK-LABEL: @cluster
 // CHECK: kgpu.partial_reduce
 // CHECK: -> tensor<16xf32, #[[PART]]>
