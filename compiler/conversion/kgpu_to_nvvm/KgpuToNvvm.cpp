@@ -35,6 +35,7 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addGather(table);
     nvvm::addKeep(table);
     nvvm::addDot(table);
+    nvvm::addWarpgroupMma(table);
     return table;
   }();
   return table;

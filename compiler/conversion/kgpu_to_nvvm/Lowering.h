@@ -259,6 +259,7 @@ void addCompare(EmitTable &table);      ///< kgpu.compare
 void addGather(EmitTable &table);       ///< inside a warp
 void addKeep(EmitTable &table);         ///< kgpu.keep
 void addDot(EmitTable &table);          ///< kgpu.dot
+void addWarpgroupMma(EmitTable &table); ///< kgpu.warpgroup_mma, kgpu.mma_wait
 void addSharedMemory(EmitTable &table); ///< alloc, slot, local_*
 
 } // namespace kiln::nvvm

@@ -1,0 +1,197 @@
+// kgpu.warpgroup_mma and kgpu.mma_wait: wgmma. One text holds all instructions of an op, so that nothing comes between
+// them; the accumulator's registers go in and come out as the same ones.
+#include "compiler/conversion/kgpu_to_nvvm/MatrixDescriptor.h"
+#include "compiler/conversion/kgpu_to_nvvm/Words.h"
+#include "dialects/layout/Constructors.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Coord;
+using layout::Layout;
+
+
+/// As the mnemonic names it.
+static StringRef typeName(Type type, bool factor) {
+  if (type.isF16())
+    return "f16";
+  if (type.isBF16())
+    return "bf16";
+  if (type.isF32())
+    return factor ? "tf32" : "f32";
+  if (isa<Float8E4M3FNType>(type))
+    return "e4m3";
+  if (isa<Float8E5M2Type>(type))
+    return "e5m2";
+  return factor ? "s8" : "s32";
+}
+
+namespace {
+/// Inline PTX under construction: operands are numbered as they are added, results and what is tied to them first.
+class Text {
+public:
+  /// `inOut`: registers that go in and come out; with `fresh` they only come out.
+  Text(ArrayRef<Value> inOut, bool fresh = false) {
+    for (Value value : inOut) {
+      bool isFloat = value.getType().isF32();
+      constraint(std::string(fresh ? "=&" : "=") + (isFloat ? "f" : "r"));
+      types.push_back(value.getType());
+    }
+    for (auto [i, value] : llvm::enumerate(fresh ? ArrayRef<Value>() : inOut)) {
+      constraint(std::to_string(i));
+      operands.push_back(value);
+    }
+    next = types.size() + operands.size();
+  }
+  /// The name of one more operand.
+  std::string operand(StringRef kind, Value value) {
+    constraint(kind.str());
+    operands.push_back(value);
+    return "$" + std::to_string(next++);
+  }
+  void line(const Twine &text) { body += (text + "\n").str(); }
+  Registers emit(Lowering &lowering) { return lowering.ptx(body, constraints, types, operands); }
+
+private:
+  void constraint(const std::string &text) { constraints += (constraints.empty() ? "" : ",") + text; }
+  std::string body, constraints;
+  SmallVector<Type> types;
+  SmallVector<Value> operands;
+  unsigned next = 0;
+};
+
+/// A factor in memory: the lower word of its descriptor at the memory's start, and the words of its pieces.
+class Factor {
+public:
+  Factor(Lowering &lowering, Text &text, Value memory, unsigned depthDim, const Layout *rows) {
+    auto type = cast<kgpu::MemType>(memory.getType());
+    descriptor.emplace(*kgpu::factorMemory(type, depthDim), depthDim, type.getElementBytes());
+    ImplicitLocOpBuilder &b = lowering.b;
+    Value start = LLVM::PtrToIntOp::create(b, b.getI32Type(), lowering.scalar(memory));
+    // Groups begin with rows of their own.
+    if (rows)
+      if (Value group = lowering.atEntry([&] {
+            return lowering.digitsValue(*rows, Coord::Group, [&](unsigned i) {
+              return descriptor->bytesAt(rows->digits(Coord::Group)[i].basis[0], 0);
+            });
+          }))
+        start = arith::AddIOp::create(b, start, group);
+    start = arith::AndIOp::create(b, start, lowering.i32(MatrixDescriptor::kAddressMask));
+    start = arith::ShRUIOp::create(b, start, lowering.i32(MatrixDescriptor::kAddressShift));
+    start = arith::OrIOp::create(b, start, lowering.i32(descriptor->low()));
+    low = text.operand("r", start);
+  }
+  /// Sets the 64-bit register `name` to the descriptor of a piece.
+  void describe(Text &text, StringRef name, int64_t across, int64_t depth) const {
+    int64_t units = descriptor->bytesAt(across, depth) >> MatrixDescriptor::kAddressShift;
+    text.line("add.s32 start, " + low + ", " + Twine(units) + ";");
+    text.line("mov.b64 " + name + ", {start, " + Twine(int32_t(descriptor->high())) + "};");
+  }
+  bool transposed() const { return descriptor->transposed(); }
+
+private:
+  std::optional<MatrixDescriptor> descriptor;
+  std::string low;
+};
+} // namespace
+
+/// "{$3, $4, ...}": `count` operands from number `first` on.
+static std::string listOf(int64_t first, int64_t count) {
+  std::string list = "{";
+  for (int64_t i = 0; i < count; ++i)
+    list += (i ? ", $" : "$") + std::to_string(first + i);
+  return list + "}";
+}
+
+static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp op) {
+  Type element = elementOf(op.getAcc());
+  layout::ClusterPiece held = *layout::pieceOf(kgpu::layoutOf(op.getType()));
+  const Layout &acc = held.piece;
+  auto memory = dyn_cast<kgpu::MemType>(op.getLhs().getType());
+  auto right = cast<kgpu::MemType>(op.getRhs().getType());
+  Type lhsElement = memory ? memory.getElementType() : elementOf(op.getLhs());
+  int64_t depth = right.getShape()[0], columns = acc.shape()[1];
+  int64_t step = kgpu::productDepth(lhsElement, right.getElementType(), element, /*warpgroup=*/true);
+  // Registers of one block of 64 rows lie one behind the other, in it those of eight columns after the other.
+  ArrayRef<Value> registers = lowering.get(op.getAcc());
+  Registers words = element.isF32() ? Registers(registers) : packWords(lowering, registers);
+  int64_t perWord = acc.registers() / int64_t(words.size()), perBlock = columns / 2;
+  int64_t blocks = acc.registers() / perBlock;
+
+  // Where nothing is added to, the registers need not hold anything.
+  APInt known;
+  std::optional<bool> accumulates = true;
+  if (Value condition = op.getAccumulate())
+    accumulates = matchPattern(condition, m_ConstantInt(&known)) ? std::optional<bool>(!known.isZero()) : std::nullopt;
+  Text text(words, /*fresh=*/accumulates == false);
+  text.line("{");
+  text.line(".reg .pred adds;");
+  text.line(".reg .b32 start;");
+  text.line(".reg .b64 left, right;");
+  if (accumulates)
+    text.line("setp.ne.b32 adds, " + Twine(int(*accumulates)) + ", 0;");
+  std::string first = accumulates ? "adds" : text.operand("b", lowering.scalar(op.getAccumulate()));
+
+  std::optional<Factor> lhs;
+  SmallVector<std::string> lhsWords;
+  if (memory)
+    lhs.emplace(lowering, text, op.getLhs(), /*depthDim=*/1, &acc);
+  else
+    for (Value word : packWords(lowering, lowering.get(op.getLhs())))
+      lhsWords.push_back(text.operand("r", word));
+  Factor rhs(lowering, text, op.getRhs(), /*depthDim=*/0, nullptr);
+
+  bool integers = element.isInteger(32);
+  std::string types = "." + typeName(element, false).str() + "." + typeName(lhsElement, true).str() + "." +
+                      typeName(right.getElementType(), true).str();
+  bool halves = right.getElementBytes() == 2;
+  text.line("wgmma.fence.sync.aligned;");
+  for (int64_t block = 0; block < blocks; ++block) {
+    int64_t row = acc.at(Coord::Reg, block * perBlock)[0], column = 0;
+    for (int64_t piece : instructionColumns(columns, integers)) {
+      std::string sums = listOf((block * perBlock + column / 2) / perWord, piece / 2 / perWord);
+      for (int64_t k = 0; k < depth; k += step) {
+        std::string left = "left";
+        if (memory) {
+          lhs->describe(text, "left", row, k);
+        } else {
+          int64_t word = (block * (depth / step) + k / step) * 4;
+          left = "{" + lhsWords[word] + ", " + lhsWords[word + 1] + ", " + lhsWords[word + 2] + ", " +
+                 lhsWords[word + 3] + "}";
+        }
+        rhs.describe(text, "right", column, k);
+        std::string tail = ", " + (k == 0 ? first : std::string("1"));
+        if (!integers)
+          tail += ", 1, 1";
+        if (halves)
+          tail += (memory ? (lhs->transposed() ? ", 1" : ", 0") : "") + std::string(rhs.transposed() ? ", 1" : ", 0");
+        text.line("wgmma.mma_async.sync.aligned.m64n" + Twine(piece) + "k" + Twine(step) + types + " " + sums + ", " +
+                  left + ", right" + tail + ";");
+      }
+      column += piece;
+    }
+  }
+  text.line("wgmma.commit_group.sync.aligned;");
+  text.line("}");
+  Registers results = text.emit(lowering);
+  lowering.set(op, element.isF32() ? results : unpackWords(lowering, results, element));
+  return success();
+}
+
+static LogicalResult emitMmaWait(Lowering &lowering, kgpu::MmaWaitOp op) {
+  // What uses the accumulator uses what comes out of here, so that nothing moves before it.
+  Type element = elementOf(op.getAcc());
+  ArrayRef<Value> registers = lowering.get(op.getAcc());
+  Registers words = element.isF32() ? Registers(registers) : packWords(lowering, registers);
+  Text text(words);
+  text.line("wgmma.wait_group.sync.aligned " + Twine(op.getPending()) + ";");
+  Registers results = text.emit(lowering);
+  lowering.set(op, element.isF32() ? results : unpackWords(lowering, results, element));
+  return success();
+}
+
+void nvvm::addWarpgroupMma(EmitTable &table) {
+  table.add<kgpu::WarpgroupMmaOp, emitWarpgroupMma>();
+  table.add<kgpu::MmaWaitOp, emitMmaWait>();
+}
