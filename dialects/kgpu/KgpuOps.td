@@ -565,7 +565,8 @@ def Kgpu_DotOp : Kgpu_Op<"dot", [AllTypesMatch<["acc", "result"]>]> {
   let summary = "matrix product of tiles in shared memory, by multiply-adds of each thread";
   let description = [{
     As `tile.dot`, the inputs read from shared memory while the product is made: each thread has the accumulators that
-    its layout gives it and reads the rows and columns they need. Inputs are widened to the accumulator's type.
+    its layout gives it and reads the rows and columns they need. Inputs are widened to the accumulator's type, or to f32
+    if that is f16: then the sum is rounded once, at its end.
 
     - `dot_c1`: all have rank 2, or all have rank 3.
     - `dot_c2`: M, N, K and batch sides agree.

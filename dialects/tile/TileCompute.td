@@ -9,9 +9,21 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
   let description = [{
     `result[m, n] = acc[m, n] + sum over k of lhs[m, k] * rhs[k, n]`, for each index of the leading batch dimension if
     there is one. Inputs are widened to the accumulator's type; the order of summation is the target's, the same in
-    every run. Integers are signed and wrap. `precision` is about f32 inputs only: what may replace an exact f32 product;
-    a target may always be more precise. `maxImpreciseAcc` is how many products of f8 inputs may be summed in less than
-    the accumulator's precision (0: none).
+    every run. Integers are signed and wrap. With an f16 accumulator the products of one dot are summed in f32 and the
+    sum is rounded to f16 at its end; only a tensor core may round more often, once for each instruction along K.
+
+    `precision` is about f32 inputs only and says what may stand for a product of two of them. A target may always be
+    more precise: the CPU multiplies in f32 whatever is asked, and GPUs do where they have no instruction for it.
+
+    | precision | each input is replaced by | products of the parts |
+    |---|---|---|
+    | ieee | itself | 1 |
+    | tf32 | one tf32 (11 significant bits) | 1 |
+    | tf32x3 | the sum of 2 tf32 | 3, all but low times low |
+    | bf16x3 | the sum of 2 bf16 (8 significant bits) | 3, all but low times low |
+    | bf16x6 | the sum of 3 bf16 | 6, all that count as much as high times lowest |
+
+    `maxImpreciseAcc` is how many products of f8 inputs may be summed in less than the accumulator's precision (0: none).
 
     | inputs | accumulator |
     |---|---|

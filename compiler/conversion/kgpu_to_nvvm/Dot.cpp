@@ -1,5 +1,6 @@
 // kgpu.dot: a loop over K. At each k a thread reads the rows of the left and the columns of the right input that its
-// accumulators need, in the widest vectors the layout gives, and multiplies each with each.
+// accumulators need, in the widest vectors the layout gives, and multiplies each with each. Sums of f16 are kept in f32
+// until the loop ends: rounding each product would lose what a tensor core keeps.
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -38,7 +39,7 @@ public:
   unsigned of(int64_t reg) const { return numbers[reg]; }
   /// Bytes from one k to the next.
   int64_t depth() const { return depthBytes; }
-  /// Reads all, `offset` bytes into the memory, `step` steps of K after that; in the accumulator's type.
+  /// Reads all, `offset` bytes into the memory, `step` steps of K after that; as `element`s.
   Registers read(Value offset, int64_t step, Type element);
 
 private:
@@ -115,17 +116,19 @@ static LogicalResult emitDot(Lowering &lowering, kgpu::DotOp op) {
   int64_t depth = op.getLhs().getType().getShape()[rank - 1];
   int64_t steps = std::min<int64_t>(kSteps, depth & -depth);
   Type element = elementOf(op.getResult());
+  bool isNarrow = isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
+  Type sumType = isNarrow ? b.getF32Type() : element;
   ArrayRef<Value> initial = lowering.get(op.getAcc());
   SmallVector<int64_t> owners = Lowering::ownerRegisters(layout);
   Registers sums;
   for (int64_t reg : owners)
-    sums.push_back(initial[reg]);
+    sums.push_back(widened(lowering, initial[reg], sumType));
   auto body = [&](Value lhsOffset, Value rhsOffset) {
     for (int64_t step = 0; step < steps; ++step) {
-      Registers rows = lhs.read(lhsOffset, step, element), columns = rhs.read(rhsOffset, step, element);
+      Registers rows = lhs.read(lhsOffset, step, sumType), columns = rhs.read(rhsOffset, step, sumType);
       for (auto [reg, sum] : llvm::zip(owners, sums)) {
         Value x = rows[lhs.of(reg)], y = columns[rhs.of(reg)];
-        if (isa<FloatType>(element))
+        if (isa<FloatType>(sumType))
           sum = math::FmaOp::create(b, x, y, sum);
         else
           sum = arith::AddIOp::create(b, sum, arith::MulIOp::create(b, x, y));
@@ -150,6 +153,9 @@ static LogicalResult emitDot(Lowering &lowering, kgpu::DotOp op) {
   } else {
     body(Value(), Value());
   }
+  if (isNarrow)
+    for (Value &sum : sums)
+      sum = arith::TruncFOp::create(b, element, sum);
   lowering.set(op.getResult(), Lowering::fromOwners(layout, sums));
   return success();
 }

@@ -118,6 +118,30 @@ module attributes {kgpu.num_warps = 1 : i32} {
 
 // -----
 
+// Products of f16 are summed in f32, whatever the accumulator: it is widened before the loop and rounded behind it.
+// CHECK-LABEL: llvm.func @kiln_narrow_sum(
+// CHECK: %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK: scf.for {{.*}} iter_args({{.*}} = %[[ZERO]], {{.*}}) -> (f32, f32, f32, f32)
+// CHECK-COUNT-16: math.fma {{.*}} : f32
+// CHECK: scf.yield
+// CHECK-COUNT-4: arith.truncf %{{.*}} : f32 to f16
+#acc = #layout.map<blocked [4, 32] vector 4 warps 1>
+#a = #layout.map<row_major [4, 16] order [0, 1]>
+#b = #layout.map<row_major [16, 32]>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @narrow_sum(%p: !tile.ptr<f16>) attributes {tile.kernel} {
+    %ma = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<4x16xf16, #a>
+    %mb = kgpu.alloc {offset = 128 : i64} : !kgpu.mem<16x32xf16, #b>
+    %c = arith.constant dense<0.0> : tensor<4x32xf16, #acc>
+    %d = kgpu.dot %ma, %mb, %c : !kgpu.mem<4x16xf16, #a>, !kgpu.mem<16x32xf16, #b> -> tensor<4x32xf16, #acc>
+    %ps = tile.splat %p : !tile.ptr<f16> -> tensor<4x32x!tile.ptr<f16>, #acc>
+    tile.store %ps, %d : tensor<4x32x!tile.ptr<f16>, #acc>, tensor<4x32xf16, #acc>
+    return
+  }
+}
+
+// -----
+
 // A single counter is in order too.
 // CHECK-LABEL: llvm.func @kiln_one_counter(
 // CHECK: llvm.atomicrmw add
