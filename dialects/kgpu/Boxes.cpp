@@ -8,68 +8,60 @@ using namespace kiln::kgpu;
 using layout::Coord;
 using layout::Layout;
 
-// What one copy may move along each dimension.
-static constexpr int64_t kMaxBoxSide = 256;
+// What one copy may move along each dimension; what divides the bytes of its rows, and where in memory it starts.
+static constexpr int64_t kMaxBoxSide = 256, kRowAlign = 16, kBoxAlign = 128;
+// A swizzle repeats every so many rows.
+static constexpr int64_t kSwizzleRows = 8;
 
-/// The order of dimensions, fastest first, and the swizzle of a layout that is row-major or swizzled.
-static std::optional<std::pair<SmallVector<int32_t>, int32_t>> formOf(const Layout &piece, int64_t elementBytes) {
+/// The swizzle of a layout that is row-major or swizzled, its last dimension the fastest: as a box lies in memory.
+static std::optional<int32_t> swizzleOf(const Layout &piece, int64_t elementBytes) {
   SmallVector<int32_t> order;
   for (int32_t dim = int32_t(piece.rank()) - 1; dim >= 0; --dim)
     order.push_back(dim);
-  // A transposed memory is filled as the array it is a transposed view of: then the first dimension is the fastest.
-  for (int turn = 0; turn < 2; ++turn) {
-    for (int32_t swizzle : {128, 64, 32})
-      if (layout::swizzled(piece.shape(), order, elementBytes, swizzle) == piece)
-        return std::pair(order, swizzle);
-    if (layout::rowMajor(piece.shape(), order) == piece)
-      return std::pair(order, 0);
-    if (piece.rank() < 2)
-      break;
-    std::swap(order[0], order[1]);
-  }
+  for (int32_t swizzle : {128, 64, 32})
+    if (layout::swizzled(piece.shape(), order, elementBytes, swizzle) == piece)
+      return swizzle;
+  if (layout::rowMajor(piece.shape(), order) == piece)
+    return 0;
   return std::nullopt;
 }
 
 std::optional<BoxPlan> kgpu::planBoxes(MemType type, int64_t pieces) {
   std::optional<layout::ClusterPiece> held = layout::pieceOf(layoutOf(type));
   int64_t bytes = type.getElementBytes();
-  auto form = held ? formOf(held->piece, bytes) : std::nullopt;
-  if (!form)
+  std::optional<int32_t> swizzle = held ? swizzleOf(held->piece, bytes) : std::nullopt;
+  if (!swizzle)
     return std::nullopt;
-  auto &[order, swizzle] = *form;
   ArrayRef<int64_t> sides = held->piece.shape();
-  unsigned inner = order[0], outer = order.back();
+  unsigned inner = sides.size() - 1, outer = 0;
   BoxPlan plan;
-  plan.swizzle = swizzle;
+  plan.swizzle = *swizzle;
   plan.box.assign(sides.begin(), sides.end());
-  if (swizzle)
-    plan.box[inner] = std::min(plan.box[inner], swizzle / bytes);
-  else if (plan.box[inner] > kMaxBoxSide)
-    return std::nullopt;
+  if (*swizzle)
+    plan.box[inner] = *swizzle / bytes;
   // Rows of a panel, in as few boxes as a copy's sides and the cut into pieces allow. Only the slowest dimension is
   // cut: boxes of memory lie one behind the other.
-  if (plan.box[outer] % pieces)
+  if (sides[outer] % pieces)
     return std::nullopt;
-  int64_t rows = plan.box[outer] / pieces;
+  int64_t rows = sides[outer] / pieces;
   while (rows > kMaxBoxSide && rows % 2 == 0)
     rows /= 2;
-  if (outer != inner)
-    plan.box[outer] = rows;
-  for (int64_t side : plan.box)
-    if (side < 1 || side > kMaxBoxSide)
-      return std::nullopt;
-  // A swizzle repeats every eight rows.
-  if (swizzle && pieces * rows != sides[outer] && rows % 8)
-    return std::nullopt;
+  plan.box[outer] = rows;
   plan.boxBytes = bytes;
-  for (int64_t side : plan.box)
+  for (int64_t side : plan.box) {
+    if (side > kMaxBoxSide)
+      return std::nullopt;
     plan.boxBytes *= side;
-  for (int64_t panel = 0; panel < sides[inner]; panel += plan.box[inner])
-    for (int64_t row = 0; row < (outer == inner ? 1 : sides[outer]); row += plan.box[outer]) {
+  }
+  int64_t panels = outer == inner ? 1 : sides[inner] / plan.box[inner];
+  bool many = panels > 1 || rows != sides[outer];
+  if (plan.box[inner] * bytes % kRowAlign || (many && plan.boxBytes % (*swizzle ? *swizzle * kSwizzleRows : kBoxAlign)))
+    return std::nullopt;
+  for (int64_t panel = 0; panel < panels; ++panel)
+    for (int64_t row = 0; row < sides[outer]; row += rows) {
       layout::Index start(sides.size(), 0);
-      start[inner] = panel;
-      if (outer != inner)
-        start[outer] = row;
+      start[inner] = panel * plan.box[inner];
+      start[outer] += row; // the same dimension where there is one only
       plan.starts.push_back(start);
     }
   return plan;

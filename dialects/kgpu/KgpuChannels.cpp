@@ -127,9 +127,9 @@ LogicalResult TensorMapOp::verify() {
                          << "moves), got [" << getBox() << "]";
   int32_t swizzle = int32_t(getSwizzle());
   int64_t rowBytes = getBox().back() * elementBytes(block.getElementType());
-  if (!llvm::is_contained({0, 32, 64, 128}, swizzle) || (swizzle && rowBytes > swizzle)) // tensor_map_c2
-    return emitOpError()
-           << "expected a swizzle of 0, 32, 64 or 128 bytes and rows within it (because the copy engine has "
+  if (!llvm::is_contained({0, 32, 64, 128}, swizzle) || rowBytes % 16 || (swizzle && rowBytes > swizzle))
+    return emitOpError() // tensor_map_c2
+           << "expected a swizzle of 0, 32, 64 or 128 bytes and rows of 16s within it (because the copy engine has "
            << "those), got " << swizzle << " and rows of " << rowBytes;
   auto made = getDesc().getDefiningOp<tile::MakeDescOp>();
   if (!made || !llvm::all_of(made->getOperands(), isDerivedFromArguments)) // tensor_map_c3

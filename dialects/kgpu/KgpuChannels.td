@@ -214,7 +214,8 @@ def Kgpu_TensorMapOp : Kgpu_EarlyOp<"tensor_map", [Pure]> {
     memory (0: not). Derived by the launch from the arguments of the kernel, so the descriptor is made of nothing else.
 
     - `tensor_map_c1`: one extent of the box per dimension, each 1 to 256.
-    - `tensor_map_c2`: the swizzle is 0, 32, 64 or 128, and the box's last side takes no more bytes than it where it is not 0.
+    - `tensor_map_c2`: the swizzle is 0, 32, 64 or 128; the box's last side takes a multiple of 16 bytes, and no more than the
+      swizzle where that is not 0.
     - `tensor_map_c3`: the descriptor is a `tile.make_desc` whose operands are arguments of the kernel, constants, or such
       integers extended.
     - `tensor_map_c4`: rank 1 to 5; the last stride is the constant 1.
@@ -364,7 +365,7 @@ def Kgpu_RolesOp : Kgpu_EarlyOp<"roles", [NoRegionArguments, RecursiveMemoryEffe
 
     Roles use scalars, maps, channels and memory from outside; no tile crosses: only channels carry those.
 
-    - `roles_c1`: one name, number of warps and number of groups for each region; registers likewise, or none.
+    - `roles_c1`: one name, number of warps, of groups and of registers for each region, of which there is one at least.
     - `roles_c2`: warps are a power of two, groups at least one.
     - `roles_c3`: registers are 0, or 24 to 240 and a multiple of 8.
     - `roles_c4`: no tensor from outside is used inside.

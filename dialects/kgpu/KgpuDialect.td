@@ -16,7 +16,8 @@ def Kgpu_Dialect : Dialect {
     A program instance is run by all threads of one CTA, or of one cluster of CTAs. Scalars have the same value in each
     thread. Module attributes: `kgpu.num_warps : i32`, `kgpu.cluster : i32` (CTAs of one instance).
 
-    - `kgpu_c1`: a tensor among the operands and results of a kgpu op carries a `#layout.map`.
+    - `kgpu_c1`: a tensor among the operands and results of a kgpu op carries a `#layout.map`. Of an op that schedules
+      write before layouts are assigned, either all carry one or none.
 
     ```mlir
     func.func @rows(%x: tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>)

@@ -93,12 +93,15 @@ LogicalResult WarpgroupMmaOp::verify() {
     if (!memory)
       continue;
     std::optional<FactorMemory> form = factorMemory(memory, depthDim);
-    if (!form || (!form->depthFastest && memory.getElementBytes() != 2))
-      return emitOpError() << "expected swizzled memory, along K for elements of other than 16 bits (because the "
-                           << "instruction reads it), got " << memory;
+    if (!form || form->sides[depthDim] != memory.getShape()[depthDim] ||
+        (!form->depthFastest && memory.getElementBytes() != 2))
+      return emitOpError()
+             << "expected swizzled memory with all of K in each cta, along K for elements of other than 16 "
+             << "bits (because the instruction reads it), got " << memory;
   }
   std::optional<FactorMemory> right = factorMemory(cast<MemType>(rhs), 0);
-  int64_t rows = left ? factorMemory(left, 1)->sides[0] : 64, columns = right->sides[1], k = sidesOf(rhs)[0];
+  int64_t rows = left ? factorMemory(left, 1)->sides[0] : sidesOf(acc)[0], columns = right->sides[1];
+  int64_t k = sidesOf(rhs)[0];
   if (rows % 64 || columns % 8 || (columns > 256 && columns % 256) || k % depth) // warpgroup_mma_c3
     return refuseSides(*this, "M of a cta in 64s, N in 8s up to 256 or in 256s, K in the instruction's",
                        "instructions multiply tiles of 64 by N")
@@ -109,7 +112,11 @@ LogicalResult WarpgroupMmaOp::verify() {
     return held && make(held->piece.shape()) == held->piece;
   };
   if (failed(verifyFragment(*this, "the accumulator", acc, [&](const Layout &layout) { // warpgroup_mma_c4
-        return sameAs(layout, [&](ArrayRef<int64_t> s) { return layout::wgmmaAccumulator(s, groupsOf(layout)); });
+        return sameAs(layout, [&](ArrayRef<int64_t> s) -> std::optional<Layout> {
+          if (s[1] != columns || (left && s[0] != rows))
+            return std::nullopt;
+          return layout::wgmmaAccumulator(s, groupsOf(layout));
+        });
       })))
     return failure();
   return verifyFragment(*this, "the left factor", lhs, [&](const Layout &layout) {

@@ -30,9 +30,10 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
     - `warpgroup_mma_c2`: the types are of the table.
     - `warpgroup_mma_c3`: M of a cta is a multiple of 64, N of 8 and at most 256, or a multiple of 256; K is a multiple of
       the instruction's.
-    - `warpgroup_mma_c4`: where tiles have layouts, those of accumulator and left factor are as above.
-    - `warpgroup_mma_c5`: memory is laid out by `swizzled` or by `row_major` in rows of 16 bytes, and elements of other than
-      16 bits are contiguous along K.
+    - `warpgroup_mma_c4`: where tiles have layouts, those of accumulator and left factor are as above, and each cta's part of
+      the accumulator has the rows and columns of its factors.
+    - `warpgroup_mma_c5`: memory is laid out by `swizzled`, with all of K in each cta, and elements of other than 16 bits are
+      contiguous along K.
 
     ```mlir
     func.func @warpgroup_mma(%c: tensor<64x128xf32>) -> tensor<64x128xf32> {

@@ -87,9 +87,7 @@ def Kgpu_TensorMapType : Kgpu_TypeDef<"TensorMap", "tensor_map"> {
   let summary = "how the copy engine sees a described array";
   let description = [{
     An argument of the launch that is derived from others: extents, strides, the box one copy moves and its swizzle. 128 bytes
-    in the kernel's parameters; a value of this type is its address.
-
-    - `tensor_map_type_c1`: made by `kgpu.tensor_map` alone.
+    in the kernel's parameters; a value of this type is its address. `kgpu.tensor_map` makes them.
 
     ```mlir
     func.func private @types(!kgpu.tensor_map)

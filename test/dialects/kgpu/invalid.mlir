@@ -583,3 +583,21 @@ func.func @keep_c1(%x: tensor<512xi64, #layout.map<blocked [512] vector 2 warps 
   %y = kgpu.keep %x : tensor<512xi64, #layout.map<blocked [512] vector 2 warps 4>>
   return
 }
+
+// -----
+
+func.func @trans_c1(%m: !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>) {
+  // expected-error @below {{expected an order that names each dimension once (because it is a permutation), got [1, 1]}}
+  %t = kgpu.trans %m [1, 1] : !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>
+    -> !kgpu.mem<32x64xf16, #layout.map<row_major [32, 64] order [0, 1]>>
+  return
+}
+
+// -----
+
+func.func @trans_c2(%m: !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>) {
+  // expected-error @below {{(because nothing moves), got '!kgpu.mem<32x64xf16, #layout.map<row_major [32, 64]>>'}}
+  %t = kgpu.trans %m [1, 0] : !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>
+    -> !kgpu.mem<32x64xf16, #layout.map<row_major [32, 64]>>
+  return
+}

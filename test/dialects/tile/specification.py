@@ -13,11 +13,26 @@ from pathlib import Path
 BLOCK = re.compile(r"^( *)```mlir\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LABEL = re.compile(r"^ *- `(\w+_c\d+)`:", re.MULTILINE)
 TESTED = re.compile(r"@(\w+_c\d+)(?:_\w+)?\b")
-DEFINITION = re.compile(r"^def \w+?_(\w+) : \w+?_(?:Op|EffectOp|TypeDef)<(.*?)^}$", re.MULTILINE | re.DOTALL)
+DEFINITION = re.compile(
+    r"^def \w+?_(\w+) : \w+?_(?:Op|EffectOp|EarlyOp|ChannelStep|TypeDef)<(.*?)^}$", re.MULTILINE | re.DOTALL
+)
 # A text may be followed by the effects on its operand: `"text", [MemRead<...>]>:$name`.
 TEXT = re.compile(r'"(?:,\s*\[[^:]*\])?>:\$')
 # Ops that constrain nothing beyond their types.
-UNCONSTRAINED = {"BarrierOp", "ClusterArriveOp", "ClusterWaitOp", "LaunchDependentsOp", "WaitForGridOp"}
+UNCONSTRAINED = {
+    "AdvanceOp",
+    "BarrierOp",
+    "ClusterArriveOp",
+    "ClusterWaitOp",
+    "CursorOp",
+    "EndRoleOp",
+    "FenceAsyncOp",
+    "FirstProgramOp",
+    "LaunchDependentsOp",
+    "ProgramStepOp",
+    "TensorMapType",
+    "WaitForGridOp",
+}
 
 
 def definitions(folder: Path) -> str:

@@ -1,0 +1,357 @@
+// What channels, copies and roles refuse: one test per constraint, named after it.
+// RUN: kiln-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @below {{expected at least one slot and one part (because a slot holds tiles), got 0 and 1}}
+func.func private @channel_type_c1(!kgpu.channel<0 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>)
+
+// -----
+
+// expected-error @below {{expected parts that are a !kgpu.mem (because slots are shared memory), got 'tensor<32xf32>'}}
+func.func private @channel_type_c2(!kgpu.channel<2 x (tensor<32xf32>)>)
+
+// -----
+
+// expected-error @below {{expected at least one slot (because it is a place in a ring), got 0}}
+func.func private @cursor_type_c1(!kgpu.cursor<0>)
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @channel_c1() {
+  // expected-error @below {{expected an offset of at least 0 that 1024 divides (because swizzles repeat by that), got 512}}
+  %c = kgpu.channel threads fillers 4 readers 4 {offset = 512 : i64} : !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @channel_c2() {
+  // expected-error @below {{expected at least one filler and one reader (because a slot goes from one to the other), got 4 and 0}}
+  %c = kgpu.channel threads fillers 4 readers 0 : !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @channel_c3(%if: i1) {
+  scf.if %if {
+    // expected-error @below {{expected to stand in the function's body (because it lives as long as the kernel), got scf.if around it}}
+    %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @acquire_c1(%c: !kgpu.channel<2 x (!m)>, %p: !kgpu.cursor<3>) {
+  // expected-error @below {{failed to verify that the cursor has as many slots as the channel}}
+  %m = "kgpu.acquire"(%c, %p) : (!kgpu.channel<2 x (!m)>, !kgpu.cursor<3>) -> !m
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+!n = !kgpu.mem<32xi32, #layout.map<row_major [32]>>
+func.func @acquire_c2(%c: !kgpu.channel<2 x (!m, !n)>, %p: !kgpu.cursor<2>) {
+  // expected-error @below {{expected the channel's parts (because the slot has those), got}}
+  %m = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m, !n)> -> !m
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @commit_c1(%c: !kgpu.channel<2 x (!m)>, %p: !kgpu.cursor<4>) {
+  // expected-error @below {{failed to verify that the cursor has as many slots as the channel}}
+  "kgpu.commit"(%c, %p) : (!kgpu.channel<2 x (!m)>, !kgpu.cursor<4>) -> ()
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @receive_c1(%c: !kgpu.channel<2 x (!m)>, %p: !kgpu.cursor<1>) {
+  // expected-error @below {{failed to verify that the cursor has as many slots as the channel}}
+  %m = "kgpu.receive"(%c, %p) : (!kgpu.channel<2 x (!m)>, !kgpu.cursor<1>) -> !m
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+!n = !kgpu.mem<32xi32, #layout.map<row_major [32]>>
+func.func @receive_c2(%c: !kgpu.channel<2 x (!m, !n)>, %p: !kgpu.cursor<2>) {
+  // expected-error @below {{expected the channel's parts (because the slot has those), got}}
+  %m:2 = kgpu.receive %c[%p] : !kgpu.channel<2 x (!m, !n)> -> !n, !m
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @release_c1(%c: !kgpu.channel<2 x (!m)>, %p: !kgpu.cursor<3>) {
+  // expected-error @below {{failed to verify that the cursor has as many slots as the channel}}
+  "kgpu.release"(%c, %p) : (!kgpu.channel<2 x (!m)>, !kgpu.cursor<3>) -> ()
+  return
+}
+
+// -----
+
+func.func @tensor_map_c1(%b: !tile.ptr<f16>, %m: i64, %n: i64, %s: i64) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<512x64xf16>>
+  // expected-error @below {{expected one side of 1 to 256 per dimension of the block (because that is what one copy moves), got [512, 64]}}
+  %t = kgpu.tensor_map %d box [512, 64] swizzle 128 : !tile.desc<tensor<512x64xf16>>
+  return
+}
+
+// -----
+
+func.func @tensor_map_c2_swizzle(%b: !tile.ptr<f16>, %m: i64, %n: i64, %s: i64) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  // expected-error @below {{expected a swizzle of 0, 32, 64 or 128 bytes and rows of 16s within it (because the copy engine has those), got 64 and rows of 128}}
+  %t = kgpu.tensor_map %d box [128, 64] swizzle 64 : !tile.desc<tensor<128x64xf16>>
+  return
+}
+
+// -----
+
+func.func @tensor_map_c2_rows(%b: !tile.ptr<f16>, %m: i64, %n: i64, %s: i64) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x4xf16>>
+  // expected-error @below {{and rows of 16s within it (because the copy engine has those), got 0 and rows of 8}}
+  %t = kgpu.tensor_map %d box [128, 4] swizzle 0 : !tile.desc<tensor<128x4xf16>>
+  return
+}
+
+// -----
+
+func.func @tensor_map_c3(%b: !tile.ptr<f16>, %m: i64, %s: i64) {
+  %one = arith.constant 1 : i64
+  %n = arith.addi %m, %one : i64
+  %d = tile.make_desc %b, shape [%m, %n] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  // expected-error @below {{expected a descriptor made of the kernel's arguments and constants (because the launch makes the map), got another}}
+  %t = kgpu.tensor_map %d box [128, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  return
+}
+
+// -----
+
+func.func @tensor_map_c4(%b: !tile.ptr<f16>, %m: i64, %s: i64) {
+  %d = tile.make_desc %b, shape [%m, %m] strides [%s, %s] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  // expected-error @below {{expected rank 1 to 5 and 1 as the last stride (because the copy engine reads rows), got rank 2 and}}
+  %t = kgpu.tensor_map %d box [128, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_in_c1(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected one offset per dimension of the box (because it is a position), got 1}}
+  kgpu.copy_in %t[%i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_in_c2(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  %q = kgpu.advance %p : !kgpu.cursor<2>
+  // expected-error @below {{expected memory that was acquired of this channel and cursor (because its barrier counts what comes there), got another}}
+  kgpu.copy_in %t[%i, %i] to %s of %c[%q] : !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_in_c3(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [32, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [32, 64] swizzled over 128 for}}
+  kgpu.copy_in %t[%i, %i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+// A box is written with its last dimension the fastest: memory that has another is not what it fills.
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128>>
+func.func @copy_in_c3_transposed(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [64, 64] swizzled over 128 for}}
+  kgpu.copy_in %t[%i, %i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+// Every cta has the whole, so each of two sends half of it to both.
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128 ctas 2>>
+func.func @copy_in_c3_multicast(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [64, 64] swizzled over 128 for}}
+  kgpu.copy_in %t[%i, %i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_in_c4(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected a channel that completes by bytes (because copies announce those), got one that completes by threads}}
+  kgpu.copy_in %t[%i, %i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_out_c1(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %m = kgpu.alloc : !m
+  // expected-error @below {{expected one offset per dimension of the box (because it is a position), got 3}}
+  kgpu.copy_out %m to %t[%i, %i, %i] : !m
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_out_c2(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 32] swizzle 64 : !tile.desc<tensor<64x64xf16>>
+  %m = kgpu.alloc : !m
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [64, 32] swizzled over 64 for}}
+  kgpu.copy_out %m to %t[%i, %i] : !m
+  return
+}
+
+// -----
+
+func.func @copy_out_wait_c1() {
+  // expected-error @below {{expected at least 0 groups pending (because it is a number of groups), got -1}}
+  kgpu.copy_out_wait read -1
+  return
+}
+
+// -----
+
+func.func @roles_c1() {
+  // expected-error @below {{expected a name, warps, groups and registers for each region (because each is a role), got 1 names for 2 regions}}
+  "kgpu.roles"() <{names = ["load"], warps = array<i32: 1, 4>, groups = array<i32: 1, 1>, registers = array<i32: 0, 0>}> ({
+    kgpu.end_role
+  }, {
+    kgpu.end_role
+  }) : () -> ()
+  return
+}
+
+// -----
+
+func.func @roles_c1_none() {
+  // expected-error @below {{expected a name, warps, groups and registers for each region (because each is a role), got 0 names for 0 regions}}
+  kgpu.roles
+  return
+}
+
+// -----
+
+func.func @roles_c2() {
+  // expected-error @below {{expected warps that are a power of two and at least one group (because layouts are made of those), got 3 and 1}}
+  kgpu.roles @load warps 3 {
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+func.func @roles_c2_groups() {
+  // expected-error @below {{expected warps that are a power of two and at least one group (because layouts are made of those), got 4 and 0}}
+  kgpu.roles @load groups 0 warps 4 {
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+func.func @roles_c3() {
+  // expected-error @below {{expected 0 registers, or 24 to 240 in eights (because threads are given those), got 36}}
+  kgpu.roles @load warps 4 registers 36 {
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+func.func @roles_c4(%x: tensor<32xf32>) {
+  kgpu.roles @load warps 4 {
+    // expected-error @below {{expected no tile from outside of its role (because its threads hold none), got 'tensor<32xf32>'}}
+    %y = arith.addf %x, %x : tensor<32xf32>
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+func.func @roles_c5_deeper(%if: i1) {
+  scf.if %if {
+    // expected-error @below {{expected to be the one in the function's body (because a block is cut into roles once), got scf.if}}
+    kgpu.roles @load warps 4 {
+      kgpu.end_role
+    }
+  }
+  return
+}
+
+// -----
+
+func.func @roles_c5_another() {
+  // expected-error @below {{expected to be the one in the function's body (because a block is cut into roles once), got another}}
+  kgpu.roles @load warps 4 {
+    kgpu.end_role
+  }
+  kgpu.roles @store warps 4 {
+    kgpu.end_role
+  }
+  return
+}
