@@ -1,4 +1,4 @@
-// Which ops bring a barrier.
+// Which ops bring a barrier, which leave something under way, and which wait for that.
 #include "dialects/kgpu/Meeting.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
@@ -15,8 +15,13 @@ int64_t kgpu::clusterSize(Operation *op) {
   return size ? size.getInt() : 1;
 }
 
-/// All threads that run the program instance `op` belongs to.
-static Meeting ofInstance(Operation *op) { return {clusterSize(op) > 1 ? Scope::Cluster : Scope::Cta}; }
+/// All threads that do what `op` says: those of its role, or of the program instance. (In a cluster a role is of all
+/// ctas, and no barrier is of those alone: kiln-verify-barriers refuses the cluster's there.)
+static Meeting ofInstance(Operation *op) {
+  if (clusterSize(op) > 1)
+    return {Scope::Cluster};
+  return {roleAround(op).first ? Scope::Role : Scope::Cta};
+}
 
 /// An atomic's order is about the accesses of the whole instance: those before it are done before it releases, those
 /// after it wait until it has acquired.
@@ -41,4 +46,19 @@ Meetings kgpu::meetingsOf(Operation *op) {
       .Case([](tile::AtomicRMWOp atomic) { return ofAtomic(atomic, atomic.getSem()); })
       .Case([](tile::AtomicCASOp atomic) { return ofAtomic(atomic, atomic.getSem()); })
       .Default([](Operation *) { return Meetings(); });
+}
+
+std::optional<Flight> kgpu::flightOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::optional<Flight>>(op)
+      .Case([](WarpgroupMmaOp) { return Flight::Product; })
+      .Case([](CopyInOp) { return Flight::CopyIn; })
+      .Case([](CopyOutOp) { return Flight::CopyOut; })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+std::optional<Wait> kgpu::waitOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::optional<Wait>>(op)
+      .Case([](MmaWaitOp wait) { return Wait{Flight::Product, int32_t(wait.getPending()), /*readsOnly=*/false}; })
+      .Case([](CopyOutWaitOp wait) { return Wait{Flight::CopyOut, int32_t(wait.getPending()), wait.getRead()}; })
+      .Default([](Operation *) { return std::nullopt; });
 }

@@ -1,6 +1,7 @@
 // Where the threads of a program instance meet: which ops bring a barrier, of whom, and whether before or after what
 // they do. This is the only place that says so. kiln-insert-barriers and kiln-verify-barriers read it, and the lowering
-// emits barriers from it alone, so a barrier that no pass knows of cannot come about.
+// emits barriers from it alone, so a barrier that no pass knows of cannot come about. Likewise which ops leave
+// something under way that only a wait ends, and which ops wait.
 #pragma once
 #include "dialects/kgpu/KgpuDialect.h"
 #include "mlir/IR/Operation.h"
@@ -26,6 +27,24 @@ struct Meetings {
 /// The barriers of `op`: those that are ops, and those that the order of a tile op asks for, of all threads of the
 /// instance. (Not those in its regions.)
 Meetings meetingsOf(mlir::Operation *op);
+
+/// What goes on behind the op that begins it. Of each kind, what was begun first is over first.
+enum class Flight : uint8_t {
+  Product, ///< tensor cores read its factors
+  CopyIn,  ///< the copy engine reads global memory; who receives the slot waits, nobody here
+  CopyOut, ///< the copy engine reads shared memory and writes global memory
+};
+
+/// What `op` leaves under way, if anything.
+std::optional<Flight> flightOf(mlir::Operation *op);
+
+/// A wait: of that kind at most the last `pending` are under way behind it.
+struct Wait {
+  Flight flight;
+  int64_t pending;
+  bool readsOnly; ///< what they read has been read, what they write may be under way
+};
+std::optional<Wait> waitOf(mlir::Operation *op);
 
 /// Ctas of one program instance, as the module of `op` says.
 int64_t clusterSize(mlir::Operation *op);

@@ -1,4 +1,5 @@
-// kiln-insert-barriers: the accesses since the last barrier, followed through the structured control flow.
+// kiln-insert-barriers: the accesses since the last barrier, followed through the structured control flow; each role as
+// a program of its own.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/Meeting.h"
@@ -17,18 +18,37 @@ namespace {
 /// Which iteration's slot an access used, seen from now.
 enum class Phase : uint8_t { This, Other, Unknown };
 
+/// Beyond so many later ones it is not counted how many.
+constexpr int64_t kManyLater = 15;
+
 /// An access with no barrier after it (or only one that is too narrow).
 struct Pending {
   const Access *access;
   Phase phase = Phase::This;
   bool sameRun = true;   ///< its addresses are still those of the values they were computed from
-  bool metInCta = false; ///< a barrier of the cta came after it
+  bool metInCta = false; ///< a barrier of the cta (of the role) came after it
   bool arrived = false;  ///< the open cluster_arrive came after it
+  bool met = false;      ///< all threads met after it; only the copy engine and tensor cores may not see it yet
+  bool fenced = false;   ///< its thread made it visible to those, and is still to meet
+  bool underWay = false; ///< nobody has waited for it
+  int64_t later = 0;     ///< how many of its kind were begun after it
 
-  bool operator==(const Pending &o) const {
-    return access == o.access && phase == o.phase && sameRun == o.sameRun && metInCta == o.metInCta &&
-           arrived == o.arrived;
+  auto tied() const { return std::tie(access, phase, sameRun, metInCta, arrived, met, fenced, underWay, later); }
+  bool operator==(const Pending &other) const { return tied() == other.tied(); }
+};
+
+/// What is missing in front of an op.
+struct Need {
+  std::optional<Scope> scope;
+  bool fence = false; ///< a kgpu.fence_async in front of the barrier
+
+  explicit operator bool() const { return scope.has_value(); }
+  void add(std::optional<Scope> other, bool otherFence) {
+    if (!scope || (other && *other > *scope))
+      scope = other ? other : scope;
+    fence |= otherFence;
   }
+  void add(const Need &other) { add(other.scope, other.fence); }
 };
 
 struct State {
@@ -55,59 +75,151 @@ public:
 private:
   void visit(Block &block, State &state);
   void visit(Operation *op, State &state);
+  void visitRoles(RolesOp roles, State &state);
   void visitLoop(Operation *loop, State &state);
   /// One run of a loop's regions from `state`; for a while, also what holds at its exit.
   void visitBody(Operation *loop, State &state, State &exit);
-  std::optional<Scope> needed(ArrayRef<Access> next, const State &state);
+  /// What is missing between what is pending and `next`, in front of `place`.
+  Need needed(ArrayRef<Access> next, const State &state, Operation *place);
+  /// Puts it there (unless only looking) and says what that changes.
+  void settle(const Need &need, Operation *place, State &state);
   void meet(State &state, const Meeting &meeting);
 
   func::FuncOp function;
   MemoryAccesses accesses;
   /// While only looking (no barrier is inserted): the widest barrier that is missing.
   bool looking = false;
-  std::optional<Scope> missing;
+  Need missing;
 };
 } // namespace
 
-static std::optional<Scope> wider(std::optional<Scope> a, std::optional<Scope> b) {
-  if (!a || !b)
-    return a ? a : b;
-  return std::max(*a, *b);
-}
-
-std::optional<Scope> BarrierInserter::needed(ArrayRef<Access> next, const State &state) {
-  std::optional<Scope> scope;
+Need BarrierInserter::needed(ArrayRef<Access> next, const State &state, Operation *place) {
+  Need need;
+  Scope narrow = roleAround(place).first ? Scope::Role : Scope::Cta;
   for (const Access &access : next)
     for (const Pending &pending : state.pending) {
       const Access &earlier = *pending.access;
-      if (!conflict(earlier, access, pending.sameRun))
+      // What is under way no barrier ends: kiln-verify-barriers asks for the wait.
+      if (pending.underWay || !conflict(earlier, access, pending.sameRun))
         continue;
       bool alternate =
           earlier.slot && earlier.alloc == access.alloc && access.slot == earlier.slot && pending.phase == Phase::Other;
       if (alternate)
         continue;
       bool cluster = earlier.crosses || access.crosses;
-      if (cluster || !pending.metInCta)
-        scope = wider(scope, cluster ? Scope::Cluster : Scope::Cta);
+      if (earlier.isShared() && access.isAsync() && !earlier.isAsync())
+        need.add(cluster ? Scope::Cluster : narrow, !pending.fenced);
+      else if (!pending.met && (cluster || !pending.metInCta))
+        need.add(cluster ? Scope::Cluster : narrow, false);
     }
-  return scope;
+  return need;
+}
+
+static void fence(State &state) {
+  State after;
+  for (Pending pending : state.pending) {
+    pending.fenced |= !pending.access->isAsync();
+    after.add(pending);
+  }
+  state = after;
 }
 
 void BarrierInserter::meet(State &state, const Meeting &meeting) {
   State after;
   for (Pending pending : state.pending) {
+    if (pending.underWay) {
+      after.add(pending);
+      continue;
+    }
+    bool over = false;
     if (meeting.isCluster()) {
       pending.arrived |= meeting.arrives && !meeting.relaxed;
-      if (meeting.waits && pending.arrived)
-        continue;
+      over = meeting.waits && pending.arrived;
     } else {
-      if (!accesses.needClusters())
-        continue;
+      over = !accesses.needClusters();
       pending.metInCta = true;
+    }
+    // What threads wrote is there for all of them, and for the copy engine only if a fence came before.
+    bool shown = !accesses.haveAsync() || !pending.access->isShared() || pending.access->kind == Access::Read ||
+                 pending.access->isAsync() || (pending.fenced && meeting.isWhole());
+    if (over && shown)
+      continue;
+    pending.met |= over;
+    if (pending.met) {
+      pending.metInCta = pending.arrived = false;
+      pending.sameRun = true;
     }
     after.add(pending);
   }
   state = after;
+}
+
+void BarrierInserter::settle(const Need &need, Operation *place, State &state) {
+  if (!need)
+    return;
+  if (looking) {
+    missing.add(need);
+  } else {
+    OpBuilder builder(place);
+    if (need.fence)
+      FenceAsyncOp::create(builder, place->getLoc());
+    BarrierOp::create(builder, place->getLoc(), *need.scope);
+  }
+  // Looking goes on as if it were there: what follows is not missing a second one.
+  if (need.fence)
+    fence(state);
+  meet(state, {*need.scope});
+}
+
+/// The waits of `op`, and what it begins.
+static void follow(Operation *op, State &state) {
+  std::optional<Wait> wait = waitOf(op);
+  std::optional<Flight> begun = flightOf(op);
+  if (!wait && !begun)
+    return;
+  State after;
+  for (Pending pending : state.pending) {
+    if (wait && pending.underWay && pending.access->isOverBehind(*wait, pending.later))
+      pending.underWay = false;
+    if (begun && pending.underWay && pending.access->flight == begun)
+      pending.later = std::min(pending.later + 1, kManyLater);
+    if (!pending.underWay)
+      pending.later = 0;
+    after.add(pending);
+  }
+  state = after;
+}
+
+/// Each role starts with nothing pending: what came before is settled in front of all of them, since no barrier inside
+/// is of the threads outside. For the same reason everything they do is pending behind them.
+void BarrierInserter::visitRoles(RolesOp roles, State &state) {
+  State before;
+  for (Pending pending : state.pending) {
+    pending.sameRun = false; // other threads
+    pending.phase = Phase::Unknown;
+    before.add(pending);
+  }
+  Need need;
+  SmallVector<const Access *> inside;
+  roles->walk([&](Operation *op) {
+    for (const Access &access : accesses.of(op)) {
+      need.add(needed(access, before, roles));
+      inside.push_back(&access);
+    }
+  });
+  settle(need, roles, state);
+  for (Region &body : roles.getBodies()) {
+    State own;
+    visit(body.front(), own);
+    for (Pending pending : own.pending)
+      if (pending.underWay)
+        state.add(pending);
+  }
+  for (const Access *access : inside) {
+    Pending pending{access, Phase::Unknown};
+    pending.sameRun = false;
+    state.add(pending);
+  }
 }
 
 void BarrierInserter::visit(Operation *op, State &state) {
@@ -121,23 +233,20 @@ void BarrierInserter::visit(Operation *op, State &state) {
   }
   if (isa<scf::ForOp, scf::WhileOp>(op))
     return visitLoop(op, state);
+  if (auto roles = dyn_cast<RolesOp>(op))
+    return visitRoles(roles, state);
+  if (isa<FenceAsyncOp>(op))
+    fence(state);
 
   Meetings meetings = meetingsOf(op);
   if (meetings.before)
     meet(state, *meetings.before);
   ArrayRef<Access> next = accesses.of(op);
-  if (std::optional<Scope> scope = needed(next, state)) {
-    if (looking) {
-      missing = wider(missing, scope);
-    } else {
-      OpBuilder builder(op);
-      BarrierOp::create(builder, op->getLoc(), *scope);
-    }
-    // Looking goes on as if it were there: what follows is not missing a second one.
-    meet(state, {*scope});
-  }
+  settle(needed(next, state, op), op, state);
+  follow(op, state);
   for (const Access &access : next) {
     Pending pending{&access};
+    pending.underWay = access.isAsync();
     if (!access.slot || !alternatesIn(access.slot))
       pending.phase = Phase::Unknown;
     state.add(pending);
@@ -167,6 +276,8 @@ void BarrierInserter::visitBody(Operation *loop, State &state, State &exit) {
 static State nextIteration(Operation *loop, const State &state) {
   State next;
   for (Pending pending : state.pending) {
+    if (isOverPrograms(loop) && !pending.access->isShared())
+      continue;
     Value slot = pending.access->slot;
     if (slot && alternatesIn(slot) == loop && pending.phase != Phase::Unknown)
       pending.phase = pending.phase == Phase::This ? Phase::Other : Phase::This;
@@ -188,7 +299,7 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
     around.add(next);
   }
   // Then what came before: if that conflicts, one barrier in front of the loop settles it for all iterations.
-  auto follow = [&]() {
+  auto followIn = [&]() {
     State from = around;
     from.add(state);
     while (true) {
@@ -201,26 +312,19 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
     }
   };
   bool outer = looking;
-  std::optional<Scope> outerMissing = missing;
+  Need outerMissing = missing;
   looking = true;
-  missing = std::nullopt;
-  follow();
+  missing = {};
+  followIn();
   looking = outer;
-  std::optional<Scope> before = missing;
+  Need before = missing;
   missing = outerMissing;
   if (before) {
-    if (looking) {
-      missing = wider(missing, before);
-    } else {
-      OpBuilder builder(loop);
-      BarrierOp::create(builder, loop->getLoc(), *before);
-    }
-    meet(state, {*before});
-    bool wasLooking = looking;
+    settle(before, loop, state);
     looking = true;
-    std::optional<Scope> kept = missing;
-    follow();
-    looking = wasLooking;
+    Need kept = missing;
+    followIn();
+    looking = outer;
     missing = kept;
   }
   // A counted loop may not run at all. Outside of it, which slot was used last is not known.
@@ -277,8 +381,11 @@ void BarrierInserter::run() {
 namespace {
 struct InsertBarriers : kiln::impl::InsertBarriersPassBase<InsertBarriers> {
   void runOnOperation() override {
-    if (!getOperation().isExternal())
-      BarrierInserter(getOperation()).run();
+    if (getOperation().isExternal())
+      return;
+    if (failed(checkRoots(getOperation())))
+      return signalPassFailure();
+    BarrierInserter(getOperation()).run();
   }
 };
 } // namespace

@@ -18,37 +18,66 @@ bool Access::changesIn(Operation *loop) const {
 // What an op touches
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// A part of shared memory: which allocation, or whether a channel gave it; neither where that is not known.
+struct Place {
+  AllocOp alloc;
+  bool ofChannel = false;
+  Value slot;
+  int64_t begin = 0;
+};
+} // namespace
+
+static Place placeOf(Value memory) {
+  Place place;
+  if (auto view = memory.getDefiningOp<ViewOp>()) {
+    place.begin = int64_t(view.getOffset()) * cast<MemType>(memory.getType()).getElementBytes();
+    memory = view.getMem();
+  }
+  if (auto slot = memory.getDefiningOp<SlotOp>()) {
+    place.slot = slot.getIndex();
+    memory = slot.getMem();
+  }
+  place.alloc = memory.getDefiningOp<AllocOp>();
+  place.ofChannel = isa_and_nonnull<AcquireOp, ReceiveOp>(memory.getDefiningOp());
+  return place;
+}
+
+/// Says what `op` does to the memory `operand`; false where it does nothing to it.
+static bool effectOn(OpOperand &operand, bool &writes, bool &reads) {
+  auto effects = dyn_cast<MemoryEffectOpInterface>(operand.getOwner());
+  if (!effects)
+    return false;
+  SmallVector<MemoryEffects::EffectInstance, 2> found;
+  effects.getEffects(found);
+  for (const MemoryEffects::EffectInstance &effect : found) {
+    if (effect.getValue() != operand.get())
+      continue;
+    writes |= isa<MemoryEffects::Write>(effect.getEffect());
+    reads |= isa<MemoryEffects::Read>(effect.getEffect());
+  }
+  return reads || writes;
+}
+
 SmallVector<Access, 2> kgpu::sharedAccesses(Operation *op) {
   SmallVector<Access, 2> accesses;
-  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
-  if (!effects)
-    return accesses;
-  for (Value operand : op->getOperands()) {
-    auto type = dyn_cast<MemType>(operand.getType());
-    if (!type || isa<SlotOp, ViewOp>(op))
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = dyn_cast<MemType>(operand.get().getType());
+    bool writes = false, reads = false;
+    if (!type || !effectOn(operand, writes, reads))
+      continue;
+    Place place = placeOf(operand.get());
+    // A mailbox is ordered by what is sent, a channel by what goes around: not by barriers.
+    if (!place.alloc || place.alloc.getMailbox())
       continue;
     Access access;
     access.op = op;
-    access.end = type.getBytes();
-    Value memory = operand;
-    if (auto view = memory.getDefiningOp<ViewOp>()) {
-      access.begin = int64_t(view.getOffset()) * type.getElementBytes();
-      access.end += access.begin;
-      memory = view.getMem();
-    }
-    if (auto slot = memory.getDefiningOp<SlotOp>()) {
-      access.slot = slot.getIndex();
-      memory = slot.getMem();
-    }
-    access.alloc = memory.getDefiningOp<AllocOp>();
-    // Ordered by what is sent, not by barriers.
-    if (access.alloc && access.alloc.getMailbox())
-      continue;
-    SmallVector<MemoryEffects::EffectInstance, 2> found;
-    effects.getEffectsOnValue(operand, found);
-    for (const MemoryEffects::EffectInstance &effect : found)
-      if (isa<MemoryEffects::Write>(effect.getEffect()))
-        access.kind = Access::Write;
+    access.alloc = place.alloc;
+    access.slot = place.slot;
+    access.begin = place.begin;
+    access.end = place.begin + type.getBytes();
+    access.kind = writes ? Access::Write : Access::Read;
+    access.flight = flightOf(op);
     if (isa<LocalAtomicAddOp>(op))
       access.kind = Access::Atomic;
     if (auto store = dyn_cast<LocalStoreOp>(op))
@@ -56,6 +85,37 @@ SmallVector<Access, 2> kgpu::sharedAccesses(Operation *op) {
     accesses.push_back(access);
   }
   return accesses;
+}
+
+LogicalResult kgpu::checkRoots(func::FuncOp function) {
+  WalkResult result = function.walk([](Operation *op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isa<MemType>(operand.get().getType()))
+        continue;
+      bool writes = false, reads = false;
+      bool declared = isa<MemoryEffectOpInterface>(op);
+      if (declared && !effectOn(operand, writes, reads))
+        continue; // what it makes of it is asked about where that is accessed
+      Place place = placeOf(operand.get());
+      if (declared && (place.alloc || place.ofChannel))
+        continue;
+      op->emitOpError("expected memory of a kgpu.alloc, or of a slot that a channel gave, and declared effects on it "
+                      "(because barriers go by who touches what), got ")
+          << (declared ? "memory that comes another way" : "an op that declares none");
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+static void setArgument(Access &access, Value pointer) {
+  access.argument = pointerArgument(pointer);
+  if (!access.argument)
+    return;
+  auto kernel = dyn_cast<func::FuncOp>(access.argument.getParentBlock()->getParentOp());
+  unsigned number = cast<BlockArgument>(access.argument).getArgNumber();
+  access.alone = kernel && kernel.getArgAttr(number, "tile.disjoint");
 }
 
 /// The access of a tile op to global memory, if it is one.
@@ -72,12 +132,7 @@ static std::optional<Access> globalAccess(Operation *op) {
     access.kind = isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op) ? Access::Atomic : Access::Write;
     data = isa<tile::DescStoreOp>(op) ? cast<tile::DescStoreOp>(op).getValue().getType() : pointer.getType();
   }
-  access.argument = pointerArgument(pointer);
-  if (access.argument) {
-    auto kernel = dyn_cast<func::FuncOp>(access.argument.getParentBlock()->getParentOp());
-    unsigned number = cast<BlockArgument>(access.argument).getArgNumber();
-    access.alone = kernel && kernel.getArgAttr(number, "tile.disjoint");
-  }
+  setArgument(access, pointer);
   access.address.push_back(pointer);
   if (auto load = dyn_cast<tile::DescLoadOp>(op))
     llvm::append_range(access.address, load.getOffsets());
@@ -92,11 +147,34 @@ static std::optional<Access> globalAccess(Operation *op) {
   return access;
 }
 
+/// The access of a copy to or from global memory, if `op` is one.
+static std::optional<Access> copyAccess(Operation *op) {
+  std::optional<Flight> flight = flightOf(op);
+  if (flight != Flight::CopyIn && flight != Flight::CopyOut)
+    return std::nullopt;
+  Access access;
+  access.op = op;
+  access.flight = flight;
+  access.kind = flight == Flight::CopyOut ? Access::Write : Access::Read;
+  for (Value operand : op->getOperands()) {
+    if (!isa<TensorMapType>(operand.getType()))
+      continue;
+    access.address.push_back(operand);
+    if (auto map = operand.getDefiningOp<TensorMapOp>())
+      setArgument(access, map.getDesc());
+  }
+  return access;
+}
+
 MemoryAccesses::MemoryAccesses(func::FuncOp function) {
   bool manyCtas = clusterSize(function) > 1;
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     SmallVector<Access, 2> accesses = sharedAccesses(op);
-    if (std::optional<Access> access = globalAccess(op)) {
+    async |= llvm::any_of(accesses, [](const Access &access) { return access.isAsync(); });
+    std::optional<Access> access = globalAccess(op);
+    if (!access)
+      access = copyAccess(op);
+    if (access) {
       access->crosses = manyCtas;
       accesses.push_back(*access);
     }
@@ -154,6 +232,12 @@ bool kgpu::conflict(const Access &a, const Access &b, bool sameRun) {
   // One thread's accesses are in order: the owner of an element writes it, but whoever holds it reads it.
   bool ordered = (a.owned && b.owned) || (a.kind != Access::Read && b.kind != Access::Read);
   return !(sameRun && ordered && a.address == b.address);
+}
+
+bool kgpu::isOverPrograms(Operation *loop) {
+  auto counted = dyn_cast<scf::ForOp>(loop);
+  return counted && counted.getLowerBound().getDefiningOp<FirstProgramOp>() &&
+         counted.getStep().getDefiningOp<ProgramStepOp>();
 }
 
 scf::ForOp kgpu::alternatesIn(Value slot) {

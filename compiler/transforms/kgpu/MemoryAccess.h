@@ -4,8 +4,13 @@
 // next: what one thread writes and another touches needs a barrier in between. In shared memory the bytes are known. In
 // global memory two accesses are taken to touch the same bytes unless their arguments are known to be disjoint, or each
 // thread touches bytes of its own: the same addresses in the same layout.
+//
+// Not all accesses are those of threads. The copy engine and the tensor cores reach shared memory another way: what
+// threads wrote they see behind a fence of those threads, and what they read they read until somebody has waited.
+// Memory of channels is ordered by what goes around in them, and is left out here.
 #pragma once
 #include "dialects/kgpu/KgpuOps.h"
+#include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -16,6 +21,8 @@ struct Access {
   mlir::Operation *op = nullptr;
   Kind kind = Read;
   bool crosses = false; ///< other ctas see it: order needs a barrier of the cluster
+  /// Done by the copy engine or the tensor cores, from the op on until a wait for it.
+  std::optional<Flight> flight;
 
   // Shared memory.
   AllocOp alloc;
@@ -29,14 +36,22 @@ struct Access {
   llvm::SmallVector<mlir::Value, 2> address; ///< what addresses are computed from
 
   bool isShared() const { return bool(AllocOp(alloc)); }
+  bool isAsync() const { return flight.has_value(); }
+  /// Behind `wait` it is over, where `later` of its kind were begun behind it.
+  bool isOverBehind(const Wait &wait, int64_t later) const {
+    return flight == wait.flight && later >= wait.pending && (kind == Read || !wait.readsOnly);
+  }
   /// The addresses are others in the next iteration of `loop`.
   bool changesIn(mlir::Operation *loop) const;
 };
 
-/// The accesses of one op to shared memory (not of those in its regions).
+/// The accesses of one op to allocations (not of those in its regions).
 llvm::SmallVector<Access, 2> sharedAccesses(mlir::Operation *op);
 
-/// All accesses of a kernel, by op.
+/// Every memory that is accessed is an allocation, or was given by a channel: an error where it is not known which.
+mlir::LogicalResult checkRoots(mlir::func::FuncOp function);
+
+/// All accesses of a kernel, by op. Its memory has known roots (checkRoots).
 class MemoryAccesses {
 public:
   explicit MemoryAccesses(mlir::func::FuncOp function);
@@ -48,16 +63,21 @@ public:
   llvm::ArrayRef<Access> all() const { return list; }
   /// Stores reach into other ctas, or the ctas of an instance share global memory.
   bool needClusters() const { return clusters; }
+  /// The copy engine or the tensor cores access allocations.
+  bool haveAsync() const { return async; }
 
 private:
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Access, 2>> byOp;
   llvm::SmallVector<Access> list;
-  bool clusters = false;
+  bool clusters = false, async = false;
 };
 
 /// The two must not be without order: one writes, and (slots aside) they may touch the same bytes from different
 /// threads. `sameRun`: addresses computed from the same values are the same, no loop has computed them anew in between.
 bool conflict(const Access &a, const Access &b, bool sameRun);
+
+/// The iterations of the loop are program instances of their own, whose accesses to global memory nothing orders.
+bool isOverPrograms(mlir::Operation *loop);
 
 /// The counted loop whose iterations use the two slots `slot` chooses in turn: it is carried, and flipped each time.
 /// Null when `slot` is no such value.

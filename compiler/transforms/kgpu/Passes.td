@@ -124,6 +124,11 @@ def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
     also waits for all ctas to have started, and so does whatever meets in the cluster before it. The program's own
     barriers, and those that the order of an atomic brings, count.
 
+    Each role is a program of its own, whose barriers are the role's; where what it touches conflicts with what stands
+    before or behind the roles, all threads of the cta meet there. Where tensor cores or the copy engine read what threads
+    stored, a `kgpu.fence_async` goes in front of the barrier. What they read counts as read where it is waited for.
+    Memory of channels is left to those.
+
     ```mlir
     kgpu.local_store %x, %a
     kgpu.local_store %y, %b
@@ -146,12 +151,15 @@ def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
 def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
   let summary = "fail where a barrier is missing, or one is used in a way that hangs";
   let description = [{
-    Three independent checks, each said at the op that goes wrong. None knows how barriers came to be; shared with
+    Independent checks, each said at the op that goes wrong. None knows how barriers came to be; shared with
     `kiln-insert-barriers` are only the notions of which bytes an op touches (MemoryAccess.h) and of which ops bring a
     barrier (dialects/kgpu/Meeting.h, from which the lowering emits them).
 
     - Hazards: walks every path of the kernel from each access, to shared or global memory, to the next barrier that all
       who see the access take part in; an access on the way that conflicts is an error.
+    - What tensor cores and the copy engine do goes on until a wait: nothing that conflicts stands before it, shared memory
+      outlives it, and between what threads stored and them is a fence on every path, and behind that a barrier.
+    - Roles: two of them touch no memory of the same allocation, nor arrays that are not known to be disjoint, one writing.
     - Meetings: arrivals at the barrier of the cluster and waits for it take turns on every path, those of whole
       barriers, of the program's own and of ordering atomics included; none is open at the return; both ways through a
       branch and each iteration of a loop agree; no barrier is inside an op whose region not all threads run alike.

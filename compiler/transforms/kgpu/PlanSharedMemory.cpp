@@ -161,6 +161,8 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
     func::FuncOp function = getOperation();
     if (!function->hasAttr("tile.kernel"))
       return;
+    if (failed(checkRoots(function)))
+      return signalPassFailure();
     dropUnread(function);
     Lives lives(function);
     FramePlan least = planFrame(lives.requests(/*untilBarrier=*/false));

@@ -3,6 +3,7 @@
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/kgpu/VerifyMeetings.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -17,6 +18,9 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
+/// Beyond so many later ones it is not counted how many.
+static constexpr int64_t kManyLater = 15;
+
 namespace {
 /// A place on a path: what is executed next, and what happened since the access the path starts at.
 struct Place {
@@ -25,13 +29,22 @@ struct Place {
   bool metInCta; ///< a barrier of the cta was passed (but one of the cluster is asked for)
   bool arrived;  ///< cluster_arrive was passed
   bool sameRun;  ///< no loop has computed the addresses anew
-  auto key() const { return std::make_tuple(op, flips, metInCta, arrived, sameRun); }
+  bool underWay; ///< nobody has waited for the access
+  int64_t later; ///< how many of its kind were begun since
+  bool fenced;   ///< kgpu.fence_async was passed since the access, before all met
+  bool met;      ///< all threads met: only the copy engine and the tensor cores may see what was there before
+  auto key() const { return std::make_tuple(op, flips, metInCta, arrived, sameRun, underWay, later, fenced, met); }
 };
 
 class PathWalker {
 public:
   PathWalker(const Access &start, const MemoryAccesses &accesses)
-      : start(start), accesses(accesses), loop(alternatesIn(start.slot)) {}
+      : start(start), accesses(accesses), loop(alternatesIn(start.slot)), role(roleAround(start.op)) {
+    asyncFollows =
+        !start.isAsync() && start.kind != Access::Read && llvm::any_of(accesses.all(), [&](const Access &other) {
+          return other.isAsync() && conflict(start, other, /*sameRun=*/false);
+        });
+  }
   LogicalResult run();
 
 private:
@@ -42,12 +55,16 @@ private:
     open.push_back(place);
   }
   LogicalResult check(const Place &place);
+  InFlightDiagnostic missing(const Place &place, const Twine &what, StringRef reason);
+  LogicalResult walk();
   /// Whether the path ends here: all that matters have met.
   bool meet(const std::optional<Meeting> &meeting, Place &place) const;
 
   const Access &start;
   const MemoryAccesses &accesses;
   scf::ForOp loop;
+  std::pair<RolesOp, unsigned> role; ///< that the access stands in
+  bool asyncFollows;                 ///< the copy engine or the tensor cores may read what it wrote
   SmallVector<Place> open;
 };
 } // namespace
@@ -68,9 +85,14 @@ void PathWalker::after(Operation *op, Place place) {
       again.flips = 1 - place.flips;
       left.flips = 2;
     }
-    into(*counted.getBody(), again);
+    // Nothing orders what two program instances do to global memory.
+    if (start.isShared() || !isOverPrograms(counted))
+      into(*counted.getBody(), again);
     return after(parent, left);
   }
+  // An access of a role goes on behind the roles as a path of its own (run).
+  if (auto roles = dyn_cast<RolesOp>(parent))
+    return role.first == roles ? void() : after(parent, place);
   if (auto branch = dyn_cast<scf::IfOp>(parent))
     return after(parent, place);
   if (auto until = dyn_cast<scf::WhileOp>(parent)) {
@@ -81,42 +103,82 @@ void PathWalker::after(Operation *op, Place place) {
   }
 }
 
+InFlightDiagnostic PathWalker::missing(const Place &place, const Twine &what, StringRef reason) {
+  InFlightDiagnostic error = place.op->emitOpError()
+                             << "expected " << what << " between this and an earlier access (because " << reason
+                             << "), got a path without";
+  error.attachNote(start.op->getLoc()) << "the earlier access";
+  return error;
+}
+
 LogicalResult PathWalker::check(const Place &place) {
+  bool sameThreads = roleAround(place.op) == role;
   for (const Access &access : accesses.of(place.op)) {
-    if (!conflict(start, access, place.sameRun))
+    if (!conflict(start, access, place.sameRun && sameThreads))
       continue;
     // Another slot: the same index, an odd number of flips later.
     if (start.alloc == access.alloc && start.slot && start.slot == access.slot && loop && place.flips == 1)
       continue;
+    if (place.underWay)
+      return missing(place, "a wait", "what it began goes on until then, and one of them writes");
     bool cluster = start.crosses || access.crosses;
-    if (!cluster && place.metInCta)
-      continue;
-    InFlightDiagnostic error = place.op->emitOpError()
-                               << "expected a barrier" << (cluster ? " of the cluster" : "")
-                               << " between this and an earlier access (because both may touch the same bytes and one "
-                               << "writes them), got a path without";
-    error.attachNote(start.op->getLoc()) << "the earlier access";
-    return error;
+    bool ordered = place.met || (place.metInCta && !cluster);
+    if (!ordered)
+      return missing(place, Twine("a barrier") + (cluster ? " of the cluster" : ""),
+                     "both may touch the same bytes and one writes them");
+    if (access.isAsync() && !start.isAsync() && start.kind != Access::Read) {
+      if (!start.isShared())
+        return missing(place, "known disjoint arrays",
+                       "nothing shows the copy engine what threads write to global memory");
+      return missing(place, "kgpu.fence_async and behind it a barrier",
+                     "it reads what threads wrote another way than they do");
+    }
   }
+  // What goes on in shared memory ends before its threads do.
+  bool ends = isa<func::ReturnOp, EndRoleOp>(place.op);
+  if (ends && place.underWay && start.isShared())
+    return missing(place, "a wait", "shared memory is read until then");
   return success();
 }
 
 bool PathWalker::meet(const std::optional<Meeting> &meeting, Place &place) const {
   if (!meeting)
     return false;
-  if (!meeting->isCluster()) {
-    place.metInCta = true;
-    return !accesses.needClusters();
+  bool over = false;
+  if (meeting->isCluster()) {
+    place.arrived |= meeting->arrives && !meeting->relaxed;
+    over = meeting->waits && place.arrived;
+  } else {
+    // A role's barrier is of its own threads only.
+    bool ours = meeting->scope != Scope::Role || roleAround(place.op) == role;
+    place.metInCta |= ours;
+    over = ours && !accesses.needClusters();
   }
-  place.arrived |= meeting->arrives && !meeting->relaxed;
-  return meeting->waits && place.arrived;
+  if (!over || place.underWay)
+    return false;
+  if (!asyncFollows || (start.isShared() && place.fenced && meeting->isWhole()))
+    return true;
+  place.met = true;
+  return false;
 }
 
 LogicalResult PathWalker::run() {
-  std::set<decltype(open.front().key())> seen;
-  Place begin{start.op, 0, false, false, true};
+  Place begin{start.op, 0, false, false, true, start.isAsync(), 0, false, false};
   if (!meet(meetingsOf(start.op).after, begin))
     after(start.op, begin);
+  if (failed(walk()))
+    return failure();
+  if (!role.first)
+    return success();
+  // Behind the roles, whatever its own role did since: others' threads have not met it.
+  begin.sameRun = begin.underWay = false;
+  begin.flips = 2;
+  after(role.first, begin);
+  return walk();
+}
+
+LogicalResult PathWalker::walk() {
+  std::set<decltype(open.front().key())> seen;
   while (!open.empty()) {
     Place place = open.pop_back_val();
     if (!seen.insert(place.key()).second)
@@ -127,8 +189,20 @@ LogicalResult PathWalker::run() {
       continue;
     if (failed(check(place)))
       return failure();
+    place.fenced |= isa<FenceAsyncOp>(op);
+    if (std::optional<Wait> wait = waitOf(op); wait && place.underWay && start.isOverBehind(*wait, place.later)) {
+      // From here on as if it had just been made by the threads that waited.
+      place.underWay = place.metInCta = place.arrived = place.met = false;
+    }
+    if (place.underWay && flightOf(op) == start.flight)
+      place.later = std::min<int64_t>(place.later + 1, kManyLater);
     if (meet(meetings.after, place))
       continue;
+    if (auto roles = dyn_cast<RolesOp>(op)) {
+      for (Region &body : roles.getBodies())
+        into(body.front(), place);
+      continue;
+    }
     if (auto counted = dyn_cast<scf::ForOp>(op)) {
       into(*counted.getBody(), place);
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
@@ -221,6 +295,28 @@ static LogicalResult verifyStart(func::FuncOp function) {
   return failure(result.wasInterrupted());
 }
 
+/// Roles run at once, and only channels order what one does before what another does.
+static LogicalResult verifyApart(const MemoryAccesses &accesses) {
+  for (const Access &one : accesses.all()) {
+    auto role = roleAround(one.op);
+    if (!role.first)
+      continue;
+    for (const Access &other : accesses.all()) {
+      if (other.op == one.op || roleAround(other.op).first != role.first ||
+          roleAround(other.op).second <= role.second || !conflict(one, other, /*sameRun=*/false))
+        continue;
+      InFlightDiagnostic error = other.op->emitOpError()
+                                 << "expected no other role to touch the same "
+                                 << (other.isShared() ? "shared memory"
+                                                      : "array, unless the arrays are known to be disjoint")
+                                 << " (because roles run at once, and only channels order them), got such an access";
+      error.attachNote(one.op->getLoc()) << "in the other role";
+      return failure();
+    }
+  }
+  return success();
+}
+
 namespace {
 struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
   void runOnOperation() override {
@@ -229,10 +325,14 @@ struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
       if (alloc.getMailbox())
         failedOnce |= failed(verifyMailbox(alloc));
     });
+    if (failed(checkRoots(getOperation())))
+      return signalPassFailure();
     MemoryAccesses accesses(getOperation());
+    failedOnce |= failed(verifyApart(accesses));
     for (const Access &access : accesses.all()) {
       // Most accesses to global memory conflict with none: no path is worth walking.
-      bool worth = llvm::any_of(accesses.all(), [&](const Access &other) { return conflict(access, other, false); });
+      bool worth = access.isAsync() ||
+                   llvm::any_of(accesses.all(), [&](const Access &other) { return conflict(access, other, false); });
       if (worth)
         failedOnce |= failed(PathWalker(access, accesses).run());
     }

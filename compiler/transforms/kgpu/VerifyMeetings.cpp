@@ -5,6 +5,7 @@
 // Followed through the structured control flow, the state is the arrival that nobody has waited for yet. Where two ways
 // come together with different states, one of them goes wrong later, so the error is said at once, where they join.
 #include "compiler/transforms/kgpu/VerifyMeetings.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -135,8 +136,20 @@ LogicalResult kgpu::verifyMeetings(func::FuncOp function) {
     if (!meetings.before && !meetings.after)
       return WalkResult::advance();
     Operation *around = op->getParentOp();
-    while (isa<scf::ForOp, scf::IfOp, scf::WhileOp>(around))
+    while (isa<scf::ForOp, scf::IfOp, scf::WhileOp, RolesOp>(around))
       around = around->getParentOp();
+    bool inRole = roleAround(op).first;
+    for (const std::optional<Meeting> &meeting : {meetings.before, meetings.after}) {
+      if (!meeting || (meeting->scope == Scope::Role) == inRole)
+        continue;
+      op->emitOpError() << (inRole
+                                ? "expected a barrier of the role's own threads inside of a role (because the others "
+                                  "do not come by), got one of the "
+                                : "expected a barrier of the cta or the cluster outside of roles (because there are "
+                                  "no threads of a role), got one of the ")
+                        << stringifyScope(meeting->scope);
+      return WalkResult::interrupt();
+    }
     if (around == function)
       return WalkResult::advance();
     op->emitOpError("expected barriers in branches and loops alone (because there all threads come by, and who meets "

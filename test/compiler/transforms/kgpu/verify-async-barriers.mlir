@@ -1,0 +1,328 @@
+// What roles, the copy engine and tensor cores need is found missing.
+// RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+func.func @removed_in_role() {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  kgpu.roles @one warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128xf32, #t>
+    // expected-note @below {{the earlier access}}
+    kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    // expected-error @below {{expected a barrier between this and an earlier access (because both may touch the same bytes and one writes them), got a path without}}
+    %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// A role's own barrier is of no thread outside: not of those that wrote before, nor of those that read behind.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+func.func @barrier_of_a_role_alone(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  // expected-note @below {{the earlier access}}
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+  kgpu.roles @one warps 4 {
+    kgpu.barrier role
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+    kgpu.barrier role
+    // expected-note @below {{the earlier access}}
+    kgpu.local_store %y, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    kgpu.barrier role
+    kgpu.end_role
+  }
+  // expected-error @below {{expected a barrier between this and an earlier access}}
+  %z = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+  return %z : tensor<128xf32, #t>
+}
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+func.func @memory_of_two_roles() {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  kgpu.roles @one warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128xf32, #t>
+    // expected-note @below {{in the other role}}
+    kgpu.local_store %x, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
+    kgpu.end_role
+  } @other warps 4 {
+    // expected-error @below {{expected no other role to touch the same shared memory (because roles run at once, and only channels order them), got such an access}}
+    %y = kgpu.local_load %a : !kgpu.mem<128xf32, #m> -> tensor<128xf32, #t>
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+func.func @array_of_two_roles(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %x: f32) {
+  kgpu.roles @one warps 4 {
+    // expected-note @below {{in the other role}}
+    %y = tile.load %p : !tile.ptr<f32> -> f32
+    kgpu.end_role
+  } @other warps 4 {
+    // expected-error @below {{expected no other role to touch the same array, unless the arrays are known to be disjoint (because}}
+    tile.store %q, %x : !tile.ptr<f32>, f32
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+func.func @disjoint_arrays_of_two_roles(%p: !tile.ptr<f32> {tile.disjoint}, %q: !tile.ptr<f32>, %x: f32) {
+  kgpu.roles @one warps 4 {
+    %y = tile.load %p : !tile.ptr<f32> -> f32
+    kgpu.end_role
+  } @other warps 4 {
+    tile.store %q, %x : !tile.ptr<f32>, f32
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// The copy engine reads what a role's map says, which the other writes.
+#m = #layout.map<swizzled [64, 64] element 2 bytes 128>
+func.func @copied_array_of_two_roles(%pa: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32, %x: f16) {
+  %one = arith.constant 1 : i64
+  %da = tile.make_desc %pa, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %ma = kgpu.tensor_map %da box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %ch = kgpu.channel bytes fillers 1 readers 4 {offset = 8192 : i64} : !kgpu.channel<2 x (!kgpu.mem<64x64xf16, #m>)>
+  kgpu.roles @load warps 1 {
+    %p = kgpu.cursor : !kgpu.cursor<2>
+    %slot = kgpu.acquire %ch[%p] : !kgpu.channel<2 x (!kgpu.mem<64x64xf16, #m>)> -> !kgpu.mem<64x64xf16, #m>
+    // expected-note @below {{in the other role}}
+    kgpu.copy_in %ma[%i, %i] to %slot of %ch[%p] : !kgpu.mem<64x64xf16, #m>, !kgpu.channel<2 x (!kgpu.mem<64x64xf16, #m>)>
+    kgpu.end_role
+  } @other warps 4 {
+    // expected-error @below {{expected no other role to touch the same array}}
+    tile.store %pa, %x : !tile.ptr<f16>, f16
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// The same in one role: a fetch is over only for who receives it, and sees no store of threads.
+#m = #layout.map<swizzled [64, 64] element 2 bytes 128>
+func.func @copied_array(%pa: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32, %x: f16) {
+  %one = arith.constant 1 : i64
+  %da = tile.make_desc %pa, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %ma = kgpu.tensor_map %da box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %ch = kgpu.channel bytes fillers 1 readers 4 {offset = 8192 : i64} : !kgpu.channel<2 x (!kgpu.mem<64x64xf16, #m>)>
+  %p = kgpu.cursor : !kgpu.cursor<2>
+  // expected-note @below {{the earlier access}}
+  tile.store %pa, %x : !tile.ptr<f16>, f16
+  kgpu.fence_async
+  kgpu.barrier cta
+  %slot = kgpu.acquire %ch[%p] : !kgpu.channel<2 x (!kgpu.mem<64x64xf16, #m>)> -> !kgpu.mem<64x64xf16, #m>
+  // expected-error @below {{expected known disjoint arrays between this and an earlier access (because nothing shows the copy engine what threads write to global memory), got a path without}}
+  // expected-note @below {{the earlier access}}
+  kgpu.copy_in %ma[%i, %i] to %slot of %ch[%p] : !kgpu.mem<64x64xf16, #m>, !kgpu.channel<2 x (!kgpu.mem<64x64xf16, #m>)>
+  kgpu.barrier cta
+  // expected-error @below {{expected a wait between this and an earlier access (because what it began goes on until then, and one of them writes), got a path without}}
+  tile.store %pa, %x : !tile.ptr<f16>, f16
+  return
+}
+
+// -----
+
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+#t = #layout.map<blocked [64, 64] vector 8 warps 4>
+#acc = #layout.map<wgmma_acc [64, 64] groups 1>
+func.func @no_fence(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  // expected-note @below {{the earlier access}}
+  kgpu.local_store %x, %a : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+  kgpu.barrier cta
+  // expected-error @below {{expected kgpu.fence_async and behind it a barrier between this and an earlier access (because it reads what threads wrote another way than they do), got a path without}}
+  %d = kgpu.warpgroup_mma %a, %a, %c : !kgpu.mem<64x64xf16, #rows>, !kgpu.mem<64x64xf16, #rows>
+    -> tensor<64x64xf32, #acc>
+  %e = kgpu.mma_wait %d pending 0 : tensor<64x64xf32, #acc>
+  return
+}
+
+// -----
+
+// Behind the barrier it is too late; and in one branch it is for that one.
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+#t = #layout.map<blocked [64, 64] vector 8 warps 4>
+#acc = #layout.map<wgmma_acc [64, 64] groups 1>
+func.func @late_fence(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>, %some: i1) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  %b = kgpu.alloc {offset = 8192 : i64} : !kgpu.mem<64x64xf16, #rows>
+  // expected-note @below {{the earlier access}}
+  kgpu.local_store %x, %a : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+  kgpu.barrier cta
+  kgpu.fence_async
+  // expected-note @below {{the earlier access}}
+  kgpu.local_store %x, %b : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+  // expected-error @below {{expected kgpu.fence_async and behind it a barrier between}}
+  %d = kgpu.warpgroup_mma %a, %a, %c : !kgpu.mem<64x64xf16, #rows>, !kgpu.mem<64x64xf16, #rows>
+    -> tensor<64x64xf32, #acc>
+  scf.if %some {
+    kgpu.fence_async
+  }
+  kgpu.barrier cta
+  // expected-error @below {{expected kgpu.fence_async and behind it a barrier between}}
+  %e = kgpu.warpgroup_mma %b, %b, %d : !kgpu.mem<64x64xf16, #rows>, !kgpu.mem<64x64xf16, #rows>
+    -> tensor<64x64xf32, #acc>
+  %f = kgpu.mma_wait %e pending 0 : tensor<64x64xf32, #acc>
+  return
+}
+
+// -----
+
+// A barrier is no wait: the factor is read until the wait that leaves no more pending than were begun behind.
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+#t = #layout.map<blocked [64, 64] vector 8 warps 4>
+#acc = #layout.map<wgmma_acc [64, 64] groups 1>
+func.func @written_too_early(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  // expected-note @below {{the earlier access}}
+  %d = kgpu.warpgroup_mma %a, %a, %c : !kgpu.mem<64x64xf16, #rows>, !kgpu.mem<64x64xf16, #rows>
+    -> tensor<64x64xf32, #acc>
+  %e = kgpu.mma_wait %d pending 1 : tensor<64x64xf32, #acc>
+  kgpu.barrier cta
+  // expected-error @below {{expected a wait between this and an earlier access}}
+  kgpu.local_store %x, %a : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+  %f = kgpu.mma_wait %e pending 0 : tensor<64x64xf32, #acc>
+  return
+}
+
+// -----
+
+// Around a loop the product of the iteration before is one behind, that of the last is none.
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+#t = #layout.map<blocked [64, 64] vector 8 warps 4>
+#acc = #layout.map<wgmma_acc [64, 64] groups 1>
+func.func @around_a_loop(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  %r = scf.for %i = %zero to %n step %one iter_args(%s = %c) -> tensor<64x64xf32, #acc> : i32 {
+    // expected-note @below {{the earlier access}}
+    %d = kgpu.warpgroup_mma %a, %a, %s : !kgpu.mem<64x64xf16, #rows>, !kgpu.mem<64x64xf16, #rows>
+      -> tensor<64x64xf32, #acc>
+    %e = kgpu.mma_wait %d pending 1 : tensor<64x64xf32, #acc>
+    scf.yield %e : tensor<64x64xf32, #acc>
+  }
+  kgpu.barrier cta
+  // expected-error @below {{expected a wait between this and an earlier access}}
+  kgpu.local_store %x, %a : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+  %f = kgpu.mma_wait %r pending 0 : tensor<64x64xf32, #acc>
+  return
+}
+
+// -----
+
+// One thread has waited; the others have to meet it.
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+#t = #layout.map<blocked [64, 64] vector 8 warps 4>
+func.func @only_one_waited(%x: tensor<64x64xf16, #t>, %pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  // expected-note @below {{the earlier access}}
+  kgpu.copy_out %a to %mc[%i, %i] : !kgpu.mem<64x64xf16, #rows>
+  kgpu.barrier cta
+  kgpu.copy_out_wait read 0
+  // expected-error @below {{expected a barrier between this and an earlier access}}
+  kgpu.local_store %x, %a : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+  return
+}
+
+// -----
+
+// That the memory has been read says nothing about the array.
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+func.func @array_not_yet_written(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  // expected-note @below {{the earlier access}}
+  kgpu.copy_out %a to %mc[%i, %i] : !kgpu.mem<64x64xf16, #rows>
+  kgpu.copy_out_wait read 0
+  kgpu.barrier cta
+  // expected-error @below {{expected a wait between this and an earlier access}}
+  %x = tile.load %pc : !tile.ptr<f16> -> f16
+  return
+}
+
+// -----
+
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+func.func @array_written(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  kgpu.copy_out %a to %mc[%i, %i] : !kgpu.mem<64x64xf16, #rows>
+  kgpu.copy_out_wait 0
+  kgpu.barrier cta
+  %x = tile.load %pc : !tile.ptr<f16> -> f16
+  return
+}
+
+// -----
+
+// A block that ends takes its shared memory with it.
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+func.func @ends_too_early(%pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  kgpu.roles @one warps 4 {
+    // expected-note @below {{the earlier access}}
+    kgpu.copy_out %a to %mc[%i, %i] : !kgpu.mem<64x64xf16, #rows>
+    // expected-error @below {{expected a wait between this and an earlier access (because shared memory is read until then), got a path without}}
+    kgpu.end_role
+  }
+  kgpu.copy_out_wait read 0
+  return
+}
+
+// -----
+
+func.func @barrier_in_role() {
+  kgpu.roles @one warps 4 {
+    // expected-error @below {{expected a barrier of the role's own threads inside of a role (because the others do not come by), got one of the cta}}
+    kgpu.barrier cta
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+func.func @barrier_of_no_role() {
+  // expected-error @below {{expected a barrier of the cta or the cluster outside of roles (because there are no threads of a role), got one of the role}}
+  kgpu.barrier role
+  return
+}
+
+// -----
+
+// Threads of a role of all ctas have no barrier of their own.
+module attributes {kgpu.cluster = 2 : i32} {
+  func.func @cluster_in_role() {
+    kgpu.roles @one warps 4 {
+      // expected-error @below {{expected a barrier of the role's own threads inside of a role (because the others do not come by), got one of the cluster}}
+      tile.barrier
+      kgpu.end_role
+    }
+    return
+  }
+}
