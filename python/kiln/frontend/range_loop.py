@@ -108,13 +108,14 @@ def _hint(name: str, key: str, value: Any) -> dict[str, str]:
             f"expected a constexpr for {key} of {name} (because it steers the compiler), got {scopes.describe(value)}",
             argument=key,
         )
-    if not known:
+    if known is None:
         return {}
     if key in ("num_stages", "loop_unroll_factor"):
         if isinstance(known, bool) or not isinstance(known, int) or known < 0:
             raise CompilationError(f"expected a number that is not negative for {key} of {name}, got {known!r}")
-        return {_HINTS[key]: f"{known} : i32"}
-    return {_HINTS[key]: "unit"}
+        # No stages is something to ask for (the launch may ask for others); writing out no iteration is not.
+        return {_HINTS[key]: f"{known} : i32"} if known or key == "num_stages" else {}
+    return {_HINTS[key]: "unit"} if known else {}
 
 
 @dataclass

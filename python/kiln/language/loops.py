@@ -11,9 +11,14 @@ from .values import constexpr, unwrap
 class range:
     """A counted loop, with hints for the compiler.
 
-    num_stages           how many iterations' loads may be in flight
+    num_stages           how many iterations' loads may be in flight, where it differs from what the launch says; 0 and
+                         1: an iteration's loads begin with the iteration
     loop_unroll_factor   how many iterations to write out
-    disallow_acc_multi_buffer, flatten, warp_specialize, disable_licm   as in Triton
+    flatten              this loop and those in it may run as one, so that loads of the next iteration begin before this
+                         one ends (the loop over the tiles of a persistent kernel)
+    warp_specialize      loads may be left to warps of their own
+    disallow_acc_multi_buffer   one place for the accumulator of a product in the loop, not several in turn
+    disable_licm         what is the same in every iteration is computed in each
 
     >>> for k in kl.range(0, K, BLOCK_K, num_stages=3): ...
     """

@@ -121,8 +121,17 @@ def test_hints():
 
 
 def test_hints_that_ask_for_nothing_leave_nothing():
-    text = body("for i in kl.range(0, n, num_stages=0, flatten=False):\n    kl.store(x + i, i)", x="*i32", n="i32")
-    assert "tile.num_stages" not in text and "tile.flatten" not in text
+    text = body(
+        "for i in kl.range(0, n, num_stages=None, loop_unroll_factor=0, flatten=False):\n    kl.store(x + i, i)",
+        x="*i32", n="i32",
+    )  # fmt: skip
+    assert all(f"tile.{hint}" not in text for hint in ("num_stages", "unroll", "flatten"))
+
+
+def test_no_stages_is_a_hint():
+    """It stands against the number of the launch."""
+    text = body("for i in kl.range(0, n, num_stages=0):\n    kl.store(x + i, i)", x="*i32", n="i32")
+    check(text, "tile.num_stages = 0 : i32")
 
 
 def test_while_condition_hint():
