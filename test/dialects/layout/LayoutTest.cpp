@@ -99,6 +99,18 @@ TEST(Layout, ConstructorsPrintAsThemselves) {
            "swizzled [64, 64] element 2 bytes 128",
            "swizzled [64, 192] element 2 bytes 128",
            "swizzled [32, 64] order [0, 1] element 4 bytes 64",
+           "row_major [128, 192] ctas 2 split 0",
+           "row_major [128, 64] order [0, 1] ctas 4",
+           "swizzled [128, 64] element 2 bytes 128 ctas 2 split 0",
+           "swizzled [64, 128] element 2 bytes 128 ctas 2 split 1",
+           "swizzled [64, 192] element 2 bytes 128 ctas 2",
+           "swizzled [64, 256] order [0, 1] element 1 bytes 64 ctas 4 split 1",
+           "mma_acc [128, 96] warps 2x2 ctas 2 split 0",
+           "mma_b [32, 128] bits 8 warps 2x2 ctas 2 split 1",
+           "wgmma_acc [256, 176] groups 2 ctas 2 split 0",
+           "wgmma_acc [192, 256] groups 3 ctas 2 split 1",
+           "wgmma_a [128, 64] bits 8 groups 1 ctas 2 split 0",
+           "wgmma_a [128, 64] bits 8 groups 2 ctas 2",
        }) {
     std::string error;
     std::optional<Layout> layout = Layout::parse(text, &error);
@@ -140,8 +152,93 @@ TEST(Layout, RefusesWhatIsOutsideTheForm) {
             "expected order, vector, bits, element, bytes, warps, groups, ctas or split, got 'lanes'");
   EXPECT_EQ(refusal("wgmma_acc [96, 64]"), "expected a shape that wgmma_acc fits, got [96, 64]");
   EXPECT_EQ(refusal("mma_acc [8, 64]"), "expected a shape that mma_acc fits, got [8, 64]");
+  // Two pieces of 96 rows would be two places for the odd digit.
+  EXPECT_EQ(refusal("row_major [192, 64] ctas 2 split 0"), "expected a shape that row_major fits, got [192, 64]");
+  EXPECT_EQ(refusal("swizzled [66, 64] element 2 bytes 128 ctas 4 split 0").substr(0, 14), "expected sides");
+  EXPECT_EQ(refusal("wgmma_acc [64, 64] groups 1 ctas 2 split 0"),
+            "expected a shape that wgmma_acc fits, got [64, 64]");
   EXPECT_EQ(refusal("tiled [64]").substr(0, 16), "expected blocked");
   EXPECT_EQ(refusal("blocked [9999999999999]").substr(0, 17), "expected a number");
+}
+
+//===-- Clusters -------------------------------------------------------------------------------------------------===//
+
+/// A piece as memory or registers, without ctas.
+Layout randomPiece(Rng &rng) {
+  if (pick(rng, 0, 1))
+    return randomMemory(rng, randomShape(rng, 8));
+  RandomForm form = randomForm(rng);
+  form.ctaBits = 0;
+  return randomLayout(rng, randomShape(rng, 8), form);
+}
+
+TEST(Layout, PiecesOfAClusterLieSideBySide) {
+  Rng rng(11);
+  int split = 0, refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Layout piece = randomPiece(rng);
+    int64_t ctas = int64_t(1) << pick(rng, 1, 3);
+    unsigned dim = pick(rng, 0, piece.rank() - 1);
+    std::optional<Layout> layout = inCluster(piece, ctas, dim);
+    // Only bits lie above a side that is a power of two.
+    if (splitSide(piece.shape()[dim])->odd != 1) {
+      EXPECT_FALSE(layout) << piece.print();
+      ++refused;
+      continue;
+    }
+    ASSERT_TRUE(layout) << piece.print();
+    ++split;
+    for (int j = 0; j < 20; ++j) {
+      Point point = {};
+      for (unsigned c = 0; c < kNumCoords; ++c)
+        point[c] = pick(rng, 0, piece.size(Coord(c)) - 1);
+      Index element = piece.at(point);
+      int64_t cta = pick(rng, 0, ctas - 1);
+      element[dim] += cta * piece.shape()[dim];
+      point[unsigned(Coord::Cta)] = cta;
+      ASSERT_EQ(layout->at(point), element) << layout->print();
+    }
+    std::optional<ClusterPiece> held = pieceOf(*layout);
+    ASSERT_TRUE(held) << layout->print();
+    EXPECT_EQ(held->piece, piece) << layout->print();
+    EXPECT_EQ(held->split, std::optional<unsigned>(dim)) << layout->print();
+  }
+  EXPECT_GT(split, 500);
+  EXPECT_GT(refused, 200);
+}
+
+TEST(Layout, EveryCtaOfAClusterMayHaveTheWhole) {
+  Rng rng(12);
+  for (int i = 0; i < 1000; ++i) {
+    Layout piece = randomPiece(rng);
+    int64_t ctas = int64_t(1) << pick(rng, 0, 3);
+    std::optional<Layout> layout = inCluster(piece, ctas, std::nullopt);
+    ASSERT_TRUE(layout) << piece.print();
+    EXPECT_EQ(layout->shape(), piece.shape());
+    EXPECT_EQ(layout->size(Coord::Cta), ctas);
+    Point point = {};
+    for (unsigned c = 0; c < kNumCoords; ++c)
+      point[c] = pick(rng, 0, layout->size(Coord(c)) - 1);
+    Point first = point;
+    first[unsigned(Coord::Cta)] = 0;
+    EXPECT_EQ(layout->at(point), piece.at(first)) << layout->print();
+    std::optional<ClusterPiece> held = pieceOf(*layout);
+    ASSERT_TRUE(held) << layout->print();
+    EXPECT_EQ(held->piece, piece);
+    EXPECT_FALSE(held->split);
+  }
+}
+
+TEST(Layout, PiecesThatClustersHoldOtherwiseAreNone) {
+  // Rows in turn, one half in each pair, and pieces along two dimensions.
+  for (const char *text :
+       {"digits [4, 2] cta (1, 0) offset (0, 1) (2, 0)", "digits [4, 2] cta (2, 0) (0, 0) offset (0, 1) (1, 0)",
+        "digits [4, 4] cta (0, 2) (2, 0) offset (0, 1) (1, 0)"}) {
+    std::optional<Layout> layout = Layout::parse(text);
+    ASSERT_TRUE(layout) << text;
+    EXPECT_FALSE(pieceOf(*layout)) << text;
+    EXPECT_EQ(layout->print(), text);
+  }
 }
 
 //===-- Tiles made from tiles ------------------------------------------------------------------------------------===//
