@@ -129,12 +129,17 @@ static LogicalResult verifyFits(Operation *op, Type value, MemType memory) {
                            << " (because it holds the value), got " << memory;
 }
 
+/// The memory is split over ctas as the tile is; before layouts are assigned it may become so.
+static bool isSplitAs(Type value, const Layout &memory) {
+  auto tile = dyn_cast<RankedTensorType>(value);
+  return tile && (!tile.getEncoding() || layoutOf(tile).digits(Coord::Cta) == memory.digits(Coord::Cta));
+}
+
 LogicalResult LocalStoreOp::verify() {
   if (failed(verifyFits(*this, getValue().getType(), getMem().getType()))) // local_store_c1
     return failure();
   const Layout &memory = layoutOf(getMem().getType());
-  if (isWholeInEachCta(memory) ||
-      (!fromOneOwner() && layoutOf(getValue().getType()).digits(Coord::Cta) == memory.digits(Coord::Cta)))
+  if (isWholeInEachCta(memory) || (!fromOneOwner() && isSplitAs(getValue().getType(), memory)))
     return success();
   return emitOpError() // local_store_c2
          << "expected memory with the whole tile in each cta, or split as the tile is (because an element goes to each "
@@ -145,8 +150,7 @@ LogicalResult LocalLoadOp::verify() {
   if (failed(verifyFits(*this, getResult().getType(), getMem().getType()))) // local_load_c1
     return failure();
   const Layout &memory = layoutOf(getMem().getType());
-  auto tensor = dyn_cast<RankedTensorType>(getResult().getType());
-  if (isWholeInEachCta(memory) || (tensor && layoutOf(tensor).digits(Coord::Cta) == memory.digits(Coord::Cta)))
+  if (isWholeInEachCta(memory) || isSplitAs(getResult().getType(), memory))
     return success();
   return emitOpError() // local_load_c2
          << "expected memory with the whole tile in each cta, or split as the result is (because a thread reads its "

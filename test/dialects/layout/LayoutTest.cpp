@@ -109,7 +109,7 @@ TEST(Layout, ConstructorsPrintAsThemselves) {
            "mma_b [32, 128] bits 8 warps 2x2 ctas 2 split 1",
            "wgmma_acc [256, 176] groups 2 ctas 2 split 0",
            "wgmma_acc [192, 256] groups 3 ctas 2 split 1",
-           "wgmma_a [128, 64] bits 8 groups 1 ctas 2 split 0",
+           "mma_a [128, 64] bits 8 warps 4x1 ctas 2 split 0",
            "wgmma_a [128, 64] bits 8 groups 2 ctas 2",
        }) {
     std::string error;
