@@ -40,7 +40,7 @@ public:
 
 private:
   std::optional<Schedule> cooperative(ProductLoop &product, std::string &why);
-  bool fitsGroups(ProductLoop &product, int64_t consumers) const;
+  bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped) const;
 
   func::FuncOp kernel;
   const Target &target;
@@ -66,13 +66,13 @@ std::optional<Schedule> Chooser::choose(std::string &why) {
   return cooperative(*product, why);
 }
 
-/// Rows of the tile go to the groups in 64s, and a thread's accumulators fit its registers.
-bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers) const {
+/// Rows of the instruction's tile go to the groups in 64s, and a thread's accumulators fit its registers.
+bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped) const {
   ArrayRef<int64_t> sides = product.dot.getType().getShape();
-  int64_t rows = sides[0] / ctas;
-  if (sides[0] % ctas || rows % (64 * consumers) || sides[1] % 8 || sides[1] > 256)
+  int64_t side = sides[swapped ? 1 : 0], rows = side / ctas, columns = sides[swapped ? 0 : 1];
+  if (side % ctas || rows % (64 * consumers) || columns % 8 || columns > 256)
     return false;
-  return rows / consumers / 64 * sides[1] / 2 <= kMaxAccumulators;
+  return rows / consumers / 64 * columns / 2 <= kMaxAccumulators;
 }
 
 std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &why) {
@@ -88,16 +88,22 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
   }
   if (!isMappable(product.lhs.desc, alignment, why) || !isMappable(product.rhs.desc, alignment, why))
     return std::nullopt;
-  // As many groups as the launch asked for; else as its warps make, else as fit.
+  // As many groups as the launch asked for; else as its warps make, else as fit. The instruction has 64 rows at least:
+  // a tile of fewer rows has its columns there.
+  schedule.swapped = product.dot.getType().getShape()[0] / ctas < 64;
   int64_t consumers = askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
-  while (!askedConsumers && consumers < 3 && !fitsGroups(product, consumers))
+  while (!askedConsumers && consumers < 3 && !fitsGroups(product, consumers, schedule.swapped))
     ++consumers;
-  if (consumers < 1 || consumers > 3 || !fitsGroups(product, consumers)) {
+  if (consumers > 3 || !fitsGroups(product, consumers, schedule.swapped))
+    for (consumers = 3; consumers > 0 && !fitsGroups(product, consumers, schedule.swapped);)
+      --consumers;
+  if (consumers < 1 || (askedConsumers && consumers != *askedConsumers)) {
     why = "the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit";
     return std::nullopt;
   }
   schedule.consumers = consumers;
-  auto lhs = slotMemory(product.lhs, ctas, /*split=*/true), rhs = slotMemory(product.rhs, ctas, /*split=*/false);
+  auto lhs = slotMemory(product.lhs, ctas, /*split=*/!schedule.swapped);
+  auto rhs = slotMemory(product.rhs, ctas, /*split=*/schedule.swapped);
   if (!lhs || !rhs) {
     why = "the copy engine cannot lay the blocks out as products read them";
     return std::nullopt;
@@ -105,7 +111,7 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
   int64_t slot = llvm::alignTo(lhs->getBytes(), 1024) + llvm::alignTo(rhs->getBytes(), 1024) + 16;
   int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes, staging = 0;
   for (tile::DescStoreOp store : copyableStores(kernel, product, alignment))
-    if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas))
+    if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas, schedule.swapped))
       staging += llvm::alignTo(memory->getBytes(), 1024);
   int64_t wanted = askedStages.value_or(kMaxStages);
   // Results leave through memory of their own where that leaves slots enough.

@@ -42,6 +42,7 @@ private:
   Value writeLoads(IRMapping &map, Value cursor);
   Value writeProducts(IRMapping &map, Value cursor);
   void cloneScalars(IRMapping &map);
+  Value transpose(Value tile);
   bool isKept(Operation &op, Role role);
   bool isPart(Operation *op);
 
@@ -214,6 +215,12 @@ void Materializer::cloneScalars(IRMapping &map) {
       b.clone(op, map);
 }
 
+Value Materializer::transpose(Value tile) {
+  auto type = cast<RankedTensorType>(tile.getType());
+  auto turned = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
+  return tile::TransOp::create(b, turned, tile, ArrayRef<int32_t>{1, 0});
+}
+
 Value Materializer::writeLoads(IRMapping &map, Value cursor) {
   scf::ForOp loop = product.loop;
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
@@ -265,6 +272,8 @@ Value Materializer::writeProducts(IRMapping &map, Value cursor) {
   SmallVector<Value> inits;
   for (Value init : loop.getInitArgs())
     inits.push_back(of(init));
+  if (schedule.swapped)
+    inits[product.accumulator] = transpose(inits[product.accumulator]);
   inits.append({cursor, cursor});
   Value begin = of(loop.getLowerBound()), end = of(loop.getUpperBound());
   auto copy = scf::ForOp::create(b, begin, end, of(loop.getStep()), inits);
@@ -279,10 +288,14 @@ Value Materializer::writeProducts(IRMapping &map, Value cursor) {
     cloneScalars(map);
     b.setLoc(product.dot.getLoc());
     auto slot = ReceiveOp::create(b, TypeRange{lhsMemory, rhsMemory}, channel, place);
-    auto factor = [&](Factor &of, Value memory) -> Value {
-      return of.transposition ? TransOp::create(b, memory, ArrayRef<int32_t>{1, 0}).getResult() : memory;
+    // The instruction's left factor is M by K, its right one K by N.
+    auto factor = [&](Factor &of, Value memory, unsigned across) -> Value {
+      return of.across == across ? memory : TransOp::create(b, memory, ArrayRef<int32_t>{1, 0}).getResult();
     };
-    Value lhs = factor(product.lhs, slot.getParts()[0]), rhs = factor(product.rhs, slot.getParts()[1]);
+    Value lhs = factor(product.lhs, slot.getParts()[0], schedule.swapped ? 1 : 0);
+    Value rhs = factor(product.rhs, slot.getParts()[1], schedule.swapped ? 0 : 1);
+    if (schedule.swapped)
+      std::swap(lhs, rhs);
     Value acc = copy.getRegionIterArg(product.accumulator);
     Value sum = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, acc, /*accumulate=*/Value());
     sum = MmaWaitOp::create(b, acc.getType(), sum, /*pending=*/1);
@@ -299,6 +312,8 @@ Value Materializer::writeProducts(IRMapping &map, Value cursor) {
   Value sum = copy.getResult(product.accumulator);
   Value settled = MmaWaitOp::create(b, sum.getType(), sum, /*pending=*/0);
   ReleaseOp::create(b, channel, copy.getResult(count + 1), ran);
+  if (schedule.swapped)
+    settled = transpose(settled);
   for (unsigned i = 0; i < count; ++i)
     map.map(loop.getResult(i), i == product.accumulator ? settled : copy.getResult(i));
   return copy.getResult(count);
@@ -306,15 +321,15 @@ Value Materializer::writeProducts(IRMapping &map, Value cursor) {
 
 void Materializer::run() {
   AlignmentAnalysis alignment(kernel);
-  lhsMemory = *slotMemory(product.lhs, ctas, /*split=*/true);
-  rhsMemory = *slotMemory(product.rhs, ctas, /*split=*/false);
+  lhsMemory = *slotMemory(product.lhs, ctas, /*split=*/!schedule.swapped);
+  rhsMemory = *slotMemory(product.rhs, ctas, /*split=*/schedule.swapped);
   if (schedule.stagedStore)
     for (tile::DescStoreOp store : copyableStores(kernel, product, alignment))
-      if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas))
+      if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas, schedule.swapped))
         stores[store] = {Value(), *memory};
   hoistDescriptors();
-  lhsMap = mapOf(product.lhs.desc, lhsMemory, 1);
-  rhsMap = mapOf(product.rhs.desc, rhsMemory, ctas);
+  lhsMap = mapOf(product.lhs.desc, lhsMemory, schedule.swapped ? ctas : 1);
+  rhsMap = mapOf(product.rhs.desc, rhsMemory, schedule.swapped ? 1 : ctas);
   for (auto &[op, store] : stores)
     store.map = mapOf(cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1);
   auto type = ChannelType::get(b.getContext(), schedule.stages, {lhsMemory, rhsMemory});

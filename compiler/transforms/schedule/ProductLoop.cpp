@@ -69,6 +69,8 @@ std::optional<ProductLoop> schedule::findProductLoop(func::FuncOp kernel, std::s
     return std::nullopt;
   product.lhs = *lhs;
   product.rhs = *rhs;
+  product.lhs.across = lhs->transposition ? 1 : 0;
+  product.rhs.across = rhs->transposition ? 0 : 1;
   for (Operation &op : product.loop.getBody()->without_terminator())
     if (!belongs(op, product)) {
       why = "the loop does more than load, multiply and count";

@@ -13,6 +13,7 @@ struct Factor {
   tile::DescLoadOp load;
   tile::TransOp transposition; ///< null: multiplied as it is loaded
   tile::MakeDescOp desc;
+  unsigned across = 0; ///< the dimension of the loaded block that is not summed over
 
   mlir::RankedTensorType block() { return load.getType(); }
 };

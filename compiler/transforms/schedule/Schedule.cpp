@@ -12,6 +12,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
   SmallVector<NamedAttribute> entries = {b.getNamedAttr("name", b.getStringAttr(name)),
                                          b.getNamedAttr("consumers", b.getI32IntegerAttr(consumers)),
                                          b.getNamedAttr("stages", b.getI32IntegerAttr(stages))};
+  if (swapped)
+    entries.push_back(b.getNamedAttr("swapped", b.getUnitAttr()));
   if (stagedStore)
     entries.push_back(b.getNamedAttr("staged_store", b.getUnitAttr()));
   return b.getDictionaryAttr(entries);
@@ -25,6 +27,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.name = attr.getAs<StringAttr>("name").getValue();
   schedule.consumers = attr.getAs<IntegerAttr>("consumers").getInt();
   schedule.stages = attr.getAs<IntegerAttr>("stages").getInt();
+  schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");
   return schedule;
 }
@@ -57,15 +60,13 @@ std::optional<kgpu::MemType> schedule::slotMemory(Factor &factor, int64_t ctas, 
   RankedTensorType block = factor.block();
   if (block.getRank() != 2)
     return std::nullopt;
-  std::optional<unsigned> dim;
-  if (split)
-    dim = factor.transposition ? 1 : 0;
-  return swizzledMemory(block, ctas, dim);
+  return swizzledMemory(block, ctas, split ? std::optional<unsigned>(factor.across) : std::nullopt);
 }
 
-std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_t ctas) {
-  return tile.getRank() == 2 ? swizzledMemory(tile, ctas, ctas > 1 ? std::optional<unsigned>(0) : std::nullopt)
-                             : std::nullopt;
+std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_t ctas, bool swapped) {
+  if (tile.getRank() != 2)
+    return std::nullopt;
+  return swizzledMemory(tile, ctas, ctas > 1 ? std::optional<unsigned>(swapped ? 1 : 0) : std::nullopt);
 }
 
 SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, ProductLoop &product,

@@ -11,6 +11,7 @@ struct Schedule {
   std::string name;
   int32_t consumers = 1;    ///< groups of four warps that multiply
   int32_t stages = 2;       ///< slots of the channel
+  bool swapped = false;     ///< the right factor's columns go to the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
 
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
@@ -20,8 +21,8 @@ struct Schedule {
 /// Memory of one slot for a factor, as it is loaded, in each of `ctas`: split over them along the rows of the product
 /// or whole in each. Nothing where no swizzle fits the block.
 std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, bool split);
-/// Memory that a tile of the result leaves through.
-std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas);
+/// Memory that a tile of the result leaves through, split over the ctas as the product is.
+std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool swapped);
 
 /// The stores of the product's result through a descriptor, which the copy engine could make.
 llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, ProductLoop &product,
