@@ -30,13 +30,18 @@ struct Place {
 
 static Place placeOf(Value memory) {
   Place place;
-  if (auto view = memory.getDefiningOp<ViewOp>()) {
-    place.begin = int64_t(view.getOffset()) * cast<MemType>(memory.getType()).getElementBytes();
-    memory = view.getMem();
-  }
-  if (auto slot = memory.getDefiningOp<SlotOp>()) {
-    place.slot = slot.getIndex();
-    memory = slot.getMem();
+  while (Operation *made = memory.getDefiningOp()) {
+    if (auto view = dyn_cast<ViewOp>(made)) {
+      place.begin += int64_t(view.getOffset()) * cast<MemType>(memory.getType()).getElementBytes();
+      memory = view.getMem();
+    } else if (auto slot = dyn_cast<SlotOp>(made)) {
+      place.slot = slot.getIndex();
+      memory = slot.getMem();
+    } else if (auto trans = dyn_cast<TransOp>(made)) {
+      memory = trans.getMem();
+    } else {
+      break;
+    }
   }
   place.alloc = memory.getDefiningOp<AllocOp>();
   place.ofChannel = isa_and_nonnull<AcquireOp, ReceiveOp>(memory.getDefiningOp());

@@ -79,7 +79,7 @@ static SmallVector<Value> viewsOf(AllocOp alloc) {
   SmallVector<Value> views = {alloc.getMem()};
   for (size_t i = 0; i < views.size(); ++i)
     for (Operation *user : views[i].getUsers())
-      if (isa<SlotOp, ViewOp>(user))
+      if (isa<SlotOp, ViewOp, TransOp>(user))
         views.push_back(user->getResult(0));
   return views;
 }
@@ -102,6 +102,9 @@ Life Lives::lifeOf(AllocOp alloc) {
   for (auto &[user, access] : uses[alloc]) {
     life.begin = std::min(life.begin, number[user]);
     life.end = std::max(life.end, number[user]);
+    // Read until somebody has waited, wherever that is.
+    if (access.isAsync())
+      life.end = count;
     // Made outside of a loop, or kept from one iteration to the next: alive all the time the loop runs.
     for (Operation *op = user; op != alloc->getParentOp(); op = op->getParentOp())
       if (isa<LoopLikeOpInterface>(op)) {
@@ -145,7 +148,7 @@ static void dropUnread(func::FuncOp function) {
     for (Value view : viewsOf(alloc))
       for (Operation *user : view.getUsers()) {
         users.push_back(user);
-        read |= !isa<LocalStoreOp, SlotOp, ViewOp, AwaitOp>(user);
+        read |= !isa<LocalStoreOp, SlotOp, ViewOp, TransOp, AwaitOp>(user);
       }
     if (read)
       continue;

@@ -138,6 +138,24 @@ func.func @product(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>, %n: i
   return
 }
 
+// A memory read with its dimensions the other way round is the same memory, alive as long.
+// CHECK-LABEL: @transposed
+// CHECK: kgpu.local_store
+// CHECK-NEXT: kgpu.trans
+// CHECK-NEXT: kgpu.fence_async
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.warpgroup_mma
+func.func @transposed(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  kgpu.local_store %x, %a : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+  %t = kgpu.trans %a [1, 0] : !kgpu.mem<64x64xf16, #rows>
+    -> !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128>>
+  %d = kgpu.warpgroup_mma %a, %t, %c : !kgpu.mem<64x64xf16, #rows>,
+    !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128>> -> tensor<64x64xf32, #acc>
+  %e = kgpu.mma_wait %d pending 0 : tensor<64x64xf32, #acc>
+  return
+}
+
 // A wait with one pending is for the product before: its memory may be written behind the wait and a barrier.
 // CHECK-LABEL: @one_behind
 // CHECK: kgpu.warpgroup_mma

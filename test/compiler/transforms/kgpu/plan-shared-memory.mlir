@@ -86,3 +86,27 @@ func.func @unread() attributes {tile.kernel} {
   kgpu.local_store %c, %a : tensor<128xf32, #t>, !kgpu.mem<128xf32, #m>
   return
 }
+
+// -----
+
+// Tensor cores read on behind their op, and what is read is the same memory when its dimensions are turned around.
+#rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
+#turned = #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128>
+#t = #layout.map<blocked [64, 64] vector 8 warps 4>
+#acc = #layout.map<wgmma_acc [64, 64] groups 1>
+// CHECK-LABEL: @under_way
+// CHECK-SAME: kgpu.shared_bytes = 16384 : i64
+func.func @under_way() attributes {tile.kernel} {
+  %x = arith.constant dense<0.0> : tensor<64x64xf16, #t>
+  %c = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %a = kgpu.alloc : !kgpu.mem<64x64xf16, #rows>
+  kgpu.local_store %x, %a : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+  %v = kgpu.trans %a [1, 0] : !kgpu.mem<64x64xf16, #rows> -> !kgpu.mem<64x64xf16, #turned>
+  %d = kgpu.warpgroup_mma %v, %v, %c : !kgpu.mem<64x64xf16, #turned>, !kgpu.mem<64x64xf16, #turned>
+    -> tensor<64x64xf32, #acc>
+  %b = kgpu.alloc : !kgpu.mem<64x64xf16, #rows>
+  kgpu.local_store %x, %b : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+  %z = kgpu.local_load %b : !kgpu.mem<64x64xf16, #rows> -> tensor<64x64xf16, #t>
+  %e = kgpu.mma_wait %d pending 0 : tensor<64x64xf32, #acc>
+  return
+}
