@@ -23,6 +23,7 @@ static SmallVector<Value> sources(Value value) {
       .Case<tile::MakeDescOp>([](auto op) { return SmallVector<Value>{op.getBase()}; })
       .Case<tile::HintOp, tile::SplatOp, tile::UnsplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
             tile::TransOp, tile::SplitOp>([](auto op) { return SmallVector<Value>{op.getValue()}; })
+      .Case<kgpu::TensorMapOp>([](auto op) { return SmallVector<Value>{op.getDesc()}; })
       .Case<kgpu::ConvertOp>([](auto op) { return SmallVector<Value>{op.getSource()}; })
       .Case<tile::JoinOp, tile::CatOp>([](auto op) { return SmallVector<Value>{op.getLhs(), op.getRhs()}; })
       .Case<arith::SelectOp>([](auto op) { return SmallVector<Value>{op.getTrueValue(), op.getFalseValue()}; })
@@ -61,6 +62,7 @@ Value kiln::accessedPointer(Operation *access) {
   return llvm::TypeSwitch<Operation *, Value>(access)
       .Case<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>([](auto op) { return op.getPtr(); })
       .Case<tile::DescLoadOp, tile::DescStoreOp>([](auto op) { return op.getDesc(); })
+      .Case<kgpu::CopyInOp, kgpu::CopyOutOp>([](auto op) { return op.getMap(); })
       .Default([](Operation *) { return Value(); });
 }
 

@@ -142,14 +142,19 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
     };
     int64_t warps = number(kNumWarpsAttr, 4);
     object["frame_bytes"] = 0;
-    object["cuda"] = json::Object{{"num_warps", warps},
-                                  {"threads", warps * kWarpLanes},
-                                  {"cluster", number(kClusterAttr, 1)},
-                                  {"shared_bytes", 0},
-                                  {"max_registers", number(kMaxRegistersAttr, 0)},
-                                  {"pdl", module->hasAttr(kPdlAttr)},
-                                  {"ptx_version", number(kPtxVersionAttr, 0)},
-                                  {"form", ""}};
+    json::Object cuda{{"num_warps", warps},
+                      {"threads", warps * kWarpLanes},
+                      {"cluster", number(kClusterAttr, 1)},
+                      {"shared_bytes", 0},
+                      {"max_registers", number(kMaxRegistersAttr, 0)},
+                      {"pdl", module->hasAttr(kPdlAttr)},
+                      {"ptx_version", number(kPtxVersionAttr, 0)},
+                      {"form", ""}};
+    // What the lowering made of it: threads of roles, hidden parameters.
+    if (auto made = entry->getAttrOfType<DictionaryAttr>("kiln.cuda"))
+      for (NamedAttribute fact : made)
+        cuda[fact.getName().getValue()] = toJSON(fact.getValue());
+    object["cuda"] = std::move(cuda);
   }
   object["toolchain"] = std::move(tools);
 

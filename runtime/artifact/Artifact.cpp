@@ -33,6 +33,21 @@ uint32_t kiln::artifact::layoutArguments(std::vector<ArgumentSpec> &arguments) {
   return (offset + 7) / 8 * 8;
 }
 
+HiddenParameters kiln::artifact::layoutHidden(const Metadata &metadata) {
+  HiddenParameters hidden;
+  for (const ArgumentSpec &argument : metadata.arguments)
+    hidden.end = std::max(hidden.end, argument.offset + argument.size);
+  if (!metadata.sites.empty()) {
+    hidden.log = (hidden.end + 7) / 8 * 8;
+    hidden.end = hidden.log + 8;
+  }
+  if (metadata.cuda && metadata.cuda->persistent) {
+    hidden.grid = (hidden.end + 3) / 4 * 4;
+    hidden.end = hidden.grid + 12;
+  }
+  return hidden;
+}
+
 //===-- Names of enumerators in JSON -----------------------------------------------------------------------------===//
 
 static constexpr llvm::StringLiteral siteNames[] = {"print", "assert", "load", "store", "atomic"};
@@ -64,6 +79,31 @@ static json::Value toJSON(const Site &site) {
                       {"hex", site.hex}};
 }
 
+static json::Value toJSON(const TensorMapSpec &map) {
+  auto list = [](const std::vector<TensorMapSpec::Number> &numbers) {
+    json::Array array;
+    for (const TensorMapSpec::Number &number : numbers) {
+      if (number.argument < 0) {
+        array.push_back(number.constant);
+        continue;
+      }
+      json::Object argument{{"argument", number.argument}};
+      if (number.isUnsigned)
+        argument["unsigned"] = true;
+      array.push_back(std::move(argument));
+    }
+    return array;
+  };
+  return json::Object{{"offset", map.offset},
+                      {"element", std::string(getName(map.element))},
+                      {"base", map.base},
+                      {"shape", list(map.shape)},
+                      {"strides", list(map.strides)},
+                      {"box", json::Array(map.box)},
+                      {"swizzle", map.swizzle},
+                      {"padding", map.nanPadding ? "nan" : "zero"}};
+}
+
 static json::Value toJSON(const CudaLaunch &cuda) {
   json::Object object{{"num_warps", cuda.numWarps},
                       {"threads", cuda.threads},
@@ -73,6 +113,14 @@ static json::Value toJSON(const CudaLaunch &cuda) {
                       {"pdl", cuda.pdl},
                       {"ptx_version", cuda.ptxVersion},
                       {"form", cuda.form}};
+  if (cuda.persistent)
+    object["persistent"] = true;
+  if (!cuda.tensorMaps.empty()) {
+    json::Array maps;
+    for (const TensorMapSpec &map : cuda.tensorMaps)
+      maps.push_back(toJSON(map));
+    object["tensor_maps"] = std::move(maps);
+  }
   if (const std::optional<CudaLaunch::Usage> &usage = cuda.usage)
     object["usage"] = json::Object{{"registers", usage->registers},
                                    {"spill_stores", usage->spillStores},
@@ -194,12 +242,110 @@ static bool fromJSON(const json::Value &value, CudaLaunch::Usage &usage, json::P
          mapper.map("shared", usage.shared);
 }
 
+static bool fromJSON(const json::Value &value, TensorMapSpec::Number &number, json::Path path) {
+  if (std::optional<int64_t> constant = value.getAsInteger()) {
+    number.constant = *constant;
+    return true;
+  }
+  json::ObjectMapper mapper(value, path);
+  if (!mapper || !mapper.map("argument", number.argument) || !mapper.mapOptional("unsigned", number.isUnsigned))
+    return false;
+  if (number.argument < 0) {
+    path.field("argument").report("expected the index of an argument");
+    return false;
+  }
+  return true;
+}
+
+static bool fromJSON(const json::Value &value, TensorMapSpec &map, json::Path path) {
+  std::string element, padding;
+  json::ObjectMapper mapper(value, path);
+  if (!mapper || !mapper.map("offset", map.offset) || !mapper.map("element", element) ||
+      !mapper.map("base", map.base) || !mapper.map("shape", map.shape) || !mapper.map("strides", map.strides) ||
+      !mapper.map("box", map.box) || !mapper.map("swizzle", map.swizzle) || !mapper.map("padding", padding))
+    return false;
+  std::optional<ElementType> type = parseElementType(element);
+  if (!type) {
+    path.field("element").report("expected an element type");
+    return false;
+  }
+  map.element = *type;
+  if (map.offset % kTensorMapAlign) {
+    path.field("offset").report("expected a multiple of 64");
+    return false;
+  }
+  if (map.rank() < 1 || map.rank() > 5 || map.shape.size() != map.rank() || map.strides.size() != map.rank()) {
+    path.report("expected shape, strides and box of one rank from 1 to 5");
+    return false;
+  }
+  for (int64_t side : map.box)
+    if (side < 1 || side > 256) {
+      path.field("box").report("expected sides of 1 to 256");
+      return false;
+    }
+  int64_t rowBytes = map.box.back() * getBytes(*type);
+  if (rowBytes % 16) {
+    path.field("box").report("expected rows of a multiple of 16 bytes");
+    return false;
+  }
+  const TensorMapSpec::Number &last = map.strides.back();
+  if (last.argument >= 0 || last.constant != 1) {
+    path.field("strides").report("expected 1 as the last");
+    return false;
+  }
+  bool swizzles = map.swizzle == 32 || map.swizzle == 64 || map.swizzle == 128;
+  if (map.swizzle && (!swizzles || rowBytes > map.swizzle)) {
+    path.field("swizzle").report("expected 0, 32, 64 or 128, no less than a row of the box");
+    return false;
+  }
+  map.nanPadding = padding == "nan";
+  if ((!map.nanPadding && padding != "zero") || (map.nanPadding && (!isFloat(*type) || getBytes(*type) == 1))) {
+    path.field("padding").report("expected zero, or nan for floats of 16 bits and more");
+    return false;
+  }
+  return true;
+}
+
+/// What a kernel may have.
+static constexpr uint32_t kMostParameterBytes = 32764;
+
+/// Every number comes from an argument that there is, and the maps lie behind the other parameters, in order.
+static bool checkTensorMaps(const Metadata &metadata, json::Path path) {
+  uint32_t end = layoutHidden(metadata).end;
+  for (size_t i = 0; i < metadata.cuda->tensorMaps.size(); ++i) {
+    const TensorMapSpec &map = metadata.cuda->tensorMaps[i];
+    json::Path here = path.index(i);
+    if (map.offset < end || map.offset > kMostParameterBytes - kTensorMapBytes) {
+      here.field("offset").report("expected an offset behind the parameters before it, and at most 32764 bytes of all");
+      return false;
+    }
+    end = map.offset + kTensorMapBytes;
+    if (map.base >= metadata.arguments.size() || metadata.arguments[map.base].kind != ArgumentKind::Pointer) {
+      here.field("base").report("expected the index of a pointer argument");
+      return false;
+    }
+    for (auto [name, list] : {std::pair("shape", &map.shape), std::pair("strides", &map.strides)})
+      for (const TensorMapSpec::Number &number : *list) {
+        if (number.argument < 0)
+          continue;
+        if (size_t(number.argument) >= metadata.arguments.size() ||
+            metadata.arguments[number.argument].kind != ArgumentKind::Scalar ||
+            !isInteger(metadata.arguments[number.argument].element)) {
+          here.field(name).report("expected indices of integer arguments");
+          return false;
+        }
+      }
+  }
+  return true;
+}
+
 static bool fromJSON(const json::Value &value, CudaLaunch &cuda, json::Path path) {
   json::ObjectMapper mapper(value, path);
   if (!mapper || !mapper.map("num_warps", cuda.numWarps) || !mapper.map("threads", cuda.threads) ||
       !mapper.map("cluster", cuda.cluster) || !mapper.map("shared_bytes", cuda.sharedBytes) ||
       !mapper.map("max_registers", cuda.maxRegisters) || !mapper.map("pdl", cuda.pdl) ||
       !mapper.map("ptx_version", cuda.ptxVersion) || !mapper.map("form", cuda.form) ||
+      !mapper.mapOptional("persistent", cuda.persistent) || !mapper.mapOptional("tensor_maps", cuda.tensorMaps) ||
       !mapper.mapOptional("usage", cuda.usage))
     return false;
   if (cuda.numWarps < 1 || cuda.threads < cuda.numWarps || cuda.threads > 1024 || cuda.cluster < 1 ||
@@ -232,6 +378,8 @@ static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path pa
       path.field("arguments_bytes").report("expected the block to hold every argument");
       return false;
     }
+  if (metadata.cuda && !checkTensorMaps(metadata, path.field("cuda").field("tensor_maps")))
+    return false;
   metadata.argumentsBytes = argumentsBytes;
   metadata.frameBytes = frameBytes;
   metadata.workspaceBytes = workspaceBytes;

@@ -57,6 +57,27 @@ struct Site {
   bool hex = false;
 };
 
+/// A tensor map that the launch makes of the arguments and hands over behind them. Dimensions are outermost first,
+/// sizes in elements; the last stride is 1.
+struct TensorMapSpec {
+  /// An extent or stride: an integer argument, read with its sign or without, or a constant.
+  struct Number {
+    int32_t argument = -1; ///< index; negative: the constant
+    bool isUnsigned = false;
+    int64_t constant = 0;
+  };
+  uint32_t offset = 0; ///< of the 128 bytes among the kernel's parameters, a multiple of 64
+  ElementType element = ElementType::FP16;
+  uint32_t base = 0; ///< index of the pointer argument
+  std::vector<Number> shape, strides;
+  std::vector<int64_t> box; ///< what one copy moves
+  int64_t swizzle = 0;      ///< bytes of a swizzled row in shared memory; 0: plain rows
+  bool nanPadding = false;  ///< nan outside of the array, else zeros
+
+  unsigned rank() const { return unsigned(box.size()); }
+};
+constexpr uint32_t kTensorMapBytes = 128, kTensorMapAlign = 64;
+
 /// What a launch on an NVIDIA GPU needs to know of the code, the metadata object "cuda".
 struct CudaLaunch {
   /// What the assembler says it used; absent where the driver assembles.
@@ -71,6 +92,10 @@ struct CudaLaunch {
   bool pdl = false;         ///< waits for the grid before it by itself
   int64_t ptxVersion = 0;   ///< major * 10 + minor
   std::string form;         ///< of the binary: "cubin", or "ptx" for the driver to assemble
+  /// The grid of the launch has as many clusters as are resident at once, or fewer; the grid that is counted comes as
+  /// three i32 behind the other parameters.
+  bool persistent = false;
+  std::vector<TensorMapSpec> tensorMaps;
   std::optional<Usage> usage;
 };
 
@@ -100,6 +125,14 @@ struct Metadata {
   static ErrorOr<Metadata> fromJSON(const llvm::json::Value &value);
   static ErrorOr<Metadata> parse(llvm::StringRef text);
 };
+
+/// Where what no argument is lies among the parameters of code for a GPU: behind them the address of the log, where
+/// there are sites; the counted grid of a persistent kernel; then tensor maps.
+struct HiddenParameters {
+  uint32_t log = 0, grid = 0;
+  uint32_t end = 0; ///< of arguments, log and grid
+};
+HiddenParameters layoutHidden(const Metadata &metadata);
 
 struct Artifact {
   std::string binary; ///< for the CPU a relocatable object; for NVIDIA GPUs a cubin or PTX text

@@ -110,6 +110,12 @@ inline void *const paramEnd = nullptr;
 inline void *const paramBuffer = reinterpret_cast<void *>(1);
 inline void *const paramBytes = reinterpret_cast<void *>(2);
 
+enum class TensorMapType : int { U8 = 0, U16 = 1, U32 = 2, U64 = 4, F16 = 6, F32 = 7, F64 = 8, Bf16 = 9 };
+enum class TensorMapInterleave : int { None = 0 };
+enum class TensorMapSwizzle : int { None = 0, Bytes32 = 1, Bytes64 = 2, Bytes128 = 3 };
+enum class TensorMapPromotion : int { None = 0, Bytes64 = 1, Bytes128 = 2, Bytes256 = 3 };
+enum class TensorMapFill : int { Zeros = 0, Nan = 1 };
+
 constexpr unsigned eventDisableTiming = 2, hostAllocPortable = 1, hostAllocMapped = 2;
 inline const Stream legacyStream = reinterpret_cast<Stream>(1);
 enum class CaptureStatus : int { None = 0, Active = 1, Invalidated = 2 };
@@ -160,6 +166,9 @@ enum class CaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
   REQUIRED(occupancyMaxActiveBlocks, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                      \
            Result(int *, Function, int, size_t))                                                                       \
   REQUIRED(occupancyMaxActiveClusters, cuOccupancyMaxActiveClusters, Result(int *, Function, const LaunchConfig *))    \
+  OPTIONAL(tensorMapEncodeTiled, cuTensorMapEncodeTiled,                                                               \
+           Result(void *, TensorMapType, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,       \
+                  const uint32_t *, TensorMapInterleave, TensorMapSwizzle, TensorMapPromotion, TensorMapFill))         \
   OPTIONAL(memGetInfo, cuMemGetInfo_v2, Result(size_t *, size_t *))                                                    \
   OPTIONAL(funcGetParamInfo, cuFuncGetParamInfo, Result(Function, size_t, size_t *, size_t *))
 

@@ -264,6 +264,28 @@ ErrorOr<cuda::Address> CudaDevice::allocate(size_t bytes) {
   return address;
 }
 
+ErrorOr<cuda::Address> CudaDevice::getEmptyArray() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (emptyArray)
+      return emptyArray;
+  }
+  ErrorOr<cuda::Address> made = allocate(emptySink + 16);
+  if (!made.ok())
+    return made;
+  unsigned char bytes[emptySink + 16] = {};
+  std::fill_n(bytes + emptyNan, 16, 0xff);
+  {
+    SetupScope scope(*this);
+    if (cuda::Result result = driver.memcpyHtoD(*made, bytes, sizeof bytes))
+      return fail("fill memory that stands for empty arrays", result);
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!emptyArray) // else another thread was first, and this block stays unused
+    emptyArray = *made;
+  return emptyArray;
+}
+
 void CudaDevice::release(cuda::Address address) {
   std::lock_guard<std::mutex> lock(mutex);
   for (Block &block : blocks)

@@ -115,6 +115,11 @@ public:
   ErrorOr<cuda::Address> allocate(size_t bytes);
   void release(cuda::Address address);
 
+  /// What stands for arrays without elements where the driver wants an address: at these distances 16 bytes of zeros,
+  /// of nans in every type, and that anything may write.
+  static constexpr unsigned emptyZeros = 0, emptyNan = 16, emptySink = 32;
+  ErrorOr<cuda::Address> getEmptyArray();
+
   /// Unloads a module once everything queued so far has ended: at the next `synchronize`.
   void retire(cuda::Module module);
 
@@ -150,6 +155,7 @@ private:
     bool used;
   };
   std::vector<Block> blocks;
+  cuda::Address emptyArray = 0;
   std::vector<cuda::Event> events; ///< not in use
   std::vector<cuda::Module> retired;
 };

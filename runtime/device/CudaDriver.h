@@ -25,6 +25,11 @@ class CudaDriver {
   using HostFunction = cuda::HostFunction;
   using CaptureStatus = cuda::CaptureStatus;
   using CaptureMode = cuda::CaptureMode;
+  using TensorMapType = cuda::TensorMapType;
+  using TensorMapInterleave = cuda::TensorMapInterleave;
+  using TensorMapSwizzle = cuda::TensorMapSwizzle;
+  using TensorMapPromotion = cuda::TensorMapPromotion;
+  using TensorMapFill = cuda::TensorMapFill;
 
 public:
   /// The driver, loaded and initialised on first use. An error says which step failed; the answer is kept, except that

@@ -1,6 +1,7 @@
 // Loading and launching on a GPU.
 #include "runtime/device/CudaKernel.h"
 #include "runtime/device/CudaLog.h"
+#include "runtime/device/CudaTensorMap.h"
 #include "runtime/support/ForkGuard.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -204,20 +205,34 @@ public:
         shape(shape) {
     const artifact::Metadata &known = getMetadata();
     for (const artifact::ArgumentSpec &argument : known.arguments)
-      parameterBytes = std::max<size_t>(parameterBytes, argument.offset + argument.size);
+      argumentBytes = std::max<size_t>(argumentBytes, argument.offset + argument.size);
     for (const artifact::Site &site : known.sites)
       prints |= site.kind == artifact::SiteKind::Print;
-    if (!known.sites.empty()) {
-      logOffset = (known.argumentsBytes + 7) / 8 * 8;
+    if (!known.sites.empty())
       shared = std::make_shared<artifact::Metadata>(known);
-    }
+    hidden = artifact::layoutHidden(known);
+    parameterBytes = hidden.end;
+    if (!known.cuda->tensorMaps.empty())
+      parameterBytes = known.cuda->tensorMaps.back().offset + artifact::kTensorMapBytes;
     figures = this->function.measure(shape);
+    if (known.cuda->persistent)
+      resident = countResident();
   }
 
   ~CudaKernel() override {
     // A graph that may hold the code writes to the log as well.
     if (watchedLog && !function.isKeptForever())
       device.getLogs().unwatch(watchedLog);
+  }
+
+  Status makeTensorMaps() {
+    if (getMetadata().cuda->tensorMaps.empty())
+      return {};
+    ErrorOr<std::unique_ptr<CudaTensorMaps>> made = CudaTensorMaps::create(device, getMetadata());
+    if (!made.ok())
+      return made.getStatus();
+    tensorMaps = std::move(*made);
+    return {};
   }
 
   Status watchLog() {
@@ -239,20 +254,43 @@ public:
     if (grid.count() == 0)
       return {};
     CudaShape where = shape;
-    uint64_t blocks = uint64_t(grid.x) * shape.cluster[0];
+    if (Status status = placeGrid(grid, where); !status.ok())
+      return status;
+    auto stream = static_cast<cuda::Stream>(request.stream);
+    if (parameterBytes == argumentBytes)
+      return function.launch(where, request.arguments, argumentBytes, stream, grid);
+    return launchWithHidden(where, request, stream);
+  }
+
+private:
+  /// Clusters that are on the device at once.
+  uint64_t countResident() const {
+    int processors = device.getProperties().multiprocessors;
+    int clusters = shape.cluster[0] > 1 ? figures.clusters : figures.blocksPerProcessor * processors;
+    // Where the driver does not say, one block on each processor.
+    return uint64_t(clusters > 0 ? clusters : std::max(processors / int(shape.cluster[0]), 1));
+  }
+
+  Status placeGrid(const Grid &grid, CudaShape &where) const {
     const CudaProperties &has = device.getProperties();
+    if (resident) {
+      if (grid.count() > INT32_MAX)
+        return invalidArgument(
+            llvm::formatv("grid ({0}, {1}, {2}): expected fewer than 2^31 program instances (because "
+                          "a persistent kernel counts them in 32 bits), got {3}",
+                          grid.x, grid.y, grid.z, grid.count()));
+      where.grid[0] = unsigned(std::min(uint64_t(grid.count()), resident)) * shape.cluster[0];
+      return {};
+    }
+    uint64_t blocks = uint64_t(grid.x) * shape.cluster[0];
     if (blocks > uint64_t(has.maxGrid[0]) || grid.y > has.maxGrid[1] || grid.z > has.maxGrid[2])
       return refuseGrid(grid);
     where.grid[0] = unsigned(blocks);
     where.grid[1] = grid.y;
     where.grid[2] = grid.z;
-    auto stream = static_cast<cuda::Stream>(request.stream);
-    if (shared)
-      return launchWithLog(where, request, stream);
-    return function.launch(where, request.arguments, parameterBytes, stream, grid);
+    return {};
   }
 
-private:
   Status refuseGrid(const Grid &grid) const {
     const CudaProperties &has = device.getProperties();
     std::string why =
@@ -269,12 +307,24 @@ private:
                       grid.x, grid.y, grid.z, has.maxGrid[axis], axis, axis == 1 ? grid.y : grid.z));
   }
 
-  Status launchWithLog(const CudaShape &where, const LaunchRequest &request, cuda::Stream stream) {
-    llvm::SmallVector<uint64_t, 32> block(logOffset / 8 + 1, 0);
-    std::memcpy(block.data(), request.arguments, parameterBytes);
+  /// With what follows the arguments: the log, the counted grid, tensor maps.
+  Status launchWithHidden(const CudaShape &where, const LaunchRequest &request, cuda::Stream stream) {
+    llvm::SmallVector<uint64_t, 96> block((parameterBytes + 7) / 8, 0);
+    auto *bytes = reinterpret_cast<char *>(block.data());
+    if (argumentBytes)
+      std::memcpy(bytes, request.arguments, argumentBytes);
+    if (resident) {
+      const int32_t counted[] = {request.grid.x, request.grid.y, request.grid.z};
+      std::memcpy(bytes + hidden.grid, counted, sizeof counted);
+    }
+    if (tensorMaps)
+      if (Status status = tensorMaps->fill(bytes); !status.ok())
+        return status;
+    if (!shared)
+      return function.launch(where, bytes, parameterBytes, stream, request.grid);
     if (!prints) {
-      block[logOffset / 8] = watchedLog;
-      return function.launch(where, block.data(), logOffset + 8, stream, request.grid);
+      std::memcpy(bytes + hidden.log, &watchedLog, sizeof watchedLog);
+      return function.launch(where, bytes, parameterBytes, stream, request.grid);
     }
     cuda::CaptureStatus capturing = cuda::CaptureStatus::None;
     if (stream && stream != cuda::legacyStream) {
@@ -285,8 +335,8 @@ private:
         device.getLogs().begin(shared, request.grid, capturing != cuda::CaptureStatus::None, stream);
     if (!ticket.ok())
       return ticket.getStatus();
-    block[logOffset / 8] = (*ticket)->address;
-    Status status = function.launch(where, block.data(), logOffset + 8, stream, request.grid);
+    std::memcpy(bytes + hidden.log, &(*ticket)->address, sizeof(*ticket)->address);
+    Status status = function.launch(where, bytes, parameterBytes, stream, request.grid);
     if (!status.ok()) {
       if (status.getCode() != StatusCode::DeviceLost)
         device.getLogs().cancel(*ticket);
@@ -298,8 +348,11 @@ private:
 
   CudaFunction function;
   CudaDevice &device;
-  CudaShape shape; ///< all but the grid
-  size_t parameterBytes = 0, logOffset = 0;
+  CudaShape shape;                              ///< all but the grid
+  size_t argumentBytes = 0, parameterBytes = 0; ///< without and with what is hidden
+  artifact::HiddenParameters hidden;
+  uint64_t resident = 0; ///< of a persistent kernel: clusters that are launched at most
+  std::unique_ptr<CudaTensorMaps> tensorMaps;
   bool prints = false;
   std::shared_ptr<const artifact::Metadata> shared; ///< of a kernel with sites
   cuda::Address watchedLog = 0;
@@ -337,6 +390,8 @@ ErrorOr<std::shared_ptr<LoadedKernel>> CudaDevice::load(artifact::Artifact artif
   if (Status status = function->prepare(shape); !status.ok())
     return status;
   auto kernel = std::make_shared<CudaKernel>(std::move(artifact.metadata), std::move(*function), shape);
+  if (Status status = kernel->makeTensorMaps(); !status.ok())
+    return status;
   if (Status status = kernel->watchLog(); !status.ok())
     return status;
   return std::shared_ptr<LoadedKernel>(std::move(kernel));

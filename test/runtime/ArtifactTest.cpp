@@ -105,6 +105,85 @@ static CudaLaunch makeCuda() {
   return cuda;
 }
 
+static Metadata makeMapped() {
+  Metadata metadata = makeMetadata();
+  metadata.arguments = makeArguments({"*bf16", "i32", "i64"});
+  metadata.argumentsBytes = layoutArguments(metadata.arguments);
+  metadata.cuda = makeCuda();
+  metadata.cuda->persistent = true;
+  TensorMapSpec map;
+  map.offset = 64;
+  map.element = ElementType::BF16;
+  map.base = 0;
+  map.shape = {{-1, false, 7}, {1, true, 0}};
+  map.strides = {{2, false, 0}, {-1, false, 1}};
+  map.box = {128, 64};
+  map.swizzle = 128;
+  map.nanPadding = true;
+  metadata.cuda->tensorMaps = {map};
+  return metadata;
+}
+
+TEST(Metadata, tensorMapsRoundTrip) {
+  Metadata metadata = makeMapped();
+  auto parsed = Metadata::parse(metadata.print());
+  ASSERT_TRUE(parsed.ok()) << parsed.getStatus().getMessage();
+  EXPECT_EQ(parsed->print(), metadata.print());
+  EXPECT_TRUE(parsed->cuda->persistent);
+  const TensorMapSpec &map = parsed->cuda->tensorMaps.at(0);
+  EXPECT_EQ(map.shape[0].constant, 7);
+  EXPECT_LT(map.shape[0].argument, 0);
+  EXPECT_EQ(map.shape[1].argument, 1);
+  EXPECT_TRUE(map.shape[1].isUnsigned);
+  EXPECT_EQ(map.strides[0].argument, 2);
+  EXPECT_FALSE(map.strides[0].isUnsigned);
+  EXPECT_EQ(map.box, (std::vector<int64_t>{128, 64}));
+  // The log behind 24 bytes of arguments, the counted grid behind that.
+  HiddenParameters hidden = layoutHidden(*parsed);
+  EXPECT_EQ(hidden.log, 24u);
+  EXPECT_EQ(hidden.grid, 32u);
+  EXPECT_EQ(hidden.end, 44u);
+}
+
+TEST(Metadata, hiddenParametersFollowTheArgumentsAtOnce) {
+  Metadata metadata = makeMetadata(); // 12 bytes of arguments, a block of 16
+  metadata.cuda = makeCuda();
+  EXPECT_EQ(layoutHidden(metadata).log, 16u);
+  EXPECT_EQ(layoutHidden(metadata).end, 24u);
+  metadata.cuda->persistent = true;
+  EXPECT_EQ(layoutHidden(metadata).grid, 24u);
+  metadata.sites.clear();
+  EXPECT_EQ(layoutHidden(metadata).grid, 12u);
+  EXPECT_EQ(layoutHidden(metadata).end, 24u);
+}
+
+TEST(Metadata, damagedTensorMapsAreRefused) {
+  auto expectRefused = [](const char *message, llvm::function_ref<void(TensorMapSpec &)> damage) {
+    Metadata metadata = makeMapped();
+    damage(metadata.cuda->tensorMaps[0]);
+    auto read = Metadata::parse(metadata.print());
+    ASSERT_FALSE(read.ok()) << message;
+    EXPECT_NE(read.getStatus().getMessage().find(message), std::string::npos) << read.getStatus().getMessage();
+  };
+  expectRefused("multiple of 64 at metadata.cuda.tensor_maps[0].offset", [](TensorMapSpec &map) { map.offset = 72; });
+  expectRefused("tensor_maps[0].offset", [](TensorMapSpec &map) { map.offset = 0; });
+  expectRefused("tensor_maps[0].offset", [](TensorMapSpec &map) { map.offset = uint32_t(-64); });
+  expectRefused("tensor_maps[0].base", [](TensorMapSpec &map) { map.base = 1; });
+  expectRefused("tensor_maps[0].base", [](TensorMapSpec &map) { map.base = 3; });
+  expectRefused("tensor_maps[0].shape", [](TensorMapSpec &map) { map.shape[1].argument = 0; });
+  expectRefused("tensor_maps[0].strides", [](TensorMapSpec &map) { map.strides[0].argument = 9; });
+  expectRefused("tensor_maps[0].strides", [](TensorMapSpec &map) { map.strides[1].constant = 2; });
+  expectRefused("one rank from 1 to 5", [](TensorMapSpec &map) { map.shape.pop_back(); });
+  expectRefused("tensor_maps[0].box", [](TensorMapSpec &map) { map.box[0] = 257; });
+  expectRefused("tensor_maps[0].box", [](TensorMapSpec &map) { map.box[1] = 60; });
+  expectRefused("tensor_maps[0].swizzle", [](TensorMapSpec &map) { map.swizzle = 64; });
+  expectRefused("tensor_maps[0].swizzle", [](TensorMapSpec &map) { map.swizzle = 256; });
+  expectRefused("tensor_maps[0].padding", [](TensorMapSpec &map) { map.element = ElementType::I16; });
+  Metadata twice = makeMapped();
+  twice.cuda->tensorMaps.push_back(twice.cuda->tensorMaps[0]);
+  EXPECT_NE(Metadata::parse(twice.print()).getStatus().getMessage().find("tensor_maps[1].offset"), std::string::npos);
+}
+
 TEST(Metadata, whatACudaLaunchNeedsRoundTrips) {
   Metadata metadata = makeMetadata();
   EXPECT_EQ(metadata.print().find("\"cuda\""), std::string::npos) << "of other targets nothing is said";

@@ -5,12 +5,15 @@
 #include "runtime/device/CudaLog.h"
 #include "runtime/launch/DeviceReport.h"
 #include "runtime/launch/Staging.h"
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <dlfcn.h>
 #include <functional>
 #include <gtest/gtest.h>
 #include <set>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace kiln;
@@ -134,6 +137,327 @@ TEST_F(CudaDeviceTest, ClustersMultiplyTheGridAndPdlIsAnAttribute) {
 TEST_F(CudaDeviceTest, LargeClustersAreAllowedFirst) {
   load(makeArtifact(16));
   EXPECT_TRUE(contains(log(), "cuFuncSetAttribute 14=1")) << log();
+}
+
+//===-- Tensor maps ----------------------------------------------------------------------------------------------===//
+
+namespace {
+struct FakeTensorMap { // as in FakeCuda.cpp
+  uint32_t magic;
+  uint8_t rank, type, elementBytes, swizzle, promotion, fill, reserved[6];
+  uint64_t base, sizes[5], strides[4];
+  uint16_t box[5];
+  uint8_t rest[22];
+};
+using Number = artifact::TensorMapSpec::Number;
+Number argument(int32_t index, bool isUnsigned = false) { return {index, isUnsigned, 0}; }
+Number constant(int64_t value) { return {-1, false, value}; }
+
+/// A kernel of an array, two extents and a stride, with one map of it.
+class TensorMapTest : public CudaDeviceTest {
+protected:
+  artifact::Artifact makeMapped(artifact::ElementType element = artifact::ElementType::FP16) {
+    artifact::Artifact result = makeArtifact();
+    artifact::Metadata &metadata = result.metadata;
+    metadata.arguments = {*artifact::makeArgument("x", "*" + std::string(artifact::getName(element))),
+                          *artifact::makeArgument("m", "i32"), *artifact::makeArgument("n", "u32"),
+                          *artifact::makeArgument("s", "i64")};
+    metadata.argumentsBytes = artifact::layoutArguments(metadata.arguments);
+    artifact::TensorMapSpec map;
+    map.offset = 64;
+    map.element = element;
+    map.shape = {argument(1), argument(2, true)};
+    map.strides = {argument(3), constant(1)};
+    map.box = {32, 64};
+    map.swizzle = 128;
+    metadata.cuda->tensorMaps = {map};
+    return result;
+  }
+  struct Arguments {
+    uint64_t x = 0x10000;
+    int32_t m = 300;
+    uint32_t n = 200;
+    int64_t s = 256;
+  } arguments;
+  LaunchRequest mapped() {
+    LaunchRequest result = request(3);
+    result.arguments = &arguments;
+    return result;
+  }
+  /// Launches and gives what the kernel found `offset` bytes behind the start of its parameters.
+  FakeTensorMap launched(LoadedKernel &kernel, size_t offset = 64) {
+    FakeTensorMap seen = {};
+    onLaunch = [&](const FakeLaunch &launch) {
+      EXPECT_GE(launch.bytes, offset + 128);
+      std::memcpy(&seen, static_cast<const char *>(launch.arguments) + offset, sizeof seen);
+      return 0;
+    };
+    Status status = kernel.launch(mapped());
+    EXPECT_TRUE(status.ok()) << status.getMessage();
+    return seen;
+  }
+  std::string refusal(LoadedKernel &kernel) {
+    Status status = kernel.launch(mapped());
+    EXPECT_EQ(status.getCode(), StatusCode::InvalidArgument);
+    return status.getMessage();
+  }
+  size_t encoded() {
+    size_t count = 0;
+    std::string text = log();
+    for (size_t at = 0; (at = text.find("cuTensorMapEncodeTiled", at)) != std::string::npos; ++at)
+      ++count;
+    return count;
+  }
+};
+} // namespace
+
+TEST_F(TensorMapTest, ComesBehindTheArgumentsInnermostDimensionFirst) {
+  auto kernel = load(makeMapped());
+  FakeTensorMap map = launched(*kernel);
+  EXPECT_EQ(map.magic, 0x314d544bu);
+  EXPECT_EQ(map.base, 0x10000u);
+  EXPECT_EQ(map.sizes[0], 200u);
+  EXPECT_EQ(map.sizes[1], 300u);
+  EXPECT_EQ(map.strides[0], 512u);
+  EXPECT_TRUE(contains(log(), "cuTensorMapEncodeTiled type 6 sizes 200,300 strides 512 box 64,32 swizzle 3 promotion 3 "
+                              "fill 0"))
+      << log();
+  EXPECT_TRUE(contains(log(), "bytes 192 ")) << log();
+}
+
+TEST_F(TensorMapTest, HasTheTypeRankAndPaddingOfItsDescription) {
+  using artifact::ElementType;
+  for (auto [element, type] : {std::pair(ElementType::FP16, 6),
+                               {ElementType::BF16, 9},
+                               {ElementType::FP32, 7},
+                               {ElementType::FP64, 8},
+                               {ElementType::I8, 0},
+                               {ElementType::FP8E5, 0},
+                               {ElementType::I16, 1},
+                               {ElementType::U32, 2},
+                               {ElementType::I64, 4}}) {
+    artifact::Artifact artifact = makeMapped(element);
+    artifact::TensorMapSpec &map = artifact.metadata.cuda->tensorMaps[0];
+    map.box = {8, 16};
+    map.swizzle = 0;
+    map.nanPadding = element == ElementType::BF16;
+    FakeTensorMap seen = launched(*load(std::move(artifact)));
+    EXPECT_EQ(int(seen.type), type);
+    EXPECT_EQ(seen.elementBytes, artifact::getBytes(element));
+    EXPECT_EQ(int(seen.fill), element == ElementType::BF16);
+    EXPECT_EQ(seen.strides[0], 256u * artifact::getBytes(element));
+    // Rows of 128 bytes bring 256 into the cache.
+    EXPECT_EQ(int(seen.promotion), artifact::getBytes(element) == 8 ? 3 : 2);
+  }
+  artifact::Artifact row = makeMapped();
+  row.metadata.cuda->tensorMaps[0].shape = {constant(1 << 20)};
+  row.metadata.cuda->tensorMaps[0].strides = {constant(1)};
+  row.metadata.cuda->tensorMaps[0].box = {256};
+  row.metadata.cuda->tensorMaps[0].swizzle = 0;
+  FakeTensorMap seen = launched(*load(std::move(row)));
+  EXPECT_EQ(int(seen.rank), 1);
+  EXPECT_EQ(seen.sizes[0], uint64_t(1) << 20);
+  artifact::Artifact five = makeMapped();
+  five.metadata.cuda->tensorMaps[0].shape = {constant(2), argument(1), constant(3), constant(4), argument(2)};
+  five.metadata.cuda->tensorMaps[0].strides = {constant(8000), constant(4000), constant(2000), argument(3),
+                                               constant(1)};
+  five.metadata.cuda->tensorMaps[0].box = {1, 1, 2, 4, 64};
+  launched(*load(std::move(five)));
+  EXPECT_TRUE(contains(log(), "sizes 200,4,3,300,2 strides 512,4000,8000,16000 box 64,4,2,1,1")) << log();
+}
+
+TEST_F(TensorMapTest, IsEncodedOnceForTheSameValues) {
+  auto kernel = load(makeMapped());
+  for (int i = 0; i < 3; ++i)
+    launched(*kernel);
+  EXPECT_EQ(encoded(), 1u);
+  // Every input is part of what it is kept by.
+  arguments.x += 16;
+  EXPECT_EQ(launched(*kernel).base, 0x10010u);
+  arguments.m = 301;
+  EXPECT_EQ(launched(*kernel).sizes[1], 301u);
+  arguments.n = 201;
+  EXPECT_EQ(launched(*kernel).sizes[0], 201u);
+  arguments.s = 264;
+  EXPECT_EQ(launched(*kernel).strides[0], 528u);
+  EXPECT_EQ(encoded(), 5u);
+  arguments = {};
+  EXPECT_EQ(launched(*kernel).sizes[1], 300u);
+  EXPECT_EQ(encoded(), 5u);
+}
+
+TEST_F(TensorMapTest, MoreArraysThanAreKeptAreStillRight) {
+  auto kernel = load(makeMapped());
+  for (int round = 0; round < 2; ++round)
+    for (uint64_t i = 1; i <= 1000; ++i) {
+      arguments.x = i * 4096;
+      ASSERT_EQ(launched(*kernel).base, i * 4096);
+    }
+  // 60 layers that take turns keep nearly all of theirs.
+  auto layers = load(makeMapped());
+  size_t before = encoded();
+  for (int round = 0; round < 10; ++round)
+    for (uint64_t i = 1; i <= 60; ++i) {
+      arguments.x = i * 4096;
+      ASSERT_EQ(launched(*layers).base, i * 4096);
+    }
+  EXPECT_LT(encoded() - before, 200u);
+}
+
+TEST_F(TensorMapTest, ThreadsShareWhatIsKept) {
+  auto kernel = load(makeMapped());
+  std::atomic<int> wrong{0};
+  onLaunch = [&](const FakeLaunch &launch) {
+    FakeTensorMap seen;
+    uint64_t x;
+    std::memcpy(&x, launch.arguments, sizeof x);
+    std::memcpy(&seen, static_cast<const char *>(launch.arguments) + 64, sizeof seen);
+    wrong += seen.base != x;
+    return 0;
+  };
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 200; ++i) {
+        Arguments mine;
+        mine.x = 0x10000 + 16 * ((t * 7 + i) % 300);
+        LaunchRequest with = request(1);
+        with.arguments = &mine;
+        wrong += !kernel->launch(with).ok();
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(TensorMapTest, SignsAreThoseThatTheKernelReads) {
+  auto kernel = load(makeMapped());
+  arguments.n = 0xfffffff0u; // without a sign
+  EXPECT_EQ(launched(*kernel).sizes[0], 0xfffffff0u);
+  arguments.m = -16; // with one
+  EXPECT_EQ(refusal(*kernel), "argument 'm': expected an extent of 0 to 2^32 (because the copy engine counts so far), "
+                              "got -16");
+}
+
+TEST_F(TensorMapTest, WhatNoMapDescribesNamesItsArgument) {
+  auto kernel = load(makeMapped());
+  arguments.x = 0x10008;
+  EXPECT_EQ(refusal(*kernel),
+            "argument 'x': expected an address that is a multiple of 16 (because the copy engine reads "
+            "the array), got 0x10008");
+  arguments = {};
+  arguments.s = 260;
+  EXPECT_EQ(refusal(*kernel), "argument 's': expected a stride that is a multiple of 16 bytes (because the copy engine "
+                              "reads rows from there on), got 260 elements of 2 bytes");
+  arguments.s = -256;
+  EXPECT_TRUE(contains(refusal(*kernel), "argument 's': expected a stride of 0 to 2^40 bytes")) << log();
+  arguments.s = int64_t(1) << 39;
+  EXPECT_TRUE(contains(refusal(*kernel), "argument 's': expected a stride of 0 to 2^40 bytes")) << log();
+  EXPECT_EQ(encoded(), 0u);
+  artifact::Artifact fixed = makeMapped();
+  fixed.metadata.cuda->tensorMaps[0].strides[0] = constant(12);
+  EXPECT_TRUE(contains(refusal(*load(std::move(fixed))), "a descriptor of array 'x': expected a stride"));
+  // What only the driver refuses comes with its words, and is not kept.
+  arguments = {};
+  force("cuTensorMapEncodeTiled", 1);
+  std::string message = kernel->launch(mapped()).getMessage();
+  EXPECT_TRUE(contains(message, "cannot describe array 'x' of shape [300, 200] at 0x10000, with strides of [512] bytes"))
+      << message;
+  force("cuTensorMapEncodeTiled", 0);
+  launched(*kernel);
+}
+
+TEST_F(TensorMapTest, AnEmptyArrayIsOneElementOfOurs) {
+  auto bytesAt = [&](uint64_t address) {
+    std::array<unsigned char, 16> bytes;
+    std::memcpy(bytes.data(), reinterpret_cast<void *>(address), 16);
+    return bytes;
+  };
+  auto kernel = load(makeMapped());
+  arguments.x = 0; // as an empty tensor has it
+  arguments.n = 0;
+  FakeTensorMap zeros = launched(*kernel);
+  EXPECT_EQ(zeros.sizes[0], 1u);
+  EXPECT_EQ(zeros.sizes[1], 1u);
+  EXPECT_EQ(bytesAt(zeros.base), (std::array<unsigned char, 16>{}));
+  artifact::Artifact padded = makeMapped();
+  padded.metadata.cuda->tensorMaps[0].nanPadding = true;
+  for (unsigned char byte : bytesAt(launched(*load(std::move(padded))).base))
+    EXPECT_EQ(byte, 0xff);
+  artifact::Artifact written = makeMapped();
+  written.metadata.arguments[0].written = true;
+  FakeTensorMap sink = launched(*load(std::move(written)));
+  EXPECT_NE(sink.base, zeros.base);
+  EXPECT_NE(sink.base, 0u);
+}
+
+TEST_F(TensorMapTest, ComesBehindTheLogAndTheCountedGrid) {
+  artifact::Artifact artifact = makeMapped();
+  addSite(artifact, artifact::SiteKind::Assert, "holds", {{artifact::ElementType::I1, false, {}}});
+  artifact.metadata.cuda->persistent = true;
+  artifact.metadata.cuda->tensorMaps.push_back(artifact.metadata.cuda->tensorMaps[0]);
+  artifact.metadata.cuda->tensorMaps[1].offset = 192;
+  artifact.metadata.cuda->tensorMaps[1].box = {16, 64};
+  auto kernel = load(std::move(artifact));
+  EXPECT_EQ(launched(*kernel).box[1], 32u);
+  EXPECT_EQ(launched(*kernel, 192).box[1], 16u);
+  int32_t counted[3];
+  uint64_t logAt = 0;
+  onLaunch = [&](const FakeLaunch &launch) {
+    std::memcpy(&logAt, static_cast<const char *>(launch.arguments) + 24, 8);
+    std::memcpy(counted, static_cast<const char *>(launch.arguments) + 32, 12);
+    return 0;
+  };
+  LaunchRequest with = mapped();
+  with.grid = {5, 6, 7};
+  ASSERT_TRUE(kernel->launch(with).ok());
+  EXPECT_NE(logAt, 0u);
+  EXPECT_EQ(counted[0], 5);
+  EXPECT_EQ(counted[1], 6);
+  EXPECT_EQ(counted[2], 7);
+}
+
+TEST_F(TensorMapTest, IsNoPartOfAKernelWithout) {
+  auto kernel = load(makeArtifact());
+  ASSERT_TRUE(kernel->launch(request(3)).ok());
+  EXPECT_EQ(encoded(), 0u);
+  EXPECT_FALSE(contains(log(), "cuMemAlloc")) << log();
+}
+
+//===-- Persistent kernels ---------------------------------------------------------------------------------------===//
+
+TEST_F(CudaDeviceTest, APersistentKernelStartsWhatIsResident) {
+  artifact::Artifact artifact = makeArtifact();
+  artifact.metadata.cuda->persistent = true;
+  auto kernel = load(std::move(artifact));
+  int32_t counted[3] = {};
+  onLaunch = [&](const FakeLaunch &launch) {
+    EXPECT_EQ(launch.bytes, 24u); // behind 12 bytes of arguments, not behind the padded block
+    std::memcpy(counted, static_cast<const char *>(launch.arguments) + 12, 12);
+    return 0;
+  };
+  // 16 blocks of 128 threads on each of 132 processors; sides beyond the machine's are counted only.
+  ASSERT_TRUE(kernel->launch(request(3, 70000, 2)).ok());
+  EXPECT_TRUE(contains(log(), "grid 2112x1x1 block 128x1x1")) << log();
+  EXPECT_EQ(counted[0], 3);
+  EXPECT_EQ(counted[1], 70000);
+  EXPECT_EQ(counted[2], 2);
+  ASSERT_TRUE(kernel->launch(request(5, 2, 3)).ok());
+  EXPECT_TRUE(contains(log(), "grid 30x1x1 block 128x1x1")) << log();
+  Status status = kernel->launch(request(1 << 30, 2));
+  EXPECT_EQ(status.getCode(), StatusCode::InvalidArgument);
+  EXPECT_TRUE(contains(status.getMessage(), "expected fewer than 2^31 program instances")) << status.getMessage();
+}
+
+TEST_F(CudaDeviceTest, APersistentKernelOfClustersCountsClusters) {
+  artifact::Artifact artifact = makeArtifact(/*cluster=*/4);
+  artifact.metadata.cuda->persistent = true;
+  auto kernel = load(std::move(artifact));
+  ASSERT_TRUE(kernel->launch(request(1000)).ok());
+  EXPECT_TRUE(contains(log(), "grid 132x1x1 block 128x1x1 cluster 4")) << log();
+  ASSERT_TRUE(kernel->launch(request(7)).ok());
+  EXPECT_TRUE(contains(log(), "grid 28x1x1 block 128x1x1 cluster 4")) << log();
 }
 
 TEST_F(CudaDeviceTest, AnEmptyGridLaunchesNothing) {

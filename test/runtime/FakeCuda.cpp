@@ -247,6 +247,80 @@ EXPORT Result cuEventRecord(Event, Stream stream) {
 EXPORT Result cuEventSynchronize(Event) { return call("cuEventSynchronize"); }
 EXPORT Result cuEventElapsedTime(float *milliseconds, Event, Event) { return *milliseconds = 1.5f, success; }
 
+/// The 128 bytes as this driver fills them, little-endian; dimensions innermost first, as they are given. The real ones
+/// are nobody's business.
+struct FakeTensorMap {
+  uint32_t magic;       ///< "KTM1"
+  uint8_t rank;         ///< 1 to 5
+  uint8_t type;         ///< CUtensorMapDataType
+  uint8_t elementBytes; ///< 1, 2, 4 or 8
+  uint8_t swizzle;      ///< CUtensorMapSwizzle: 0 none, 1 to 3 over 32, 64 or 128 bytes
+  uint8_t promotion;    ///< CUtensorMapL2promotion
+  uint8_t fill;         ///< outside of the array: 0 zeros, 1 nans
+  uint8_t reserved[6];
+  uint64_t base;       ///< address of element 0
+  uint64_t sizes[5];   ///< in elements
+  uint64_t strides[4]; ///< in bytes, of dimensions 1 on
+  uint16_t box[5];     ///< in elements
+  uint8_t rest[22];
+};
+static_assert(sizeof(FakeTensorMap) == 128);
+
+EXPORT Result cuTensorMapEncodeTiled(void *map, TensorMapType type, uint32_t rank, void *base, const uint64_t *sizes,
+                                     const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+                                     TensorMapInterleave interleave, TensorMapSwizzle swizzle,
+                                     TensorMapPromotion promotion, TensorMapFill fill) {
+  static const uint8_t bytesOf[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+  auto list = [](const auto *numbers, uint32_t count) {
+    std::string text;
+    for (uint32_t i = 0; i < count; ++i)
+      text += (i ? "," : "") + std::to_string(numbers[i]);
+    return text;
+  };
+  if (rank < 1 || rank > 5 || unsigned(type) >= sizeof bytesOf)
+    return errorInvalidValue;
+  if (Result result =
+          call("cuTensorMapEncodeTiled", "type " + std::to_string(int(type)) + " sizes " + list(sizes, rank) +
+                                             " strides " + list(strides, rank - 1) + " box " + list(box, rank) +
+                                             " swizzle " + std::to_string(int(swizzle)) + " promotion " +
+                                             std::to_string(int(promotion)) + " fill " + std::to_string(int(fill))))
+    return result;
+  FakeTensorMap made = {0x314d544b,
+                        uint8_t(rank),
+                        uint8_t(type),
+                        bytesOf[int(type)],
+                        uint8_t(swizzle),
+                        uint8_t(promotion),
+                        uint8_t(fill),
+                        {},
+                        reinterpret_cast<uint64_t>(base),
+                        {},
+                        {},
+                        {},
+                        {}};
+  // What the driver's manual asks for.
+  bool fits = reinterpret_cast<uintptr_t>(map) % 64 == 0 && base && made.base % 16 == 0 &&
+              interleave == TensorMapInterleave::None && unsigned(swizzle) <= 3 && unsigned(promotion) <= 3;
+  bool isFloat = type == TensorMapType::F16 || type == TensorMapType::F32 || type == TensorMapType::F64 ||
+                 type == TensorMapType::Bf16;
+  fits &= fill == TensorMapFill::Zeros || (fill == TensorMapFill::Nan && isFloat);
+  for (uint32_t i = 0; i < rank; ++i) {
+    fits &= sizes[i] >= 1 && sizes[i] <= uint64_t(1) << 32 && box[i] >= 1 && box[i] <= 256 && steps[i] == 1;
+    made.sizes[i] = sizes[i];
+    made.box[i] = uint16_t(box[i]);
+  }
+  for (uint32_t i = 0; i + 1 < rank; ++i) {
+    fits &= strides[i] % 16 == 0 && strides[i] < uint64_t(1) << 40;
+    made.strides[i] = strides[i];
+  }
+  uint64_t rowBytes = uint64_t(box[0]) * made.elementBytes;
+  fits &= rowBytes % 16 == 0 && (swizzle == TensorMapSwizzle::None || rowBytes <= uint64_t(16) << int(swizzle));
+  if (!fits)
+    return errorInvalidValue;
+  memcpy(map, &made, sizeof made);
+  return success;
+}
+
 static Result allocate(void **memory, size_t bytes, unsigned type) {
   std::lock_guard<std::recursive_mutex> lock(state().mutex);
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);

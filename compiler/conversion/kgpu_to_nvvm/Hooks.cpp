@@ -87,7 +87,9 @@ static LogicalResult emitPrint(Lowering &lowering, tile::PrintOp op) {
   }
   if (op.getOperands().empty())
     entries[lowering.isFirstThread()].push_back({KILN_LOG_NO_OPERAND, lowering.i32(0), lowering.i64(0)});
-  Value program = lowering.programNumber();
+  Value program = lowering.programNumber(op);
+  if (!program)
+    return failure();
   for (auto &[condition, together] : entries)
     when(lowering, condition, [&, &list = together] {
       Value cursor = lowering.logAddress(offsetof(KilnDeviceLog, cursor));
@@ -140,7 +142,9 @@ static LogicalResult emitAssert(Lowering &lowering, tile::AssertOp op) {
     worst = arith::MinUIOp::create(b, worst, mine);
   }
   Value fails = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, worst, lowering.i32(-1));
-  Value program = lowering.programNumber();
+  Value program = lowering.programNumber(op);
+  if (!program)
+    return failure();
   Value sizes[2] = {lowering.gridSize(0), lowering.gridSize(1)};
   when(lowering, fails, [&] {
     for (int64_t axis : {0, 1})

@@ -37,6 +37,8 @@ LogicalResult Lowering::run() {
   if (!source.getBody().hasOneBlock())
     return source.emitOpError("expected one block (because control flow of kgpu IR is structured), got ")
            << source.getBody().getBlocks().size();
+  if (failed(collectTensorMaps()) || failed(checkPersistent()))
+    return failure();
   createEntry();
   bindArguments();
   if (failed(emitBlock(source.front())))
@@ -67,6 +69,10 @@ void Lowering::createEntry() {
   bool hasHooks = hasAny<tile::PrintOp, tile::AssertOp>(source); // they need the log
   if (hasHooks)
     types.push_back(b.getI64Type());
+  // The grid that is counted, x first: the one that is launched has as many blocks as there is room for.
+  if (isPersistent)
+    types.append(3, b.getI32Type());
+  types.append(tensorMaps.size(), LLVM::LLVMPointerType::get(b.getContext()));
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
   entry = LLVM::LLVMFuncOp::create(b, ("kiln_" + source.getName()).str(), type);
   int32_t blockSize = int32_t(threads());
@@ -79,8 +85,12 @@ void Lowering::createEntry() {
     entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(maxRegisters)));
   Block *block = entry.addEntryBlock(b);
   b.setInsertionPointToEnd(block);
+  unsigned hidden = source.getNumArguments();
   if (hasHooks)
-    hooks = block->getArguments().back();
+    hooks = block->getArgument(hidden++);
+  if (isPersistent)
+    for (Value &size : gridSizes)
+      size = block->getArgument(hidden++);
   // What is computed once goes before this constant, which nothing uses: folded away later.
   entryAnchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
 
@@ -92,12 +102,27 @@ void Lowering::createEntry() {
                                                    b.getNamedAttr("shared_bytes", number(shared ? shared.getInt() : 0)),
                                                    b.getNamedAttr("max_registers", number(maxRegisters)),
                                                    b.getNamedAttr("pdl", b.getBoolAttr(pdl))}));
+  if (isPersistent)
+    describeCuda("persistent", b.getBoolAttr(true));
+}
+
+void Lowering::describeCuda(StringRef name, Attribute value) {
+  NamedAttrList entries(entry->getAttrOfType<DictionaryAttr>("kiln.cuda"));
+  entries.set(name, value);
+  entry->setAttr("kiln.cuda", entries.getDictionary(b.getContext()));
+}
+
+static bool writesGlobal(Operation *op) {
+  return isa<tile::StoreOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, kgpu::CopyOutOp>(op);
 }
 
 void Lowering::bindArguments() {
+  DenseSet<Value> copied; // arguments that copies reach, whose addresses LLVM does not see
   source.walk([&](Operation *op) {
-    if (isa<tile::StoreOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op))
+    if (writesGlobal(op))
       written.insert(pointerArgument(accessedPointer(op)));
+    if (isa<kgpu::CopyInOp, kgpu::CopyOutOp>(op))
+      copied.insert(pointerArgument(accessedPointer(op)));
     auto inlineAsm = dyn_cast<tile::InlineAsmOp>(op);
     if (inlineAsm && !inlineAsm.getIsPure())
       written.insert(Value()); // the text may write anywhere
@@ -112,7 +137,8 @@ void Lowering::bindArguments() {
     set(argument, {fromMemory(entry.getArgument(index), type)});
     if (isPointer) {
       // With pdl nothing may be read before the wait: no promise that memory does not change.
-      if (source.getArgAttr(index, "tile.disjoint") && !pdl && !written.contains(Value())) {
+      bool seen = !copied.contains(argument) || !written.contains(argument);
+      if (source.getArgAttr(index, "tile.disjoint") && !pdl && seen && !written.contains(Value())) {
         entry.setArgAttr(index, "llvm.noalias", b.getUnitAttr());
         if (!written.contains(argument))
           entry.setArgAttr(index, "llvm.readonly", b.getUnitAttr());
@@ -126,6 +152,13 @@ void Lowering::bindArguments() {
     described.push_back(describeArgument(source, index, offset, bytes, written.contains(argument)));
     offset += bytes;
   }
+  // What is hidden comes behind: the log, the counted grid, the maps.
+  int64_t hidden = offset;
+  if (hooks)
+    hidden = llvm::alignTo(hidden, 8) + 8;
+  if (isPersistent)
+    hidden = llvm::alignTo(hidden, 4) + 12;
+  bindTensorMaps(entry.getNumArguments() - unsigned(tensorMaps.size()), hidden);
   entry->setAttr("kiln.name", b.getStringAttr(source.getName()));
   entry->setAttr("kiln.arguments", b.getArrayAttr(described));
   entry->setAttr("kiln.arguments_bytes", number((offset + 7) / 8 * 8));
@@ -142,16 +175,12 @@ bool Lowering::isReadOnly(Value pointer) {
          source.getArgAttr(cast<BlockArgument>(argument).getArgNumber(), "tile.disjoint");
 }
 
-static bool writesGlobal(Operation *op) {
-  return isa<tile::StoreOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op);
-}
-
 /// Collects the loads of a block that a write may precede: one before them, or one in a loop around them.
 static void collectAfterStores(Block &block, bool &written, DenseSet<Operation *> &found) {
   for (Operation &op : block) {
     if (written && isa<tile::LoadOp, tile::DescLoadOp>(op))
       found.insert(&op);
-    if (isa<LoopLikeOpInterface>(op))
+    if (isa<LoopLikeOpInterface, kgpu::RolesOp>(op)) // roles run at once
       op.walk([&](Operation *inner) { written |= writesGlobal(inner); });
     for (Region &region : op.getRegions())
       for (Block &inner : region)
@@ -299,8 +328,7 @@ void Lowering::set(Value value, Registers registers) {
 static bool accessesGlobal(Operation *op) {
   return op
       ->walk([](Operation *inner) {
-        if (isa<tile::LoadOp, tile::StoreOp, tile::DescLoadOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(
-                inner))
+        if (writesGlobal(inner) || isa<tile::LoadOp, tile::DescLoadOp, kgpu::CopyInOp>(inner))
           return WalkResult::interrupt();
         auto inlineAsm = dyn_cast<tile::InlineAsmOp>(inner);
         return inlineAsm && !inlineAsm.getIsPure() ? WalkResult::interrupt() : WalkResult::advance();

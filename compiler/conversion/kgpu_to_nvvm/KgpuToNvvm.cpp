@@ -17,6 +17,7 @@ static const nvvm::EmitTable &emitters() {
   static const nvvm::EmitTable table = [] {
     nvvm::EmitTable table;
     nvvm::addProgram(table);
+    nvvm::addTensorMaps(table);
     nvvm::addElementwise(table);
     nvvm::addShape(table);
     nvvm::addControlFlow(table);

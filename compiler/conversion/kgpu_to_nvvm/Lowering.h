@@ -166,6 +166,13 @@ public:
   /// tile.program_id and tile.num_programs (i32).
   mlir::Value programId(unsigned axis);
   mlir::Value gridSize(unsigned axis);
+  /// Number of the program instance that the hardware started, and how many it started (i32, one dimension).
+  mlir::Value firstProgram();
+  mlir::Value programStep();
+  /// TensorMap.cpp: the address of a map among the parameters (!llvm.ptr, generic: "l" in PTX).
+  mlir::Value tensorMapParameter(mlir::Operation *map) {
+    return entry.getArgument(entry.getNumArguments() - unsigned(tensorMaps.size()) + tensorMapIds.at(map));
+  }
   /// The next grid may start; the grid before this one is waited for (with pdl).
   void launchDependents();
   void launchDependentsAtEntry();
@@ -180,8 +187,9 @@ public:
   //--- Hooks.cpp
   /// Index of the site of a print or assert.
   int64_t siteOf(mlir::Operation *op);
-  /// Linear program id, x fastest (i64).
-  mlir::Value programNumber();
+  /// Linear program id, x fastest (i64), of the instance that `op` belongs to. Null, reported, where the loop over the
+  /// instances of a persistent kernel is not around it.
+  mlir::Value programNumber(mlir::Operation *op);
   /// `offset` bytes into the KilnDeviceLog.
   mlir::Value logAddress(int64_t offset);
 
@@ -199,6 +207,12 @@ public:
 private:
   void createEntry();
   void bindArguments();
+  mlir::LogicalResult checkPersistent();
+  mlir::LogicalResult collectTensorMaps();
+  /// Attributes of the parameters from `firstArgument` on, which start behind `offset` bytes of others.
+  void bindTensorMaps(unsigned firstArgument, int64_t offset);
+  /// Adds to what the metadata says about the launch.
+  void describeCuda(llvm::StringRef name, mlir::Attribute value);
   /// The op's code between the barriers it brings.
   mlir::LogicalResult emitOp(mlir::Operation *op);
   /// Barrier.cpp. Called by emitOp alone, so that no emitter makes a barrier that kiln-verify-barriers did not see.
@@ -228,8 +242,12 @@ private:
   llvm::DenseMap<unsigned, llvm::SmallVector<std::unique_ptr<Part>, 1>> parts; ///< by hash
   mlir::Value special(mlir::Value &slot, llvm::StringRef name);
   Registers constantRegisters(mlir::Operation *op);
-  mlir::Value threadId, laneId, warpId, groupId, ctaId, firstThread, shared, program, programIds[3], gridSizes[3];
+  mlir::Value threadId, laneId, warpId, groupId, ctaId, firstThread, shared, program, programIds[3], gridSizes[3],
+      hardwareGrid;
   mlir::Value policies[3];
+  llvm::SmallVector<mlir::DictionaryAttr, 4> tensorMaps; ///< as the metadata describes them, but for the offset
+  llvm::DenseMap<mlir::Operation *, unsigned> tensorMapIds;
+  bool isPersistent = false;
   bool waited = false, triggered = false; ///< or the kernel says itself where
 };
 
@@ -249,7 +267,8 @@ void addDescriptors(EmitTable &table);
 void addAtomics(EmitTable &table);
 void addHooks(EmitTable &table);
 void addLibrary(EmitTable &table); ///< inline_asm, extern_call
-void addProgram(EmitTable &table); ///< program_id, num_programs, assume, launch_dependents, wait_for_grid
+void addProgram(EmitTable &table); ///< program_id, num_programs, assume, launch_dependents, wait_for_grid, persistence
+void addTensorMaps(EmitTable &table);
 void addBarriers(EmitTable &table);
 void addMailboxes(EmitTable &table);
 void addConvert(EmitTable &table);

@@ -1,5 +1,6 @@
 // Ops about the program instance and the launches around it.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/kgpu/KgpuOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -18,7 +19,47 @@ static LogicalResult emitNumPrograms(Lowering &lowering, tile::NumProgramsOp op)
 // The analyses have read it.
 static LogicalResult emitAssume(Lowering &, tile::AssumeOp) { return success(); }
 
-Value Lowering::programNumber() {
+Value Lowering::firstProgram() { return special(programIds[0], cluster > 1 ? "clusterid.x" : "ctaid.x"); }
+
+Value Lowering::programStep() { return special(hardwareGrid, cluster > 1 ? "nclusterid.x" : "nctaid.x"); }
+
+LogicalResult Lowering::checkPersistent() {
+  isPersistent = source->hasAttr("kgpu.persistent");
+  return failure(source
+                     .walk([&](Operation *op) {
+                       if (isPersistent && isa<tile::ProgramIdOp>(op)) {
+                         op->emitOpError("expected none in a persistent kernel (because a block runs many program "
+                                         "instances there), got one");
+                         return WalkResult::interrupt();
+                       }
+                       if (!isPersistent && isa<kgpu::FirstProgramOp, kgpu::ProgramStepOp>(op)) {
+                         op->emitOpError("expected a kernel marked kgpu.persistent (because others are launched with a "
+                                         "block for every program instance), got another");
+                         return WalkResult::interrupt();
+                       }
+                       return WalkResult::advance();
+                     })
+                     .wasInterrupted());
+}
+
+/// The loop over the program instances of a persistent kernel that `op` stands in; null for none.
+static scf::ForOp programLoopAround(Operation *op) {
+  for (auto loop = op->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>())
+    if (loop.getLowerBound().getDefiningOp<kgpu::FirstProgramOp>() &&
+        loop.getStep().getDefiningOp<kgpu::ProgramStepOp>())
+      return loop;
+  return {};
+}
+
+Value Lowering::programNumber(Operation *op) {
+  if (isPersistent) {
+    scf::ForOp loop = programLoopAround(op);
+    if (loop)
+      return arith::ExtUIOp::create(b, b.getI64Type(), scalar(loop.getInductionVar()));
+    op->emitOpError("expected the loop from kgpu.first_program in steps of kgpu.program_step around it (because its "
+                    "report says which program instance it is), got none");
+    return {};
+  }
   if (program)
     return program;
   Value ids[3], sizes[2];
@@ -48,10 +89,22 @@ static LogicalResult emitWaitForGrid(Lowering &lowering, tile::WaitForGridOp) {
   return success();
 }
 
+static LogicalResult emitFirstProgram(Lowering &lowering, kgpu::FirstProgramOp op) {
+  lowering.set(op.getResult(), {lowering.firstProgram()});
+  return success();
+}
+
+static LogicalResult emitProgramStep(Lowering &lowering, kgpu::ProgramStepOp op) {
+  lowering.set(op.getResult(), {lowering.programStep()});
+  return success();
+}
+
 void nvvm::addProgram(EmitTable &table) {
   table.add<tile::ProgramIdOp, emitProgramId>();
   table.add<tile::NumProgramsOp, emitNumPrograms>();
   table.add<tile::AssumeOp, emitAssume>();
   table.add<tile::LaunchDependentsOp, emitLaunchDependents>();
   table.add<tile::WaitForGridOp, emitWaitForGrid>();
+  table.add<kgpu::FirstProgramOp, emitFirstProgram>();
+  table.add<kgpu::ProgramStepOp, emitProgramStep>();
 }

@@ -1,0 +1,148 @@
+// kgpu.tensor_map: each distinct map is one parameter of the kernel, which the launch derives from the arguments; here
+// is what it derives it from.
+#include "compiler/analysis/KernelInterface.h"
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+namespace {
+/// A scalar as the launch works it out: a constant, or an argument widened one way.
+struct Source {
+  std::optional<APInt> constant;
+  unsigned argument = 0;
+  bool isWidened = false, isUnsigned = false;
+};
+} // namespace
+
+/// Nothing where a value was widened with its sign first and without it then, which no argument needs.
+static std::optional<Source> sourceOf(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return Source{std::nullopt, argument.getArgNumber()};
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return Source{constant};
+  Operation *op = value.getDefiningOp();
+  std::optional<Source> source = sourceOf(op->getOperand(0));
+  if (!source || isa<tile::HintOp>(op))
+    return source;
+  bool zeros = isa<arith::ExtUIOp>(op);
+  if (source->constant) {
+    unsigned bits = value.getType().getIntOrFloatBitWidth();
+    source->constant = zeros ? source->constant->zext(bits) : source->constant->sext(bits);
+    return source;
+  }
+  if (source->isWidened && zeros && !source->isUnsigned)
+    return std::nullopt;
+  source->isUnsigned |= zeros;
+  source->isWidened = true;
+  return source;
+}
+
+/// One entry of the metadata's `tensor_maps`, but for its offset; equal maps have equal entries. Null after an error.
+static DictionaryAttr describe(kgpu::TensorMapOp op) {
+  Builder b(op.getContext());
+  auto made = op.getDesc().getDefiningOp<tile::MakeDescOp>();
+  Type element = op.getDesc().getType().getBlock().getElementType();
+  int64_t bytes = memoryBytes(element), rowBytes = op.getBox().back() * bytes;
+  if (!element.isIntOrFloat()) {
+    op.emitOpError("expected a described array of numbers (because the copy engine knows no pointers), got ")
+        << element;
+    return {};
+  }
+  if (rowBytes % 16) {
+    op.emitOpError("expected a box with rows of a multiple of 16 bytes (because the copy engine moves those), got ")
+        << rowBytes;
+    return {};
+  }
+  if (made.getPadding() == tile::Padding::NaN && bytes == 1) {
+    op.emitOpError("expected padding with zeros (because the copy engine has no nan of 8 bits), got nan");
+    return {};
+  }
+  auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
+  bool known = true;
+  auto list = [&](ValueRange values) {
+    SmallVector<Attribute> entries;
+    for (Value value : values) {
+      std::optional<Source> source = sourceOf(value);
+      if (!source) {
+        known = false;
+      } else if (source->constant) {
+        entries.push_back(number(source->constant->getSExtValue()));
+      } else {
+        SmallVector<NamedAttribute> argument{b.getNamedAttr("argument", number(source->argument))};
+        if (source->isUnsigned)
+          argument.push_back(b.getNamedAttr("unsigned", b.getBoolAttr(true)));
+        entries.push_back(b.getDictionaryAttr(argument));
+      }
+    }
+    return b.getArrayAttr(entries);
+  };
+  std::optional<Source> base = sourceOf(made.getBase());
+  ArrayAttr shape = list(made.getShape()), strides = list(made.getStrides());
+  if (!known || !base || base->constant) {
+    op.emitOpError("expected a base that is an argument and extents and strides widened one way (because the launch "
+                   "reads them off the arguments), got another");
+    return {};
+  }
+  return b.getDictionaryAttr(
+      {b.getNamedAttr("element", b.getStringAttr(spellType(element))), b.getNamedAttr("base", number(base->argument)),
+       b.getNamedAttr("shape", shape), b.getNamedAttr("strides", strides),
+       b.getNamedAttr("box", b.getArrayAttr(llvm::map_to_vector(
+                                 op.getBox(), [&](int64_t side) -> Attribute { return number(side); }))),
+       b.getNamedAttr("swizzle", number(int32_t(op.getSwizzle()))),
+       b.getNamedAttr("padding", b.getStringAttr(made.getPadding() == tile::Padding::NaN ? "nan" : "zero"))});
+}
+
+LogicalResult Lowering::collectTensorMaps() {
+  WalkResult result = source.walk([&](kgpu::TensorMapOp op) {
+    if (!target.has(Feature::BulkCopy)) {
+      op.emitOpError("expected a machine with a copy engine (because it reads tensor maps), got ") << target.name;
+      return WalkResult::interrupt();
+    }
+    DictionaryAttr described = describe(op);
+    if (!described)
+      return WalkResult::interrupt();
+    auto known = llvm::find(tensorMaps, described);
+    tensorMapIds[op] = unsigned(known - tensorMaps.begin());
+    if (known == tensorMaps.end())
+      tensorMaps.push_back(described);
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+void Lowering::bindTensorMaps(unsigned firstArgument, int64_t offset) {
+  constexpr int64_t bytes = 128, align = 64;
+  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {LLVM::LLVMArrayType::get(b.getI8Type(), bytes)});
+  SmallVector<Attribute> described;
+  Value first;
+  for (auto [i, map] : llvm::enumerate(tensorMaps)) {
+    unsigned index = firstArgument + unsigned(i);
+    // Constant for the grid, or the thread would copy it to its own memory, which the copy engine cannot read.
+    entry.setArgAttr(index, "llvm.byval", TypeAttr::get(type));
+    entry.setArgAttr(index, "llvm.align", b.getI64IntegerAttr(align));
+    entry.setArgAttr(index, "nvvm.grid_constant", b.getUnitAttr());
+    offset = llvm::alignTo(offset, align);
+    NamedAttrList entries(map);
+    entries.set("offset", b.getI64IntegerAttr(offset));
+    described.push_back(entries.getDictionary(b.getContext()));
+    offset += bytes;
+    // On its way before the first copy asks for it; each processor has a cache of them.
+    if (!first)
+      first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread(), i32(0));
+    ptx("@$1 prefetch.tensormap [$0];", "l,b", {}, {entry.getArgument(index), first});
+  }
+  if (!described.empty())
+    describeCuda("tensor_maps", b.getArrayAttr(described));
+}
+
+static LogicalResult emitTensorMap(Lowering &lowering, kgpu::TensorMapOp op) {
+  lowering.set(op.getMap(), {lowering.tensorMapParameter(op)});
+  return success();
+}
+
+void nvvm::addTensorMaps(EmitTable &table) { table.add<kgpu::TensorMapOp, emitTensorMap>(); }
