@@ -52,6 +52,7 @@ private:
   bool chooseTarget(ModuleOp module);
   bool chooseTarget(const artifact::Metadata &metadata);
   bool chooseLaunch(ModuleOp module);
+  bool chooseSchedule(ModuleOp module);
   bool checkTarget();
   bool runPasses(ModuleOp module, Stage stage, StringRef what, Build build);
   void generate(codegen::Unit unit, bool optimize);
@@ -136,6 +137,27 @@ bool Compilation::checkTarget() {
   return false;
 }
 
+bool Compilation::chooseSchedule(ModuleOp module) {
+  auto present = module->getAttrOfType<StringAttr>(kScheduleAttr);
+  const std::string &given = options.pipeline.schedule;
+  if (present && !given.empty() && present.getValue() != given) {
+    fail(Failure::Kind::Input, Stage::Lowered,
+         "expected schedule " + present.getValue() + " (because the file was made for it), got " + given);
+    return false;
+  }
+  StringRef schedule = present ? present.getValue() : StringRef(given);
+  if (schedule.empty())
+    return true;
+  const SmallVector<StringRef> known(std::begin(kSchedules), std::end(kSchedules));
+  if (!llvm::is_contained(known, schedule)) {
+    fail(Failure::Kind::Input, Stage::Lowered,
+         "expected schedule to be one of " + llvm::join(known, ", ") + ", got " + schedule);
+    return false;
+  }
+  module->setAttr(kScheduleAttr, StringAttr::get(module.getContext(), schedule));
+  return true;
+}
+
 // What the launch chose becomes part of the module, so that a dumped file says all there is to say.
 bool Compilation::chooseLaunch(ModuleOp module) {
   Builder b(module.getContext());
@@ -153,7 +175,9 @@ bool Compilation::chooseLaunch(ModuleOp module) {
   auto warps = settle(kNumWarpsAttr, "num_warps", asked.numWarps, 4);
   auto cluster = settle(kClusterAttr, "cluster", asked.cluster, 1);
   auto registers = settle(kMaxRegistersAttr, "maxnreg", asked.maxRegisters, 0);
-  if (!warps || !cluster || !registers)
+  auto stages = settle(kStagesAttr, "stages", asked.stages, 0);
+  auto consumers = settle(kConsumersAttr, "consumers", asked.consumers, 0);
+  if (!warps || !cluster || !registers || !stages || !consumers)
     return false;
   auto refuse = [&](StringRef option, const Twine &range, int64_t given) {
     fail(Failure::Kind::Input, Stage::Lowered, "expected " + option + " to be " + range + ", got " + Twine(given));
@@ -165,6 +189,12 @@ bool Compilation::chooseLaunch(ModuleOp module) {
     return refuse("cluster", "a power of two from 1 to 16", *cluster);
   if (*registers && (*registers < 16 || *registers > target.gpu.maxRegisters))
     return refuse("maxnreg", "from 16 to " + Twine(target.gpu.maxRegisters), *registers);
+  if (*stages && (*stages < 1 || *stages > 32))
+    return refuse("stages", "from 1 to 32", *stages);
+  if (*consumers && (*consumers < 1 || *consumers > 4))
+    return refuse("consumers", "from 1 to 4", *consumers);
+  if (!chooseSchedule(module))
+    return false;
   if (*cluster > target.gpu.maxCluster) {
     fail(Stage::Lowered,
          OutOfResource{"blocks per cluster on " + target.name, *cluster, target.gpu.maxCluster, "cluster"});
@@ -179,6 +209,10 @@ bool Compilation::chooseLaunch(ModuleOp module) {
   module->setAttr(kClusterAttr, b.getI32IntegerAttr(*cluster));
   if (*registers)
     module->setAttr(kMaxRegistersAttr, b.getI32IntegerAttr(*registers));
+  if (*stages)
+    module->setAttr(kStagesAttr, b.getI32IntegerAttr(*stages));
+  if (*consumers)
+    module->setAttr(kConsumersAttr, b.getI32IntegerAttr(*consumers));
   // A hint about time only: without the instructions the grids run one after the other.
   if (asked.pdl && target.has(Feature::Pdl))
     module->setAttr(kPdlAttr, b.getUnitAttr());

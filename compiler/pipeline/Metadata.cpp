@@ -136,6 +136,11 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
   if (target.isGpu()) {
     for (StringRef settled : {"num_warps", "cluster", "maxnreg", "pdl"})
       object.getObject("options")->erase(settled);
+    // As the file says, also where a compile goes on from it.
+    for (auto [attr, option] :
+         {std::pair(kScheduleAttr, "schedule"), {kStagesAttr, "stages"}, {kConsumersAttr, "consumers"}})
+      if (Attribute asked = module->getAttr(attr))
+        (*object.getObject("options"))[option] = toJSON(asked);
     auto number = [&](const char *attr, int64_t otherwise) {
       auto value = module->getAttrOfType<IntegerAttr>(attr);
       return value ? value.getInt() : otherwise;

@@ -20,6 +20,9 @@ struct PipelineOptions {
   int64_t cluster = 0;      ///< blocks per program instance; 1
   int64_t maxRegisters = 0; ///< per thread; not limited
   bool pdl = false;         ///< programmatic dependent launch
+  std::string schedule;     ///< one of kSchedules; empty: what the module says, else the compiler chooses
+  int64_t stages = 0;       ///< slots of the channels that feed products; the compiler chooses
+  int64_t consumers = 0;    ///< groups of warps that multiply; the compiler chooses
   int64_t ptxVersion = 0;   ///< major * 10 + minor; the newest LLVM writes
   std::string ptxas;        ///< the assembler; empty: the driver assembles
   std::string ptxasVersion; ///< its id, for keys and metadata
@@ -30,6 +33,10 @@ struct PipelineOptions {
 constexpr const char *kNumWarpsAttr = "kgpu.num_warps", *kClusterAttr = "kgpu.cluster",
                      *kMaxRegistersAttr = "kgpu.max_registers", *kPdlAttr = "kgpu.pdl",
                      *kPtxVersionAttr = "kgpu.ptx_version";
+/// The same for how products are scheduled (a string, integers); absent where the compiler chooses.
+constexpr const char *kScheduleAttr = "kgpu.schedule", *kStagesAttr = "kgpu.stages", *kConsumersAttr = "kgpu.consumers";
+/// What a schedule may be called: chosen by the compiler, the materialisers, or none of them.
+constexpr const char *kSchedules[] = {"auto", "simple", "cooperative", "pingpong", "skinny", "none"};
 /// Attribute of the kernel: dynamic shared memory of one block.
 constexpr const char *kSharedBytesAttr = "kgpu.shared_bytes";
 

@@ -85,7 +85,7 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
   for (auto [key, value] : dictionary) {
     auto name = py::cast<std::string>(key);
     // Of these the metadata keeps what was asked for: what was made of it on a GPU stands in its object "cuda".
-    for (const char *launch : {"num_warps", "cluster", "maxnreg", "pdl"})
+    for (const char *launch : {"num_warps", "cluster", "maxnreg", "pdl", "schedule", "stages", "consumers"})
       if (name == launch)
         options.recorded[name] = fromPython(value);
     if (name == "target")
@@ -109,6 +109,12 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
       options.pipeline.maxRegisters = numberFrom(value);
     else if (name == "pdl")
       options.pipeline.pdl = !value.is_none() && py::cast<bool>(value);
+    else if (name == "schedule")
+      options.pipeline.schedule = value.is_none() ? "" : py::cast<std::string>(value);
+    else if (name == "stages")
+      options.pipeline.stages = numberFrom(value);
+    else if (name == "consumers")
+      options.pipeline.consumers = numberFrom(value);
     else if (name == "ptx_version")
       options.pipeline.ptxVersion = numberFrom(value);
     else if (name == "ptxas")
@@ -321,6 +327,15 @@ void kiln::python::bindCompiler(py::module_ &m) {
         return ids;
       },
       "Ids of everything that may change the bytes of an artifact.");
+  m.def(
+      "schedules",
+      [] {
+        py::list names;
+        for (const char *name : kSchedules)
+          names.append(name);
+        return names;
+      },
+      "What the launch option `schedule` may be.");
   m.def(
       "stages",
       [](const std::string &kind) {

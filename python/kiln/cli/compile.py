@@ -50,6 +50,9 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--num-warps", type=int, metavar="N", help="warps of a block, on a GPU (default: 4)")
     parser.add_argument("--cluster", type=int, metavar="N", help="blocks per program, on a GPU (default: 1)")
     parser.add_argument("--maxnreg", type=int, metavar="N", help="most registers of a thread, on a GPU")
+    parser.add_argument("--schedule", metavar="NAME", help="how products are scheduled, on a GPU (default: auto)")
+    parser.add_argument("--stages", type=int, metavar="N", help="slots of the channels of a schedule")
+    parser.add_argument("--consumers", type=int, metavar="N", help="groups of warps that multiply in a schedule")
     parser.add_argument("--pdl", action="store_true", help="programmatic dependent launch, on a GPU")
     parser.add_argument("--no-fp-fusion", action="store_true", help="never fuse a product and a sum")
     parser.add_argument("--line-info", action="store_true", help="keep source lines in the code")
@@ -71,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     settings: dict[str, Any] = {"to": "cubin" if options.to == "sass" else options.to}
     if options.target:
         settings["target"] = options.target
-    for option in ("num_warps", "cluster", "maxnreg"):
+    for option in ("num_warps", "cluster", "maxnreg", "schedule", "stages", "consumers"):
         if getattr(options, option) is not None:
             settings[option] = getattr(options, option)
     if options.pdl:

@@ -38,18 +38,28 @@ class Config:
         maxnreg: int | None = None,
         pre_hook: _Hook | None = None,
         ir_override: str | None = None,
+        *,
+        schedule: str | None = None,
+        stages: int | None = None,
+        consumers: int | None = None,
+        cluster: int | None = None,
     ):
         self.kwargs = dict(kwargs)
         self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
         self.maxnreg, self.pre_hook, self.ir_override = maxnreg, pre_hook, ir_override
+        self.schedule, self.stages, self.consumers, self.cluster = schedule, stages, consumers, cluster
 
     def options(self) -> dict[str, Any]:
         """The launch options that are set."""
         found = {
             "num_warps": self.num_warps,
             "num_stages": self.num_stages,
-            "num_ctas": self.num_ctas,
+            "num_ctas": self.num_ctas if self.cluster is None else None,
             "maxnreg": self.maxnreg,
+            "schedule": self.schedule,
+            "stages": self.stages,
+            "consumers": self.consumers,
+            "cluster": self.cluster,
             "ir_override": self.ir_override,
         }
         return {name: value for name, value in found.items() if value is not None}

@@ -95,8 +95,16 @@ def grid_key(kernel: JITFunction, error: KeyError, meta: dict[str, Any]) -> None
 
 def option(kernel: KernelFunction, name: str, value: Any) -> NoReturn:
     """A launch option of a wrong kind."""
+    from kiln import _kiln
+
+    schedules = _kiln.schedules()
+    near = errors.near_match(value, schedules) if name == "schedule" and isinstance(value, str) else None
     raise errors.LaunchError(
-        f"expected {OPTION_KINDS[name]}, got {value!r}", kernel=kernel.__name__, argument=name, caller=caller()
+        f"expected {OPTION_KINDS[name].format(schedules=', '.join(schedules))}, got {value!r}",
+        kernel=kernel.__name__,
+        argument=name,
+        caller=caller(),
+        hint=f"did you mean {near!r}?" if near else None,
     )
 
 

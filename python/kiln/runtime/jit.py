@@ -33,6 +33,9 @@ _COMPILE_OPTIONS = {
         "maxnreg": "maxnreg",
         "pdl": "pdl",
         "launch_pdl": "pdl",
+        "schedule": "schedule",
+        "stages": "stages",
+        "consumers": "consumers",
     },
 }
 
@@ -323,7 +326,7 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
     for name, value in options.items():
         if value is None:
             continue
-        if name in OPTION_KINDS and not (isinstance(value, bool) if "pdl" in name else _is_positive(value)):
+        if name in OPTION_KINDS and not _is_option(name, value):
             explain.option(kernel, name, value)
         known = _COMPILE_OPTIONS[kind].get(name)
         if known is None:
@@ -332,8 +335,20 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
         if known in given and result[known] != value:
             explain.conflict(kernel, given[known], name)
         given[known] = name
-        result[known] = bool(value) if known in ("pdl", "enable_fp_fusion") else int(value)
+        if known == "schedule":
+            result[known] = value
+        else:
+            result[known] = bool(value) if known in ("pdl", "enable_fp_fusion") else int(value)
     return result
+
+
+def _is_option(name: str, value: Any) -> bool:
+    """Whether the launch option is of its kind."""
+    if name == "schedule":
+        from kiln import _kiln
+
+        return isinstance(value, str) and value in _kiln.schedules()
+    return isinstance(value, bool) if "pdl" in name else _is_positive(value)
 
 
 def _is_positive(value: Any) -> bool:

@@ -151,4 +151,9 @@ def test_configs_compare_and_print():
     assert one == same and hash(one) == hash(same) and one != other
     assert repr(one) == "Config({'B': 1}, num_warps=8, num_stages=3, num_ctas=1)"
     assert eval(repr(one), {"Config": kiln.Config}) == one
+    scheduled = kiln.Config({"B": 1}, num_warps=8, schedule="pingpong", stages=4, consumers=2, cluster=2)
+    assert scheduled != one and eval(repr(scheduled), {"Config": kiln.Config}) == scheduled
+    assert scheduled.options() == {
+        "num_warps": 8, "num_stages": 3, "schedule": "pingpong", "stages": 4, "consumers": 2, "cluster": 2
+    }  # fmt: skip
     assert str(other) == "B: 2, num_warps: 4, num_stages: 3, num_ctas: 1"

@@ -33,6 +33,33 @@ def test_arrays_of_a_gpu_run_there(tmp_path):
     )
 
 
+def test_how_products_are_scheduled_is_part_of_the_key_and_reaches_the_compiler(tmp_path):
+    run(
+        tmp_path,
+        """
+    x = CudaArray(np.zeros(64, np.float32))
+    plain = double[(1,)](x, x, 64, BLOCK=64)
+    assert "kgpu.schedule" not in plain.asm["kgpu"] and "kgpu.stages" not in plain.asm["kgpu"]
+    asked = double[(1,)](x, x, 64, BLOCK=64, schedule="pingpong", stages=4, consumers=2)
+    assert asked is not plain and double[(1,)](x, x, 64, BLOCK=64, schedule="pingpong", stages=4, consumers=2) is asked
+    for given in ('kgpu.schedule = "pingpong"', "kgpu.stages = 4 : i32", "kgpu.consumers = 2 : i32"):
+        assert given in asked.asm["kgpu"], asked.asm["kgpu"]
+    options = asked.metadata["options"]
+    assert (options["schedule"], options["stages"], options["consumers"]) == ("pingpong", 4, 2)
+    assert double[(1,)](x, x, 64, BLOCK=64, schedule="pingpong", stages=3, consumers=2) is not asked
+    assert double[(1,)](x, x, 64, BLOCK=64, schedule=None, stages=None) is plain
+    for options, message in [(dict(stages=33), "expected stages to be from 1 to 32, got 33"),
+                             (dict(consumers=5), "expected consumers to be from 1 to 4, got 5")]:
+        try:
+            double[(1,)](x, x, 64, BLOCK=64, **options)
+        except errors.LaunchError as error:
+            assert message in str(error), error
+        else:
+            raise AssertionError(options)
+    """,
+    )
+
+
 def test_empty_grids_launch_nothing_and_keys_are_looked_up(tmp_path):
     run(
         tmp_path,
@@ -61,6 +88,9 @@ def test_options_have_two_names(tmp_path):
         (dict(num_ctas=2, cluster=4), "'num_ctas' and 'cluster'"),
         (dict(num_warps=0), "argument 'num_warps': expected a positive integer, got 0"),
         (dict(num_warp=8), "did you mean 'num_warps'"),
+        (dict(stages=0), "argument 'stages': expected a positive integer, got 0"),
+        (dict(consumers=True), "argument 'consumers': expected a positive integer, got True"),
+        (dict(schedule=3), "argument 'schedule': expected one of auto, simple, "),
     ]:
         try:
             double[(1,)](x, x, 64, BLOCK=64, **options)

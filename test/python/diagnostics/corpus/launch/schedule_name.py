@@ -1,0 +1,16 @@
+"""A schedule that there is not."""
+
+import numpy as np
+
+import kiln
+import kiln.language as kl
+
+X = np.zeros(64, np.float32)
+
+
+@kiln.jit
+def kernel(x):
+    kl.store(x, 1.0)
+
+
+kernel[(1,)](X, schedule="pingpog")
