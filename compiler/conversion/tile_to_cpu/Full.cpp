@@ -55,30 +55,29 @@ Value KernelLowering::wholeRow(Value mask, unsigned dim, const Index &at) {
   return all;
 }
 
-void KernelLowering::collectMasks(Value value, SmallVectorImpl<Value> &masks, bool top) {
-  if (!isTile(value) || (storages.count(value) && !top))
+void KernelLowering::collectMasks(Value value, llvm::SetVector<Value> &masks, llvm::DenseSet<Value> &seen, bool top) {
+  if (!isTile(value) || (storages.count(value) && !top) || !seen.insert(value).second)
     return;
   Operation *op = value.getDefiningOp();
   if (!op || !isLazy(op))
     return;
-  if (auto load = dyn_cast<tile::LoadOp>(op))
-    if (load.getMask() && !llvm::is_contained(masks, load.getMask()))
-      masks.push_back(load.getMask());
+  if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getMask())
+    masks.insert(load.getMask());
   for (Value operand : op->getOperands())
-    collectMasks(operand, masks, false);
+    collectMasks(operand, masks, seen, false);
 }
 
 Value KernelLowering::fullRow(const Step &step, OpenNest &open, const Walk &walk, SmallVectorImpl<Value> &masks) {
   if (check != Check::None || walk.vectorDim < 0 || walk.order.back() != walk.vectorDim ||
       walk.shape[walk.vectorDim] == walk.width)
     return {};
-  SmallVector<Value> found;
+  llvm::SetVector<Value> found;
+  llvm::DenseSet<Value> seen;
   for (const Root &root : step.roots) {
     for (Value value : root.reads())
-      collectMasks(value, found, root.kind == Root::Materialise);
+      collectMasks(value, found, seen, root.kind == Root::Materialise);
     if (auto store = dyn_cast<tile::StoreOp>(root.op); store && root.kind == Root::Store && store.getMask())
-      if (!llvm::is_contained(found, store.getMask()))
-        found.push_back(store.getMask());
+      found.insert(store.getMask());
   }
   Value all;
   for (Value mask : found) {

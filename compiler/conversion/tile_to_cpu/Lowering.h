@@ -6,6 +6,7 @@
 #include "compiler/target/Target.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/SetVector.h"
 #include <map>
 #include <memory>
 
@@ -96,7 +97,7 @@ private:
   //--- Group.cpp, Nest.cpp, Walk.cpp: groups, loop nests, which dimension vectors run along
   Walk chooseWalk(llvm::ArrayRef<int64_t> shape, int reduceAxis, int64_t lanes) const;
   void preferDimension(Walk &walk, const Step &step);
-  int gathersAlong(mlir::Value value, int dim);
+  int gathersAlong(mlir::Value value, int dim, llvm::DenseSet<std::pair<mlir::Value, int>> &seen);
   bool splitTurned(const Step &step, llvm::SmallVectorImpl<Step> &parts);
   /// A square of as many vectors as lanes: rows become columns.
   void turnOver(llvm::MutableArrayRef<mlir::Value> columns);
@@ -128,7 +129,8 @@ private:
                                 llvm::ArrayRef<bool> identities, llvm::SmallVectorImpl<mlir::Value> &yields);
   //--- Full.cpp
   mlir::Value wholeRow(mlir::Value mask, unsigned dim, const Index &at);
-  void collectMasks(mlir::Value value, llvm::SmallVectorImpl<mlir::Value> &masks, bool top);
+  void collectMasks(mlir::Value value, llvm::SetVector<mlir::Value> &masks, llvm::DenseSet<mlir::Value> &seen,
+                    bool top);
   mlir::Value fullRow(const Step &step, OpenNest &open, const Walk &walk, llvm::SmallVectorImpl<mlir::Value> &masks);
   /// Closes the innermost loop; code then goes after it. Returns its results (or `yields`).
   llvm::SmallVector<mlir::Value> closeInnermost(OpenNest &open, mlir::ValueRange yields);

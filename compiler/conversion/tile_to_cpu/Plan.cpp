@@ -205,11 +205,20 @@ bool Plan::requireSharedExpensive() {
 //===----------------------------------------------------------------------===//
 
 void Plan::walkValue(Value value, Visit state, bool descend, Visitor visit) const {
+  llvm::DenseSet<std::pair<Value, unsigned>> seen;
+  walkValue(value, state, descend, visit, seen);
+}
+
+void Plan::walkValue(Value value, Visit state, bool descend, Visitor visit,
+                     llvm::DenseSet<std::pair<Value, unsigned>> &seen) const {
   if (!isTile(value))
     return;
   // Read at another index: dimensions along which it is uniform are dropped.
   for (unsigned dim = 0; dim < shapeOf(value).size(); ++dim)
     state.identity &= shapeOf(value)[dim] == 1 || !shapes.uniform(value, dim);
+  // Once for each way it is read: a value that is used twice, by what is used twice, has very many paths to it.
+  if (!seen.insert({value, unsigned(state.identity) | unsigned(state.amplified) << 1}).second)
+    return;
   visit(value, state);
   Operation *op = value.getDefiningOp();
   if (!op || (stored(value) && !descend) || !isLazy(op))
@@ -227,12 +236,13 @@ void Plan::walkValue(Value value, Visit state, bool descend, Visitor visit) cons
     }
   }
   for (Value operand : op->getOperands())
-    walkValue(operand, below, false, visit);
+    walkValue(operand, below, false, visit, seen);
 }
 
 void Plan::walk(const Root &root, Visitor visit) const {
+  llvm::DenseSet<std::pair<Value, unsigned>> seen;
   for (Value value : root.reads())
-    walkValue(value, {}, root.kind == Root::Materialise, visit);
+    walkValue(value, {}, root.kind == Root::Materialise, visit, seen);
 }
 
 void Plan::forEachRead(function_ref<void(const Root &, Block *, unsigned)> fn) const {

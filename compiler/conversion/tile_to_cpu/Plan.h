@@ -92,8 +92,11 @@ private:
   void buildSteps(mlir::Block *block);
   void buildAll();
   void collectReaders();
+  /// Every tile that the root evaluates, once for each way it is read.
   void walk(const Root &root, Visitor visit) const;
   void walkValue(mlir::Value value, Visit state, bool descend, Visitor visit) const;
+  void walkValue(mlir::Value value, Visit state, bool descend, Visitor visit,
+                 llvm::DenseSet<std::pair<mlir::Value, unsigned>> &seen) const;
   void forEachRead(llvm::function_ref<void(const Root &, mlir::Block *, unsigned)> fn) const;
   bool joins(const Step &group, const Root &root) const;
 

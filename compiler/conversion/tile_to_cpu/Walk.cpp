@@ -35,9 +35,9 @@ Walk KernelLowering::chooseWalk(ArrayRef<int64_t> shape, int reduceAxis, int64_t
   return walk;
 }
 
-/// How many memory accesses of an evaluation with vectors along `dim` would be gathers.
-int KernelLowering::gathersAlong(Value value, int dim) {
-  if (!isTile(value) || dim < 0 || shapes.uniform(value, dim))
+/// How many memory accesses of an evaluation with vectors along `dim` would be gathers, but for what was `seen`.
+int KernelLowering::gathersAlong(Value value, int dim, llvm::DenseSet<std::pair<Value, int>> &seen) {
+  if (!isTile(value) || dim < 0 || shapes.uniform(value, dim) || !seen.insert({value, dim}).second)
     return 0;
   ArrayRef<int64_t> shape = shapeOf(value);
   bool innermost = llvm::all_of(shape.drop_front(dim + 1), [](int64_t side) { return side == 1; });
@@ -47,7 +47,7 @@ int KernelLowering::gathersAlong(Value value, int dim) {
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
     int count = contiguous(load.getPtr(), dim, std::min(lanes(), powerOfTwoIn(shape[dim]))) ? 0 : 1;
     for (Value operand : load->getOperands())
-      count += gathersAlong(operand, dim);
+      count += gathersAlong(operand, dim, seen);
     return count;
   }
   if (auto load = dyn_cast<tile::DescLoadOp>(op)) {
@@ -56,11 +56,11 @@ int KernelLowering::gathersAlong(Value value, int dim) {
   }
   auto reshape = dyn_cast<tile::ReshapeOp>(op);
   if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::TransOp>(op) || (reshape && isUnitReshape(reshape)))
-    return gathersAlong(op->getOperand(0), sourceDim(op, dim));
+    return gathersAlong(op->getOperand(0), sourceDim(op, dim), seen);
   if (isElementwise(op)) {
     int count = 0;
     for (Value operand : op->getOperands())
-      count += gathersAlong(operand, dim);
+      count += gathersAlong(operand, dim, seen);
     return count;
   }
   if (isa<tile::ReshapeOp, tile::JoinOp, tile::SplitOp, tile::CatOp>(op))
@@ -71,11 +71,12 @@ int KernelLowering::gathersAlong(Value value, int dim) {
 void KernelLowering::preferDimension(Walk &walk, const Step &step) {
   auto cost = [&](int dim) {
     bool innermost = dim == walk.vectorDim;
+    llvm::DenseSet<std::pair<Value, int>> seen;
     int count = 0;
     for (const Root &root : step.roots) {
       for (Value value : root.reads())
         if (!isa<tile::PtrType>(elementOf(value)) || root.kind != Root::Store)
-          count += gathersAlong(value, dim);
+          count += gathersAlong(value, dim, seen);
       if (auto store = dyn_cast<tile::StoreOp>(root.op); store && root.kind == Root::Store)
         count += contiguous(store.getPtr(), dim, std::min(lanes(), powerOfTwoIn(walk.shape[dim]))) ? 0 : 1;
       else
