@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import extreme, integer_arithmetic
+from .elementwise import ON_GPU, extreme, integer_arithmetic
 from .evaluate import LIMIT, Frame, Value, convert, inexact
 from .kinds import (
     BF16,
@@ -274,6 +274,24 @@ def softmax_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
     return [inexact(v.kind, y, error, 4)]
 
 
+# What is left of the product of two inputs of f32, relative to it: tf32 cuts off behind 10 bits, bf16 behind 7.
+PRECISIONS = {"tf32": 2.0**-9, "tf32x3": 2.0**-19, "bf16x3": 2.0**-13, "bf16x6": 2.0**-19}
+
+
+def dot_error(depth: int, kind: Kind, result: Kind, precision: str | None) -> float:
+    """How far a product of matrices may be off, relative to the sum of its products' sizes.
+
+    Sums of f16 are taken in f32 and rounded at the end; a tensor core rounds after every 16 products or more.
+    """
+    inner = F32 if result == F16 else result
+    error = (depth + 2) * 2.0**-inner.precision
+    if ON_GPU and result == F16:
+        error += (depth / 16 + 1) * 2.0**-F16.precision * 2
+    if ON_GPU and kind == F32 and precision is not None:
+        error += PRECISIONS[precision]
+    return error
+
+
 def dot_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
     a, b = args[0], args[1]
     result: Kind = node.attrs["result"]
@@ -291,11 +309,11 @@ def dot_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
         if not all(np.all(np.isfinite(t)) for t in (x, y, z)):
             raise Undefined("finite matrices")
         products = np.concatenate([x[..., :, :, None] * y[..., None, :, :], z[..., :, None, :]], -2)
-        exact = all(v.err is None for v in (a, b, acc))
+        exact = all(v.err is None for v in (a, b, acc)) and not (ON_GPU and node.attrs.get("precision"))
         if exact and result != F64 and np.all(any_order(products, products.ndim - 2, result)):
             return [Value(result, rounded(products.sum(-2), result))]
         size = np.abs(x) @ np.abs(y) + np.abs(z)
-        error = (x.shape[-1] + 2) * 2.0**-result.precision * size
+        error = dot_error(x.shape[-1], a.kind, result, node.attrs.get("precision")) * size
         error += np.abs(x) @ b.error + a.error @ np.abs(y) + a.error @ b.error + acc.error
         error += x.shape[-1] * 2.0 ** (result.least - result.precision + 1)
         error = np.where(size < result.largest, error, np.inf)
@@ -347,8 +365,13 @@ def histogram_text(node: Node, args: list[str], renderer: Renderer) -> str:
 
 
 def dot_text(node: Node, args: list[str], renderer: Renderer) -> str:
+    attrs = node.attrs
     acc = f", {args[2]}" if len(args) > 2 else ""
-    out = ", out_dtype=kl.float16" if node.attrs["result"] == F16 else ""
+    if attrs.get("precision"):
+        acc += f", input_precision='{attrs['precision']}'"
+    if attrs.get("imprecise"):
+        acc += f", max_num_imprecise_acc={attrs['imprecise']}"
+    out = ", out_dtype=kl.float16" if attrs["result"] == F16 else ""
     return f"kl.dot({args[0]}, {args[1]}{acc}{out})"
 
 
@@ -427,21 +450,40 @@ def make_softmax(g: Any) -> None:
     g.emit("softmax", [a], {"axis": an_axis(g, a)})
 
 
-DOT_INPUTS = {INT8: [INT32], F16: [F32, F16], BF16: [F32], F32: [F32], F64: [F64], E4M3: [F32], E5M2: [F32]}
+DOT_INPUTS = {
+    INT8: [INT32], F16: [F32, F16], BF16: [F32], F32: [F32], F64: [F64], E4M3: [F32, F16], E5M2: [F32, F16],
+}  # fmt: skip
+DOT_SIDES = (1, 2, 3, 5, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112)
+
+
+def load_turned(g: Any, kind: Kind, shape: tuple[int, ...]) -> Any:
+    """A factor that memory holds in this order of dimensions or in another."""
+    if g.chance(0.5):
+        return g.load(kind, shape)
+    order = list(range(len(shape)))
+    g.draw.shuffle(order)
+    stored = tuple(shape[order.index(d)] for d in range(len(shape)))
+    attrs = {"way": g.draw.choice(["trans", "permute"]), "order": tuple(order), "inline": g.chance(0.5)}
+    return g.emit("shape", [g.load(kind, stored)], attrs)[0]
 
 
 def make_dot(g: Any) -> None:
-    a = g.pick(lambda v: len(v.shape) in (2, 3) and v.kind in DOT_INPUTS)
+    try:
+        a = g.pick(lambda v: len(v.shape) in (2, 3) and v.kind in DOT_INPUTS)
+    except Undefined:
+        a = None
+    if a is None or g.chance(0.4):
+        batch = (g.draw.choice([1, 2, 3]),) if g.chance(0.3) else ()
+        shape = (*batch, g.draw.choice(DOT_SIDES), g.draw.choice(DOT_SIDES))
+        if np.prod(shape) > LIMIT:
+            raise Undefined("a large factor")
+        a = load_turned(g, g.draw.choice(list(DOT_INPUTS)), shape)
     m, k = a.shape[-2:]
     batch = a.shape[:-2]
-    side = g.draw.choice([s for s in (1, 2, 3, 8, 16, 24, 32, 48, 64, 96) if s * max(m, k) <= LIMIT] or [1])
+    side = g.draw.choice([s for s in DOT_SIDES if s * max(m, k) <= LIMIT] or [1])
     if np.prod(batch) * m * k * side > 200_000:
         raise Undefined("a large product")
-    if g.chance(0.3):
-        b = g.emit("shape", [g.load(a.kind, (*batch, side, k))], {"way": "trans", "order": (
-            (1, 0) if not batch else (0, 2, 1)), "inline": True})[0]  # fmt: skip
-    else:
-        b = g.load(a.kind, (*batch, k, side))
+    b = load_turned(g, g.draw.choice([E4M3, E5M2]) if a.kind.is_fp8 else a.kind, (*batch, k, side))
     result = g.draw.choice(DOT_INPUTS[a.kind])
     args = [a, b]
     if g.chance(0.5):
@@ -450,7 +492,13 @@ def make_dot(g: Any) -> None:
             args.append(g.pick(lambda v: v.kind == result and v.shape == shape))
         except Undefined:
             args.append(g.load(result, shape))
-    g.emit("dot", args, {"result": result})
+    attrs: dict[str, Any] = {"result": result}
+    # The default is exact; of other inputs nothing is lost, whatever is asked.
+    if g.chance(0.4):
+        attrs["precision"] = g.draw.choice(list(PRECISIONS))
+    if a.kind.is_fp8 and g.chance(0.2):
+        attrs["imprecise"] = g.draw.choice([1, k])
+    g.emit("dot", args, attrs)
 
 
 def softmax_text(node: Node, args: list[str], renderer: Renderer) -> str:
