@@ -10,7 +10,7 @@ import numpy as np
 from .arithmetic import bits_of
 from .memory import check_alignment
 from .operation import Run, operation
-from .ptx import ARGUMENTS_BASE, Address, Fault, Instruction
+from .ptx import ARGUMENTS_BASE, SHARED_BASE, Address, Fault, Instruction
 
 CACHES = ("nc cg cs ca wt lu cv weak volatile relaxed acquire release acq_rel cta gpu sys cluster global shared "
           "shared::cta shared::cluster L1::evict_first L1::evict_last L1::evict_normal L1::no_allocate "
@@ -73,6 +73,10 @@ def _load(ins: Instruction) -> Run:
         found = np.empty((len(rows), len(addresses)), f"u{size}")
         check_alignment(addresses, whole)
         for block, places, which in parts(machine, ins, addresses, min(whole, 8), lanes):
+            _check_end(block, places, whole)
+            if block.shadow is not None:
+                units = (places - SHARED_BASE) // whole
+                machine.ordering.load(machine.warp.index, block.shadow, units, whole, ins)
             for i in range(len(rows)):
                 found[i, which] = _inside(block, places + i * size, size)
         for row, values in zip(rows, found, strict=True):
@@ -96,7 +100,7 @@ def _check_end(block: Any, places: np.ndarray, size: int) -> None:
 @operation("st", CACHES + "async mbarrier::complete_tx::bytes")
 def _store(ins: Instruction) -> Run:
     if "async" in ins.modifiers:
-        from .communication import send
+        from .barriers import send
 
         return send(ins)
     address, source, *_ = ins.operands
@@ -108,11 +112,18 @@ def _store(ins: Instruction) -> Run:
         addresses = addresses_of(machine, address, lanes, shared)
         check_alignment(addresses, whole)
         for block, places, which in parts(machine, ins, addresses, min(whole, 8), lanes):
+            _check_end(block, places, whole)
+            note_store(machine, ins, block, places, whole, lanes)
             for i, row in enumerate(rows):
-                _check_end(block, places + i * size, size)
                 block.store(places + i * size, size, machine.read(f"b{8 * size}", row, lanes)[which])
 
     return run
+
+
+def note_store(machine: Any, ins: Instruction, block: Any, places: np.ndarray, size: int, lanes: Any) -> None:
+    if block.shadow is not None:
+        warp, units = machine.warp, (places - SHARED_BASE) // size
+        machine.ordering.store(warp.index, block.shadow, units, size, ins, warp.mask(lanes))
 
 
 COMBINE: dict[str, Callable[..., Any]] = {
@@ -146,6 +157,7 @@ def _atomic(ins: Instruction) -> Run:
         given = [[machine.read(kind, row, lanes) for row in column] for column in columns]
         before = [np.empty(len(addresses), f"u{size}") for _ in targets]
         for block, places, which in parts(machine, ins, addresses, size, lanes):
+            note_store(machine, ins, block, places, size, lanes)
             for place, lane in zip(places, np.arange(len(addresses))[which], strict=True):
                 for i in range(count):
                     at = np.array([place + i * size])
@@ -161,11 +173,6 @@ def _atomic(ins: Instruction) -> Run:
                 machine.write(f"b{8 * size}", row, lanes, values)
 
     return run
-
-
-@operation("prefetch prefetchu", "global L1 L2")
-def _prefetch(ins: Instruction) -> Run:
-    return lambda machine, lanes: None
 
 
 @operation("createpolicy", "fractional L2::evict_first L2::evict_last L2::evict_normal L2::evict_unchanged")

@@ -46,7 +46,7 @@ def _move(ins: Instruction) -> Run:
     return lambda machine, lanes: machine.write(kind, to, lanes, machine.read(kind, source, lanes))
 
 
-@operation("cvta", "to global")
+@operation("cvta", "to global param shared")
 def _generic_address(ins: Instruction) -> Run:
     to, source = ins.operands
     return lambda machine, lanes: machine.write("b64", to, lanes, machine.read("b64", source, lanes))
@@ -94,7 +94,7 @@ def _pair(ins: Instruction, to_kind: str, kind: str) -> Run:
     return run
 
 
-@operation("cvt", "rn rz rni rzi rmi rpi ftz sat satfinite relu")
+@operation("cvt", "rn rna rz rni rzi rmi rpi ftz sat satfinite relu")
 def _convert(ins: Instruction) -> Run:
     to_kind, kind = ins.types[-2:]
     if to_kind.endswith("x2") or kind.endswith("x2"):
@@ -102,6 +102,20 @@ def _convert(ins: Instruction) -> Run:
     if "rz" in ins.modifiers:
         raise Unsupported(f"{ins}: rounding towards zero")
     to, source = ins.operands
+    if to_kind == "tf32":
+
+        def to_tf32(machine: Any, lanes: Any) -> None:
+            # Half away from zero (rna) or to even (rn), to 10 bits behind the point; what is infinite or nan stays.
+            bits = machine.read("u32", source, lanes)
+            half = (
+                np.uint32(0x1000)
+                if "rna" in ins.modifiers
+                else np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))
+            )
+            finite = (bits & np.uint32(0x7F800000)) != 0x7F800000
+            machine.write("u32", to, lanes, np.where(finite, (bits + half) & np.uint32(0xFFFFE000), bits))
+
+        return to_tf32
     rounding = next((TO_INTEGER[m] for m in ins.modifiers if m in TO_INTEGER), None)
     width = bits_of(to_kind)
     if to_kind in FLOATS:

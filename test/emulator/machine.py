@@ -1,27 +1,49 @@
 """The threads of a launch: warps that run one after another, up to where each has to wait.
 
-A warp runs until it waits, and the order of warps is drawn from a seed: what lacks a barrier sees old or new values
-depending on the order, so a second order shows it. What is sent between blocks arrives as late as it may.
+The order of warps is drawn from a seed: what lacks a barrier sees old or new values depending on the order, so a second
+order shows it. Orders 1 and -1 let each warp run until it waits, one after the other and the opposite; other orders
+also take turns at random. What works beside the warps (copies, messages) arrives as late as it may in order 1, at once
+in order -1, and at random in others.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from . import access, arithmetic, communication, conversion  # noqa: F401  (they register what instructions do)
+from . import (  # noqa: F401  (they register what instructions do)
+    access,
+    arithmetic,
+    barriers,
+    communication,
+    conversion,
+    copies,
+    fragments,
+    products,
+)
 from .memory import Global, Shared
-from .operation import bind
-from .ptx import SPECIAL, Fault, Instruction, Unsupported, parse
+from .operation import Flight, Wait, bind
+from .ordering import Clocks, Order
+from .ptx import SPECIAL, Address, Fault, Instruction, Unsupported, parse
 
 LANES = 32
 # Instructions of all warps of one program: more is taken for a loop without an end.
 LARGEST_RUN = 4_000_000
-# These name every lane of a warp: a lane that comes early waits for the others.
-TOGETHER = {"bar", "barrier", "shfl", "redux", "vote", "match", "activemask"}
+# A warp's turn, in instructions: what spins on memory lets others run.
+TURN = 20_000
+# A turn of a random order.
+SHORT_TURN = 400
+# These name lanes of a warp: a lane that comes early waits for the others.
+TOGETHER = {"bar", "barrier", "shfl", "redux", "vote", "match", "activemask", "elect", "wgmma", "setmaxnreg", "mma",
+            "ldmatrix", "stmatrix", "movmatrix"}  # fmt: skip
+# With these, bytes of shared memory are marked: who fills them, who reads them.
+ASYNCHRONOUS = {"cp", "wgmma"}
+# Instructions whose first operand is not written.
+WITHOUT_RESULT = {"st", "red", "bar", "barrier", "wgmma", "cp", "prefetch", "bra", "stmatrix", "fence"}
 
 VIEWS: dict[str, tuple[Any, int]] = {
     **{f"{k}{w}": (getattr(np, f"{n}{w}"), 1) for k, n in (("u", "uint"), ("b", "uint"), ("s", "int"))
@@ -39,14 +61,21 @@ class Warp:
     index: int
     block: int
     lanes: Any  # of all threads of the cluster: a slice while all are alive, else an array
+    number: int = 0  # in its block
     counter: int = 0
     counters: np.ndarray | None = None
     held: np.ndarray | None = None
-    waiting: tuple[Any, ...] | None = None
-    at: Instruction | None = None
+    waits: list[Wait] = field(default_factory=list)
+    stuck: bool = False
+    impatient: bool = False
+    tried: set[tuple[int, int, int]] = field(default_factory=set)
     arrived: int = 0
     met: int = 0
     done: bool = False
+    products: products.Products = field(default_factory=lambda: products.Products())
+    registers: int = 0
+    adjusted: list[str] = field(default_factory=list)
+    copies: int = 0  # groups of cp.async that it has closed
 
     @property
     def size(self) -> int:
@@ -54,6 +83,9 @@ class Warp:
 
     def numbers(self) -> np.ndarray:
         return np.arange(self.lanes.start, self.lanes.stop) if isinstance(self.lanes, slice) else self.lanes
+
+    def mask(self, lanes: Any) -> int:
+        return 0xFFFFFFFF if isinstance(lanes, slice) else sum(1 << int(lane) % LANES for lane in lanes)
 
 
 class Machine:
@@ -67,6 +99,8 @@ class Machine:
         self.instructions = self.kernel.instructions
         for instruction in self.instructions:
             instruction.run = bind(instruction)
+        self.marked = any(instruction.name in ASYNCHRONOUS for instruction in self.instructions)
+        self._find_product_registers()
         self.threads = self.kernel.threads * self.kernel.cluster
         self.table = np.zeros((self.kernel.rows, self.threads), np.uint64)
         shape = (self.kernel.rows, self.threads, -1)
@@ -88,8 +122,22 @@ class Machine:
         if row is not None:
             self.views[kind][row, lanes] = value
 
+    def all_lanes(self, lanes: Any) -> Any:
+        """For an index beside one of rows."""
+        return np.arange(lanes.start, lanes.stop) if isinstance(lanes, slice) else lanes
+
     def count(self, lanes: Any) -> int:
         return LANES if isinstance(lanes, slice) else len(lanes)
+
+    def _find_product_registers(self) -> None:
+        """Notes which instructions touch registers that a product in flight may hold."""
+        held = {row for ins in self.instructions if "mma_async" in ins.modifiers
+                for operand in ins.operands[:2] if isinstance(operand, tuple) for row in operand}  # fmt: skip
+        for ins in self.instructions if held else []:
+            groups = [rows_of(operand) for operand in ins.operands]
+            results = groups[:1] if ins.name not in WITHOUT_RESULT else []
+            ins.writes = tuple(held.intersection(*results)) if results else ()
+            ins.reads = tuple(held.intersection(row for group in groups[len(results) :] for row in group))
 
     # --- running
 
@@ -107,27 +155,80 @@ class Machine:
     def _run_program(self, program: tuple[int, int, int], grid: tuple[int, int, int], shared_bytes: int) -> None:
         blocks, threads = self.kernel.cluster, self.kernel.threads
         self._set_special(program, grid)
-        self.shared = Shared(blocks, shared_bytes)
-        self.mailboxes: dict[tuple[int, int], communication.Mailbox] = {}
-        self.on_the_way: list[communication.Message] = []
+        self.shared = Shared(blocks, shared_bytes, self.marked)
+        self.mbarriers: dict[tuple[int, int], barriers.Mbarrier] = {}
+        self.named: dict[tuple[int, int], barriers.NamedBarrier] = {}
+        self.meeting = barriers.Meeting()
+        self.flights: list[Flight] = []
+        self.bulk_groups: dict[int, int] = {}
+        self.bulk_reads: dict[int, tuple[int, int, Instruction]] = {}
         self.program = program
         per_block = threads // LANES
-        self.warps = [Warp(i, i // per_block, slice(i * LANES, (i + 1) * LANES)) for i in range(blocks * per_block)]
-        dice = np.random.default_rng(abs(self.order))
+        self.warps = [
+            Warp(i, i // per_block, slice(i * LANES, (i + 1) * LANES), i % per_block, registers=self.kernel.registers)
+            for i in range(blocks * per_block)
+        ]
+        self.free_registers = [0] * blocks
+        self.clocks = Clocks(len(self.warps))
+        self.ordering = Order(self.clocks)
+        self.changes = self.patience = 0
+        self.dice = np.random.default_rng(abs(self.order))
         self.limit = self.steps + LARGEST_RUN
+        at_random = abs(self.order) > 1
         while any(not warp.done for warp in self.warps):
-            for index in dice.permutation(len(self.warps))[:: 1 if self.order > 0 else -1]:
+            moved = False
+            for index in self.dice.permutation(len(self.warps))[:: 1 if self.order > 0 else -1]:
                 warp = self.warps[index]
-                self.warp = warp
-                if not warp.done and warp.waiting is None:
-                    self._advance(warp)
+                if warp.done or warp.stuck:
+                    continue
+                self.warp, moved = warp, True
+                self._advance(warp, int(self.dice.integers(1, SHORT_TURN)) if at_random else TURN)
+                self._land(lambda flight: not flight.late)
+                if at_random:
+                    self._open()
             for block in range(blocks):
-                if all(warp.done for warp in self.warps if warp.block == block):
-                    self.shared.ended.add(block)
-            # Everything, not only something, is delivered before anyone goes on: late enough to miss a wait.
-            moved = communication.deliver(self)
-            if not (self._open() or moved) and any(not warp.done for warp in self.warps):
-                raise Fault(self._deadlock())
+                if block not in self.shared.ended and all(warp.done for warp in self.warps if warp.block == block):
+                    self._end(block)
+            if self._open() or moved:
+                continue
+            if self.flights:
+                # Nobody can go on before something arrives. One alone may not be enough, nor in the order of issue.
+                chosen = self.flights[int(self.dice.integers(len(self.flights)))] if at_random else None
+                self._land(lambda flight, chosen=chosen: chosen is None or flight is chosen)
+                self._open()
+            elif any(not warp.done for warp in self.warps):
+                self._lose_patience()
+        self._land(lambda flight: True)
+
+    # --- what works beside the warps
+
+    def depart(self, flight: Flight) -> None:
+        flight.late = self.order == 1 or (self.order != -1 and bool(self.dice.integers(2)))
+        self.flights.append(flight)
+
+    def _land(self, which: Callable[[Flight], bool]) -> None:
+        for flight in [flight for flight in self.flights if which(flight)]:
+            self.finish(flight)
+
+    def finish(self, flight: Flight) -> None:
+        self.flights.remove(flight)
+        self.changes += 1
+        self.arrive(flight, flight.read)
+        self.arrive(flight, flight.land)
+
+    def arrive(self, flight: Flight, step: Callable[[], None] | None) -> None:
+        try:
+            if step is not None:
+                step()
+        except Fault as fault:
+            raise Fault(f"{flight.instruction}: on arrival: {fault} (program {self.program})") from None
+
+    def _end(self, block: int) -> None:
+        """The block's threads have gone, and with them its memory."""
+        copies.check_end(self, block)
+        products.check_end(self, block)
+        self.shared.ended.add(block)
+        self.changes += 1
 
     def _set_special(self, program: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
         number = np.arange(self.threads)
@@ -148,11 +249,14 @@ class Machine:
             self.table[row] = values.get(name, 0)
         self.blocks = block
 
-    def _advance(self, warp: Warp) -> None:
-        """Runs a warp until it waits or ends."""
+    def _advance(self, warp: Warp, turn: int) -> None:
+        """Runs a warp until it waits or ends, or until its turn is over."""
         instructions, predicates, end = self.instructions, self.views["pred"], len(self.instructions)
-        while not warp.done and warp.waiting is None:
+        over = self.steps + turn
+        while not warp.done and not warp.stuck and self.steps < over:
             lanes = warp.lanes if warp.counters is None else self._next_lanes(warp)
+            if lanes is None:
+                break
             at = warp.counter
             if at >= end:
                 self._finish(warp, lanes)
@@ -162,8 +266,9 @@ class Machine:
             if self.steps > self.limit:
                 raise Fault(f"{instruction}: no end after {LARGEST_RUN} instructions{self._where(warp)}")
             if warp.counters is not None and instruction.name in TOGETHER and len(lanes) < warp.size:
-                warp.held[lanes - warp.index * LANES] = True  # type: ignore[index]
-                continue
+                lanes = self._gather(warp, instruction, lanes, at)
+                if lanes is None:
+                    continue
             chosen = lanes
             if instruction.predicate is not None:
                 # A row of predicates is a view: it is read before the instruction can write it.
@@ -180,17 +285,45 @@ class Machine:
                 self._finish(warp, chosen)
                 continue
             try:
+                if instruction.reads or instruction.writes:
+                    warp.products.check(instruction, self.steps)
                 wait = instruction.run(self, chosen)
             except Fault as fault:
                 raise Fault(f"{instruction}: {fault}{self._where(warp)}") from None
             except Exception as error:
                 raise Fault(f"{instruction}: {type(error).__name__}: {error}{self._where(warp)}") from error
             if wait is not None:
-                warp.waiting, warp.at = wait, instruction
-                if wait[0] == "mailbox":
+                if not isinstance(wait, Wait):
+                    break  # the turn is over
+                wait.lanes = chosen
+                if wait.again:
                     self._go(warp, chosen, at)
+                self._park(warp, wait)
 
-    def _next_lanes(self, warp: Warp) -> np.ndarray:
+    def _park(self, warp: Warp, wait: Wait) -> None:
+        warp.waits.append(wait)
+        if warp.counters is None:
+            warp.stuck = True
+        else:
+            warp.held[slice(0, LANES) if isinstance(wait.lanes, slice) else wait.lanes - warp.index * LANES] = True  # type: ignore[index]
+
+    def _gather(self, warp: Warp, instruction: Instruction, lanes: np.ndarray, at: int) -> np.ndarray | None:
+        """The lanes that have come to an instruction, once they are all that it names; until then they are held."""
+        first = warp.index * LANES
+        warp.held[lanes - first] = True  # type: ignore[index]
+        row = communication.mask_row(instruction)
+        if row is None:
+            return None
+        here = warp.numbers()
+        here = here[(warp.counters[here - first] == at) & warp.held[here - first]]  # type: ignore[index]
+        if warp.mask(here) & int(self.read("u32", row, here)[0]) != int(self.read("u32", row, here)[0]) & warp.mask(
+            warp.numbers()
+        ):
+            return None
+        warp.held[here - first] = False  # type: ignore[index]
+        return here
+
+    def _next_lanes(self, warp: Warp) -> Any:
         """The lanes that are furthest back, and their place as the warp's: they meet the others where paths join."""
         first = warp.index * LANES
         alive = warp.numbers()
@@ -198,6 +331,9 @@ class Machine:
         assert counters is not None and held is not None
         free = alive[~held[alive - first]]
         if len(free) == 0:
+            if warp.waits:
+                warp.stuck = True
+                return None
             places = np.unique(counters[alive - first])
             if len(places) > 1:
                 texts = "; ".join(str(self.instructions[p]) for p in places)
@@ -226,6 +362,8 @@ class Machine:
         left = np.setdiff1d(warp.numbers(), np.arange(lanes.start, lanes.stop) if isinstance(lanes, slice) else lanes)
         if len(left) == 0:
             warp.done = True
+            self.changes += 1
+            barriers.on_exit(self, warp)
         else:
             if warp.counters is None:
                 warp.counters, warp.held = np.full(LANES, warp.counter), np.zeros(LANES, bool)
@@ -236,36 +374,47 @@ class Machine:
     def _open(self) -> bool:
         """Lets go whoever has nothing left to wait for. Whether anyone was."""
         opened = False
-        alive = [warp for warp in self.warps if not warp.done]
-        for warp in [warp for warp in alive if warp.waiting is not None]:
-            if warp.waiting is None:
-                continue
-            kind, *what = warp.waiting
-            if kind == "barrier":
-                block = [other for other in alive if other.block == warp.block]
-                here = [other for other in block if other.waiting and other.waiting[:2] == ("barrier", what[0])]
-                enough = sum(other.size for other in here) >= what[1] if what[1] else len(here) == len(block)
-                for other in here if enough else []:
-                    other.waiting = None
-                    opened = True
-            elif kind == "cluster":
-                if all(other.arrived > warp.met for other in alive):
-                    warp.met += 1
-                    warp.waiting = None
-                    opened = True
-            elif kind == "mailbox" and self.mailboxes[what[0]].phase > what[1]:
-                warp.waiting = None
+        for warp in self.warps:
+            for wait in [wait for wait in warp.waits if wait.is_over()]:
+                self._let_go(warp, wait)
+                wait.on_end()
                 opened = True
         return opened
+
+    def _let_go(self, warp: Warp, wait: Wait) -> None:
+        warp.waits.remove(wait)
+        warp.stuck = False
+        if warp.held is not None:
+            warp.held[slice(0, LANES) if isinstance(wait.lanes, slice) else wait.lanes - warp.index * LANES] = False
+
+    def _lose_patience(self) -> None:
+        """A try_wait may give up, and what else its code does may help. If nothing comes of it, nothing ever will."""
+        waiting = [warp for warp in self.warps if any(wait.again for wait in warp.waits)]
+        if not waiting or self.patience == self.changes + 1:
+            raise Fault(self._deadlock())
+        self.patience = self.changes + 1
+        for warp in waiting:
+            warp.impatient = True
+            for wait in [wait for wait in warp.waits if wait.again]:
+                self._let_go(warp, wait)
 
     def _deadlock(self) -> str:
         waits: dict[str, list[int]] = {}
         for warp in self.warps:
-            if not warp.done:
-                text = f"{warp.at}" + (f" ({self.mailboxes[warp.waiting[1]]})" if warp.waiting[0] == "mailbox" else "")  # type: ignore[index]
-                waits.setdefault(text, []).append(warp.index)
+            for wait in warp.waits:
+                state = wait.state()
+                waits.setdefault(f"{wait.at}" + (f" ({state})" if state else ""), []).append(warp.index)
         shown = "; ".join(f"warps {', '.join(map(str, warps))} at {text}" for text, warps in waits.items())
         return f"deadlock in program {self.program}: nobody can let these go on: {shown}"
 
     def _where(self, warp: Warp) -> str:
-        return f" (program {self.program}, block {warp.block}, warp {warp.index})"
+        return f" (program {self.program}, block {warp.block}, warp {warp.number})"
+
+
+def rows_of(operand: Any) -> tuple[int, ...]:
+    """The registers of an operand."""
+    if isinstance(operand, Address):
+        return (operand.row, *operand.coordinates)
+    if isinstance(operand, tuple):
+        return tuple(row for row in operand if row is not None)
+    return (operand,) if isinstance(operand, int) else ()

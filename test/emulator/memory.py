@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .ordering import Shadow
 from .ptx import SHARED_BASE, Fault
 
 WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -27,6 +28,7 @@ class Block:
 
     def __init__(self, begin: int, data: np.ndarray):
         self.begin, self.end = begin, begin + data.size
+        self.shadow: Shadow | None = None
         # A word at the end may be cut short: no access that is in bounds and aligned reaches it.
         self.words = {size: data[: data.size // size * size].view(word) for size, word in WORDS.items()}
 
@@ -50,6 +52,23 @@ class Global:
         address = int(data.ctypes.data)
         self._insert(Block(address, data.reshape(-1).view(np.uint8)))
         return address
+
+    def gather(self, addresses: np.ndarray, size: int) -> np.ndarray:
+        """Rows of `size` bytes, any number, that lie in one allocation."""
+        block = self.whole(addresses, size)
+        return block.words[1][(addresses - block.begin)[:, None] + np.arange(size)]
+
+    def scatter(self, addresses: np.ndarray, rows: np.ndarray) -> None:
+        block = self.whole(addresses, rows.shape[1])
+        block.words[1][(addresses - block.begin)[:, None] + np.arange(rows.shape[1])] = rows
+
+    def whole(self, addresses: np.ndarray, size: int) -> Block:
+        """The allocation that holds all of the rows."""
+        low, high = int(addresses.min()), int(addresses.max()) + size
+        at = bisect.bisect(self.begins, low) - 1
+        if at < 0 or high > self.blocks[at].end:
+            raise Fault(f"out of bounds: {high - low} bytes at {low:#x} of global memory")
+        return self.blocks[at]
 
     def add_raw(self, address: int, size: int) -> None:
         if size:
@@ -86,10 +105,28 @@ class Shared:
     `ended`: blocks whose threads have all gone: their memory is lost.
     """
 
-    def __init__(self, blocks: int, size: int):
+    def __init__(self, blocks: int, size: int, marked: bool = False):
         self.size = size
-        self.blocks = [Block(SHARED_BASE, np.full(-(-size // 16) * 16, 0xC5, np.uint8)) for _ in range(blocks)]
+        rounded = -(-size // 16) * 16
+        self.blocks = [Block(SHARED_BASE, np.full(rounded, 0xC5, np.uint8)) for _ in range(blocks)]
         self.ended: set[int] = set()
+        for block in self.blocks if marked else []:
+            block.shadow = Shadow(rounded)
+
+    def chunks(self, block: int, addresses: np.ndarray) -> np.ndarray:
+        """Which 16 bytes of a block are at each of the addresses."""
+        check_alignment(addresses, 16)
+        low, high = int(addresses.min()), int(addresses.max()) + 16
+        if low < SHARED_BASE or high > SHARED_BASE + self.size:
+            bad = low if low < SHARED_BASE else high - 16
+            raise Fault(f"out of bounds: 16 bytes at {bad - SHARED_BASE} of {self.size} shared bytes")
+        if block in self.ended:
+            raise Fault(f"the memory of block {block}, which has ended")
+        return (addresses - SHARED_BASE) >> 4
+
+    def bytes(self, block: int) -> np.ndarray:
+        """Of a block, in rows of 16."""
+        return self.blocks[block].words[1].reshape(-1, 16)
 
     def place(self, addresses: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Block and address within it of each address, which a thread of block `own` uses."""

@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from .ptx import TYPE, Instruction, Unsupported
 
+
+@dataclass
+class Wait:
+    """Lanes that wait. `again`: what they wait at runs once more then, otherwise they are behind it."""
+
+    at: Instruction
+    is_over: Callable[[], bool]
+    on_end: Callable[[], None] = lambda: None
+    again: bool = False
+    state: Callable[[], str] = lambda: ""
+    lanes: Any = None
+
+
+@dataclass
+class Flight:
+    """Work that an instruction began: what it does once, and once it is over."""
+
+    instruction: Instruction
+    land: Callable[[], None]
+    key: tuple[Any, ...] = ()
+    late: bool = True
+    # A copy out of shared memory has read it before it has landed.
+    read: Callable[[], None] | None = None
+    # The block whose memory it needs; None for none any more.
+    block: int | None = None
+
+
+# The warp's turn is over.
+YIELD = "yield"
 Run = Callable[[Any, Any], Any]
 Binder = Callable[[Instruction], Run]
 _table: dict[str, tuple[Binder, frozenset[str]]] = {}
 
 
 def operation(names: str, knows: str = "") -> Callable[[Binder], Binder]:
-    """Registers what makes the function of an instruction, `run(machine, lanes)`: None, or what to wait for.
+    """Registers what makes the function of an instruction, `run(machine, lanes)`: None, a Wait, or YIELD.
 
     `knows`: the modifiers it honours or may leave aside, beyond types.
     """

@@ -20,10 +20,13 @@ SPECIAL = [
 ]  # fmt: skip
 # Where shared memory begins: not at 0, so that a pointer nobody set is out of bounds.
 SHARED_BASE = 1024
+# Registers of a block's processor.
+REGISTER_FILE = 65536
 # Where arguments are, for code that computes which one it loads.
 ARGUMENTS_BASE = 1 << 45
-TYPE = re.compile(r"[usfb](8|16|32|64|128)|bf16|(f16|bf16|f32|u16|s16)x2|e[45]m[32]x2|pred")
+TYPE = re.compile(r"[usfb](8|16|32|64|128)|bf16|(f16|bf16|f32|u16|s16)x2|e[45]m[32](x2)?|tf32|pred")
 FLOAT = re.compile(r"0[fF]([0-9A-Fa-f]{8})|0[dD]([0-9A-Fa-f]{16})")
+ADDRESS = re.compile(r"\[\s*([%$\w]+)\s*([+-]?)\s*([+-]?\w+)?\s*(?:,\s*\{([^}]*)\}\s*)?\]")
 INTEGER = re.compile(r"(-?)(0[xX][0-9A-Fa-f]+|\d+)U?")
 
 
@@ -37,9 +40,12 @@ class Fault(Exception):
 
 @dataclass(frozen=True)
 class Address:
+    """`coordinates`: of an element in the array that a tensor map at the address describes."""
+
     row: int
     offset: int
     parameter: bool = False
+    coordinates: tuple[int, ...] = ()
 
 
 @dataclass
@@ -56,6 +62,9 @@ class Instruction:
     run: Any = None
     types: tuple[str, ...] = field(init=False)
     vector: int = field(init=False)
+    # Registers of warpgroup products that it reads, and that it writes.
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.types = tuple(m for m in self.modifiers if TYPE.fullmatch(m))
@@ -82,6 +91,7 @@ class Kernel:
     instructions: list[Instruction]
     constants: dict[int, int]
     rows: int
+    registers: int
 
     @property
     def parameter_bytes(self) -> int:
@@ -109,7 +119,10 @@ def parse(text: str) -> Kernel:
     first = text.count("\n", 0, head.end()) + 1
     reader = _Reader({name: offset for name, offset, _ in parameters}, shared[1] if shared else "")
     instructions = reader.read(text[head.end() :], first)
-    return Kernel(head[1], threads[0], cluster[0], parameters, instructions, reader.constants, reader.rows)
+    # As launched, each thread has as many as fit, unless told otherwise.
+    most = min(REGISTER_FILE // _directive(head[3], "minnctapersm", [1])[0] // threads[0] // 8 * 8, 256)
+    registers = _directive(head[3], "maxnreg", [most])[0]
+    return Kernel(head[1], threads[0], cluster[0], parameters, instructions, reader.constants, reader.rows, registers)
 
 
 def _directive(text: str, name: str, default: list[int]) -> list[int]:
@@ -121,12 +134,14 @@ def _parameters(text: str) -> list[tuple[str, int, int]]:
     """Name, offset and size of each, one after the other at natural alignment: the kernel ABI."""
     found, end = [], 0
     for one in filter(None, (part.strip() for part in text.split(","))):
-        form = re.match(r"\.param\s+\.[usfb](\d+)\b", one)
+        form = re.match(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.[usfb](\d+)\b.*?([\w$]+)(?:\[(\d+)\])?$", one, re.S)
         if form is None:
             raise Unsupported(f"parameter: {one}")
-        size = int(form[1]) // 8
-        end = -(-end // size) * size
-        found.append((one.split()[-1], end, size))
+        size = int(form[2]) // 8
+        align = int(form[1] or size)
+        end = -(-end // align) * align
+        size *= int(form[4] or 1)
+        found.append((form[3], end, size))
         end += size
     return found
 
@@ -242,8 +257,11 @@ class _Reader:
             return tuple(None if part.strip() == "_" else self._row(part.strip(), scope)
                          for part in text[1:-1].split(","))  # fmt: skip
         if text.startswith("["):
-            base, sign, offset = re.fullmatch(r"\[\s*([%$\w]+)\s*([+-]?)\s*([+-]?\w+)?\s*\]", text).groups()  # type: ignore[union-attr]
+            base, sign, offset, places = ADDRESS.fullmatch(text).groups()  # type: ignore[union-attr]
             distance = int(offset or "0", 0) * (-1 if sign == "-" else 1)
+            if places:
+                coordinates = tuple(self._row(part.strip(), scope) for part in places.split(","))
+                return Address(self._row(base, scope), distance, coordinates=coordinates)
             if base in self.parameters:
                 return Address(0, self.parameters[base] + distance, parameter=True)
             return Address(self._row(base, scope), distance)
@@ -265,7 +283,7 @@ class _Reader:
         else:
             try:
                 operands = [
-                    tuple(self._operand(half, scope) for half in part.split("|"))
+                    tuple(self._operand(half.strip(), scope) for half in part.split("|"))
                     if "|" in part
                     else self._operand(part, scope)
                     for part in (p.lstrip("!") if op == "setp" else p for p in parts)

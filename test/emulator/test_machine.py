@@ -236,7 +236,7 @@ def test_what_is_not_known_is_said_before_anything_runs(code, said):
 def test_a_barrier_that_one_warp_misses():
     body = "setp.lt.u32 %p1, %r1, 32; @%p1 bra L; bar.sync 1, 64; L: bar.sync 0;"
     with pytest.raises(
-        Fault, match=rf"deadlock.*warps 0 at PTX line {LINE}: bar.sync 0; warps 1 at PTX line {LINE}: bar.sync 1"
+        Fault, match=rf"deadlock.*warps 0 at PTX line {LINE}: bar.sync 0 .*; warps 1 at PTX line {LINE}: bar.sync 1"
     ):
         run(body, threads=64)
 
@@ -286,8 +286,8 @@ def test_mail_goes_round_a_cluster():
 @pytest.mark.parametrize("body, said", [
     (OPEN.format(meet=MEET) + SEND + AWAIT.format(bytes=8) + READ + MEET,
      r"deadlock.*mbarrier.try_wait.*phase 0: 0 of 1 arrivals and 4 bytes missing"),
-    (OPEN.format(meet="") + SEND, "no mailbox has been initialised at 0x440 of block"),
-    (OPEN.format(meet=MEET) + SEND, "st.async.*on arrival: the memory of block ., which has ended"),
+    (OPEN.format(meet="") + SEND, "no mbarrier has been initialised at 0x40|nothing orders this behind the init"),
+    (OPEN.format(meet=MEET) + SEND, "st.async.*: the memory of block ., which has ended"),
     ("barrier.cluster.wait.aligned;", "at which it has not arrived"),
     ("setp.eq.u32 %p1, %r2, 0; @%p1 bra L;" + MEET + " ret; L: bar.sync 1, 96;", "deadlock"),
     ("mapa.shared::cluster.u32 %r7, %r39, 9; ld.shared::cluster.b32 %r8, [%r7];", "no block 9 in a cluster of 4"),
@@ -311,5 +311,5 @@ def test_an_address_in_no_block_is_none_until_it_is_used():
 
 
 def test_mail_that_nobody_waits_for_is_not_there():
-    body = OPEN.format(meet=MEET) + SEND + READ.removeprefix("bar.sync 0;") + MEET
+    body = OPEN.format(meet=MEET) + SEND + READ.removeprefix("bar.sync 0;") + AWAIT.format(bytes=4) + MEET
     assert (run(body, threads=32, cluster=4) == 0xC5C5C5C5).all()

@@ -1,0 +1,102 @@
+"""A tensor map, as the fake driver encodes it: 128 bytes of its own making."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from .ptx import Fault
+
+MAGIC = 0x314D544B
+# FakeTensorMap in FakeCuda.cpp: magic; rank, element, its bytes, swizzle, promotion, fill; base; sizes and strides in
+# bytes, the innermost first (its stride is not said); box.
+FORM = struct.Struct("<I6B6xQ5Q4Q5H")
+# CUtensorMapDataType: bytes and, for nan, the type.
+ELEMENTS = {0: (1, None), 1: (2, None), 2: (4, None), 3: (4, None), 4: (8, None), 5: (8, None), 6: (2, np.float16),
+            7: (4, np.float32), 8: (8, np.float64), 9: (2, ml_dtypes.bfloat16), 10: (4, np.float32),
+            11: (4, np.float32), 12: (4, np.float32)}  # fmt: skip
+SWIZZLES = {0: 0, 1: 32, 2: 64, 3: 128}
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """Sides, strides in bytes and box: the innermost first. `swizzle`: bytes of a swizzled row."""
+
+    base: int
+    element: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    nan: bool
+
+    @property
+    def row_bytes(self) -> int:
+        return self.box[0] * ELEMENTS[self.element][0]
+
+    @property
+    def box_bytes(self) -> int:
+        return int(np.prod(self.box)) * ELEMENTS[self.element][0]
+
+    @staticmethod
+    def of(array: np.ndarray, box: tuple[int, ...], swizzle: int = 0, nan: bool = False) -> TensorMap:
+        """Of an array of the host; `box` as numpy has its shape."""
+        kind = {"f2": 6, "f4": 7, "f8": 8, "u1": 0, "i1": 0, "u2": 1, "u4": 2, "i4": 3}.get(array.dtype.str[1:], 9)
+        return TensorMap(array.ctypes.data, kind, array.shape[::-1], array.strides[::-1], box[::-1], swizzle, nan)
+
+    def encode(self) -> bytes:
+        def padded(values: tuple[int, ...], count: int) -> tuple[int, ...]:
+            return values + (0,) * (count - len(values))
+
+        swizzle = next(number for number, span in SWIZZLES.items() if span == self.swizzle)
+        numbers = *padded(self.sizes, 5), *padded(self.strides[1:], 4), *padded(self.box, 5)
+        head = MAGIC, len(self.box), self.element, ELEMENTS[self.element][0], swizzle, 0, int(self.nan), self.base
+        return FORM.pack(*head, *numbers).ljust(128, b"\0")
+
+    def rows(self, coordinates: tuple[int, ...]) -> tuple[np.ndarray, int, int]:
+        """Of each row of the box, where its first element inside is, or 0; and which elements of rows are inside."""
+        count = int(np.prod(self.box[1:], dtype=np.int64))
+        inside, address = np.ones(count, bool), np.full(count, self.base, np.int64)
+        place = np.arange(count)
+        for dim in range(1, len(self.box)):
+            at = place % self.box[dim] + coordinates[dim]
+            place = place // self.box[dim]
+            inside &= (at >= 0) & (at < self.sizes[dim])
+            address += at * self.strides[dim]
+        first = max(0, -coordinates[0])
+        last = min(self.box[0], self.sizes[0] - coordinates[0])
+        address += (coordinates[0] + first) * ELEMENTS[self.element][0]
+        return np.where(inside, address, 0), first, max(last, first)
+
+    def filling(self) -> np.ndarray:
+        """A row of what is read outside."""
+        kind = ELEMENTS[self.element][1]
+        if not self.nan:
+            return np.zeros(self.row_bytes, np.uint8)
+        if kind is None:
+            raise Fault("a tensor map fills integers with nan")
+        return np.full(self.box[0], np.nan).astype(kind).view(np.uint8)
+
+
+def decode(data: bytes) -> TensorMap:
+    magic, rank, element, _, swizzle, _, fill, base, *rest = FORM.unpack(data[: FORM.size])
+    if magic != MAGIC:
+        raise Fault("no tensor map is there")
+    sizes, strides, box = tuple(rest[:rank]), tuple(rest[5 : 5 + rank - 1]), tuple(rest[9 : 9 + rank])
+    size = ELEMENTS[element][0]
+    made = TensorMap(base, element, sizes, (size, *strides), box, SWIZZLES[swizzle], bool(fill))
+    if base % 16 or any(stride % 16 for stride in strides):
+        raise Fault(f"a tensor map whose base or strides are no multiples of 16 bytes: {made}")
+    if made.row_bytes % 16 or any(not 1 <= side <= 256 for side in box):
+        raise Fault(f"a tensor map whose box cannot be copied: {made}")
+    if made.swizzle and made.row_bytes != made.swizzle:
+        raise Fault(f"rows of {made.row_bytes} bytes and a swizzle of {made.swizzle}: where they lie is not documented")
+    return made
+
+
+def swizzled(addresses: np.ndarray, span: int) -> np.ndarray:
+    """Address bits 4 to 6 (of 64 bytes: 4 and 5; of 32: 4) are added to bits 7 to 9, without carries."""
+    return addresses ^ (addresses >> 7 & (span // 16 - 1 if span else 0)) << 4
