@@ -34,3 +34,29 @@ def reciprocal(x):
 def sigmoid_narrow(x):
     """1 / (1 + exp(-x)) for results that are rounded to 16 bits: its relative error is (2 + 2|x|) units of float32."""
     return reciprocal(1.0 + exp2_flushed(x * -1.4426950408889634))
+
+
+# log2 of the normal distribution's upper tail over [0, 5.6], from the constant term up: the polynomial of this degree
+# whose result 2^p has the least relative error (1.1e-5; where t · 2^p < 1e-5, the least absolute one). Beyond, it keeps
+# falling until 14, and is cut off where no 16-bit type sees the product any more.
+TAIL: kl.constexpr = kl.constexpr(
+    (-1.0000141859054565, -1.1509239673614502, -0.4594768285751343, -0.0527481734752655, 0.007806862238794565,
+     -0.0007207344751805067, 3.033319990208838e-05)
+)  # fmt: skip
+
+
+@kiln.jit
+def gelu_narrow(value):
+    """value · Φ(value) = max(value, 0) - t · Φ(-t) with t = |value|, for results that are rounded to 16 bits.
+
+    Both branches of the exact formula in one, without a sum that cancels; its relative error is 1.1e-5, a fiftieth of
+    float16's rounding. Eleven operations an element, where erf and what surrounds it take twice that.
+    """
+    t = kl.minimum(kl.abs(value), 8.0)
+    exponent = kl.fma(t, TAIL[6], TAIL[5])
+    exponent = kl.fma(exponent, t, TAIL[4])
+    exponent = kl.fma(exponent, t, TAIL[3])
+    exponent = kl.fma(exponent, t, TAIL[2])
+    exponent = kl.fma(exponent, t, TAIL[1])
+    exponent = kl.fma(exponent, t, TAIL[0])
+    return kl.fma(-t, exp2_flushed(exponent), kl.maximum(value, 0.0, propagate_nan=kl.PropagateNan.ALL))

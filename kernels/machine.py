@@ -20,11 +20,12 @@ L2_BYTES = 50 << 20
 
 class Machine(NamedTuple):
     """``processors``: multiprocessors of a GPU (0: a CPU). ``largest_cluster``: blocks that can share a tile.
-    ``l2_bytes``: what the cache that multiprocessors share holds."""
+    ``l2_bytes``: what the cache that multiprocessors share holds. ``target``: a GPU's row of the target table."""
 
     processors: int = 0
     largest_cluster: int = 1
     l2_bytes: int = L2_BYTES
+    target: str = "sm_90a"
 
     @property
     def gpu(self) -> bool:
@@ -120,7 +121,7 @@ def of_target(name: str, processors: int = PROCESSORS, l2_bytes: int = L2_BYTES)
 
     if name == "cuda":
         return _device(0) if kiln.cuda.is_available() else DEFAULT_GPU
-    return Machine(processors, _kiln.target(name)["limits"]["max_cluster"], l2_bytes)
+    return Machine(processors, _kiln.target(name)["limits"]["max_cluster"], l2_bytes, name)
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels import flat
-from kiln.kernels.fast import exp2_flushed, sigmoid_narrow
+from kiln.kernels.fast import gelu_narrow, sigmoid_narrow
 from kiln.kernels.flat import FlatPlan, block_place, is_contiguous, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, operator, output, rows_of, strides
@@ -43,32 +43,6 @@ def swiglu_kernel(gate, up, y, gate_stride, gate_step, up_stride, up_step, y_str
     kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask)
 
 
-# log2 of the normal distribution's upper tail over [0, 5.6], from the constant term up: the polynomial of this degree
-# whose result 2^p has the least relative error (1.1e-5; where t · 2^p < 1e-5, the least absolute one). Beyond, it keeps
-# falling until 14, and is cut off where no 16-bit type sees the product any more.
-TAIL: kl.constexpr = kl.constexpr(
-    (-1.0000141859054565, -1.1509239673614502, -0.4594768285751343, -0.0527481734752655, 0.007806862238794565,
-     -0.0007207344751805067, 3.033319990208838e-05)
-)  # fmt: skip
-
-
-@kiln.jit
-def _gelu_narrow(value):
-    """value · Φ(value) = max(value, 0) - t · Φ(-t) with t = |value|, for results that are rounded to 16 bits.
-
-    Both branches of the exact formula in one, without a sum that cancels; its relative error is 1.1e-5, a fiftieth of
-    float16's rounding. Eleven operations an element, where erf and what surrounds it take twice that.
-    """
-    t = kl.minimum(kl.abs(value), 8.0)
-    exponent = kl.fma(t, TAIL[6], TAIL[5])
-    exponent = kl.fma(exponent, t, TAIL[4])
-    exponent = kl.fma(exponent, t, TAIL[3])
-    exponent = kl.fma(exponent, t, TAIL[2])
-    exponent = kl.fma(exponent, t, TAIL[1])
-    exponent = kl.fma(exponent, t, TAIL[0])
-    return kl.fma(-t, exp2_flushed(exponent), kl.maximum(value, 0.0, propagate_nan=kl.PropagateNan.ALL))
-
-
 @kiln.jit
 def bias_gelu_kernel(x, bias, y, x_stride, x_step, bias_step, y_stride, y_step, n, TANH: kl.constexpr,
                      BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.constexpr,
@@ -84,7 +58,7 @@ def bias_gelu_kernel(x, bias, y, x_stride, x_step, bias_step, y_stride, y_step, 
         inner = 1.5957691216057308 * (value + 0.044715 * value * value * value)
         result = value * _sigmoid(inner, NARROW)
     elif NARROW:
-        result = _gelu_narrow(value)
+        result = gelu_narrow(value)
     else:
         result = 0.5 * value * (1.0 + kl.erf(value * 0.7071067811865476))
     kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask)

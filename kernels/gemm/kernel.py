@@ -1,7 +1,10 @@
-"""Matrix product, one output tile per program; and split-K, for products with few output tiles and a long K.
+"""Matrix products: one kernel over tiles for tensor cores, FMA and the CPU, one for a few rows against weights.
 
-Tiles are visited in groups of rows, so that neighbours share what they read. Split-K writes one partial product per
-split and adds them in a second launch, always in the same order: the same bits every time, unlike atomics.
+    out = epilogue(alpha · row_scale · (a @ b) + beta · c + bias) + residual
+
+The tile kernel is the plain loop `total = dot(a's block, b's block, total)`; how its blocks arrive, by how many warps
+and how many tiles a block works off is the schedule's, which the plan names (configs.py). With `splits`, programs write
+partial products that a second launch adds in their order: the same bits every time.
 """
 
 from __future__ import annotations
@@ -10,122 +13,406 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels import flat
-from kiln.kernels.flat import block_place
-from kiln.kernels.gemm.configs import launch, tiles
+from kiln.kernels.fast import gelu_narrow, sigmoid_narrow
+from kiln.kernels.gemm import configs
+from kiln.kernels.gemm.configs import Formula, GemmPlan, Problem
+from kiln.kernels.gemm.operands import Matrix, Terms, Vector, addressed, matrix, vector, view
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import Spec, empty, operator, output, strides
+from kiln.kernels.operator import Spec, empty, operator, output, rows_of, strides
 from kiln.kernels.rows import read
 
 
+# ---- blocks of a matrix ----------------------------------------------------------------------------------------------
 @kiln.jit
-def _tile_position(tile, tiles_m, tiles_n, GROUP: kl.constexpr):
-    """Row and column of the tile: down a group of GROUP rows first, then right."""
+def blocks_of(x: Matrix, ROWS: kl.constexpr, COLUMNS: kl.constexpr):
+    """The matrix as blocks of ROWS × COLUMNS, along the dimension that is contiguous in memory (else x itself)."""
+    if x.column_stride is None:
+        if x.batch_stride is None:
+            return kl.make_tensor_descriptor(x.data, [x.rows, x.columns], [x.row_stride, 1], [ROWS, COLUMNS])
+        return kl.make_tensor_descriptor(x.data, [x.batches, x.rows, x.columns], [x.batch_stride, x.row_stride, 1],
+                                         [1, ROWS, COLUMNS])  # fmt: skip
+    if x.row_stride is None:
+        if x.batch_stride is None:
+            return kl.make_tensor_descriptor(x.data, [x.columns, x.rows], [x.column_stride, 1], [COLUMNS, ROWS])
+        return kl.make_tensor_descriptor(x.data, [x.batches, x.columns, x.rows], [x.batch_stride, x.column_stride, 1],
+                                         [1, COLUMNS, ROWS])  # fmt: skip
+    return x
+
+
+@kiln.jit
+def elements(x: Matrix, batch, row, column, ROWS: kl.constexpr, COLUMNS: kl.constexpr):
+    """Pointers to the elements of a block, and which of them the matrix has."""
+    rows, columns = (row + kl.arange(0, ROWS))[:, None], (column + kl.arange(0, COLUMNS))[None, :]
+    row_stride = 1 if x.row_stride is None else x.row_stride
+    column_stride = 1 if x.column_stride is None else x.column_stride
+    start = x.data if x.batch_stride is None else x.data + batch.to(kl.int64) * x.batch_stride
+    return start + rows * row_stride + columns * column_stride, (rows < x.rows) & (columns < x.columns)
+
+
+@kiln.jit
+def load(x: Matrix, blocks, batch, row, column, ROWS: kl.constexpr, COLUMNS: kl.constexpr):
+    """The block at (row, column), zero outside the matrix."""
+    if x.column_stride is None:
+        if x.batch_stride is None:
+            return blocks.load([row, column])
+        return blocks.load([batch, row, column]).reshape(ROWS, COLUMNS)
+    if x.row_stride is None:
+        if x.batch_stride is None:
+            return blocks.load([column, row]).T
+        return blocks.load([batch, column, row]).reshape(COLUMNS, ROWS).T
+    pointers, inside = elements(x, batch, row, column, ROWS, COLUMNS)
+    return kl.load(pointers, mask=inside, other=0)
+
+
+@kiln.jit
+def load_once(x: Matrix, batch, row, column, ROWS: kl.constexpr, COLUMNS: kl.constexpr):
+    return load(x, blocks_of(x, ROWS, COLUMNS), batch, row, column, ROWS, COLUMNS)
+
+
+@kiln.jit
+def store(x: Matrix, batch, row, column, value):
+    """Writes a block at (row, column); nothing outside the matrix."""
+    ROWS: kl.constexpr = value.shape[0]
+    COLUMNS: kl.constexpr = value.shape[1]
+    value = value.to(x.data.dtype.element_ty)
+    if x.column_stride is None:
+        if x.batch_stride is None:
+            blocks_of(x, ROWS, COLUMNS).store([row, column], value)
+        else:
+            blocks_of(x, ROWS, COLUMNS).store([batch, row, column], value.reshape(1, ROWS, COLUMNS))
+    else:
+        pointers, inside = elements(x, batch, row, column, ROWS, COLUMNS)
+        kl.store(pointers, value, mask=inside)
+
+
+@kiln.jit
+def load_vector(x: Vector, first, COUNT: kl.constexpr):
+    index = first + kl.arange(0, COUNT)
+    return kl.load(x.data + index * x.stride, mask=index < x.length, other=0.0).to(kl.float32)
+
+
+# ---- epilogues: value → value, in float32; NARROW: for results that are rounded to 16 bits or fewer ------------------
+@kiln.jit
+def identity(x, NARROW: kl.constexpr):
+    return x
+
+
+@kiln.jit
+def sigmoid(x, NARROW: kl.constexpr):
+    return sigmoid_narrow(x) if NARROW else kl.sigmoid(x)
+
+
+@kiln.jit
+def gelu(x, NARROW: kl.constexpr):
+    """x · Φ(x)."""
+    return gelu_narrow(x) if NARROW else 0.5 * x * (1.0 + kl.erf(x * 0.7071067811865476))
+
+
+@kiln.jit
+def gelu_tanh(x, NARROW: kl.constexpr):
+    """x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))); (1 + tanh(u)) / 2 is sigmoid(2u)."""
+    return x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x), NARROW)
+
+
+@kiln.jit
+def silu(x, NARROW: kl.constexpr):
+    """x · sigmoid(x)."""
+    return x * sigmoid(x, NARROW)
+
+
+@kiln.jit
+def swiglu(x, NARROW: kl.constexpr):
+    """silu(gate) · up of columns that are gate, up, gate, up, …: half as many."""
+    gate, up = kl.split(x.reshape(x.shape[0], x.shape[1] // 2, 2))
+    return silu(gate, NARROW) * up
+
+
+EPILOGUES = {None: identity, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu, "swiglu": swiglu}
+
+
+@kiln.jit
+def finish(total, batch, row, column, terms: Terms, out: Matrix, EPILOGUE: kl.constexpr):
+    """out = EPILOGUE(alpha · row_scale · total + beta · c + bias) + residual, for the tile at (row, column)."""
+    M: kl.constexpr = total.shape[0]
+    N: kl.constexpr = total.shape[1]
+    value = total
+    if not out.data.dtype.element_ty.is_int():
+        value = value.to(kl.float32)
+        if terms.alpha is not None:
+            value *= terms.alpha
+        if terms.row_scale is not None:
+            value *= load_vector(terms.row_scale, row, M)[:, None]
+        if terms.c is not None:
+            addend = load_once(terms.c, batch, row, column, M, N).to(kl.float32)
+            value += addend if terms.beta is None else terms.beta * addend
+        if terms.bias is not None:
+            value += load_vector(terms.bias, column, N)[None, :]
+        value = EPILOGUE(value, out.data.dtype.element_ty.primitive_bitwidth <= 16)
+        if value.shape[1] != N:
+            column = column // N * value.shape[1]
+        if terms.residual is not None:
+            value += load_once(terms.residual, batch, row, column, M, value.shape[1]).to(kl.float32)
+    store(out, batch, row, column, value)
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
+@kiln.jit
+def place(tiles_m, tiles_n, SEVERAL: kl.constexpr, GROUP: kl.constexpr):
+    """Which of SEVERAL products (batches, splits) the program is for, and row and column of its tile: down a group of
+    GROUP rows first, then right, so that neighbours share what they read."""
+    tile = kl.program_id(0)
+    product = 0
+    if SEVERAL:
+        product = tile // (tiles_m * tiles_n)
+        tile = tile % (tiles_m * tiles_n)
     per_group = GROUP * tiles_n
     first = tile // per_group * GROUP
     rows = kl.minimum(tiles_m - first, GROUP)
-    return first + tile % per_group % rows, tile % per_group // rows
+    return product, first + tile % per_group % rows, tile % per_group // rows
 
 
 @kiln.jit
-def _accumulate(a, b, m, n, k_start, k_end, row, column, a_row, a_column, b_row, b_column,
-                BLOCK_M: kl.constexpr, BLOCK_N: kl.constexpr, BLOCK_K: kl.constexpr):  # fmt: skip
-    """The float32 tile of A[:, k_start:k_end] @ B[k_start:k_end, :]."""
-    rows = row * BLOCK_M + kl.arange(0, BLOCK_M)
-    columns = column * BLOCK_N + kl.arange(0, BLOCK_N)
-    total = kl.zeros((BLOCK_M, BLOCK_N), kl.float32)
-    for start in range(k_start, k_end, BLOCK_K):
-        inner = start + kl.arange(0, BLOCK_K)
-        left = kl.load(a + rows[:, None] * a_row + inner[None, :] * a_column,
-                       mask=(rows[:, None] < m) & (inner[None, :] < k_end), other=0.0)  # fmt: skip
-        right = kl.load(b + inner[:, None] * b_row + columns[None, :] * b_column,
-                        mask=(inner[:, None] < k_end) & (columns[None, :] < n), other=0.0)  # fmt: skip
-        total = kl.dot(left, right, total)
-    return total
+def matmul_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.constexpr, FORMULA: kl.constexpr,
+                  PLAN: kl.constexpr):  # fmt: skip
+    """out = epilogue(a @ b); with splits, out takes the product of each share of K."""
+    product, row, column = place(kl.cdiv(a.rows, PLAN.m), kl.cdiv(b.columns, PLAN.n),
+                                 FORMULA.batched or PLAN.splits > 1, PLAN.group)  # fmt: skip
+    row, column = row * PLAN.m, column * PLAN.n
+    batch, first, last = product, 0, a.columns
+    if PLAN.splits > 1:
+        batch = product // PLAN.splits
+        share = kl.cdiv(kl.cdiv(a.columns, PLAN.k), PLAN.splits) * PLAN.k
+        first = product % PLAN.splits * share
+        last = kl.minimum(first + share, a.columns)
+    a_blocks, b_blocks = blocks_of(a, PLAN.m, PLAN.k), blocks_of(b, PLAN.k, PLAN.n)
+    if PLAN.swap:
+        total = kl.zeros((PLAN.n, PLAN.m), FORMULA.accumulator)
+    else:
+        total = kl.zeros((PLAN.m, PLAN.n), FORMULA.accumulator)
+    for k in range(first, last, PLAN.k):
+        left = load(a, a_blocks, batch, row, k, PLAN.m, PLAN.k)
+        right = load(b, b_blocks, batch, k, column, PLAN.k, PLAN.n)
+        if PLAN.swap:  # weights on the side that has 64 rows or more
+            left, right = right.T, left.T
+        total = kl.dot(left, right, total, input_precision=FORMULA.precision, out_dtype=FORMULA.accumulator)
+    finish(total.T if PLAN.swap else total, product, row, column, terms, out, EPILOGUE)
 
 
 @kiln.jit
-def matmul_kernel(a, b, c, m, n, k, a_row, a_column, b_row, b_column, c_row, c_column,
-                  BLOCK_M: kl.constexpr, BLOCK_N: kl.constexpr, BLOCK_K: kl.constexpr,
-                  GROUP: kl.constexpr):  # fmt: skip
-    row, column = _tile_position(kl.program_id(0), kl.cdiv(m, BLOCK_M), kl.cdiv(n, BLOCK_N), GROUP)
-    total = _accumulate(a, b, m, n, 0, k, row, column, a_row, a_column, b_row, b_column, BLOCK_M, BLOCK_N, BLOCK_K)
-    rows = row * BLOCK_M + kl.arange(0, BLOCK_M)
-    columns = column * BLOCK_N + kl.arange(0, BLOCK_N)
-    kl.store(c + rows[:, None] * c_row + columns[None, :] * c_column, total.to(c.dtype.element_ty),
-             mask=(rows[:, None] < m) & (columns[None, :] < n))  # fmt: skip
+def add_splits_kernel(partial: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.constexpr, PLAN: kl.constexpr):
+    """out = epilogue(sum of the partial products), split after split."""
+    tiles_n = kl.cdiv(partial.columns, PLAN.sum_n)
+    tile = kl.program_id(0) % (partial.rows * tiles_n)
+    batch = kl.program_id(0) // (partial.rows * tiles_n)
+    row, column = tile // tiles_n, tile % tiles_n * PLAN.sum_n
+    total = load_once(partial, batch * PLAN.splits, row, column, 1, PLAN.sum_n)
+    for split in kl.static_range(1, PLAN.splits):
+        total += load_once(partial, batch * PLAN.splits + split, row, column, 1, PLAN.sum_n)
+    finish(total, batch, row, column, terms, out, EPILOGUE)
 
 
 @kiln.jit
-def split_k_kernel(a, b, partial, m, n, k, k_split, a_row, a_column, b_row, b_column,
-                   BLOCK_M: kl.constexpr, BLOCK_N: kl.constexpr, BLOCK_K: kl.constexpr,
-                   GROUP: kl.constexpr):  # fmt: skip
-    row, column = _tile_position(kl.program_id(0), kl.cdiv(m, BLOCK_M), kl.cdiv(n, BLOCK_N), GROUP)
-    split = kl.program_id(1)
-    start = split * k_split
-    total = _accumulate(a, b, m, n, start, kl.minimum(start + k_split, k), row, column, a_row, a_column, b_row,
-                        b_column, BLOCK_M, BLOCK_N, BLOCK_K)  # fmt: skip
-    rows = row * BLOCK_M + kl.arange(0, BLOCK_M)
-    columns = column * BLOCK_N + kl.arange(0, BLOCK_N)
-    kl.store(partial + (split * m + rows[:, None]) * n + columns[None, :], total,
-             mask=(rows[:, None] < m) & (columns[None, :] < n))  # fmt: skip
+def along_k(start, stride, first, count, k, length, COUNT: kl.constexpr, EVICT: kl.constexpr, PLAN: kl.constexpr):
+    """A step of COUNT vectors that lie along K, from the first on."""
+    vectors, inner = (first + kl.arange(0, COUNT))[:, None], (k + kl.arange(0, PLAN.k))[None, :]
+    mask = None if PLAN.even else (vectors < count) & (inner < length)
+    return read(start + vectors * stride + inner, mask, EVICT=EVICT).to(kl.float32)
 
 
 @kiln.jit
-def add_splits_kernel(partial, c, m, n, splits, c_row, c_column, BLOCK: kl.constexpr, NUMBERING: kl.constexpr,
-                      FULL: kl.constexpr):  # fmt: skip
-    row, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
-    columns = start + kl.arange(0, BLOCK)
-    total = kl.zeros((BLOCK,), kl.float32)
-    for split in range(splits):
-        total += read(partial + (split * m + row) * n + columns, mask)
-    kl.store(c + row * c_row + columns * c_column, total.to(c.dtype.element_ty), mask=mask)
+def gemv_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.constexpr, PLAN: kl.constexpr):
+    """out = epilogue(a @ b) for PLAN.m rows of a: each column of b is streamed once, 16 bytes an access.
+
+    A thread sums the products of what it reads itself; threads add up at the end.
+    """
+    VECTOR: kl.constexpr = 128 // b.data.dtype.element_ty.primitive_bitwidth
+    column = kl.program_id(0) * PLAN.n
+    total = kl.zeros((PLAN.m, PLAN.n, PLAN.k // VECTOR), kl.float32)
+    for k in range(0, a.columns, PLAN.k):
+        x = along_k(a.data, a.row_stride, 0, a.rows, k, a.columns, PLAN.m, "evict_last", PLAN)
+        weights = along_k(b.data, b.column_stride, column, b.columns, k, b.rows, PLAN.n, PLAN.evict, PLAN)
+        products = x[:, None, :] * weights[None, :, :]
+        total += kl.sum(products.reshape(PLAN.m, PLAN.n, PLAN.k // VECTOR, VECTOR), axis=3)
+    finish(kl.sum(total, axis=2), 0, 0, column, terms, out, EPILOGUE)
 
 
-def _specs(a: Any, b: Any, *_: Any, **__: Any) -> tuple[Spec]:
-    return (Spec((a.shape[0], b.shape[1]), a.dtype),)
+# ---- functions -------------------------------------------------------------------------------------------------------
+FLOATS = ("float16", "bfloat16", "float32")
+FP8 = ("float8_e4m3fn", "float8_e5m2")
+ACCUMULATORS = {"f16": kl.float16, "f32": kl.float32}
+PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 
-def _check(a: Any, b: Any) -> tuple[int, int, int]:
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _spec(a: Any, lead: tuple[int, ...], n: int, epilogue: str | None, out_dtype: Any) -> Spec:
+    """The result has the type of a, unless that is too narrow for sums."""
+    name = _name(a.dtype)
+    wide = "int32" if name == "int8" else "bfloat16" if name in FP8 else a.dtype
+    return Spec((*lead, n // 2 if epilogue == "swiglu" else n), out_dtype or wide)
+
+
+def _check(a: Any, b: Any, epilogue: str | None, accumulator: str, precision: str, n: int) -> None:
+    left, right = _name(a.dtype), _name(b.dtype)
+    known = (*FLOATS, *FP8, "int8")
+    for what, value, allowed in (("a", left, known), ("epilogue", epilogue, tuple(EPILOGUES)),
+                                 ("accumulator", accumulator, tuple(ACCUMULATORS)),
+                                 ("precision", precision, PRECISIONS)):  # fmt: skip
+        if value not in allowed:
+            raise ValueError(f"{what}: expected one of {', '.join(map(str, allowed))}, got {value}")
+    if left != right and not (left in FP8 and right in FP8):
+        raise ValueError(f"b: expected dtype {a.dtype} (the dtype of a), got {b.dtype}")
+    if accumulator == "f16" and left not in ("float16", *FP8):
+        raise ValueError(f"accumulator: expected f32 (because f16 is for float16 and fp8), got f16 for {left}")
+    if epilogue == "swiglu" and n % 2:
+        raise ValueError(f"b: expected an even number of columns (because they are pairs), got {n}")
+
+
+def _terms(shape: tuple[int, int], columns: int, alpha: float, beta: float, c: Matrix | None, bias: Any,
+           residual: Matrix | None, row_scale: Any) -> Terms:  # fmt: skip
+    """The terms as the kernels take them; what multiplies by 1 or 0 is left out, and c is not read then."""
+    if beta != 0 and c is None:
+        raise ValueError(f"c: expected a matrix (because beta is {beta}), got None")
+    for name, array, length in (("bias", bias, shape[1]), ("row_scale", row_scale, shape[0])):
+        if array is not None and tuple(array.shape) != (length,):
+            raise ValueError(f"{name}: expected shape ({length},), got {tuple(array.shape)}")
+    for name, added, width in (("c", c, shape[1]), ("residual", residual, columns)):
+        if added is not None and (added.rows, added.columns) != (shape[0], width):
+            raise ValueError(f"{name}: expected shape (…, {shape[0]}, {width}), got (…, {added.rows}, {added.columns})")
+    return Terms(
+        alpha=None if alpha == 1 else float(alpha),
+        row_scale=None if row_scale is None else vector(row_scale),
+        beta=None if beta in (0, 1) else float(beta),
+        c=None if beta == 0 else c,
+        bias=None if bias is None else vector(bias),
+        residual=residual,
+    )
+
+
+def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, accumulator: str, precision: str,
+         splits: int | None, plan: GemmPlan | None) -> None:  # fmt: skip
+    """Plans and launches ``out = epilogue(a @ b)``."""
+    like, m, n, k = a.data, a.rows, b.columns, a.columns
+    batches = max(a.batches, b.batches)
+    name, result = _name(like.dtype), _name(out.data.dtype)
+    if result.startswith("int") and (
+        name != "int8" or result != "int32" or epilogue or any(term is not None for term in terms)
+    ):
+        raise ValueError(
+            f"out: expected a floating-point type (because sums of {name} are scaled, added to or rounded), "
+            f"got {result}"
+            if name == "int8"
+            else f"out: expected a floating-point type for {name}, got {result}"
+        )
+    if 0 in (m, n, batches):
+        return
+    machine = machine_of(like)
+    if plan is None:
+        problem = Problem(m, n, k, batches, name, out.data.itemsize, accumulator, precision,
+                          streams=a.column_stride is None and b.row_stride is None and name in FLOATS,
+                          pairs=epilogue == "swiglu")  # fmt: skip
+        plan = configs.plan(problem, machine, splits)
+    if not plan.described:
+        a, b, out = addressed(a), addressed(b), addressed(out)
+        terms = Terms(*(addressed(term) if isinstance(term, Matrix) else term for term in terms))
+    function = EPILOGUES[epilogue]
+    if plan.schedule == "gemv":
+        gemv_kernel[(kiln.cdiv(n, plan.n),)](a, b, out, terms, function, plan, **plan.options(machine))
+        return
+    kind = kl.int32 if name == "int8" else ACCUMULATORS[accumulator]
+    formula = Formula(kind, precision, batches > 1)
+    grid = (kiln.cdiv(m, plan.m) * kiln.cdiv(n, plan.n) * batches * plan.splits,)
+    if plan.splits == 1:
+        matmul_kernel[grid](a, b, out, terms, function, formula, plan, **plan.options(machine))
+        return
+    # Rows of partial products begin where the copy engine can put them.
+    pitch, count = kiln.cdiv(n, 4) * 4, batches * plan.splits
+    space = empty(Spec((count, m, pitch), "int32" if name == "int8" else "float32"), like)
+    partial = view(space, count, m, n, m * pitch, pitch, 1, plan.described)
+    matmul_kernel[grid](a, b, partial, Terms(), identity, formula, plan, **plan.options(machine))
+    grid = (m * kiln.cdiv(n, plan.sum_n) * batches,)
+    out, partial = addressed(out), addressed(partial)
+    terms = Terms(*(addressed(term) if isinstance(term, Matrix) else term for term in terms))
+    add_splits_kernel[grid](partial, out, terms, function, plan, **plan.sum_options(machine))
+
+
+def _matmul_specs(a: Any, b: Any, *, epilogue: str | None = None, out_dtype: Any = None, **_: Any) -> tuple[Spec]:
+    batches = a.shape[:-2] if len(a.shape) > 2 else b.shape[:-2]
+    return (_spec(a, (*batches, a.shape[-2]), b.shape[-1], epilogue, out_dtype),)
+
+
+@operator(outputs=_matmul_specs)
+def matmul(a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None, bias: Any = None,
+           epilogue: str | None = None, residual: Any = None, row_scale: Any = None, accumulator: str = "f32",
+           precision: str = "ieee", out_dtype: Any = None, splits: int | None = None, plan: GemmPlan | None = None,
+           out: Any = None) -> Any:  # fmt: skip
+    """``epilogue(alpha · row_scale · (a @ b) + beta · c + bias) + residual``, rounded once to the type of ``out``.
+
+    ``a`` (…, M, K) and ``b`` (…, K, N), matrices or batches of them (either may be one matrix for all), of any strides:
+    pass ``b.T`` freely. ``c`` and ``residual`` are like the product (``residual`` like the result), ``bias`` has N
+    elements, ``row_scale`` M.
+
+    dtypes       float16, bfloat16, float32; float8_e4m3fn and float8_e5m2 (also one of each; bfloat16 results); int8
+                 (int32 results, or of a type given, by float32)
+    epilogue     None, "gelu" (by erf), "gelu_tanh", "silu", or "swiglu": silu(gate) · up of columns gate, up, gate, …
+    accumulator  "f32", or "f16" for operands of float16 and fp8: faster, rounded along the sum
+    precision    of float32 operands: "ieee", or "tf32" and the others of ``kl.dot``
+    splits       parts of K that run side by side and are added in their order (chosen from the shape when None)
+    plan         a ``GemmPlan``, in the place of the one chosen from the shape
+    """
+    if a.ndim not in (2, 3) or b.ndim not in (2, 3):
+        raise ValueError(f"a, b: expected matrices or batches of them (rank 2 or 3), got ranks {a.ndim} and {b.ndim}")
+    if a.shape[-1] != b.shape[-2]:
         raise ValueError(
             f"b: expected shape ({a.shape[-1]}, n) (because a has shape {tuple(a.shape)}), got {tuple(b.shape)}"
         )
-    if a.dtype != b.dtype:
-        raise ValueError(f"b: expected dtype {a.dtype} (the dtype of a), got {b.dtype}")
-    return a.shape[0], b.shape[1], a.shape[1]
-
-
-@operator(outputs=_specs)
-def matmul(a: Any, b: Any, *, out: Any = None) -> Any:
-    """``a @ b`` for matrices of any strides: float32 accumulation, one rounding to ``out``'s type."""
-    m, n, k = _check(a, b)
-    out = output(out, _specs(a, b)[0], a)
-    machine = machine_of(a)
-    tile = tiles(m, n, k, machine)
-    grid = (kiln.cdiv(m, tile["BLOCK_M"]) * kiln.cdiv(n, tile["BLOCK_N"]),)
-    matmul_kernel[grid](a, b, out, m, n, k, *strides(a), *strides(b), *strides(out), **tile, **launch(tile, machine))
+    if a.ndim == b.ndim == 3 and a.shape[0] != b.shape[0]:
+        raise ValueError(f"b: expected {a.shape[0]} batches (because a has them), got {b.shape[0]}")
+    n = b.shape[-1]
+    _check(a, b, epilogue, accumulator, precision, n)
+    spec = _matmul_specs(a, b, epilogue=epilogue, out_dtype=out_dtype)[0]
+    out = output(out, spec, a)
+    left, result = matrix(a), matrix(out)
+    terms = _terms((a.shape[-2], n), spec.shape[-1], alpha, beta, None if c is None else matrix(c), bias,
+                   None if residual is None else matrix(residual), row_scale)  # fmt: skip
+    _run(left, matrix(b), result, terms, epilogue, accumulator, precision, splits, plan)
     return out
 
 
-@operator(outputs=_specs)
-def matmul_split_k(a: Any, b: Any, splits: int | None = None, *, out: Any = None) -> Any:
-    """``a @ b`` with K cut into ``splits`` parts that run side by side (chosen from the shape when None)."""
-    m, n, k = _check(a, b)
-    out = output(out, _specs(a, b)[0], a)
-    machine = machine_of(a)
-    tile = tiles(m, n, k, machine)
-    blocks = kiln.cdiv(k, tile["BLOCK_K"])
-    if splits is None:
-        splits = max(1, min(8, blocks // 4))
-    if splits < 1:
-        raise ValueError(f"splits: expected at least 1, got {splits}")
-    k_split = max(1, kiln.cdiv(blocks, splits)) * tile["BLOCK_K"]
-    splits = max(1, kiln.cdiv(k, k_split))
-    partial = empty(Spec((splits, m, n), "float32"), a)
-    grid = (kiln.cdiv(m, tile["BLOCK_M"]) * kiln.cdiv(n, tile["BLOCK_N"]), splits)
-    split_k_kernel[grid](a, b, partial, m, n, k, k_split, *strides(a), *strides(b), **tile, **launch(tile, machine))
-    plan = flat.plan(n, 4, machine, rows=max(m, 1), accesses=2, cpu_block=1024)
-    add_splits_kernel[plan.grid(m, n)](partial, out, m, n, splits, *strides(out),
-                                       **plan.meta(m, n, machine))  # fmt: skip
+def _linear_specs(x: Any, w: Any, bias: Any = None, *, epilogue: str | None = None, out_dtype: Any = None,
+                  **_: Any) -> tuple[Spec]:  # fmt: skip
+    return (_spec(x, x.shape[:-1], w.shape[0], epilogue, out_dtype),)
+
+
+@operator(outputs=_linear_specs)
+def linear(x: Any, w: Any, bias: Any = None, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None,
+           epilogue: str | None = None, residual: Any = None, row_scale: Any = None, accumulator: str = "f32",
+           precision: str = "ieee", out_dtype: Any = None, splits: int | None = None, plan: GemmPlan | None = None,
+           out: Any = None) -> Any:  # fmt: skip
+    """``x @ w.T`` with weights (N, K) and rows ``x`` (…, K); everything else as ``matmul`` has it.
+
+    Leading dimensions of ``x``, ``c``, ``residual`` and ``out`` are rows: one stride walks them. ``row_scale`` has an
+    element for each.
+    """
+    if x.ndim < 1 or w.ndim != 2 or x.shape[-1] != w.shape[1]:
+        raise ValueError(
+            f"w: expected shape (n, {x.shape[-1] if x.ndim else 1}) (because x has shape {tuple(x.shape)}), "
+            f"got {tuple(w.shape)}"
+        )
+    n, k = w.shape
+    _check(x, w, epilogue, accumulator, precision, n)
+    spec = _linear_specs(x, w, epilogue=epilogue, out_dtype=out_dtype)[0]
+    out = output(out, spec, x)
+    terms = _terms((_rows(x, "x").rows, n), spec.shape[-1], alpha, beta, None if c is None else _rows(c, "c"), bias,
+                   None if residual is None else _rows(residual, "residual"), row_scale)  # fmt: skip
+    step_n, step_k = strides(w)
+    _run(_rows(x, "x"), view(w, 1, k, n, 0, step_k, step_n), _rows(out, "out"), terms, epilogue, accumulator, precision,
+         splits, plan)  # fmt: skip
     return out
+
+
+def _rows(array: Any, name: str) -> Matrix:
+    rows, row, column = rows_of(array, name)
+    return view(array, 1, rows, array.shape[-1], 0, row, column)

@@ -152,6 +152,14 @@ def test_gemm(rng, close, shape):
     m, n, k = shape
     a, b = random(rng, (m, k), "float16"), random(rng, (k, n), "float16")
     close(lambda: gemm.matmul(a, b), exactly(gemm).matmul(a, b), length=k, scale=np.sqrt(k) * 8)
+    close(lambda: gemm.matmul(a, b, splits=2), exactly(gemm).matmul(a, b), length=k, scale=np.sqrt(k) * 8)
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 8, 512), (3, 6, 700)])
+def test_gemv(rng, close, m, n, k):
+    x, weights = random(rng, (m, k), "float16"), random(rng, (n, k), "float16")
+    exact = exactly(gemm).linear(x, weights, epilogue="gelu")
+    close(lambda: gemm.linear(x, weights, epilogue="gelu"), exact, length=k, scale=np.sqrt(k) * 8)
 
 
 def test_attention(rng, close):

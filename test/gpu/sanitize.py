@@ -98,7 +98,7 @@ def products() -> Iterator[Run]:
         yield Run(f"topk {n}", reduce.topk, reduce_reference.topk, (normal(3, n, dtype=np.float32), top))
     a, b = normal(70, 130, dtype=np.float32), normal(130, 50, dtype=np.float32)
     yield Run("matmul", gemm.matmul, lambda a, b: a.astype(np.float64) @ b, (a, b))
-    yield Run("matmul_split_k", gemm.matmul_split_k, lambda a, b: a.astype(np.float64) @ b, (a, b), {}, {"splits": 3})
+    yield Run("matmul, splits", gemm.matmul, lambda a, b: a.astype(np.float64) @ b, (a, b), {}, {"splits": 3})
     q, k, v = (normal(1, 70, heads, 32, dtype=np.float32) for heads in (4, 2, 2))
     yield Run("attention", attention.attention, attention_reference.attention, (q, k, v), {"causal": True})
     caches = [normal(2, 100, 2, 32, dtype=np.float32) for _ in range(2)]

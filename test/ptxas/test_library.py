@@ -14,6 +14,7 @@ import pytest
 from kiln import _kiln, errors
 from kiln.kernels import FAMILIES
 from kiln.kernels.case import blank
+from kiln.kernels.gemm import linear
 from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import of_target
 from kiln.kernels.norm import rms_norm
@@ -71,6 +72,18 @@ def test_long_rows_move_in_wide_pieces(family: str):
                     assert wide >= 0.9, f"{name} for {row}: {kind} by bytes of one access: {counts}"
                 checked += 1
     assert checked or family in ("rope", "optimizer"), "no call of this family has a long row"
+
+
+@pytest.mark.parametrize("m, registers", [(1, 40), (2, 56), (4, 80)])
+@pytest.mark.parametrize("n, k", [(28672, 4096), (4096, 14336), (6144, 4096)])
+def test_streamed_weights_fill_a_multiprocessor(m: int, n: int, k: int, registers: int):
+    """No spills, 16 bytes an access, and registers for as many threads as the bytes in flight take: 6 to 12 blocks."""
+    x, weights = blank((m, k), "float16"), blank((n, k), "float16")
+    (launch,) = launches_of(lambda: linear(x, weights), of_target("sm_90a"))
+    assert launch.kernel.__name__ == "gemv_kernel"
+    cuda = json.loads(launch.compile("sm_90a").metadata)["cuda"]
+    assert cuda["usage"]["spill_stores"] == 0 and cuda["usage"]["registers"] <= registers
+    assert code.share(code.widths(launch.compile("sm_90a", to="ptx").output)["ld"], 16) == 1.0
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -1,0 +1,78 @@
+"""Matrices and vectors as the kernels take them: arrays of any strides, with what their strides allow said in the type.
+
+A stride of None is a 1 that the kernel relies on: along it lie whole rows that the copy engine can be told to fetch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kiln.kernels.operator import strides
+
+# The copy engine steps by multiples of this many bytes.
+PITCH = 16
+
+
+class Matrix(NamedTuple):
+    """A matrix, or ``batches`` of them. A stride that is None is 1; without one, elements are addressed one by one.
+    ``batch_stride`` is None where there is one matrix for all batches."""
+
+    data: Any
+    batches: Any
+    rows: Any
+    columns: Any
+    batch_stride: Any
+    row_stride: Any
+    column_stride: Any
+
+
+class Vector(NamedTuple):
+    data: Any
+    length: Any
+    stride: Any
+
+
+class Terms(NamedTuple):
+    """What else the formula has; None: it has not. ``alpha`` and ``beta`` are None for 1."""
+
+    alpha: Any = None
+    row_scale: Any = None
+    beta: Any = None
+    c: Any = None
+    bias: Any = None
+    residual: Any = None
+
+
+def matrix(array: Any, described: bool = True) -> Matrix:
+    """An array of rank 2 or 3, rows before columns. ``described``: in blocks, where its strides allow that."""
+    *batches, rows, columns = array.shape
+    *batch, row, column = strides(array)
+    return view(array, batches[0] if batches else 1, rows, columns, batch[0] if batches else 0, row, column, described)
+
+
+def view(data: Any, batches: int, rows: int, columns: int, batch: int, row: int, column: int,
+         described: bool = True) -> Matrix:  # fmt: skip
+    """The matrix of these strides, in elements."""
+    shared = None if batches == 1 or batch == 0 else batch
+    if described and 0 not in (rows, columns) and (shared is None or shared > 0):
+        # Of one row or one column the other stride is free: one that the copy engine can step by.
+        unit = PITCH // min(PITCH, data.itemsize)
+        pitch = -(-columns // unit) * unit if rows == 1 else row
+        other = -(-rows // unit) * unit if columns == 1 else column
+        along_columns = (column == 1 or columns == 1) and pitch > 0
+        along_rows = (row == 1 or rows == 1) and other > 0
+        if along_columns and not (along_rows and pitch % unit and other % unit == 0):
+            return Matrix(data, batches, rows, columns, shared, pitch, None)
+        if along_rows:
+            return Matrix(data, batches, rows, columns, shared, None, other)
+    return Matrix(data, batches, rows, columns, shared, row, column)
+
+
+def vector(array: Any) -> Vector:
+    return Vector(array, array.shape[0], strides(array)[0])
+
+
+def addressed(x: Matrix) -> Matrix:
+    """The same matrix, its elements addressed one by one."""
+    row, column = (1 if stride is None else stride for stride in (x.row_stride, x.column_stride))
+    return x._replace(row_stride=row, column_stride=column)

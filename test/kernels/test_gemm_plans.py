@@ -1,0 +1,181 @@
+"""Plans of matrix products: every one fits its machine and covers the product, and the model's figures behave.
+
+Limits are counted here from the hardware's rules again, not asked of the code that chose.
+"""
+
+import dataclasses
+import itertools
+
+import pytest
+from kiln import _kiln
+from kiln.kernels.gemm import configs
+from kiln.kernels.gemm.configs import GemmPlan, Problem, candidates, microseconds, plan, refusal
+from kiln.kernels.machine import CPU, DEFAULT_GPU, of_target
+
+SIDES = (1, 7, 16, 63, 65, 130, 777, 1024, 4096, 28672)
+SHAPES = [*itertools.product((1, 16, 65, 512, 4096), (7, 130, 4096, 28672), (1, 777, 4096, 14336)),
+          *((n, n, n) for n in (512, 1024, 2048, 8192))]  # fmt: skip
+LAYERS = {"qkv": (4096, 6144), "o": (4096, 4096), "gate_up": (4096, 28672), "down": (14336, 4096)}
+BYTES = {"float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "int8": 1, "float32": 4}
+pytestmark = pytest.mark.host
+
+
+@pytest.fixture
+def wgmma(monkeypatch):
+    """A machine whose tensor cores read shared memory, whatever the table says that the compiler can use today."""
+    monkeypatch.setattr(configs, "engine", lambda problem, machine: "wgmma")
+    configs.plan.cache_clear()
+    yield DEFAULT_GPU
+    configs.plan.cache_clear()
+
+
+def check_fits(found: GemmPlan, problem: Problem) -> None:
+    """The hardware's rules: 227 KB of shared memory a block, 64K registers, wgmma's shapes, swizzled rows."""
+    item = BYTES[problem.dtype]
+    side, width = (found.n, found.m) if found.swap else (found.m, found.n)
+    rows = side // found.cluster
+    assert side % found.cluster == 0 and rows % (64 * found.consumers) == 0, "whole groups of 64 rows"
+    assert width % 8 == 0 and 8 <= width <= 256, "columns of one instruction"
+    assert found.k * item % 128 == 0, "whole swizzled rows"
+    ring = found.stages * (rows + width) * found.k * item
+    assert found.stages >= 2 and ring + 1024 <= 227 * 1024, "shared memory"
+    # Accumulators beside some 40 registers of addresses and fragments, with a producer warp group beside.
+    each = rows * width // (128 * found.consumers) // (2 if problem.accumulator == "f16" else 1)
+    assert each <= 128 and (each + 40) * 128 * found.consumers + 24 * 128 <= 65536, "registers"
+    for extent in (found.m, found.n, found.k):
+        odd = extent // (extent & -extent)
+        assert odd <= 31, "a side that tiles may have"
+
+
+@pytest.mark.parametrize("dtype, accumulator", [*((dtype, "f32") for dtype in BYTES), ("float16", "f16")])
+def test_every_plan_fits(wgmma, dtype, accumulator):
+    for m, n, k in SHAPES:
+        for batches, pairs in ((1, False), (8, False), (1, n % 2 == 0)):
+            problem = Problem(m, n, k, batches, dtype, accumulator=accumulator, precision="tf32", pairs=pairs)
+            for found in (plan(problem, wgmma), *configs._ranked(problem, wgmma)[:40]):
+                check_fits(found, problem)
+                assert refusal(found, problem, wgmma) == ""
+                assert found.splits == 1 or found.splits * found.k <= k, "no split without work"
+                assert not pairs or found.n % 2 == 0
+
+
+def test_plans_that_do_not_fit_are_refused_with_the_reason():
+    problem, fits = Problem(4096, 4096, 4096), GemmPlan(128, 256, 64, stages=3)
+    assert refusal(fits, problem, DEFAULT_GPU) == ""
+    for change, reason in (
+        ({"stages": 5}, "bytes of shared memory"), ({"n": 264}, "columns"), ({"m": 192}, "rows for"),
+        ({"consumers": 1}, "accumulators"), ({"cluster": 32, "m": 4096}, "a cluster of 32"),
+    ):  # fmt: skip
+        assert reason in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
+    assert "a cluster of 2, of 1" in refusal(GemmPlan(256, 128, 64, "simple", cluster=2, stages=2), problem,
+                                             of_target("sm_80"))  # fmt: skip
+
+
+def test_more_work_takes_longer(wgmma):
+    """Of one plan, and of the plans that are chosen: in rows, columns, steps, bytes of an element."""
+    fixed = GemmPlan(128, 256, 64)
+    for chosen in (lambda problem: fixed, lambda problem: plan(problem, wgmma)):
+        for k, n in LAYERS.values():
+            times = [microseconds(chosen(p), p, wgmma) for p in (Problem(m, n, k) for m in (16, 128, 512, 2048, 8192))]
+            assert times == sorted(times)
+        for shape in ((4096, 4096, 2048), (4096, 2048, 4096), (2048, 4096, 4096)):
+            less, more = Problem(*shape), Problem(4096, 4096, 4096)
+            assert microseconds(chosen(less), less, wgmma) < microseconds(chosen(more), more, wgmma)
+    half, whole = Problem(4096, 4096, 4096, dtype="float8_e4m3fn"), Problem(4096, 4096, 4096)
+    assert microseconds(plan(half, wgmma), half, wgmma) < 0.6 * microseconds(plan(whole, wgmma), whole, wgmma)
+
+
+def test_nothing_is_faster_than_the_machine(wgmma):
+    for (k, n), m in itertools.product(LAYERS.values(), (16, 64, 256, 1024, 4096)):
+        problem = Problem(m, n, k)
+        us = microseconds(plan(problem, wgmma), problem, wgmma)
+        assert 2 * m * n * k / us / 1e6 < 990, "teraflops"
+        assert 2 * (m * k + k * n + m * n) / us / 1e6 < 4.5, "terabytes a second"
+
+
+def test_tiles_that_are_no_powers_of_two_save_waves(wgmma):
+    """28672 columns in tiles of 224 are 128 for 132 multiprocessors, in tiles of 256 only 112."""
+    for m in (64, 128, 256):
+        found = plan(Problem(m, 28672, 4096), wgmma)
+        assert found.n == 224 and not found.swap
+        blocks = -(-m // found.m) * -(-28672 // found.n) * found.cluster
+        assert blocks / (132 * -(-blocks // 132)) >= 0.95
+
+
+def test_large_products_share_an_operand_in_clusters(wgmma):
+    for m in (2048, 4096, 8192):
+        found = plan(Problem(m, 4096, 4096), wgmma)
+        assert (found.m, found.cluster, found.consumers) == (256, 2, 2) and found.n >= 176
+
+
+def test_few_rows_are_split_or_put_across(wgmma):
+    for (k, n), m in itertools.product(LAYERS.values(), (8, 16, 32, 64)):
+        found = plan(Problem(m, n, k), wgmma)
+        programs = -(-m // found.m) * -(-n // found.n) * found.splits
+        assert programs >= 60 and found.stages >= 4
+        # A third of the machine's bytes in flight at least: 32 KB a multiprocessor.
+        assert programs * found.stages * (found.m + found.n) * found.k * 2 >= 132 * 32 * 1024
+
+
+def test_one_to_four_rows_are_streamed():
+    for (k, n), m in itertools.product(LAYERS.values(), (1, 2, 3, 4)):
+        found = plan(Problem(m, n, k, streams=True), DEFAULT_GPU)
+        assert found.schedule == "gemv" and found.m == m and found.even and not found.described
+        programs = -(-n // found.n)
+        assert programs >= 132 * 6, "several a multiprocessor"
+        # What a multiprocessor has in flight with 1024 of its threads.
+        assert 1024 * (found.n * found.k * 2 // (32 * found.num_warps)) >= 32 * 1024
+        assert found.evict == ("evict_last" if n * k * 2 >= 100 << 20 else "")
+    assert plan(Problem(5, 4096, 4096, streams=True), DEFAULT_GPU).schedule != "gemv"
+    assert plan(Problem(1, 4096, 4096), DEFAULT_GPU).schedule != "gemv"
+    assert plan(Problem(1, 4096, 4096, streams=True), DEFAULT_GPU, 4).splits == 4
+    odd = plan(Problem(1, 130, 777, streams=True), DEFAULT_GPU)
+    assert not odd.even and odd.n == 2 and odd.k <= 1024
+    assert plan(Problem(1, 4096, 4096, dtype="float32", streams=True), DEFAULT_GPU).k == 512
+
+
+def test_without_tensor_cores_for_a_type():
+    problem = Problem(4096, 4096, 4096, dtype="float32")
+    for row in (row["name"] for row in _kiln.targets() if row["kind"] == "cuda"):
+        found = plan(problem, of_target(row))
+        assert found.schedule == "fma" and found.m * found.n <= 32 * 32 * found.num_warps
+    assert plan(problem, CPU).schedule == "cpu" and plan(problem, CPU).options(CPU) == {}
+
+
+def test_warps_that_feed_tensor_cores_from_registers(monkeypatch):
+    monkeypatch.setattr(configs, "engine", lambda problem, machine: "mma")
+    configs.plan.cache_clear()
+    for row, (m, n, k), dtype in itertools.product(("sm_80", "sm_86", "sm_89"), SHAPES, ("float16", "int8")):
+        limits = _kiln.target(row)["limits"]
+        problem = Problem(m, n, k, dtype=dtype)
+        found = plan(problem, of_target(row))
+        assert found.schedule == "simple" and found.m % 16 == 0 and found.n % 8 == 0 and found.k * BYTES[dtype] >= 32
+        assert found.stages * (found.m + found.n) * found.k * BYTES[dtype] <= limits["max_shared_bytes"]
+        assert found.m * found.n // (32 * found.num_warps) <= 128
+    configs.plan.cache_clear()
+
+
+def test_splits_that_are_asked_for(wgmma):
+    problem = Problem(16, 4096, 14336)
+    for splits in (1, 2, 3, 5, 7, 8):
+        assert plan(problem, wgmma, splits).splits == splits
+    with pytest.raises(ValueError, match="splits: expected at least 1, got 0"):
+        plan(problem, CPU, 0)
+
+
+def test_candidates(wgmma):
+    for (k, n), m in itertools.product(LAYERS.values(), (1, 16, 256, 4096)):
+        found = candidates(m, n, k, streams=True)
+        problem = Problem(m, n, k, streams=True)
+        assert found[0] == plan(problem, wgmma) and 6 <= len(found) == len(set(found)) <= 12
+        assert len({(p.m, p.n, p.k, p.swap) for p in found}) >= 3, "different tiles"
+        for each in found:
+            if each.schedule != "gemv":
+                check_fits(each, problem)
+
+
+def test_launch_options():
+    assert GemmPlan(256, 192, 64, stages=3, cluster=2).options(DEFAULT_GPU) == {
+        "schedule": "cooperative", "stages": 3, "consumers": 2, "num_warps": 8, "cluster": 2}  # fmt: skip
+    assert GemmPlan(64, 64, 32, "fma", num_warps=4).options(DEFAULT_GPU) == {"num_warps": 4}
+    assert GemmPlan(256, 192, 64).options(CPU) == {}
