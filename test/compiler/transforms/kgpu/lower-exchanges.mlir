@@ -275,3 +275,26 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
     return %s, %r : f16, f32
   }
 }
+
+// -----
+
+// Memory that the copy engine reads is waited for: one place is enough for all iterations.
+#tile = #layout.map<blocked [64, 64] order [1, 0] vector 8 warps 4>
+#memory = #layout.map<swizzled [64, 64] element 2 bytes 128>
+// CHECK-LABEL: @copied_out
+// CHECK: kgpu.alloc : <64x64xf16
+// CHECK-NOT: kgpu.slot
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @copied_out(%p: !tile.ptr<f16>, %n: i64, %x: tensor<64x64xf16, #tile>, %lb: i32, %ub: i32, %step: i32) attributes {tile.kernel} {
+    %one = arith.constant 1 : i64
+    %d = tile.make_desc %p, shape [%n, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+    %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+    scf.for %i = %lb to %ub step %step : i32 {
+      %m = kgpu.alloc : !kgpu.mem<64x64xf16, #memory>
+      kgpu.copy_out_wait read 0
+      kgpu.local_store %x, %m : tensor<64x64xf16, #tile>, !kgpu.mem<64x64xf16, #memory>
+      kgpu.copy_out %m to %t[%i, %i] : !kgpu.mem<64x64xf16, #memory>
+    }
+    return
+  }
+}
