@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,13 @@ class TensorDescriptor:
     padding: str = "zero"
 
     def __post_init__(self) -> None:
+        for name in ("shape", "strides", "block_shape"):
+            try:
+                setattr(self, name, [operator.index(number) for number in getattr(self, name)])
+            except TypeError:
+                raise LaunchError(
+                    f"tensor descriptor: expected integers in {name}, got {getattr(self, name)!r}"
+                ) from None
         rank = len(self.shape)
         if not 1 <= rank <= 5:
             raise LaunchError(f"tensor descriptor: expected 1 to 5 dimensions, got {rank}")
@@ -53,8 +62,30 @@ class TensorDescriptor:
     @staticmethod
     def from_tensor(tensor: Any, block_shape: list[int], padding: str = "zero") -> TensorDescriptor:
         """The whole of an array, with its own strides."""
-        if callable(getattr(tensor, "stride", None)):
-            strides = list(tensor.stride())
-        else:
-            strides = [stride // tensor.itemsize for stride in tensor.strides]
-        return TensorDescriptor(tensor, list(tensor.shape), strides, list(block_shape), padding)
+        shape, strides = _extents(tensor)
+        return TensorDescriptor(tensor, shape, strides, block_shape, padding)
+
+
+def _extents(array: Any) -> tuple[list[int], list[int]]:
+    """Shape and strides of an array, in elements."""
+    if callable(getattr(array, "stride", None)):  # torch
+        return list(array.shape), list(array.stride())
+    found = getattr(array, "__array_interface__", None) or getattr(array, "__cuda_array_interface__", None)
+    if found is not None:
+        shape, steps, size = found["shape"], found.get("strides"), int(found["typestr"][2:])
+    elif hasattr(array, "strides") and hasattr(array, "itemsize"):
+        shape, steps, size = array.shape, array.strides, array.itemsize
+    else:
+        raise LaunchError(
+            f"tensor descriptor: expected an array that says its shape and strides, got {type(array).__name__}",
+            hint="make TensorDescriptor(array, shape, strides, block_shape) of it",
+        )
+    if steps is None:
+        return list(shape), [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    if any(step % size for step in steps):
+        raise LaunchError(
+            f"tensor descriptor: expected strides of whole elements (because rows are read element by element), got "
+            f"{list(steps)} bytes for elements of {size}",
+            hint="pass a contiguous copy",
+        )
+    return list(shape), [step // size for step in steps]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from kiln import knobs
 from kiln.runtime import placement
+from kiln.tools.tensor_descriptor import TensorDescriptor
 from running import launch, numpy_type
 
 RNG = np.random.default_rng(11)
@@ -230,3 +231,70 @@ def test_batches_are_loaded_as_matrices():
         x, y, out,
     )  # fmt: skip
     np.testing.assert_allclose(out, x[1:3] @ y[1, :2], rtol=0, atol=1e-4)
+
+
+def pitched(shape: Sequence[int], extra: int = 8) -> np.ndarray:
+    """Numbers of this shape in rows that lie apart: no dimension but the last is contiguous, 16 bytes divide each."""
+    memory = RNG.standard_normal((*shape[:-1], -(-shape[-1] // 4) * 4 + extra)).astype(F32)
+    if len(shape) > 2:
+        memory = np.concatenate([memory, memory + 1], axis=1)[:, : shape[1]]
+    return memory[..., : shape[-1]]
+
+
+@pytest.mark.parametrize("shape, block", RANKS)
+@pytest.mark.parametrize("padding", ["zero", "nan"])
+def test_descriptors_of_the_host_load_in_every_rank(shape, block, padding):
+    x = pitched(shape)
+    assert len(shape) == 1 or not x.flags.c_contiguous
+    offsets = places(shape, block)
+    out = np.zeros((len(offsets), *block), F32)
+    rank = len(shape)
+    launch(
+        f"""
+        def kernel(d, out, where):
+            place = kl.program_id(0)
+            out += place * {int(np.prod(block))}
+            at = where + place * {rank}
+            kl.store({tile_store(block)}, d.load({listed([f"kl.load(at + {d})" for d in range(rank)])}))
+        """,
+        TensorDescriptor.from_tensor(x, list(block), padding=padding), out, np.array(offsets, np.int32),
+        grid=(len(offsets),),
+    )  # fmt: skip
+    fill = np.nan if padding == "nan" else 0
+    for at, got in zip(offsets, out, strict=True):
+        np.testing.assert_array_equal(got, window(x, at, block, fill), str(at))
+
+
+@pytest.mark.parametrize("shape, block", RANKS)
+def test_descriptors_of_the_host_store_in_every_rank(shape, block):
+    for at in places(shape, block):
+        out = pitched(shape)
+        memory = out.base if out.base is not None else out
+        expected = memory.copy()
+        inside = np.lib.stride_tricks.as_strided(expected, out.shape, out.strides)
+        value = RNG.standard_normal(block).astype(F32)
+        put(inside, at, value)
+        launch(
+            f"""
+            def kernel(value, to):
+                to.store({listed(at)}, kl.load({tile_store(block).replace("out", "value", 1)}))
+            """,
+            value, TensorDescriptor.from_tensor(out, list(block)),
+        )  # fmt: skip
+        np.testing.assert_array_equal(memory, expected, str(at))  # what lies between the rows, too
+
+
+def test_a_descriptor_of_the_host_may_be_empty():
+    """A block of an array without elements is padding, and what is stored there is dropped."""
+    for shape in ((0, 16), (8, 0)):
+        x, out = np.zeros(shape, F32), np.ones((4, 8), F32)
+        empty = TensorDescriptor(np.ones(64, F32), list(shape), [16, 1], [4, 8], padding="nan")
+        launch(
+            """
+            def kernel(x, out):
+                out.store([0, 0], x.load([0, 0]))
+                x.store([0, 0], out.load([0, 0]))
+            """,
+            empty, TensorDescriptor.from_tensor(out, [4, 8]),
+        )  # fmt: skip
+        assert np.isnan(out).all() and (empty.base == 1).all() and x.size == 0

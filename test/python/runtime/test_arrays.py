@@ -135,6 +135,17 @@ def test_arrays_on_several_machines_are_refused():
         (lambda x: TensorDescriptor(x, [4, 4], [4, 2], [4, 4]), "last stride of 1"),
         (lambda x: TensorDescriptor(x, [1] * 6, [1] * 6, [1] * 6), "1 to 5 dimensions"),
         (lambda x: TensorDescriptor(x, [4], [1], [4], padding="one"), "'zero' or 'nan'"),
+        (lambda x: TensorDescriptor(x, [4.0], [1], [4]), r"integers in shape, got \[4.0\]"),
+        (lambda x: TensorDescriptor(x, [4], [1], 4), "integers in block_shape, got 4"),
+        (lambda x: TensorDescriptor.from_tensor(x.tolist(), [4]), "says its shape and strides, got list"),
+        (
+            lambda x: TensorDescriptor.from_tensor(
+                x.view(np.uint8)[:-1].reshape(-1, 7)[:, :4].view(np.float32), [4, 4]
+            ),
+            r"strides of whole elements .* got \[7, 4\] bytes for elements of 4",
+        ),
+        (lambda x: TensorDescriptor.from_tensor(x.reshape(1, 1, 1, 1, 4, 4), [1, 1, 1, 1, 4, 4]), "1 to 5 dimensions"),
+        (lambda x: TensorDescriptor.from_tensor(x[0], []), "1 to 5 dimensions, got 0"),
     ],
 )
 def test_bad_descriptors(make, message):
@@ -147,6 +158,14 @@ def test_descriptors_keep_the_rules_of_copy_engines():
     for descriptor, message in [
         (TensorDescriptor(x.reshape(-1)[1:], [8], [1], [8]), "aligned to 16 bytes"),
         (TensorDescriptor.from_tensor(x, [4, 8]), "multiples of 16 bytes"),
+        (
+            TensorDescriptor(x, [8, 8], [-16, 1], [4, 8]),
+            "strides of 0 to 2.40 bytes, got -16 elements of 4 bytes in dim",
+        ),
+        (TensorDescriptor(x, [8, 8], [1 << 39, 1], [4, 8]), "strides of 0 to 2.40 bytes"),
+        (TensorDescriptor(x, [-1, 8], [16, 1], [4, 8]), "extents of 0 to 2.32, got -1 in dimension 0"),
+        (TensorDescriptor(x, [1 << 33, 8], [16, 1], [4, 8]), "extents of 0 to 2.32"),
+        (TensorDescriptor(x, [8, 8], [16, 1], [4, 2]), "rows of 16 bytes or more, got 8 bytes"),
     ]:
         with pytest.raises(errors.LaunchError, match=message):
             copy[1](descriptor, x, 1, 4)
