@@ -11,7 +11,8 @@ using namespace kiln::launch;
 using artifact::ArgumentSpec;
 using Kind = Specialization::Kind;
 
-static constexpr char divisibleFlag = 1, nanFlag = 2;
+// Of scalars, pointers and descriptors; of descriptors; of scalars.
+static constexpr char divisibleFlag = 1, nanFlag = 2, rowsFlag = 4, by8Flag = 8, by4Flag = 16;
 
 //===-- Encoding -------------------------------------------------------------------------------------------------===//
 
@@ -39,8 +40,8 @@ void CallEncoder::addKeyBytes(const void *data, size_t size) {
 
 void CallEncoder::addKeyInteger(int64_t value) { addKeyBytes(&value, sizeof value); }
 
-void CallEncoder::addScalarKey(ElementType element, bool divisible) {
-  const char bytes[] = {char(Kind::Scalar), char(element), divisible ? divisibleFlag : char(0)};
+void CallEncoder::addScalarKey(ElementType element, char divisibility) {
+  const char bytes[] = {char(Kind::Scalar), char(element), divisibility};
   addKeyBytes(bytes, 3);
 }
 
@@ -48,6 +49,17 @@ void CallEncoder::addNone() { key.push_back(char(Kind::None)); }
 
 static bool isDivisible(const ParameterRule &rule, uint64_t value) {
   return rule.specialize && rule.specializeAlignment && value % 16 == 0;
+}
+
+/// What the key says about the divisors of an integer.
+static char divisibilityOf(const ParameterRule &rule, uint64_t value) {
+  if (!rule.specialize || !rule.specializeAlignment)
+    return 0;
+  if (value % 16 == 0)
+    return divisibleFlag;
+  if (!rule.isStride)
+    return 0;
+  return value % 8 == 0 ? by8Flag : value % 4 == 0 ? by4Flag : 0;
 }
 
 /// The values an integer type holds, as what they must lie between.
@@ -68,7 +80,7 @@ static Status doesNotFit(const ParameterRule &rule, std::string value) {
 Status CallEncoder::addBool(const ParameterRule &rule, bool value) {
   if (rule.annotation)
     return addInteger(rule, value);
-  addScalarKey(ElementType::I1, false);
+  addScalarKey(ElementType::I1);
   *static_cast<char *>(reserve(1)) = value;
   return {};
 }
@@ -89,7 +101,7 @@ Status CallEncoder::addInteger(const ParameterRule &rule, int64_t value) {
     type = fits(ElementType::I32, value) ? ElementType::I32 : ElementType::I64;
   }
   unsigned bytes = artifact::getBytes(type);
-  addScalarKey(type, type != ElementType::I1 && isDivisible(rule, value));
+  addScalarKey(type, type == ElementType::I1 ? 0 : divisibilityOf(rule, uint64_t(value)));
   std::memcpy(reserve(bytes), &value, bytes);
   return {};
 }
@@ -99,7 +111,7 @@ Status CallEncoder::addUnsigned(const ParameterRule &rule, uint64_t value) {
     return addFloat(rule, double(value));
   if (rule.annotation && *rule.annotation != ElementType::U64)
     return doesNotFit(rule, std::to_string(value));
-  addScalarKey(ElementType::U64, isDivisible(rule, value));
+  addScalarKey(ElementType::U64, divisibilityOf(rule, value));
   std::memcpy(reserve(8), &value, 8);
   return {};
 }
@@ -108,7 +120,7 @@ Status CallEncoder::addFloat(const ParameterRule &rule, double value) {
   ElementType type = rule.annotation.value_or(ElementType::FP32);
   if (!artifact::isFloat(type))
     return doesNotFit(rule, llvm::formatv("the float {0}", llvm::format("%g", value)));
-  addScalarKey(type, false);
+  addScalarKey(type);
   artifact::encodeFloat(type, value, reserve(artifact::getBytes(type)));
   return {};
 }
@@ -124,8 +136,10 @@ void CallEncoder::addDescriptor(const ParameterRule &rule, ElementType element, 
                                 llvm::ArrayRef<int64_t> blockShape, bool nanPadding, llvm::ArrayRef<int64_t> shape,
                                 llvm::ArrayRef<int64_t> strides) {
   bool divisible = isDivisible(rule, reinterpret_cast<uintptr_t>(base));
+  bool wholeRows = !shape.empty() && isDivisible(rule, uint64_t(shape.back()) * artifact::getBytes(element));
   const char bytes[] = {char(Kind::Descriptor), char(element),
-                        char((divisible ? divisibleFlag : 0) | (nanPadding ? nanFlag : 0)), char(blockShape.size())};
+                        char((divisible ? divisibleFlag : 0) | (nanPadding ? nanFlag : 0) | (wholeRows ? rowsFlag : 0)),
+                        char(blockShape.size())};
   addKeyBytes(bytes, 4);
   for (int64_t side : blockShape)
     addKeyInteger(side);
@@ -207,6 +221,8 @@ public:
       char flags = read<char>();
       result.divisible = flags & divisibleFlag;
       result.nanPadding = flags & nanFlag;
+      result.wholeRows = flags & rowsFlag;
+      result.divisor = flags & by8Flag ? 8 : flags & by4Flag ? 4 : 1;
       if (result.kind == Kind::Descriptor)
         for (char rank = read<char>(); rank > 0; --rank)
           result.block.push_back(read<int64_t>());
@@ -250,7 +266,8 @@ static void encode(CallEncoder &encoder, const Specialization &item) {
   // Values that show the facts the specialisation states, fed through the same rules as a call's.
   ParameterRule rule;
   rule.annotation = item.element;
-  int64_t number = item.divisible ? 16 : 8;
+  rule.isStride = item.divisor > 1;
+  int64_t number = item.divisible ? 16 : item.divisor;
   const void *address = reinterpret_cast<const void *>(number);
   switch (item.kind) {
   case Kind::None:
@@ -273,8 +290,8 @@ static void encode(CallEncoder &encoder, const Specialization &item) {
   case Kind::Pointer:
     return encoder.addPointer(rule, item.element, address);
   case Kind::Descriptor: {
-    llvm::SmallVector<int64_t> zeros(item.block.size(), 0);
-    return encoder.addDescriptor(rule, item.element, address, item.block, item.nanPadding, zeros, zeros);
+    llvm::SmallVector<int64_t> strides(item.block.size(), 0), shape(item.block.size(), item.wholeRows ? 0 : 1);
+    return encoder.addDescriptor(rule, item.element, address, item.block, item.nanPadding, shape, strides);
   }
   case Kind::Tuple:
     encoder.beginTuple(item.items.size(), item.text);
@@ -421,8 +438,13 @@ ErrorOr<Specialization> kiln::launch::parseSpecialization(llvm::StringRef text) 
     }
     return result;
   }
+  result.wholeRows = text.consume_back(":rows");
   if (text.consume_back(":16")) {
     result.divisible = true;
+  } else if (text.consume_back(":8")) {
+    result.divisor = 8;
+  } else if (text.consume_back(":4")) {
+    result.divisor = 4;
   } else if (text.consume_back(":1")) {
     result.kind = Kind::Integer;
     result.integer = 1;
@@ -450,7 +472,9 @@ ErrorOr<Specialization> kiln::launch::parseSpecialization(llvm::StringRef text) 
     text = element;
   }
   std::optional<ElementType> type = artifact::parseElementType(text);
-  if (!type || (result.divisible && result.kind == Kind::Scalar && artifact::isFloat(*type)))
+  bool isInteger = result.kind == Kind::Scalar && type && artifact::isInteger(*type);
+  if (!type || (result.divisible && result.kind == Kind::Scalar && !isInteger) || (result.divisor > 1 && !isInteger) ||
+      (result.wholeRows && result.kind != Kind::Descriptor))
     return unreadable(whole);
   result.element = *type;
   return result;

@@ -10,12 +10,14 @@
 //   bool                       i1
 //   int                        the first of i32, i64, u64 that holds it; 1 becomes a constant (unless
 //                              do_not_specialize); divisibility by 16 is noted (unless do_not_specialize or
-//                              do_not_specialize_on_alignment)
+//                              do_not_specialize_on_alignment), that of a descriptor's stride by 8 and 4 as well:
+//                              16 bytes of narrower types
 //   float                      fp32
 //   array                      pointer to its element type; divisibility of the address by 16 is noted as for int
 //   annotated with a type      that type, whatever the value: an int is not made constant
 //   tuple                      item by item, and the names of its fields if it has any
-//   descriptor                 by element type, block shape and padding; its base like an array
+//   descriptor                 by element type, block shape and padding; its base like an array; whether rows are a
+//                              multiple of 16 bytes is noted likewise (all of its strides are)
 #pragma once
 #include "runtime/artifact/Artifact.h"
 #include "llvm/ADT/SmallVector.h"
@@ -32,6 +34,7 @@ struct ParameterRule {
   bool isConstexpr = false;
   bool specialize = true;                ///< not named in do_not_specialize
   bool specializeAlignment = true;       ///< not named in do_not_specialize_on_alignment
+  bool isStride = false;                 ///< stands as a stride where the kernel makes descriptors
   std::optional<ElementType> annotation; ///< of a scalar annotated with a type
 };
 
@@ -51,7 +54,9 @@ struct Specialization {
     Tuple,
   };
   Kind kind = Kind::None;
-  bool divisible = false;                 ///< Scalar, Pointer, Descriptor
+  bool divisible = false;                 ///< Scalar, Pointer, Descriptor: by 16
+  uint8_t divisor = 1;                    ///< Scalar that is not: 8, 4 or 1
+  bool wholeRows = false;                 ///< Descriptor: 16 divides the bytes of a row
   bool nanPadding = false;                ///< Descriptor
   ElementType element = ElementType::I32; ///< Scalar, Pointer, Descriptor
   int64_t integer = 0;                    ///< Bool, Integer, Object (the id the caller chose)
@@ -98,7 +103,7 @@ private:
   void *reserve(unsigned bytes); ///< room for one argument at natural alignment
   void addKeyBytes(const void *data, size_t size);
   void addKeyInteger(int64_t value);
-  void addScalarKey(ElementType element, bool divisible);
+  void addScalarKey(ElementType element, char divisibility = 0);
 
   llvm::SmallVector<char, 256> key;
   llvm::SmallVector<uint64_t, 64> block;
@@ -117,7 +122,8 @@ std::vector<artifact::ArgumentSpec> flatten(llvm::ArrayRef<std::string> names,
                                             llvm::ArrayRef<Specialization> specializations, uint32_t &blockBytes);
 
 /// Reads one item of a textual signature: "*fp32:16", "i32", "i32:1", "1024", "2.5", "True", "None", "'text'",
-/// "tensordesc<fp16[64,32]>:16", "(*fp32, i32:16)". ":16" states divisibility; ":1" makes the constant 1.
+/// "tensordesc<fp16[64,32]>:16:rows", "(*fp32, i32:16)". ":16" states divisibility (of integers also ":8" and ":4"),
+/// ":rows" rows of a multiple of 16 bytes; ":1" makes the constant 1.
 ErrorOr<Specialization> parseSpecialization(llvm::StringRef text);
 
 } // namespace kiln::launch

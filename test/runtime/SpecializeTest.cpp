@@ -47,6 +47,40 @@ TEST(Specialize, oneIsAConstant) {
   EXPECT_FALSE(specialize(32, rule).divisible);
 }
 
+TEST(Specialize, stridesOfDescriptorsAreLookedAtCloser) {
+  ParameterRule rule = makeRule();
+  EXPECT_EQ(specialize(24).divisor, 1);
+  rule.isStride = true;
+  EXPECT_TRUE(specialize(48, rule).divisible);
+  EXPECT_EQ(specialize(24, rule).divisor, 8);
+  EXPECT_FALSE(specialize(24, rule).divisible);
+  EXPECT_EQ(specialize(-8, rule).divisor, 8);
+  EXPECT_EQ(specialize(20, rule).divisor, 4);
+  EXPECT_EQ(specialize(18, rule).divisor, 1);
+  EXPECT_EQ(specialize(1, rule).kind, Kind::Integer);
+  rule.specializeAlignment = false;
+  EXPECT_EQ(specialize(24, rule).divisor, 1);
+  // Keys of others are what they were, byte for byte.
+  CallEncoder encoder;
+  ASSERT_TRUE(encoder.addInteger(makeRule(), 24).ok());
+  EXPECT_EQ(encoder.getKey(), llvm::StringRef("\x07\x03\x00", 3));
+}
+
+TEST(Specialize, rowsOfDescriptorsAreWholeOrNot) {
+  auto whole = [](ElementType element, int64_t columns, const ParameterRule &rule = makeRule()) {
+    CallEncoder encoder;
+    encoder.addDescriptor(rule, element, reinterpret_cast<void *>(64), {8, 32}, false, {5, columns}, {64, 1});
+    return decodeKey(encoder.getKey()).at(0).wholeRows;
+  };
+  EXPECT_TRUE(whole(ElementType::FP16, 8));
+  EXPECT_FALSE(whole(ElementType::FP16, 12));
+  EXPECT_TRUE(whole(ElementType::FP32, 12));
+  EXPECT_FALSE(whole(ElementType::I8, 8));
+  ParameterRule rule = makeRule();
+  rule.specializeAlignment = false;
+  EXPECT_FALSE(whole(ElementType::FP16, 8, rule));
+}
+
 TEST(Specialize, annotationsFixTheType) {
   EXPECT_EQ(specialize(1, makeRule(ElementType::I64)).getType(), "i64");
   EXPECT_TRUE(specialize(32, makeRule(ElementType::I64)).divisible);
@@ -124,9 +158,27 @@ TEST(Specialize, constantsDifferByTypeAndBits) {
 }
 
 TEST(Specialize, keysSurviveDecodingAndEncoding) {
-  for (const char *text :
-       {"*fp32:16", "*bf16", "i32", "i64:16", "u8", "fp16", "i1", "1024", "-3", "2.5", "True", "None", "'text, x'",
-        "tensordesc<fp16[64,32]>:16", "(*fp32:16, (i32, 4), None)", "i32:1", "()"}) {
+  for (const char *text : {"*fp32:16",
+                           "*bf16",
+                           "i32",
+                           "i64:16",
+                           "u8",
+                           "fp16",
+                           "i1",
+                           "1024",
+                           "-3",
+                           "2.5",
+                           "True",
+                           "None",
+                           "'text, x'",
+                           "tensordesc<fp16[64,32]>:16",
+                           "tensordesc<fp16[64,32]>:16:rows",
+                           "tensordesc<i8[32]>:rows",
+                           "i32:8",
+                           "i64:4",
+                           "(*fp32:16, (i32, 4), None)",
+                           "i32:1",
+                           "()"}) {
     ErrorOr<Specialization> parsed = parseSpecialization(text);
     ASSERT_TRUE(parsed.ok()) << text;
     std::string key = encodeKey({*parsed});
@@ -135,6 +187,8 @@ TEST(Specialize, keysSurviveDecodingAndEncoding) {
     EXPECT_EQ(encodeKey(again), key) << text;
     EXPECT_EQ(again[0].getType(), parsed->getType());
     EXPECT_EQ(again[0].divisible, parsed->divisible);
+    EXPECT_EQ(again[0].divisor, parsed->divisor);
+    EXPECT_EQ(again[0].wholeRows, parsed->wholeRows);
   }
 }
 
@@ -151,7 +205,8 @@ TEST(Specialize, aSignatureGivesTheKeyOfTheLaunch) {
 }
 
 TEST(Specialize, unreadableTextIsRefused) {
-  for (const char *text : {"", "f32", "*", "fp32:16", "*fp32:8", "fp32:1", "tensordesc<fp32[]>", "tensordesc<fp32[0]>",
-                           "tensordesc<fp32>", "(i32", "'open", "1.2.3", "i32 i32"})
+  for (const char *text :
+       {"", "f32", "*", "fp32:16", "*fp32:8", "fp32:1", "tensordesc<fp32[]>", "tensordesc<fp32[0]>", "tensordesc<fp32>",
+        "tensordesc<fp32[8]>:8", "fp32:4", "i32:rows", "*i8:rows", "i32:2", "(i32", "'open", "1.2.3", "i32 i32"})
     EXPECT_FALSE(parseSpecialization(text).ok()) << text;
 }

@@ -267,7 +267,8 @@ py::object kiln::python::toPython(const launch::Specialization &item) {
   case Kind::Scalar:
   case Kind::Pointer:
   case Kind::Descriptor:
-    return py::make_tuple("runtime", item.getType(), item.divisible, item.nanPadding ? "nan" : "zero");
+    return py::make_tuple("runtime", item.getType(), item.divisible, item.nanPadding ? "nan" : "zero", item.divisor,
+                          item.wholeRows);
   case Kind::Tuple: {
     py::tuple items(item.items.size());
     for (size_t i = 0; i < item.items.size(); ++i)

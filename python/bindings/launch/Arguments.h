@@ -89,7 +89,7 @@ private:
 };
 
 /// A decoded specialisation as the nested tuples `kiln.runtime.jit` reads: ("constexpr", value),
-/// ("runtime", type, divisible, padding) or ("tuple", items, fields).
+/// ("runtime", type, divisible, padding, divisor, whole rows) or ("tuple", items, fields).
 pybind11::object toPython(const launch::Specialization &specialization);
 
 /// The object a constant of kind Object stands for.

@@ -88,6 +88,7 @@ void readParameters(LauncherState &state, py::list parameters) {
     parameter.rule.isConstexpr = item.attr("is_constexpr").cast<bool>();
     parameter.rule.specialize = !item.attr("do_not_specialize").cast<bool>();
     parameter.rule.specializeAlignment = !item.attr("do_not_specialize_on_alignment").cast<bool>();
+    parameter.rule.isStride = item.attr("is_stride").cast<bool>();
     parameter.rule.annotation = artifact::parseElementType(item.attr("annotation_type").cast<std::string>());
     if (item.attr("has_default").cast<bool>())
       parameter.defaultValue = item.attr("default");

@@ -16,9 +16,6 @@ from kiln.language import types, values
 if TYPE_CHECKING:
     from kiln._kiln import Module
 
-DIVISIBILITY = 16
-"""What `Parameter.divisible` promises."""
-
 
 def emit(
     fn: KernelFunction, parameters: Sequence[Parameter], name: str | None = None, *, disjoint: Sequence[bool] = ()
@@ -107,8 +104,8 @@ def _static(value: Any) -> Any:
 
 def _attributes(parameter: FlatParameter) -> dict[str, Any]:
     attrs: dict[str, Any] = {"tile.name": parameter.name.encode(), "tile.type": parameter.type.encode()}
-    if parameter.divisible:
-        attrs["tile.divisibility"] = DIVISIBILITY
+    if parameter.divisor > 1:
+        attrs["tile.divisibility"] = parameter.divisor
     return attrs
 
 
@@ -138,7 +135,7 @@ def _spelled(parameter: Parameter) -> str:
     if parameter.kind == "tuple":
         return "(" + "".join(f"{_spelled(item)}, " for item in parameter.items) + ")"
     if parameter.kind != "constexpr":
-        return f"{parameter.type}:{DIVISIBILITY}" if parameter.divisible else str(parameter.type)
+        return parameter.spelled_type
     value = parameter.value
     if isinstance(value, types.type_):
         return scopes.public_name(value)

@@ -8,6 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kiln.language import types
+
+DIVISIBILITY = 16
+"""What `Parameter.divisible` promises, and bytes that a copy engine reads at once."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -18,7 +23,9 @@ class Parameter:
                parameters, in `items`, with the names of its fields in `fields` if it is a named one.
     type       "*fp32", "i32", "u8", "fp32", "i1", "tensordesc<fp32[64,64]>"; read by kiln.language.types.parse.
     divisible  the pointer or integer is a multiple of 16; of a descriptor: its base pointer.
+    divisor    of an integer that is not, where it is a stride of descriptors: 8 or 4 if that divides it.
     padding    of a descriptor: what is read outside it, "zero" or "nan".
+    whole_rows of a descriptor: its rows are a multiple of 16 bytes. So are its strides, always.
 
     In the IR, a tuple becomes its items in order and a descriptor becomes base pointer, shape (i64 each) and strides
     (i64 each), see `flat_parameters`.
@@ -30,8 +37,16 @@ class Parameter:
     value: Any = None
     divisible: bool = False
     padding: str = "zero"
+    divisor: int = 1
+    whole_rows: bool = False
     items: tuple[Parameter, ...] = ()
     fields: tuple[str, ...] = ()
+
+    @property
+    def spelled_type(self) -> str:
+        """The type and what is known, as signatures are read: `*fp32:16`."""
+        divisor = DIVISIBILITY if self.divisible else self.divisor
+        return f"{self.type}{f':{divisor}' if divisor > 1 else ''}{':rows' if self.whole_rows else ''}"
 
 
 @dataclass(frozen=True)
@@ -40,7 +55,7 @@ class FlatParameter:
 
     name: str
     type: str
-    divisible: bool = False
+    divisor: int = 1
 
 
 def array_names(parameters: list[Parameter] | tuple[Parameter, ...]) -> list[str]:
@@ -59,12 +74,19 @@ def flat_parameters(parameters: list[Parameter] | tuple[Parameter, ...]) -> list
             continue
         assert parameter.type is not None, parameter
         if not parameter.type.startswith("tensordesc<"):
-            flat.append(FlatParameter(parameter.name, parameter.type, parameter.divisible))
+            divisor = DIVISIBILITY if parameter.divisible else parameter.divisor
+            flat.append(FlatParameter(parameter.name, parameter.type, divisor))
             continue
         element, shape = descriptor_block(parameter.type)
-        flat.append(FlatParameter(parameter.name, "*" + element, parameter.divisible))
-        for part in ("shape", "stride"):
-            flat += [FlatParameter(f"{parameter.name}.{part}.{i}", "i64") for i in range(len(shape))]
+        flat.append(FlatParameter(parameter.name, "*" + element, DIVISIBILITY if parameter.divisible else 1))
+        # In elements, what 16 bytes are: a launch refuses other strides. The last one is 1.
+        row = DIVISIBILITY // max(types.parse(element).itemsize, 1)
+        last = len(shape) - 1
+        for i in range(len(shape)):
+            whole = i == last and parameter.whole_rows
+            flat.append(FlatParameter(f"{parameter.name}.shape.{i}", "i64", row if whole else 1))
+        for i in range(len(shape)):
+            flat.append(FlatParameter(f"{parameter.name}.stride.{i}", "i64", row if i < last else 1))
     return flat
 
 

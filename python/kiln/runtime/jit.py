@@ -260,7 +260,10 @@ def make_parameter(name: str, item: tuple[Any, ...]) -> Any:
 
     kind = item[0]
     if kind == "runtime":
-        return Parameter(name, "runtime", type=item[1], divisible=item[2], padding=item[3])
+        _, ty, divisible, padding, divisor, whole_rows = item
+        return Parameter(
+            name, "runtime", type=ty, divisible=divisible, padding=padding, divisor=divisor, whole_rows=whole_rows
+        )
     if kind == "tuple":
         items = tuple(make_parameter(f"{name}.{i}", inner) for i, inner in enumerate(item[1]))
         fields = item[2]
@@ -503,7 +506,7 @@ def _describe(parameter: Any) -> str:
         return repr(parameter.value)
     if parameter.kind == "tuple":
         return "(" + ", ".join(_describe(item) for item in parameter.items) + ")"
-    return parameter.type + (":16" if parameter.divisible else "")
+    return parameter.spelled_type
 
 
 @overload

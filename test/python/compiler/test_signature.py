@@ -9,6 +9,7 @@ import kiln.language as kl
 import pytest
 from kiln import errors
 from kiln.cli.signature import parse_disjoint, parse_signature, split
+from kiln.frontend.signature import flat_parameters
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,10 @@ def _kernel(x, pair, d, n, kind: kl.constexpr, BLOCK: kl.constexpr = 64):
     pass
 
 
+def _of_a_descriptor(d):
+    pass
+
+
 def test_types_values_tuples_and_defaults():
     function = kiln.jit(_kernel)
     x, pair, d, n, kind, block = parse_signature(
@@ -40,6 +45,22 @@ def test_types_values_tuples_and_defaults():
     assert (n.kind, n.value) == ("constexpr", 3)
     assert kind.value is kl.float32
     assert (block.kind, block.value) == ("constexpr", 64)
+
+
+def test_what_copy_engines_ask_for_can_be_said():
+    x, pair, d, n, *_ = parse_signature(
+        "x=*fp32, pair=i64:4, d=tensordesc<fp16[4,64,32]>:16:rows, n=i32:8, kind=1", kiln.jit(_kernel)
+    )
+    assert (d.whole_rows, n.divisor, n.divisible, pair.divisor) == (True, 8, False, 4)
+    assert [p.spelled_type for p in (x, pair, d, n)] == ["*fp32", "i64:4", "tensordesc<fp16[4,64,32]>:16:rows", "i32:8"]
+    flat = {p.name: p.divisor for p in flat_parameters([d, n])}
+    # Strides of host descriptors are multiples of 16 bytes in any case.
+    assert flat == {"d": 16, "d.shape.0": 1, "d.shape.1": 1, "d.shape.2": 8,
+                    "d.stride.0": 8, "d.stride.1": 8, "d.stride.2": 1, "n": 8}  # fmt: skip
+    (odd,) = parse_signature("d=tensordesc<i8[64,32]>", kiln.jit(_of_a_descriptor))
+    assert {p.name: p.divisor for p in flat_parameters([odd])} == {
+        "d": 1, "d.shape.0": 1, "d.shape.1": 1, "d.stride.0": 16, "d.stride.1": 1
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_arguments_flatten():
         text,
         '{}: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "d"',
         'i64 {tile.name = "d.shape.0"', 'i64 {tile.name = "d.shape.1"',
-        'i64 {tile.name = "d.stride.0"', 'i64 {tile.name = "d.stride.1"',
+        'i64 {tile.divisibility = 4 : i64, tile.name = "d.stride.0"', 'i64 {tile.name = "d.stride.1"',
         'i32 {tile.name = "pair.0"', 'f32 {tile.name = "pair.1.0", tile.type = "fp32"}) attributes',
         "tile.make_desc", "padding nan", "tile.desc_load", "tile.desc_store",
     )  # fmt: skip

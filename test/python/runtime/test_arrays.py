@@ -94,6 +94,48 @@ def test_descriptors():
     assert not out[2:].any() and not out[:, 4:].any(), "outside reads as zero"
 
 
+@kiln.jit
+def through_descriptors(x, out, rows, columns, pitch):
+    a = kl.make_tensor_descriptor(x, [rows, columns], [pitch, 1], [4, 16])
+    b = kl.make_tensor_descriptor(out, [rows, columns], [pitch, 1], [4, 16])
+    b.store([0, 0], a.load([0, 0]))
+
+
+def test_strides_of_descriptors_specialise_by_16_bytes_and_other_numbers_do_not():
+    """f16 rows that 8 elements divide are what a copy engine reads; 4 and 8 are the same number of rows."""
+    x, out = np.arange(4 * 64).astype(np.float16), np.zeros(4 * 64, np.float16)
+    compiled = {}
+    for pitch in (32, 24, 40, 20, 18):
+        compiled[pitch] = through_descriptors[1](x, out, 4, 16, pitch)
+        assert through_descriptors[1](x, out, 8, 16, pitch) is compiled[pitch]
+        view = np.lib.stride_tricks.as_strided
+        same = view(out, (4, 16), (2 * pitch, 2)) == view(x, (4, 16), (2 * pitch, 2))
+        assert same.all(), pitch
+    assert compiled[24] is compiled[40] and len({id(kernel) for kernel in compiled.values()}) == 4
+    for pitch, divisor in [(32, ":16"), (24, ":8"), (20, ":4"), (18, "")]:
+        assert compiled[pitch].signature.endswith(f"rows=i32, columns=i32:16, pitch=i32{divisor}")
+        promise = f'tile.divisibility = {divisor[1:]} : i64, tile.name = "pitch"'
+        assert (promise in compiled[pitch].asm["tile"]) == bool(divisor)
+
+
+def test_descriptors_of_the_host_promise_what_a_launch_checks():
+    @kiln.jit
+    def read(desc, out):
+        kl.store(out + kl.arange(0, 32), desc.load([0, 0]).reshape(32))
+
+    out = np.zeros(32, np.float16)
+    whole, odd = np.ones((8, 24), np.float16), np.ones((8, 24), np.float16)[:, :13]
+    compiled = read[1](TensorDescriptor.from_tensor(whole, [4, 8]), out)
+    assert compiled.signature.startswith("desc=tensordesc<fp16[4,8]>:16:rows,")
+    for promise in ('8 : i64, tile.name = "desc.shape.1"', '8 : i64, tile.name = "desc.stride.0"'):
+        assert f"tile.divisibility = {promise}" in compiled.asm["tile"]
+    # Another number of whole rows is the same code; rows that are not whole are other code, strides are as before.
+    assert read[1](TensorDescriptor.from_tensor(np.ones((3, 40), np.float16), [4, 8]), out) is compiled
+    other = read[1](TensorDescriptor.from_tensor(odd, [4, 8]), out)
+    assert other is not compiled and 'divisibility = 8 : i64, tile.name = "desc.stride.0"' in other.asm["tile"]
+    assert 'tile.divisibility = 8 : i64, tile.name = "desc.shape.1"' not in other.asm["tile"]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
