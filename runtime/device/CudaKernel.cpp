@@ -274,11 +274,12 @@ private:
   Status placeGrid(const Grid &grid, CudaShape &where) const {
     const CudaProperties &has = device.getProperties();
     if (resident) {
-      if (grid.count() > INT32_MAX)
-        return invalidArgument(
-            llvm::formatv("grid ({0}, {1}, {2}): expected fewer than 2^31 program instances (because "
-                          "a persistent kernel counts them in 32 bits), got {3}",
-                          grid.x, grid.y, grid.z, grid.count()));
+      // The last step goes past the last instance.
+      int64_t most = INT32_MAX - int64_t(resident);
+      if (grid.count() > most)
+        return invalidArgument(llvm::formatv("grid ({0}, {1}, {2}): expected at most {3} program instances (because a "
+                                             "persistent kernel counts them in 32 bits), got {4}",
+                                             grid.x, grid.y, grid.z, most, grid.count()));
       where.grid[0] = unsigned(std::min(uint64_t(grid.count()), resident)) * shape.cluster[0];
       return {};
     }

@@ -362,7 +362,8 @@ TEST_F(TensorMapTest, WhatNoMapDescribesNamesItsArgument) {
   arguments = {};
   force("cuTensorMapEncodeTiled", 1);
   std::string message = kernel->launch(mapped()).getMessage();
-  EXPECT_TRUE(contains(message, "cannot describe array 'x' of shape [300, 200] at 0x10000, with strides of [512] bytes"))
+  EXPECT_TRUE(
+      contains(message, "cannot describe array 'x' of shape [300, 200] at 0x10000, with strides of [512] bytes"))
       << message;
   force("cuTensorMapEncodeTiled", 0);
   launched(*kernel);
@@ -418,6 +419,26 @@ TEST_F(TensorMapTest, ComesBehindTheLogAndTheCountedGrid) {
   EXPECT_EQ(counted[2], 7);
 }
 
+TEST_F(TensorMapTest, IsMadeInsideACaptureToo) {
+  auto kernel = load(makeMapped());
+  get<void(int)>("fakeSetCapturing")(1);
+  std::string before = log();
+  FakeTensorMap seen = {};
+  onLaunch = [&](const FakeLaunch &launch) {
+    std::memcpy(&seen, static_cast<const char *>(launch.arguments) + 64, sizeof seen);
+    return 0;
+  };
+  LaunchRequest with = mapped();
+  with.stream = reinterpret_cast<void *>(77);
+  ASSERT_TRUE(kernel->launch(with).ok());
+  EXPECT_EQ(seen.base, 0x10000u);
+  // Nothing but the encoding, which is no work of the device, and the launch.
+  std::string during = log().substr(before.size());
+  EXPECT_EQ(during.find("cuTensorMapEncodeTiled"), 0u) << during;
+  EXPECT_TRUE(contains(during, "\ncuLaunchKernelEx")) << during;
+  EXPECT_FALSE(contains(during, "cuMem")) << during;
+}
+
 TEST_F(TensorMapTest, IsNoPartOfAKernelWithout) {
   auto kernel = load(makeArtifact());
   ASSERT_TRUE(kernel->launch(request(3)).ok());
@@ -445,9 +466,13 @@ TEST_F(CudaDeviceTest, APersistentKernelStartsWhatIsResident) {
   EXPECT_EQ(counted[2], 2);
   ASSERT_TRUE(kernel->launch(request(5, 2, 3)).ok());
   EXPECT_TRUE(contains(log(), "grid 30x1x1 block 128x1x1")) << log();
-  Status status = kernel->launch(request(1 << 30, 2));
+  // One step past the last instance is still a positive i32.
+  ASSERT_TRUE(kernel->launch(request(INT32_MAX - 2112)).ok());
+  Status status = kernel->launch(request(INT32_MAX - 2111));
   EXPECT_EQ(status.getCode(), StatusCode::InvalidArgument);
-  EXPECT_TRUE(contains(status.getMessage(), "expected fewer than 2^31 program instances")) << status.getMessage();
+  EXPECT_TRUE(contains(status.getMessage(), "expected at most 2147481535 program instances (because a persistent "
+                                            "kernel counts them in 32 bits), got 2147481536"))
+      << status.getMessage();
 }
 
 TEST_F(CudaDeviceTest, APersistentKernelOfClustersCountsClusters) {
