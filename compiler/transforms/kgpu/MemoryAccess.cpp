@@ -176,9 +176,9 @@ MemoryAccesses::MemoryAccesses(func::FuncOp function) {
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     SmallVector<Access, 2> accesses = sharedAccesses(op);
     async |= llvm::any_of(accesses, [](const Access &access) { return access.isAsync(); });
-    std::optional<Access> access = globalAccess(op);
+    std::optional<Access> access = copyAccess(op);
     if (!access)
-      access = copyAccess(op);
+      access = globalAccess(op);
     if (access) {
       access->crosses = manyCtas;
       accesses.push_back(*access);
