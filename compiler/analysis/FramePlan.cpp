@@ -8,6 +8,12 @@ using namespace kiln;
 
 static int64_t alignTo(int64_t value, int64_t align) { return (value + align - 1) / align * align; }
 
+bool kiln::aliveTogether(const FrameRequest &a, const FrameRequest &b) {
+  if (a.strand >= 0 && b.strand >= 0 && a.strand != b.strand)
+    return true;
+  return a.begin <= b.end && b.begin <= a.end;
+}
+
 FramePlan kiln::planFrame(const std::vector<FrameRequest> &requests) {
   FramePlan plan;
   plan.offsets.resize(requests.size());
@@ -22,7 +28,7 @@ FramePlan kiln::planFrame(const std::vector<FrameRequest> &requests) {
     // Neighbours in time, by position in memory.
     std::vector<std::pair<int64_t, int64_t>> occupied;
     for (size_t other : placed)
-      if (requests[other].begin <= request.end && request.begin <= requests[other].end && requests[other].bytes > 0)
+      if (aliveTogether(requests[other], request) && requests[other].bytes > 0)
         occupied.push_back({plan.offsets[other], plan.offsets[other] + requests[other].bytes});
     std::sort(occupied.begin(), occupied.end());
     int64_t offset = 0;

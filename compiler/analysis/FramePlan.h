@@ -10,7 +10,13 @@ struct FrameRequest {
   int64_t bytes = 0;
   int64_t align = 1; ///< a power of two
   int64_t begin = 0, end = 0;
+  /// Which of several strands of work that run at once it belongs to: those of two strands are alive together, whatever
+  /// their times. Negative: none, its time alone counts.
+  int strand = -1;
 };
+
+/// The two must not share bytes.
+bool aliveTogether(const FrameRequest &a, const FrameRequest &b);
 
 struct FramePlan {
   std::vector<int64_t> offsets; ///< per request
@@ -18,7 +24,7 @@ struct FramePlan {
 };
 
 /// Largest first, each at the lowest offset where no request alive at the same time lies. Two requests share bytes only
-/// if their intervals do not meet. Deterministic; requests of equal size keep their order.
+/// if they are not alive together. Deterministic; requests of equal size keep their order.
 FramePlan planFrame(const std::vector<FrameRequest> &requests);
 
 /// The most bytes alive at one time: no plan is smaller (alignment aside).

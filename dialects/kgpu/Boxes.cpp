@@ -66,3 +66,22 @@ std::optional<BoxPlan> kgpu::planBoxes(MemType type, int64_t pieces) {
     }
   return plan;
 }
+
+SmallVector<Value> kgpu::viewsOf(AllocOp alloc) {
+  SmallVector<Value> views = {alloc.getMem()};
+  for (size_t i = 0; i < views.size(); ++i)
+    for (Operation *user : views[i].getUsers())
+      if (isa<SlotOp, ViewOp, TransOp>(user))
+        views.push_back(user->getResult(0));
+  return views;
+}
+
+int64_t kgpu::addressAlignment(AllocOp alloc) {
+  bool reached = llvm::any_of(viewsOf(alloc), [](Value view) {
+    return llvm::any_of(view.getUsers(), [](Operation *user) { return isa<CopyOutOp, WarpgroupMmaOp>(user); });
+  });
+  if (!reached)
+    return kSharedAlign;
+  std::optional<BoxPlan> plan = planBoxes(alloc.getMem().getType());
+  return plan && plan->swizzle == 0 ? kCopyAlign : kSwizzleAlign;
+}

@@ -13,8 +13,6 @@ using namespace kiln;
 using namespace kiln::kgpu;
 using layout::Coord;
 
-/// Where parts and channels start: what the widest swizzle repeats by.
-static constexpr int64_t kPartAlign = 1024;
 /// A full and an empty barrier for each slot.
 static constexpr int64_t kBarrierBytes = 16;
 
@@ -52,13 +50,13 @@ LogicalResult CursorType::verify(function_ref<InFlightDiagnostic()> emitError, i
 int64_t ChannelOp::getPartOffset(unsigned index) {
   int64_t offset = 0;
   for (unsigned i = 0; i < index; ++i)
-    offset = llvm::alignTo(offset + getType().getPart(i).getBytes(), kPartAlign);
+    offset = llvm::alignTo(offset + getType().getPart(i).getBytes(), kSwizzleAlign);
   return offset;
 }
 
 int64_t ChannelOp::getSlotStride() {
   unsigned last = getType().getParts().size() - 1;
-  return llvm::alignTo(getPartOffset(last) + getType().getPart(last).getBytes(), kPartAlign);
+  return llvm::alignTo(getPartOffset(last) + getType().getPart(last).getBytes(), kSwizzleAlign);
 }
 
 int64_t ChannelOp::getBarrierOffset(int64_t slot) {
@@ -82,8 +80,8 @@ int64_t ChannelOp::getReleases(int64_t clusterSize) {
 }
 
 LogicalResult ChannelOp::verify() {
-  if (auto offset = getOffset(); offset && (int64_t(*offset) < 0 || int64_t(*offset) % kPartAlign)) // channel_c1
-    return emitOpError() << "expected an offset of at least 0 that " << kPartAlign
+  if (auto offset = getOffset(); offset && (int64_t(*offset) < 0 || int64_t(*offset) % kSwizzleAlign)) // channel_c1
+    return emitOpError() << "expected an offset of at least 0 that " << kSwizzleAlign
                          << " divides (because swizzles repeat by that), got " << int64_t(*offset);
   if (int32_t(getFillers()) < 1 || int32_t(getReaders()) < 1) // channel_c2
     return emitOpError()

@@ -23,6 +23,10 @@ constexpr llvm::StringLiteral kClusterAttrName = "kgpu.cluster";
 constexpr llvm::StringLiteral kSharedBytesAttrName = "kgpu.shared_bytes";
 /// Where every allocation starts and how far slots are apart: what the widest access wants.
 constexpr int64_t kSharedAlign = 16;
+/// Where memory starts that the hardware swizzles by its address: what the widest swizzle repeats by.
+constexpr int64_t kSwizzleAlign = 1024;
+/// Where memory starts that the copy engine reaches.
+constexpr int64_t kCopyAlign = 128;
 
 /// The layout of a tensor or memory type; the type has one (kgpu_c1, mem_c3).
 const layout::Layout &layoutOf(mlir::Type type);

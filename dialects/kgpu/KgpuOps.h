@@ -56,6 +56,12 @@ struct BoxPlan {
 /// in how many parts the box is cut, so that each cta of a cluster can send one to all. Nothing for any other.
 std::optional<BoxPlan> planBoxes(MemType type, int64_t pieces = 1);
 
+/// What the offset of an allocation is a multiple of: where copies or products reach it and not threads alone, they
+/// swizzle by the address.
+int64_t addressAlignment(AllocOp alloc);
+/// The memory itself, its slots, parts of them, and any of those with its dimensions in another order.
+llvm::SmallVector<mlir::Value> viewsOf(AllocOp alloc);
+
 /// An argument of the kernel, a constant, or such an integer extended: what a launch can work out.
 bool isDerivedFromArguments(mlir::Value value);
 

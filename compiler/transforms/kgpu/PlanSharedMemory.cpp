@@ -20,8 +20,12 @@ static constexpr int64_t kSpareBytes = 4096;
 
 namespace {
 struct Life {
-  AllocOp alloc;
+  Operation *op; ///< kgpu.alloc or kgpu.channel
+  int64_t bytes = 0, align = 1;
   int64_t begin = INT64_MAX, end = -1; ///< numbers of the first and last op that touch it
+  int role = -1;                       ///< whose memory it is
+
+  AllocOp alloc() const { return dyn_cast<AllocOp>(op); }
 };
 
 class Lives {
@@ -33,11 +37,17 @@ public:
       if (Operation *parent = op->getParentOp(); parent && last.contains(parent))
         last[parent] = std::max(last[parent], last[op]);
     });
-    function.walk([&](AllocOp alloc) { lives.push_back(lifeOf(alloc)); });
+    function.walk([&](Operation *op) {
+      if (auto alloc = dyn_cast<AllocOp>(op))
+        lives.push_back(lifeOf(alloc));
+      // Copies that are under way, and arrivals of others, keep no time that can be read off the text.
+      if (auto channel = dyn_cast<ChannelOp>(op))
+        lives.push_back({channel, channel.getBytes(), kSwizzleAlign, 0, count});
+    });
     // Where a barrier is certain: between the stores and the loads of an exchange.
     for (const Life &life : lives) {
       Operation *store = nullptr, *load = nullptr;
-      for (auto &[use, access] : uses[life.alloc]) {
+      for (auto &[use, access] : uses[life.op]) {
         (void)use;
         if (access.kind == Access::Read && (!load || number[access.op] < number[load]))
           load = access.op;
@@ -52,8 +62,7 @@ public:
   std::vector<FrameRequest> requests(bool untilBarrier) const {
     std::vector<FrameRequest> requests;
     for (const Life &life : lives) {
-      AllocOp alloc = life.alloc;
-      FrameRequest request{alloc.getBytes(), kSharedAlign, life.begin, life.end};
+      FrameRequest request{life.bytes, life.align, life.begin, life.end, life.role};
       if (untilBarrier)
         request.end = barrierAfter(life);
       requests.push_back(request);
@@ -74,19 +83,11 @@ private:
 };
 } // namespace
 
-/// The memory itself, its slots, and parts of them.
-static SmallVector<Value> viewsOf(AllocOp alloc) {
-  SmallVector<Value> views = {alloc.getMem()};
-  for (size_t i = 0; i < views.size(); ++i)
-    for (Operation *user : views[i].getUsers())
-      if (isa<SlotOp, ViewOp, TransOp>(user))
-        views.push_back(user->getResult(0));
-  return views;
-}
-
 Life Lives::lifeOf(AllocOp alloc) {
-  Life life;
-  life.alloc = alloc;
+  Life life{alloc, alloc.getBytes(), addressAlignment(alloc)};
+  auto [roles, role] = roleAround(alloc);
+  if (roles)
+    life.role = int(role);
   for (Value view : viewsOf(alloc))
     for (Operation *user : view.getUsers())
       for (const Access &access : sharedAccesses(user))
@@ -102,9 +103,16 @@ Life Lives::lifeOf(AllocOp alloc) {
   for (auto &[user, access] : uses[alloc]) {
     life.begin = std::min(life.begin, number[user]);
     life.end = std::max(life.end, number[user]);
-    // Read until somebody has waited, wherever that is.
-    if (access.isAsync())
-      life.end = count;
+    // Reached until somebody has waited, wherever that is: as long as those run that do so.
+    if (access.isAsync()) {
+      life.begin = roles ? number[roles] : 0;
+      life.end = roles ? last[roles] : count;
+    }
+    // Made outside of roles: another role may be anywhere in its own part meanwhile.
+    if (RolesOp around = roleAround(user).first; around && !roles) {
+      life.begin = std::min(life.begin, number[around]);
+      life.end = std::max(life.end, last[around]);
+    }
     // Made outside of a loop, or kept from one iteration to the next: alive all the time the loop runs.
     for (Operation *op = user; op != alloc->getParentOp(); op = op->getParentOp())
       if (isa<LoopLikeOpInterface>(op)) {
@@ -123,8 +131,7 @@ Life Lives::lifeOf(AllocOp alloc) {
 /// The end of the life if whoever takes the bytes next is to find a barrier in between: that of the first exchange that
 /// starts later and is certain to run. Inside a loop: all of the loop, and on from there.
 int64_t Lives::barrierAfter(const Life &life) const {
-  AllocOp alloc = life.alloc;
-  Operation *place = alloc;
+  Operation *place = life.op;
   int64_t end = life.end;
   for (auto loop = place->getParentOfType<LoopLikeOpInterface>(); loop;
        loop = loop->getParentOfType<LoopLikeOpInterface>()) {
@@ -168,6 +175,12 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
       return signalPassFailure();
     dropUnread(function);
     Lives lives(function);
+    for (const Life &life : lives.all())
+      if (AllocOp alloc = life.alloc(); alloc && int32_t(alloc.getSlots()) > 1 && alloc.getSlotBytes() % life.align) {
+        alloc.emitOpError() << "expected slots of a multiple of " << life.align
+                            << " bytes (because the copy engine or products reach them), got " << alloc.getSlotBytes();
+        return signalPassFailure();
+      }
     FramePlan least = planFrame(lives.requests(/*untilBarrier=*/false));
     FramePlan plan = planFrame(lives.requests(/*untilBarrier=*/true));
     if (plan.bytes > least.bytes + kSpareBytes)
@@ -177,19 +190,25 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
       plan = least;
       if (plan.bytes > target.gpu.maxSharedBytes) {
         // At the largest piece: that is the op to make smaller.
-        AllocOp largest = lives.all().front().alloc;
+        const Life *largest = &lives.all().front();
         for (const Life &life : lives.all())
-          if (AllocOp(life.alloc).getBytes() > largest.getBytes())
-            largest = life.alloc;
-        emitOutOfResource(
-            largest, {"bytes of shared memory per block", plan.bytes, target.gpu.maxSharedBytes,
-                      target.has(Feature::Cluster) ? "the tile's size, or split it over cluster=" : "the tile's size"});
+          if (life.bytes > largest->bytes)
+            largest = &life;
+        std::string option = isa<ChannelOp>(largest->op) ? "stages= or the tile's size" : "the tile's size";
+        if (target.has(Feature::Cluster))
+          option += ", or split it over cluster=";
+        emitOutOfResource(largest->op,
+                          {"bytes of shared memory per block", plan.bytes, target.gpu.maxSharedBytes, option});
         return signalPassFailure();
       }
     }
     Builder builder(function.getContext());
-    for (auto [life, offset] : llvm::zip(lives.all(), plan.offsets))
-      AllocOp(life.alloc).setOffset(offset);
+    for (auto [life, offset] : llvm::zip(lives.all(), plan.offsets)) {
+      if (auto channel = dyn_cast<ChannelOp>(life.op))
+        channel.setOffset(offset);
+      else
+        life.alloc().setOffset(offset);
+    }
     function->setAttr(kSharedBytesAttrName, builder.getI64IntegerAttr(plan.bytes));
   }
 };

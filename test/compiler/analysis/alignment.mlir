@@ -239,3 +239,27 @@ func.func @assumed_elsewhere(%n: i32, %c: i1) {
   %a = arith.addi %n, %by : i32
   return
 }
+
+// What is known outside holds inside of roles, and what is computed there is known too; cursors know nothing.
+// CHECK-LABEL: func @roles
+func.func @roles(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}) {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  kgpu.roles @one warps 4 {
+    %start = kgpu.cursor : !kgpu.cursor<2>
+    %end = scf.for %i = %c0 to %n step %c64 iter_args(%at = %start) -> (!kgpu.cursor<2>) : i32 {
+      // CHECK: arith.addi {{.*}}divisible [16]
+      %next = arith.addi %i, %n : i32
+      // CHECK: arith.muli {{.*}}divisible [256]
+      %far = arith.muli %next, %n : i32
+      %p = kgpu.advance %at : !kgpu.cursor<2>
+      scf.yield %p : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  } @two warps 4 {
+    // CHECK: arith.muli {{.*}}divisible [1024]
+    %far = arith.muli %n, %c64 : i32
+    kgpu.end_role
+  }
+  return
+}

@@ -38,6 +38,23 @@ TEST(FramePlan, BothEndsOfAnIntervalCount) {
   EXPECT_EQ(plan.bytes, 128);
 }
 
+TEST(FramePlan, StrandsRunAtOnce) {
+  // The first two of one strand take turns; those of the other are apart from both, whatever their times.
+  std::vector<FrameRequest> requests{{64, 16, 0, 1, 0}, {64, 16, 2, 3, 0}, {64, 16, 5, 6, 1}};
+  FramePlan plan = planFrame(requests);
+  EXPECT_EQ(plan.offsets[0], plan.offsets[1]);
+  EXPECT_NE(plan.offsets[0], plan.offsets[2]);
+  EXPECT_EQ(plan.bytes, 128);
+  // What belongs to no strand goes by its time with every one of them.
+  requests.push_back({64, 16, 7, 8});
+  plan = planFrame(requests);
+  EXPECT_EQ(plan.bytes, 128);
+  requests.back().begin = 6;
+  plan = planFrame(requests);
+  EXPECT_NE(plan.offsets[3], plan.offsets[2]);
+  EXPECT_EQ(plan.bytes, 128);
+}
+
 TEST(FramePlan, SmallBufferGoesIntoAGap) {
   // 0 and 1 live all the time, 2 and 3 one after the other: 3 takes the place of 2.
   std::vector<FrameRequest> requests{{128, 64, 0, 9}, {128, 64, 0, 9}, {64, 64, 0, 4}, {32, 64, 5, 9}};
