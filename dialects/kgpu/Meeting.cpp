@@ -2,6 +2,7 @@
 #include "dialects/kgpu/Meeting.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -35,6 +36,26 @@ static Meetings ofAtomic(Operation *op, tile::MemSemantic sem) {
   return meetings;
 }
 
+/// Behind the last channel that has barriers all threads meet that may use one: nobody does before it is set up.
+static Meetings ofChannel(ChannelOp channel) {
+  auto hasBarriers = [](ChannelOp op) { return op.getCompletion() != Completion::Groups; };
+  if (!hasBarriers(channel))
+    return {};
+  for (Operation *next = channel->getNextNode(); next; next = next->getNextNode())
+    if (auto other = dyn_cast<ChannelOp>(next); other && hasBarriers(other))
+      return {};
+  return {{}, ofInstance(channel)};
+}
+
+/// No cta of a cluster ends while another one may still send to it or tell it something.
+static Meetings ofReturn(Operation *op) {
+  bool sends = false;
+  for (Operation &other : *op->getBlock())
+    if (auto channel = dyn_cast<ChannelOp>(other))
+      sends |= channel.isMulticast();
+  return clusterSize(op) > 1 && sends ? Meetings{Meeting{Scope::Cluster}, {}} : Meetings();
+}
+
 Meetings kgpu::meetingsOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, Meetings>(op)
       .Case([](BarrierOp barrier) { return Meetings{{}, Meeting{barrier.getScope()}}; })
@@ -42,6 +63,8 @@ Meetings kgpu::meetingsOf(Operation *op) {
         return Meetings{{}, Meeting{Scope::Cluster, /*arrives=*/true, /*waits=*/false, arrive.getRelaxed()}};
       })
       .Case([](ClusterWaitOp) { return Meetings{{}, Meeting{Scope::Cluster, /*arrives=*/false, /*waits=*/true}}; })
+      .Case([](ChannelOp channel) { return ofChannel(channel); })
+      .Case([](func::ReturnOp op) { return ofReturn(op); })
       .Case([](tile::BarrierOp barrier) { return Meetings{{}, ofInstance(barrier)}; })
       .Case([](tile::AtomicRMWOp atomic) { return ofAtomic(atomic, atomic.getSem()); })
       .Case([](tile::AtomicCASOp atomic) { return ofAtomic(atomic, atomic.getSem()); })

@@ -128,7 +128,7 @@ static StringRef cacheSuffix(tile::CacheModifier cache) {
 
 /// The cache policy of an eviction hint, made once.
 Value Lowering::evictPolicy(tile::Eviction evict) {
-  Value &policy = policies[unsigned(evict)];
+  Value &policy = team.policies[unsigned(evict)];
   if (!policy)
     policy = atEntry([&] {
       StringRef text = evict == tile::Eviction::First ? "createpolicy.fractional.L2::evict_first.b64 $0, 1.0;"

@@ -8,10 +8,13 @@ using namespace kiln::nvvm;
 
 void Lowering::meet(const kgpu::Meeting &meeting) {
   if (!meeting.isCluster()) {
-    if (threads() > 32)
-      intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {i32(0)});
-    else
+    // Inside a role its own threads meet, at a barrier of that number.
+    if (threads() == 32)
       intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)});
+    else if (team.barrier)
+      intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count", Type(), {i32(team.barrier), i32(threads())});
+    else
+      intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {i32(0)});
     return;
   }
   if (meeting.arrives)

@@ -114,7 +114,7 @@ Value Lowering::digitsValue(const Layout &layout, Coord coord, llvm::function_re
 Value Lowering::atEntry(llvm::function_ref<Value()> body) {
   OpBuilder::InsertionGuard guard(b);
   Location loc = b.getLoc();
-  b.setInsertionPoint(entryAnchor);
+  b.setInsertionPoint(team.anchor);
   b.setLoc(source.getLoc());
   Value result = body();
   b.setLoc(loc);
@@ -122,7 +122,7 @@ Value Lowering::atEntry(llvm::function_ref<Value()> body) {
 }
 
 Lowering::Part &Lowering::partOf(const Layout &layout) {
-  auto &bucket = parts[unsigned(size_t(hash_value(layout)))];
+  auto &bucket = team.parts[unsigned(size_t(hash_value(layout)))];
   for (auto &part : bucket)
     if (part->layout == layout)
       return *part;

@@ -69,7 +69,7 @@ static Value wideBits(Lowering &lowering, Value value) {
 static LogicalResult emitPrint(Lowering &lowering, tile::PrintOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
   int64_t site = lowering.siteOf(op);
-  Value sequence = nextSequence(lowering, lowering.printCount);
+  Value sequence = nextSequence(lowering, lowering.printCount());
   // Entries with one condition are asked for together.
   llvm::MapVector<Value, SmallVector<Entry>> entries;
   for (auto [index, operand] : llvm::enumerate(op.getOperands())) {

@@ -2,7 +2,7 @@
 // the walk over the ops.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/analysis/KernelInterface.h"
-#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "compiler/conversion/kgpu_to_nvvm/Channel.h"
 #include "dialects/kgpu/KgpuDialect.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
@@ -25,11 +25,19 @@ template <typename... Ops> static bool hasAny(func::FuncOp kernel) {
 Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &table)
     : source(kernel), b(kernel.getLoc(), kernel.getContext()), target(target), alignment(kernel),
       ptrType(LLVM::LLVMPointerType::get(kernel.getContext(), kGlobal)), table(table) {
-  numWarps = moduleInteger(kernel, kgpu::kNumWarpsAttrName, 4);
-  numGroups = moduleInteger(kernel, "kgpu.num_groups", 1);
+  team.numWarps = moduleInteger(kernel, kgpu::kNumWarpsAttrName, 4);
+  team.numGroups = moduleInteger(kernel, "kgpu.num_groups", 1);
+  // Roles bring warps of their own.
+  for (auto roles : kernel.getOps<kgpu::RolesOp>()) {
+    team.numWarps = roles.totalWarps();
+    team.numGroups = 1;
+  }
+  numThreads = threads();
+  limit = moduleInteger(kernel, "kgpu.max_registers", 0);
+  team.block = &kernel.front();
   cluster = moduleInteger(kernel, kgpu::kClusterAttrName, 1);
   pdl = kernel->getParentOfType<ModuleOp>()->hasAttr("kgpu.pdl");
-  waited = !pdl || hasAny<tile::WaitForGridOp>(kernel);
+  team.waited = !pdl || hasAny<tile::WaitForGridOp>(kernel);
   triggered = !pdl || hasAny<tile::LaunchDependentsOp>(kernel);
 }
 
@@ -47,8 +55,11 @@ LogicalResult Lowering::run() {
   if (!triggered)
     launchDependentsAtEntry();
   // Also where there is nothing to wait for: the grid behind waits for this one alone, and so for all before it.
-  if (!waited)
+  if (!team.waited)
     waitForGrid();
+  finishCopies(*this, source.getBody());
+  if (auto meeting = kgpu::meetingsOf(source.front().getTerminator()).before)
+    meet(*meeting);
   LLVM::ReturnOp::create(b, ValueRange());
   entry->setAttr("kiln.sites", b.getArrayAttr(sites));
   if (!source.getOps<kgpu::KeepOp>().empty())
@@ -75,32 +86,31 @@ void Lowering::createEntry() {
   types.append(tensorMaps.size(), LLVM::LLVMPointerType::get(b.getContext()));
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
   entry = LLVM::LLVMFuncOp::create(b, ("kiln_" + source.getName()).str(), type);
-  int32_t blockSize = int32_t(threads());
+  int32_t blockSize = int32_t(blockThreads());
   entry->setAttr("nvvm.kernel", b.getUnitAttr());
   entry->setAttr("nvvm.reqntid", b.getDenseI32ArrayAttr({blockSize, 1, 1}));
   if (cluster > 1)
     entry->setAttr("nvvm.cluster_dim", b.getDenseI32ArrayAttr({int32_t(cluster), 1, 1}));
-  int64_t maxRegisters = moduleInteger(source, "kgpu.max_registers", 0);
-  if (maxRegisters > 0)
-    entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(maxRegisters)));
+  if (maxRegisters() > 0)
+    entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(maxRegisters())));
   Block *block = entry.addEntryBlock(b);
   b.setInsertionPointToEnd(block);
   unsigned hidden = source.getNumArguments();
   if (hasHooks)
     hooks = block->getArgument(hidden++);
   if (isPersistent)
-    for (Value &size : gridSizes)
+    for (Value &size : team.gridSizes)
       size = block->getArgument(hidden++);
   // What is computed once goes before this constant, which nothing uses: folded away later.
-  entryAnchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
+  team.anchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
 
   auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
   auto shared = source->getAttrOfType<IntegerAttr>(kgpu::kSharedBytesAttrName);
-  entry->setAttr("kiln.cuda", b.getDictionaryAttr({b.getNamedAttr("num_warps", number(numWarps)),
-                                                   b.getNamedAttr("threads", number(threads())),
+  entry->setAttr("kiln.cuda", b.getDictionaryAttr({b.getNamedAttr("num_warps", number(blockThreads() / 32)),
+                                                   b.getNamedAttr("threads", number(blockThreads())),
                                                    b.getNamedAttr("cluster", number(cluster)),
                                                    b.getNamedAttr("shared_bytes", number(shared ? shared.getInt() : 0)),
-                                                   b.getNamedAttr("max_registers", number(maxRegisters)),
+                                                   b.getNamedAttr("max_registers", number(maxRegisters())),
                                                    b.getNamedAttr("pdl", b.getBoolAttr(pdl))}));
   if (isPersistent)
     describeCuda("persistent", b.getBoolAttr(true));
@@ -199,90 +209,6 @@ bool Lowering::mayFollowStore(Operation *op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where a thread is
-//===----------------------------------------------------------------------===//
-
-Value Lowering::special(Value &slot, StringRef name) {
-  if (!slot)
-    slot = atEntry([&] { return intrinsic(("llvm.nvvm.read.ptx.sreg." + name).str(), b.getI32Type(), {}); });
-  return slot;
-}
-
-Value Lowering::thread() { return special(threadId, "tid.x"); }
-
-Value Lowering::lane() {
-  if (!laneId) {
-    Value id = thread();
-    laneId = threads() == 32 ? id : atEntry([&] { return arith::AndIOp::create(b, id, i32(31)).getResult(); });
-  }
-  return laneId;
-}
-
-Value Lowering::warp() {
-  if (warpId)
-    return warpId;
-  Value id = thread();
-  return warpId = atEntry([&]() -> Value {
-           if (numWarps == 1)
-             return i32(0);
-           Value all = arith::ShRUIOp::create(b, id, i32(5));
-           return numGroups == 1 ? all : arith::RemUIOp::create(b, all, i32(numWarps)).getResult();
-         });
-}
-
-Value Lowering::group() {
-  if (groupId)
-    return groupId;
-  Value id = thread();
-  return groupId = atEntry([&]() -> Value {
-           return numGroups == 1 ? i32(0) : arith::DivUIOp::create(b, id, i32(32 * numWarps)).getResult();
-         });
-}
-
-Value Lowering::cta() {
-  if (cluster == 1 && !ctaId)
-    ctaId = atEntry([&] { return i32(0); });
-  return special(ctaId, "cluster.ctarank");
-}
-
-Value Lowering::isFirstThread() {
-  if (firstThread)
-    return firstThread;
-  Value id = thread(), rank = cluster > 1 ? cta() : Value();
-  return firstThread = atEntry([&]() -> Value {
-           Value all = rank ? arith::OrIOp::create(b, id, rank).getResult() : id;
-           return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, all, i32(0));
-         });
-}
-
-Value Lowering::programId(unsigned axis) {
-  static constexpr StringLiteral alone[] = {"ctaid.x", "ctaid.y", "ctaid.z"};
-  static constexpr StringLiteral clustered[] = {"clusterid.x", "ctaid.y", "ctaid.z"};
-  return special(programIds[axis], cluster > 1 ? clustered[axis] : alone[axis]);
-}
-
-Value Lowering::gridSize(unsigned axis) {
-  static constexpr StringLiteral alone[] = {"nctaid.x", "nctaid.y", "nctaid.z"};
-  static constexpr StringLiteral clustered[] = {"nclusterid.x", "nctaid.y", "nctaid.z"};
-  return special(gridSizes[axis], cluster > 1 ? clustered[axis] : alone[axis]);
-}
-
-Value Lowering::sharedBase() {
-  if (shared)
-    return shared;
-  auto module = source->getParentOfType<ModuleOp>();
-  static constexpr StringLiteral name = "kiln_shared";
-  if (!module.lookupSymbol(name)) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(module.getBody());
-    LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false, LLVM::Linkage::External,
-                           name, Attribute(), /*alignment=*/16, kShared);
-  }
-  auto type = LLVM::LLVMPointerType::get(b.getContext(), kShared);
-  return shared = atEntry([&] { return LLVM::AddressOfOp::create(b, type, name).getResult(); });
-}
-
-//===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
 
@@ -291,7 +217,7 @@ unsigned Lowering::registerCount(Type type) const {
     return layout->registers();
   if (auto desc = dyn_cast<tile::DescType>(type))
     return 1 + 2 * desc.getBlock().getRank();
-  return 1;
+  return isa<kgpu::CursorType>(type) ? 2 : 1;
 }
 
 SmallVector<Type> Lowering::registerTypes(Type type) const {
@@ -300,6 +226,10 @@ SmallVector<Type> Lowering::registerTypes(Type type) const {
     types.front() = ptrType;
     return types;
   }
+  if (isa<kgpu::CursorType>(type)) // slot and parity
+    return SmallVector<Type>(2, IntegerType::get(type.getContext(), 32));
+  if (isa<kgpu::TensorMapType>(type))
+    return {IntegerType::get(type.getContext(), 64)};
   return SmallVector<Type>(registerCount(type), registerType(elementOf(type)));
 }
 
@@ -343,13 +273,13 @@ void Lowering::launchDependents() {
 
 void Lowering::launchDependentsAtEntry() {
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointAfter(entryAnchor);
+  b.setInsertionPointAfter(team.anchor);
   launchDependents();
 }
 
 void Lowering::waitForGrid() {
   ptx("griddepcontrol.wait;", "", {}, {});
-  waited = true;
+  team.waited = true;
 }
 
 /// True when reads of tiles follow `op` in its block before anything that threads do together.
@@ -396,12 +326,13 @@ void Lowering::closeReads(Operation *op) {
 }
 
 LogicalResult Lowering::emitBlock(Block &block) {
-  bool outermost = &block == &source.front();
+  bool outermost = &block == &source.front(), inOrder = &block == team.block;
   for (Operation &op : block.without_terminator()) {
     b.setLoc(op.getLoc());
     if (outermost)
       closeReads(&op);
-    if (outermost && !waited && accessesGlobal(&op))
+    // Roles wait each for themselves.
+    if (inOrder && !team.waited && accessesGlobal(&op) && !isa<kgpu::RolesOp>(op))
       waitForGrid();
     if (failed(emitOp(&op)))
       return failure();

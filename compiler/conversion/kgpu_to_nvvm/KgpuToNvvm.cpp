@@ -28,6 +28,9 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addHooks(table);
     nvvm::addSharedMemory(table);
     nvvm::addBarriers(table);
+    nvvm::addRoles(table);
+    nvvm::addChannels(table);
+    nvvm::addCopies(table);
     nvvm::addMailboxes(table);
     nvvm::addConvert(table);
     nvvm::addReduce(table);

@@ -4,6 +4,7 @@
 #pragma once
 #include "compiler/analysis/Alignment.h"
 #include "compiler/target/Target.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/kgpu/Meeting.h"
 #include "dialects/layout/Layout.h"
 #include "dialects/tile/TileOps.h"
@@ -83,17 +84,28 @@ public:
   /// Types of those registers.
   llvm::SmallVector<mlir::Type> registerTypes(mlir::Type type) const;
 
-  //--- Where this thread is. All i32, computed once at entry.
-  mlir::Value thread();                           ///< of the cta
-  mlir::Value lane();                             ///< of the warp
-  mlir::Value warp();                             ///< of its group
-  mlir::Value group();                            ///< of the cta
-  mlir::Value cta();                              ///< of the cluster
-  mlir::Value hardware(layout::Coord coord);      ///< one of the above; not Reg or Offset
-  int64_t warps() const { return numWarps; }      ///< of a group
-  int64_t groups() const { return numGroups; }    ///< of a cta
-  int64_t clusterSize() const { return cluster; } ///< ctas per program instance
-  int64_t threads() const { return 32 * numWarps * numGroups; }
+  //--- Place.cpp: where this thread is among those of the kernel; inside a role, among those of the role. All i32,
+  // computed once at the entry of either.
+  mlir::Value thread();                             ///< of the cta (of the role)
+  mlir::Value lane();                               ///< of the warp
+  mlir::Value warp();                               ///< of its group
+  mlir::Value group();                              ///< of the cta (of the role)
+  mlir::Value cta();                                ///< of the cluster
+  mlir::Value hardware(layout::Coord coord);        ///< one of the above; not Reg or Offset
+  int64_t warps() const { return team.numWarps; }   ///< of a group
+  int64_t groups() const { return team.numGroups; } ///< of a cta (of the role)
+  int64_t clusterSize() const { return cluster; }   ///< ctas per program instance
+  int64_t threads() const { return 32 * team.numWarps * team.numGroups; }
+  int64_t maxRegisters() const { return limit; }      ///< of a thread; 0: no limit was asked for
+  int64_t blockThreads() const { return numThreads; } ///< of the cta, whatever role is being emitted
+  /// The number of this warp in the cta, the same for all of its lanes as far as ptxas can see.
+  mlir::Value blockWarp();
+  /// i1: one lane of this warp, and one thread of the cta (of the role): who arrives, and who issues copies. Always the
+  /// same ones.
+  mlir::Value isLeader();
+  mlir::Value isIssuer();
+  /// Emits `body` for the threads of role `index`, at whose entry the insertion point stands.
+  mlir::LogicalResult inRole(kgpu::RolesOp roles, unsigned index, llvm::function_ref<mlir::LogicalResult()> body);
 
   //--- Coordinates.cpp: which element a register holds
   /// The part of the coordinate along `dim` that this thread's lane, warp, group and cta owe (i32; null when none do).
@@ -122,7 +134,8 @@ public:
   /// dimension. `basis(digit index)` is what one step adds (bits: XORs). Null when all are zero.
   mlir::Value digitsValue(const layout::Layout &layout, layout::Coord coord,
                           llvm::function_ref<int64_t(unsigned)> basis);
-  /// Runs `body` with the insertion point at the kernel's entry, where what it makes dominates everything.
+  /// Runs `body` with the insertion point at the kernel's (the role's) entry, where what it makes dominates everything
+  /// that its threads do.
   mlir::Value atEntry(llvm::function_ref<mlir::Value()> body);
 
   //--- Helpers.cpp: constants, PTX, packing
@@ -150,6 +163,10 @@ public:
   mlir::Value offsetBy(mlir::Value pointer, int64_t bytes);
   /// The kernel's dynamic shared memory, !llvm.ptr<3>.
   mlir::Value sharedBase();
+  /// `offset` bytes into it, as the 32-bit address that PTX takes.
+  mlir::Value sharedAddress(int64_t offset);
+  /// The 32-bit address of memory.
+  mlir::Value addressOf(mlir::Value pointer);
   /// Applies a single-block region of scalar ops (reduce, scan, portable) and returns what it yields; empty when an op
   /// in it is unknown (reported).
   Registers applyRegion(mlir::Region &region, llvm::ArrayRef<mlir::Value> arguments);
@@ -200,9 +217,10 @@ public:
   AlignmentAnalysis alignment; ///< of `source`
   mlir::Type ptrType;          ///< !llvm.ptr<1>
   bool pdl = false;
-  mlir::Value hooks;      ///< i64 address of the hook buffer; null without sites
-  mlir::Value printCount; ///< where the number of prints executed so far is kept
+  mlir::Value hooks; ///< i64 address of the hook buffer; null without sites
   llvm::SmallVector<mlir::Attribute> sites;
+  /// Where the number of prints executed so far is kept.
+  mlir::Value &printCount() { return team.printCount; }
 
 private:
   void createEntry();
@@ -220,7 +238,7 @@ private:
   mlir::Value guardDivisor(mlir::Operation *op, mlir::Value dividend, mlir::Value divisor);
 
   const EmitTable &table;
-  int64_t numWarps = 4, numGroups = 1, cluster = 1;
+  int64_t numThreads = 128, cluster = 1, limit = 0;
   llvm::DenseMap<mlir::Value, std::unique_ptr<Registers>> values; ///< what get() returns stays where it is
   llvm::SmallVector<std::unique_ptr<Registers>> constants;        ///< what get() returned for constants
   llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
@@ -230,7 +248,6 @@ private:
   bool readsNeeded = false;
   llvm::DenseSet<mlir::Operation *> afterStores; ///< loads that mayFollowStore(); filled by the first question
   bool knowsOrder = false;
-  mlir::Operation *entryAnchor = nullptr; ///< atEntry() inserts before it
   struct Part {
     const layout::Layout layout;
     llvm::SmallVector<mlir::Value, 3> dims;
@@ -239,16 +256,29 @@ private:
     bool ownerKnown = false;
   };
   Part &partOf(const layout::Layout &layout);
-  llvm::DenseMap<unsigned, llvm::SmallVector<std::unique_ptr<Part>, 1>> parts; ///< by hash
   mlir::Value special(mlir::Value &slot, llvm::StringRef name);
   Registers constantRegisters(mlir::Operation *op);
-  mlir::Value threadId, laneId, warpId, groupId, ctaId, firstThread, shared, program, programIds[3], gridSizes[3],
-      hardwareGrid;
-  mlir::Value policies[3];
+  /// What is the same for everybody, once it was computed where everybody comes past.
+  struct Shared {
+    mlir::Value tid, lane, blockWarp, cta, memory, address, program, programIds[3], gridSizes[3], hardwareGrid,
+        policies[3];
+  };
+  /// The threads that run what is being emitted, and what has been computed at their entry.
+  struct Team : Shared {
+    int64_t numWarps = 4, numGroups = 1;
+    int64_t firstWarp = 0;             ///< in the cta
+    unsigned barrier = 0;              ///< number of the barrier they meet at
+    mlir::Block *block = nullptr;      ///< whose ops they run one after the other
+    mlir::Operation *anchor = nullptr; ///< atEntry() inserts before it
+    mlir::Value thread, warp, group, firstThread, leader, issuer, printCount;
+    llvm::DenseMap<unsigned, llvm::SmallVector<std::unique_ptr<Part>, 1>> parts; ///< by hash
+    bool waited = false; ///< for the grid before, or the kernel says itself where
+  };
+  Team team;
   llvm::SmallVector<mlir::DictionaryAttr, 4> tensorMaps; ///< as the metadata describes them, but for the offset
   llvm::DenseMap<mlir::Operation *, unsigned> tensorMapIds;
   bool isPersistent = false;
-  bool waited = false, triggered = false; ///< or the kernel says itself where
+  bool triggered = false; ///< or the kernel says itself where
 };
 
 /// Any arith or math op, register by register.
@@ -270,6 +300,9 @@ void addLibrary(EmitTable &table); ///< inline_asm, extern_call
 void addProgram(EmitTable &table); ///< program_id, num_programs, assume, launch_dependents, wait_for_grid, persistence
 void addTensorMaps(EmitTable &table);
 void addBarriers(EmitTable &table);
+void addRoles(EmitTable &table);
+void addChannels(EmitTable &table); ///< channel, cursor, acquire, commit, receive, release
+void addCopies(EmitTable &table);   ///< copy_in, copy_out, fence_async
 void addMailboxes(EmitTable &table);
 void addConvert(EmitTable &table);
 void addReduce(EmitTable &table);

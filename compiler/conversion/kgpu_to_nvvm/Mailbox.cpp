@@ -5,15 +5,10 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-/// The 32-bit address that instructions on shared memory take.
-static Value addressOf(Lowering &lowering, Value pointer) {
-  return LLVM::PtrToIntOp::create(lowering.b, lowering.b.getI32Type(), pointer);
-}
-
 void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, int64_t elementBytes, Value cta,
                      Value slot, int64_t tileBytes) {
   ImplicitLocOpBuilder &b = lowering.b;
-  Value there = addressOf(lowering, pointer), counter = addressOf(lowering, lowering.offsetBy(slot, tileBytes));
+  Value there = lowering.addressOf(pointer), counter = lowering.addressOf(lowering.offsetBy(slot, tileBytes));
   auto inCta = [&](Value address) {
     return lowering.ptx("mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", b.getI32Type(), {address, cta}, /*pure=*/true)
         .front();
@@ -31,11 +26,14 @@ void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, 
 
 void nvvm::openMailboxes(Lowering &lowering) {
   ImplicitLocOpBuilder &b = lowering.b;
-  SmallVector<int64_t> counters;
+  // Each warp that receives arrives: those of the block, or of the role the mailbox is in.
+  SmallVector<std::pair<int64_t, int64_t>> counters;
   lowering.source.walk([&](kgpu::AllocOp alloc) {
+    auto [roles, role] = kgpu::roleAround(alloc);
+    int64_t warps = roles ? roles.warpsOf(role) : lowering.threads() / 32;
     if (alloc.getMailbox())
       for (int64_t i = 0; i < int32_t(alloc.getSlots()); ++i)
-        counters.push_back(int64_t(*alloc.getOffset()) + i * alloc.getSlotBytes() + alloc.getTileBytes());
+        counters.push_back({int64_t(*alloc.getOffset()) + i * alloc.getSlotBytes() + alloc.getTileBytes(), warps});
   });
   if (counters.empty())
     return;
@@ -44,9 +42,9 @@ void nvvm::openMailboxes(Lowering &lowering) {
   auto branch = scf::IfOp::create(b, first, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  for (int64_t counter : counters)
+  for (auto [counter, warps] : counters)
     lowering.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {},
-                 {addressOf(lowering, lowering.offsetBy(base, counter)), lowering.i32(lowering.threads() / 32)});
+                 {lowering.addressOf(lowering.offsetBy(base, counter)), lowering.i32(warps)});
   lowering.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
 }
 
@@ -55,7 +53,7 @@ void nvvm::openMailboxes(Lowering &lowering) {
 static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
   kgpu::AllocOp alloc = kgpu::mailboxOf(op.getMem());
-  Value counter = addressOf(lowering, lowering.offsetBy(lowering.scalar(op.getMem()), alloc.getTileBytes()));
+  Value counter = lowering.addressOf(lowering.offsetBy(lowering.scalar(op.getMem()), alloc.getTileBytes()));
   Value bytes = lowering.atEntry([&]() -> Value {
     Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));
     return arith::SelectOp::create(b, first, lowering.i32(alloc.getMem().getType().getBytes()), lowering.i32(0));

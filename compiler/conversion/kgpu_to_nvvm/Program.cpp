@@ -19,9 +19,9 @@ static LogicalResult emitNumPrograms(Lowering &lowering, tile::NumProgramsOp op)
 // The analyses have read it.
 static LogicalResult emitAssume(Lowering &, tile::AssumeOp) { return success(); }
 
-Value Lowering::firstProgram() { return special(programIds[0], cluster > 1 ? "clusterid.x" : "ctaid.x"); }
+Value Lowering::firstProgram() { return special(team.programIds[0], cluster > 1 ? "clusterid.x" : "ctaid.x"); }
 
-Value Lowering::programStep() { return special(hardwareGrid, cluster > 1 ? "nclusterid.x" : "nctaid.x"); }
+Value Lowering::programStep() { return special(team.hardwareGrid, cluster > 1 ? "nclusterid.x" : "nctaid.x"); }
 
 LogicalResult Lowering::checkPersistent() {
   isPersistent = source->hasAttr("kgpu.persistent");
@@ -60,14 +60,14 @@ Value Lowering::programNumber(Operation *op) {
                     "report says which program instance it is), got none");
     return {};
   }
-  if (program)
-    return program;
+  if (team.program)
+    return team.program;
   Value ids[3], sizes[2];
   for (unsigned axis = 0; axis < 3; ++axis)
     ids[axis] = programId(axis);
   for (unsigned axis = 0; axis < 2; ++axis)
     sizes[axis] = gridSize(axis);
-  return program = atEntry([&]() -> Value {
+  return team.program = atEntry([&]() -> Value {
            auto wide = [&](Value value) { return arith::ExtUIOp::create(b, b.getI64Type(), value).getResult(); };
            Value number = wide(ids[2]);
            for (unsigned axis : {1, 0})

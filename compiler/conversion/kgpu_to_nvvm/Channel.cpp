@@ -1,0 +1,245 @@
+// Channels: the ring and its barriers, cursors, and the waits and arrivals at a slot's two ends. A slot's full barrier
+// completes a phase when what was committed has come, its empty one when all readers have released it.
+#include "compiler/conversion/kgpu_to_nvvm/Channel.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+static constexpr auto kNoWrap = arith::IntegerOverflowFlags::nsw | arith::IntegerOverflowFlags::nuw;
+
+kgpu::ChannelOp nvvm::channelOf(Value channel) { return channel.getDefiningOp<kgpu::ChannelOp>(); }
+
+/// The barriers of other ctas are arrived at, and what they guard was sent by others.
+static bool reachesCluster(Lowering &lowering, kgpu::ChannelOp channel) {
+  return lowering.clusterSize() > 1 && channel.isMulticast();
+}
+
+static bool hasBarriers(kgpu::ChannelOp channel) { return channel.getCompletion() != kgpu::Completion::Groups; }
+
+//===----------------------------------------------------------------------===//
+// The ring
+//===----------------------------------------------------------------------===//
+
+static LogicalResult emitChannel(Lowering &lowering, kgpu::ChannelOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  auto offset = op.getOffset();
+  if (!offset)
+    return op.emitOpError("expected an offset (because kiln-plan-shared-memory gives each channel one), got none");
+  lowering.set(op, {lowering.offsetBy(lowering.sharedBase(), int64_t(*offset))});
+  if (!hasBarriers(op))
+    return success();
+  // Behind the last channel all threads meet (Meeting.h), so that nobody uses a barrier before it is set up.
+  bool bytes = op.getCompletion() == kgpu::Completion::Bytes;
+  int64_t arrivals = bytes ? 1 : int32_t(op.getFillers()), releases = op.getReleases(lowering.clusterSize());
+  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));
+  auto branch = scf::IfOp::create(b, first, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  for (int32_t slot = 0; slot < op.getType().getSlots(); ++slot)
+    for (auto [distance, count] : {std::pair(kFull, arrivals), {kEmpty, releases}})
+      lowering.ptx(
+          "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {},
+          {lowering.sharedAddress(int64_t(*offset) + op.getBarrierOffset(slot) + distance), lowering.i32(count)});
+  // Seen by the copy engine and by the cluster.
+  lowering.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
+  return success();
+}
+
+static LogicalResult emitCursor(Lowering &lowering, kgpu::CursorOp op) {
+  lowering.set(op, {lowering.i32(0), lowering.i32(0)});
+  return success();
+}
+
+static LogicalResult emitAdvance(Lowering &lowering, kgpu::AdvanceOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  ArrayRef<Value> place = lowering.get(op.getCursor());
+  int32_t slots = op.getCursor().getType().getSlots();
+  if (slots == 1) {
+    Value parity = arith::XOrIOp::create(b, place[1], lowering.i32(1));
+    lowering.set(op, {place[0], parity});
+    return success();
+  }
+  Value next = arith::AddIOp::create(b, place[0], lowering.i32(1), kNoWrap);
+  Value around = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, next, lowering.i32(slots));
+  Value slot = arith::SelectOp::create(b, around, lowering.i32(0), next);
+  Value flip = arith::ExtUIOp::create(b, b.getI32Type(), around);
+  Value parity = arith::XOrIOp::create(b, place[1], flip);
+  lowering.set(op, {slot, parity});
+  return success();
+}
+
+Value nvvm::barrierOf(Lowering &lowering, Value channel, Value cursor, int64_t barrier) {
+  kgpu::ChannelOp ring = channelOf(channel);
+  int64_t first = int64_t(*ring.getOffset()) + ring.getBarrierOffset(0) + barrier;
+  return inSlot(lowering, lowering.sharedAddress(first), cursor, ring.getBarrierOffset(1) - ring.getBarrierOffset(0));
+}
+
+Value nvvm::inSlot(Lowering &lowering, Value address, Value cursor, int64_t stride) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  if (cast<kgpu::CursorType>(cursor.getType()).getSlots() == 1)
+    return address;
+  Value distance = arith::MulIOp::create(b, lowering.get(cursor)[0], lowering.i32(stride), kNoWrap);
+  return arith::AddIOp::create(b, address, distance);
+}
+
+/// The parts of a slot, as memory.
+static Registers partsOf(Lowering &lowering, Value channel, Value cursor, ResultRange parts) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  kgpu::ChannelOp ring = channelOf(channel);
+  Value slot = lowering.scalar(channel);
+  if (ring.getType().getSlots() > 1)
+    slot = lowering.offsetBy(
+        slot,
+        arith::MulIOp::create(b, lowering.get(cursor)[0], lowering.i32(ring.getSlotStride()), kNoWrap).getResult());
+  Registers places;
+  for (unsigned part = 0; part < parts.size(); ++part)
+    places.push_back(lowering.offsetBy(slot, ring.getPartOffset(part)));
+  return places;
+}
+
+//===----------------------------------------------------------------------===//
+// Waiting and arriving
+//===----------------------------------------------------------------------===//
+
+/// Waits until the phase of that parity is over. All lanes ask: one more branch to spare the others costs more.
+static void waitFor(Lowering &lowering, Value barrier, Value parity, bool cluster) {
+  StringRef order = cluster ? ".acquire.cluster" : "";
+  lowering.ptx(("{\n\t.reg .pred over;\n\tWAIT:\n\tmbarrier.try_wait.parity" + order +
+                ".shared::cta.b64 over, [$0], $1;\n\t@!over bra WAIT;\n\t}")
+                   .str(),
+               "r,r", {}, {barrier, parity});
+}
+
+template <typename Op> static LogicalResult giveParts(Lowering &lowering, Op op) {
+  Registers parts = partsOf(lowering, op.getChannel(), op.getCursor(), op.getParts());
+  for (auto [result, place] : llvm::zip_equal(op.getParts(), parts))
+    lowering.set(result, {place});
+  return success();
+}
+
+/// The first round finds the phase before the first over: its parity is the other one.
+static LogicalResult emitAcquire(Lowering &lowering, kgpu::AcquireOp op) {
+  kgpu::ChannelOp channel = channelOf(op.getChannel());
+  if (hasBarriers(channel)) {
+    Value parity = arith::XOrIOp::create(lowering.b, lowering.get(op.getCursor())[1], lowering.i32(1));
+    waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kEmpty), parity,
+            reachesCluster(lowering, channel));
+  }
+  return giveParts(lowering, op);
+}
+
+static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
+  kgpu::ChannelOp channel = channelOf(op.getChannel());
+  if (!hasBarriers(channel))
+    return op.emitOpError("expected a channel that completes by bytes or threads, got one of groups");
+  waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kFull), lowering.get(op.getCursor())[1],
+          reachesCluster(lowering, channel));
+  return giveParts(lowering, op);
+}
+
+/// Products, or the copy engine, read what comes through the channel.
+static bool isReadAsynchronously(kgpu::ChannelOp channel) {
+  SmallVector<Value> open;
+  for (Operation *user : channel.getResult().getUsers())
+    if (auto receive = dyn_cast<kgpu::ReceiveOp>(user))
+      llvm::append_range(open, receive.getParts());
+  while (!open.empty())
+    for (Operation *user : open.pop_back_val().getUsers()) {
+      if (isa<kgpu::WarpgroupMmaOp, kgpu::CopyOutOp>(user))
+        return true;
+      if (isa<kgpu::TransOp, kgpu::ViewOp>(user))
+        open.push_back(user->getResult(0));
+    }
+  return false;
+}
+
+/// A fence stands between the stores to shared memory before `op` in its block and `op`.
+static bool isFenced(Operation *op) {
+  for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode()) {
+    if (isa<kgpu::FenceAsyncOp>(before))
+      return true;
+    if (isa<kgpu::LocalStoreOp, kgpu::LocalAtomicAddOp>(before) || before->getNumRegions() != 0)
+      return false;
+  }
+  return false;
+}
+
+static LogicalResult emitCommit(Lowering &lowering, kgpu::CommitOp op) {
+  kgpu::ChannelOp channel = channelOf(op.getChannel());
+  Value full = barrierOf(lowering, op.getChannel(), op.getCursor(), kFull);
+  switch (channel.getCompletion()) {
+  case kgpu::Completion::Bytes:
+    lowering.ptx("@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b", {},
+                 {full, lowering.i32(channel.getType().getSlotBytes()), lowering.isIssuer()});
+    return success();
+  case kgpu::Completion::Threads:
+    if (isReadAsynchronously(channel) && !isFenced(op))
+      lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
+    lowering.intrinsic("llvm.nvvm.bar.warp.sync", Type(), {lowering.i32(-1)});
+    lowering.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, lowering.isLeader()});
+    return success();
+  case kgpu::Completion::Groups:
+    return op.emitOpError("expected a channel that completes by bytes or threads, got one of groups");
+  }
+  llvm_unreachable("a completion of channels");
+}
+
+/// Only instructions of the warp as a whole read what the channel brings, and each is waited for by the whole warp; so
+/// when one lane comes past, all have read.
+static bool isReadByWarps(kgpu::ChannelOp channel) {
+  for (Operation *user : channel.getResult().getUsers())
+    if (auto receive = dyn_cast<kgpu::ReceiveOp>(user)) {
+      SmallVector<Value> open(receive.getParts());
+      while (!open.empty())
+        for (Operation *reader : open.pop_back_val().getUsers()) {
+          if (isa<kgpu::TransOp, kgpu::ViewOp>(reader))
+            open.push_back(reader->getResult(0));
+          else if (!isa<kgpu::WarpgroupMmaOp>(reader))
+            return false;
+        }
+    }
+  return true;
+}
+
+static LogicalResult emitRelease(Lowering &lowering, kgpu::ReleaseOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  kgpu::ChannelOp channel = channelOf(op.getChannel());
+  if (!hasBarriers(channel))
+    return success();
+  if (!isReadByWarps(channel))
+    lowering.intrinsic("llvm.nvvm.bar.warp.sync", Type(), {lowering.i32(-1)});
+  Value when = op.getWhen() ? lowering.scalar(op.getWhen()) : Value();
+  auto both = [&](Value arrives) -> Value {
+    return when ? arith::AndIOp::create(b, arrives, when).getResult() : arrives;
+  };
+  if (!reachesCluster(lowering, channel)) {
+    Value empty = barrierOf(lowering, op.getChannel(), op.getCursor(), kEmpty);
+    lowering.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {empty, both(lowering.isLeader())});
+    return success();
+  }
+  // Lane i tells cta i, whose share of the slot comes to this cta too.
+  Value tells = lowering.atEntry([&]() -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.lane(), lowering.i32(lowering.clusterSize()));
+  });
+  Value there = lowering.atEntry([&]() -> Value {
+    Value first = lowering.sharedAddress(int64_t(*channel.getOffset()) + channel.getBarrierOffset(0) + kEmpty);
+    Value cta = arith::AndIOp::create(b, lowering.lane(), lowering.i32(lowering.clusterSize() - 1));
+    return lowering.ptx("mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", b.getI32Type(), {first, cta}, /*pure=*/true)
+        .front();
+  });
+  Value empty = inSlot(lowering, there, op.getCursor(), channel.getBarrierOffset(1) - channel.getBarrierOffset(0));
+  lowering.ptx("@$1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$0];", "r,b", {}, {empty, both(tells)});
+  return success();
+}
+
+void nvvm::addChannels(EmitTable &table) {
+  table.add<kgpu::ChannelOp, emitChannel>();
+  table.add<kgpu::CursorOp, emitCursor>();
+  table.add<kgpu::AdvanceOp, emitAdvance>();
+  table.add<kgpu::AcquireOp, emitAcquire>();
+  table.add<kgpu::ReceiveOp, emitReceive>();
+  table.add<kgpu::CommitOp, emitCommit>();
+  table.add<kgpu::ReleaseOp, emitRelease>();
+}

@@ -1,0 +1,215 @@
+// Copies by the copy engine: boxes of mapped arrays into slots of channels and from shared memory to global memory, and
+// the fences and waits that go with them. One thread issues them.
+#include "compiler/conversion/kgpu_to_nvvm/Channel.h"
+#include "dialects/layout/Constructors.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Coord;
+
+namespace {
+/// What one cta copies: boxes one behind the other, and how position and place move on from cta to cta.
+struct CtaBoxes {
+  kgpu::BoxPlan plan;
+  int64_t pieces = 1;            ///< ctas that send a part of the memory to all
+  unsigned dim = 0;              ///< along which
+  int64_t distance = 0;          ///< elements along it from one cta's first box to the next one's
+  int64_t placeDistance = 0;     ///< the same in bytes of shared memory
+  SmallVector<unsigned, 4> mine; ///< boxes of cta 0, by number
+  bool onlyFirst = false;        ///< cta 0 sends everything
+};
+} // namespace
+
+/// Ctas among which `memory` is the same.
+static int64_t replicasOf(kgpu::MemType memory) {
+  int64_t count = 1;
+  for (const layout::Digit &digit : kgpu::layoutOf(memory).digits(Coord::Cta))
+    count *= digit.replicates() ? digit.radix : 1;
+  return count;
+}
+
+static FailureOr<CtaBoxes> boxesOf(Operation *op, kgpu::MemType memory, bool sharesPieces) {
+  CtaBoxes boxes;
+  int64_t replicas = replicasOf(memory);
+  if (sharesPieces)
+    boxes.pieces = replicas;
+  const layout::Layout &layout = kgpu::layoutOf(memory);
+  std::optional<layout::ClusterPiece> held = layout::pieceOf(layout);
+  std::optional<kgpu::BoxPlan> plan = kgpu::planBoxes(memory, boxes.pieces);
+  unsigned last = memory.getRank() - 1;
+  bool rows = layout.digits(Coord::Offset).empty() || layout.digits(Coord::Offset).front().basis[last] != 0;
+  if (!plan || !held || !rows)
+    return op->emitOpError(
+               "expected memory that is row-major or swizzled in rows (because the copy engine fills it box by "
+               "box), got ")
+           << memory;
+  boxes.plan = *plan;
+  if (held->split) {
+    boxes.dim = *held->split;
+    boxes.distance = held->piece.shape()[boxes.dim];
+  }
+  unsigned count = boxes.plan.starts.size();
+  if (boxes.pieces > 1 && memory.getRank() > 1) {
+    // Of each panel the first ctas have the first rows.
+    int64_t rowsOfCta = held->piece.shape()[0] / boxes.pieces;
+    for (unsigned box = 0; box < count; ++box)
+      if (boxes.plan.starts[box][0] < rowsOfCta)
+        boxes.mine.push_back(box);
+    boxes.distance = rowsOfCta;
+    boxes.placeDistance = rowsOfCta / boxes.plan.box[0] * boxes.plan.boxBytes;
+    return boxes;
+  }
+  boxes.onlyFirst = replicas > 1;
+  for (unsigned box = 0; box < count; ++box)
+    boxes.mine.push_back(box);
+  return boxes;
+}
+
+/// value + constant, or less.
+static Value plus(Lowering &lowering, Value value, int64_t constant) {
+  return constant == 0 ? value : arith::AddIOp::create(lowering.b, value, lowering.i32(constant)).getResult();
+}
+
+/// cta() * distance; null for nothing.
+static Value ofCta(Lowering &lowering, int64_t distance) {
+  if (distance == 0)
+    return {};
+  return lowering.atEntry(
+      [&]() -> Value { return arith::MulIOp::create(lowering.b, lowering.cta(), lowering.i32(distance)); });
+}
+
+/// Position of box `box` of this cta, first dimension first.
+static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, unsigned box, ValueRange offsets) {
+  SmallVector<Value> position;
+  Value moved = ofCta(lowering, boxes.distance);
+  for (auto [dim, offset] : llvm::enumerate(offsets)) {
+    Value at = lowering.scalar(offset);
+    if (moved && dim == boxes.dim)
+      at = arith::AddIOp::create(lowering.b, at, moved);
+    position.push_back(plus(lowering, at, boxes.plan.starts[box][dim]));
+  }
+  return position;
+}
+
+/// The thread that issues the copies, of the cta that does.
+static Value issuerOf(Lowering &lowering, const CtaBoxes &boxes) {
+  Value issuer = lowering.isIssuer();
+  if (!boxes.onlyFirst)
+    return issuer;
+  return lowering.atEntry([&]() -> Value {
+    Value first = arith::CmpIOp::create(lowering.b, arith::CmpIPredicate::eq, lowering.cta(), lowering.i32(0));
+    return arith::AndIOp::create(lowering.b, issuer, first);
+  });
+}
+
+namespace {
+/// The text and operands of one copy, put together in order.
+struct Copy {
+  std::string text, constraints;
+  SmallVector<Value> operands;
+
+  std::string operand(StringRef constraint, Value value) {
+    constraints += (constraints.empty() ? "" : ",") + constraint.str();
+    operands.push_back(value);
+    return "$" + std::to_string(operands.size() - 1);
+  }
+  /// "[map, {inner, ..., outer}]"
+  std::string box(Value map, ArrayRef<Value> position) {
+    std::string text = "[" + operand("l", map) + ", {";
+    for (auto [i, place] : llvm::enumerate(llvm::reverse(position)))
+      text += (i ? ", " : "") + operand("r", place);
+    return text + "}]";
+  }
+};
+} // namespace
+
+static LogicalResult emitCopyIn(Lowering &lowering, kgpu::CopyInOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/true);
+  if (failed(boxes))
+    return failure();
+  kgpu::ChannelOp channel = channelOf(op.getChannel());
+  unsigned part = cast<OpResult>(op.getMem()).getResultNumber();
+  Value slot = inSlot(lowering, lowering.sharedAddress(int64_t(*channel.getOffset()) + channel.getPartOffset(part)),
+                      op.getCursor(), channel.getSlotStride());
+  if (Value moved = ofCta(lowering, boxes->placeDistance))
+    slot = arith::AddIOp::create(b, slot, moved);
+  Value full = barrierOf(lowering, op.getChannel(), op.getCursor(), kFull), issuer = issuerOf(lowering, *boxes);
+  auto evict = tile::Eviction(int32_t(op.getEvict()));
+  bool multicast = boxes->pieces > 1;
+  for (unsigned box : boxes->mine) {
+    SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets());
+    Copy copy;
+    std::string place = copy.operand("r", plus(lowering, slot, int64_t(box) * boxes->plan.boxBytes));
+    std::string from = copy.box(lowering.scalar(op.getMap()), position), barrier = copy.operand("r", full);
+    copy.text = "cp.async.bulk.tensor." + std::to_string(position.size()) +
+                "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
+    std::string tail = " [" + place + "], " + from + ", [" + barrier + "]";
+    if (multicast) {
+      // To the same place in every cta, and to the barrier there.
+      Value all = arith::ConstantOp::create(b, b.getI16IntegerAttr(int16_t((1 << lowering.clusterSize()) - 1)));
+      copy.text += ".multicast::cluster";
+      tail += ", " + copy.operand("h", all);
+    }
+    if (evict != tile::Eviction::Normal) {
+      copy.text += ".L2::cache_hint";
+      tail += ", " + copy.operand("l", lowering.evictPolicy(evict));
+    }
+    std::string predicate = copy.operand("b", issuer);
+    lowering.ptx("@" + predicate + " " + copy.text + tail + ";", copy.constraints, {}, copy.operands);
+  }
+  return success();
+}
+
+static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
+  FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/false);
+  if (failed(boxes))
+    return failure();
+  Value memory = lowering.addressOf(lowering.scalar(op.getMem())), issuer = issuerOf(lowering, *boxes);
+  for (unsigned box : boxes->mine) {
+    SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets());
+    Copy copy;
+    std::string to = copy.box(lowering.scalar(op.getMap()), position);
+    std::string place = copy.operand("r", plus(lowering, memory, int64_t(box) * boxes->plan.boxBytes));
+    std::string predicate = copy.operand("b", issuer);
+    lowering.ptx("@" + predicate + " cp.async.bulk.tensor." + std::to_string(position.size()) +
+                     "d.global.shared::cta.tile.bulk_group " + to + ", [" + place + "];",
+                 copy.constraints, {}, copy.operands);
+  }
+  lowering.ptx("@$0 cp.async.bulk.commit_group;", "b", {}, {issuer});
+  return success();
+}
+
+/// Threads that issued nothing have nothing to wait for.
+static LogicalResult emitCopyOutWait(Lowering &lowering, kgpu::CopyOutWaitOp op) {
+  lowering.ptx("cp.async.bulk.wait_group" + std::string(op.getRead() ? ".read " : " ") +
+                   std::to_string(int32_t(op.getPending())) + ";",
+               "", {}, {});
+  return success();
+}
+
+static LogicalResult emitFenceAsync(Lowering &lowering, kgpu::FenceAsyncOp) {
+  lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
+  return success();
+}
+
+void nvvm::finishCopies(Lowering &lowering, Region &region) {
+  auto last = dyn_cast_or_null<kgpu::CopyOutWaitOp>(region.front().getTerminator()->getPrevNode());
+  if (last && !last.getRead() && int32_t(last.getPending()) == 0)
+    return; // said already
+  auto copies = [](Operation *op) {
+    if (isa<kgpu::RolesOp>(op))
+      return WalkResult::skip(); // each at its own end
+    return isa<kgpu::CopyOutOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  if (region.walk<WalkOrder::PreOrder>(copies).wasInterrupted())
+    lowering.ptx("cp.async.bulk.wait_group 0;", "", {}, {});
+}
+
+void nvvm::addCopies(EmitTable &table) {
+  table.add<kgpu::CopyInOp, emitCopyIn>();
+  table.add<kgpu::CopyOutOp, emitCopyOut>();
+  table.add<kgpu::CopyOutWaitOp, emitCopyOutWait>();
+  table.add<kgpu::FenceAsyncOp, emitFenceAsync>();
+}

@@ -1,0 +1,95 @@
+// kgpu.roles: each warp runs the body of its role with the registers that the role has, then all meet behind.
+#include "compiler/conversion/kgpu_to_nvvm/Channel.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+/// A warp's barrier is one of sixteen, and the first is the block's.
+static constexpr unsigned kMaxRoles = 15;
+/// Registers are given out in groups of so many a thread.
+static constexpr int64_t kRegisterStep = 8;
+
+/// Registers of a thread when the block starts: those that the launch limits it to, or an equal share of all.
+static int64_t registersAtLaunch(Lowering &lowering) {
+  const GpuLimits &limits = lowering.target.gpu;
+  int64_t most = lowering.maxRegisters() ? lowering.maxRegisters() : limits.maxRegisters;
+  int64_t share = limits.registersPerProcessor / lowering.blockThreads();
+  return std::min(most, share) / kRegisterStep * kRegisterStep;
+}
+
+static bool movesRegisters(kgpu::RolesOp op) {
+  return llvm::any_of(op.getRegisters(), [](int32_t count) { return count != 0; });
+}
+
+/// The roles' registers come out of what the block starts with: a warp that asks for more would wait for ever.
+static LogicalResult checkRegisters(kgpu::RolesOp op, int64_t atLaunch, int64_t threads) {
+  int64_t wanted = 0;
+  for (unsigned role = 0; role < op.size(); ++role)
+    wanted += 32 * op.paddedWarps(role) * (op.getRegisters()[role] ? op.getRegisters()[role] : atLaunch);
+  if (wanted <= threads * atLaunch)
+    return success();
+  return op.emitOpError() << "expected roles that together have at most " << threads * atLaunch
+                          << " registers (because " << threads << " threads start with " << atLaunch << " each), got "
+                          << wanted;
+}
+
+/// A role's threads start with the block's registers: they give back what is too much, or wait for what is missing.
+static void setRegisters(Lowering &lowering, int64_t wanted, int64_t atLaunch) {
+  if (wanted == 0 || wanted == atLaunch)
+    return;
+  std::string direction = wanted < atLaunch ? "dec" : "inc";
+  lowering.ptx("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(wanted) + ";", "", {}, {});
+}
+
+static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned role, int64_t atLaunch) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  OpBuilder::InsertionGuard guard(b);
+  setRegisters(lowering, op.getRegisters()[role], atLaunch);
+  // Warps that fill up the last four have given their registers back; that is all they do.
+  if (op.paddedWarps(role) != op.warpsOf(role)) {
+    Value works = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.blockWarp(),
+                                        lowering.i32(op.firstWarp(role) + op.warpsOf(role)));
+    auto branch = scf::IfOp::create(b, works, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(branch.thenBlock());
+  }
+  Region &body = op.getBodies()[role];
+  return lowering.inRole(op, role, [&] {
+    if (failed(lowering.emitBlock(body.front())))
+      return failure();
+    finishCopies(lowering, body);
+    return success();
+  });
+}
+
+static LogicalResult emitRoles(Lowering &lowering, kgpu::RolesOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  if (op.size() > kMaxRoles)
+    return op.emitOpError() << "expected at most " << kMaxRoles
+                            << " roles (because each has a barrier of its own), got " << op.size();
+  int64_t threads = lowering.blockThreads(), atLaunch = registersAtLaunch(lowering);
+  if (threads > lowering.target.gpu.maxThreads)
+    return op.emitOpError() << "expected at most " << lowering.target.gpu.maxThreads
+                            << " threads (because they are one block's), got " << threads;
+  if (movesRegisters(op)) {
+    if (failed(checkRegisters(op, atLaunch, threads)))
+      return failure();
+    // ptxas takes setmaxnreg at its word only where it knows what there is at the start.
+    lowering.entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(atLaunch)));
+  }
+  Value warp = lowering.blockWarp();
+  OpBuilder::InsertionGuard guard(b);
+  for (unsigned role = 0; role < op.size(); ++role) {
+    if (role + 1 == op.size())
+      return emitRole(lowering, op, role, atLaunch);
+    Value mine = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, warp, lowering.i32(op.firstWarp(role + 1)));
+    auto branch = scf::IfOp::create(b, mine, /*withElseRegion=*/true);
+    b.setInsertionPointToStart(branch.thenBlock());
+    if (failed(emitRole(lowering, op, role, atLaunch)))
+      return failure();
+    b.setInsertionPointToStart(branch.elseBlock());
+  }
+  return success();
+}
+
+void nvvm::addRoles(EmitTable &table) { table.add<kgpu::RolesOp, emitRoles>(); }

@@ -1,0 +1,44 @@
+// Roles that a block cannot have.
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm -verify-diagnostics
+
+// 384 threads start with 168 registers: 64,512 in all. The filling warps keep what their role has.
+module {
+  func.func public @registers() attributes {tile.kernel} {
+    // expected-error @below {{expected roles that together have at most 64512 registers (because 384 threads start with 168 each), got 66560}}
+    kgpu.roles @load warps 1 registers 40 {
+      kgpu.end_role
+    } @multiply groups 2 warps 4 registers 240 {
+      kgpu.end_role
+    }
+    return
+  }
+}
+
+// -----
+
+// A limit that the launch sets is what there is.
+module attributes {kgpu.max_registers = 100 : i32} {
+  func.func public @limit() attributes {tile.kernel} {
+    // expected-error @below {{expected roles that together have at most 24576 registers (because 256 threads start with 96 each), got 25600}}
+    kgpu.roles @load warps 4 registers 40 {
+      kgpu.end_role
+    } @multiply warps 4 registers 160 {
+      kgpu.end_role
+    }
+    return
+  }
+}
+
+// -----
+
+module {
+  func.func public @threads() attributes {tile.kernel} {
+    // expected-error @below {{expected at most 1024 threads (because they are one block's), got 1056}}
+    kgpu.roles @load warps 1 {
+      kgpu.end_role
+    } @multiply groups 8 warps 4 {
+      kgpu.end_role
+    }
+    return
+  }
+}

@@ -1,0 +1,113 @@
+// Warps part by their number, each role has threads, barriers and registers of its own, and what is computed once is
+// computed at the role's entry.
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
+
+// Roles start at multiples of four warps where registers move, and the block is launched with an equal share: 65536 / 384
+// is 168 in eights. One chain of branches on a number that is the same for all lanes; warps that only fill up give their
+// registers back too, and do nothing else.
+// CHECK-LABEL: llvm.func @kiln_two(
+// CHECK-SAME: kiln.cuda = {cluster = 1 : i64, max_registers = 0 : i64, num_warps = 12 : i64, pdl = false, shared_bytes = 0 : i64, threads = 384 : i64}
+// CHECK-SAME: nvvm.maxnreg = 168 : i32
+// CHECK-SAME: nvvm.reqntid = array<i32: 384, 1, 1>
+// CHECK: %[[TID:.*]] = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"
+// CHECK: %[[SHIFT:.*]] = arith.shrui %[[TID]], %c5_i32
+// CHECK: %[[WARP:.*]] = llvm.call_intrinsic "llvm.nvvm.shfl.sync.idx.i32"(%c-1_i32, %[[SHIFT]], %c0_i32, %c31_i32)
+// CHECK: %[[FIRST:.*]] = arith.cmpi ult, %[[WARP]], %c4_i32
+// CHECK: scf.if %[[FIRST]] {
+// CHECK-NEXT: "setmaxnreg.dec.sync.aligned.u32 24;"
+// CHECK: %[[WORKS:.*]] = arith.cmpi ult, %[[WARP]], %c1_i32
+// CHECK: scf.if %[[WORKS]] {
+// A scalar is stored by the role's first thread: that of the block here.
+// CHECK: %[[MINE:.*]] = arith.cmpi eq, %[[TID]], %c0_i32
+// CHECK: "llvm.nvvm.bar.warp.sync"
+// CHECK: } else {
+// CHECK-NEXT: "setmaxnreg.inc.sync.aligned.u32 240;"
+// Thread 128 of the block is the first of this role, its groups are counted from here, its barrier is the second, of its
+// 256 threads.
+// CHECK: %[[OWN:.*]] = arith.subi %[[TID]], %c128_i32
+// CHECK: arith.cmpi eq, %[[OWN]], %c0_i32
+// CHECK: llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.count"(%c2_i32, %c256_i32)
+// CHECK: llvm.return
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func public @two(%p: !tile.ptr<i32>) attributes {tile.kernel} {
+    kgpu.roles @load warps 1 registers 24 {
+      %one = arith.constant 1 : i32
+      tile.store %p, %one : !tile.ptr<i32>, i32
+      kgpu.barrier role
+      kgpu.end_role
+    } @multiply groups 2 warps 4 registers 240 {
+      %two = arith.constant 2 : i32
+      tile.store %p, %two : !tile.ptr<i32>, i32
+      kgpu.barrier role
+      kgpu.end_role
+    }
+    return
+  }
+}
+
+// -----
+
+// Where a thread is in a tile: warp and group of the role, from the number that is the same for all lanes. The second
+// role computes its own; nothing of the first is used there.
+// CHECK-LABEL: llvm.func @kiln_parts(
+// CHECK-SAME: nvvm.reqntid = array<i32: 512, 1, 1>
+// CHECK-NOT: setmaxnreg
+// CHECK: %[[WARP:.*]] = llvm.call_intrinsic "llvm.nvvm.shfl.sync.idx.i32"
+// CHECK: scf.if
+// CHECK:   %[[G0:.*]] = arith.divui %[[WARP]], %c4_i32
+// CHECK: } else {
+// CHECK:   %[[OWN:.*]] = arith.subi %[[WARP]], %c8_i32
+// CHECK:   %[[G1:.*]] = arith.divui %[[OWN]], %c4_i32
+#t = #layout.map<digits [256] lane (1) (2) (4) (8) (16) warp (32) (64) group (128)>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @parts(%q: !tile.ptr<i32>) attributes {tile.kernel} {
+    kgpu.roles @one groups 2 warps 4 {
+      %r = tile.make_range 0 to 256 : tensor<256xi32, #t>
+      %y = tile.splat %q : !tile.ptr<i32> -> tensor<256x!tile.ptr<i32>, #t>
+      %z = tile.addptr %y, %r : tensor<256x!tile.ptr<i32>, #t>, tensor<256xi32, #t>
+      tile.store %z, %r : tensor<256x!tile.ptr<i32>, #t>, tensor<256xi32, #t>
+      kgpu.end_role
+    } @other groups 2 warps 4 {
+      %r = tile.make_range 0 to 256 : tensor<256xi32, #t>
+      %y = tile.splat %q : !tile.ptr<i32> -> tensor<256x!tile.ptr<i32>, #t>
+      %z = tile.addptr %y, %r : tensor<256x!tile.ptr<i32>, #t>, tensor<256xi32, #t>
+      tile.store %z, %r : tensor<256x!tile.ptr<i32>, #t>, tensor<256xi32, #t>
+      kgpu.end_role
+    }
+    return
+  }
+}
+
+// -----
+
+// With pdl each role waits before its own first access to global memory; one that has none does not.
+// CHECK-LABEL: llvm.func @kiln_waits(
+// CHECK: "griddepcontrol.launch_dependents;"
+// CHECK: scf.if
+// CHECK-NOT: griddepcontrol
+// CHECK: "llvm.nvvm.bar.warp.sync"
+// CHECK: "griddepcontrol.wait;"
+// CHECK: } else {
+// CHECK: scf.if
+// CHECK-NOT: griddepcontrol
+// CHECK: "llvm.nvvm.bar.warp.sync"
+// CHECK: } else {
+// CHECK: "griddepcontrol.wait;"
+// CHECK: llvm.return
+module attributes {kgpu.pdl} {
+  func.func public @waits(%p: !tile.ptr<i32>) attributes {tile.kernel} {
+    %one = arith.constant 1 : i32
+    kgpu.roles @one warps 1 {
+      kgpu.barrier role
+      tile.store %p, %one : !tile.ptr<i32>, i32
+      kgpu.end_role
+    } @two warps 1 {
+      kgpu.barrier role
+      kgpu.end_role
+    } @three warps 2 {
+      tile.store %p, %one : !tile.ptr<i32>, i32
+      kgpu.end_role
+    }
+    return
+  }
+}
