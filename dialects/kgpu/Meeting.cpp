@@ -36,7 +36,8 @@ static Meetings ofAtomic(Operation *op, tile::MemSemantic sem) {
   return meetings;
 }
 
-/// Behind the last channel that has barriers all threads meet that may use one: nobody does before it is set up.
+/// Behind the last channel that has barriers all threads meet that may use one: nobody does before it is set up. In a
+/// cluster the fence behind setting up is what shows it to others: the meeting itself orders nothing.
 static Meetings ofChannel(ChannelOp channel) {
   auto hasBarriers = [](ChannelOp op) { return op.getCompletion() != Completion::Groups; };
   if (!hasBarriers(channel))
@@ -44,7 +45,9 @@ static Meetings ofChannel(ChannelOp channel) {
   for (Operation *next = channel->getNextNode(); next; next = next->getNextNode())
     if (auto other = dyn_cast<ChannelOp>(next); other && hasBarriers(other))
       return {};
-  return {{}, ofInstance(channel)};
+  Meeting meeting = ofInstance(channel);
+  meeting.relaxed = meeting.isCluster();
+  return {{}, meeting};
 }
 
 /// No cta of a cluster ends while another one may still send to it or tell it something.
@@ -53,7 +56,9 @@ static Meetings ofReturn(Operation *op) {
   for (Operation &other : *op->getBlock())
     if (auto channel = dyn_cast<ChannelOp>(other))
       sends |= channel.isMulticast();
-  return clusterSize(op) > 1 && sends ? Meetings{Meeting{Scope::Cluster}, {}} : Meetings();
+  Meeting last{Scope::Cluster};
+  last.relaxed = true; // it is about being there still, not about what was written
+  return clusterSize(op) > 1 && sends ? Meetings{last, {}} : Meetings();
 }
 
 Meetings kgpu::meetingsOf(Operation *op) {

@@ -284,6 +284,9 @@ def _arrive(ins: Instruction) -> Run:
     to, address, *amount = ins.operands
     modifiers = ins.modifiers
     wide = "cluster" in modifiers
+    # Who names no scope at another block's barrier says that it has read, as hardware has it: no instruction of its own
+    # that reads is under way. What it wrote there is not told of by that; nothing here tells the two apart.
+    plain = not {"cta", "cluster"} & set(modifiers)
     if "shared::cluster" in modifiers and to is not None:
         raise Unsupported(f"{ins}: the state of a barrier of another block")
 
@@ -301,9 +304,9 @@ def _arrive(ins: Instruction) -> Run:
             expects = "expect_tx" in modifiers
             barrier.bytes += int(number) if expects else 0
             barrier.missing -= 1 if expects else int(number)
-            if barrier.block == warp.block:
+            if plain or barrier.block == warp.block:
                 barrier.gathered[0] = joined(barrier.gathered[0], clock)
-            if wide or barrier.block == warp.block:
+            if plain or wide or barrier.block == warp.block:
                 barrier.gathered[1] = joined(barrier.gathered[1], clock)
             barrier.advance(machine)
         machine.write("b64", to, lanes, phases)

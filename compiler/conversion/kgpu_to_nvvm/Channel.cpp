@@ -11,7 +11,7 @@ static constexpr auto kNoWrap = arith::IntegerOverflowFlags::nsw | arith::Intege
 
 kgpu::ChannelOp nvvm::channelOf(Value channel) { return channel.getDefiningOp<kgpu::ChannelOp>(); }
 
-/// The barriers of other ctas are arrived at, and what they guard was sent by others.
+/// Slots are released by the readers of all ctas, since the copies of each fill those of all.
 static bool reachesCluster(Lowering &lowering, kgpu::ChannelOp channel) {
   return lowering.clusterSize() > 1 && channel.isMulticast();
 }
@@ -104,11 +104,13 @@ static Registers partsOf(Lowering &lowering, Value channel, Value cursor, Result
 //===----------------------------------------------------------------------===//
 
 /// Waits until the phase of that parity is over. All lanes ask: one more branch to spare the others costs more.
-static void waitFor(Lowering &lowering, Value barrier, Value parity, bool cluster) {
-  StringRef order = cluster ? ".acquire.cluster" : "";
-  lowering.ptx(("{\n\t.reg .pred over;\n\tWAIT:\n\tmbarrier.try_wait.parity" + order +
-                ".shared::cta.b64 over, [$0], $1;\n\t@!over bra WAIT;\n\t}")
-                   .str(),
+///
+/// Also where other ctas fill and release the slot no scope is named: `.acquire.cluster` throws away the L1, and
+/// `.release.cluster` waits until the whole GPU sees what the warp wrote, each time. Neither is about a slot. Copies bring
+/// their data with the bytes that they announce; and a warp that releases has written nothing there, its reads are over.
+static void waitFor(Lowering &lowering, Value barrier, Value parity) {
+  lowering.ptx("{\n\t.reg .pred over;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [$0], $1;\n\t"
+               "@!over bra WAIT;\n\t}",
                "r,r", {}, {barrier, parity});
 }
 
@@ -124,8 +126,7 @@ static LogicalResult emitAcquire(Lowering &lowering, kgpu::AcquireOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (hasBarriers(channel)) {
     Value parity = arith::XOrIOp::create(lowering.b, lowering.get(op.getCursor())[1], lowering.i32(1));
-    waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kEmpty), parity,
-            reachesCluster(lowering, channel));
+    waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kEmpty), parity);
   }
   return giveParts(lowering, op);
 }
@@ -134,8 +135,7 @@ static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (!hasBarriers(channel))
     return op.emitOpError("expected a channel that completes by bytes or threads, got one of groups");
-  waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kFull), lowering.get(op.getCursor())[1],
-          reachesCluster(lowering, channel));
+  waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kFull), lowering.get(op.getCursor())[1]);
   return giveParts(lowering, op);
 }
 
@@ -230,7 +230,7 @@ static LogicalResult emitRelease(Lowering &lowering, kgpu::ReleaseOp op) {
         .front();
   });
   Value empty = inSlot(lowering, there, op.getCursor(), channel.getBarrierOffset(1) - channel.getBarrierOffset(0));
-  lowering.ptx("@$1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$0];", "r,b", {}, {empty, both(tells)});
+  lowering.ptx("@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,b", {}, {empty, both(tells)});
   return success();
 }
 

@@ -177,22 +177,23 @@ module {
 // -----
 
 // In a cluster of two that shares a part: the slot is empty when the eight warps of both have told so, lane i telling
-// cta i; waits order what the other cta did; the cluster meets before the first use, and before anybody ends.
+// cta i, without the fence of the whole GPU that a scope of the cluster would bring; the cluster meets before the first
+// use, and before anybody ends.
 // CHECK-LABEL: llvm.func @kiln_shared_part(
 // CHECK: mbarrier.init{{.*}}, %c1_i32
 // CHECK: mbarrier.init{{.*}}, %c8_i32
 // CHECK: "fence.mbarrier_init.release.cluster;"
-// CHECK: "llvm.nvvm.barrier.cluster.arrive.aligned"
+// CHECK: "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
 // CHECK-NEXT: "llvm.nvvm.barrier.cluster.wait.aligned"
-// CHECK: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64
+// CHECK: mbarrier.try_wait.parity.shared::cta.b64
 // CHECK: } else {
 // CHECK: %[[LANE:.*]] = arith.andi %{{.*}}, %c31_i32
 // CHECK: %[[TELLS:.*]] = arith.cmpi ult, %[[LANE]], %c2_i32
 // CHECK: %[[CTA:.*]] = arith.andi %[[LANE]], %c1_i32
 // CHECK: %[[THERE:.*]] = llvm.inline_asm "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r" %{{.*}}, %[[CTA]]
-// CHECK: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64
-// CHECK: "@$1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$0];", "r,b,~{memory}" %[[THERE]], %[[TELLS]]
-// CHECK: "llvm.nvvm.barrier.cluster.arrive.aligned"
+// CHECK: mbarrier.try_wait.parity.shared::cta.b64
+// CHECK: "@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,b,~{memory}" %[[THERE]], %[[TELLS]]
+// CHECK: "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
 // CHECK-NEXT: "llvm.nvvm.barrier.cluster.wait.aligned"
 // CHECK-NEXT: llvm.return
 #m = #layout.map<digits [256] cta (0) offset (1) (2) (4) (8) (16) (32) (64) (128)>

@@ -60,7 +60,7 @@ module {
 // CHECK: %[[ROW:.*]] = arith.addi %{{.*}}, %[[HALF]]
 // CHECK: "@$6 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [$0], [$1, {$2, $3}], [$4], $5;", "r,l,r,r,r,h,b,~{memory}" %[[THERE]], %{{.*}}, %c0_i32, %[[ROW]], %{{.*}}, %c3_i16,
 // CHECK: mbarrier.arrive.expect_tx{{.*}}, %c16384_i32
-// CHECK: "llvm.nvvm.barrier.cluster.arrive.aligned"
+// CHECK: "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
 // CHECK-NEXT: "llvm.nvvm.barrier.cluster.wait.aligned"
 #a = #layout.map<digits [128, 64] cta (64, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0)>
 #b = #layout.map<digits [64, 64] cta (0, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0)>
