@@ -30,10 +30,11 @@ struct Pending {
   bool arrived = false;  ///< the open cluster_arrive came after it
   bool met = false;      ///< all threads met after it; only the copy engine and tensor cores may not see it yet
   bool fenced = false;   ///< its thread made it visible to those, and is still to meet
+  bool shown = false;    ///< and did at a barrier of the cta (of the role)
   bool underWay = false; ///< nobody has waited for it
   int64_t later = 0;     ///< how many of its kind were begun after it
 
-  auto tied() const { return std::tie(access, phase, sameRun, metInCta, arrived, met, fenced, underWay, later); }
+  auto tied() const { return std::tie(access, phase, sameRun, metInCta, arrived, met, fenced, shown, underWay, later); }
   bool operator==(const Pending &other) const { return tied() == other.tied(); }
 };
 
@@ -107,7 +108,7 @@ Need BarrierInserter::needed(ArrayRef<Access> next, const State &state, Operatio
       if (alternate)
         continue;
       bool cluster = earlier.crosses || access.crosses;
-      if (earlier.isShared() && access.isAsync() && !earlier.isAsync())
+      if (earlier.isShared() && access.isAsync() && !earlier.isAsync() && (cluster || !pending.shown))
         need.add(cluster ? Scope::Cluster : narrow, !pending.fenced);
       else if (!pending.met && (cluster || !pending.metInCta))
         need.add(cluster ? Scope::Cluster : narrow, false);
@@ -138,6 +139,7 @@ void BarrierInserter::meet(State &state, const Meeting &meeting) {
     } else {
       over = !accesses.needClusters();
       pending.metInCta = true;
+      pending.shown |= pending.fenced && meeting.isWhole();
     }
     // What threads wrote is there for all of them, and for the copy engine only if a fence came before.
     bool shown = !accesses.haveAsync() || !pending.access->isShared() || pending.access->kind == Access::Read ||

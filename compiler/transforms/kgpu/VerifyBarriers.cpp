@@ -24,16 +24,19 @@ static constexpr int64_t kManyLater = 15;
 namespace {
 /// A place on a path: what is executed next, and what happened since the access the path starts at.
 struct Place {
-  Operation *op; ///< executed next
-  int flips;     ///< 0, 1: iterations of the loop whose slots alternate, modulo 2; 2: that loop was left
-  bool metInCta; ///< a barrier of the cta was passed (but one of the cluster is asked for)
-  bool arrived;  ///< cluster_arrive was passed
-  bool sameRun;  ///< no loop has computed the addresses anew
-  bool underWay; ///< nobody has waited for the access
-  int64_t later; ///< how many of its kind were begun since
-  bool fenced;   ///< kgpu.fence_async was passed since the access, before all met
-  bool met;      ///< all threads met: only the copy engine and the tensor cores may see what was there before
-  auto key() const { return std::make_tuple(op, flips, metInCta, arrived, sameRun, underWay, later, fenced, met); }
+  Operation *op;      ///< executed next
+  int flips;          ///< 0, 1: iterations of the loop whose slots alternate, modulo 2; 2: that loop was left
+  bool metInCta;      ///< a barrier of the cta was passed (but one of the cluster is asked for)
+  bool arrived;       ///< cluster_arrive was passed
+  bool sameRun;       ///< no loop has computed the addresses anew
+  bool underWay;      ///< nobody has waited for the access
+  int64_t later;      ///< how many of its kind were begun since
+  bool fenced;        ///< kgpu.fence_async was passed since the access, before all met
+  bool met;           ///< all threads met: only the copy engine and the tensor cores may see what was there before
+  bool shown = false; ///< and those see it as far as this cta (this role) goes: behind the fence its threads met
+  auto key() const {
+    return std::make_tuple(op, flips, metInCta, arrived, sameRun, underWay, later, fenced, met, shown);
+  }
 };
 
 class PathWalker {
@@ -126,7 +129,7 @@ LogicalResult PathWalker::check(const Place &place) {
     if (!ordered)
       return missing(place, Twine("a barrier") + (cluster ? " of the cluster" : ""),
                      "both may touch the same bytes and one writes them");
-    if (access.isAsync() && !start.isAsync() && start.kind != Access::Read) {
+    if (access.isAsync() && !start.isAsync() && start.kind != Access::Read && (cluster || !place.shown)) {
       if (!start.isShared())
         return missing(place, "known disjoint arrays",
                        "nothing shows the copy engine what threads write to global memory");
@@ -152,6 +155,7 @@ bool PathWalker::meet(const std::optional<Meeting> &meeting, Place &place) const
     // A role's barrier is of its own threads only.
     bool ours = meeting->scope != Scope::Role || roleAround(place.op) == role;
     place.metInCta |= ours;
+    place.shown |= ours && start.isShared() && place.fenced && meeting->isWhole();
     over = ours && !accesses.needClusters();
   }
   if (!over || place.underWay)

@@ -305,3 +305,32 @@ func.func @two_outputs(%x: tensor<64x64xf16, #t>, %pc: !tile.ptr<f16> {tile.disj
   kgpu.copy_out_wait read 0
   return
 }
+
+// -----
+
+// In a cluster each block stages and copies its own piece: a fence and one barrier of its threads are enough there too.
+// CHECK-LABEL: func.func @piece_of_a_cluster
+// CHECK: kgpu.local_store
+// CHECK-NEXT: kgpu.fence_async
+// CHECK-NEXT: kgpu.barrier role
+// CHECK-NEXT: kgpu.copy_out
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+#t = #layout.map<digits [128, 64] reg (0, 1) (0, 2) (0, 4) (16, 0) (32, 0) lane (0, 8) (0, 16) (0, 32) (1, 0) (2, 0) warp (4, 0) (8, 0) cta (64, 0)>
+#rows = #layout.map<digits [128, 64] cta (64, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0)>
+module attributes {kgpu.cluster = 2 : i32} {
+  func.func @piece_of_a_cluster(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+    %one = arith.constant 1 : i64
+    %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+    kgpu.roles @store warps 4 {
+      %x = arith.constant dense<1.0> : tensor<128x64xf16, #t>
+      %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+      kgpu.local_store %x, %out : tensor<128x64xf16, #t>, !kgpu.mem<128x64xf16, #rows>
+      kgpu.copy_out %out to %mc[%i, %i] : !kgpu.mem<128x64xf16, #rows>
+      kgpu.copy_out_wait 0
+      kgpu.end_role
+    }
+    return
+  }
+}

@@ -326,3 +326,29 @@ module attributes {kgpu.cluster = 2 : i32} {
     return
   }
 }
+
+// -----
+
+// In a cluster as elsewhere: the barrier comes behind the fence.
+#t = #layout.map<digits [128, 64] reg (0, 1) (0, 2) (0, 4) (16, 0) (32, 0) lane (0, 8) (0, 16) (0, 32) (1, 0) (2, 0) warp (4, 0) (8, 0) cta (64, 0)>
+#rows = #layout.map<digits [128, 64] cta (64, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (0, 16) (0, 32) (1, 8) (2, 16) (4, 32) (8, 0) (16, 0) (32, 0)>
+module attributes {kgpu.cluster = 2 : i32} {
+  func.func @piece_of_a_cluster(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+    %one = arith.constant 1 : i64
+    %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+    kgpu.roles @store warps 4 {
+      %x = arith.constant dense<1.0> : tensor<128x64xf16, #t>
+      %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+      // expected-note @below {{the earlier access}}
+      kgpu.local_store %x, %out : tensor<128x64xf16, #t>, !kgpu.mem<128x64xf16, #rows>
+      kgpu.barrier role
+      kgpu.fence_async
+      // expected-error @below {{expected kgpu.fence_async and behind it a barrier between this and an earlier access}}
+      kgpu.copy_out %out to %mc[%i, %i] : !kgpu.mem<128x64xf16, #rows>
+      kgpu.copy_out_wait 0
+      kgpu.end_role
+    }
+    return
+  }
+}
