@@ -29,10 +29,11 @@ static int64_t packedBy(const Node &node) {
 bool assign::isAnchor(const Node &node) {
   if (node.access || packedBy(node) > 1)
     return true;
-  return node.index == 0 && isa<tile::ReduceOp, tile::ScanOp, tile::SortOp, tile::TopkOp, tile::DotOp>(node.op);
+  return node.fragment ||
+         (node.index == 0 && isa<tile::ReduceOp, tile::ScanOp, tile::SortOp, tile::TopkOp, tile::DotOp>(node.op));
 }
 
-bool assign::mayLeave(const Node &node) { return isAnchor(node) && !isa<tile::ReduceOp>(node.op); }
+bool assign::mayLeave(const Node &node) { return isAnchor(node) && !node.fragment && !isa<tile::ReduceOp>(node.op); }
 
 static int64_t depthOf(tile::DotOp dot) { return cast<RankedTensorType>(dot.getLhs().getType()).getShape().back(); }
 

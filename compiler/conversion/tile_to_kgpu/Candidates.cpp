@@ -59,6 +59,7 @@ public:
   }
   /// What is left goes to registers.
   Layout finish(ArrayRef<int32_t> order) {
+    spreadGroups(order);
     left[turnsOf] += turns;
     give(Coord::Cta, turnsOf, turns);
     for (int32_t dim : order)
@@ -66,15 +67,34 @@ public:
     for (int32_t dim : order)
       if (sides[dim].odd > 1)
         push(Coord::Reg, sides[dim].odd, dim, sides[dim].power);
-    for (int64_t group = threads.groups; group > 1;) {
-      int64_t radix = group % 2 == 0 ? 2 : group;
-      push(Coord::Group, radix, 0, 0);
-      group /= radix;
-    }
     return *Layout::create(shape, digits);
   }
 
 private:
+  /// Groups have a piece each of the slowest dimension that can be cut so; else they repeat each other.
+  void spreadGroups(ArrayRef<int32_t> order) {
+    int64_t power = threads.groups & -threads.groups, odd = threads.groups / power;
+    for (int64_t bits = llvm::Log2_64(power), i = int64_t(order.size()); bits > 0; bits = 0) {
+      do
+        --i;
+      while (i >= 0 && left[order[i]] < bits);
+      unsigned dim = i < 0 ? 0 : unsigned(order[i]);
+      if (i >= 0)
+        left[dim] -= bits;
+      for (int64_t bit = 0; bit < bits; ++bit)
+        push(Coord::Group, 2, dim, i < 0 ? 0 : int64_t(1) << (next[dim] + left[dim] + bit));
+    }
+    if (odd == 1)
+      return;
+    auto fitting = llvm::find_if(llvm::reverse(order), [&](int32_t dim) { return sides[dim].odd == odd; });
+    if (fitting == order.rend()) {
+      push(Coord::Group, odd, 0, 0);
+      return;
+    }
+    push(Coord::Group, odd, *fitting, sides[*fitting].power);
+    sides[*fitting].odd = 1;
+  }
+
   void push(Coord coord, int64_t radix, unsigned dim, int64_t step) {
     Digit digit;
     digit.radix = radix;

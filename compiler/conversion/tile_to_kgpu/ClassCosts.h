@@ -36,6 +36,8 @@ struct Class {
   double weight = 0;                 ///< of its anchors
   double urgency = 0;                ///< its weight or what it passes on
   Ref layout = nullptr;
+  bool fixed = false;   ///< a fragment: the layout stands from the start
+  bool decided = false; ///< its turn has come
   bool visited = false; ///< by score() or carry(), which walk over links
 };
 

@@ -1,5 +1,6 @@
 // Building the graph.
 #include "compiler/conversion/tile_to_kgpu/Graph.h"
+#include "compiler/conversion/tile_to_kgpu/Fragments.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -122,5 +123,11 @@ FailureOr<Graph> Graph::build(Region &scope, const Machine &machine, const Align
     for (OpOperand *use : graph.nodes[index].group.uses)
       if (std::optional<unsigned> definer = graph.definer(use->get()))
         graph.join(index, *definer);
+  for (unsigned index = 0; index < graph.nodes.size(); ++index) {
+    auto fragment = fragmentOf(graph, index);
+    if (failed(fragment))
+      return failure();
+    graph.nodes[index].fragment = *fragment;
+  }
   return graph;
 }

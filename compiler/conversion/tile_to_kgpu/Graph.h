@@ -23,9 +23,10 @@ struct Node {
   unsigned index = 0; ///< which of the op's groups
   rules::Group group;
   std::optional<Access> access;
-  unsigned parent = 0;                  ///< union-find; Graph::classOf
-  double frequency = 1;                 ///< how often the op runs, roughly
-  std::optional<layout::Layout> layout; ///< what solve() decides
+  unsigned parent = 0;                    ///< union-find; Graph::classOf
+  double frequency = 1;                   ///< how often the op runs, roughly
+  std::optional<layout::Layout> fragment; ///< what an instruction asks for; solve() does not choose
+  std::optional<layout::Layout> layout;   ///< what solve() decides
 };
 
 /// An op that changes the shape, between its operands' node and its results'.

@@ -107,6 +107,11 @@ std::optional<Groups> rules::groupsOf(Operation *op) {
         add({&dot.getLhsMutable()}, {});
         add({&dot.getRhsMutable()}, {});
       })
+      .Case<kgpu::WarpgroupMmaOp, kgpu::WarpMmaOp>([&](auto product) {
+        add({&product.getAccMutable()}, product.getResult());
+        add({&product.getLhsMutable()}, {});
+        add({&product.getRhsMutable()}, {});
+      })
       .Case([&](tile::GatherOp gather) {
         add({&gather.getIndicesMutable()}, gather.getResult());
         add({&gather.getSourceMutable()}, {});

@@ -24,14 +24,16 @@ public:
 
   void run() {
     collect();
+    fixFragments();
     // The heaviest class first, then what hangs on it: a class is as urgent as its own accesses or as what comes over
     // its links, which is never more than the smaller of the two tiles is worth.
     for (size_t count = classes.size(); count > 0; --count) {
       Class *next = nullptr;
       for (auto &[leader, members] : classes)
-        if (!members.layout && (!next || members.urgency > next->urgency))
+        if (!members.decided && (!next || members.urgency > next->urgency))
           next = &members;
       assign(*next);
+      next->decided = true;
       for (unsigned index : next->links)
         influence(graph.links[index], next->urgency);
     }
@@ -57,6 +59,24 @@ public:
   }
 
 private:
+  /// A class with a fragment has that one's layout. Of several the accumulator's that is used most: factors are
+  /// converted at their product.
+  void fixFragments() {
+    for (auto &[leader, members] : classes) {
+      const Node *first = nullptr;
+      auto before = [](const Node &a, const Node &b) {
+        return a.index != b.index ? a.index < b.index : a.frequency > b.frequency;
+      };
+      for (unsigned index : members.nodes)
+        if (const Node &node = graph.nodes[index]; node.fragment && (!first || before(node, *first)))
+          first = &node;
+      if (!first)
+        continue;
+      members.fixed = true;
+      members.layout = table.get(Layout(*first->fragment));
+    }
+  }
+
   void collect() {
     for (unsigned index = 0; index < graph.nodes.size(); ++index) {
       Class &members = classes[graph.classOf(index)];
@@ -99,7 +119,8 @@ private:
       double best = kImpossible;
       if (other.layout)
         best = toResult ? linkCost(index, layout, other.layout) : linkCost(index, other.layout, layout);
-      if (depth < kLookahead && looks < kMostLooks && best > 0 && (other.weight == 0 || !other.layout)) {
+      if (!other.fixed && depth < kLookahead && looks < kMostLooks && best > 0 &&
+          (other.weight == 0 || !other.layout)) {
         // Following costs nothing on the link, but what it then costs elsewhere.
         Ref there = across(index, toResult, layout);
         double follows = 0;
@@ -122,6 +143,8 @@ private:
 
   /// True when the choice is another than before.
   bool assign(Class &members) {
+    if (members.fixed)
+      return false;
     llvm::SmallSetVector<Ref, 16> choices;
     // What stands, then what follows from neighbours: they win ties.
     Ref before = members.layout;
@@ -166,7 +189,7 @@ private:
   /// first, and keeps as much of that as makes the whole cheaper. Between two accesses a conversion may stand that no
   /// class is better off without alone: whichever gives way only moves it to the next link.
   void carry(Class &start, Ref layout) {
-    if (classCost(start, layout) > classCost(start, start.layout))
+    if (classCost(start, layout) > classCost(start, start.layout) || (start.fixed && layout != start.layout))
       return;
     struct Step {
       Class *moved;
@@ -206,7 +229,7 @@ private:
         for (unsigned index : from->links) {
           bool toResult = &classAt(graph.links[index].operand) == from;
           Class &other = classAt(toResult ? graph.links[index].result : graph.links[index].operand);
-          Ref follows = other.visited ? nullptr : across(index, toResult, from->layout);
+          Ref follows = other.visited || other.fixed ? nullptr : across(index, toResult, from->layout);
           if (!follows)
             continue;
           for (Ref there : {follows, inRowOrder(follows)}) {
@@ -230,10 +253,15 @@ private:
       one->visited = false;
   }
 
-  /// The layout of each node of a class: the class's, unless an anchor is better off on its own.
+  /// The layout of each node of a class: the class's, unless it has to be another or an anchor is better off on its
+  /// own.
   void settle(Class &members) {
     for (unsigned index : members.nodes) {
       Node &node = graph.nodes[index];
+      if (node.fragment) {
+        node.layout = node.fragment;
+        continue;
+      }
       Ref chosen = members.layout;
       double best = nodeCost(index, chosen);
       if (mayLeave(node) && members.nodes.size() > 1 && bestAlone(index) < best)

@@ -22,6 +22,8 @@ struct VerifyLayouts : kiln::impl::VerifyLayoutsPassBase<VerifyLayouts> {
     if (auto module = getOperation()->getParentOfType<ModuleOp>()) {
       if (auto attribute = module->getAttrOfType<IntegerAttr>("kgpu.num_warps"))
         warps = attribute.getInt();
+      if (auto attribute = module->getAttrOfType<IntegerAttr>("kgpu.num_groups"))
+        groups = attribute.getInt();
       if (auto attribute = module->getAttrOfType<IntegerAttr>("kgpu.cluster"))
         ctas = attribute.getInt();
     }
@@ -46,7 +48,7 @@ private:
       std::tuple<StringRef, int64_t, int64_t> counts[] = {
           {"lanes", layout.size(Coord::Lane), 32},
           {"warps", layout.size(Coord::Warp), roles ? roles.getWarps()[role] : warps},
-          {"groups", layout.size(Coord::Group), roles ? roles.getGroups()[role] : 1},
+          {"groups", layout.size(Coord::Group), roles ? roles.getGroups()[role] : groups},
           {"ctas", layout.size(Coord::Cta), ctas}};
       for (auto [what, count, expected] : counts)
         if (count != expected)
@@ -99,6 +101,6 @@ private:
                              << "their threads), got " << from << " and " << to;
   }
 
-  int64_t warps = 4, ctas = 1;
+  int64_t warps = 4, groups = 1, ctas = 1;
 };
 } // namespace

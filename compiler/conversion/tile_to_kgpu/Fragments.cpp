@@ -1,0 +1,116 @@
+#include "compiler/conversion/tile_to_kgpu/Fragments.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/layout/Constructors.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::assign;
+using layout::Layout;
+
+// Rows and columns of the accumulator of one instruction.
+static constexpr int64_t kRows = 16, kColumns = 8;
+
+std::optional<std::pair<int64_t, int64_t>> assign::arrangeWarps(ArrayRef<int64_t> accumulator, int64_t warps,
+                                                                bool alongRows) {
+  int64_t rows = accumulator[accumulator.size() - 2], columns = accumulator.back();
+  auto rowSide = layout::splitSide(rows), columnSide = layout::splitSide(columns);
+  if (!rowSide || !columnSide)
+    return std::nullopt;
+  std::optional<std::pair<int64_t, int64_t>> best;
+  int64_t least = 0;
+  for (int64_t down = warps; down >= 1; down /= 2) {
+    int64_t across = warps / down;
+    if (rowSide->power % (down * kRows) || columnSide->power % (across * kColumns))
+      continue;
+    // Elements of the factors that a warp reads at each k.
+    int64_t reads = rows / down + columns / across;
+    if (!best || (!alongRows && reads < least)) {
+      best = {down, across};
+      least = reads;
+    }
+  }
+  return best;
+}
+
+/// Another product's left factor is computed from this one's accumulator, or this one's from another's.
+static bool isChained(const Graph &graph, kgpu::WarpMmaOp op) {
+  auto leads = [&](kgpu::WarpMmaOp from, kgpu::WarpMmaOp to) {
+    std::optional<unsigned> acc = graph.definer(from.getResult()), lhs = graph.definer(to.getLhs());
+    return acc && lhs && graph.classOf(*acc) == graph.classOf(*lhs);
+  };
+  return llvm::any_of(graph.nodes, [&](const Node &node) {
+    auto other = dyn_cast<kgpu::WarpMmaOp>(node.op);
+    return other && (leads(op, other) || leads(other, op));
+  });
+}
+
+/// Along which dimension the ctas of a cluster cut the accumulator of a warpgroup_mma: as memory has the factors, or as
+/// the product was cut that a factor in registers is computed from.
+static std::optional<unsigned> splitOf(const Graph &graph, kgpu::WarpgroupMmaOp op, unsigned depth = 0) {
+  auto heldAlong = [](Value factor, unsigned dim) {
+    auto memory = dyn_cast<kgpu::MemType>(factor.getType());
+    auto held = memory ? layout::pieceOf(kgpu::layoutOf(memory)) : std::nullopt;
+    return held && held->split == dim;
+  };
+  if (heldAlong(op.getLhs(), 0))
+    return 0;
+  if (heldAlong(op.getRhs(), 1))
+    return 1;
+  std::optional<unsigned> lhs = graph.definer(op.getLhs());
+  if (lhs && depth < graph.nodes.size())
+    for (const Node &node : graph.nodes) {
+      auto other = dyn_cast<kgpu::WarpgroupMmaOp>(node.op);
+      std::optional<unsigned> acc = other && other != op ? graph.definer(other.getResult()) : std::nullopt;
+      if (acc && graph.classOf(*acc) == graph.classOf(*lhs) && splitOf(graph, other, depth + 1) == 0u)
+        return 0;
+    }
+  return std::nullopt;
+}
+
+static std::optional<Layout> warpgroupFragment(const Graph &graph, kgpu::WarpgroupMmaOp op, bool isAccumulator) {
+  const layout::Threads &threads = graph.threads;
+  std::optional<unsigned> split = threads.ctas > 1 ? splitOf(graph, op) : std::nullopt;
+  if (!isAccumulator && split == 1u)
+    split = std::nullopt;
+  auto type = cast<RankedTensorType>((isAccumulator ? op.getAcc() : op.getLhs()).getType());
+  SmallVector<int64_t, 2> piece(type.getShape());
+  if (split)
+    piece[*split] /= threads.ctas;
+  std::optional<Layout> fragment = threads.warps != 4 ? std::nullopt
+                                   : isAccumulator
+                                       ? layout::wgmmaAccumulator(piece, threads.groups)
+                                       : layout::wgmmaOperandA(piece, type.getElementTypeBitWidth(), threads.groups);
+  return fragment ? layout::inCluster(*fragment, threads.ctas, split) : std::nullopt;
+}
+
+static std::optional<Layout> warpFragment(const Graph &graph, kgpu::WarpMmaOp op, unsigned index) {
+  const layout::Threads &threads = graph.threads;
+  auto shapeOf = [](Value tile) { return cast<RankedTensorType>(tile.getType()).getShape(); };
+  unsigned bits = cast<RankedTensorType>(op.getLhs().getType()).getElementTypeBitWidth();
+  auto warps =
+      threads.groups == 1 ? arrangeWarps(shapeOf(op.getAcc()), threads.warps, isChained(graph, op)) : std::nullopt;
+  if (!warps)
+    return std::nullopt;
+  auto [down, across] = *warps;
+  std::optional<Layout> fragment = index == 0   ? layout::mmaAccumulator(shapeOf(op.getAcc()), down, across)
+                                   : index == 1 ? layout::mmaOperand(shapeOf(op.getLhs()), 0, bits, down, across)
+                                                : layout::mmaOperand(shapeOf(op.getRhs()), 1, bits, down, across);
+  return fragment ? layout::inCluster(*fragment, threads.ctas, std::nullopt) : std::nullopt;
+}
+
+FailureOr<std::optional<Layout>> assign::fragmentOf(const Graph &graph, unsigned index) {
+  const Node &node = graph.nodes[index];
+  std::optional<Layout> fragment;
+  if (auto op = dyn_cast<kgpu::WarpgroupMmaOp>(node.op))
+    fragment = warpgroupFragment(graph, op, /*isAccumulator=*/node.index == 0);
+  else if (auto op = dyn_cast<kgpu::WarpMmaOp>(node.op))
+    fragment = warpFragment(graph, op, node.index);
+  else
+    return fragment;
+  if (fragment)
+    return fragment;
+  return node.op->emitOpError()
+         << "expected tiles that its threads can hold as fragments (because the instruction says "
+         << "where elements lie), got " << node.group.type() << " for " << graph.threads.groups << " groups of "
+         << graph.threads.warps << " warps";
+}

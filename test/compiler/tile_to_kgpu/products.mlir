@@ -1,0 +1,125 @@
+// Fragments are not chosen: a class of tiles with an accumulator has its layout, what leads to it and away from it follows
+// or is converted at the edge, and groups of warps have rows of their own.
+// RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-assign-layouts,kiln-verify-layouts))' | FileCheck %s
+
+// The loop carries the fragment; stores of 16 bits ask for rows, so the tile is converted once, behind the loop, and each
+// group keeps its rows.
+// CHECK-DAG: #[[ACC:.*]] = #layout.map<wgmma_acc [128, 256] groups 2>
+// CHECK-DAG: #[[ROWS:.*]] = #layout.map<digits [128, 256] reg (0, 1) (0, 2) (0, 4) {{.*}} group (64, 0)>
+// CHECK-LABEL: @groups(
+// CHECK: %[[SUM:.*]] = scf.for {{.*}} -> (tensor<128x256xf32, #[[ACC]]>)
+// CHECK:   kgpu.warpgroup_mma {{.*}} -> tensor<128x256xf32, #[[ACC]]>
+// CHECK-NEXT: kgpu.mma_wait
+// CHECK-NEXT: scf.yield
+// CHECK: %[[NARROW:.*]] = arith.truncf {{.*}} : tensor<128x256xf32, #[[ACC]]>
+// CHECK: %[[OUT:.*]] = kgpu.convert %[[NARROW]] : tensor<128x256xf16, #[[ACC]]> -> tensor<128x256xf16, #[[ROWS]]>
+// CHECK: tile.store %{{.*}}, %[[OUT]]
+#a = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#b = #layout.map<swizzled [64, 256] order [0, 1] element 2 bytes 128>
+module attributes {kgpu.num_warps = 4 : i32, kgpu.num_groups = 2 : i32} {
+  func.func public @groups(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32) attributes {tile.kernel} {
+    %z = arith.constant dense<0.0> : tensor<128x256xf32>
+    %a = kgpu.alloc : !kgpu.mem<128x64xf16, #a>
+    %b = kgpu.alloc : !kgpu.mem<64x256xf16, #b>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %r = scf.for %i = %c0 to %n step %c1 iter_args(%s = %z) -> (tensor<128x256xf32>) : i32 {
+      %d = kgpu.warpgroup_mma %a, %b, %s : !kgpu.mem<128x64xf16, #a>, !kgpu.mem<64x256xf16, #b> -> tensor<128x256xf32>
+      %e = kgpu.mma_wait %d pending 1 : tensor<128x256xf32>
+      scf.yield %e : tensor<128x256xf32>
+    }
+    %w = kgpu.mma_wait %r pending 0 : tensor<128x256xf32>
+    %o = arith.truncf %w : tensor<128x256xf32> to tensor<128x256xf16>
+    %rows = tile.make_range 0 to 128 : tensor<128xi32>
+    %cols = tile.make_range 0 to 256 : tensor<256xi32>
+    %rows2 = tile.expand_dims %rows 1 : tensor<128xi32> -> tensor<128x1xi32>
+    %cols2 = tile.expand_dims %cols 0 : tensor<256xi32> -> tensor<1x256xi32>
+    %stride = arith.constant dense<256> : tensor<128x1xi32>
+    %ro = arith.muli %rows2, %stride : tensor<128x1xi32>
+    %rb = tile.broadcast %ro : tensor<128x1xi32> -> tensor<128x256xi32>
+    %cb = tile.broadcast %cols2 : tensor<1x256xi32> -> tensor<128x256xi32>
+    %off = arith.addi %rb, %cb : tensor<128x256xi32>
+    %q0 = tile.splat %p : !tile.ptr<f16> -> tensor<128x256x!tile.ptr<f16>>
+    %q = tile.addptr %q0, %off : tensor<128x256x!tile.ptr<f16>>, tensor<128x256xi32>
+    tile.store %q, %o : tensor<128x256x!tile.ptr<f16>>, tensor<128x256xf16>
+    return
+  }
+}
+
+// -----
+
+// One product's result is the other's left factor: of bytes, the factor is converted where it is used; of 16 bits both
+// fragments are one. In a cluster each cta has the rows that its memory has.
+// CHECK-DAG: #[[S:.*]] = #layout.map<{{(wgmma|mma)_acc}} [128, 64] {{.*}}ctas 2 split 0>
+// CHECK-DAG: #[[O:.*]] = #layout.map<{{(wgmma|mma)_acc}} [128, 128] {{.*}}ctas 2 split 0>
+// CHECK-DAG: #[[P8:.*]] = #layout.map<{{(wgmma|mma)_a}} [128, 64] bits 8 {{.*}}ctas 2 split 0>
+// CHECK-LABEL: @chained(
+// CHECK: kgpu.warpgroup_mma {{.*}} -> tensor<128x64xf32, #[[S]]>
+// CHECK: %[[P:.*]] = arith.truncf %{{.*}} : tensor<128x64xf32, #[[S]]> to tensor<128x64xf16, #[[S]]>
+// CHECK-NOT: kgpu.convert
+// CHECK: kgpu.warpgroup_mma %[[P]], %{{.*}} : tensor<128x64xf16, #[[S]]>, {{.*}} -> tensor<128x128xf32, #[[O]]>
+// CHECK: %[[NARROW:.*]] = arith.truncf %{{.*}} : tensor<128x64xf32, #[[S]]> to tensor<128x64xf8E4M3FN, #[[S]]>
+// CHECK: %[[Q:.*]] = kgpu.convert %[[NARROW]] : {{.*}} -> tensor<128x64xf8E4M3FN, #[[P8]]>
+// CHECK: kgpu.warpgroup_mma %[[Q]],
+#q = #layout.map<swizzled [128, 64] element 2 bytes 128 ctas 2 split 0>
+#k = #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128 ctas 2>
+#v = #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2>
+#v8 = #layout.map<swizzled [64, 128] order [0, 1] element 1 bytes 64 ctas 2>
+module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
+  func.func @chained() -> (tensor<128x128xf32>, tensor<128x128xf32>) {
+    %z = arith.constant dense<0.0> : tensor<128x64xf32>
+    %y = arith.constant dense<0.0> : tensor<128x128xf32>
+    %q = kgpu.alloc : !kgpu.mem<128x64xf16, #q>
+    %k = kgpu.alloc : !kgpu.mem<64x64xf16, #k>
+    %v = kgpu.alloc : !kgpu.mem<64x128xf16, #v>
+    %v8 = kgpu.alloc : !kgpu.mem<64x128xf8E4M3FN, #v8>
+    %s = kgpu.warpgroup_mma %q, %k, %z : !kgpu.mem<128x64xf16, #q>, !kgpu.mem<64x64xf16, #k> -> tensor<128x64xf32>
+    %t = kgpu.mma_wait %s pending 0 : tensor<128x64xf32>
+    %p = arith.truncf %t : tensor<128x64xf32> to tensor<128x64xf16>
+    %o = kgpu.warpgroup_mma %p, %v, %y : tensor<128x64xf16>, !kgpu.mem<64x128xf16, #v> -> tensor<128x128xf32>
+    %r = kgpu.mma_wait %o pending 0 : tensor<128x128xf32>
+    %p8 = arith.truncf %t : tensor<128x64xf32> to tensor<128x64xf8E4M3FN>
+    %o8 = kgpu.warpgroup_mma %p8, %v8, %y : tensor<128x64xf8E4M3FN>, !kgpu.mem<64x128xf8E4M3FN, #v8> -> tensor<128x128xf32>
+    %r8 = kgpu.mma_wait %o8 pending 0 : tensor<128x128xf32>
+    return %r, %r8 : tensor<128x128xf32>, tensor<128x128xf32>
+  }
+}
+
+// -----
+
+// Fragments of a warp: warps stand so that each reads as little as can be; a factor is loaded as memory has it and
+// converted, other work on it is done in its fragment.
+// CHECK-DAG: #[[ACC:.*]] = #layout.map<mma_acc [64, 64] warps 2x2>
+// CHECK-DAG: #[[A:.*]] = #layout.map<mma_a [64, 32] bits 16 warps 2x2>
+// CHECK-DAG: #[[B:.*]] = #layout.map<mma_b [32, 64] bits 16 warps 2x2>
+// CHECK-LABEL: @fragments(
+// CHECK: %[[LHS:.*]] = arith.mulf %{{.*}} : tensor<64x32xf16, #[[A]]>
+// CHECK: kgpu.warp_mma %[[LHS]], %{{.*}}, %{{.*}} : tensor<64x32xf16, #[[A]]>, tensor<32x64xf16, #[[B]]> -> tensor<64x64xf32, #[[ACC]]>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @fragments(%x: tensor<64x32xf16>, %y: tensor<32x64xf16>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %two = arith.constant dense<2.0> : tensor<64x32xf16>
+    %z = arith.mulf %x, %two : tensor<64x32xf16>
+    %d = kgpu.warp_mma %z, %y, %c : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+    return %d : tensor<64x64xf32>
+  }
+}
+
+// -----
+
+// What is the left factor of another product stays in its threads: all warps along M.
+// CHECK-DAG: #[[S:.*]] = #layout.map<mma_acc [64, 64] warps 4x1>
+// CHECK-DAG: #[[O:.*]] = #layout.map<mma_acc [64, 128] warps 4x1>
+// CHECK-LABEL: @chained_warps(
+// CHECK: kgpu.warp_mma {{.*}} -> tensor<64x64xf32, #[[S]]>
+// CHECK-NEXT: %[[P:.*]] = arith.truncf %{{.*}} : tensor<64x64xf32, #[[S]]>
+// CHECK: kgpu.warp_mma %[[P]], %{{.*}} -> tensor<64x128xf32, #[[O]]>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @chained_warps(%q: tensor<64x32xf16>, %k: tensor<32x64xf16>, %v: tensor<64x128xf16>) -> tensor<64x128xf32> {
+    %z = arith.constant dense<0.0> : tensor<64x64xf32>
+    %y = arith.constant dense<0.0> : tensor<64x128xf32>
+    %s = kgpu.warp_mma %q, %k, %z : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+    %p = arith.truncf %s : tensor<64x64xf32> to tensor<64x64xf16>
+    %o = kgpu.warp_mma %p, %v, %y : tensor<64x64xf16>, tensor<64x128xf16> -> tensor<64x128xf32>
+    return %o : tensor<64x128xf32>
+  }
+}
