@@ -9,6 +9,7 @@
 #include "dialects/layout/Algebra.h"
 #include "dialects/layout/Bits.h"
 #include "dialects/layout/Constructors.h"
+#include "dialects/layout/Matrix.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>
 #include <numeric>
@@ -408,25 +409,64 @@ static Layout swizzledFor(const Layout &store, const Layout &load, int64_t eleme
   return *Layout::create(load.shape(), digits);
 }
 
-Layout chooseMemory(const Layout &store, const Layout &load, int64_t elementBytes) {
-  Layout best = swizzledFor(store, load, elementBytes);
+namespace {
+/// A side of an exchange: its registers, and how instructions on matrices see them.
+struct Party {
+  const Layout &registers;
+  SmallVector<MatrixRows, 2> matrices;
+
+  Party(const Layout &registers, int64_t elementBytes, bool byMatrices) : registers(registers) {
+    for (bool transposed : {false, true})
+      if (byMatrices)
+        if (std::optional<MatrixRows> rows = matrixRows(registers, elementBytes, transposed))
+          matrices.push_back(*rows);
+  }
+  /// What the cheapest way between registers and this memory takes.
+  int64_t cost(const Layout &memory, int64_t elementBytes) const {
+    BankUse use = bankUse(registers, memory, elementBytes);
+    int64_t least = use.wavefronts + use.instructions;
+    for (const MatrixRows &rows : matrices)
+      if (keepsRows(rows, memory, elementBytes)) {
+        BankUse moved = bankUse(rows.rows, memory, elementBytes);
+        least = std::min(least, moved.wavefronts + moved.instructions);
+      }
+    return least;
+  }
+};
+} // namespace
+
+Layout chooseMemory(const Layout &store, const Layout &load, int64_t elementBytes, MatrixUse matrices) {
   if (load.size(Coord::Cta) > 1)
-    return best;
-  auto cost = [&](const Layout &memory) {
-    BankUse written = bankUse(store, memory, elementBytes), read = bankUse(load, memory, elementBytes);
-    return written.wavefronts + written.instructions + read.wavefronts + read.instructions;
+    return swizzledFor(store, load, elementBytes);
+  Party stored(store, elementBytes, matrices.store), loaded(load, elementBytes, matrices.load);
+  std::optional<Layout> best;
+  int64_t least = 0;
+  auto consider = [&](Layout memory, bool wins) {
+    int64_t cost = stored.cost(memory, elementBytes) + loaded.cost(memory, elementBytes);
+    if (best && (cost > least || (cost == least && !wins)))
+      return false;
+    best = std::move(memory);
+    least = cost;
+    return true;
   };
-  int64_t least = cost(best);
+  auto formsOf = [](const Party &side) {
+    SmallVector<const Layout *, 3> forms = {&side.registers};
+    for (const MatrixRows &rows : side.matrices)
+      forms.push_back(&rows.rows);
+    return forms;
+  };
+  for (const Layout *from : formsOf(stored))
+    for (const Layout *to : formsOf(loaded))
+      consider(swizzledFor(*from, *to, elementBytes), /*wins=*/false);
   // Plain rows have the simplest addresses.
   SmallVector<int32_t, 3> order(load.rank());
   std::iota(order.rbegin(), order.rend(), 0);
   for (unsigned i = 0; i < std::max<unsigned>(1, load.rank()); ++i) {
-    Layout plain = rowMajor(load.shape(), order);
-    if (cost(plain) <= least)
-      return plain;
+    if (consider(rowMajor(load.shape(), order), /*wins=*/true))
+      break;
     std::rotate(order.begin(), order.begin() + (order.empty() ? 0 : 1), order.end());
   }
-  return best;
+  return *best;
 }
 
 } // namespace kiln::layout

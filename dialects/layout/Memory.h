@@ -45,9 +45,13 @@ struct BankUse {
 };
 BankUse bankUse(const Layout &registers, const Layout &memory, int64_t elementBytes);
 
+/// Which side may go by matrices of eight rows (Matrix.h).
+struct MatrixUse {
+  bool store = false, load = false;
+};
 /// A layout of shared memory (of each cta, for what `load` reads there) in which registers of layout `store` are
 /// written and registers of layout `load` are read with the fewest passes over the banks: unswizzled where that is
 /// enough.
-Layout chooseMemory(const Layout &store, const Layout &load, int64_t elementBytes);
+Layout chooseMemory(const Layout &store, const Layout &load, int64_t elementBytes, MatrixUse matrices = {});
 
 } // namespace kiln::layout

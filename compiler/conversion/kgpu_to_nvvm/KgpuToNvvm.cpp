@@ -40,6 +40,7 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addKeep(table);
     nvvm::addDot(table);
     nvvm::addWarpgroupMma(table);
+    nvvm::addWarpMma(table);
     return table;
   }();
   return table;

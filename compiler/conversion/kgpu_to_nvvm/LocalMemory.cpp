@@ -1,6 +1,7 @@
 // The ops on shared memory: alloc, slot, view, local_store (also into other ctas), local_load, local_gather and
 // local_atomic_add, in the widest vectors that registers and memory have in common.
 #include "compiler/conversion/kgpu_to_nvvm/Mailbox.h"
+#include "compiler/conversion/kgpu_to_nvvm/MatrixLoad.h"
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -179,6 +180,14 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
     storeVector(lowering, values, inCta(lowering, pointer, cta), bytes);
   };
   int64_t ctas = lowering.clusterSize();
+  if (!op.crossesCtas() && lowering.target.has(Feature::MatrixStore))
+    if (auto matrices = planMatrices(tile, op.getMem().getType(), plan.vector, alignmentOf(op.getMem()))) {
+      // Whole warps store or do not.
+      guarded(lowering, ownerAmong(lowering, tile, {Coord::Warp, Coord::Group}), [&] {
+        storeMatrices(lowering, *matrices, op.getMem().getType(), lowering.scalar(op.getMem()), registers);
+      });
+      return success();
+    }
   if (!op.crossesCtas()) {
     // Each cta stores what its own threads hold: replicas in other ctas are owners here.
     Value owner = ownerAmong(lowering, tile, {Coord::Lane, Coord::Warp, Coord::Group});
@@ -223,6 +232,11 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
   const Layout &tile = kgpu::layoutOf(op.getType());
   OffsetMap map(kgpu::layoutOf(op.getMem().getType()));
   MemoryPlan plan = planMemory(tile, map, bytes, alignmentOf(op.getMem()));
+  if (lowering.target.has(Feature::MatrixLoad))
+    if (auto matrices = planMatrices(tile, op.getMem().getType(), plan.vector, alignmentOf(op.getMem()))) {
+      lowering.set(op, loadMatrices(lowering, *matrices, op.getMem().getType(), base, tile.registers()));
+      return success();
+    }
   MemoryAddress address(lowering, tile, map, base, bytes);
   Registers registers(tile.registers());
   for (const MemoryPlan::Access &access : plan.accesses) {

@@ -312,6 +312,7 @@ void addGather(EmitTable &table);       ///< inside a warp
 void addKeep(EmitTable &table);         ///< kgpu.keep
 void addDot(EmitTable &table);          ///< kgpu.dot
 void addWarpgroupMma(EmitTable &table); ///< kgpu.warpgroup_mma, kgpu.mma_wait
+void addWarpMma(EmitTable &table);      ///< kgpu.warp_mma
 void addSharedMemory(EmitTable &table); ///< alloc, slot, local_*
 
 } // namespace kiln::nvvm

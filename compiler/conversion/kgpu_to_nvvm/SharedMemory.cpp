@@ -102,6 +102,21 @@ static uint64_t threadBits(const Layout &tile, const OffsetMap &map) {
   return bits;
 }
 
+static MemoryPlan::Access accessAt(const Layout &tile, const OffsetMap &map, uint64_t moved, int64_t reg) {
+  layout::Index element = tile.at(Coord::Reg, reg);
+  uint64_t bits = map.bitsOf(element);
+  MemoryPlan::Access access;
+  access.flip = bits & moved;
+  access.constant = map.valueOf(bits & ~moved) + map.oddOf(element);
+  return access;
+}
+
+MemoryPlan::Access nvvm::accessOf(const Layout &tile, const OffsetMap &map, int64_t reg) {
+  MemoryPlan::Access access = accessAt(tile, map, threadBits(tile, map), reg);
+  access.registers.push_back(reg);
+  return access;
+}
+
 MemoryPlan nvvm::planMemory(const Layout &tile, const OffsetMap &map, int64_t elementBytes, int64_t align) {
   MemoryPlan plan;
   ArrayRef<layout::Digit> registers = tile.digits(Coord::Reg);
@@ -141,11 +156,7 @@ MemoryPlan nvvm::planMemory(const Layout &tile, const OffsetMap &map, int64_t el
       first &= !(taken >> i & 1) || reg / strides[i] % 2 == 0;
     if (!first)
       continue;
-    layout::Index element = tile.at(Coord::Reg, reg);
-    uint64_t bits = map.bitsOf(element);
-    MemoryPlan::Access access;
-    access.flip = bits & moved;
-    access.constant = map.valueOf(bits & ~moved) + map.oddOf(element);
+    MemoryPlan::Access access = accessAt(tile, map, moved, reg);
     for (int64_t next : inVector)
       access.registers.push_back(reg + next);
     plan.accesses.push_back(access);

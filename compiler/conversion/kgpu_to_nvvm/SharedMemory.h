@@ -48,6 +48,9 @@ struct MemoryPlan {
 /// Registers that repeat an element of the same thread are left out. No access is wider than `align` bytes.
 MemoryPlan planMemory(const layout::Layout &tile, const OffsetMap &map, int64_t elementBytes, int64_t align);
 
+/// The access that starts with one register.
+MemoryPlan::Access accessOf(const layout::Layout &tile, const OffsetMap &map, int64_t reg);
+
 /// Reads `count` neighbouring elements as registers, at an address that is a multiple of their bytes.
 Registers loadShared(Lowering &lowering, mlir::Type element, int64_t count, mlir::Value pointer);
 

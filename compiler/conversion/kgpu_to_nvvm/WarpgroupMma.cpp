@@ -11,22 +11,6 @@ using namespace kiln::nvvm;
 using layout::Coord;
 using layout::Layout;
 
-
-/// As the mnemonic names it.
-static StringRef typeName(Type type, bool factor) {
-  if (type.isF16())
-    return "f16";
-  if (type.isBF16())
-    return "bf16";
-  if (type.isF32())
-    return factor ? "tf32" : "f32";
-  if (isa<Float8E4M3FNType>(type))
-    return "e4m3";
-  if (isa<Float8E5M2Type>(type))
-    return "e5m2";
-  return factor ? "s8" : "s32";
-}
-
 namespace {
 /// Inline PTX under construction: operands are numbered as they are added, results and what is tied to them first.
 class Text {
@@ -143,8 +127,8 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
   Factor rhs(lowering, text, op.getRhs(), /*depthDim=*/0, nullptr);
 
   bool integers = element.isInteger(32);
-  std::string types = "." + typeName(element, false).str() + "." + typeName(lhsElement, true).str() + "." +
-                      typeName(right.getElementType(), true).str();
+  std::string types = "." + productTypeName(element, false).str() + "." + productTypeName(lhsElement, true).str() +
+                      "." + productTypeName(right.getElementType(), true).str();
   bool halves = right.getElementBytes() == 2;
   text.line("wgmma.fence.sync.aligned;");
   for (int64_t block = 0; block < blocks; ++block) {

@@ -47,3 +47,17 @@ Registers nvvm::unpackWords(Lowering &lowering, ArrayRef<Value> words, Type elem
   }
   return values;
 }
+
+StringRef nvvm::productTypeName(Type type, bool isFactor) {
+  if (type.isF16())
+    return "f16";
+  if (type.isBF16())
+    return "bf16";
+  if (type.isF32())
+    return isFactor ? "tf32" : "f32";
+  if (isa<Float8E4M3FNType>(type))
+    return "e4m3";
+  if (isa<Float8E5M2Type>(type))
+    return "e5m2";
+  return isFactor ? "s8" : "s32";
+}

@@ -9,4 +9,7 @@ Registers packWords(Lowering &lowering, llvm::ArrayRef<mlir::Value> values);
 /// The reverse, as `element`.
 Registers unpackWords(Lowering &lowering, llvm::ArrayRef<mlir::Value> words, mlir::Type element);
 
+/// As mnemonics of products name it: f32 factors are tf32.
+llvm::StringRef productTypeName(mlir::Type type, bool isFactor);
+
 } // namespace kiln::nvvm

@@ -73,9 +73,10 @@ Value Exchanges::convert(Value tile, const Layout &layout) {
   layout::Conversion plan = planConversion(from, layout, bytes);
   if (plan.kind != layout::ConversionKind::Shared)
     return ConvertOp::create(b, tileType(element, layout), tile);
+  layout::MatrixUse matrices{machine.has(Feature::MatrixStore), machine.has(Feature::MatrixLoad)};
   if (plan.crossesCtas)
     return throughMemory(tile, wholeInEachCta(layout.shape()), layout);
-  return throughMemory(tile, layout::chooseMemory(from, layout, bytes), layout);
+  return throughMemory(tile, layout::chooseMemory(from, layout, bytes, matrices), layout);
 }
 
 void Exchanges::copyCombine(Region &from, Region &to) {

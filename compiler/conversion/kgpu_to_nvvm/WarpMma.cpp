@@ -1,0 +1,78 @@
+// kgpu.warp_mma: mma.sync on fragments of 16 by 8, one instruction for each of them and each step along K.
+#include "compiler/conversion/kgpu_to_nvvm/Words.h"
+#include "dialects/kgpu/KgpuOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Layout;
+
+// Registers of an accumulator fragment, words of a left and of a right one.
+static constexpr int64_t kSums = 4, kLeftWords = 4, kRightWords = 2;
+
+/// "{$3, $4}, ": `count` operands from number `first` on.
+static std::string operandsFrom(unsigned first, unsigned count) {
+  std::string list = "{";
+  for (unsigned i = 0; i < count; ++i)
+    list += (i ? ", $" : "$") + std::to_string(first + i);
+  return list + "}, ";
+}
+
+/// "=f,=f,r,r,0,1": results, words, and the sums that results are added to.
+static std::string constraintsOf(Type sum, unsigned sums, unsigned words) {
+  std::string list;
+  for (unsigned i = 0; i < sums; ++i)
+    list += std::string(i ? "," : "") + (sum.isF32() ? "=f" : "=r");
+  for (unsigned i = 0; i < words; ++i)
+    list += ",r";
+  for (unsigned i = 0; i < sums; ++i)
+    list += "," + std::to_string(i);
+  return list;
+}
+
+static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
+  Type element = elementOf(op.getAcc()), lhsElement = elementOf(op.getLhs()), rhsElement = elementOf(op.getRhs());
+  const Layout &acc = kgpu::layoutOf(op.getType());
+  int64_t step = kgpu::productDepth(lhsElement, rhsElement, element, /*warpgroup=*/false);
+  int64_t steps = shapeOf(op.getRhs())[acc.rank() - 2] / step;
+  Registers lhs = packWords(lowering, lowering.get(op.getLhs())), rhs = packWords(lowering, lowering.get(op.getRhs()));
+  ArrayRef<Value> registers = lowering.get(op.getAcc());
+  Registers sums = element.isF32() ? Registers(registers) : packWords(lowering, registers);
+  unsigned perSum = kSums * sums.size() / registers.size();
+  // Fragments of each batch: along N first, then along M; those of factors along K first.
+  int64_t batches = 1;
+  for (int64_t side : acc.shape().drop_back(2))
+    batches *= side;
+  int64_t rows = int64_t(lhs.size()) / (kLeftWords * steps * batches);
+  int64_t columns = int64_t(rhs.size()) / (kRightWords * steps * batches);
+
+  std::string text = "mma.sync.aligned.m16n8k" + std::to_string(step) + ".row.col." +
+                     productTypeName(element, false).str() + "." + productTypeName(lhsElement, true).str() + "." +
+                     productTypeName(rhsElement, true).str() + "." + productTypeName(element, false).str() + " " +
+                     operandsFrom(0, perSum) + operandsFrom(perSum, kLeftWords) +
+                     operandsFrom(perSum + kLeftWords, kRightWords) +
+                     StringRef(operandsFrom(perSum + kLeftWords + kRightWords, perSum)).drop_back(2).str() + ";";
+  std::string constraints = constraintsOf(sums.front().getType(), perSum, kLeftWords + kRightWords);
+  SmallVector<Type> types(perSum, sums.front().getType());
+  // All fragments at one step before the next step: none waits for the one before it.
+  for (int64_t batch = 0; batch < batches; ++batch)
+    for (int64_t k = 0; k < steps; ++k)
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t column = 0; column < columns; ++column) {
+          SmallVector<Value> operands;
+          auto append = [&](ArrayRef<Value> words, int64_t fragment, int64_t count) {
+            llvm::append_range(operands, words.slice(fragment * count, count));
+          };
+          int64_t sum = (batch * rows + row) * columns + column;
+          append(lhs, (batch * rows + row) * steps + k, kLeftWords);
+          append(rhs, (batch * columns + column) * steps + k, kRightWords);
+          append(sums, sum, perSum);
+          Registers results = lowering.ptx(text, constraints, types, operands, /*pure=*/true);
+          for (auto [i, result] : llvm::enumerate(results))
+            sums[sum * perSum + i] = result;
+        }
+  lowering.set(op, element.isF32() ? sums : unpackWords(lowering, sums, element));
+  return success();
+}
+
+void nvvm::addWarpMma(EmitTable &table) { table.add<kgpu::WarpMmaOp, emitWarpMma>(); }

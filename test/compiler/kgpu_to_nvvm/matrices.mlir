@@ -1,0 +1,75 @@
+// Fragments move between registers and shared memory as matrices of eight rows where both layouts allow it; products of a
+// warp on them.
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm | FileCheck %s
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm | FileCheck %s --check-prefix=OLD
+
+// Four matrices an instruction: 64 x 64 of two bytes on four warps are 8 of them. Without stmatrix words are stored.
+// CHECK-LABEL: llvm.func @kiln_stored(
+// CHECK-COUNT-4: llvm.call_intrinsic "llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.b16"
+// CHECK-NOT: stmatrix
+// OLD-LABEL: llvm.func @kiln_stored(
+// OLD-COUNT-16: llvm.store %{{.*}} {alignment = 4 : i64} : vector<2xf16>, !llvm.ptr<3>
+#c = #layout.map<mma_acc [64, 64] warps 4x1>
+#m = #layout.map<swizzled [64, 64] element 2 bytes 128>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @stored(%x: f16) attributes {tile.kernel, kgpu.shared_bytes = 8192 : i64} {
+    %t = tile.splat %x : f16 -> tensor<64x64xf16, #c>
+    %m = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #m>
+    kgpu.local_store %t, %m : tensor<64x64xf16, #c>, !kgpu.mem<64x64xf16, #m>
+    return
+  }
+}
+
+// -----
+
+// A factor whose rows lie along K is loaded as it is, one with rows across K transposed; then products of 16 by 8 by 16,
+// each added to the one before it along K.
+// CHECK-LABEL: llvm.func @kiln_product(
+// CHECK-COUNT-4: llvm.call_intrinsic "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16"
+// CHECK-COUNT-4: llvm.call_intrinsic "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"
+// CHECK-NOT: ldmatrix
+// CHECK-COUNT-16: llvm.inline_asm "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};", "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3"
+// CHECK-NOT: mma.sync
+// OLD-LABEL: llvm.func @kiln_product(
+// OLD-COUNT-4: ldmatrix.sync.aligned.m8n8.x4.b16
+// OLD-COUNT-16: mma.sync.aligned.m16n8k16
+#a = #layout.map<mma_a [64, 32] bits 16 warps 2x2>
+#b = #layout.map<mma_b [32, 64] bits 16 warps 2x2>
+#c = #layout.map<mma_acc [64, 64] warps 2x2>
+#ma = #layout.map<swizzled [64, 32] element 2 bytes 64>
+#mb = #layout.map<swizzled [32, 64] element 2 bytes 128>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @product(%p: !tile.ptr<f32>) attributes {tile.kernel, kgpu.shared_bytes = 8192 : i64} {
+    %ma = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x32xf16, #ma>
+    %mb = kgpu.alloc {offset = 4096 : i64} : !kgpu.mem<32x64xf16, #mb>
+    %a = kgpu.local_load %ma : !kgpu.mem<64x32xf16, #ma> -> tensor<64x32xf16, #a>
+    %b = kgpu.local_load %mb : !kgpu.mem<32x64xf16, #mb> -> tensor<32x64xf16, #b>
+    %z = arith.constant dense<0.0> : tensor<64x64xf32, #c>
+    %d = kgpu.warp_mma %a, %b, %z : tensor<64x32xf16, #a>, tensor<32x64xf16, #b> -> tensor<64x64xf32, #c>
+    %q = tile.splat %p : !tile.ptr<f32> -> tensor<64x64x!tile.ptr<f32>, #c>
+    tile.store %q, %d : tensor<64x64x!tile.ptr<f32>, #c>, tensor<64x64xf32, #c>
+    return
+  }
+}
+
+// -----
+
+// Two batches, 8-bit integers, and words of four.
+// CHECK-LABEL: llvm.func @kiln_batches(
+// CHECK-COUNT-4: llvm.inline_asm "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32
+// CHECK-SAME: "=r,=r,=r,=r,r,r,r,r,r,r,0,1,2,3"
+// CHECK-NOT: mma.sync
+#a = #layout.map<mma_a [2, 16, 32] bits 8 warps 1x1>
+#b = #layout.map<mma_b [2, 32, 16] bits 8 warps 1x1>
+#c = #layout.map<mma_acc [2, 16, 16] warps 1x1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @batches(%p: !tile.ptr<i32>, %x: i8, %y: i8) attributes {tile.kernel} {
+    %a = tile.splat %x : i8 -> tensor<2x16x32xi8, #a>
+    %b = tile.splat %y : i8 -> tensor<2x32x16xi8, #b>
+    %z = arith.constant dense<0> : tensor<2x16x16xi32, #c>
+    %d = kgpu.warp_mma %a, %b, %z : tensor<2x16x32xi8, #a>, tensor<2x32x16xi8, #b> -> tensor<2x16x16xi32, #c>
+    %q = tile.splat %p : !tile.ptr<i32> -> tensor<2x16x16x!tile.ptr<i32>, #c>
+    tile.store %q, %d : tensor<2x16x16x!tile.ptr<i32>, #c>, tensor<2x16x16xi32, #c>
+    return
+  }
+}
