@@ -92,6 +92,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   // After planning: memory that is used again needs barriers too.
   kernel.addPass(createInsertBarriersPass());
   kernel.addPass(createVerifyBarriersPass());
+  // On what is lowered, fences included: nothing between a schedule and here is trusted.
+  kernel.addPass(createVerifyChannelsPass());
 }
 
 void kiln::buildThreadPipeline(OpPassManager &passes, const PipelineOptions &options) {

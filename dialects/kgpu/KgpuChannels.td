@@ -337,8 +337,9 @@ def Kgpu_FenceAsyncOp : Kgpu_EarlyOp<"fence_async", [MemoryEffects<[MemRead<Kgpu
                                                                     MemWrite<Kgpu_SharedMemory>]>]> {
   let summary = "what this thread did to shared memory is seen by the copy engine and by products";
   let description = [{
-    Threads reach shared memory one way, the copy engine and tensor cores another. What a thread has stored (or read, where a
-    copy is to overwrite it) is ordered before what they do behind a later barrier only with this in between.
+    Threads reach shared memory one way, the copy engine and tensor cores another. What a thread has stored is ordered before
+    what they do behind a later barrier only with this in between. (What it has read is not: a load that has its value is
+    not touched by what overwrites its place.)
 
     ```mlir
     func.func @fence_async() {

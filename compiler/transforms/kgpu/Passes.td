@@ -170,4 +170,30 @@ def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
   }];
 }
 
+def VerifyChannelsPass : Pass<"kiln-verify-channels", "::mlir::func::FuncOp"> {
+  let summary = "fail where a channel is used in a way that hangs, or reads what has not come";
+  let description = [{
+    Follows each role by itself, op by op, under assumed trip counts (0, 1, 2, around the number of slots and beyond, the
+    same for loops whose bounds are computed alike), and proves of what it sees:
+
+    - Cursors: a role acquires, commits, receives and releases places 0, 1, 2, ... of the ring, each once, in order.
+    - Balance: what producers commit is what each consumer receives, and all of it is released.
+    - Slots: parts are filled between acquire and commit (by one copy each, where copies announce bytes) and read between
+      receive and release; what a product or a copy reads is not released before it was waited for, which products are
+      counted for in the order of the program.
+    - In flight: the result of a product is the accumulator of the next, is carried by a loop, or is waited for.
+    - Fences: stores are fenced before products or copies read them, where the slot is committed or, once memory is
+      planned, at the latest where it is read.
+    - Ends: the numbers of fillers and readers are those of the warps of the roles; a channel's users are all in roles or
+      all outside; no product or copy is under way when a role ends.
+    - Progress: all roles come to their ends, taken as far as each can go with the slots there are.
+
+    Conditions may tell the first and last iterations of a loop apart, by as much as twice the slots. What hangs on
+    anything else is assumed anew each time, alike where it is computed alike; where roles do not agree in that, the error
+    names the two loops or branches.
+
+    Changes nothing. Runs at any time after roles were made, before layouts too.
+  }];
+}
+
 #endif // KILN_KGPU_PASSES_TD

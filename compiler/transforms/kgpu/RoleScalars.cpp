@@ -1,0 +1,352 @@
+// Scalars and cursors of one role in one run, as far as something hangs on them.
+#include "compiler/transforms/kgpu/RoleScalars.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+//===----------------------------------------------------------------------===//
+// Assumptions
+//===----------------------------------------------------------------------===//
+
+// How often loops with loops in them run: enough for a cursor that is not carried on to show.
+static constexpr int64_t kOuterTrips[] = {0, 1, 2, 3};
+// Runs in which each loop has a trip count of its own.
+static constexpr unsigned kUniformRuns = 8, kMixedRuns = 20;
+
+/// Around a multiple of the slots, and beyond what conditions may tell apart at both ends of a loop.
+static int64_t innerTrips(unsigned index, int64_t slots) {
+  int64_t longest = 2 * Assumptions::window(slots) + 3;
+  const int64_t trips[kUniformRuns] = {0, 1, 2, slots - 1, slots, slots + 1, 2 * slots + 1, longest};
+  return trips[index % kUniformRuns];
+}
+
+Assumptions::Assumptions(unsigned run, int64_t slots) : run(run), slots(slots) {}
+
+unsigned Assumptions::runs(bool varies) { return varies ? kUniformRuns + kMixedRuns : std::size(kOuterTrips); }
+
+unsigned Assumptions::keyOf(ArrayRef<uint64_t> parts) {
+  return keys.try_emplace(std::vector<uint64_t>(parts.begin(), parts.end()), unsigned(keys.size())).first->second;
+}
+
+std::optional<int64_t> Assumptions::find(unsigned key) const {
+  auto found = numbers.find(key);
+  return found == numbers.end() ? std::nullopt : std::optional<int64_t>(found->second);
+}
+
+int64_t Assumptions::choose(unsigned key, int64_t limit) const {
+  uint64_t mixed = (uint64_t(key) * 1000003 + run) * 0x9E3779B97F4A7C15ull;
+  mixed = (mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9ull;
+  return int64_t((mixed >> 33) % uint64_t(limit));
+}
+
+int64_t Assumptions::trips(unsigned key, bool outer) const {
+  unsigned index = run < kUniformRuns ? run : unsigned(choose(key, kUniformRuns));
+  return outer ? kOuterTrips[index % std::size(kOuterTrips)] : innerTrips(index, slots);
+}
+
+//===----------------------------------------------------------------------===//
+// What of a role matters
+//===----------------------------------------------------------------------===//
+
+bool kgpu::isView(Operation *op) { return isa<SlotOp, ViewOp, TransOp>(op); }
+
+bool Role::follows(Operation *op) {
+  if (isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp, CopyInOp, CopyOutOp, CopyOutWaitOp, FenceAsyncOp, WarpgroupMmaOp,
+          MmaWaitOp>(op))
+    return true;
+  return !isView(op) && llvm::any_of(op->getOperandTypes(), [](Type type) { return isa<MemType>(type); });
+}
+
+/// Values whose course a run follows.
+static bool isScalar(Type type) { return isa<IntegerType, IndexType, CursorType>(type); }
+
+void Role::need(Value value, SmallVectorImpl<Value> &open) {
+  if (value && isScalar(value.getType()) && needed.insert(value).second)
+    open.push_back(value);
+}
+
+void Role::keep(Operation *op, SmallVectorImpl<Value> &open) {
+  for (; op && op->getBlock() && relevant.insert(op).second; op = op->getParentOp()) {
+    if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+        need(bound, open);
+      ends.try_emplace(loop.getUpperBound(), loop);
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      need(branch.getCondition(), open);
+    } else {
+      for (Value operand : op->getOperands())
+        need(operand, open);
+    }
+    if (op->getBlock() == body)
+      return;
+  }
+}
+
+Role::Role(StringRef name, Block &body, int64_t warps) : name(name), body(&body), warps(warps) {
+  SmallVector<Value> open;
+  for (Operation &op : body)
+    op.walk<WalkOrder::PreOrder>([&](Operation *inner) {
+      if (isa<RolesOp>(inner))
+        return WalkResult::skip();
+      if (follows(inner))
+        keep(inner, open);
+      if (isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp>(inner))
+        for (Operation *around = inner; around != body.getParentOp(); around = around->getParentOp())
+          if (auto &list = channelsIn[around]; !llvm::is_contained(list, inner->getOperand(0)))
+            list.push_back(inner->getOperand(0));
+      return WalkResult::advance();
+    });
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    auto argument = dyn_cast<BlockArgument>(value);
+    Operation *op = argument ? argument.getOwner()->getParentOp() : value.getDefiningOp();
+    if (!body.getParentOp()->isProperAncestor(op))
+      continue;
+    keep(op, open);
+    auto loop = dyn_cast<scf::ForOp>(op);
+    if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      unsigned number = cast<OpResult>(value).getResultNumber();
+      need(branch.thenYield().getOperand(number), open);
+      need(branch.elseYield().getOperand(number), open);
+    } else if (loop && value != loop.getInductionVar()) {
+      BlockArgument carried = argument ? argument : loop.getTiedLoopRegionIterArg(cast<OpResult>(value));
+      need(carried, open);
+      need(loop.getTiedLoopInit(carried)->get(), open);
+      need(loop.getTiedLoopYieldedValue(carried)->get(), open);
+    }
+  }
+  // In the order of the text, by block.
+  for (Operation &op : body)
+    op.walk<WalkOrder::PreOrder>([&](Operation *inner) {
+      if (isa<RolesOp>(inner))
+        return WalkResult::skip();
+      if (relevant.contains(inner)) {
+        steps[inner->getBlock()].push_back(inner);
+        if (isa<scf::ForOp>(inner))
+          for (Operation *around = inner->getParentOp(); around != body.getParentOp(); around = around->getParentOp())
+            outerLoops.insert(around);
+      }
+      return WalkResult::advance();
+    });
+}
+
+LogicalResult Role::check() const {
+  for (const auto &[block, ops] : steps)
+    if (block != body && !isa<scf::ForOp, scf::IfOp>(block->getParentOp()))
+      for (Operation *op : ops)
+        if (follows(op))
+          return op->emitOpError("expected to stand in counted loops and branches alone (because how often it runs is "
+                                 "matched with what other roles do), got it inside of ")
+                 << block->getParentOp()->getName();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Scalars
+//===----------------------------------------------------------------------===//
+
+std::optional<int64_t> RoleScalars::known(const Scalar &scalar) const {
+  std::optional<int64_t> number = assumed.find(scalar.key);
+  return number ? number : scalar.value;
+}
+
+int64_t RoleScalars::numberOf(Value value) {
+  Scalar scalar = scalarOf(value);
+  if (std::optional<int64_t> number = known(scalar))
+    return *number;
+  int64_t number = assumed.choose(scalar.key, assumed.window() + 3);
+  assumed.assume(scalar.key, number);
+  return number;
+}
+
+bool RoleScalars::decide(Value condition) {
+  Scalar scalar = scalarOf(condition);
+  if (!known(scalar)) {
+    assumed.assume(scalar.key, assumed.choose(scalar.key, 2));
+    assumed.varies = true;
+  }
+  return *known(scalar) != 0;
+}
+
+void RoleScalars::set(Value value, const Scalar &scalar) {
+  scalars[value] = scalar;
+  // The end of a loop to come: conditions in front of the loop ask for it too.
+  auto loop = role.ends.lookup(value);
+  if (!loop || known(scalar))
+    return;
+  auto isAt = [&](Value bound) { return scalars.contains(bound) || matchPattern(bound, m_Constant()); };
+  if (isAt(loop.getLowerBound()) && isAt(loop.getStep()))
+    assumeEnd(loop, numberOf(loop.getLowerBound()), std::max<int64_t>(1, numberOf(loop.getStep())));
+}
+
+void RoleScalars::assumeEnd(scf::ForOp loop, int64_t begin, int64_t step) {
+  unsigned key = scalarOf(loop.getUpperBound()).key;
+  bool outer = role.outerLoops.contains(loop);
+  assumed.varies |= !outer;
+  int64_t trips = assumed.trips(key, outer);
+  // The last iteration need not be a whole step.
+  assumed.assume(key, begin + trips * step - (trips ? assumed.choose(key, step) : 0));
+}
+
+Scalar RoleScalars::scalarOf(Value value) {
+  auto found = scalars.find(value);
+  if (found != scalars.end())
+    return found->second;
+  Operation *op = value.getDefiningOp();
+  Scalar scalar;
+  if (op && !role.body->getParentOp()->isProperAncestor(op) && op->getNumRegions() == 0 && isMemoryEffectFree(op))
+    scalar = compute(op, cast<OpResult>(value).getResultNumber());
+  else if (op && matchPattern(value, m_Constant()))
+    scalar = compute(op, 0);
+  else
+    scalar = opaque(assumed.keyOf({Root, uint64_t(value.getAsOpaquePointer())}));
+  set(value, scalar);
+  return scalar;
+}
+
+/// a + sign * b.
+static Scalar sum(const Scalar &a, const Scalar &b, std::optional<int64_t> x, std::optional<int64_t> y, int64_t sign) {
+  Scalar result;
+  if (!x || !y || (a.loop && b.loop && a.loop != b.loop))
+    return result;
+  result.value = *x + sign * *y;
+  result.slope = a.slope + sign * b.slope;
+  result.loop = result.slope ? (a.loop ? a.loop : b.loop) : nullptr;
+  return result;
+}
+
+Scalar RoleScalars::compute(Operation *op, unsigned number) {
+  APInt constant;
+  if (matchPattern(op, m_ConstantInt(&constant))) {
+    int64_t value = constant.getBitWidth() == 1 ? int64_t(constant.getZExtValue()) : constant.getSExtValue();
+    return {assumed.keyOf({Constant, uint64_t(value)}), value};
+  }
+  if (isa<arith::ExtSIOp, arith::IndexCastOp, tile::HintOp>(op))
+    if (!op->getOperand(0).getType().isInteger(1))
+      return scalarOf(op->getOperand(0));
+  if (auto choice = dyn_cast<arith::SelectOp>(op))
+    return scalarOf(decide(choice.getCondition()) ? choice.getTrueValue() : choice.getFalseValue());
+  // Computed alike from the same: the op, its attributes, its operands.
+  SmallVector<uint64_t, 8> parts = {Computed, uint64_t(op->getName().getAsOpaquePointer()),
+                                    uint64_t(op->getAttrDictionary().getAsOpaquePointer()), number};
+  SmallVector<Scalar, 2> operands;
+  for (Value operand : op->getOperands()) {
+    operands.push_back(scalarOf(operand));
+    parts.push_back(operands.back().key);
+  }
+  Scalar result;
+  if (isa<arith::CmpIOp>(op))
+    return compare(op, assumed.keyOf(parts));
+  if (isa<arith::AddIOp, arith::SubIOp>(op)) {
+    result = sum(operands[0], operands[1], known(operands[0]), known(operands[1]), isa<arith::AddIOp>(op) ? 1 : -1);
+  } else if (isa<arith::MulIOp>(op)) {
+    std::optional<int64_t> x = known(operands[0]), y = known(operands[1]);
+    if (x && y && !(operands[0].loop && operands[1].loop)) {
+      result.value = *x * *y;
+      result.loop = operands[0].loop ? operands[0].loop : operands[1].loop;
+      result.slope = operands[0].slope * *y + operands[1].slope * *x;
+    }
+  } else if (op->getResult(0).getType().isInteger(1) && isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op)) {
+    bool x = decide(op->getOperand(0)), y = decide(op->getOperand(1));
+    result.value = isa<arith::AndIOp>(op) ? x && y : isa<arith::OrIOp>(op) ? x || y : x != y;
+  }
+  result.key = assumed.keyOf(parts);
+  return result;
+}
+
+static bool holds(arith::CmpIPredicate predicate, int64_t a, int64_t b) {
+  using arith::CmpIPredicate;
+  switch (predicate) {
+  case CmpIPredicate::eq:
+    return a == b;
+  case CmpIPredicate::ne:
+    return a != b;
+  case CmpIPredicate::slt:
+  case CmpIPredicate::ult:
+    return a < b;
+  case CmpIPredicate::sle:
+  case CmpIPredicate::ule:
+    return a <= b;
+  case CmpIPredicate::sgt:
+  case CmpIPredicate::ugt:
+    return a > b;
+  case CmpIPredicate::sge:
+  case CmpIPredicate::uge:
+    return a >= b;
+  }
+  llvm_unreachable("all predicates");
+}
+
+Scalar RoleScalars::compare(Operation *op, unsigned key) {
+  Scalar a = scalarOf(op->getOperand(0)), b = scalarOf(op->getOperand(1)), result;
+  result.key = key;
+  if (a.loop && b.loop && a.loop != b.loop)
+    return result;
+  assumed.varies |= !known(a) || !known(b);
+  int64_t x = numberOf(op->getOperand(0)), y = numberOf(op->getOperand(1)), slope = a.slope - b.slope;
+  if (slope) {
+    // The iteration where both are equal lies at one of the ends, or the answer could be any.
+    const Progress &at = progress.lookup(a.loop ? a.loop : b.loop);
+    double crossing = double(at.iteration) - double(x - y) / double(slope);
+    auto isNear = [&](int64_t end) { return std::abs(crossing - double(end)) <= double(assumed.window()); };
+    if (at.assumed && !isNear(0) && !isNear(at.trips))
+      return result;
+  }
+  result.value = holds(cast<arith::CmpIOp>(op).getPredicate(), x, y);
+  return result;
+}
+
+/// What is carried around changes in ways that are not followed, except that it is a constant from some time on.
+Scalar RoleScalars::carried(const Scalar &scalar) {
+  if (scalar.value && scalar.key == assumed.keyOf({Constant, uint64_t(*scalar.value)}))
+    return scalar;
+  return opaque(scalar.key);
+}
+
+std::optional<int64_t> RoleScalars::placeOf(Value cursor) {
+  auto found = cursors.find(cursor);
+  return found == cursors.end() ? std::nullopt : std::optional<int64_t>(found->second);
+}
+
+void RoleScalars::setPlace(Value cursor, std::optional<int64_t> place) {
+  cursors.erase(cursor);
+  if (place)
+    cursors[cursor] = *place;
+}
+
+void RoleScalars::bind(Value to, Value from) {
+  if (!role.needed.contains(to))
+    return;
+  if (isa<CursorType>(to.getType()))
+    setPlace(to, placeOf(from));
+  else
+    set(to, carried(scalarOf(from)));
+}
+
+void RoleScalars::followScalars(Operation *op, int64_t time) {
+  if (auto cursor = dyn_cast<CursorOp>(op)) {
+    cursors[cursor] = 0;
+    return;
+  }
+  if (auto advance = dyn_cast<AdvanceOp>(op)) {
+    std::optional<int64_t> place = placeOf(advance.getCursor());
+    setPlace(advance, place ? std::optional<int64_t>(*place + 1) : std::nullopt);
+    return;
+  }
+  if (auto choice = dyn_cast<arith::SelectOp>(op); choice && isa<CursorType>(choice.getType())) {
+    bind(choice, decide(choice.getCondition()) ? choice.getTrueValue() : choice.getFalseValue());
+    return;
+  }
+  for (OpResult result : op->getResults()) {
+    if (!role.needed.contains(result))
+      continue;
+    if (op->getNumRegions() == 0 && isMemoryEffectFree(op))
+      set(result, compute(op, result.getResultNumber()));
+    else // Who reads it elsewhere, or again, may read another.
+      set(result, opaque(assumed.keyOf({Unique, uint64_t(uintptr_t(op)), uint64_t(time), result.getResultNumber()})));
+  }
+}

@@ -1,0 +1,395 @@
+// One run of one role: slots, and what is under way.
+#include "compiler/transforms/kgpu/RoleTrace.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+// Loops whose trip count is a constant are followed as they are up to this many iterations.
+static constexpr int64_t kMaxKnownTrips = 256;
+
+RoleTrace::RoleTrace(const Role &role, ArrayRef<ChannelOp> channels, ArrayRef<bool> readByMachines,
+                     Assumptions &assumed)
+    : RoleScalars(role, assumed), uses(channels.size()), channels(channels), readByMachines(readByMachines) {}
+
+//===----------------------------------------------------------------------===//
+// Following the code
+//===----------------------------------------------------------------------===//
+
+LogicalResult RoleTrace::run() {
+  if (failed(visit(*role.body)))
+    return failure();
+  return finish();
+}
+
+LogicalResult RoleTrace::visit(Block &block) {
+  auto found = role.steps.find(&block);
+  if (found == role.steps.end())
+    return success();
+  for (Operation *op : found->second)
+    if (failed(visit(op)))
+      return failure();
+  return success();
+}
+
+void RoleTrace::noteDecision(Operation *op, unsigned key) {
+  for (Value channel : role.channelsIn.lookup(op))
+    if (unsigned index = indexOf(channel); index < channels.size())
+      uses[index].decisions.insert({key, op});
+}
+
+LogicalResult RoleTrace::visitFor(scf::ForOp loop) {
+  Scalar begin = scalarOf(loop.getLowerBound()), width = scalarOf(loop.getStep());
+  int64_t first = numberOf(loop.getLowerBound());
+  if (!known(width))
+    assumed.assume(width.key, 1 + assumed.choose(width.key, 3));
+  int64_t step = *known(width);
+  if (step < 1)
+    return loop.emitOpError("expected a step of at least 1 (because what it does is counted), got ") << step;
+  Scalar end = scalarOf(loop.getUpperBound());
+  auto tripsTo = [&](int64_t last) { return std::max<int64_t>(0, llvm::divideCeilSigned(last - first, step)); };
+  // A number of its own from the start: nothing was assumed.
+  bool exact = known(begin) == begin.value && end.value && known(end) == end.value && !end.loop &&
+               tripsTo(*end.value) <= kMaxKnownTrips;
+  if (!exact && (!known(end) || tripsTo(*known(end)) > kMaxKnownTrips))
+    assumeEnd(loop, first, step);
+  Progress at{0, tripsTo(*known(end)), !exact};
+  noteDecision(loop, assumed.keyOf({Loop, begin.key, end.key, width.key}));
+  for (auto [argument, init] : llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs()))
+    bind(argument, init);
+  for (; at.iteration < at.trips; ++at.iteration) {
+    progress[loop] = at;
+    Scalar variable;
+    variable.key = assumed.keyOf({Variable, begin.key, width.key, uint64_t(at.iteration)});
+    variable.value = first + at.iteration * step;
+    variable.loop = loop;
+    variable.slope = step;
+    scalars[loop.getInductionVar()] = variable;
+    if (failed(visit(*loop.getBody())))
+      return failure();
+    // All at once: one may be yielded as another.
+    SmallVector<std::pair<Value, std::optional<int64_t>>> places;
+    SmallVector<std::pair<Value, Scalar>> values;
+    for (auto [argument, next] : llvm::zip(loop.getRegionIterArgs(), loop.getYieldedValues())) {
+      if (!role.needed.contains(argument))
+        continue;
+      if (isa<CursorType>(argument.getType()))
+        places.push_back({argument, placeOf(next)});
+      else
+        values.push_back({argument, carried(scalarOf(next))});
+    }
+    for (auto &[argument, place] : places)
+      setPlace(argument, place);
+    for (auto &[argument, scalar] : values)
+      set(argument, scalar);
+  }
+  progress.erase(loop);
+  for (auto [result, argument] : llvm::zip(loop.getResults(), loop.getRegionIterArgs()))
+    bind(result, argument);
+  return success();
+}
+
+LogicalResult RoleTrace::visitIf(scf::IfOp branch) {
+  bool taken = decide(branch.getCondition());
+  noteDecision(branch, scalarOf(branch.getCondition()).key);
+  Region &region = taken ? branch.getThenRegion() : branch.getElseRegion();
+  if (!region.empty() && failed(visit(region.front())))
+    return failure();
+  if (branch.getNumResults())
+    for (auto [result, value] : llvm::zip(branch.getResults(), region.front().getTerminator()->getOperands()))
+      bind(result, value);
+  return success();
+}
+
+LogicalResult RoleTrace::visit(Operation *op) {
+  ++clock;
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return visitFor(loop);
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return visitIf(branch);
+  if (auto acquire = dyn_cast<AcquireOp>(op))
+    return visitAcquire(acquire);
+  if (auto commit = dyn_cast<CommitOp>(op))
+    return visitCommit(commit);
+  if (auto receive = dyn_cast<ReceiveOp>(op))
+    return visitReceive(receive);
+  if (auto release = dyn_cast<ReleaseOp>(op))
+    return visitRelease(release);
+  if (auto product = dyn_cast<WarpgroupMmaOp>(op))
+    return visitProduct(product);
+  if (auto wait = dyn_cast<MmaWaitOp>(op)) {
+    while (products.size() > size_t(int32_t(wait.getPending())))
+      products.pop_front();
+    return success();
+  }
+  if (auto wait = dyn_cast<CopyOutWaitOp>(op)) {
+    while (copies.size() > size_t(int32_t(wait.getPending())))
+      copies.pop_front();
+    return success();
+  }
+  if (isa<FenceAsyncOp>(op)) {
+    unfenced.clear();
+    return success();
+  }
+  if (Role::follows(op))
+    return visitAccesses(op);
+  followScalars(op, clock);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+unsigned RoleTrace::indexOf(Value channel) {
+  return unsigned(llvm::find(channels, channel.getDefiningOp<ChannelOp>()) - channels.begin());
+}
+
+FailureOr<unsigned> RoleTrace::stepAt(Operation *op, Value channel, Value cursor, int64_t expected, StringRef before) {
+  unsigned index = indexOf(channel);
+  if (index == channels.size()) {
+    op->emitOpError("expected the result of a kgpu.channel (because its users are matched), got another");
+    return failure();
+  }
+  std::optional<int64_t> place = placeOf(cursor);
+  if (!place) {
+    op->emitOpError(
+        "expected a cursor that starts at kgpu.cursor in its role (because each role goes around by itself), "
+        "got another");
+    return failure();
+  }
+  if (*place != expected) {
+    op->emitOpError() << "expected the cursor of place " << expected << " (because a role " << before
+                      << " slots one after the other, each once), got place " << *place;
+    return failure();
+  }
+  ChannelUse &use = uses[index];
+  if (!use.first)
+    use.first = op;
+  return index;
+}
+
+LogicalResult RoleTrace::visitAcquire(AcquireOp op) {
+  unsigned index = indexOf(op.getChannel());
+  int64_t place = index < channels.size() ? uses[index].acquired : 0;
+  if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "acquires")))
+    return failure();
+  ++uses[index].acquired;
+  int64_t before = place - at(index).getType().getSlots();
+  if (at(index).getCompletion() == Completion::Groups && before >= 0) {
+    // No barrier of the channel: those of receives keep the role's threads together.
+    auto released = releaseAt.find({index, before});
+    if (released == releaseAt.end() || lastReceive.lookup(index) < released->second)
+      return op.emitOpError(
+          "expected a receive behind the release of what the slot held (because the barrier of that is "
+          "what orders reads before copies of other threads), got none");
+  }
+  for (auto [number, part] : llvm::enumerate(op.getParts()))
+    memories[part] = {nullptr, index, unsigned(number), place, true};
+  fills[{index, place}].assign(op.getParts().size(), 0);
+  steps.push_back({ChannelStep::Acquire, index, place, op});
+  return success();
+}
+
+LogicalResult RoleTrace::visitCommit(CommitOp op) {
+  unsigned index = indexOf(op.getChannel());
+  int64_t place = index < channels.size() ? uses[index].committed : 0;
+  if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "commits")))
+    return failure();
+  if (place >= uses[index].acquired)
+    return op.emitOpError("expected an acquire of the slot before (because it may still be read), got none");
+  ++uses[index].committed;
+  bool byBytes = at(index).getCompletion() == Completion::Bytes;
+  for (auto [part, count] : llvm::enumerate(fills[{index, place}]))
+    if (byBytes ? count != 1 : count < 1)
+      return op.emitOpError() << "expected part #" << part << " of the slot to be filled before, "
+                              << (byBytes ? "by one copy (because the barrier counts the bytes of one of each)"
+                                          : "at least once (because it is read)")
+                              << ", got " << count;
+  for (const Unfenced &store : unfenced)
+    if (readByMachines[index] && store.memory == Memory{nullptr, index, 0, place}) {
+      InFlightDiagnostic error = op.emitOpError("expected a kgpu.fence_async between the stores to this slot and its "
+                                                "commit (because products or copies read it), got none");
+      error.attachNote(store.op->getLoc()) << "the store";
+      return error;
+    }
+  fills.erase({index, place});
+  steps.push_back({ChannelStep::Commit, index, place, op});
+  return success();
+}
+
+LogicalResult RoleTrace::visitReceive(ReceiveOp op) {
+  unsigned index = indexOf(op.getChannel());
+  int64_t place = index < channels.size() ? uses[index].received : 0;
+  if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "receives")))
+    return failure();
+  ++uses[index].received;
+  lastReceive[index] = clock;
+  for (auto [number, part] : llvm::enumerate(op.getParts()))
+    memories[part] = {nullptr, index, unsigned(number), place, false};
+  steps.push_back({ChannelStep::Receive, index, place, op});
+  return success();
+}
+
+LogicalResult RoleTrace::checkIdle(Operation *op, unsigned channel, int64_t place) {
+  for (const std::deque<UnderWay> *queue : {&products, &copies})
+    for (const UnderWay &reader : *queue)
+      if (llvm::is_contained(reader.reads, Memory{nullptr, channel, 0, place})) {
+        bool product = queue == &products;
+        InFlightDiagnostic error = op->emitOpError()
+                                   << "expected a wait for the " << (product ? "product" : "copy")
+                                   << " that reads this slot before (because the next to fill it does not wait for "
+                                   << "that), got one under way";
+        error.attachNote(reader.op->getLoc()) << "what reads it";
+        return error;
+      }
+  return success();
+}
+
+LogicalResult RoleTrace::visitRelease(ReleaseOp op) {
+  if (Value when = op.getWhen()) {
+    bool taken = decide(when);
+    noteDecision(op, scalarOf(when).key);
+    if (!taken)
+      return success();
+  }
+  unsigned index = indexOf(op.getChannel());
+  int64_t place = index < channels.size() ? uses[index].released : 0;
+  if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "releases")))
+    return failure();
+  if (place >= uses[index].received)
+    return op.emitOpError("expected a receive of the slot before (because it is not read yet), got none");
+  if (failed(checkIdle(op, index, place)))
+    return failure();
+  ++uses[index].released;
+  releaseAt[{index, place}] = clock;
+  steps.push_back({ChannelStep::Release, index, place, op});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Accesses
+//===----------------------------------------------------------------------===//
+
+FailureOr<RoleTrace::Memory> RoleTrace::memoryOf(Operation *op, Value value) {
+  while (Operation *def = value.getDefiningOp()) {
+    if (!isView(def))
+      break;
+    value = def->getOperand(0);
+  }
+  auto found = memories.find(value);
+  if (found != memories.end())
+    return found->second;
+  if (auto alloc = value.getDefiningOp<AllocOp>())
+    return Memory{alloc};
+  op->emitOpError("expected memory that an allocation, an acquire or a receive of its role gives (because its life is "
+                  "followed), got another");
+  return failure();
+}
+
+LogicalResult RoleTrace::checkReading(Operation *op, const Memory &memory) {
+  if (memory.alloc || (!memory.filling && memory.place >= uses[memory.channel].released))
+    return success();
+  return op->emitOpError("expected to read a slot between its receive and its release (because only then its content "
+                         "stays), got it ")
+         << (memory.filling ? "while the slot is filled" : "behind its release");
+}
+
+/// An asynchronous read begins.
+LogicalResult RoleTrace::readsOf(Operation *op, Value value, SmallVectorImpl<Memory> &reads) {
+  FailureOr<Memory> memory = memoryOf(op, value);
+  if (failed(memory) || failed(checkReading(op, *memory)))
+    return failure();
+  reads.push_back(*memory);
+  auto alloc = cast_or_null<AllocOp>(memory->alloc);
+  // Before memory is planned nobody has placed fences.
+  if (!alloc || !alloc.getOffset())
+    return success();
+  for (const Unfenced &store : unfenced)
+    if (store.memory == *memory) {
+      InFlightDiagnostic error = op->emitOpError("expected a kgpu.fence_async between a store to this memory and this "
+                                                 "(because products and copies reach memory another way), got none");
+      error.attachNote(store.op->getLoc()) << "the store";
+      return error;
+    }
+  return success();
+}
+
+LogicalResult RoleTrace::visitProduct(WarpgroupMmaOp op) {
+  UnderWay product{op, {}};
+  for (Value factor : {op.getLhs(), Value(op.getRhs())})
+    if (isa<MemType>(factor.getType()) && failed(readsOf(op, factor, product.reads)))
+      return failure();
+  products.push_back(product);
+  return success();
+}
+
+LogicalResult RoleTrace::visitAccesses(Operation *op) {
+  if (auto copy = dyn_cast<CopyOutOp>(op)) {
+    UnderWay out{op, {}};
+    if (failed(readsOf(op, copy.getMem(), out.reads)))
+      return failure();
+    copies.push_back(out);
+    return success();
+  }
+  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
+  for (Value operand : op->getOperands()) {
+    if (!isa<MemType>(operand.getType()))
+      continue;
+    FailureOr<Memory> memory = memoryOf(op, operand);
+    if (failed(memory))
+      return failure();
+    if (!effects)
+      return op->emitOpError(
+          "expected to know whether it reads or writes memory (because that has its time), got an op "
+          "that does not say");
+    if (effects.getEffectOnValue<MemoryEffects::Read>(operand) && failed(checkReading(op, *memory)))
+      return failure();
+    if (!effects.getEffectOnValue<MemoryEffects::Write>(operand))
+      continue;
+    for (const UnderWay &product : products)
+      if (memory->alloc && llvm::is_contained(product.reads, *memory)) {
+        InFlightDiagnostic error = op->emitOpError(
+            "expected a kgpu.mma_wait before memory that a product reads is written (because the product may not have "
+            "read it), got the product under way");
+        error.attachNote(product.op->getLoc()) << "the product";
+        return error;
+      }
+    bool copied = isa<CopyInOp>(op);
+    if (!memory->alloc) {
+      if (!memory->filling || memory->place < uses[memory->channel].committed)
+        return op->emitOpError("expected to fill a slot between its acquire and its commit (because before it is read, "
+                               "and afterwards too), got it ")
+               << (memory->filling ? "behind its commit" : "where the slot is read");
+      if (!copied && at(memory->channel).getCompletion() == Completion::Bytes)
+        return op->emitOpError("expected a copy to fill this slot (because its barrier counts bytes that copies "
+                               "announce), got a store");
+      ++fills[{memory->channel, memory->place}][memory->part];
+    }
+    if (!copied)
+      unfenced.push_back({*memory, op});
+  }
+  return success();
+}
+
+LogicalResult RoleTrace::finish() {
+  for (auto [index, use] : llvm::enumerate(uses)) {
+    ChannelOp channel = channels[index];
+    if (use.acquired != use.committed)
+      return channel.emitOpError() << "expected role @" << role.name
+                                   << " to commit each slot that it acquires (because "
+                                   << "somebody waits for it), got " << use.committed << " of " << use.acquired;
+    if (use.received != use.released)
+      return channel.emitOpError() << "expected role @" << role.name
+                                   << " to release each slot that it receives (because "
+                                   << "somebody waits for it), got " << use.released << " of " << use.received;
+  }
+  if (!products.empty())
+    return products.front().op->emitOpError(
+        "expected a kgpu.mma_wait for this before its role ends (because its memory "
+        "is read until then), got none");
+  if (!copies.empty())
+    return copies.front().op->emitOpError("expected a kgpu.copy_out_wait for this before its role ends (because its "
+                                          "memory is read until then), got none");
+  return success();
+}

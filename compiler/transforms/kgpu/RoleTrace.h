@@ -1,0 +1,97 @@
+// What a role does to channels, followed op by op under assumptions about how often loops run.
+//
+// Only its own steps are looked at; what they have to do with those of other roles is VerifyChannels.cpp.
+#pragma once
+#include "compiler/transforms/kgpu/RoleScalars.h"
+#include <deque>
+
+namespace kiln::kgpu {
+
+/// A step at a slot: place `place` of the ring, counted from 0 without end.
+struct ChannelStep {
+  enum Kind : uint8_t { Acquire, Commit, Receive, Release };
+  Kind kind;
+  unsigned channel;
+  int64_t place;
+  mlir::Operation *op;
+};
+
+/// What a role did to one channel.
+struct ChannelUse {
+  int64_t acquired = 0, committed = 0, received = 0, released = 0;
+  mlir::Operation *first = nullptr; ///< step
+  /// What decided how often: loops and branches around steps, by key.
+  llvm::MapVector<unsigned, mlir::Operation *> decisions;
+};
+
+/// One run of one role: its steps in order, each checked against what the role did before.
+class RoleTrace : private RoleScalars {
+public:
+  RoleTrace(const Role &role, llvm::ArrayRef<ChannelOp> channels, llvm::ArrayRef<bool> readByMachines,
+            Assumptions &assumed);
+  /// Fails at the first step that goes wrong.
+  mlir::LogicalResult run();
+
+  std::vector<ChannelStep> steps;
+  std::vector<ChannelUse> uses; ///< by channel
+
+private:
+  /// A part of a slot, or an allocation.
+  struct Memory {
+    mlir::Operation *alloc = nullptr; ///< null: a part of a channel
+    unsigned channel = 0, part = 0;
+    int64_t place = 0;
+    bool filling = false; ///< acquire gave it
+    bool operator==(const Memory &other) const {
+      return alloc == other.alloc && channel == other.channel && (alloc || place == other.place);
+    }
+  };
+  /// Something under way, and what it reads.
+  struct UnderWay {
+    mlir::Operation *op;
+    llvm::SmallVector<Memory, 2> reads;
+  };
+
+  mlir::LogicalResult visit(mlir::Block &block);
+  mlir::LogicalResult visit(mlir::Operation *op);
+  mlir::LogicalResult visitFor(mlir::scf::ForOp loop);
+  mlir::LogicalResult visitIf(mlir::scf::IfOp branch);
+  mlir::LogicalResult visitAcquire(AcquireOp op);
+  mlir::LogicalResult visitCommit(CommitOp op);
+  mlir::LogicalResult visitReceive(ReceiveOp op);
+  mlir::LogicalResult visitRelease(ReleaseOp op);
+  mlir::LogicalResult visitProduct(WarpgroupMmaOp op);
+  mlir::LogicalResult visitAccesses(mlir::Operation *op);
+  mlir::LogicalResult finish();
+
+  /// The place that a step stands at; fails unless it is `expected`.
+  mlir::FailureOr<unsigned> stepAt(mlir::Operation *op, mlir::Value channel, mlir::Value cursor, int64_t expected,
+                                   llvm::StringRef before);
+  mlir::LogicalResult checkIdle(mlir::Operation *op, unsigned channel, int64_t place);
+  mlir::FailureOr<Memory> memoryOf(mlir::Operation *op, mlir::Value value);
+  mlir::LogicalResult readsOf(mlir::Operation *op, mlir::Value value, llvm::SmallVectorImpl<Memory> &reads);
+  mlir::LogicalResult checkReading(mlir::Operation *op, const Memory &memory);
+
+  /// How often steps run hangs on this.
+  void noteDecision(mlir::Operation *op, unsigned key);
+  unsigned indexOf(mlir::Value channel);
+  ChannelOp at(unsigned channel) { return channels[channel]; }
+
+  llvm::ArrayRef<ChannelOp> channels;
+  llvm::ArrayRef<bool> readByMachines; ///< by channel: products or copies read its slots
+  llvm::DenseMap<mlir::Value, Memory> memories;
+  std::deque<UnderWay> products, copies;
+  /// Fills of each part of the slots that are being filled.
+  std::map<std::pair<unsigned, int64_t>, llvm::SmallVector<int64_t>> fills;
+  /// Stores that no fence has followed.
+  struct Unfenced {
+    Memory memory;
+    mlir::Operation *op;
+  };
+  llvm::SmallVector<Unfenced> unfenced;
+  int64_t clock = 0; ///< counts steps
+  llvm::DenseMap<unsigned, int64_t> lastReceive;
+  std::map<std::pair<unsigned, int64_t>, int64_t> releaseAt;
+};
+
+} // namespace kiln::kgpu

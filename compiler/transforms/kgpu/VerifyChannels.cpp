@@ -1,0 +1,330 @@
+// kiln-verify-channels: what goes through channels arrives, once, in order and in time, and nobody waits forever.
+//
+// Each role is followed by itself (RoleTrace.h), under the same assumptions as the others about how often loops run.
+// Its own steps are checked on the way; then what the roles did to each channel has to add up, and their steps, taken
+// as far as each can go, have to come to an end.
+#include "compiler/transforms/kgpu/Passes.h"
+#include "compiler/transforms/kgpu/RoleTrace.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_VERIFYCHANNELSPASS
+#include "compiler/transforms/kgpu/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+//===----------------------------------------------------------------------===//
+// Accumulators in flight
+//===----------------------------------------------------------------------===//
+
+/// Follows what is in flight from product to product; refuses any other use.
+static LogicalResult verifyInFlight(func::FuncOp function) {
+  SmallVector<Value> open;
+  DenseSet<Value> seen;
+  auto begin = [&](Value value) {
+    if (seen.insert(value).second)
+      open.push_back(value);
+  };
+  function.walk([&](Operation *op) {
+    auto wait = dyn_cast<MmaWaitOp>(op);
+    if (isa<WarpgroupMmaOp>(op) || (wait && int32_t(wait.getPending()) > 0))
+      begin(op->getResult(0));
+  });
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (auto product = dyn_cast<WarpgroupMmaOp>(user))
+        if (&use == &product.getAccMutable())
+          continue;
+      if (isa<MmaWaitOp>(user))
+        continue;
+      if (auto loop = dyn_cast<scf::ForOp>(user)) {
+        begin(loop.getTiedLoopRegionIterArg(&use));
+        continue;
+      }
+      if (auto yield = dyn_cast<scf::YieldOp>(user))
+        if (auto loop = dyn_cast<scf::ForOp>(yield->getParentOp())) {
+          begin(loop.getRegionIterArg(use.getOperandNumber()));
+          begin(loop.getResult(use.getOperandNumber()));
+          continue;
+        }
+      InFlightDiagnostic error = user->emitOpError("expected a product to be waited for before its result is used "
+                                                   "(because it is in flight until a kgpu.mma_wait "
+                                                   "with none pending), got it in flight");
+      if (Operation *def = value.getDefiningOp())
+        error.attachNote(def->getLoc()) << "where it comes from";
+      return error;
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Channels
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The roles at the ends of a channel.
+struct Ends {
+  SmallVector<unsigned> producers, consumers;
+};
+
+class ChannelVerifier {
+public:
+  explicit ChannelVerifier(func::FuncOp function);
+  LogicalResult verify();
+
+private:
+  LogicalResult findEnds();
+  LogicalResult verifyWarps(unsigned channel);
+  /// One run; `varies`: others may differ.
+  LogicalResult verifyRun(unsigned run, bool &varies);
+  LogicalResult verifyBalance(unsigned channel, ArrayRef<RoleTrace> traces);
+  LogicalResult refuseBalance(unsigned channel, const RoleTrace &from, const Role &producer, const RoleTrace &to,
+                              const Role &consumer, int64_t committed, int64_t received);
+  LogicalResult verifyProgress(ArrayRef<RoleTrace> traces);
+
+  func::FuncOp function;
+  SmallVector<ChannelOp> channels;
+  std::vector<Role> roles;
+  SmallVector<Ends> ends;           ///< by channel
+  SmallVector<bool> readByMachines; ///< by channel: products or copies read slots
+};
+} // namespace
+
+ChannelVerifier::ChannelVerifier(func::FuncOp function) : function(function), channels(function.getOps<ChannelOp>()) {
+  auto number = function->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(kNumWarpsAttrName);
+  roles.emplace_back("kernel", function.getBody().front(), number ? number.getInt() : 0);
+  for (auto op : function.getOps<RolesOp>())
+    for (unsigned i = 0; i < op.size(); ++i)
+      roles.emplace_back(cast<StringAttr>(op.getNames()[i]).getValue(), op.getBodies()[i].front(), op.warpsOf(i));
+}
+
+/// Products or copies read what this receive gives.
+static bool isReadByMachines(ReceiveOp receive) {
+  SmallVector<Value> open(receive.getParts().begin(), receive.getParts().end());
+  while (!open.empty())
+    for (Operation *user : open.pop_back_val().getUsers()) {
+      if (isa<WarpgroupMmaOp, CopyOutOp>(user))
+        return true;
+      if (auto turned = dyn_cast<TransOp>(user))
+        open.push_back(turned);
+    }
+  return false;
+}
+
+LogicalResult ChannelVerifier::findEnds() {
+  ends.resize(channels.size());
+  readByMachines.assign(channels.size(), false);
+  for (auto [index, channel] : llvm::enumerate(channels)) {
+    Operation *outside = nullptr, *inside = nullptr;
+    for (Operation *user : channel->getUsers()) {
+      unsigned role = 0;
+      for (unsigned i = 1; i < roles.size(); ++i)
+        if (roles[i].body->getParent()->isAncestor(user->getParentRegion()))
+          role = i;
+      (role ? inside : outside) = user;
+      auto add = [role](SmallVector<unsigned> &list) {
+        if (!llvm::is_contained(list, role))
+          list.push_back(role);
+      };
+      if (isa<AcquireOp, CommitOp>(user))
+        add(ends[index].producers);
+      if (isa<ReceiveOp, ReleaseOp>(user))
+        add(ends[index].consumers);
+      if (auto receive = dyn_cast<ReceiveOp>(user))
+        readByMachines[index] |= isReadByMachines(receive);
+    }
+    if (outside && inside) {
+      InFlightDiagnostic error =
+          outside->emitOpError("expected a channel to be used by roles alone, or outside of them "
+                               "(because each thread goes around it once), got both");
+      error.attachNote(inside->getLoc()) << "the other use";
+      return error;
+    }
+    llvm::sort(ends[index].producers);
+    llvm::sort(ends[index].consumers);
+    if (failed(verifyWarps(index)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult ChannelVerifier::verifyWarps(unsigned index) {
+  ChannelOp channel = channels[index];
+  const auto &[producers, consumers] = ends[index];
+  if (producers.empty() != consumers.empty())
+    return channel.emitOpError("expected a role that fills slots and one that reads them (because one waits for the "
+                               "other), got one that ")
+           << (producers.empty() ? "reads" : "fills") << " alone";
+  if (producers.empty())
+    return success();
+  Completion completion = channel.getCompletion();
+  if (completion == Completion::Groups && (producers != consumers || producers.size() != 1))
+    return channel.emitOpError("expected one role that fills and reads (because threads wait for copies of their own), "
+                               "got several");
+  if (completion == Completion::Groups && readByMachines[index])
+    return channel.emitOpError("expected threads to read what they have copied (because no fence stands between their "
+                               "copies and products), got a product or copy that reads it");
+  if (completion == Completion::Bytes && producers.size() != 1)
+    return channel.emitOpError("expected one role that fills slots (because its copies are what the barrier counts), "
+                               "got ")
+           << producers.size();
+  auto warpsOf = [&](ArrayRef<unsigned> list) {
+    int64_t sum = 0;
+    for (unsigned role : list)
+      sum += roles[role].warps;
+    return sum;
+  };
+  // Outside of roles it takes a module to say how many there are.
+  if (warpsOf(producers) == 0 || warpsOf(consumers) == 0)
+    return success();
+  int64_t fillers = completion == Completion::Bytes ? 1 : warpsOf(producers);
+  if (int32_t(channel.getFillers()) != fillers)
+    return channel.emitOpError() << "expected " << fillers << " fillers (because so many warps commit a slot), got "
+                                 << int32_t(channel.getFillers());
+  if (int32_t(channel.getReaders()) != warpsOf(consumers))
+    return channel.emitOpError() << "expected " << warpsOf(consumers)
+                                 << " readers (because so many warps release a slot), got "
+                                 << int32_t(channel.getReaders());
+  return success();
+}
+
+/// Says which loops or branches of the two do not match, if it is that.
+LogicalResult ChannelVerifier::refuseBalance(unsigned index, const RoleTrace &from, const Role &producer,
+                                             const RoleTrace &to, const Role &consumer, int64_t committed,
+                                             int64_t received) {
+  auto unmatched = [&](const RoleTrace &in, const RoleTrace &other) -> Operation * {
+    for (const auto &[key, op] : in.uses[index].decisions)
+      if (!other.uses[index].decisions.contains(key))
+        return op;
+    return nullptr;
+  };
+  Operation *one = unmatched(from, to), *another = unmatched(to, from);
+  InFlightDiagnostic error = (one       ? one
+                              : another ? another
+                                        : channels[index].getOperation())
+                                 ->emitOpError()
+                             << "expected roles @" << producer.name << " and @" << consumer.name
+                             << " to do as many steps at a channel (because "
+                             << "what one commits the other receives), got " << committed << " slots committed and "
+                             << received << " received";
+  if (one && another)
+    error.attachNote(another->getLoc()) << "it could not be matched with this in the other role (bounds and conditions "
+                                        << "match where they are computed alike from the same values)";
+  else if (one || another)
+    error.attachNote((one ? to : from).uses[index].first ? (one ? to : from).uses[index].first->getLoc()
+                                                         : channels[index].getLoc())
+        << "the other role does this whatever that decides";
+  else
+    for (const RoleTrace *trace : {&from, &to})
+      if (Operation *step = trace->uses[index].first)
+        error.attachNote(step->getLoc()) << "a step";
+  return error;
+}
+
+LogicalResult ChannelVerifier::verifyBalance(unsigned index, ArrayRef<RoleTrace> traces) {
+  const auto &[producers, consumers] = ends[index];
+  for (unsigned producer : producers)
+    for (unsigned consumer : consumers) {
+      int64_t committed = traces[producer].uses[index].committed, received = traces[consumer].uses[index].received;
+      if (committed != received)
+        return refuseBalance(index, traces[producer], roles[producer], traces[consumer], roles[consumer], committed,
+                             received);
+    }
+  return success();
+}
+
+/// Lets each role go as far as it can, over and over. What waits only ever waits for counts that grow, so the order
+/// does not matter: if one order comes to an end, all do.
+LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
+  SmallVector<size_t> at(traces.size(), 0);
+  SmallVector<SmallVector<int64_t>> committed(channels.size(), SmallVector<int64_t>(traces.size(), 0));
+  SmallVector<SmallVector<int64_t>> released = committed;
+  auto least = [](ArrayRef<unsigned> list, ArrayRef<int64_t> counts) {
+    int64_t count = counts[list.front()];
+    for (unsigned role : list)
+      count = std::min(count, counts[role]);
+    return count;
+  };
+  auto mayGoOn = [&](const ChannelStep &step) {
+    const auto &[producers, consumers] = ends[step.channel];
+    if (step.kind == ChannelStep::Acquire)
+      return step.place - channels[step.channel].getType().getSlots() < least(consumers, released[step.channel]);
+    return step.kind != ChannelStep::Receive || step.place < least(producers, committed[step.channel]);
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto [role, trace] : llvm::enumerate(traces))
+      for (; at[role] < trace.steps.size() && mayGoOn(trace.steps[at[role]]); ++at[role], moved = true) {
+        const ChannelStep &step = trace.steps[at[role]];
+        committed[step.channel][role] += step.kind == ChannelStep::Commit;
+        released[step.channel][role] += step.kind == ChannelStep::Release;
+      }
+  }
+  for (auto [role, trace] : llvm::enumerate(traces)) {
+    if (at[role] == trace.steps.size())
+      continue;
+    const ChannelStep &step = trace.steps[at[role]];
+    InFlightDiagnostic error = step.op->emitOpError()
+                               << "expected what this waits for to happen (because others go on to do it), got role @"
+                               << roles[role].name << " waiting forever at place " << step.place << " of a ring of "
+                               << channels[step.channel].getType().getSlots();
+    for (auto [other, blocked] : llvm::enumerate(traces))
+      if (other != role && at[other] != blocked.steps.size())
+        error.attachNote(blocked.steps[at[other]].op->getLoc()) << "role @" << roles[other].name << " waits here";
+    return error;
+  }
+  return success();
+}
+
+LogicalResult ChannelVerifier::verifyRun(unsigned run, bool &varies) {
+  int64_t slots = 1;
+  for (ChannelOp channel : channels)
+    slots = std::max<int64_t>(slots, channel.getType().getSlots());
+  Assumptions assumed(run, slots);
+  std::vector<RoleTrace> traces;
+  for (const Role &role : roles) {
+    traces.emplace_back(role, channels, readByMachines, assumed);
+    if (failed(traces.back().run()))
+      return failure();
+  }
+  varies |= assumed.varies;
+  for (unsigned channel = 0; channel < channels.size(); ++channel)
+    if (failed(verifyBalance(channel, traces)))
+      return failure();
+  return verifyProgress(traces);
+}
+
+LogicalResult ChannelVerifier::verify() {
+  if (failed(verifyInFlight(function)) || failed(findEnds()))
+    return failure();
+  for (const Role &role : roles)
+    if (failed(role.check()))
+      return failure();
+  bool varies = false;
+  for (unsigned run = 0; run < Assumptions::runs(varies); ++run)
+    if (failed(verifyRun(run, varies)))
+      return failure();
+  return success();
+}
+
+namespace {
+struct VerifyChannels : kiln::impl::VerifyChannelsPassBase<VerifyChannels> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (function.isExternal())
+      return;
+    bool asynchronous = false;
+    function.walk([&](Operation *op) {
+      asynchronous |= isa<ChannelOp, WarpgroupMmaOp, CopyOutOp, AcquireOp, CommitOp, ReceiveOp, ReleaseOp>(op);
+    });
+    if (asynchronous && failed(ChannelVerifier(function).verify()))
+      signalPassFailure();
+  }
+};
+} // namespace

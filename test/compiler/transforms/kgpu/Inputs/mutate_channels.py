@@ -1,0 +1,158 @@
+"""Takes kernels that kiln-verify-channels accepts apart, one step at a time, and expects each mutant to be refused.
+
+    mutate_channels.py FILE.mlir        the kernels, split by `// -----`
+
+A mutant lacks a step, does one twice, waits for too little, or does two steps in the other order. Each has to be legal
+IR, so that it is this pass that refuses it; `acquire` alone is also held by the verifier of the copies it is for.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+DELETED = re.compile(r"kgpu\.(commit|release|copy_in|copy_out_wait|fence_async|local_store)\b")
+DOUBLED = re.compile(r"^ *kgpu\.(commit|release|copy_in)\b")
+FORWARDED = re.compile(r"^( *)(%\w+) = kgpu\.(advance|mma_wait) (%[\w#]+)")
+GIVEN = re.compile(r"^( *)(%\w+)(:\d+)? = kgpu\.(acquire|receive) (%\w+)\[(%\w+)\](.*)$")
+LOOP = re.compile(r"^( *).*scf\.for .* iter_args\((.*?)\)")
+# Steps that may not change places with the line behind them.
+ORDERED = [
+    ("copy_in", "commit"),
+    ("fence_async", "commit"),
+    ("local_store", "fence_async"),
+    ("local_store", "commit"),
+    ("mma_wait", "release"),
+    ("local_load", "release"),
+    ("copy_out ", "copy_out_wait"),
+]
+
+
+def joined(kernel: str) -> list[str]:
+    """Lines, with the heads of loops that are written over two put on one."""
+    return re.sub(r"\n +-> ", " -> ", kernel).split("\n")
+
+
+def inits(line: str) -> dict[str, str]:
+    """What a loop's carried values begin with."""
+    match = LOOP.match(line)
+    return dict(re.findall(r"(%\w+) = (%\w+)", match[2])) if match else {}
+
+
+def replaced(lines: list[str], number: int, new: list[str]) -> str:
+    return "\n".join([*lines[:number], *new, *lines[number + 1 :]])
+
+
+def depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def word(name: str) -> str:
+    return re.escape(name) + r"(?![\w#])"
+
+
+def forwarded(lines: list[str], number: int, result: str, operand: str) -> str:
+    """Without an op whose result is its operand: what is behind it in its block uses that."""
+    end = number + 1
+    while end < len(lines) and depth(lines[end]) >= depth(lines[number]):
+        end += 1
+    used = [re.sub(word(result), operand, line) for line in lines[number + 1 : end]]
+    return "\n".join([*lines[:number], *used, *lines[end:]])
+
+
+def around(lines: list[str], number: int) -> int | None:
+    """The head of the loop whose body a line is of."""
+    for i in range(number - 1, -1, -1):
+        if lines[i].strip() and depth(lines[i]) < depth(lines[number]):
+            return i if LOOP.match(lines[i]) else None
+    return None
+
+
+def mutants(kernel: str) -> Iterator[tuple[str, str]]:
+    lines = joined(kernel)
+    for number, line in enumerate(lines):
+        where = f"line {number + 1}: {line.strip()}"
+        # A tile on its way to global memory through an allocation is no business of channels.
+        if DELETED.search(line) and not re.search(r"local_store .*, %out ", line):
+            yield f"without {where}", replaced(lines, number, [])
+        if DOUBLED.match(line):
+            yield f"twice {where}", replaced(lines, number, [line, line])
+        if match := FORWARDED.match(line):
+            _, result, op, operand = match.groups()
+            yield f"without {where}", forwarded(lines, number, result, operand)
+            if op == "advance":
+                first = line.replace(result + " =", "%between =")
+                second = re.sub(word(operand), "%between", line)
+                yield f"twice {where}", replaced(lines, number, [first, second])
+        if match := GIVEN.match(line):
+            again = line.replace(match[2], "%again_of", 1)
+            yield f"twice {where}", replaced(lines, number, [line, again])
+            head = around(lines, number)
+            if head is not None and match[6] in inits(lines[head]):
+                moved = line.replace(f"[{match[6]}]", f"[{inits(lines[head])[match[6]]}]")
+                yield (
+                    f"in front of its loop {where}",
+                    "\n".join([*lines[:head], moved, *lines[head:number], *lines[number + 1 :]]),
+                )
+        if match := re.search(r"pending (\d)", line):
+            more = line.replace(match[0], f"pending {int(match[1]) + 1}")
+            yield f"one more pending in {where}", replaced(lines, number, [more])
+        if match := re.search(r"copy_out_wait read 0", line):
+            yield f"one more pending in {where}", replaced(lines, number, [line.replace("read 0", "read 1")])
+        if match := re.search(r" when %\w+", line):
+            yield f"always {where}", replaced(lines, number, [line.replace(match[0], "")])
+        # A cursor that starts from the beginning for each program instance.
+        if "iter_args" in line and "%c1 = %c)" in line.replace(",", ")"):
+            start = re.sub(f"%c1 = {word('%c')}", "%c1 = %c0", line)
+            yield f"not carried on {where}", replaced(lines, number, [start])
+        for what in ("fillers", "readers"):
+            if match := re.search(rf"{what} (\d+)", line):
+                # Outside of roles it takes the module to say how many warps there are.
+                if "kgpu.roles" in kernel:
+                    yield f"more {what} in {where}", replaced(lines, number, [line.replace(match[0], f"{what} 16")])
+        for before, behind in ORDERED:
+            if f"kgpu.{before}" in line and number + 1 < len(lines) and f"kgpu.{behind}" in lines[number + 1]:
+                swapped = [*lines[:number], lines[number + 1], line, *lines[number + 2 :]]
+                yield f"in the other order {where}", "\n".join(swapped)
+
+
+def run(text: str, *flags: str) -> tuple[bool, str]:
+    done = subprocess.run(["kiln-opt", *flags, "-"], input=text, capture_output=True, text=True, check=False)
+    return done.returncode == 0, done.stderr
+
+
+def judge(mutant: tuple[str, str]) -> tuple[str, str]:
+    what, text = mutant
+    legal, said = run(text)
+    if not legal:
+        held = "kgpu.acquire" in what and "expected memory that was acquired" in said
+        held |= "in the other order" in what and "does not dominate" in said
+        return ("held" if held else "illegal"), f"{what}: {said.splitlines()[0]}"
+    accepted, said = run(text, "--kiln-verify-channels")
+    first = next((line for line in said.splitlines() if "error:" in line), "no message")
+    return ("accepted" if accepted else "refused" if "error:" in said else "crashed"), f"{what}: {first}"
+
+
+def main() -> int:
+    counts: dict[str, int] = {}
+    for kernel in Path(sys.argv[1]).read_text().split("// -----\n"):
+        accepted, said = run(kernel, "--kiln-verify-channels")
+        if not accepted:
+            print(f"a kernel is refused as it is: {said}")
+            return 1
+        name = re.search(r"func\.func @(\w+)", kernel)[1]
+        with ThreadPoolExecutor(2) as pool:
+            for verdict, text in pool.map(judge, mutants(kernel)):
+                counts[verdict] = counts.get(verdict, 0) + 1
+                if verdict not in ("refused", "held") or "-v" in sys.argv:
+                    print(f"@{name}: {verdict}: {text}")
+    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
+    return 0 if set(counts) <= {"refused", "held"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,371 @@
+// What kiln-verify-channels refuses, by what goes wrong; mutate-channels.test has many more.
+// RUN: kiln-opt %s --kiln-verify-channels -split-input-file -verify-diagnostics
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @bounds_that_differ(%n: i32, %v: tensor<64xf32>) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %v1 = arith.constant dense<1.0> : tensor<64xf32>
+    %more = arith.addi %n, %c1 : i32
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    // expected-error @below {{expected roles @store and @load to do as many steps at a channel (because what one commits the other receives), got}}
+    %last = scf.for %i = %zero to %more step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.acquire %ch[%c] : !ring -> !m
+      kgpu.local_store %v1, %s : tensor<64xf32>, !m
+      kgpu.commit %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  } @load warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    // expected-note @below {{it could not be matched with this in the other role}}
+    %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.receive %ch[%c] : !ring -> !m
+      %x = kgpu.local_load %s : !m -> tensor<64xf32>
+      kgpu.release %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// Each role reads the bound by itself: somebody may write it in between.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @bounds_read_twice(%p: !tile.ptr<i32>, %if: i1) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %v1 = arith.constant dense<1.0> : tensor<64xf32>
+    %n = tile.load %p : !tile.ptr<i32> -> i32
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    // expected-error @below {{to do as many steps at a channel}}
+    %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.acquire %ch[%c] : !ring -> !m
+      kgpu.local_store %v1, %s : tensor<64xf32>, !m
+      kgpu.commit %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  } @load warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %n = tile.load %p : !tile.ptr<i32> -> i32
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    // expected-note @below {{it could not be matched with this in the other role}}
+    %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.receive %ch[%c] : !ring -> !m
+      kgpu.release %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @condition_of_one_role(%if: i1) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %v1 = arith.constant dense<1.0> : tensor<64xf32>
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    // expected-error @below {{expected roles @store and @load to do as many steps at a channel (because what one commits the other receives), got 0 slots committed and 1 received}}
+    scf.if %if {
+      %s = kgpu.acquire %ch[%c] : !ring -> !m
+      kgpu.local_store %v1, %s : tensor<64xf32>, !m
+      kgpu.commit %ch[%c] : !ring
+    }
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    // expected-note @below {{the other role does this whatever that decides}}
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// The hundredth iteration does more than the others: no finite number of runs would show it.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @condition_far_inside(%n: i32) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %v1 = arith.constant dense<1.0> : tensor<64xf32>
+    %far = arith.constant 100 : i32
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.acquire %ch[%c] : !ring -> !m
+      kgpu.local_store %v1, %s : tensor<64xf32>, !m
+      %is = arith.cmpi ne, %i, %far : i32
+      scf.if %is {
+        // expected-error @below {{expected the cursor of place 0 (because a role commits slots one after the other, each once), got place 1}}
+        kgpu.commit %ch[%c] : !ring
+      }
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  } @load warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.receive %ch[%c] : !ring -> !m
+      kgpu.release %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// A consumer that is a step behind needs two slots.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!ring = !kgpu.channel<1 x (!a)>
+func.func @too_few_slots(%n: i32) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %v = arith.constant dense<1.0> : tensor<64x64xf16>
+    %c0 = kgpu.cursor : !kgpu.cursor<1>
+    %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<1>) : i32 {
+      // expected-error @below {{expected what this waits for to happen (because others go on to do it), got role @store waiting forever at place 1 of a ring of 1}}
+      %s = kgpu.acquire %ch[%c] : !ring -> !a
+      kgpu.local_store %v, %s : tensor<64x64xf16>, !a
+      kgpu.fence_async
+      kgpu.commit %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<1>
+      scf.yield %next : !kgpu.cursor<1>
+    }
+    kgpu.end_role
+  } @multiply warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %none = arith.constant dense<0.0> : tensor<64x64xf32>
+    %c0 = kgpu.cursor : !kgpu.cursor<1>
+    %r:3 = scf.for %i = %zero to %n step %c1 iter_args(%acc = %none, %c = %c0, %before = %c0)
+        -> (tensor<64x64xf32>, !kgpu.cursor<1>, !kgpu.cursor<1>) : i32 {
+      // expected-note @below {{role @multiply waits here}}
+      %s = kgpu.receive %ch[%c] : !ring -> !a
+      %x = kgpu.warpgroup_mma %s, %s, %acc : !a, !a -> tensor<64x64xf32>
+      %y = kgpu.mma_wait %x pending 1 : tensor<64x64xf32>
+      %again = arith.cmpi ne, %i, %zero : i32
+      kgpu.release %ch[%before] when %again : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<1>
+      scf.yield %y, %next, %c : tensor<64x64xf32>, !kgpu.cursor<1>, !kgpu.cursor<1>
+    }
+    %z = kgpu.mma_wait %r#0 pending 0 : tensor<64x64xf32>
+    %ran = arith.cmpi slt, %zero, %n : i32
+    kgpu.release %ch[%r#2] when %ran : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// Each waits for what the other does afterwards.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @crossed() {
+  %there = kgpu.channel threads fillers 4 readers 4 : !ring
+  %back = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @one warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    // expected-error @below {{got role @one waiting forever at place 0 of a ring of 2}}
+    %x = kgpu.receive %back[%c] : !ring -> !m
+    %v = kgpu.local_load %x : !m -> tensor<64xf32>
+    kgpu.release %back[%c] : !ring
+    %s = kgpu.acquire %there[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %there[%c] : !ring
+    kgpu.end_role
+  } @other warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    // expected-note @below {{role @other waits here}}
+    %x = kgpu.receive %there[%c] : !ring -> !m
+    %v = kgpu.local_load %x : !m -> tensor<64xf32>
+    kgpu.release %there[%c] : !ring
+    %s = kgpu.acquire %back[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %back[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @inside_and_outside(%v: tensor<64xf32>) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  // expected-error @below {{expected a channel to be used by roles alone, or outside of them (because each thread goes around it once), got both}}
+  kgpu.commit %ch[%c] : !ring
+  kgpu.roles @load warps 4 {
+    %d = kgpu.cursor : !kgpu.cursor<2>
+    // expected-note @below {{the other use}}
+    %s = kgpu.receive %ch[%d] : !ring -> !m
+    kgpu.release %ch[%d] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @nobody_fills() {
+  // expected-error @below {{expected a role that fills slots and one that reads them (because one waits for the other), got one that reads alone}}
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @load warps 4 {
+    %d = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%d] : !ring -> !m
+    kgpu.release %ch[%d] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @cursor_from_elsewhere(%c: !kgpu.cursor<2>, %v: tensor<64xf32>) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  // expected-error @below {{expected a cursor that starts at kgpu.cursor in its role (because each role goes around by itself), got another}}
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.local_store %v, %s : tensor<64xf32>, !m
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @until_something(%v: tensor<64xf32>, %p: !tile.ptr<i1>) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c0 = kgpu.cursor : !kgpu.cursor<2>
+  scf.while : () -> () {
+    %go = tile.load %p : !tile.ptr<i1> -> i1
+    scf.condition(%go)
+  } do {
+    // expected-error @below {{expected to stand in counted loops and branches alone (because how often it runs is matched with what other roles do), got it inside of scf.while}}
+    %s = kgpu.acquire %ch[%c0] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c0] : !ring
+    %r = kgpu.receive %ch[%c0] : !ring -> !m
+    kgpu.release %ch[%c0] : !ring
+    scf.yield
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @stored_where_it_is_read(%v: tensor<64xf32>) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.local_store %v, %s : tensor<64xf32>, !m
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  // expected-error @below {{expected to fill a slot between its acquire and its commit (because before it is read, and afterwards too), got it where the slot is read}}
+  kgpu.local_store %v, %r : tensor<64xf32>, !m
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @stored_while_a_product_reads(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>) {
+  %m = kgpu.alloc : !a
+  kgpu.local_store %x, %m : tensor<64x64xf16>, !a
+  // expected-note @below {{the product}}
+  %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+  // expected-error @below {{expected a kgpu.mma_wait before memory that a product reads is written (because the product may not have read it), got the product under way}}
+  kgpu.local_store %x, %m : tensor<64x64xf16>, !a
+  %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @used_in_flight(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %b: !kgpu.cursor<1>) -> tensor<64x64xf32> {
+  %m = kgpu.alloc : !a
+  // expected-note @below {{where it comes from}}
+  %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+  %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
+  // expected-error @below {{expected a product to be waited for before its result is used (because it is in flight until a kgpu.mma_wait with none pending), got it in flight}}
+  %w = arith.addf %z, %y : tensor<64x64xf32>
+  return %w : tensor<64x64xf32>
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @never_waited_for(%c: tensor<64x64xf32>) {
+  %m = kgpu.alloc : !a
+  // expected-error @below {{expected a kgpu.mma_wait for this before its role ends (because its memory is read until then), got none}}
+  %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+// No receive between the last reads of a slot and its refilling: threads are not kept together.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<1 x (!m)>
+func.func @own_copies_too_early(%v: tensor<64xf32>) {
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<1>
+  %d = kgpu.advance %c : !kgpu.cursor<1>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.local_store %v, %s : tensor<64xf32>, !m
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  %x = kgpu.local_load %r : !m -> tensor<64xf32>
+  kgpu.release %ch[%c] : !ring
+  // expected-error @below {{expected a receive behind the release of what the slot held (because the barrier of that is what orders reads before copies of other threads), got none}}
+  %t = kgpu.acquire %ch[%d] : !ring -> !m
+  kgpu.local_store %x, %t : tensor<64xf32>, !m
+  kgpu.commit %ch[%d] : !ring
+  %u = kgpu.receive %ch[%d] : !ring -> !m
+  kgpu.release %ch[%d] : !ring
+  return
+}
