@@ -1,6 +1,6 @@
 """Takes kernels that kiln-verify-channels accepts apart, one step at a time, and expects each mutant to be refused.
 
-    mutate_channels.py FILE.mlir        the kernels, split by `// -----`
+    mutate_channels.py FILE.mlir        the kernels, split by `// -----`; `-`: standard input
 
 A mutant lacks a step, does one twice, waits for too little, or does two steps in the other order. Each has to be legal
 IR, so that it is this pass that refuses it; `acquire` alone is also held by the verifier of the copies it is for.
@@ -72,12 +72,18 @@ def around(lines: list[str], number: int) -> int | None:
     return None
 
 
+def elsewhere(lines: list[str], number: int) -> bool:
+    """A tile on its way to global memory through an allocation: that is for kiln-verify-barriers to judge."""
+    if match := re.search(r"local_store .*, (%[\w#]+) :", lines[number]):
+        return any(re.match(rf" *{word(match[1])} = kgpu\.alloc", line) for line in lines)
+    return "copy_out_wait" in lines[number] and any("local_store" in line for line in lines[number + 1 : number + 3])
+
+
 def mutants(kernel: str) -> Iterator[tuple[str, str]]:
     lines = joined(kernel)
     for number, line in enumerate(lines):
         where = f"line {number + 1}: {line.strip()}"
-        # A tile on its way to global memory through an allocation is no business of channels.
-        if DELETED.search(line) and not re.search(r"local_store .*, %out ", line):
+        if DELETED.search(line) and not elsewhere(lines, number):
             yield f"without {where}", replaced(lines, number, [])
         if DOUBLED.match(line):
             yield f"twice {where}", replaced(lines, number, [line, line])
@@ -101,7 +107,7 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
         if match := re.search(r"pending (\d)", line):
             more = line.replace(match[0], f"pending {int(match[1]) + 1}")
             yield f"one more pending in {where}", replaced(lines, number, [more])
-        if match := re.search(r"copy_out_wait read 0", line):
+        if "copy_out_wait read 0" in line and not elsewhere(lines, number):
             yield f"one more pending in {where}", replaced(lines, number, [line.replace("read 0", "read 1")])
         if match := re.search(r" when %\w+", line):
             yield f"always {where}", replaced(lines, number, [line.replace(match[0], "")])
@@ -139,7 +145,8 @@ def judge(mutant: tuple[str, str]) -> tuple[str, str]:
 
 def main() -> int:
     counts: dict[str, int] = {}
-    for kernel in Path(sys.argv[1]).read_text().split("// -----\n"):
+    text = sys.stdin.read() if sys.argv[1] == "-" else Path(sys.argv[1]).read_text()
+    for kernel in text.split("// -----\n"):
         accepted, said = run(kernel, "--kiln-verify-channels")
         if not accepted:
             print(f"a kernel is refused as it is: {said}")
