@@ -48,6 +48,10 @@ int64_t Assumptions::trips(unsigned key, bool outer) const {
   return outer ? kOuterTrips[index % std::size(kOuterTrips)] : innerTrips(index, slots);
 }
 
+int64_t Assumptions::manyTrips(unsigned key) const {
+  return innerTrips(kUniformRuns - 1, slots) + choose(key, slots + 1);
+}
+
 //===----------------------------------------------------------------------===//
 // What of a role matters
 //===----------------------------------------------------------------------===//

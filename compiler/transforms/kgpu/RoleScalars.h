@@ -47,6 +47,8 @@ public:
   int64_t choose(unsigned key, int64_t limit) const;
   /// How often a loop runs whose end has this key. `outer`: it has loops in it.
   int64_t trips(unsigned key, bool outer) const;
+  /// The same where it is known to run very often.
+  int64_t manyTrips(unsigned key) const;
   /// Something was assumed beside how often the outer loops run.
   bool varies = false;
 

@@ -48,10 +48,12 @@ LogicalResult RoleTrace::visitFor(scf::ForOp loop) {
     return loop.emitOpError("expected a step of at least 1 (because what it does is counted), got ") << step;
   Scalar end = scalarOf(loop.getUpperBound());
   auto tripsTo = [&](int64_t last) { return std::max<int64_t>(0, llvm::divideCeilSigned(last - first, step)); };
-  // A number of its own from the start: nothing was assumed.
-  bool exact = known(begin) == begin.value && end.value && known(end) == end.value && !end.loop &&
-               tripsTo(*end.value) <= kMaxKnownTrips;
-  if (!exact && (!known(end) || tripsTo(*known(end)) > kMaxKnownTrips))
+  // Numbers of their own: nothing was assumed.
+  bool constant = known(begin) == begin.value && end.value && known(end) == end.value && !end.loop;
+  bool exact = constant && tripsTo(*end.value) <= kMaxKnownTrips;
+  if (constant && !exact) // Very often stands for any number that is more than near to both ends.
+    assumed.assume(end.key, first + assumed.manyTrips(end.key) * step);
+  else if (!known(end) || tripsTo(*known(end)) > kMaxKnownTrips)
     assumeEnd(loop, first, step);
   Progress at{0, tripsTo(*known(end)), !exact};
   noteDecision(loop, assumed.keyOf({Loop, begin.key, end.key, width.key}));

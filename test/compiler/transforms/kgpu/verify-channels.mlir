@@ -396,3 +396,70 @@ func.func @stored_by_threads(%p: !tile.ptr<f16>, %n: i32) {
   }
   return
 }
+
+// -----
+
+// Bounds are constants, and so is what was computed from them: the last slot is released whatever happens.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!ring = !kgpu.channel<2 x (!a)>
+// CHECK-LABEL: @known_to_run
+func.func @known_to_run() {
+  %few = kgpu.channel threads fillers 4 readers 4 : !ring
+  %many = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %zero = arith.constant 0 : i32
+    %c64 = arith.constant 64 : i32
+    %n = arith.constant 512 : i32
+    %m = arith.constant 1048576 : i32
+    %v = arith.constant dense<1.0> : tensor<64x64xf16>
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    %first = scf.for %i = %zero to %n step %c64 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.acquire %few[%c] : !ring -> !a
+      kgpu.local_store %v, %s : tensor<64x64xf16>, !a
+      kgpu.fence_async
+      kgpu.commit %few[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    %second = scf.for %i = %zero to %m step %c64 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %u = kgpu.acquire %many[%c] : !ring -> !a
+      kgpu.local_store %v, %u : tensor<64x64xf16>, !a
+      kgpu.fence_async
+      kgpu.commit %many[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  } @multiply warps 4 {
+    %zero = arith.constant 0 : i32
+    %c64 = arith.constant 64 : i32
+    %n = arith.constant 512 : i32
+    %m = arith.constant 1048576 : i32
+    %none = arith.constant dense<0.0> : tensor<64x64xf32>
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    %r:3 = scf.for %i = %zero to %n step %c64 iter_args(%acc = %none, %c = %c0, %before = %c0) -> (tensor<64x64xf32>, !kgpu.cursor<2>, !kgpu.cursor<2>) : i32 {
+      %s = kgpu.receive %few[%c] : !ring -> !a
+      %x = kgpu.warpgroup_mma %s, %s, %acc : !a, !a -> tensor<64x64xf32>
+      %y = kgpu.mma_wait %x pending 1 : tensor<64x64xf32>
+      %again = arith.cmpi ne, %i, %zero : i32
+      kgpu.release %few[%before] when %again : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %y, %next, %c : tensor<64x64xf32>, !kgpu.cursor<2>, !kgpu.cursor<2>
+    }
+    %z = kgpu.mma_wait %r#0 pending 0 : tensor<64x64xf32>
+    kgpu.release %few[%r#2] : !ring
+    %t:3 = scf.for %i = %zero to %m step %c64 iter_args(%acc = %z, %c = %c0, %before = %c0) -> (tensor<64x64xf32>, !kgpu.cursor<2>, !kgpu.cursor<2>) : i32 {
+      %u = kgpu.receive %many[%c] : !ring -> !a
+      %x = kgpu.warpgroup_mma %u, %u, %acc : !a, !a -> tensor<64x64xf32>
+      %y = kgpu.mma_wait %x pending 1 : tensor<64x64xf32>
+      %again = arith.cmpi ne, %i, %zero : i32
+      kgpu.release %many[%before] when %again : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %y, %next, %c : tensor<64x64xf32>, !kgpu.cursor<2>, !kgpu.cursor<2>
+    }
+    %w = kgpu.mma_wait %t#0 pending 0 : tensor<64x64xf32>
+    kgpu.release %many[%t#2] : !ring
+    kgpu.end_role
+  }
+  return
+}
