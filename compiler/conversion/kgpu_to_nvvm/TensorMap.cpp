@@ -47,15 +47,10 @@ static DictionaryAttr describe(kgpu::TensorMapOp op) {
   Builder b(op.getContext());
   auto made = op.getDesc().getDefiningOp<tile::MakeDescOp>();
   Type element = op.getDesc().getType().getBlock().getElementType();
-  int64_t bytes = memoryBytes(element), rowBytes = op.getBox().back() * bytes;
+  int64_t bytes = memoryBytes(element);
   if (!element.isIntOrFloat()) {
     op.emitOpError("expected a described array of numbers (because the copy engine knows no pointers), got ")
         << element;
-    return {};
-  }
-  if (rowBytes % 16) {
-    op.emitOpError("expected a box with rows of a multiple of 16 bytes (because the copy engine moves those), got ")
-        << rowBytes;
     return {};
   }
   if (made.getPadding() == tile::Padding::NaN && bytes == 1) {

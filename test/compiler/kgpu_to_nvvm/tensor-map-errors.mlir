@@ -4,18 +4,6 @@
 
 // OLD: 'kgpu.tensor_map' op expected a machine with a copy engine (because it reads tensor maps), got sm_89
 module {
-  func.func public @rows(%x: !tile.ptr<f16>, %m: i64) attributes {tile.kernel} {
-    %one = arith.constant 1 : i64
-    %d = tile.make_desc %x, shape [%m, %m] strides [%m, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x4xf16>>
-    // expected-error @below {{expected a box with rows of a multiple of 16 bytes (because the copy engine moves those), got 8}}
-    %t = kgpu.tensor_map %d box [64, 4] swizzle 0 : !tile.desc<tensor<64x4xf16>>
-    return
-  }
-}
-
-// -----
-
-module {
   func.func public @padding(%x: !tile.ptr<f8E5M2>, %m: i64) attributes {tile.kernel} {
     %one = arith.constant 1 : i64
     %d = tile.make_desc %x, shape [%m, %m] strides [%m, %one] {padding = #tile<padding nan>} : !tile.ptr<f8E5M2> -> !tile.desc<tensor<64x64xf8E5M2>>
