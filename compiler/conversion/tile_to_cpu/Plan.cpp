@@ -323,8 +323,8 @@ bool Plan::joins(const Step &group, const Root &root) const {
 }
 
 void Plan::buildSteps(Block *block) {
-  SmallVector<Step> &steps = plans[block];
-  steps.clear();
+  // Put in its place at the end: inner blocks add to `plans`, which moves what is in it.
+  SmallVector<Step> steps;
   Step group;
   auto flush = [&] {
     if (!group.roots.empty())
@@ -379,6 +379,7 @@ void Plan::buildSteps(Block *block) {
           buildSteps(&inner);
   }
   flush();
+  plans[block] = std::move(steps);
 }
 
 void Plan::buildAll() { buildSteps(&kernel.front()); }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,12 @@ def emit(
     except (KilnError, KeyboardInterrupt):
         raise
     except RecursionError as problem:
-        raise InternalError("the kernel is nested too deeply", stage="tile", location=_where(emitter)) from problem
+        error = CompilationError(
+            "expected a kernel nested less deeply (because each level of an expression, of `elif` and of calls takes a"
+            f" few of the {sys.getrecursionlimit()} calls that Python allows in one another)",
+            hint="split it into several statements",
+        )
+        raise (error.at(emitter.fault) if emitter.fault else error) from problem
     except Exception as problem:
         raise InternalError(
             f"{type(problem).__name__}: {problem}",

@@ -1,0 +1,58 @@
+"""Long kernels: the time to compile grows with their length, nested branches are right, and limits have names."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from kiln.errors import CompilationError
+from running import launch
+
+pytestmark = pytest.mark.cpu
+
+
+def seconds(lines: list[str], dtype: str) -> float:
+    """The processor time of a kernel of these lines about the tile `v`, which it loads and stores."""
+    body = ["j = kl.arange(0, 64)", "v = kl.load(x + j)", *lines, "kl.store(out + j, v)"]
+    x, out = np.zeros(64, dtype), np.zeros(64, dtype)
+    start = time.process_time()
+    launch("def kernel(x, out):\n" + "".join(f"    {line}\n" for line in body), x, out)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["v ^= v << 13", "v ^= v >> 17", "v ^= v << 5"] * 8,
+        ["v = v * v + j"] * 24,
+        ["v = kl.where(v > j, v + 1, v * 3)"] * 16,
+    ],
+    ids=["shifts", "squares", "choices"],
+)
+def test_a_value_used_twice_by_what_is_used_twice(lines):
+    """Tens of millions of paths lead from the last value to the first."""
+    assert seconds(lines, "int32") < 1
+
+
+@pytest.mark.parametrize("count", [49, 60, 80, 100])
+def test_a_long_chain_of_elif(count):
+    """Each branch is a block in the block before: plans of many blocks once lost those of the outer ones."""
+    lines = ["n = kl.load(x)", "v = 0", "if n == 0:", "    v = 1"]
+    for i in range(1, count):
+        lines += [f"elif n == {i}:", f"    v = {i * 7}"]
+    text = "def kernel(x, out):\n" + "".join(f"    {line}\n" for line in [*lines, "kl.store(out, v)"])
+    for n, expected in ((0, 1), (1, 7), (count - 1, (count - 1) * 7), (count, 0)):
+        out = np.zeros(1, np.int32)
+        launch(text, np.array([n], np.int32), out)
+        assert out[0] == expected
+
+
+@pytest.mark.parametrize(
+    "lines", [["v = " + " + ".join(["v"] * 600)], ["n = kl.load(x)", "if n == 0:", "    v = j", *(
+        line for i in range(1, 400) for line in (f"elif n == {i}:", f"    v = j + {i}"))]], ids=["terms", "elifs"]
+)  # fmt: skip
+def test_what_is_nested_too_deeply_is_refused_with_its_place(lines):
+    with pytest.raises(CompilationError, match="nested less deeply") as caught:
+        seconds(lines, "int32")
+    assert caught.value.location is not None and caught.value.hint.startswith("split it")
