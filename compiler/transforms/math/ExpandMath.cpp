@@ -1,9 +1,13 @@
-// kiln-expand-math: collects the families' patterns, applies them, and refuses what is left.
+// kiln-expand-math: makes a function of what a kernel computes very often, collects the families' patterns, applies
+// them, and refuses what is left.
 #include "compiler/transforms/math/ExpandMath.h"
 #include "compiler/transforms/math/Functions.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_EXPANDMATHPASS
@@ -67,6 +71,51 @@ bool kiln::needsMathExpansion(Operation *op, const Target &target) {
               math::CopySignOp, math::AbsIOp, math::CtPopOp, math::CountLeadingZerosOp, math::CountTrailingZerosOp>(op);
 }
 
+// An expansion is up to a hundred operations, and LLVM takes 10 ms for each: a kernel with hundreds of them would take
+// seconds. Those that ordinary kernels have stay where they are, without the cost of a call.
+static constexpr size_t kOftenEnough = 32;
+
+/// On the CPU, an elementary function that stands in the program `kOftenEnough` times on one type becomes a function
+/// that is called there.
+static void outlineRepeated(ModuleOp module, const Target &target) {
+  if (target.isGpu())
+    return;
+  // Ops with one name, type and attributes are one function.
+  llvm::MapVector<std::pair<std::pair<StringAttr, Type>, DictionaryAttr>, SmallVector<Operation *>> groups;
+  module.walk([&](Operation *op) {
+    if (!isa<math::MathDialect>(op->getDialect()) || !needsMathExpansion(op, target) || op->getNumResults() != 1)
+      return;
+    Type type = op->getResult(0).getType(), element = getElementTypeOrSelf(type);
+    bool uniform = llvm::all_of(op->getOperandTypes(), [&](Type operand) { return operand == type; });
+    if (uniform && (element.isF32() || element.isF64()) && !isa<TensorType>(type))
+      groups[{{op->getName().getIdentifier(), type}, op->getAttrDictionary()}].push_back(op);
+  });
+  SymbolTable symbols(module);
+  for (auto &[key, ops] : groups) {
+    if (ops.size() < kOftenEnough)
+      continue;
+    Operation *first = ops.front();
+    Location loc = UnknownLoc::get(module.getContext());
+    OpBuilder b(module.getContext());
+    auto function = func::FuncOp::create(b, loc, ("kiln_" + first->getName().stripDialect()).str(),
+                                         b.getFunctionType(first->getOperandTypes(), first->getResultTypes()));
+    function.setPrivate();
+    // LLVM would undo it.
+    function->setAttr("passthrough", b.getStrArrayAttr({"noinline"}));
+    symbols.insert(function);
+    b.setInsertionPointToStart(function.addEntryBlock());
+    Operation *body = b.clone(*first);
+    body->setLoc(loc);
+    body->setOperands(function.getArguments());
+    func::ReturnOp::create(b, loc, body->getResults());
+    for (Operation *op : ops) {
+      b.setInsertionPoint(op);
+      op->replaceAllUsesWith(func::CallOp::create(b, op->getLoc(), function, op->getOperands()));
+      op->erase();
+    }
+  }
+}
+
 namespace {
 struct ExpandMath : kiln::impl::ExpandMathPassBase<ExpandMath> {
   void runOnOperation() override {
@@ -76,6 +125,7 @@ struct ExpandMath : kiln::impl::ExpandMathPassBase<ExpandMath> {
     module.walk([&](Operation *op) { any |= needsMathExpansion(op, target); });
     if (!any)
       return;
+    outlineRepeated(module, target);
     RewritePatternSet patterns(&getContext());
     populateExpandMathPatterns(patterns, target);
     GreedyRewriteConfig config;

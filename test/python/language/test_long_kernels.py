@@ -35,6 +35,20 @@ def test_a_value_used_twice_by_what_is_used_twice(lines):
     assert seconds(lines, "int32") < 1
 
 
+def test_five_hundred_functions():
+    """Each is a hundred instructions, and right."""
+    assert seconds(["v = kl.sin(v) + j", *["v = kl.exp(kl.sin(v)) + j"] * 250], "float32") < 2
+    x, out = np.linspace(-900, 900, 64).astype(np.float32), np.zeros(64, np.float32)
+    lines = [f"total += kl.sin(v * {i})" for i in range(1, 41)]
+    text = "def kernel(x, out):\n" + "".join(
+        f"    {line}\n"
+        for line in ["j = kl.arange(0, 64)", "v = kl.load(x + j)", "total = v * 0", *lines, "kl.store(out + j, total)"]
+    )
+    launch(text, x, out)
+    exact = sum(np.sin((x * np.float32(i)).astype(np.float64)) for i in range(1, 41))
+    np.testing.assert_allclose(out, exact, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("count", [49, 60, 80, 100])
 def test_a_long_chain_of_elif(count):
     """Each branch is a block in the block before: plans of many blocks once lost those of the outer ones."""
