@@ -31,25 +31,27 @@ def precision(value: Any, allow_tf32: Any) -> str:
 
 def check_operands(lhs: tensor, rhs: tensor) -> None:
     for name, side in (("first", lhs), ("second", rhs)):
-        if not side.type.is_block() or len(side.type.shape) not in (2, 3):
+        rank = len(side.type.shape) if side.type.is_block() else 0
+        if rank not in (2, 3):
+            hint = "add an axis with x[:, None], or use kl.sum(x * y)"
+            if rank > 3:
+                hint = "make the leading dimensions one batch dimension with x.reshape(...)"
             raise error(
-                f"expected a tile of rank 2 or 3 as {name} operand of kl.dot, got {side.type}",
-                hint="add an axis with x[:, None], or use kl.sum(x * y)",
-                value=side,
+                f"expected a tile of rank 2 or 3 as {name} operand of kl.dot, got {side.type}", hint=hint, value=side
             )
     a, b = lhs.type.scalar, rhs.type.scalar
-    both_fp8 = a.is_fp8() and b.is_fp8()
-    if not both_fp8:
+    if not (a.is_fp8() and b.is_fp8()):
         for element in (a, b):
-            if element not in _INPUTS:
+            if element not in _INPUTS and not element.is_fp8():
                 raise error(
                     f"expected int8, fp8, fp16, bf16, fp32 or fp64 in kl.dot, got {element}",
                     hint="convert with .to(kl.float16)",
                 )
         if a != b:
+            wide = b if a.is_fp8() else a
             raise error(
-                f"expected operands of one type in kl.dot, got {a} and {b}",
-                hint=f"convert one with .to(kl.{_spelling(a)})",
+                f"expected operands of one type in kl.dot (because only the fp8 types mix), got {a} and {b}",
+                hint=f"convert one with .to(kl.{_spelling(wide)})",
             )
     if len(lhs.type.shape) != len(rhs.type.shape):
         raise error(f"expected operands of one rank in kl.dot, got {list(lhs.type.shape)} and {list(rhs.type.shape)}")
@@ -107,9 +109,12 @@ def dot(
     else:
         total = to_tensor(acc, "a tile as acc of kl.dot")
         if total.type != ty:
+            hint = f"start it with kl.zeros({tuple(ty.shape)}, dtype=kl.{_spelling(result)})"
+            if total.type == block_type(float16, ty.shape) and (element.is_fp8() or element == float16):
+                hint = "say out_dtype=kl.float16 as well"
             raise error(
                 f"expected an acc of type {ty} in kl.dot (because that is the product's), got {total.type}",
-                hint=f"start it with kl.zeros({tuple(ty.shape)}, dtype=kl.{_spelling(result)})",
+                hint=hint,
                 argument="acc",
             )
     attrs = {}
