@@ -57,9 +57,17 @@ def dot(
 ) -> tensor:
     """The product of matrices (M, K) and (K, N), added to `acc` if there is one; of rank 3, batch by batch.
 
-    Both operands have one type: int8 (sums in int32), fp8, fp16, bf16, fp32 (sums in fp32) or fp64. `out_dtype` may be
-    fp16 for operands of fp8 and fp16. `input_precision` is "ieee" (if none is given), "tf32", "tf32x3", "bf16x3",
-    "bf16x6"; a target may be more exact than asked, never less.
+    Both operands have one type: int8 (sums in int32), fp8, fp16, bf16, fp32 (sums in fp32) or fp64; the two fp8 types
+    mix. Sides are any that tiles have.
+
+    acc                     of the product's type; its sum with the product is rounded once, at its end
+    out_dtype               fp16 for operands of fp8 and fp16: rounded from sums in fp32 (a tensor core may round them
+                            once for each of its instructions along K)
+    input_precision         what may stand for an fp32 operand: "ieee" (if none is given) itself, "tf32" its 11 leading
+                            bits, "tf32x3" two such parts, "bf16x3" and "bf16x6" two and three parts of 8 bits. A target
+                            may be more exact than asked, never less; the CPU is always exact
+    allow_tf32              True for "tf32", False for "ieee"
+    max_num_imprecise_acc   how many products of fp8 operands may be summed in less than fp32 (0: none)
 
     >>> acc = kl.dot(a, b, acc)
     """
