@@ -53,7 +53,7 @@ Plan::Plan(func::FuncOp kernel, Shapes &shapes) : kernel(kernel), shapes(shapes)
   do {
     requireAcrossWrites();
     buildAll();
-  } while (requireSharedExpensive());
+  } while (requireShared());
   collectReaders();
   planInPlace();
   planBranches();
@@ -170,15 +170,47 @@ void Plan::requireAcrossWrites() {
   }
 }
 
-bool Plan::requireSharedExpensive() {
+/// What may be stored without losing how it grows from one element to the next: no addresses, offsets or masks.
+static bool hasNoPattern(Value value, Shapes &shapes) {
+  Type element = elementOf(value);
+  if (isa<FloatType>(element))
+    return true;
+  int last = shapeOf(value).size() - 1;
+  return isa<IntegerType>(element) && !element.isInteger(1) && !shapes.stride(value, last);
+}
+
+bool Plan::isLong(Value value) const {
+  SmallVector<Value> work{value};
+  llvm::SmallDenseSet<Operation *, 2 * kLong> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (!op || !isTile(next) || stored(next) || !isLazy(op) || !seen.insert(op).second)
+      continue;
+    if (seen.size() >= kLong)
+      return true;
+    work.append(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+bool Plan::requireShared() {
   // Last ones first: storing a result often saves storing its operands.
   llvm::MapVector<Value, SmallVector<std::pair<Block *, unsigned>>> uses;
   llvm::DenseSet<Value> amplified;
+  // Cheap ones: where they are read first, and whether they are computed again.
+  llvm::MapVector<Value, std::pair<std::pair<Block *, unsigned>, bool>> cheap;
   forEachRead([&](const Root &root, Block *block, unsigned step) {
     walk(root, [&](Value value, Visit visit) {
       Operation *op = value.getDefiningOp();
-      if (!op || stored(value) || !isExpensive(op))
+      if (!op || stored(value))
         return;
+      if (!isExpensive(op)) {
+        auto here = std::make_pair(block, step);
+        auto &[first, again] = cheap.try_emplace(value, here, false).first->second;
+        again |= first != here || visit.amplified || block != op->getBlock();
+        return;
+      }
       auto &steps = uses[value];
       if (!llvm::is_contained(steps, std::make_pair(block, step)))
         steps.push_back({block, step});
@@ -195,9 +227,30 @@ bool Plan::requireSharedExpensive() {
         last.getDefiningOp()->isBeforeInBlock(value.getDefiningOp()))
       last = value;
   }
-  if (last)
+  if (last) {
     require(last);
-  return static_cast<bool>(last);
+    return true;
+  }
+  // First ones first: what follows is short again then.
+  llvm::MapVector<Block *, SmallVector<Value>> candidates;
+  for (auto &[value, read] : cheap)
+    if (read.second && hasNoPattern(value, shapes))
+      candidates[value.getParentBlock()].push_back(value);
+  bool changed = false;
+  for (auto &[block, values] : candidates) {
+    llvm::sort(values, [](Value a, Value b) {
+      Operation *one = a.getDefiningOp(), *other = b.getDefiningOp();
+      if (one == other)
+        return cast<OpResult>(a).getResultNumber() < cast<OpResult>(b).getResultNumber();
+      return one->isBeforeInBlock(other);
+    });
+    for (Value value : values)
+      if (isLong(value)) {
+        require(value);
+        changed = true;
+      }
+  }
+  return changed;
 }
 
 //===----------------------------------------------------------------------===//

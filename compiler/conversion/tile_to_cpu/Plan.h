@@ -88,7 +88,11 @@ private:
   void require(mlir::Value value);
   void requireByUse();
   void requireAcrossWrites();
-  bool requireSharedExpensive();
+  /// Stores what would be computed twice and is expensive (one value) or long; false if there is nothing like that.
+  bool requireShared();
+  /// Computing it takes so many ops that storing and loading it is cheaper.
+  bool isLong(mlir::Value value) const;
+  static constexpr unsigned kLong = 64;
   void buildSteps(mlir::Block *block);
   void buildAll();
   void collectReaders();

@@ -35,6 +35,23 @@ def test_a_value_used_twice_by_what_is_used_twice(lines):
     assert seconds(lines, "int32") < 1
 
 
+def test_what_many_nests_need_is_computed_once():
+    """Each sum reads all that was added before: 250,000 operations, if each nest does them again."""
+    lines = [line for i in range(500) for line in (f"v = v * 3 + {i}", "v += kl.sum(v)")]
+    x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    text = "def kernel(x, out):\n" + "".join(
+        f"    {line}\n" for line in ["j = kl.arange(0, 64)", "v = kl.load(x + j)", *lines, "kl.store(out + j, v)"]
+    )
+    start = time.process_time()
+    launch(text, x, out)
+    assert time.process_time() - start < 5
+    expected = x.astype(np.int64)
+    for i in range(500):
+        expected = expected * 3 + i
+        expected = (expected + expected.sum()) & 0xFFFFFFFF
+    np.testing.assert_array_equal(out, expected.astype(np.uint32).view(np.int32))
+
+
 def test_five_hundred_functions():
     """Each is a hundred instructions, and right."""
     assert seconds(["v = kl.sin(v) + j", *["v = kl.exp(kl.sin(v)) + j"] * 250], "float32") < 2
