@@ -35,6 +35,8 @@ LANES = 32
 LARGEST_RUN = 4_000_000
 # A warp's turn, in instructions: what spins on memory lets others run.
 TURN = 20_000
+# So often all waits may give up with nothing coming of it.
+PATIENCE = 8
 # A turn of a random order.
 SHORT_TURN = 400
 # These name lanes of a warp: a lane that comes early waits for the others.
@@ -171,7 +173,7 @@ class Machine:
         self.free_registers = [0] * blocks
         self.clocks = Clocks(len(self.warps))
         self.ordering = Order(self.clocks)
-        self.changes = self.patience = 0
+        self.changes, self.changed, self.patience = 0, -1, 0
         self.dice = np.random.default_rng(abs(self.order))
         self.limit = self.steps + LARGEST_RUN
         at_random = abs(self.order) > 1
@@ -390,9 +392,11 @@ class Machine:
     def _lose_patience(self) -> None:
         """A try_wait may give up, and what else its code does may help. If nothing comes of it, nothing ever will."""
         waiting = [warp for warp in self.warps if any(wait.again for wait in warp.waits)]
-        if not waiting or self.patience == self.changes + 1:
+        if self.changes != self.changed:
+            self.changed, self.patience = self.changes, PATIENCE
+        if not waiting or self.patience == 0:
             raise Fault(self._deadlock())
-        self.patience = self.changes + 1
+        self.patience -= 1
         for warp in waiting:
             warp.impatient = True
             for wait in [wait for wait in warp.waits if wait.again]:

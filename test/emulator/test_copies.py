@@ -1,0 +1,339 @@
+"""Asynchronous copies: what lands where, when it may be touched, and what is said when it is touched too early."""
+
+import numpy as np
+import pytest
+
+from emulator.by_hand import launch, mapped
+from emulator.ptx import Fault
+
+ORDERS = (1, -1, 2, 5)
+START = """
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra READY;
+mbarrier.init.shared::cta.b64 [%r3+{at}], 1;
+fence.mbarrier_init.release.cluster;
+READY: bar.sync 0;
+"""
+AWAIT = "WAIT{n}: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3+{at}], {parity};\n@!%p2 bra WAIT{n};\n"
+DUMP = """
+mov.u32 %r10, %r1;
+DUMP: setp.ge.u32 %p3, %r10, {words};
+@%p3 bra DUMPED;
+mad.lo.u32 %r11, %r10, 4, %r3;
+ld.shared.b32 %r12, [%r11];
+mad.wide.u32 %d1, %r10, 4, {to};
+st.global.b32 [%d1], %r12;
+add.u32 %r10, %r10, {threads};
+bra DUMP;
+DUMPED:
+"""
+LOAD = "cp.async.bulk.tensor.{dims}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+STORE = "cp.async.bulk.tensor.{dims}d.global.shared::cta.tile.bulk_group"
+
+
+def load_box(array, box, coordinates, *, swizzle=0, nan=False, order=1, body=None):
+    """The box as shared memory has it."""
+    size = int(np.prod(box)) * array.itemsize
+    out = np.zeros(size, np.uint8)
+    at = -(-size // 1024) * 1024
+    text = (
+        START.format(at=at)
+        + f"""
+    @%p1 bra ISSUED;
+    prefetch.tensormap [%d40];
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3+{at}], {size};
+    {LOAD.format(dims=len(box))} [%r3], [%d40, {{{", ".join(map(str, reversed(coordinates)))}}}], [%r3+{at}];
+    ISSUED:
+    """
+    )
+    text += AWAIT.format(n=0, at=at, parity=0) + DUMP.format(words=size // 4, to="%d41", threads=64)
+    launch(body(text) if body else text, mapped(array, box, swizzle, nan), out.view(np.uint32), threads=64,
+           shared=at + 16, order=order)  # fmt: skip
+    return out
+
+
+def box_of(array, box, coordinates, fill=0):
+    """numpy's answer: the block of a padded copy."""
+    low = [max(0, -c) for c in coordinates]
+    high = [max(0, c + b - s) for c, b, s in zip(coordinates, box, array.shape, strict=True)]
+    padded = np.pad(array, list(zip(low, high, strict=True)), constant_values=fill)
+    return padded[tuple(slice(c + add, c + add + b) for c, add, b in zip(coordinates, low, box, strict=True))]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("box, coordinates", [
+    ((8,), (3,)), ((16,), (-5,)), ((4, 8), (2, 8)), ((4, 8), (-2, -3)), ((4, 8), (17, 60)), ((8, 8), (40, 3)),
+    ((2, 3, 8), (1, 2, 8)), ((2, 3, 8), (-1, 5, 20)), ((1, 2, 2, 4), (0, 1, 3, 5)), ((2, 1, 2, 3, 4), (1, 1, -1, 2, 6)),
+])  # fmt: skip
+def test_boxes(box, coordinates, order):
+    sides = {1: (64,), 2: (19, 64), 3: (3, 7, 24), 4: (2, 3, 5, 8), 5: (3, 2, 3, 4, 8)}[len(box)]
+    array = np.arange(1, np.prod(sides) + 1, dtype=np.float32).reshape(sides)
+    out = load_box(array, box, coordinates, order=order)
+    assert (out.view(np.float32).reshape(box) == box_of(array, box, coordinates)).all()
+
+
+def test_outside_is_nan_if_the_map_says_so():
+    array = np.ones((16, 16), np.float16)
+    out = load_box(array, (8, 16), (12, 8), nan=True).view(np.float16).reshape(8, 16)
+    assert np.isnan(out[4:]).all() and np.isnan(out[:, 8:]).all() and (out[:4, :8] == 1).all()
+
+
+@pytest.mark.parametrize("span", [32, 64, 128])
+def test_swizzles(span):
+    """The sixteens of row r (of 128 bytes) are where r mod 8, or what bits of it the swizzle has, is added to them."""
+    array = np.arange(64 * span, dtype=np.uint8).reshape(64, span)
+    out = load_box(array, (64, span), (0, 0), swizzle=span)
+    for row in range(64):
+        for chunk in range(span // 16):
+            at = row * span + chunk * 16
+            there = at ^ (at // 128 % 8 % (span // 16)) * 16
+            assert (out[there : there + 16] == array[row, 16 * chunk : 16 * chunk + 16]).all()
+
+
+@pytest.mark.parametrize("change, said", [
+    ((AWAIT.format(n=0, at=1024, parity=0), ""), "reads what nobody has waited for: it is filled by PTX line"),
+    (("READY: bar.sync 0;", "READY:"), "no mbarrier has been initialised|nothing orders this behind"),
+    (("fence.mbarrier_init.release.cluster;", ""), "initialised without a fence"),
+    (("[%r3], [%d40", "[%r3+64], [%d40"), "misaligned: a box at 64"),
+    (("[%r3], [%d40", "[%r3+1024], [%d40"), "out of bounds"),
+    (("{8, 2}", "{8, 2, 0}"), "3 coordinates in 2 dimensions"),
+    (("ISSUED:", "st.shared.b32 [%r3+4], %r1;\nISSUED:"), "overwrites what nobody has waited for"),
+    (("prefetch.tensormap [%d40];", "st.shared.b32 [%r3+4], %r1;"),
+     "overwrites what warp 0 wrote without a fence.proxy.async"),
+    ((", 128;", ", 256;"), "deadlock.*128 bytes missing"),
+    ((", 128;", ", 64;"), "has ended without it|nobody has waited|deadlock.*-64 bytes"),
+])  # fmt: skip
+@pytest.mark.parametrize("order", ORDERS)
+def test_mistakes_with_boxes(change, said, order):
+    array = np.zeros((19, 64), np.float32)
+
+    def changed(text):
+        assert change[0] in text
+        return text.replace(*change)
+
+    with pytest.raises(Fault, match=said):
+        load_box(array, (4, 8), (2, 8), body=changed, order=order)
+
+
+# --- to global memory -------------------------------------------------------------------------------------------------
+
+OUT = """
+shl.b32 %r10, %r1, 4;
+add.u32 %r10, %r10, %r3;
+st.shared.v4.b32 [%r10], {{%r1, %r1, %r1, %r1}};
+fence.proxy.async.shared::cta;
+bar.sync 0;
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra DONE;
+{copy}
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0;
+DONE:
+bar.sync 0;
+st.shared.b32 [%r10], 0;
+"""
+COPIES = {
+    "box": STORE.format(dims=2) + " [%d40, {-4, 10}], [%r3+512];",
+    "bytes": "cp.async.bulk.global.shared::cta.bulk_group [%d41], [%r3+512], 512;",
+}
+
+
+def copy_out(which, order=1, change=("", "")):
+    array = np.zeros((16, 16), np.uint32)
+    text = OUT.format(copy=COPIES[which])
+    assert change[0] in text
+    launch(text.replace(*change), mapped(array, (8, 16)), array, threads=64, order=order)
+    return array
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_box_goes_out(order):
+    array = copy_out("box", order)
+    want = np.zeros_like(array)
+    want[10:, :12] = (32 + np.arange(128) // 4).reshape(8, 16)[:6, 4:]
+    assert (array == want).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bytes_go_out(order):
+    assert (copy_out("bytes", order).reshape(-1)[:128] == 32 + np.arange(128) // 4).all()
+
+
+@pytest.mark.parametrize("change, said", [
+    (("wait_group.read 0", "wait_group.read 1"), "overwrites what is still being read by PTX line"),
+    (("cp.async.bulk.wait_group.read 0;", ""), "overwrites what is still being read"),
+    (("DONE:\nbar.sync 0;", "DONE:"), "overwrites what is still being read|reads what warp"),
+    (("fence.proxy.async.shared::cta;", ""), "without a fence.proxy.async"),
+    (("fence.proxy.async.shared::cta;", "setp.eq.u32 %p4, %r1, 0;\n@%p4 fence.proxy.async;"),
+     "without a fence.proxy.async"),
+    (("fence.proxy.async.shared::cta;\nbar.sync 0;", "bar.sync 0;\nfence.proxy.async.shared::cta;"),
+     "without a fence.proxy.async|overwrites what is still"),
+])  # fmt: skip
+@pytest.mark.parametrize("which", COPIES)
+@pytest.mark.parametrize("order", ORDERS)
+def test_mistakes_on_the_way_out(change, said, which, order):
+    with pytest.raises(Fault, match=said):
+        copy_out(which, order, change)
+
+
+def test_a_block_waits_before_it_ends():
+    text = OUT.format(copy=COPIES["box"]).replace("cp.async.bulk.wait_group.read 0;", "ret;")
+    with pytest.raises(Fault, match="ends before its memory has been read"):
+        launch(
+            text.replace("bar.sync 0;\nst.shared.b32 [%r10], 0;", ""), mapped(np.zeros((16, 16), np.uint32), (8, 16))
+        )
+
+
+# --- bytes in, between blocks, to several -----------------------------------------------------------------------------
+
+CLUSTER = """
+setp.ne.u32 %p1, %r1, 0;
+mov.u32 %r5, %cluster_ctarank;
+@%p1 bra READY;
+mbarrier.init.shared::cta.b64 [%r3+1024], 1;
+fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3+1024], {expected};
+READY: barrier.cluster.arrive.release; barrier.cluster.wait.acquire;
+@%p1 bra ISSUED;
+{copy}
+ISSUED:
+"""
+# Nobody leaves before all have what they wait for.
+END = "barrier.cluster.arrive; barrier.cluster.wait;\n"
+
+
+def cluster(copy, expected, array, order):
+    """What each block has in its first 512 bytes."""
+    out = np.zeros((4, 128), np.uint32)
+    text = CLUSTER.format(copy=copy, expected=expected) + AWAIT.format(n=0, at=1024, parity=0)
+    text += "mad.wide.u32 %d41, %r5, 512, %d41;\n" + DUMP.format(words=128, to="%d41", threads=32) + END
+    launch(text, array, out, threads=32, cluster=4, shared=2048, order=order)
+    return out
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_each_block_sends_its_share_to_all(order):
+    array = np.arange(16 * 32, dtype=np.uint32).reshape(16, 32)
+    copy = f"""shl.b32 %r6, %r5, 7;
+    add.u32 %r6, %r6, %r3;
+    mov.b16 %h1, 15;
+    mov.u32 %r7, %r5;
+    {LOAD.format(dims=2)}.multicast::cluster [%r6], [%d40, {{0, %r7}}], [%r3+1024], %h1;
+    """
+    out = cluster(copy, 512, mapped(array, (1, 32)), order)
+    assert (out == array[:4].reshape(1, -1)).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_multicast_leaves_others_alone(order):
+    array = np.arange(16 * 32, dtype=np.uint32).reshape(16, 32)
+    copy = f"""setp.gt.u32 %p4, %r5, 1;
+    @%p4 bra ISSUED;
+    shl.b32 %r6, %r5, 7;
+    add.u32 %r6, %r6, %r3;
+    shl.b32 %r7, 5, %r5;
+    cvt.u16.u32 %h1, %r7;
+    {LOAD.format(dims=2)}.multicast::cluster.L2::cache_hint [%r6], [%d40, {{0, %r5}}], [%r3+1024], %h1, %d9;
+    """
+    out = cluster(copy, 128, mapped(array, (1, 32)), order)
+    for block in range(4):
+        first = 32 * (block % 2)
+        assert (out[block, first : first + 32] == array[block % 2]).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bytes_come_in(order):
+    array = np.arange(4 * 128, dtype=np.uint32)
+    copy = """mad.wide.u32 %d5, %r5, 512, %d40;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%d5], 512, [%r3+1024];
+    """
+    assert (cluster(copy, 512, array, order).reshape(-1) == array).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_bytes_go_from_block_to_block(order):
+    array = np.arange(4 * 128, dtype=np.uint32)
+    copy = """mad.wide.u32 %d5, %r5, 512, %d40;
+    ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%d5];
+    st.shared.v4.b32 [%r3+512], {%r20, %r21, %r22, %r23};
+    fence.proxy.async;
+    add.u32 %r6, %r5, 1;
+    and.b32 %r6, %r6, 3;
+    mapa.shared::cluster.u32 %r7, %r3, %r6;
+    add.u32 %r8, %r7, 1024;
+    add.u32 %r9, %r3, 512;
+    cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r7], [%r9], 16, [%r8];
+    """
+    out = cluster(copy, 16, array, order)
+    for block in range(4):
+        assert (out[block, :4] == array[128 * ((block - 1) % 4) :][:4]).all()
+
+
+def test_a_barrier_of_another_block_counts_its_own():
+    copy = """add.u32 %r6, %r5, 1;
+    and.b32 %r6, %r6, 3;
+    mapa.shared::cluster.u32 %r7, %r3, %r6;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r7], [%d40], 512, [%r3+1024];
+    """
+    with pytest.raises(Fault, match="the data and its mbarrier are in different blocks"):
+        cluster(copy, 512, np.zeros(512, np.uint32), 1)
+
+
+# --- by threads -------------------------------------------------------------------------------------------------------
+
+THREADS = """
+mad.wide.u32 %d5, %r1, {size}, %d40;
+mad.lo.u32 %r10, %r1, {size}, %r3;
+cp.async.{cache}.shared.global [%r10], [%d5], {size}{amount};
+cp.async.commit_group;
+cp.async.{cache}.shared.global [%r10+1024], [%d5+{bytes}], {size}{amount};
+cp.async.commit_group;
+cp.async.wait_group 1;
+bar.sync 0;
+{early}
+"""
+
+
+def by_threads(size, cache="ca", amount="", order=1, early="", change=("", ""), threads=64):
+    bytes_ = 64 * size
+    array = np.arange(1, 2 * bytes_ + 1, dtype=np.uint16).astype(np.uint8) | 1
+    out = np.zeros(bytes_, np.uint8)
+    text = THREADS.format(size=size, cache=cache, amount=amount, bytes=bytes_, early=early)
+    assert change[0] in text
+    text = text.replace(*change) + DUMP.format(words=bytes_ // 4, to="%d41", threads=threads) + "cp.async.wait_all;\n"
+    launch(text, array, out.view(np.uint32), threads=threads, order=order, shared=4096)
+    return array[:bytes_], out
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("size, cache", [(4, "ca"), (8, "ca"), (16, "ca"), (16, "cg")])
+def test_copies_by_threads(size, cache, order):
+    array, out = by_threads(size, cache, order=order)
+    assert (array == out).all()
+
+
+@pytest.mark.parametrize("amount", [0, 4, 12])
+def test_copies_by_threads_fill_with_zeros(amount):
+    array, out = by_threads(16, amount=f", {amount}")
+    assert (out.reshape(-1, 16)[:, :amount] == array.reshape(-1, 16)[:, :amount]).all()
+    assert (out.reshape(-1, 16)[:, amount:] == 0).all()
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"early": "ld.shared.b32 %r20, [%r10+1024];"}, "reads what nobody has waited for: it is filled by PTX line"),
+    ({"early": "st.shared.b32 [%r10+1024], 0;"}, "overwrites what nobody has waited for"),
+    ({"change": ("cp.async.wait_group 1;", "")}, "reads what nobody has waited for"),
+    ({"change": ("cp.async.wait_group 1;", "cp.async.wait_group 2;")}, "reads what nobody has waited for"),
+    ({"change": ("bar.sync 0;", "xor.b32 %r11, %r1, 32; mad.lo.u32 %r10, %r11, 16, %r3; ld.shared.b32 %r5, [%r10];")},
+     "nobody has waited for|overwrites what warp . reads"),
+    ({"cache": "cg", "amount": ", 20"}, "20 bytes to read of 16"),
+])  # fmt: skip
+@pytest.mark.parametrize("order", ORDERS)
+def test_mistakes_of_copies_by_threads(options, said, order):
+    with pytest.raises(Fault, match=said):
+        by_threads(16, order=order, **options)
+
+
+def test_copies_by_threads_of_odd_sizes():
+    with pytest.raises(Fault, match="a copy of 8 bytes"):
+        by_threads(8, "cg")
