@@ -21,9 +21,9 @@ from .ptx import Fault, Instruction
 
 Clock = np.ndarray
 ALL_LANES = 0xFFFFFFFF
-# Who accesses, which is how much has to be in order. Between threads nothing is checked: there a wrong order shows by
-# its values. Copies by threads (cp.async) need no fence.
-BY_THREADS, BY_COPIES, BY_PROXY = range(3)
+# Who accesses, which is how much has to be in order. Between threads: a read and a write, unless they are volatile,
+# relaxed or atomic; two writes may be of the same value. Copies by threads (cp.async) need no fence.
+BY_ATOMICS, BY_THREADS, BY_COPIES, BY_PROXY = range(4)
 
 
 def joined(one: Clock | None, other: Clock | None) -> Clock | None:
@@ -87,6 +87,7 @@ class Mark:
     mask: int = ALL_LANES
     fence: int | None = None
     is_barrier: bool = False
+    is_atomic: bool = False
 
 
 class Shadow:
@@ -95,6 +96,11 @@ class Shadow:
     def __init__(self, size: int):
         self.wrote = np.zeros(size, np.int32)
         self.read = np.zeros(size, np.int32)
+
+
+def _is_atomic(ins: Instruction) -> bool:
+    """What may meet other accesses out of order."""
+    return ins.name in ("atom", "red") or bool(ins.one_of("volatile", "relaxed", "acquire", "release"))
 
 
 def _distinct(numbers: np.ndarray) -> list[int]:
@@ -139,15 +145,18 @@ class Order:
     # --- accesses of threads
 
     def load(self, warp: int, shadow: Shadow, places: Any, size: int, ins: Instruction) -> None:
+        how = BY_ATOMICS if _is_atomic(ins) else BY_THREADS
         for number in _distinct(shadow.wrote.reshape(-1, size)[places]):
             mark = self.marks[number]
             if mark is not None:
-                self._check_seen(warp, mark, "reads", BY_THREADS)
-        self._note_reader(shadow, places, size, warp, self.clocks.now(warp), ins)
+                self._check_seen(warp, mark, "reads", how)
+        if how == BY_THREADS:
+            self._note_reader(shadow, places, size, warp, self.clocks.now(warp), ins)
 
     def store(self, warp: int, shadow: Shadow, places: Any, size: int, ins: Instruction, mask: int) -> None:
-        self._check_write(warp, shadow, places, size, BY_THREADS)
-        mark = Mark(warp, self.clocks.now(warp), ins, warp, mask, self.fence_part(warp))
+        atomic = _is_atomic(ins)
+        self._check_write(warp, shadow, places, size, BY_ATOMICS if atomic else BY_THREADS)
+        mark = Mark(warp, self.clocks.now(warp), ins, warp, mask, self.fence_part(warp), is_atomic=atomic)
         self._write(shadow, places, size, mark)
 
     def store_barrier(self, warp: int, shadow: Shadow, place: int, ins: Instruction) -> None:
@@ -178,7 +187,8 @@ class Order:
         if mark.is_barrier:
             raise Fault(f"{does} the mbarrier of {mark.by} as if it were data")
         beside = mark.part >= self.clocks.warps
-        if not self.clocks.knows(warp, mark.part, mark.time) and (beside or how != BY_THREADS):
+        checked = how >= BY_COPIES or (how == BY_THREADS and does == "reads" and not mark.is_atomic)
+        if not self.clocks.knows(warp, mark.part, mark.time) and (beside or checked):
             if beside:
                 raise Fault(f"{does} what nobody has waited for: it is filled by {mark.by}")
             raise Fault(f"{does} what warp {mark.warp} wrote, with nothing in between that orders them: {mark.by}")
@@ -196,7 +206,7 @@ class Order:
                     continue
                 if part >= self.clocks.warps:
                     raise Fault(f"overwrites what is still being read by {by}")
-                if how != BY_THREADS:
+                if how != BY_ATOMICS:
                     raise Fault(f"overwrites what warp {part} reads, with nothing in between that orders them: {by}")
 
     def _write(self, shadow: Shadow, places: Any, size: int, mark: Mark) -> None:

@@ -2,7 +2,7 @@
 
 The driver is test/runtime/FakeCuda.cpp, whose memory is the host's; its launches come here. The kernel's code stays PTX
 text (no ptxas), and arrays of the host go through the driver's memory, so every test of the language runs as it is.
-KILN_EMULATOR_ORDER: the seed of the order of warps; its negative is the opposite order.
+KILN_EMULATOR_ORDER: the seed of the order of warps and copies; its negative is the opposite order (machine.py).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Emulator:
         self.machines: dict[tuple[bytes, int], Any] = {}
         self.errors: list[str] = []
         self.launches = 0
+        self.used: set[str] = set()  # names of the instructions of what was launched
         self.callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Launch))(self._on_launch)
         self.library.fakeSetLaunch(self.callback)
 
@@ -63,6 +64,7 @@ class Emulator:
                 self.machines.clear()
             self.machines[key] = Machine(launch.image.decode(), self.order)
         machine = self.machines[key]
+        self.used.update(instruction.name for instruction in machine.instructions)
         cluster = machine.kernel.cluster
         if (cluster, machine.kernel.threads) != (launch.cluster, launch.block[0]) or launch.grid[0] % cluster:
             raise ValueError(

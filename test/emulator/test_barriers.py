@@ -321,6 +321,24 @@ def test_groups_let_each_other_go_in_turns(order):
     assert (out == want).all()
 
 
+@pytest.mark.parametrize("change, said", [
+    (("bar.arrive 3, 128;", ""), r"reads what warp \d wrote, with nothing in between|deadlock|overwrites what warp"),
+    (("st.shared.b32", "st.volatile.shared.b32"), None),
+    (("st.shared.b32 [%r10], %r1;", "red.shared.add.u32 [%r10], %r1;"), None),
+])  # fmt: skip
+@pytest.mark.parametrize("order", ORDERS)
+def test_reads_and_writes_of_warps_are_in_order(change, said, order):
+    """Where there is something asynchronous, and marks on the bytes; whatever the values are."""
+    body = ARRIVE.format(arrive="bar.arrive 3, 128;", sync="bar.sync 3, 128;") + "cp.async.wait_all;\n"
+    if said is None:
+        body = body.replace("bar.sync 3, 128;", "").replace("bar.arrive 3, 128;", "")
+        launch(body.replace(*change), np.zeros(128, np.uint32), threads=128, order=order)
+        return
+    body = body.replace("bar.sync 3, 128;", "")
+    with pytest.raises(Fault, match=said):
+        launch(body.replace(*change), np.zeros(128, np.uint32), threads=128, order=order)
+
+
 # --- lanes, registers, turns ------------------------------------------------------------------------------------------
 
 
