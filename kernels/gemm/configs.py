@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kiln.kernels.machine import DEFAULT_GPU, Machine, evict_policy, options
@@ -52,7 +52,7 @@ class Formula:
     batched: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GemmPlan:
     """``m`` × ``n`` tiles in steps of ``k``, tiles taken in groups of ``group`` rows.
 
@@ -82,7 +82,13 @@ class GemmPlan:
     even: bool = False
     evict: str = ""
     described: bool = True
-    sum_n: int = field(default=512, repr=False)
+    sum_n: int = 512
+
+    def __repr__(self) -> str:
+        """The tile, and what is not the default."""
+        parts = [f"{getattr(self, f.name)!r}" if f.name in "mnk" else f"{f.name}={getattr(self, f.name)!r}"
+                 for f in fields(self) if f.name in "mnk" or getattr(self, f.name) != f.default]  # fmt: skip
+        return f"GemmPlan({', '.join(parts)})"
 
     @property
     def rows(self) -> int:
@@ -271,7 +277,7 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _ranked(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
+def ranked(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
     """Plans for tensor cores, the fastest by the model first."""
     return tuple(sorted(_wgmma_plans(problem, machine), key=lambda plan: microseconds(plan, problem, machine)))
 
@@ -339,11 +345,9 @@ def plan(problem: Problem, machine: Machine, splits: int | None = None) -> GemmP
     if problem.streams and problem.m <= STREAMED_ROWS and problem.batches == 1 and splits in (None, 1):
         return gemv_plan(problem, machine)
     if kind == "wgmma":
-        ranked = _ranked(problem, machine)
-        found = next((plan for plan in ranked if splits in (None, plan.splits)), None)
-        if found is not None:
-            return found
-        return replace(ranked[0], splits=splits or 1)
+        best = ranked(problem, machine)
+        found = next((plan for plan in best if splits in (None, plan.splits)), None)
+        return found or replace(best[0], splits=splits or 1)
     make: Callable[[Problem, Machine, int], GemmPlan] = _mma_plan if kind == "mma" else _fma_plan
     chosen = make(problem, machine, splits or 1)
     if splits is None:
@@ -364,11 +368,10 @@ def candidates(m: int, n: int, k: int, dtype: str = "float16", machine: Machine 
         for columns, warps in ((4, 4), (2, 4), (8, 4), (4, 8), (2, 8), (4, 2)):
             found.append(gemv_plan(problem, machine, columns, warps=warps))
     if engine(problem, machine) == "wgmma":
-        ranked = _ranked(problem, machine)
-        best_of_tile = {(p.m, p.n, p.swap): p for p in reversed(ranked)}
-        order = sorted(best_of_tile.values(), key=ranked.index)
-        found += order[: max(1, count - count // 3 - len(found))]
-        found += [p for p in ranked if p not in found][: count - len(found)]
+        best = ranked(problem, machine)
+        order = list({(p.m, p.n, p.swap): p for p in reversed(best)}.values())
+        found += sorted(order, key=best.index)[: max(1, count - count // 3 - len(found))]
+        found += [p for p in best if p not in found][: count - len(found)]
     return list(dict.fromkeys([plan(problem, machine), *found]))[:count]
 
 

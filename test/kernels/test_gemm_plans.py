@@ -52,7 +52,7 @@ def test_every_plan_fits(wgmma, dtype, accumulator):
     for m, n, k in SHAPES:
         for batches, pairs in ((1, False), (8, False), (1, n % 2 == 0)):
             problem = Problem(m, n, k, batches, dtype, accumulator=accumulator, precision="tf32", pairs=pairs)
-            for found in (plan(problem, wgmma), *configs._ranked(problem, wgmma)[:40]):
+            for found in (plan(problem, wgmma), *configs.ranked(problem, wgmma)[:40]):
                 check_fits(found, problem)
                 assert refusal(found, problem, wgmma) == ""
                 assert found.splits == 1 or found.splits * found.k <= k, "no split without work"
