@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 
 class Problem(NamedTuple):
-    """What a plan depends on. ``streams``: both operands are contiguous along K, in types that CUDA cores multiply.
-    ``pairs``: the epilogue takes columns in pairs."""
+    """What a plan depends on.
+
+    ``streams``: both operands are contiguous along K, in types that CUDA cores multiply. ``pairs``: the epilogue takes
+    columns in pairs. ``fetched``: the copy engine brings both operands in the form that tensor cores read.
+    """
 
     m: int
     n: int
@@ -33,6 +36,7 @@ class Problem(NamedTuple):
     precision: str = "ieee"
     streams: bool = False
     pairs: bool = False
+    fetched: bool = True
 
     @property
     def itemsize(self) -> int:
@@ -142,8 +146,9 @@ def engine(problem: Problem, machine: Machine) -> str:
     capabilities, _ = _row(machine)
     if problem.dtype == "float32" and problem.precision == "ieee":
         return "fma"
-    # The transposed operands of other than 16 bits are for those who can turn them over on the way.
-    return next((name for name in ("wgmma", "mma") if name in capabilities), "fma")
+    # Operands that are not fetched pass through registers anyway, where they can be turned over on the way.
+    wanted = ("wgmma", "mma") if problem.fetched else ("mma",)
+    return next((name for name in wanted if name in capabilities), "fma")
 
 
 def step(problem: Problem) -> int:

@@ -9,6 +9,7 @@ partial products that a second launch adds in their order: the same bits every t
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import kiln
@@ -16,7 +17,17 @@ import kiln.language as kl
 from kiln.kernels.fast import gelu_narrow, sigmoid_narrow
 from kiln.kernels.gemm import configs
 from kiln.kernels.gemm.configs import Formula, GemmPlan, Problem
-from kiln.kernels.gemm.operands import Matrix, Terms, Vector, addressed, matrix, vector, view
+from kiln.kernels.gemm.operands import (
+    Matrix,
+    Terms,
+    Vector,
+    addressed,
+    addressed_terms,
+    is_fetched,
+    matrix,
+    vector,
+    view,
+)
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, empty, operator, output, rows_of, strides
 from kiln.kernels.rows import read
@@ -243,6 +254,7 @@ ACCUMULATORS = {"f16": kl.float16, "f32": kl.float32}
 PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 
+@functools.lru_cache(maxsize=256)
 def _name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -254,8 +266,10 @@ def _spec(a: Any, lead: tuple[int, ...], n: int, epilogue: str | None, out_dtype
     return Spec((*lead, n // 2 if epilogue == "swiglu" else n), out_dtype or wide)
 
 
+@functools.lru_cache(maxsize=1024)
 def _check(a: Any, b: Any, epilogue: str | None, accumulator: str, precision: str, n: int) -> None:
-    left, right = _name(a.dtype), _name(b.dtype)
+    """Raises for operands of these types and n columns that have no such product."""
+    left, right = _name(a), _name(b)
     known = (*FLOATS, *FP8, "int8")
     for what, value, allowed in (("a", left, known), ("epilogue", epilogue, tuple(EPILOGUES)),
                                  ("accumulator", accumulator, tuple(ACCUMULATORS)),
@@ -263,7 +277,7 @@ def _check(a: Any, b: Any, epilogue: str | None, accumulator: str, precision: st
         if value not in allowed:
             raise ValueError(f"{what}: expected one of {', '.join(map(str, allowed))}, got {value}")
     if left != right and not (left in FP8 and right in FP8):
-        raise ValueError(f"b: expected dtype {a.dtype} (the dtype of a), got {b.dtype}")
+        raise ValueError(f"b: expected dtype {a} (the dtype of a), got {b}")
     if accumulator == "f16" and left not in ("float16", *FP8):
         raise ValueError(f"accumulator: expected f32 (because f16 is for float16 and fp8), got f16 for {left}")
     if epilogue == "swiglu" and n % 2:
@@ -310,13 +324,14 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
         return
     machine = machine_of(like)
     if plan is None:
+        along_k = a.column_stride is None and b.row_stride is None
         problem = Problem(m, n, k, batches, name, out.data.itemsize, accumulator, precision,
-                          streams=a.column_stride is None and b.row_stride is None and name in FLOATS,
-                          pairs=epilogue == "swiglu")  # fmt: skip
+                          streams=along_k and name in FLOATS, pairs=epilogue == "swiglu",
+                          fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b)
+                          )  # fmt: skip
         plan = configs.plan(problem, machine, splits)
     if not plan.described:
-        a, b, out = addressed(a), addressed(b), addressed(out)
-        terms = Terms(*(addressed(term) if isinstance(term, Matrix) else term for term in terms))
+        a, b, out, terms = addressed(a), addressed(b), addressed(out), addressed_terms(terms)
     function = EPILOGUES[epilogue]
     if plan.schedule == "gemv":
         gemv_kernel[(kiln.cdiv(n, plan.n),)](a, b, out, terms, function, plan, **plan.options(machine))
@@ -333,9 +348,8 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
     partial = view(space, count, m, n, m * pitch, pitch, 1, plan.described)
     matmul_kernel[grid](a, b, partial, Terms(), identity, formula, plan, **plan.options(machine))
     grid = (m * kiln.cdiv(n, plan.sum_n) * batches,)
-    out, partial = addressed(out), addressed(partial)
-    terms = Terms(*(addressed(term) if isinstance(term, Matrix) else term for term in terms))
-    add_splits_kernel[grid](partial, out, terms, function, plan, **plan.sum_options(machine))
+    add_splits_kernel[grid](addressed(partial), addressed(out), addressed_terms(terms), function, plan,
+                            **plan.sum_options(machine))  # fmt: skip
 
 
 def _matmul_specs(a: Any, b: Any, *, epilogue: str | None = None, out_dtype: Any = None, **_: Any) -> tuple[Spec]:
@@ -371,7 +385,7 @@ def matmul(a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = No
     if a.ndim == b.ndim == 3 and a.shape[0] != b.shape[0]:
         raise ValueError(f"b: expected {a.shape[0]} batches (because a has them), got {b.shape[0]}")
     n = b.shape[-1]
-    _check(a, b, epilogue, accumulator, precision, n)
+    _check(a.dtype, b.dtype, epilogue, accumulator, precision, n)
     spec = _matmul_specs(a, b, epilogue=epilogue, out_dtype=out_dtype)[0]
     out = output(out, spec, a)
     left, result = matrix(a), matrix(out)
@@ -402,14 +416,15 @@ def linear(x: Any, w: Any, bias: Any = None, *, alpha: float = 1.0, beta: float 
             f"got {tuple(w.shape)}"
         )
     n, k = w.shape
-    _check(x, w, epilogue, accumulator, precision, n)
+    _check(x.dtype, w.dtype, epilogue, accumulator, precision, n)
     spec = _linear_specs(x, w, epilogue=epilogue, out_dtype=out_dtype)[0]
     out = output(out, spec, x)
-    terms = _terms((_rows(x, "x").rows, n), spec.shape[-1], alpha, beta, None if c is None else _rows(c, "c"), bias,
+    left = _rows(x, "x")
+    terms = _terms((left.rows, n), spec.shape[-1], alpha, beta, None if c is None else _rows(c, "c"), bias,
                    None if residual is None else _rows(residual, "residual"), row_scale)  # fmt: skip
     step_n, step_k = strides(w)
-    _run(_rows(x, "x"), view(w, 1, k, n, 0, step_k, step_n), _rows(out, "out"), terms, epilogue, accumulator, precision,
-         splits, plan)  # fmt: skip
+    _run(left, view(w, 1, k, n, 0, step_k, step_n), _rows(out, "out"), terms, epilogue, accumulator, precision, splits,
+         plan)  # fmt: skip
     return out
 
 

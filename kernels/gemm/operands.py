@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kiln.kernels.operator import strides
+from kiln.kernels.operator import address, strides
 
 # The copy engine steps by multiples of this many bytes.
 PITCH = 16
@@ -74,5 +74,23 @@ def vector(array: Any) -> Vector:
 
 def addressed(x: Matrix) -> Matrix:
     """The same matrix, its elements addressed one by one."""
-    row, column = (1 if stride is None else stride for stride in (x.row_stride, x.column_stride))
-    return x._replace(row_stride=row, column_stride=column)
+    if x.row_stride is not None and x.column_stride is not None:
+        return x
+    row, column = 1 if x.row_stride is None else x.row_stride, 1 if x.column_stride is None else x.column_stride
+    return Matrix(x.data, x.batches, x.rows, x.columns, x.batch_stride, row, column)
+
+
+def addressed_terms(terms: Terms) -> Terms:
+    if terms.c is None and terms.residual is None:
+        return terms
+    c, residual = (None if x is None else addressed(x) for x in (terms.c, terms.residual))
+    return terms._replace(c=c, residual=residual)
+
+
+def is_fetched(x: Matrix) -> bool:
+    """Whether the copy engine can step through the matrix: from multiples of 16 bytes by multiples of 16 bytes."""
+    if x.row_stride is not None and x.column_stride is not None:
+        return False
+    pitch = x.row_stride if x.column_stride is None else x.column_stride
+    item = x.data.itemsize
+    return not (pitch * item % PITCH or (x.batch_stride or 0) * item % PITCH or address(x.data) % PITCH)

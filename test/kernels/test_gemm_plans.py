@@ -6,10 +6,14 @@ Limits are counted here from the hardware's rules again, not asked of the code t
 import dataclasses
 import itertools
 
+import numpy as np
 import pytest
 from kiln import _kiln
-from kiln.kernels.gemm import configs
+from kiln.kernels.case import blank
+from kiln.kernels.gemm import configs, matmul
 from kiln.kernels.gemm.configs import GemmPlan, Problem, candidates, microseconds, plan, refusal
+from kiln.kernels.gemm.operands import addressed, is_fetched, matrix
+from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import CPU, DEFAULT_GPU, of_target
 
 SIDES = (1, 7, 16, 63, 65, 130, 777, 1024, 4096, 28672)
@@ -172,6 +176,44 @@ def test_candidates(wgmma):
         for each in found:
             if each.schedule != "gemv":
                 check_fits(each, problem)
+
+
+@pytest.mark.parametrize("shape, view, dtype, fetched", [
+    ((64, 96), lambda x: x, "float16", True), ((64, 96), lambda x: x.T, "float16", True),
+    ((64, 100), lambda x: x, "float16", False), ((64, 100), lambda x: x[:, :96], "float16", False),
+    ((64, 96), lambda x: x[:, 8:], "float16", True), ((64, 96), lambda x: x[:, 1:], "float16", False),
+    ((64, 96), lambda x: x[:, ::2], "float16", False), ((1, 100), lambda x: x, "float16", True),
+    ((100, 1), lambda x: x, "float16", True), ((64, 96), lambda x: x[::-1], "float16", False),
+    ((64, 96), lambda x: x, "int8", True), ((64, 104), lambda x: x, "int8", False),
+    ((3, 64, 96), lambda x: x, "float32", True), ((3, 5, 96), lambda x: x[:, :, :7], "float16", True),
+])  # fmt: skip
+def test_what_the_copy_engine_can_fetch(shape, view, dtype, fetched):
+    array = np.zeros(np.prod(shape) + 64, dtype)
+    start = -array.ctypes.data % 64 // array.itemsize
+    found = matrix(view(array[start : start + np.prod(shape)].reshape(shape)))
+    assert is_fetched(found) == fetched
+    assert None not in addressed(found)[-2:]
+
+
+def test_operands_that_cannot_be_fetched_are_not_planned_for_it(monkeypatch):
+    monkeypatch.setattr(
+        configs, "_row", lambda machine: (frozenset({"mma", "wgmma"}), _kiln.target("sm_90a")["limits"])
+    )
+    assert configs.engine(Problem(64, 64, 64), DEFAULT_GPU) == "wgmma"
+    assert configs.engine(Problem(64, 64, 64, fetched=False), DEFAULT_GPU) == "mma"
+    assert configs.engine(Problem(64, 64, 64, dtype="float32", precision="tf32"), DEFAULT_GPU) == "wgmma"
+    assert configs.engine(Problem(64, 64, 64, dtype="float32"), DEFAULT_GPU) == "fma"
+    asked = []
+    monkeypatch.setattr(configs, "engine", lambda problem, machine: asked.append(problem) or "fma")
+    x, bytes_ = blank((64, 96), "float16"), blank((96, 96), "int8")
+    for call, fetched in (
+        (lambda: matmul(x, x.T), True), (lambda: matmul(x.T, x), True), (lambda: matmul(x[:, 1:], x[:, 1:].T), False),
+        (lambda: matmul(bytes_, bytes_.T), True), (lambda: matmul(bytes_, bytes_), False),
+    ):  # fmt: skip
+        configs.plan.cache_clear()
+        launches_of(call, DEFAULT_GPU)
+        assert asked.pop().fetched == fetched and not asked
+    configs.plan.cache_clear()
 
 
 def test_launch_options():
