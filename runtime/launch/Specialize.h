@@ -32,10 +32,11 @@ using artifact::ElementType;
 struct ParameterRule {
   std::string name;
   bool isConstexpr = false;
-  bool specialize = true;                ///< not named in do_not_specialize
-  bool specializeAlignment = true;       ///< not named in do_not_specialize_on_alignment
-  bool isStride = false;                 ///< stands as a stride where the kernel makes descriptors
-  std::optional<ElementType> annotation; ///< of a scalar annotated with a type
+  bool specialize = true;                   ///< not named in do_not_specialize
+  bool specializeAlignment = true;          ///< not named in do_not_specialize_on_alignment
+  bool isStride = false;                    ///< stands as a stride where the kernel makes descriptors
+  llvm::ArrayRef<std::string> strideFields; ///< fields of a tuple that do
+  std::optional<ElementType> annotation;    ///< of a scalar annotated with a type
 };
 
 /// One parameter as the compiler sees it.

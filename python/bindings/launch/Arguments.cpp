@@ -1,6 +1,7 @@
 // Encoding Python values: numbers, tuples, descriptors and constants here, arrays in Arrays.cpp.
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Values.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace py = pybind11;
@@ -58,10 +59,14 @@ static std::string getFieldNames(PyObject *value) {
 
 bool ArgumentReader::addTuple(CallEncoder &encoder, const ParameterRule &rule, PyObject *value) {
   Py_ssize_t size = PyTuple_GET_SIZE(value);
-  encoder.beginTuple(size, getFieldNames(value));
+  std::string fields = getFieldNames(value);
+  encoder.beginTuple(size, fields);
   ParameterRule item = rule;
   item.annotation.reset();
+  llvm::StringRef field, rest = fields;
   for (Py_ssize_t i = 0; i < size; ++i) {
+    std::tie(field, rest) = rest.split(',');
+    item.isStride = rule.isStride || (!field.empty() && llvm::is_contained(rule.strideFields, field));
     item.name = rule.name + "." + std::to_string(i);
     if (!addValue(encoder, item, PyTuple_GET_ITEM(value, i))) {
       if (!problem.empty() && problem.compare(0, 5, "item ") != 0)

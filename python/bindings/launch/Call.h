@@ -28,6 +28,7 @@ struct Parameter {
   pybind11::object name;
   pybind11::object defaultValue; ///< empty if there is none
   bool variadic = false, keywordOnly = false;
+  std::vector<std::string> strideFields; ///< what `rule` points at
 };
 
 struct Compiled {

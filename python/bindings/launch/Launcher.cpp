@@ -80,7 +80,10 @@ PyObject *launcherKernels(PyObject *self, PyObject *) {
   return list.release().ptr();
 }
 
-void readParameters(LauncherState &state, py::list parameters) {
+void readParameters(LauncherState &state, py::list parameters, py::object strides) {
+  std::vector<std::string> strideFields;
+  for (py::handle field : strides.attr("fields"))
+    strideFields.push_back(field.cast<std::string>());
   for (py::handle item : parameters) {
     Parameter parameter;
     parameter.rule.name = item.attr("name").cast<std::string>();
@@ -88,7 +91,8 @@ void readParameters(LauncherState &state, py::list parameters) {
     parameter.rule.isConstexpr = item.attr("is_constexpr").cast<bool>();
     parameter.rule.specialize = !item.attr("do_not_specialize").cast<bool>();
     parameter.rule.specializeAlignment = !item.attr("do_not_specialize_on_alignment").cast<bool>();
-    parameter.rule.isStride = item.attr("is_stride").cast<bool>();
+    parameter.rule.isStride = strides.attr("names").contains(parameter.name);
+    parameter.strideFields = strideFields;
     parameter.rule.annotation = artifact::parseElementType(item.attr("annotation_type").cast<std::string>());
     if (item.attr("has_default").cast<bool>())
       parameter.defaultValue = item.attr("default");
@@ -102,11 +106,13 @@ void readParameters(LauncherState &state, py::list parameters) {
     state.names.push_back(parameter.rule.name);
     state.parameters.push_back(std::move(parameter));
   }
+  for (Parameter &parameter : state.parameters)
+    parameter.rule.strideFields = parameter.strideFields;
 }
 
 PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
-  PyObject *kernel, *parameters, *options;
-  if (!PyArg_ParseTuple(args, "OO!O!", &kernel, &PyList_Type, &parameters, &PyList_Type, &options))
+  PyObject *kernel, *parameters, *options, *strides;
+  if (!PyArg_ParseTuple(args, "OO!O!O", &kernel, &PyList_Type, &parameters, &PyList_Type, &options, &strides))
     return nullptr;
   auto *self = reinterpret_cast<LauncherObject *>(type->tp_alloc(type, 0));
   if (!self)
@@ -114,7 +120,8 @@ PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
   try {
     self->state = new LauncherState;
     self->state->kernel = py::reinterpret_borrow<py::object>(kernel);
-    readParameters(*self->state, py::reinterpret_borrow<py::list>(parameters));
+    readParameters(*self->state, py::reinterpret_borrow<py::list>(parameters),
+                   py::reinterpret_borrow<py::object>(strides));
     for (py::handle option : py::reinterpret_borrow<py::list>(options)) {
       py::object name =
           py::reinterpret_steal<py::object>(PyUnicode_InternFromString(option.cast<std::string>().c_str()));

@@ -64,8 +64,6 @@ class FunctionParameter(NamedTuple):
     do_not_specialize_on_alignment: bool = False
     kind: str = "positional"
     """positional, keyword (only by keyword) or variadic (*args)."""
-    is_stride: bool = False
-    """Stands as a stride where the function makes tensor descriptors."""
 
     @property
     def has_default(self) -> bool:
@@ -81,7 +79,6 @@ class FunctionParameter(NamedTuple):
         return _ANNOTATIONS.get(str(text).rsplit(".", 1)[-1], "")
 
 
-_MAKES_DESCRIPTORS = "make_tensor_descriptor"
 _ANNOTATIONS = {
     **{f"int{n}": f"i{n}" for n in (1, 8, 16, 32, 64)},
     **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
@@ -234,50 +231,9 @@ class KernelFunction:
                     name in self._do_not_specialize or index in self._do_not_specialize,
                     name in self._do_not_specialize_on_alignment or index in self._do_not_specialize_on_alignment,
                     kind,
-                    name in self._stride_names,
                 )
             )
         return result
-
-    @lazy
-    def _stride_names(self) -> frozenset[str]:
-        """Names that a stride of a tensor descriptor made here is computed from.
-
-        As written: strides that come as arguments of functions called from here are none of them, and are known to be
-        divisible by 16 or not at all.
-        """
-        if _MAKES_DESCRIPTORS not in self.fn.__code__.co_names:
-            return frozenset()
-        import ast
-
-        from kiln.errors import KilnError
-
-        def names_in(node: ast.AST | None) -> set[str]:
-            return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)} if node is not None else set()
-
-        found: set[str] = set()
-        made_of: dict[str, set[str]] = {}
-        try:
-            tree = self.tree
-        except KilnError:
-            return frozenset()  # what is wrong with the source is said when it is compiled
-        for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Call)
-                and getattr(node.func, "attr", getattr(node.func, "id", "")) == _MAKES_DESCRIPTORS
-            ):
-                given = {keyword.arg: keyword.value for keyword in node.keywords}
-                found |= names_in(given.get("strides", node.args[2] if len(node.args) > 2 else None))
-            elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                    for name in names_in(target):
-                        made_of.setdefault(name, set()).update(names_in(node.value))
-        open_names = list(found)
-        while open_names:
-            new = made_of.get(open_names.pop(), set()) - found
-            found |= new
-            open_names += new
-        return frozenset(found)
 
     @lazy
     def arg_names(self) -> list[str]:

@@ -43,7 +43,8 @@ _COMPILE_OPTIONS = {
 # thread was importing; loaded here, under the lock that a fork waits for, nothing is left to import later.
 _COMPILER_MODULES = (
     "ast", "hashlib", "inspect", "json", "linecache", "logging", "textwrap",
-    "kiln._kiln", "kiln.compiler", "kiln.frontend.entry", "kiln.frontend.signature", "kiln.language",
+    "kiln._kiln", "kiln.compiler", "kiln.frontend.entry", "kiln.frontend.signature", "kiln.frontend.strides",
+    "kiln.language",
     "kiln.runtime.explain", "kiln.runtime.placement",
 )  # fmt: skip
 
@@ -105,9 +106,10 @@ class JITFunction(KernelFunction, KernelInterface):
                 for module in _COMPILER_MODULES:
                     importlib.import_module(module)
                 from kiln import _kiln
+                from kiln.frontend.strides import descriptor_strides
 
                 knobs.start_logging()
-                self._launcher = _kiln.Launcher(self, list(self.params), LAUNCH_OPTIONS)
+                self._launcher = _kiln.Launcher(self, list(self.params), LAUNCH_OPTIONS, descriptor_strides(self))
         return self._launcher
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:

@@ -54,19 +54,6 @@ def test_only_functions():
         jit(3)
 
 
-def makes_descriptors(x, y, m, n, s, t, u, v, unused):
-    pitch = kl.cdiv(n, 8) * 8
-    a = kl.make_tensor_descriptor(x, [m, n], [s, 1], [8, 16])
-    b = kl.make_tensor_descriptor(y, (m, n), block_shape=(4, 8, 16), strides=(t * 2, pitch, 1))
-    c = kl.load(x + u * v)
-    return a, b, c
-
-
-def test_strides_of_descriptors_are_known_by_name():
-    assert [p.name for p in KernelFunction(makes_descriptors).params if p.is_stride] == ["n", "s", "t"]
-    assert not any(p.is_stride for p in KernelFunction(lambda_free).params)
-
-
 def test_nothing_is_read_while_decorating(monkeypatch):
     monkeypatch.setattr(linecache, "getlines", lambda *_: pytest.fail("read"))
     assert jit(lambda_free).__name__ == "lambda_free"

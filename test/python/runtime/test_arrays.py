@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import kiln
 import kiln.language as kl
 import ml_dtypes
@@ -116,6 +118,30 @@ def test_strides_of_descriptors_specialise_by_16_bytes_and_other_numbers_do_not(
         assert compiled[pitch].signature.endswith(f"rows=i32, columns=i32:16, pitch=i32{divisor}")
         promise = f'tile.divisibility = {divisor[1:]} : i64, tile.name = "pitch"'
         assert (promise in compiled[pitch].asm["tile"]) == bool(divisor)
+
+
+class Pitched(NamedTuple):
+    data: Any
+    rows: int
+    pitch: int
+
+
+@kiln.jit
+def rows_of(x):
+    return kl.make_tensor_descriptor(x.data, [x.rows, 16], [x.pitch, 1], [4, 16])
+
+
+@kiln.jit
+def through_fields(x, out):
+    rows_of(out).store([0, 0], rows_of(x).load([0, 0]))
+
+
+def test_strides_in_named_tuples_specialise_too():
+    x, out = np.arange(4 * 64).astype(np.float16), np.zeros(4 * 64, np.float16)
+    compiled = through_fields[1](Pitched(x, 24, 24), Pitched(out, 4, 20))
+    assert "x=(*fp16:16, i32, i32:8), out=(*fp16:16, i32, i32:4)" in compiled.signature
+    assert through_fields[1](Pitched(x, 4, 40), Pitched(out, 8, 36)) is compiled
+    assert through_fields[1](Pitched(x, 4, 36), Pitched(out, 8, 36)) is not compiled
 
 
 def test_descriptors_of_the_host_promise_what_a_launch_checks():
