@@ -168,7 +168,7 @@ def _check_group(machine: Any, key: tuple[Any, ...]) -> None:
     per_block = machine.kernel.threads // 32
     first = warp.block * per_block + warp.number // WARPS * WARPS
     if warp.number // WARPS * WARPS + WARPS > per_block:
-        raise Fault("the block has no four warps here")
+        raise Fault(f"expected a group of four warps from a multiple of four on, got the end of {per_block} warps")
     issued = warp.products.issued
     for other in machine.warps[first : first + WARPS]:
         theirs = other.products.issued

@@ -79,7 +79,9 @@ class Instruction:
         return next((m for m in self.modifiers if m in names), "")
 
     def __str__(self) -> str:
-        return f"PTX line {self.line}: {self.text}"
+        # Accumulators have up to 128 registers.
+        text = self.text if len(self.text) <= 200 else f"{self.text[:120]} … {self.text[-40:]}"
+        return f"PTX line {self.line}: {text}"
 
 
 @dataclass

@@ -406,6 +406,23 @@ def test_a_group_goes_together(code, said):
         launch(body, threads=128, shared=8192)
 
 
+def test_a_group_begins_at_a_multiple_of_four():
+    """The other warps of the block do something else."""
+    body = f"""mov.b64 %d1, 0x4000000400010040;
+    setp.eq.u32 %p2, %r2, 0;
+    @%p2 bra OUT;
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {registers(100, 4)}, %d1, %d1, 0, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned;
+    wgmma.wait_group.sync.aligned 0;
+    OUT:
+    """
+    with pytest.raises(Fault, match="from a multiple of four on, got the end of 5 warps"):
+        launch(body, threads=160, shared=8192)
+    with pytest.raises(Fault, match="warps 0 and 1 of one group begin different numbers of products"):
+        launch(body, threads=128, shared=8192)
+
+
 @pytest.mark.parametrize("text, said", [
     ("m64n16k8.f32.f16.f16 {d}, %d1, %d1, 1, 1, 1, 0, 0", "a product of this form"),
     ("m64n16k16.f32.f16.bf16 {d}, %d1, %d1, 1, 1, 1, 0, 0", "a product of this form"),
