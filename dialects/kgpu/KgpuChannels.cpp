@@ -231,6 +231,8 @@ void RolesOp::print(OpAsmPrinter &p) {
 
 int32_t RolesOp::paddedWarps(unsigned role) {
   bool aligned = llvm::any_of(getRegisters(), [](int32_t count) { return count != 0; });
+  // Products of four warps start at multiples of four.
+  aligned |= role + 1 < size() && getWarps()[role + 1] % 4 == 0;
   return aligned ? llvm::alignTo(warpsOf(role), 4) : warpsOf(role);
 }
 int32_t RolesOp::firstWarp(unsigned role) {

@@ -362,7 +362,7 @@ def Kgpu_RolesOp : Kgpu_EarlyOp<"roles", [NoRegionArguments, RecursiveMemoryEffe
     inside of it.
 
     `registers[r]`, if there, is how many registers each thread of the role has (0: as launched); then roles start at
-    multiples of four warps, and warps that fill up a role's last four do nothing.
+    multiples of four warps, as a role whose groups have four always does. Warps that fill up a role's last four do nothing.
 
     Roles use scalars, maps, channels and memory from outside; no tile crosses: only channels carry those.
 

@@ -232,6 +232,17 @@ public:
     if (!made.ok())
       return made.getStatus();
     tensorMaps = std::move(*made);
+    // Where assembled code has its maps is the assembler's choice: it aligns them from the start of the constants that
+    // parameters lie in, which is not where the parameters start.
+    const size_t count = getMetadata().cuda->tensorMaps.size();
+    std::vector<std::pair<size_t, size_t>> placed = function.getParameters();
+    if (placed.size() < count)
+      return {};
+    std::vector<size_t> offsets;
+    for (size_t i = placed.size() - count; i < placed.size(); ++i)
+      offsets.push_back(placed[i].first);
+    tensorMaps->placeAt(offsets);
+    parameterBytes = offsets.back() + artifact::kTensorMapBytes;
     return {};
   }
 

@@ -32,6 +32,11 @@ ErrorOr<std::unique_ptr<CudaTensorMaps>> CudaTensorMaps::create(CudaDevice &devi
 CudaTensorMaps::CudaTensorMaps(CudaDevice &device, const artifact::Metadata &metadata)
     : device(device), arguments(metadata.arguments), maps(metadata.cuda->tensorMaps), entries(fewestEntries) {}
 
+void CudaTensorMaps::placeAt(const std::vector<size_t> &offsets) {
+  for (size_t i = 0; i < maps.size(); ++i)
+    maps[i].offset = uint32_t(offsets[i]);
+}
+
 //===-- What a map is made of ------------------------------------------------------------------------------------===//
 
 Status CudaTensorMaps::refuse(const TensorMapSpec::Number *number, uint32_t argument,

@@ -11,6 +11,9 @@ public:
   /// What the metadata asks for; an error where the driver encodes no maps.
   static ErrorOr<std::unique_ptr<CudaTensorMaps>> create(CudaDevice &device, const artifact::Metadata &metadata);
 
+  /// The places of the maps among the parameters, where those are others than the metadata's.
+  void placeAt(const std::vector<size_t> &offsets);
+
   /// Writes every map to its place among `parameters`, which start with the packed arguments. What the driver cannot
   /// encode is an error that names the argument. Safe from several threads; allocates nothing for maps made before.
   Status fill(char *parameters);

@@ -341,15 +341,21 @@ void Materializer::run() {
   b.setLoc(programs.getLoc());
   int32_t consumers = schedule.consumers;
   OperationState state(kernel.getLoc(), RolesOp::getOperationName());
-  state.addAttribute("names", b.getStrArrayAttr({"load", "multiply"}));
-  state.addAttribute("warps", b.getDenseI32ArrayAttr({1, 4}));
-  state.addAttribute("groups", b.getDenseI32ArrayAttr({1, consumers}));
-  state.addAttribute("registers", b.getDenseI32ArrayAttr({kLoadRegisters[consumers], kMultiplyRegisters[consumers]}));
+  // One group needs no registers of the loading warp's, which comes last then: no warps fill up its four.
+  bool loadFirst = consumers > 1;
+  auto inOrder = [&](int32_t load, int32_t multiply) {
+    return b.getDenseI32ArrayAttr(loadFirst ? ArrayRef{load, multiply} : ArrayRef{multiply, load});
+  };
+  state.addAttribute("names", b.getStrArrayAttr(loadFirst ? ArrayRef<StringRef>{"load", "multiply"}
+                                                          : ArrayRef<StringRef>{"multiply", "load"}));
+  state.addAttribute("warps", inOrder(1, 4));
+  state.addAttribute("groups", inOrder(1, consumers));
+  state.addAttribute("registers", inOrder(kLoadRegisters[consumers], kMultiplyRegisters[consumers]));
   state.addRegion();
   state.addRegion();
   auto roles = cast<RolesOp>(b.create(state));
   for (Role role : {Role::Load, Role::Multiply}) {
-    Block &block = roles.getBodies()[unsigned(role)].emplaceBlock();
+    Block &block = roles.getBodies()[(role == Role::Load) == loadFirst ? 0 : 1].emplaceBlock();
     b.setInsertionPointToStart(&block);
     IRMapping map;
     Value cursor = CursorOp::create(b, CursorType::get(b.getContext(), schedule.stages));
