@@ -1,5 +1,6 @@
 // for, if and while: what they carry becomes one scalar per register. Registers that nothing reads disappear in LLVM.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/kgpu/KgpuOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -34,7 +35,17 @@ static void eraseTerminator(Block *block) {
     block->back().erase();
 }
 
-static LogicalResult emitFor(Lowering &lowering, scf::ForOp op) {
+/// The loop ends with products under way that the value is the sum of.
+static bool isInFlight(Value value) {
+  if (auto wait = value.getDefiningOp<kgpu::MmaWaitOp>())
+    return int32_t(wait.getPending()) > 0;
+  if (auto loop = value.getDefiningOp<scf::ForOp>())
+    return isInFlight(loop.getYieldedValues()[cast<OpResult>(value).getResultNumber()]);
+  return isa_and_nonnull<kgpu::WarpgroupMmaOp>(value.getDefiningOp());
+}
+
+/// The loop itself; the scalars it ends with, or nothing where something in it cannot be emitted.
+static FailureOr<Registers> makeFor(Lowering &lowering, scf::ForOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
   Registers inits = allOf(lowering, op.getInitArgs());
   auto loop = scf::ForOp::create(b, lowering.scalar(op.getLowerBound()), lowering.scalar(op.getUpperBound()),
@@ -48,7 +59,45 @@ static LogicalResult emitFor(Lowering &lowering, scf::ForOp op) {
   if (failed(yields))
     return failure();
   scf::YieldOp::create(b, *yields);
-  share(lowering, op.getResults(), loop.getResults());
+  return Registers(loop.getResults());
+}
+
+static LogicalResult emitFor(Lowering &lowering, scf::ForOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  if (llvm::none_of(op.getYieldedValues(), isInFlight)) {
+    FailureOr<Registers> results = makeFor(lowering, op);
+    if (failed(results))
+      return failure();
+    share(lowering, op.getResults(), *results);
+    return success();
+  }
+  // ptxas runs products one by one where their registers may also come from elsewhere before the wait: around the loop,
+  // if it has no iteration. So that way joins behind a wait of the loop's own.
+  auto order = op.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+  Value runs =
+      arith::CmpIOp::create(b, order, lowering.scalar(op.getLowerBound()), lowering.scalar(op.getUpperBound()));
+  auto branch = scf::IfOp::create(b, typesOf(lowering, op.getResultTypes()), runs, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  for (bool isElse : {false, true}) {
+    Block *block = isElse ? branch.elseBlock() : branch.thenBlock();
+    eraseTerminator(block);
+    b.setInsertionPointToEnd(block);
+    if (isElse) {
+      scf::YieldOp::create(b, allOf(lowering, op.getInitArgs()));
+      continue;
+    }
+    FailureOr<Registers> results = makeFor(lowering, op);
+    if (failed(results))
+      return failure();
+    share(lowering, op.getResults(), *results);
+    Registers yields;
+    for (auto [result, yielded] : llvm::zip(op.getResults(), op.getYieldedValues()))
+      llvm::append_range(yields, isInFlight(yielded)
+                                     ? waitForProducts(lowering, lowering.get(result), elementOf(result), /*pending=*/0)
+                                     : Registers(lowering.get(result)));
+    scf::YieldOp::create(b, yields);
+  }
+  share(lowering, op.getResults(), branch.getResults());
   return success();
 }
 

@@ -281,6 +281,10 @@ private:
   bool triggered = false; ///< or the kernel says itself where
 };
 
+/// WarpgroupMma.cpp: the registers of an accumulator behind a wait for all but the last `pending` products.
+Registers waitForProducts(Lowering &lowering, llvm::ArrayRef<mlir::Value> registers, mlir::Type element,
+                          int64_t pending);
+
 /// Any arith or math op, register by register.
 mlir::LogicalResult emitElementwise(Lowering &lowering, mlir::Operation *op);
 

@@ -163,15 +163,18 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
   return success();
 }
 
-static LogicalResult emitMmaWait(Lowering &lowering, kgpu::MmaWaitOp op) {
+Registers nvvm::waitForProducts(Lowering &lowering, ArrayRef<Value> registers, Type element, int64_t pending) {
   // What uses the accumulator uses what comes out of here, so that nothing moves before it.
-  Type element = elementOf(op.getAcc());
-  ArrayRef<Value> registers = lowering.get(op.getAcc());
   Registers words = element.isF32() ? Registers(registers) : packWords(lowering, registers);
   Text text(words);
-  text.line("wgmma.wait_group.sync.aligned " + Twine(op.getPending()) + ";");
+  text.line("wgmma.wait_group.sync.aligned " + Twine(pending) + ";");
   Registers results = text.emit(lowering);
-  lowering.set(op, element.isF32() ? results : unpackWords(lowering, results, element));
+  return element.isF32() ? results : unpackWords(lowering, results, element);
+}
+
+static LogicalResult emitMmaWait(Lowering &lowering, kgpu::MmaWaitOp op) {
+  Type element = elementOf(op.getAcc());
+  lowering.set(op, waitForProducts(lowering, lowering.get(op.getAcc()), element, op.getPending()));
   return success();
 }
 

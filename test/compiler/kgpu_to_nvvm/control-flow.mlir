@@ -65,3 +65,41 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// A loop that ends with a product under way waits for it where it ran: around it, the accumulator comes from elsewhere,
+// and products whose registers do are run one by one.
+// CHECK-LABEL: llvm.func @kiln_in_flight(
+// CHECK: %[[RUNS:.*]] = arith.cmpi sgt, %arg1, %c0_i32
+// CHECK: %[[SUM:.*]]:4 = scf.if %[[RUNS]] -> (f32, f32, f32, f32) {
+// CHECK:   scf.for
+// CHECK:     wgmma.mma_async
+// CHECK:     wgmma.wait_group.sync.aligned 1;
+// CHECK:     scf.yield
+// CHECK:   wgmma.wait_group.sync.aligned 0;
+// CHECK:   scf.yield
+// CHECK: } else {
+// CHECK:   scf.yield %cst, %cst, %cst, %cst
+// CHECK: wgmma.wait_group.sync.aligned 0;{{.*}} %[[SUM]]#0
+#a = #layout.map<swizzled [64, 64] element 2 bytes 128>
+#b = #layout.map<swizzled [64, 8] order [0, 1] element 2 bytes 128>
+#c = #layout.map<wgmma_acc [64, 8] groups 1>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @in_flight(%p: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 9216 : i64} {
+    %lb = arith.constant 0 : i32
+    %step = arith.constant 1 : i32
+    %z = arith.constant dense<0.0> : tensor<64x8xf32, #c>
+    %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #a>
+    %b = kgpu.alloc {offset = 8192 : i64} : !kgpu.mem<64x8xf16, #b>
+    %sum = scf.for %i = %lb to %n step %step iter_args(%acc = %z) -> (tensor<64x8xf32, #c>) : i32 {
+      %d = kgpu.warpgroup_mma %a, %b, %acc : !kgpu.mem<64x64xf16, #a>, !kgpu.mem<64x8xf16, #b> -> tensor<64x8xf32, #c>
+      %e = kgpu.mma_wait %d pending 1 : tensor<64x8xf32, #c>
+      scf.yield %e : tensor<64x8xf32, #c>
+    }
+    %done = kgpu.mma_wait %sum pending 0 : tensor<64x8xf32, #c>
+    %q = tile.splat %p : !tile.ptr<f32> -> tensor<64x8x!tile.ptr<f32>, #c>
+    tile.store %q, %done : tensor<64x8x!tile.ptr<f32>, #c>, tensor<64x8xf32, #c>
+    return
+  }
+}

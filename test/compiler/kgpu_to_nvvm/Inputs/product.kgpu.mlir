@@ -63,33 +63,28 @@ module attributes {kgpu.num_warps = 8 : i32} {
         %22 = arith.remsi %19, %20 : i32
         %23 = arith.muli %21, %c128_i32 : i32
         %24 = arith.muli %22, %c256_i32 : i32
-        %25 = arith.cmpi sgt, %k, %c0_i32 : i32
-        %26:2 = scf.if %25 -> (tensor<128x256xf32, #wgmma_acc>, !kgpu.cursor<3>) {
-          %29:3 = scf.for %arg8 = %c0_i32 to %k step %c64_i32 iter_args(%arg9 = %cst, %arg10 = %arg7, %arg11 = %arg7) -> (tensor<128x256xf32, #wgmma_acc>, !kgpu.cursor<3>, !kgpu.cursor<3>)  : i32 {
-            %31:2 = kgpu.receive %9[%arg10] : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
-            %32 = kgpu.trans %31#1 [1, 0] : <256x64xf16, #swizzled1> -> <64x256xf16, #swizzled2>
-            %33 = kgpu.warpgroup_mma %31#0, %32, %arg9 : !kgpu.mem<128x64xf16, #swizzled>, <64x256xf16, #swizzled2> -> tensor<128x256xf32, #wgmma_acc>
-            %34 = kgpu.mma_wait %33 pending 1 : tensor<128x256xf32, #wgmma_acc>
-            %35 = arith.cmpi ne, %arg8, %c0_i32 : i32
-            kgpu.release %9[%arg11] when %35 : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
-            %36 = kgpu.advance %arg10 : <3>
-            scf.yield %34, %36, %arg10 : tensor<128x256xf32, #wgmma_acc>, !kgpu.cursor<3>, !kgpu.cursor<3>
-          }
-          %30 = kgpu.mma_wait %29#0 pending 0 : tensor<128x256xf32, #wgmma_acc>
-          kgpu.release %9[%29#2] : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
-          scf.yield %30, %29#1 : tensor<128x256xf32, #wgmma_acc>, !kgpu.cursor<3>
-        } else {
-          scf.yield %cst, %arg7 : tensor<128x256xf32, #wgmma_acc>, !kgpu.cursor<3>
+        %25:3 = scf.for %arg8 = %c0_i32 to %k step %c64_i32 iter_args(%arg9 = %cst, %arg10 = %arg7, %arg11 = %arg7) -> (tensor<128x256xf32, #wgmma_acc>, !kgpu.cursor<3>, !kgpu.cursor<3>)  : i32 {
+          %30:2 = kgpu.receive %9[%arg10] : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
+          %31 = kgpu.trans %30#1 [1, 0] : <256x64xf16, #swizzled1> -> <64x256xf16, #swizzled2>
+          %32 = kgpu.warpgroup_mma %30#0, %31, %arg9 : !kgpu.mem<128x64xf16, #swizzled>, <64x256xf16, #swizzled2> -> tensor<128x256xf32, #wgmma_acc>
+          %33 = kgpu.mma_wait %32 pending 1 : tensor<128x256xf32, #wgmma_acc>
+          %34 = arith.cmpi ne, %arg8, %c0_i32 : i32
+          kgpu.release %9[%arg11] when %34 : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+          %35 = kgpu.advance %arg10 : <3>
+          scf.yield %33, %35, %arg10 : tensor<128x256xf32, #wgmma_acc>, !kgpu.cursor<3>, !kgpu.cursor<3>
         }
-        %27 = arith.truncf %26#0 : tensor<128x256xf32, #wgmma_acc> to tensor<128x256xf16, #wgmma_acc>
-        %28 = kgpu.alloc {offset = 148480 : i64} : <128x256xf16, #swizzled3>
+        %26 = arith.cmpi sgt, %k, %c0_i32 : i32
+        %27 = kgpu.mma_wait %25#0 pending 0 : tensor<128x256xf32, #wgmma_acc>
+        kgpu.release %9[%25#2] when %26 : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+        %28 = arith.truncf %27 : tensor<128x256xf32, #wgmma_acc> to tensor<128x256xf16, #wgmma_acc>
+        %29 = kgpu.alloc {offset = 148480 : i64} : <128x256xf16, #swizzled3>
         kgpu.copy_out_wait read 0
         kgpu.barrier  role
-        kgpu.local_store %27, %28 : tensor<128x256xf16, #wgmma_acc>, <128x256xf16, #swizzled3>
+        kgpu.local_store %28, %29 : tensor<128x256xf16, #wgmma_acc>, <128x256xf16, #swizzled3>
         kgpu.fence_async
         kgpu.barrier  role
-        kgpu.copy_out %28 to %8[%23, %24] : <128x256xf16, #swizzled3>
-        scf.yield %26#1 : !kgpu.cursor<3>
+        kgpu.copy_out %29 to %8[%23, %24] : <128x256xf16, #swizzled3>
+        scf.yield %25#1 : !kgpu.cursor<3>
       }
       kgpu.copy_out_wait 0
       kgpu.end_role
