@@ -285,7 +285,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
 // CHECK: kgpu.alloc : <64x64xf16
 // CHECK-NOT: kgpu.slot
 module attributes {kgpu.num_warps = 4 : i32} {
-  func.func @copied_out(%p: !tile.ptr<f16>, %n: i64, %x: tensor<64x64xf16, #tile>, %lb: i32, %ub: i32, %step: i32) attributes {tile.kernel} {
+  func.func @copied_out(%p: !tile.ptr<f16>, %n: i64, %x: tensor<64x64xf16, #tile>, %lb: i32, %ub: i32, %step: i32) {
     %one = arith.constant 1 : i64
     %d = tile.make_desc %p, shape [%n, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
     %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
