@@ -145,7 +145,7 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
       auto value = module->getAttrOfType<IntegerAttr>(attr);
       return value ? value.getInt() : otherwise;
     };
-    int64_t warps = number(kNumWarpsAttr, 4);
+    int64_t warps = number(kNumWarpsAttr, 4) * number("kgpu.num_groups", 1);
     object["frame_bytes"] = 0;
     json::Object cuda{{"num_warps", warps},
                       {"threads", warps * kWarpLanes},

@@ -77,6 +77,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   // Each role was cloned whole: what it does not use goes, and its scalars fold. From here on nothing canonicalizes:
   // patterns drop layouts.
   addCleanup(passes);
+  // What no schedule has taken; before layouts, which fragments dictate.
+  passes.addPass(createSelectProductsPass());
   OpPassManager &kernel = passes.nest<func::FuncOp>();
   kernel.addPass(createAssignLayoutsPass());
   // As soon as layouts say how many registers a tile takes: everything after this costs time for each.

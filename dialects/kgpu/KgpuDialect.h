@@ -16,8 +16,9 @@
 
 namespace kiln::kgpu {
 
-/// Module attributes: warps of one group, ctas of one program instance.
+/// Module attributes: warps of one group, groups of one cta, ctas of one program instance.
 constexpr llvm::StringLiteral kNumWarpsAttrName = "kgpu.num_warps";
+constexpr llvm::StringLiteral kNumGroupsAttrName = "kgpu.num_groups";
 constexpr llvm::StringLiteral kClusterAttrName = "kgpu.cluster";
 /// Kernel attribute: bytes of shared memory in each cta, once planned.
 constexpr llvm::StringLiteral kSharedBytesAttrName = "kgpu.shared_bytes";

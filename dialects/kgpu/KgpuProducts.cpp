@@ -148,13 +148,16 @@ LogicalResult WarpMmaOp::verify() {
     return success();
   // Where the warps of the accumulator stand says where those of the factors do.
   const Layout &result = layoutOf(acc);
-  int64_t warps = result.size(Coord::Warp);
+  int64_t warps = result.size(Coord::Warp), ctas = result.size(Coord::Cta);
   unsigned bits = elementType(lhs).getIntOrFloatBitWidth();
+  auto is = [&](Type type, const std::optional<Layout> &fragment) {
+    return fragment && layout::inCluster(layout::onWarps(*fragment, warps), ctas, std::nullopt) == layoutOf(type);
+  };
   for (int64_t m = 1; m <= warps; m *= 2)
-    if (layout::mmaAccumulator(c, m, warps / m) == result &&
-        layout::mmaOperand(sidesOf(lhs), 0, bits, m, warps / m) == layoutOf(lhs) &&
-        layout::mmaOperand(sidesOf(rhs), 1, bits, m, warps / m) == layoutOf(rhs))
-      return success();
+    for (int64_t n = 1; m * n <= warps; n *= 2)
+      if (is(acc, layout::mmaAccumulator(c, m, n)) && is(lhs, layout::mmaOperand(sidesOf(lhs), 0, bits, m, n)) &&
+          is(rhs, layout::mmaOperand(sidesOf(rhs), 1, bits, m, n)))
+        return success();
   return emitOpError()
          << "expected fragments of one arrangement of warps (because each warp multiplies what it holds), "
          << "got " << lhs << ", " << rhs << " and " << acc; // warp_mma_c4

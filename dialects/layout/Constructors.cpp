@@ -225,6 +225,13 @@ std::optional<Layout> mmaOperand(ArrayRef<int64_t> shape, unsigned side, unsigne
   return build.finish();
 }
 
+Layout onWarps(const Layout &layout, int64_t warps) {
+  std::array<Digits, kNumCoords> digits = digitsOf(layout);
+  for (int64_t held = layout.size(Coord::Warp); held < warps; held *= 2)
+    digits[unsigned(Coord::Warp)].push_back({2, Index(layout.rank(), 0)});
+  return *Layout::create(layout.shape(), digits);
+}
+
 /// Four warps of 16 rows, then groups over the rows above: the slowest bits, and the odd part where they have one.
 static bool spreadGroups(Build &build, unsigned row, int64_t groups) {
   for (unsigned i = 0; i < 2; ++i) {

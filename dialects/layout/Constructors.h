@@ -32,6 +32,8 @@ std::optional<Layout> mmaAccumulator(llvm::ArrayRef<int64_t> shape, int64_t warp
 /// mma.sync operand A (side 0, 16 x k) or B (side 1, k x 8) for elements of `bits`, beside such an accumulator.
 std::optional<Layout> mmaOperand(llvm::ArrayRef<int64_t> shape, unsigned side, unsigned bits, int64_t warpsM,
                                  int64_t warpsN);
+/// The same on `warps` warps, a multiple of the layout's: those beyond hold what the others do.
+Layout onWarps(const Layout &layout, int64_t warps);
 /// wgmma m64nN accumulator: 4 warps per group along M; groups split M (any count), N any multiple of 8.
 std::optional<Layout> wgmmaAccumulator(llvm::ArrayRef<int64_t> shape, int64_t groups);
 /// wgmma operand A in registers, 64 x k per group.

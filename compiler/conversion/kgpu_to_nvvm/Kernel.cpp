@@ -26,7 +26,7 @@ Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &t
     : source(kernel), b(kernel.getLoc(), kernel.getContext()), target(target), alignment(kernel),
       ptrType(LLVM::LLVMPointerType::get(kernel.getContext(), kGlobal)), table(table) {
   team.numWarps = moduleInteger(kernel, kgpu::kNumWarpsAttrName, 4);
-  team.numGroups = moduleInteger(kernel, "kgpu.num_groups", 1);
+  team.numGroups = moduleInteger(kernel, kgpu::kNumGroupsAttrName, 1);
   // Roles bring warps of their own.
   for (auto roles : kernel.getOps<kgpu::RolesOp>()) {
     team.numWarps = roles.totalWarps();

@@ -40,7 +40,7 @@ struct AssignLayouts : kiln::impl::AssignLayoutsPassBase<AssignLayouts> {
     assign::Machine machine;
     layout::Threads &threads = machine.threads;
     threads.warps = moduleNumber(func, "kgpu.num_warps", 4);
-    threads.groups = moduleNumber(func, "kgpu.num_groups", 1);
+    threads.groups = moduleNumber(func, kgpu::kNumGroupsAttrName, 1);
     threads.ctas = moduleNumber(func, "kgpu.cluster", 1);
     // Hand-written IR may be without a target.
     auto module = func->getParentOfType<ModuleOp>();

@@ -18,9 +18,12 @@ std::optional<std::pair<int64_t, int64_t>> assign::arrangeWarps(ArrayRef<int64_t
     return std::nullopt;
   std::optional<std::pair<int64_t, int64_t>> best;
   int64_t least = 0;
+  // As many as find place.
+  int64_t mostDown = rowSide->power / kRows, mostAcross = columnSide->power / kColumns;
+  warps = std::min(warps, mostDown * mostAcross);
   for (int64_t down = warps; down >= 1; down /= 2) {
     int64_t across = warps / down;
-    if (rowSide->power % (down * kRows) || columnSide->power % (across * kColumns))
+    if (down > mostDown || across > mostAcross)
       continue;
     // Elements of the factors that a warp reads at each k.
     int64_t reads = rows / down + columns / across;
@@ -95,7 +98,9 @@ static std::optional<Layout> warpFragment(const Graph &graph, kgpu::WarpMmaOp op
   std::optional<Layout> fragment = index == 0   ? layout::mmaAccumulator(shapeOf(op.getAcc()), down, across)
                                    : index == 1 ? layout::mmaOperand(shapeOf(op.getLhs()), 0, bits, down, across)
                                                 : layout::mmaOperand(shapeOf(op.getRhs()), 1, bits, down, across);
-  return fragment ? layout::inCluster(*fragment, threads.ctas, std::nullopt) : std::nullopt;
+  // Warps that find no place repeat the others.
+  return fragment ? layout::inCluster(layout::onWarps(*fragment, threads.warps), threads.ctas, std::nullopt)
+                  : std::nullopt;
 }
 
 FailureOr<std::optional<Layout>> assign::fragmentOf(const Graph &graph, unsigned index) {

@@ -4,6 +4,38 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SelectProductsPass : Pass<"kiln-select-products", "::mlir::ModuleOp"> {
+  let summary = "make every tile.dot products of tensor cores, where the target has them";
+  let description = [{
+    Where each product of a kernel suits groups of four warps (rows in 64s, columns in 8s, no batch, rows of memory of at
+    least 32 bytes), both factors are stored to swizzled memory where they are made, so that one that a loop does not change
+    is stored once; the left one stays in registers where it is computed from another product. The kernel's warps are then
+    groups (`kgpu.num_groups`):
+
+    ```mlir
+    %d = tile.dot %a, %b, %c : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+    ```
+    becomes
+    ```mlir
+    %ma = kgpu.alloc : !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128>>
+    kgpu.local_store %a, %ma : ...
+    %mb = kgpu.alloc : ...
+    kgpu.local_store %b, %mb : ...
+    %s = kgpu.warpgroup_mma %ma, %mb, %c : ...
+    %d = kgpu.mma_wait %s pending 0 : tensor<128x128xf32>
+    ```
+    Otherwise `%d = kgpu.warp_mma %a, %b, %c`, on tiles in registers, for each product whose sides are made of instructions
+    and have a fragment for each warp. What is left (f64, f32 with IEEE precision, tiny tiles) stays a `tile.dot`.
+
+    Needs: tile IR before `kiln-assign-layouts`, with schedules written out. Guarantees: products as `kgpu.warpgroup_mma` and
+    `kgpu.warp_mma` ask for them. Numeric effect: as `tile.dot` allows. f32 factors are rounded to tf32 (to nearest, ties
+    away from zero), or are sums of two or three tf32 or bf16 parts, whose products are added from the smallest on; f16
+    accumulators are summed in f32 and rounded once; 8-bit floats are multiplied as f16 unless a whole dot may be summed in
+    less than the accumulator's precision: then each dot is a sum of its own, added in f32.
+  }];
+  let dependentDialects = ["::kiln::kgpu::KgpuDialect", "::mlir::arith::ArithDialect"];
+}
+
 def AssignLayoutsPass : Pass<"kiln-assign-layouts", "::mlir::func::FuncOp"> {
   let summary = "say for every tile which thread holds which element";
   let description = [{

@@ -22,7 +22,7 @@ struct VerifyLayouts : kiln::impl::VerifyLayoutsPassBase<VerifyLayouts> {
     if (auto module = getOperation()->getParentOfType<ModuleOp>()) {
       if (auto attribute = module->getAttrOfType<IntegerAttr>("kgpu.num_warps"))
         warps = attribute.getInt();
-      if (auto attribute = module->getAttrOfType<IntegerAttr>("kgpu.num_groups"))
+      if (auto attribute = module->getAttrOfType<IntegerAttr>(kgpu::kNumGroupsAttrName))
         groups = attribute.getInt();
       if (auto attribute = module->getAttrOfType<IntegerAttr>("kgpu.cluster"))
         ctas = attribute.getInt();

@@ -123,3 +123,16 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return %o : tensor<64x128xf32>
   }
 }
+
+// -----
+
+// A tile that is too small for all warps: those beyond repeat the others.
+// CHECK-DAG: #[[ACC:.*]] = #layout.map<digits [16, 16] reg (0, 1) (8, 0) lane {{.*}} warp (0, 8) (0, 0)>
+// CHECK-LABEL: @small(
+// CHECK: kgpu.warp_mma {{.*}} -> tensor<16x16xf32, #[[ACC]]>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @small(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x16xf32>) -> tensor<16x16xf32> {
+    %d = kgpu.warp_mma %a, %b, %c : tensor<16x16xf16>, tensor<16x16xf16> -> tensor<16x16xf32>
+    return %d : tensor<16x16xf32>
+  }
+}

@@ -164,6 +164,16 @@ TEST(Fragments, ConsumerGroups) {
     EXPECT_EQ(at(six, 0, 0, 0, group), (Index{64 * group, 0}));
 }
 
+TEST(Fragments, WarpsBeyondRepeat) {
+  Layout two = *mmaAccumulator({16, 16}, 1, 2), eight = onWarps(two, 8);
+  EXPECT_EQ(eight.size(Coord::Warp), 8);
+  for (int64_t warp = 0; warp < 8; ++warp)
+    for (int64_t lane = 0; lane < 32; ++lane)
+      for (int64_t reg = 0; reg < two.registers(); ++reg)
+        EXPECT_EQ(at(eight, reg, lane, warp), at(two, reg, lane, warp % 2));
+  EXPECT_EQ(onWarps(two, 2), two);
+}
+
 //===-- Swizzles -------------------------------------------------------------------------------------------------===//
 
 TEST(Fragments, Swizzles) {
