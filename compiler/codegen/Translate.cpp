@@ -9,6 +9,8 @@
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/InstrTypes.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
@@ -88,6 +90,14 @@ static void describe(llvm::Function &function, const Target &target) {
     function.setLinkage(llvm::GlobalValue::InternalLinkage);
 }
 
+/// Inline PTX may be a barrier or a shuffle: it is neither repeated on several paths nor moved into one. LLVM knows
+/// that of intrinsics and has to be told of text.
+static void keepTogether(llvm::Function &function) {
+  for (llvm::Instruction &instruction : llvm::instructions(function))
+    if (auto *call = llvm::dyn_cast<llvm::CallBase>(&instruction); call && call->isInlineAsm())
+      call->setConvergent();
+}
+
 static llvm::Error prepare(Unit &unit, const Target &target) {
   llvm::Module &module = *unit.module;
   auto machine = createTargetMachine(target);
@@ -96,8 +106,11 @@ static llvm::Error prepare(Unit &unit, const Target &target) {
   module.setTargetTriple((*machine)->getTargetTriple());
   module.setDataLayout((*machine)->createDataLayout());
   for (llvm::Function &function : module)
-    if (!function.isDeclaration())
+    if (!function.isDeclaration()) {
       describe(function, target);
+      if (target.isGpu())
+        keepTogether(function);
+    }
   std::string problems;
   llvm::raw_string_ostream stream(problems);
   if (llvm::verifyModule(module, &stream))
