@@ -49,7 +49,8 @@ void nvvm::openMailboxes(Lowering &lowering) {
 }
 
 /// Each warp arrives once, the first one with the number of bytes that are to come; one lane waits, the others meet it.
-/// The state that the arrival returns names the phase, so that nobody has to keep count of phases.
+/// The state that the arrival returns names the phase, so that nobody has to keep count of phases. What other ctas
+/// stored is seen only by who acquires it from the cluster.
 static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
   kgpu::AllocOp alloc = kgpu::mailboxOf(op.getMem());
@@ -62,7 +63,7 @@ static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
       [&]() -> Value { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.lane(), lowering.i32(0)); });
   lowering.ptx("{\n\t.reg .b64 phase;\n\t.reg .pred over;\n\t@!$2 bra MET;\n\t"
                "mbarrier.arrive.expect_tx.shared::cta.b64 phase, [$0], $1;\n\t"
-               "WAIT:\n\tmbarrier.try_wait.shared::cta.b64 over, [$0], phase;\n\t@!over bra WAIT;\n\t"
+               "WAIT:\n\tmbarrier.try_wait.acquire.cluster.shared::cta.b64 over, [$0], phase;\n\t@!over bra WAIT;\n\t"
                "MET:\n\tbar.warp.sync 0xffffffff;\n\t}",
                "r,r,b", {}, {counter, bytes, waits});
   return success();

@@ -15,7 +15,7 @@
 // CHECK: "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [$0], $1, [$2];"
 // CHECK-NOT: barrier.cluster
 // CHECK: mbarrier.arrive.expect_tx.shared::cta.b64
-// CHECK-SAME: mbarrier.try_wait.shared::cta.b64
+// CHECK-SAME: mbarrier.try_wait.acquire.cluster.shared::cta.b64
 // CHECK-SAME: bar.warp.sync
 // CHECK: llvm.load %{{.*}} : !llvm.ptr<3> -> vector<4xf32>
 // CHECK-NOT: barrier.cluster
