@@ -58,12 +58,83 @@ Value kiln::pointerArgument(Value pointer) {
   return argument;
 }
 
+std::optional<GlobalEffect> kiln::globalEffect(Operation *op) {
+  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
+  if (!effects)
+    return std::nullopt;
+  SmallVector<MemoryEffects::EffectInstance> found;
+  effects.getEffects(found);
+  std::optional<GlobalEffect> all;
+  for (const MemoryEffects::EffectInstance &effect : found) {
+    if (!isa<tile::GlobalMemory>(effect.getResource()))
+      continue;
+    if (!all)
+      all = GlobalEffect{effect.getValue()};
+    if (all->pointer != effect.getValue())
+      all->pointer = Value();
+    all->reads |= isa<MemoryEffects::Read>(effect.getEffect());
+    all->writes |= isa<MemoryEffects::Write>(effect.getEffect());
+  }
+  return all;
+}
+
+bool kiln::isGlobalRead(Operation *op) {
+  std::optional<GlobalEffect> effect = globalEffect(op);
+  return effect && effect->reads && !effect->writes && op->getNumResults() == 1;
+}
+
 Value kiln::accessedPointer(Operation *access) {
-  return llvm::TypeSwitch<Operation *, Value>(access)
-      .Case<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>([](auto op) { return op.getPtr(); })
-      .Case<tile::DescLoadOp, tile::DescStoreOp>([](auto op) { return op.getDesc(); })
-      .Case<kgpu::CopyInOp, kgpu::CopyOutOp>([](auto op) { return op.getMap(); })
-      .Default([](Operation *) { return Value(); });
+  std::optional<GlobalEffect> effect = globalEffect(access);
+  return effect ? effect->pointer : Value();
+}
+
+LogicalResult kiln::verifyEffects(func::FuncOp kernel) {
+  WalkResult result = kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op == kernel)
+      return WalkResult::advance();
+    bool structured = isa<scf::ForOp, scf::IfOp, scf::WhileOp, kgpu::RolesOp>(op);
+    for (Region &region : op->getRegions()) {
+      WalkResult effects = region.walk([&](Operation *inner) {
+        return structured || isMemoryEffectFree(inner) ? WalkResult::advance() : WalkResult::interrupt();
+      });
+      if (!effects.wasInterrupted())
+        continue;
+      op->emitOpError(
+          "expected no effects on memory but in branches, loops and roles (because nothing is known of when "
+          "other regions run), got some");
+      return WalkResult::interrupt();
+    }
+    auto effects = dyn_cast<MemoryEffectOpInterface>(op);
+    if (!effects && op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
+      return WalkResult::advance();
+    SmallVector<MemoryEffects::EffectInstance> found;
+    if (effects)
+      effects.getEffects(found);
+    bool known = effects && llvm::all_of(found, [](const MemoryEffects::EffectInstance &effect) {
+                   return isa<tile::GlobalMemory, tile::Report, tile::Order, kgpu::SharedMemory, kgpu::Asynchrony>(
+                       effect.getResource());
+                 });
+    if (known)
+      return WalkResult::advance();
+    op->emitOpError("expected declared effects on global memory, shared memory or order (because barriers and waits go "
+                    "by what an op does), got others");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+bool kiln::isConstantInLaunch(func::FuncOp kernel, Value pointer) {
+  Value argument = pointerArgument(pointer);
+  if (!argument || !kernel.getArgAttr(cast<BlockArgument>(argument).getArgNumber(), "tile.disjoint"))
+    return false;
+  return !kernel
+              .walk([&](Operation *op) {
+                std::optional<GlobalEffect> effect = globalEffect(op);
+                bool writes = effect && effect->writes;
+                Value to = writes && effect->pointer ? pointerArgument(effect->pointer) : Value();
+                return writes && (!to || to == argument) ? WalkResult::interrupt() : WalkResult::advance();
+              })
+              .wasInterrupted();
 }
 
 bool kiln::areDisjoint(Operation *a, Operation *b) {

@@ -1,15 +1,40 @@
-// Which memory accesses of a kernel cannot touch one byte.
+// What ops do to global memory, and which accesses of a kernel cannot touch one byte.
 //
 // A pointer argument marked `tile.disjoint` points into a storage that no other argument reaches (the kernel was
 // specialised for such a call). Two accesses are then disjoint when each address is provably a step away from one
 // kernel argument, the arguments differ, and one of them is marked: no valid access leaves its argument's storage.
 #pragma once
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
+#include <optional>
 
 namespace kiln {
 
-/// The one kernel argument that `pointer` (a pointer, a tile of pointers or a descriptor) steps from, or null.
+/// What an op does to global memory, as it declares it (not what ops in its regions do).
+struct GlobalEffect {
+  mlir::Value pointer; ///< pointers, descriptor or map that it goes through; null: anywhere
+  bool reads = false, writes = false;
+  /// Reads and writes in one step, or whatever a text does.
+  bool isAtomic() const { return reads && writes; }
+};
+std::optional<GlobalEffect> globalEffect(mlir::Operation *op);
+inline bool writesGlobal(mlir::Operation *op) {
+  std::optional<GlobalEffect> effect = globalEffect(op);
+  return effect && effect->writes;
+}
+/// A plain read that gives a tile or a scalar.
+bool isGlobalRead(mlir::Operation *op);
+
+/// Every op of the kernel declares its effects, on a resource that is known, and only regions of structured control
+/// flow have effects: an error where not. Whoever goes by effects asks this first.
+mlir::LogicalResult verifyEffects(mlir::func::FuncOp kernel);
+
+/// Nothing writes what `pointer` reaches while the launch runs: it steps from an argument that no other argument's
+/// storage overlaps and that the kernel does not write.
+bool isConstantInLaunch(mlir::func::FuncOp kernel, mlir::Value pointer);
+
+/// The one kernel argument that `pointer` (a pointer, a tile of pointers, a descriptor or a map) steps from, or null.
 mlir::Value pointerArgument(mlir::Value pointer);
 
 /// The pointer or descriptor that a tile memory op goes through, or null for any other op.

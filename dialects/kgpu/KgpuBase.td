@@ -20,6 +20,9 @@ class Kgpu_Op<string mnemonic, list<Trait> traits = []> : Op<Kgpu_Dialect, mnemo
 class Kgpu_EarlyOp<string mnemonic, list<Trait> traits = []>
     : Op<Kgpu_Dialect, mnemonic, traits # [Kgpu_EarlyLayoutRule]>;
 
+/// As tile ops say it.
+def Tile_GlobalMemory : Resource<"::kiln::tile::GlobalMemory">;
+def Tile_Order : Resource<"::kiln::tile::Order">;
 /// Shared memory is a resource of its own: accesses to it are unordered with those to global memory.
 def Kgpu_SharedMemory : Resource<"::kiln::kgpu::SharedMemory">;
 /// What orders the asynchronous: barriers of channels, groups of copies, products in flight.

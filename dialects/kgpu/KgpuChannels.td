@@ -268,7 +268,7 @@ def Kgpu_CopyInOp : Kgpu_ChannelStep<"copy_in"> {
     }
     ```
   }];
-  let arguments = (ins Arg<Kgpu_TensorMapType, "the array", [MemRead]>:$map,
+  let arguments = (ins Arg<Kgpu_TensorMapType, "the array", [MemRead<Tile_GlobalMemory>]>:$map,
                        Arg<Variadic<I32>, "position of the block's first element">:$offsets,
                        Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem,
                        Arg<Kgpu_ChannelType, "whose slot that is", [MemWrite<Kgpu_Asynchrony>]>:$channel,
@@ -304,7 +304,7 @@ def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
     ```
   }];
   let arguments = (ins Arg<Kgpu_MemType, "what is written", [MemRead<Kgpu_SharedMemory>]>:$mem,
-                       Arg<Kgpu_TensorMapType, "the array", [MemWrite]>:$map,
+                       Arg<Kgpu_TensorMapType, "the array", [MemWrite<Tile_GlobalMemory>]>:$map,
                        Arg<Variadic<I32>, "position of the block's first element">:$offsets);
   let assemblyFormat = "$mem `to` $map `[` $offsets `]` attr-dict `:` type($mem)";
   let hasVerifier = 1;

@@ -307,7 +307,7 @@ def Kgpu_ScopeAttr : EnumAttr<Kgpu_Dialect, Kgpu_Scope, "scope"> {
   let assemblyFormat = "$value";
 }
 
-def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
   let summary = "all threads meet";
   let description = [{
     No thread of the cta (of the cluster, of the role the op stands in) goes on before all have come; what they did to
@@ -330,7 +330,7 @@ def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "$scope attr-dict";
 }
 
-def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
   let summary = "first half of a barrier of the cluster";
   let description = [{
     Says that this thread has come, and goes on. `kgpu.cluster_wait` is the other half. Between the halves there is no
@@ -372,7 +372,7 @@ def Kgpu_AwaitOp : Kgpu_Op<"await"> {
   let hasVerifier = 1;
 }
 
-def Kgpu_ClusterWaitOp : Kgpu_Op<"cluster_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Kgpu_ClusterWaitOp : Kgpu_Op<"cluster_wait", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
   let summary = "second half of a barrier of the cluster";
   let description = [{
     Waits until every thread of the cluster has arrived; what they did before arriving is seen after.

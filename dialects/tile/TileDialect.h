@@ -3,6 +3,7 @@
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/tile/TileDialect.h.inc"
 #include "dialects/tile/TileEnums.h.inc"
@@ -21,5 +22,20 @@ constexpr int64_t kMaxTileElements = 1 << 20;
 
 /// True when `side` is 2^k * m, m odd and at most kMaxOddFactor.
 bool isLegalSide(int64_t side);
+
+// What effects are on. An op says here, once, what it does: no analysis keeps a list of names.
+
+/// Global memory, by the pointer, descriptor or map that is the effect's value; without one, anywhere.
+struct GlobalMemory : mlir::SideEffects::Resource::Base<GlobalMemory> {
+  llvm::StringRef getName() final { return "tile.global"; }
+};
+/// What the host is told: prints, assertions.
+struct Report : mlir::SideEffects::Resource::Base<Report> {
+  llvm::StringRef getName() final { return "tile.report"; }
+};
+/// Nothing; but the op keeps its place among those that do something: barriers, promises, what other launches wait for.
+struct Order : mlir::SideEffects::Resource::Base<Order> {
+  llvm::StringRef getName() final { return "tile.order"; }
+};
 
 } // namespace kiln::tile

@@ -10,37 +10,48 @@ using namespace kiln::tile;
 #include "dialects/tile/TileOps.cpp.inc"
 
 //===----------------------------------------------------------------------===//
-// Memory effects: global memory is one resource; print, assert, assume and the ops about other launches are ordered
-// with it.
+// Memory effects. MLIR's passes take a write to any resource for a write; our analyses ask for the resource.
 //===----------------------------------------------------------------------===//
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
-static void reads(Effects &effects) { effects.emplace_back(MemoryEffects::Read::get()); }
-static void writes(Effects &effects) { effects.emplace_back(MemoryEffects::Write::get()); }
-static void readsAndWrites(Effects &effects) {
-  reads(effects);
-  writes(effects);
+/// Global memory through this operand; without one, anywhere.
+template <typename Effect> static void global(Effects &effects, OpOperand *pointer = nullptr) {
+  if (pointer)
+    effects.emplace_back(Effect::get(), pointer, GlobalMemory::get());
+  else
+    effects.emplace_back(Effect::get(), GlobalMemory::get());
+}
+static void reads(Effects &effects, OpOperand *pointer = nullptr) { global<MemoryEffects::Read>(effects, pointer); }
+static void writes(Effects &effects, OpOperand *pointer = nullptr) { global<MemoryEffects::Write>(effects, pointer); }
+static void readsAndWrites(Effects &effects, OpOperand *pointer = nullptr) {
+  reads(effects, pointer);
+  writes(effects, pointer);
+}
+static void says(Effects &effects) { effects.emplace_back(MemoryEffects::Write::get(), Report::get()); }
+static void keepsItsPlace(Effects &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), Order::get());
+  effects.emplace_back(MemoryEffects::Write::get(), Order::get());
 }
 
 void LoadOp::getEffects(Effects &effects) {
-  reads(effects);
+  reads(effects, &getPtrMutable());
   if (getIsVolatile())
-    writes(effects);
+    keepsItsPlace(effects);
 }
-void StoreOp::getEffects(Effects &effects) { writes(effects); }
-void DescLoadOp::getEffects(Effects &effects) { reads(effects); }
-void DescStoreOp::getEffects(Effects &effects) { writes(effects); }
-void BlockLoadOp::getEffects(Effects &effects) { reads(effects); }
-void BlockStoreOp::getEffects(Effects &effects) { writes(effects); }
-void AtomicRMWOp::getEffects(Effects &effects) { readsAndWrites(effects); }
-void AtomicCASOp::getEffects(Effects &effects) { readsAndWrites(effects); }
-void PrintOp::getEffects(Effects &effects) { writes(effects); }
-void AssertOp::getEffects(Effects &effects) { writes(effects); }
-void AssumeOp::getEffects(Effects &effects) { writes(effects); }
-void BarrierOp::getEffects(Effects &effects) { readsAndWrites(effects); }
-void LaunchDependentsOp::getEffects(Effects &effects) { readsAndWrites(effects); }
-void WaitForGridOp::getEffects(Effects &effects) { readsAndWrites(effects); }
+void StoreOp::getEffects(Effects &effects) { writes(effects, &getPtrMutable()); }
+void DescLoadOp::getEffects(Effects &effects) { reads(effects, &getDescMutable()); }
+void DescStoreOp::getEffects(Effects &effects) { writes(effects, &getDescMutable()); }
+void BlockLoadOp::getEffects(Effects &effects) { reads(effects, &getPtrMutable()); }
+void BlockStoreOp::getEffects(Effects &effects) { writes(effects, &getPtrMutable()); }
+void AtomicRMWOp::getEffects(Effects &effects) { readsAndWrites(effects, &getPtrMutable()); }
+void AtomicCASOp::getEffects(Effects &effects) { readsAndWrites(effects, &getPtrMutable()); }
+void PrintOp::getEffects(Effects &effects) { says(effects); }
+void AssertOp::getEffects(Effects &effects) { says(effects); }
+void AssumeOp::getEffects(Effects &effects) { keepsItsPlace(effects); }
+void BarrierOp::getEffects(Effects &effects) { keepsItsPlace(effects); }
+void LaunchDependentsOp::getEffects(Effects &effects) { keepsItsPlace(effects); }
+void WaitForGridOp::getEffects(Effects &effects) { keepsItsPlace(effects); }
 void InlineAsmOp::getEffects(Effects &effects) {
   if (!getIsPure())
     readsAndWrites(effects);

@@ -45,6 +45,8 @@ LogicalResult Lowering::run() {
   if (!source.getBody().hasOneBlock())
     return source.emitOpError("expected one block (because control flow of kgpu IR is structured), got ")
            << source.getBody().getBlocks().size();
+  if (failed(verifyEffects(source)))
+    return failure();
   if (failed(collectTensorMaps()) || failed(checkPersistent()))
     return failure();
   createEntry();
@@ -122,20 +124,15 @@ void Lowering::describeCuda(StringRef name, Attribute value) {
   entry->setAttr("kiln.cuda", entries.getDictionary(b.getContext()));
 }
 
-static bool writesGlobal(Operation *op) {
-  return isa<tile::StoreOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, kgpu::CopyOutOp>(op);
-}
-
 void Lowering::bindArguments() {
   DenseSet<Value> copied; // arguments that copies reach, whose addresses LLVM does not see
   source.walk([&](Operation *op) {
-    if (writesGlobal(op))
-      written.insert(pointerArgument(accessedPointer(op)));
-    if (isa<kgpu::CopyInOp, kgpu::CopyOutOp>(op))
-      copied.insert(pointerArgument(accessedPointer(op)));
-    auto inlineAsm = dyn_cast<tile::InlineAsmOp>(op);
-    if (inlineAsm && !inlineAsm.getIsPure())
-      written.insert(Value()); // the text may write anywhere
+    std::optional<GlobalEffect> effect = globalEffect(op);
+    Value argument = effect && effect->pointer ? pointerArgument(effect->pointer) : Value();
+    if (effect && effect->writes)
+      written.insert(argument);
+    if (effect && kgpu::flightOf(op))
+      copied.insert(argument);
   });
   SmallVector<Attribute> described;
   int64_t offset = 0;
@@ -188,7 +185,7 @@ bool Lowering::isReadOnly(Value pointer) {
 /// Collects the loads of a block that a write may precede: one before them, or one in a loop around them.
 static void collectAfterStores(Block &block, bool &written, DenseSet<Operation *> &found) {
   for (Operation &op : block) {
-    if (written && isa<tile::LoadOp, tile::DescLoadOp>(op))
+    if (written && isGlobalRead(&op))
       found.insert(&op);
     if (isa<LoopLikeOpInterface, kgpu::RolesOp>(op)) // roles run at once
       op.walk([&](Operation *inner) { written |= writesGlobal(inner); });
@@ -257,14 +254,13 @@ void Lowering::set(Value value, Registers registers) {
 /// Global memory that another grid may have written.
 static bool accessesGlobal(Operation *op) {
   return op
-      ->walk([](Operation *inner) {
-        if (writesGlobal(inner) || isa<tile::LoadOp, tile::DescLoadOp, kgpu::CopyInOp>(inner))
-          return WalkResult::interrupt();
-        auto inlineAsm = dyn_cast<tile::InlineAsmOp>(inner);
-        return inlineAsm && !inlineAsm.getIsPure() ? WalkResult::interrupt() : WalkResult::advance();
-      })
+      ->walk([](Operation *inner) { return globalEffect(inner) ? WalkResult::interrupt() : WalkResult::advance(); })
       .wasInterrupted();
 }
+
+/// What ptxas moves no read across: pmevent, which counts for a profiler and does nothing else. Nothing promises it;
+/// test/ptxas/test_order.py holds the pinned ptxas to it. (Fences wait; barriers of a warp do not hold it.)
+void Lowering::holdReads() { ptx("pmevent 0;", "", {}, {}); }
 
 void Lowering::launchDependents() {
   ptx("griddepcontrol.launch_dependents;", "", {}, {});
@@ -282,10 +278,12 @@ void Lowering::waitForGrid() {
   team.waited = true;
 }
 
+static bool isTileRead(Operation *op) { return isGlobalRead(op) && isTile(op->getResult(0)); }
+
 /// True when reads of tiles follow `op` in its block before anything that threads do together.
 static bool readsFollow(Operation *op) {
   for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
-    if (isa<tile::LoadOp, tile::DescLoadOp>(next) && isTile(next->getResult(0)))
+    if (isTileRead(next))
       return true;
     if (next->getNumRegions() != 0 || next->getDialect()->getNamespace() == "kgpu" || writesGlobal(next))
       return false;
@@ -294,15 +292,13 @@ static bool readsFollow(Operation *op) {
 }
 
 /// Ends a run of reads before the first op that needs one of them. ptxas moves reads down to where their values are
-/// used, also past others that are long waited for; all of them are to be on their way at once. pmevent, which counts
-/// for a profiler and does nothing else, is what it moves nothing across (fences wait; barriers of a warp do not hold
-/// it).
+/// used, also past others that are long waited for; all of them are to be on their way at once.
 ///
 /// With pdl the next grid may start behind the first run, when what this one waits for is on its way. A write, a branch
 /// or a loop ends that run too, needed or not, since behind it the next grid would be late; where a loop comes before
 /// any run, it may start at the entry.
 void Lowering::closeReads(Operation *op) {
-  if (isa<tile::LoadOp, tile::DescLoadOp>(op) && isTile(op->getResult(0))) {
+  if (isTileRead(op)) {
     if (!mayFollowStore(op))
       openReads.insert(op->getResult(0));
     return;
@@ -317,7 +313,7 @@ void Lowering::closeReads(Operation *op) {
     launchDependents(); // holds ptxas as well
     ends = true;
   } else if (ends && !holds && openReads.size() > 1) {
-    ptx("pmevent 0;", "", {}, {});
+    holdReads();
   }
   if (!ends)
     return;

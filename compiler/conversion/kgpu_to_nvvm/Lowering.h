@@ -244,6 +244,7 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
   llvm::DenseSet<mlir::Value> written; ///< arguments a store or atomic steps from; null stands for an unknown one
   void closeReads(mlir::Operation *op);
+  void holdReads();
   llvm::DenseSet<mlir::Value> openReads; ///< tiles read since the last closed run
   bool readsNeeded = false;
   llvm::DenseSet<mlir::Operation *> afterStores; ///< loads that mayFollowStore(); filled by the first question

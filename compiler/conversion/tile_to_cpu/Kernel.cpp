@@ -70,8 +70,8 @@ void KernelLowering::bindArguments() {
   int64_t offset = 0;
   llvm::SmallDenseSet<Value> written;
   kernel.walk([&](Operation *op) {
-    if (isa<tile::StoreOp, tile::DescStoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op))
-      written.insert(pointerArgument(accessedPointer(op)));
+    if (Value pointer = accessedPointer(op); pointer && writesGlobal(op))
+      written.insert(pointerArgument(pointer));
   });
   auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
   for (BlockArgument argument : kernel.getArguments()) {

@@ -3,7 +3,10 @@
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/Meeting.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_INSERTBARRIERSPASS
@@ -94,6 +97,77 @@ private:
 };
 } // namespace
 
+/// The same for every element.
+static bool isUniform(Value tile) {
+  SplatElementsAttr constant;
+  return isa_and_nonnull<tile::SplatOp>(tile.getDefiningOp()) || matchPattern(tile, m_Constant(&constant));
+}
+
+/// `tile` is `from` with the same number added to every element.
+static bool isShifted(Value tile, Value from) {
+  while (tile != from) {
+    Operation *op = tile.getDefiningOp();
+    if (!isa_and_nonnull<arith::AddIOp, tile::AddPtrOp>(op))
+      return false;
+    bool second = isUniform(op->getOperand(1));
+    if (!second && (isa<tile::AddPtrOp>(op) || !isUniform(op->getOperand(0))))
+      return false;
+    tile = op->getOperand(second ? 0 : 1);
+  }
+  return true;
+}
+
+/// No two elements are equal: counted up, shifted, carried by a loop that shifts them.
+static bool areDistinct(Value tile) {
+  if (auto argument = dyn_cast<BlockArgument>(tile)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    return loop && argument != loop.getInductionVar() && areDistinct(loop.getTiedLoopInit(argument)->get()) &&
+           isShifted(loop.getTiedLoopYieldedValue(argument)->get(), argument);
+  }
+  Operation *op = tile.getDefiningOp();
+  if (isa<tile::MakeRangeOp>(op))
+    return true;
+  if (isa<tile::HintOp, tile::ExpandDimsOp, ConvertOp, arith::ExtSIOp, arith::ExtUIOp>(op))
+    return areDistinct(op->getOperand(0));
+  if (isa<arith::AddIOp, tile::AddPtrOp>(op))
+    return (areDistinct(op->getOperand(0)) && isUniform(op->getOperand(1))) ||
+           (isUniform(op->getOperand(0)) && areDistinct(op->getOperand(1)));
+  return false;
+}
+
+/// No two elements of a block of the array share a place: strides are known, each steps over what the next ones reach.
+static bool areApart(Value desc, ArrayRef<int64_t> sides) {
+  auto made = desc.getDefiningOp<tile::MakeDescOp>();
+  if (!made)
+    return false;
+  int64_t reach = 1;
+  for (auto [stride, side] : llvm::reverse(llvm::zip(made.getStrides(), sides))) {
+    APInt step;
+    if (!matchPattern(stride, m_ConstantInt(&step)) || step.getSExtValue() < reach)
+      return false;
+    reach = step.getSExtValue() * side;
+  }
+  return true;
+}
+
+/// Who touches a byte in one access touches it in the other: the addresses are the same, each is one element's, and the
+/// layouts give that to the same thread. The owner of an element writes it, but whoever holds it reads it.
+static bool ofOneThread(const Access &a, const Access &b) {
+  using layout::Coord;
+  if (a.isShared() || a.isAsync() || b.isAsync() || !a.pointer || a.address != b.address ||
+      bool(a.tile) != bool(b.tile))
+    return false;
+  bool reads = a.kind == Access::Read || b.kind == Access::Read;
+  if (!a.tile)
+    return !reads; // the first thread writes scalars
+  if (layoutOf(a.tile) != layoutOf(b.tile))
+    return false;
+  if (reads && llvm::any_of(ArrayRef{Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta},
+                            [&](Coord coord) { return layoutOf(a.tile).isReplicated(coord); }))
+    return false;
+  return isa<tile::DescType>(a.pointer.getType()) ? areApart(a.pointer, a.tile.getShape()) : areDistinct(a.pointer);
+}
+
 Need BarrierInserter::needed(ArrayRef<Access> next, const State &state, Operation *place) {
   Need need;
   Scope narrow = roleAround(place).first ? Scope::Role : Scope::Cta;
@@ -101,7 +175,7 @@ Need BarrierInserter::needed(ArrayRef<Access> next, const State &state, Operatio
     for (const Pending &pending : state.pending) {
       const Access &earlier = *pending.access;
       // What is under way no barrier ends: kiln-verify-barriers asks for the wait.
-      if (pending.underWay || !conflict(earlier, access, pending.sameRun))
+      if (pending.underWay || !mayConflict(earlier, access) || (pending.sameRun && ofOneThread(earlier, access)))
         continue;
       bool alternate =
           earlier.slot && earlier.alloc == access.alloc && access.slot == earlier.slot && pending.phase == Phase::Other;
@@ -385,7 +459,7 @@ struct InsertBarriers : kiln::impl::InsertBarriersPassBase<InsertBarriers> {
   void runOnOperation() override {
     if (getOperation().isExternal())
       return;
-    if (failed(checkRoots(getOperation())))
+    if (failed(checkAccesses(getOperation())))
       return signalPassFailure();
     BarrierInserter(getOperation()).run();
   }

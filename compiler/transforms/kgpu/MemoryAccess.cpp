@@ -92,7 +92,9 @@ SmallVector<Access, 2> kgpu::sharedAccesses(Operation *op) {
   return accesses;
 }
 
-LogicalResult kgpu::checkRoots(func::FuncOp function) {
+LogicalResult kgpu::checkAccesses(func::FuncOp function) {
+  if (failed(verifyEffects(function)))
+    return failure();
   WalkResult result = function.walk([](Operation *op) {
     for (OpOperand &operand : op->getOpOperands()) {
       if (!isa<MemType>(operand.get().getType()))
@@ -123,51 +125,31 @@ static void setArgument(Access &access, Value pointer) {
   access.alone = kernel && kernel.getArgAttr(number, "tile.disjoint");
 }
 
-/// The access of a tile op to global memory, if it is one.
+/// The access of an op to global memory, if it is one.
 static std::optional<Access> globalAccess(Operation *op) {
-  Value pointer = accessedPointer(op);
-  if (!pointer)
+  std::optional<GlobalEffect> effect = globalEffect(op);
+  if (!effect)
     return std::nullopt;
   Access access;
   access.op = op;
-  Type data;
-  if (isa<tile::LoadOp, tile::DescLoadOp>(op)) {
-    data = op->getResult(0).getType();
-  } else {
-    access.kind = isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op) ? Access::Atomic : Access::Write;
-    data = isa<tile::DescStoreOp>(op) ? cast<tile::DescStoreOp>(op).getValue().getType() : pointer.getType();
-  }
-  setArgument(access, pointer);
-  access.address.push_back(pointer);
-  if (auto load = dyn_cast<tile::DescLoadOp>(op))
-    llvm::append_range(access.address, load.getOffsets());
-  if (auto store = dyn_cast<tile::DescStoreOp>(op))
-    llvm::append_range(access.address, store.getOffsets());
-  if (auto tensor = dyn_cast<RankedTensorType>(data)) {
-    using layout::Coord;
-    const layout::Layout &layout = layoutOf(tensor);
-    access.owned = llvm::none_of(ArrayRef{Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta},
-                                 [&](Coord coord) { return layout.isReplicated(coord); });
-  }
-  return access;
-}
-
-/// The access of a copy to or from global memory, if `op` is one.
-static std::optional<Access> copyAccess(Operation *op) {
-  std::optional<Flight> flight = flightOf(op);
-  if (flight != Flight::CopyIn && flight != Flight::CopyOut)
-    return std::nullopt;
-  Access access;
-  access.op = op;
-  access.flight = flight;
-  access.kind = flight == Flight::CopyOut ? Access::Write : Access::Read;
-  for (Value operand : op->getOperands()) {
-    if (!isa<TensorMapType>(operand.getType()))
-      continue;
-    access.address.push_back(operand);
-    if (auto map = operand.getDefiningOp<TensorMapOp>())
-      setArgument(access, map.getDesc());
-  }
+  access.flight = flightOf(op);
+  access.pointer = effect->pointer;
+  if (effect->writes)
+    access.kind = effect->isAtomic() && effect->pointer ? Access::Atomic : Access::Write;
+  if (!access.pointer)
+    return access;
+  setArgument(access, access.pointer);
+  access.address.push_back(access.pointer);
+  access.tile = dyn_cast<RankedTensorType>(access.pointer.getType());
+  if (isa<tile::PtrType>(getElementTypeOrSelf(access.pointer.getType())))
+    return access;
+  // A block of an array, at offsets.
+  for (Value operand : op->getOperands())
+    if (operand.getType().isInteger())
+      access.address.push_back(operand);
+  for (Value value : llvm::concat<Value>(SmallVector<Value>(op->getResults()), SmallVector<Value>(op->getOperands())))
+    if (auto tile = dyn_cast<RankedTensorType>(value.getType()); tile && !access.tile)
+      access.tile = tile;
   return access;
 }
 
@@ -176,10 +158,7 @@ MemoryAccesses::MemoryAccesses(func::FuncOp function) {
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     SmallVector<Access, 2> accesses = sharedAccesses(op);
     async |= llvm::any_of(accesses, [](const Access &access) { return access.isAsync(); });
-    std::optional<Access> access = copyAccess(op);
-    if (!access)
-      access = globalAccess(op);
-    if (access) {
+    if (std::optional<Access> access = globalAccess(op)) {
       access->crosses = manyCtas;
       accesses.push_back(*access);
     }
@@ -227,16 +206,12 @@ static bool commute(const Access &a, const Access &b) {
          one.getResult().use_empty() && other.getResult().use_empty();
 }
 
-bool kgpu::conflict(const Access &a, const Access &b, bool sameRun) {
+bool kgpu::mayConflict(const Access &a, const Access &b) {
   if ((a.kind == Access::Read && b.kind == Access::Read) || a.isShared() != b.isShared() || commute(a, b))
     return false;
   if (a.isShared())
     return touchSameShared(a, b);
-  if (a.argument && b.argument && a.argument != b.argument && (a.alone || b.alone))
-    return false;
-  // One thread's accesses are in order: the owner of an element writes it, but whoever holds it reads it.
-  bool ordered = (a.owned && b.owned) || (a.kind != Access::Read && b.kind != Access::Read);
-  return !(sameRun && ordered && a.address == b.address);
+  return !a.argument || !b.argument || a.argument == b.argument || !(a.alone || b.alone);
 }
 
 bool kgpu::isOverPrograms(Operation *loop) {

@@ -2,8 +2,8 @@
 //
 // Threads of one program instance run apart from each other, while a program reads as if each op were done before the
 // next: what one thread writes and another touches needs a barrier in between. In shared memory the bytes are known. In
-// global memory two accesses are taken to touch the same bytes unless their arguments are known to be disjoint, or each
-// thread touches bytes of its own: the same addresses in the same layout.
+// global memory two accesses are taken to touch the same bytes unless their arguments are known to be disjoint; that
+// each thread touches bytes of its own, insertion and verification find out each in its way.
 //
 // Not all accesses are those of threads. The copy engine and the tensor cores reach shared memory another way: what
 // threads wrote they see behind a fence of those threads, and what they read they read until somebody has waited.
@@ -32,7 +32,8 @@ struct Access {
   // Global memory (no alloc).
   mlir::Value argument;                      ///< the kernel's argument that addresses step from; null: not known
   bool alone = false;                        ///< no other argument reaches its storage
-  bool owned = false;                        ///< no two threads touch one element
+  mlir::Value pointer;                       ///< pointer or pointers, descriptor, map; null: anywhere
+  mlir::RankedTensorType tile;               ///< whose layout says which thread has which element; null: a scalar
   llvm::SmallVector<mlir::Value, 2> address; ///< what addresses are computed from
 
   bool isShared() const { return bool(AllocOp(alloc)); }
@@ -48,10 +49,11 @@ struct Access {
 /// The accesses of one op to allocations (not of those in its regions).
 llvm::SmallVector<Access, 2> sharedAccesses(mlir::Operation *op);
 
-/// Every memory that is accessed is an allocation, or was given by a channel: an error where it is not known which.
-mlir::LogicalResult checkRoots(mlir::func::FuncOp function);
+/// Every memory that is accessed is an allocation, or was given by a channel: an error where it is not known which. Nor
+/// is anything accessed that no op declares (verifyEffects).
+mlir::LogicalResult checkAccesses(mlir::func::FuncOp function);
 
-/// All accesses of a kernel, by op. Its memory has known roots (checkRoots).
+/// All accesses of a kernel, by op. They are known (checkAccesses).
 class MemoryAccesses {
 public:
   explicit MemoryAccesses(mlir::func::FuncOp function);
@@ -72,9 +74,8 @@ private:
   bool clusters = false, async = false;
 };
 
-/// The two must not be without order: one writes, and (slots aside) they may touch the same bytes from different
-/// threads. `sameRun`: addresses computed from the same values are the same, no loop has computed them anew in between.
-bool conflict(const Access &a, const Access &b, bool sameRun);
+/// One writes, and (slots aside) they may touch the same bytes: without order, unless that is one thread's.
+bool mayConflict(const Access &a, const Access &b);
 
 /// The iterations of the loop are program instances of their own, whose accesses to global memory nothing orders.
 bool isOverPrograms(mlir::Operation *loop);

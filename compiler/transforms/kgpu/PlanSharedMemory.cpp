@@ -171,7 +171,7 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
     func::FuncOp function = getOperation();
     if (!function->hasAttr("tile.kernel"))
       return;
-    if (failed(checkRoots(function)))
+    if (failed(checkAccesses(function)))
       return signalPassFailure();
     dropUnread(function);
     Lives lives(function);

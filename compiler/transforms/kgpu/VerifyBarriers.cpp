@@ -1,6 +1,7 @@
 // kiln-verify-barriers: from every access along every path to the next barrier, looking for one that conflicts; and
 // that barriers and mailboxes are used as they have to be.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
+#include "compiler/transforms/kgpu/Owners.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/kgpu/VerifyMeetings.h"
 #include "dialects/kgpu/KgpuOps.h"
@@ -41,12 +42,11 @@ struct Place {
 
 class PathWalker {
 public:
-  PathWalker(const Access &start, const MemoryAccesses &accesses)
-      : start(start), accesses(accesses), loop(alternatesIn(start.slot)), role(roleAround(start.op)) {
+  PathWalker(const Access &start, const MemoryAccesses &accesses, Owners &owners)
+      : start(start), accesses(accesses), owners(owners), loop(alternatesIn(start.slot)), role(roleAround(start.op)) {
     asyncFollows =
-        !start.isAsync() && start.kind != Access::Read && llvm::any_of(accesses.all(), [&](const Access &other) {
-          return other.isAsync() && conflict(start, other, /*sameRun=*/false);
-        });
+        !start.isAsync() && start.kind != Access::Read &&
+        llvm::any_of(accesses.all(), [&](const Access &other) { return other.isAsync() && mayConflict(start, other); });
   }
   LogicalResult run();
 
@@ -65,6 +65,7 @@ private:
 
   const Access &start;
   const MemoryAccesses &accesses;
+  Owners &owners;
   scf::ForOp loop;
   std::pair<RolesOp, unsigned> role; ///< that the access stands in
   bool asyncFollows;                 ///< the copy engine or the tensor cores may read what it wrote
@@ -117,7 +118,7 @@ InFlightDiagnostic PathWalker::missing(const Place &place, const Twine &what, St
 LogicalResult PathWalker::check(const Place &place) {
   bool sameThreads = roleAround(place.op) == role;
   for (const Access &access : accesses.of(place.op)) {
-    if (!conflict(start, access, place.sameRun && sameThreads))
+    if (!mayConflict(start, access) || (place.sameRun && sameThreads && owners.ofOneThread(start, access)))
       continue;
     // Another slot: the same index, an odd number of flips later.
     if (start.alloc == access.alloc && start.slot && start.slot == access.slot && loop && place.flips == 1)
@@ -307,7 +308,7 @@ static LogicalResult verifyApart(const MemoryAccesses &accesses) {
       continue;
     for (const Access &other : accesses.all()) {
       if (other.op == one.op || roleAround(other.op).first != role.first ||
-          roleAround(other.op).second <= role.second || !conflict(one, other, /*sameRun=*/false))
+          roleAround(other.op).second <= role.second || !mayConflict(one, other))
         continue;
       InFlightDiagnostic error = other.op->emitOpError()
                                  << "expected no other role to touch the same "
@@ -324,23 +325,26 @@ static LogicalResult verifyApart(const MemoryAccesses &accesses) {
 namespace {
 struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
   void runOnOperation() override {
+    if (getOperation().isExternal())
+      return;
     bool failedOnce = false;
     getOperation().walk([&](AllocOp alloc) {
       if (alloc.getMailbox())
         failedOnce |= failed(verifyMailbox(alloc));
     });
-    if (failed(checkRoots(getOperation())))
+    if (failed(verifyMeetings(getOperation())) || failed(checkAccesses(getOperation())))
       return signalPassFailure();
     MemoryAccesses accesses(getOperation());
     failedOnce |= failed(verifyApart(accesses));
+    Owners owners;
     for (const Access &access : accesses.all()) {
       // Most accesses to global memory conflict with none: no path is worth walking.
       bool worth = access.isAsync() ||
-                   llvm::any_of(accesses.all(), [&](const Access &other) { return conflict(access, other, false); });
+                   llvm::any_of(accesses.all(), [&](const Access &other) { return mayConflict(access, other); });
       if (worth)
-        failedOnce |= failed(PathWalker(access, accesses).run());
+        failedOnce |= failed(PathWalker(access, accesses, owners).run());
     }
-    failedOnce |= failed(verifyStart(getOperation())) || failed(verifyMeetings(getOperation()));
+    failedOnce |= failed(verifyStart(getOperation()));
     if (failedOnce)
       signalPassFailure();
   }

@@ -1,0 +1,260 @@
+// The addresses of a tile's elements as numbers, and the threads that touch them.
+#include "compiler/transforms/kgpu/Owners.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+using layout::Coord;
+using layout::Layout;
+
+//===----------------------------------------------------------------------===//
+// Addresses
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A number for each element, in row-major order. Not `exact`: all of them plus something that is not known.
+struct Numbers {
+  SmallVector<int64_t> of;
+  bool exact = true;
+};
+
+class Evaluator {
+public:
+  /// Elements with different numbers are different; nothing where that is not known.
+  std::optional<Numbers> evaluate(Value value);
+
+private:
+  std::optional<Numbers> evaluateArgument(BlockArgument argument);
+  std::optional<Numbers> combine(Operation *op);
+  std::optional<Numbers> move(Operation *op);
+
+  DenseMap<Value, Numbers> assumed; ///< values of a loop that is being gone around
+};
+} // namespace
+
+static int64_t wrapTo(int64_t number, Type type) {
+  Type element = getElementTypeOrSelf(type);
+  unsigned bits = element.isInteger() ? element.getIntOrFloatBitWidth() : 64;
+  return bits >= 64 ? number : llvm::SignExtend64(uint64_t(number), bits);
+}
+
+static ArrayRef<int64_t> sidesOf(Value tile) { return cast<RankedTensorType>(tile.getType()).getShape(); }
+
+/// The place of element `linear` of a shape, dimension by dimension.
+static SmallVector<int64_t> split(int64_t linear, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> place(shape.size());
+  for (unsigned dim = shape.size(); dim-- > 0; linear /= shape[dim])
+    place[dim] = linear % shape[dim];
+  return place;
+}
+
+static int64_t join(ArrayRef<int64_t> place, ArrayRef<int64_t> shape) {
+  int64_t linear = 0;
+  for (auto [at, side] : llvm::zip(place, shape))
+    linear = linear * side + at;
+  return linear;
+}
+
+static Numbers repeat(Value scalar, int64_t count) {
+  APInt number;
+  if (matchPattern(scalar, m_ConstantInt(&number)))
+    return {SmallVector<int64_t>(count, number.getSExtValue()), true};
+  return {SmallVector<int64_t>(count, 0), false};
+}
+
+/// Carried by a loop: as it starts, if an iteration adds the same to every element.
+std::optional<Numbers> Evaluator::evaluateArgument(BlockArgument argument) {
+  auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+  if (!loop || argument == loop.getInductionVar())
+    return std::nullopt;
+  std::optional<Numbers> first = evaluate(loop.getTiedLoopInit(argument)->get());
+  if (!first)
+    return std::nullopt;
+  first->exact = false;
+  assumed[argument] = *first;
+  std::optional<Numbers> next = evaluate(loop.getTiedLoopYieldedValue(argument)->get());
+  assumed.erase(argument);
+  if (!next)
+    return std::nullopt;
+  for (auto [before, after] : llvm::zip(first->of, next->of))
+    if (after - before != next->of.front() - first->of.front())
+      return std::nullopt;
+  return first;
+}
+
+/// Ops that compute an element from those at its own place.
+std::optional<Numbers> Evaluator::combine(Operation *op) {
+  std::optional<Numbers> a = evaluate(op->getOperand(0)), b = evaluate(op->getOperand(1));
+  if (!a || !b)
+    return std::nullopt;
+  Type type = op->getResult(0).getType();
+  bool steps = isa<tile::AddPtrOp>(op), sums = steps || isa<arith::AddIOp, arith::SubIOp>(op);
+  if (!sums && !(a->exact && b->exact))
+    return std::nullopt;
+  int64_t bytes = steps ? elementBytes(cast<tile::PtrType>(getElementTypeOrSelf(type)).getPointee()) : 1;
+  Numbers result{{}, a->exact && b->exact};
+  for (auto [x, y] : llvm::zip(a->of, b->of)) {
+    if ((isa<arith::RemSIOp, arith::DivSIOp>(op)) && y == 0)
+      return std::nullopt;
+    int64_t number = isa<arith::AddIOp>(op)    ? x + y
+                     : isa<arith::SubIOp>(op)  ? x - y
+                     : isa<arith::MulIOp>(op)  ? x * y
+                     : isa<arith::RemSIOp>(op) ? x % y
+                     : isa<arith::DivSIOp>(op) ? x / y
+                                               : x + y * bytes;
+    result.of.push_back(wrapTo(number, type));
+  }
+  return result;
+}
+
+/// Ops that take each element from some place of the operand.
+std::optional<Numbers> Evaluator::move(Operation *op) {
+  Value from = op->getOperand(0), to = op->getResult(0);
+  std::optional<Numbers> source = evaluate(from);
+  if (!source)
+    return std::nullopt;
+  Numbers result{{}, source->exact};
+  int64_t count = cast<RankedTensorType>(to.getType()).getNumElements();
+  for (int64_t i = 0; i < count; ++i) {
+    SmallVector<int64_t> place = split(i, sidesOf(to));
+    if (auto expand = dyn_cast<tile::ExpandDimsOp>(op))
+      place.erase(place.begin() + int32_t(expand.getAxis()));
+    if (isa<tile::BroadcastOp>(op))
+      for (auto [at, side] : llvm::zip(place, sidesOf(from)))
+        at = side == 1 ? 0 : at;
+    result.of.push_back(source->of[join(place, sidesOf(from))]);
+  }
+  return result;
+}
+
+std::optional<Numbers> Evaluator::evaluate(Value value) {
+  if (auto found = assumed.find(value); found != assumed.end())
+    return found->second;
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type)
+    return std::nullopt;
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return evaluateArgument(argument);
+  Operation *op = value.getDefiningOp();
+  if (auto range = dyn_cast<tile::MakeRangeOp>(op)) {
+    Numbers numbers;
+    for (int64_t i = 0; i < type.getNumElements(); ++i)
+      numbers.of.push_back(int64_t(int32_t(range.getStart())) + i);
+    return numbers;
+  }
+  if (auto splat = dyn_cast<tile::SplatOp>(op))
+    return repeat(splat.getValue(), type.getNumElements());
+  DenseIntElementsAttr list;
+  if (matchPattern(value, m_Constant(&list))) {
+    Numbers numbers;
+    for (const APInt &number : list)
+      numbers.of.push_back(number.getSExtValue());
+    return numbers;
+  }
+  // Different in so many bits is different in more.
+  if (isa<arith::ExtSIOp, arith::ExtUIOp, tile::HintOp, ConvertOp>(op))
+    return evaluate(op->getOperand(0));
+  if (isa<tile::ExpandDimsOp, tile::BroadcastOp>(op))
+    return move(op);
+  if (isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::RemSIOp, arith::DivSIOp, tile::AddPtrOp>(op))
+    return combine(op);
+  return std::nullopt;
+}
+
+/// Where the elements of a block lie, from its first on. A stride that is not known may be anything.
+static std::optional<Numbers> placesInArray(Value desc, RankedTensorType tile) {
+  auto made = desc.getDefiningOp<tile::MakeDescOp>();
+  if (!made)
+    return std::nullopt;
+  SmallVector<int64_t> strides;
+  for (Value stride : made.getStrides()) {
+    APInt number;
+    if (!matchPattern(stride, m_ConstantInt(&number)))
+      return std::nullopt;
+    strides.push_back(number.getSExtValue());
+  }
+  Numbers places;
+  for (int64_t i = 0; i < tile.getNumElements(); ++i) {
+    int64_t place = 0;
+    for (auto [at, stride] : llvm::zip(split(i, tile.getShape()), strides))
+      place += at * stride;
+    places.of.push_back(place);
+  }
+  return places;
+}
+
+//===----------------------------------------------------------------------===//
+// Threads
+//===----------------------------------------------------------------------===//
+
+/// The digits of `value` that `mask` names are all zero.
+static bool areZero(const Layout &layout, Coord coord, int64_t value, uint64_t mask) {
+  for (auto [number, digit] : llvm::enumerate(layout.digits(coord))) {
+    if ((mask >> number & 1) && value % digit.radix)
+      return false;
+    value /= digit.radix;
+  }
+  return true;
+}
+
+/// Enters who touches which place; false where a second thread does. Readers are all who hold an element, writers those
+/// who own it.
+static bool enter(const Access &access, ArrayRef<int64_t> places, DenseMap<int64_t, int64_t> &threads) {
+  const Layout &layout = layoutOf(access.tile);
+  constexpr Coord coords[] = {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta};
+  int64_t count = 1;
+  for (Coord coord : coords)
+    count *= layout.size(coord);
+  SmallVector<layout::Index> registers;
+  for (int64_t reg = 0; reg < layout.registers(); ++reg)
+    registers.push_back(layout.at(Coord::Reg, reg));
+  for (int64_t thread = 0; thread < count; ++thread) {
+    layout::Index part(layout.rank(), 0);
+    bool owns = true;
+    int64_t left = thread;
+    for (Coord coord : coords) {
+      int64_t value = left % layout.size(coord);
+      left /= layout.size(coord);
+      part = layout.combine(part, layout.at(coord, value));
+      owns &= areZero(layout, coord, value, layout.ownerMask(coord));
+    }
+    if (!owns && access.kind != Access::Read)
+      continue;
+    for (const layout::Index &reg : registers) {
+      layout::Index element = layout.combine(part, reg);
+      auto [found, added] = threads.try_emplace(places[join(element, access.tile.getShape())], thread);
+      if (!added && found->second != thread)
+        return false;
+    }
+  }
+  return true;
+}
+
+static bool areOfOneThread(const Access &a, const Access &b) {
+  if (a.isShared() || b.isShared() || a.isAsync() || b.isAsync() || !a.pointer || a.address != b.address)
+    return false;
+  // A scalar is read by every thread and written by one.
+  if (!a.tile && !b.tile)
+    return a.kind != Access::Read && b.kind != Access::Read;
+  if (!a.tile || !b.tile || a.tile.getShape() != b.tile.getShape())
+    return false;
+  for (Coord coord : {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta})
+    if (layoutOf(a.tile).size(coord) != layoutOf(b.tile).size(coord))
+      return false; // their threads are not numbered alike
+  std::optional<Numbers> places =
+      isa<tile::DescType>(a.pointer.getType()) ? placesInArray(a.pointer, a.tile) : Evaluator().evaluate(a.pointer);
+  if (!places)
+    return false;
+  DenseMap<int64_t, int64_t> threads;
+  return enter(a, places->of, threads) && enter(b, places->of, threads);
+}
+
+bool Owners::ofOneThread(const Access &a, const Access &b) {
+  auto [found, added] = known.try_emplace({&a, &b}, false);
+  if (added)
+    found->second = areOfOneThread(a, b);
+  return found->second;
+}

@@ -1,0 +1,17 @@
+// Whether two accesses to global memory touch each byte from one thread, found by going through all elements. It is what
+// kiln-verify-barriers asks; kiln-insert-barriers has an argument of its own, and shares nothing with this.
+#pragma once
+#include "compiler/transforms/kgpu/MemoryAccess.h"
+
+namespace kiln::kgpu {
+
+class Owners {
+public:
+  /// The two go through the same addresses, and what one thread touches in either no other thread does.
+  bool ofOneThread(const Access &a, const Access &b);
+
+private:
+  llvm::DenseMap<std::pair<const Access *, const Access *>, bool> known;
+};
+
+} // namespace kiln::kgpu

@@ -1,0 +1,125 @@
+// Accesses to one array need a barrier unless each thread touches places of its own in both: the same addresses, no two
+// elements at one, and the same thread holds each element. Insertion and verification find that out each for itself.
+// RUN: kiln-opt %s --split-input-file --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#u = #layout.map<blocked [128] vector 4 warps 4>
+#twice = #layout.map<blocked [64] vector 1 warps 4>
+#grid = #layout.map<blocked [8, 16] vector 1 warps 4>
+
+// CHECK-LABEL: @in_place
+// CHECK: tile.load
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+func.func @in_place(%p: !tile.ptr<f32>, %n: i32) {
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %s = tile.splat %n : i32 -> tensor<128xi32, #t>
+  %o = arith.addi %r, %s : tensor<128xi32, #t>
+  %w = arith.extsi %o : tensor<128xi32, #t> to tensor<128xi64, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  %a = tile.addptr %q, %w : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi64, #t>
+  %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+  tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  return
+}
+
+// Addresses that a loop moves on: those of one iteration are the thread's own, the next one's may be another's.
+// CHECK-LABEL: @carried
+// CHECK: scf.for
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.store
+func.func @carried(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %step = arith.constant dense<128> : tensor<128xi32, #t>
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  %first = tile.addptr %q, %r : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+  %last = scf.for %i = %zero to %n step %one iter_args(%a = %first) -> tensor<128x!tile.ptr<f32>, #t> : i32 {
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+    %b = tile.addptr %a, %step : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+    scf.yield %b : tensor<128x!tile.ptr<f32>, #t>
+  }
+  return
+}
+
+// Two elements at one address, held by two threads.
+// CHECK-LABEL: @repeated
+// CHECK: tile.load
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: tile.store
+func.func @repeated(%p: !tile.ptr<f32>) {
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %eight = arith.constant dense<8> : tensor<128xi32, #t>
+  %o = arith.remsi %r, %eight : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  %a = tile.addptr %q, %o : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+  %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+  tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  return
+}
+
+// An element that two threads hold is read by both and written by one; two writes are that one's.
+// CHECK-LABEL: @replicated
+// CHECK: tile.load
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: tile.store
+// CHECK-NEXT: tile.store
+// CHECK-NEXT: return
+func.func @replicated(%p: !tile.ptr<f32>) {
+  %r = tile.make_range 0 to 64 : tensor<64xi32, #twice>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<64x!tile.ptr<f32>, #twice>
+  %a = tile.addptr %q, %r : tensor<64x!tile.ptr<f32>, #twice>, tensor<64xi32, #twice>
+  %x = tile.load %a : tensor<64x!tile.ptr<f32>, #twice> -> tensor<64xf32, #twice>
+  tile.store %a, %x : tensor<64x!tile.ptr<f32>, #twice>, tensor<64xf32, #twice>
+  tile.store %a, %x : tensor<64x!tile.ptr<f32>, #twice>, tensor<64xf32, #twice>
+  return
+}
+
+// A block that is read in one layout and written in another; then both in one.
+// CHECK-LABEL: @blocks
+// CHECK: tile.desc_load
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: tile.desc_store
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: tile.desc_load
+// CHECK-NEXT: tile.desc_store
+// CHECK-NEXT: return
+func.func @blocks(%p: !tile.ptr<f32>, %n: i64, %i: i32, %v: tensor<128xf32, #u>) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %p, shape [%n] strides [%one] : !tile.ptr<f32> -> !tile.desc<tensor<128xf32>>
+  %x = tile.desc_load %d[%i] : !tile.desc<tensor<128xf32>> -> tensor<128xf32, #t>
+  tile.desc_store %d[%i], %v : !tile.desc<tensor<128xf32>>, tensor<128xf32, #u>
+  %y = tile.desc_load %d[%i] : !tile.desc<tensor<128xf32>> -> tensor<128xf32, #t>
+  tile.desc_store %d[%i], %y : !tile.desc<tensor<128xf32>>, tensor<128xf32, #t>
+  return
+}
+
+// Rows may overlap where nobody knows the stride.
+// CHECK-LABEL: @overlapping_rows
+// CHECK: tile.desc_load
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: tile.desc_store
+func.func @overlapping_rows(%p: !tile.ptr<f32>, %n: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %p, shape [%n, %n] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<8x16xf32>>
+  %x = tile.desc_load %d[%i, %i] : !tile.desc<tensor<8x16xf32>> -> tensor<8x16xf32, #grid>
+  tile.desc_store %d[%i, %i], %x : !tile.desc<tensor<8x16xf32>>, tensor<8x16xf32, #grid>
+  return
+}
+
+// A text of which nothing is known may do anything to global memory.
+// CHECK-LABEL: @text
+// CHECK: tile.load
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: tile.inline_asm
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: tile.load
+func.func @text(%p: !tile.ptr<f32> {tile.disjoint}, %a: i32) {
+  %x = tile.load %p : !tile.ptr<f32> -> f32
+  %b = tile.inline_asm "st.global.u32 [$1], $0;" "=r,r" (%a) : (i32) -> i32
+  %y = tile.load %p : !tile.ptr<f32> -> f32
+  return
+}

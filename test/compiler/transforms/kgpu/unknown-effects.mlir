@@ -1,0 +1,33 @@
+// What nobody declares, and regions nobody knows, are refused by whoever goes by effects.
+// RUN: kiln-opt %s --split-input-file --kiln-insert-barriers -verify-diagnostics
+// RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
+// RUN: kiln-opt %s --split-input-file --kiln-plan-shared-memory -verify-diagnostics
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm -verify-diagnostics
+
+func.func @region(%p: !tile.ptr<f32>, %x: f32) attributes {tile.kernel} {
+  // expected-error @below {{'scf.execute_region' op expected no effects on memory but in branches, loops and roles (because nothing is known of when other regions run), got some}}
+  scf.execute_region {
+    tile.store %p, %x : !tile.ptr<f32>, f32
+    scf.yield
+  }
+  return
+}
+
+// -----
+
+// A load of LLVM's reads memory, it does not say which.
+func.func @effects(%a: i64) attributes {tile.kernel} {
+  %q = llvm.inttoptr %a : i64 to !llvm.ptr
+  // expected-error @below {{'llvm.load' op expected declared effects on global memory, shared memory or order (because barriers and waits go by what an op does), got others}}
+  %x = llvm.load %q : !llvm.ptr -> f32
+  return
+}
+
+// -----
+
+func.func private @elsewhere()
+func.func @nothing_declared() attributes {tile.kernel} {
+  // expected-error @below {{'func.call' op expected declared effects}}
+  func.call @elsewhere() : () -> ()
+  return
+}

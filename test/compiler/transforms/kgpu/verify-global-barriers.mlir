@@ -1,0 +1,55 @@
+// The verifier has its own idea of who touches what, by going through all elements.
+// RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+func.func @repeated(%p: !tile.ptr<f32>) {
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %eight = arith.constant dense<8> : tensor<128xi32, #t>
+  %o = arith.remsi %r, %eight : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  %a = tile.addptr %q, %o : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+  // expected-note @below {{the earlier access}}
+  %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+  // expected-error @below {{expected a barrier between this and an earlier access}}
+  tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  return
+}
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#u = #layout.map<blocked [128] vector 4 warps 4>
+func.func @other_layout(%p: !tile.ptr<f32>, %n: i64, %i: i32, %v: tensor<128xf32, #u>) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %p, shape [%n] strides [%one] : !tile.ptr<f32> -> !tile.desc<tensor<128xf32>>
+  // expected-note @below {{the earlier access}}
+  %x = tile.desc_load %d[%i] : !tile.desc<tensor<128xf32>> -> tensor<128xf32, #t>
+  // expected-error @below {{expected a barrier between this and an earlier access}}
+  tile.desc_store %d[%i], %v : !tile.desc<tensor<128xf32>>, tensor<128xf32, #u>
+  return
+}
+
+// -----
+
+// Elements at one address that one thread holds are in its order: what insertion has no argument for, this finds.
+#regs = #layout.map<blocked [512] vector 4 warps 4>
+func.func @repeated_in_a_thread(%p: !tile.ptr<f32>) {
+  %r = tile.make_range 0 to 512 : tensor<512xi32, #regs>
+  %four = arith.constant dense<4> : tensor<512xi32, #regs>
+  %o = arith.divsi %r, %four : tensor<512xi32, #regs>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<512x!tile.ptr<f32>, #regs>
+  %a = tile.addptr %q, %o : tensor<512x!tile.ptr<f32>, #regs>, tensor<512xi32, #regs>
+  %x = tile.load %a : tensor<512x!tile.ptr<f32>, #regs> -> tensor<512xf32, #regs>
+  tile.store %a, %x : tensor<512x!tile.ptr<f32>, #regs>, tensor<512xf32, #regs>
+  return
+}
+
+// -----
+
+func.func @text(%p: !tile.ptr<f32>, %a: i32) {
+  // expected-note @below {{the earlier access}}
+  %b = tile.inline_asm "st.global.u32 [$1], $0;" "=r,r" (%a) : (i32) -> i32
+  // expected-error @below {{expected a barrier between this and an earlier access}}
+  %y = tile.load %p : !tile.ptr<f32> -> f32
+  return
+}
