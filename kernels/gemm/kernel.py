@@ -206,19 +206,22 @@ def matmul_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.
         if PLAN.swap:  # weights on the side that has 64 rows or more
             left, right = right.T, left.T
         total = kl.dot(left, right, total, input_precision=FORMULA.precision, out_dtype=FORMULA.accumulator)
-    finish(total.T if PLAN.swap else total, product, row, column, terms, out, EPILOGUE)
+    if PLAN.splits > 1:
+        row += product * (kl.cdiv(a.rows, PLAN.m) * PLAN.m)
+    finish(total.T if PLAN.swap else total, batch, row, column, terms, out, EPILOGUE)
 
 
 @kiln.jit
 def add_splits_kernel(partial: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.constexpr, PLAN: kl.constexpr):
-    """out = epilogue(sum of the partial products), split after split."""
+    """out = epilogue(sum of the partial products), split after split; they lie below each other, in whole tiles."""
     tiles_n = kl.cdiv(partial.columns, PLAN.sum_n)
-    tile = kl.program_id(0) % (partial.rows * tiles_n)
-    batch = kl.program_id(0) // (partial.rows * tiles_n)
+    batch, tile = kl.program_id(0) // (out.rows * tiles_n), kl.program_id(0) % (out.rows * tiles_n)
     row, column = tile // tiles_n, tile % tiles_n * PLAN.sum_n
-    total = load_once(partial, batch * PLAN.splits, row, column, 1, PLAN.sum_n)
+    height = kl.cdiv(out.rows, PLAN.m) * PLAN.m
+    first = batch * PLAN.splits * height + row
+    total = load_once(partial, 0, first, column, 1, PLAN.sum_n)
     for split in kl.static_range(1, PLAN.splits):
-        total += load_once(partial, batch * PLAN.splits + split, row, column, 1, PLAN.sum_n)
+        total += load_once(partial, 0, first + split * height, column, 1, PLAN.sum_n)
     finish(total, batch, row, column, terms, out, EPILOGUE)
 
 
@@ -343,9 +346,9 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
         matmul_kernel[grid](a, b, out, terms, function, formula, plan, **plan.options(machine))
         return
     # Rows of partial products begin where the copy engine can put them.
-    pitch, count = kiln.cdiv(n, 4) * 4, batches * plan.splits
-    space = empty(Spec((count, m, pitch), "int32" if name == "int8" else "float32"), like)
-    partial = view(space, count, m, n, m * pitch, pitch, 1, plan.described)
+    height, pitch = batches * plan.splits * kiln.cdiv(m, plan.m) * plan.m, kiln.cdiv(n, 4) * 4
+    space = empty(Spec((height, pitch), "int32" if name == "int8" else "float32"), like)
+    partial = view(space, 1, height, n, 0, pitch, 1, plan.described)
     matmul_kernel[grid](a, b, partial, Terms(), identity, formula, plan, **plan.options(machine))
     grid = (m * kiln.cdiv(n, plan.sum_n) * batches,)
     add_splits_kernel[grid](addressed(partial), addressed(out), addressed_terms(terms), function, plan,
