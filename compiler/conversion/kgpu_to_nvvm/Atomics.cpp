@@ -244,7 +244,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
     mask = Value();
   Type element = elementOf(op.getResult());
   const Layout *layout = layoutOf(op.getPtr().getType());
-  Value owner = layout ? lowering.isOwner(*layout) : lowering.isFirstThread();
+  Value owner = layout ? lowering.unlessFailed(lowering.isOwner(*layout)) : lowering.isFirstThread();
   ArrayRef<Value> addresses = lowering.get(op.getPtr()), values = lowering.get(op.getValue());
   std::optional<std::string> native = nativeName(op.getKind(), element, lowering.target);
   StringRef scope = scopeName(op.getScope());
@@ -277,7 +277,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
 static LogicalResult emitCAS(Lowering &lowering, tile::AtomicCASOp op) {
   Type element = elementOf(op.getResult());
   const Layout *layout = layoutOf(op.getPtr().getType());
-  Value owner = layout ? lowering.isOwner(*layout) : lowering.isFirstThread();
+  Value owner = layout ? lowering.unlessFailed(lowering.isOwner(*layout)) : lowering.isFirstThread();
   ArrayRef<Value> addresses = lowering.get(op.getPtr()), compares = lowering.get(op.getCompare());
   ArrayRef<Value> values = lowering.get(op.getValue());
   std::string name = "cas.b" + std::to_string(8 * memoryBytes(element));

@@ -213,7 +213,7 @@ static LogicalResult emitDescLoad(Lowering &lowering, tile::DescLoadOp op) {
     if (first < reg)
       loaded.assign(result.begin() + first, result.begin() + first + access.count);
     else
-      loaded = loadVector(lowering, access, addresses.address(reg), addresses.mask(reg), others);
+      loaded = loadVector(lowering, access, addresses.address(reg), lowering.unlessFailed(addresses.mask(reg)), others);
     llvm::copy(loaded, result.begin() + reg);
   }
   lowering.set(op.getResult(), std::move(result));
@@ -231,7 +231,7 @@ static LogicalResult emitDescStore(Lowering &lowering, tile::DescStoreOp op) {
   BlockAddresses addresses(lowering, block, access.element);
   access.count = addresses.width();
   access.alignment = access.bytes();
-  Value owner = lowering.isOwner(layout);
+  Value owner = lowering.unlessFailed(lowering.isOwner(layout));
   ArrayRef<Value> values = lowering.get(op.getValue());
   for (int64_t reg = 0; reg < layout.registers(); reg += access.count) {
     if (!Lowering::isOwnerRegister(layout, reg))

@@ -124,6 +124,34 @@ static LogicalResult emitPrint(Lowering &lowering, tile::PrintOp op) {
 // assert
 //===----------------------------------------------------------------------===//
 
+/// A byte of the stack that LLVM turns into a register: 1 once an assertion of this thread has failed.
+static Value cellOf(Lowering &lowering, Value &cell) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  if (!cell)
+    cell = lowering.atEntry([&]() -> Value {
+      auto type = LLVM::LLVMPointerType::get(b.getContext());
+      Value place = LLVM::AllocaOp::create(b, type, b.getI8Type(), lowering.i32(1), 1);
+      LLVM::StoreOp::create(b, lowering.zero(b.getI8Type()), place, 1);
+      return place;
+    });
+  return cell;
+}
+
+void Lowering::recordFailure(bool ofAll) {
+  if (ofAll && failuresEnd)
+    ptx("exit;", "", {}, {});
+  else
+    LLVM::StoreOp::create(b, constant(b.getI8Type(), b.getI8IntegerAttr(1)), cellOf(*this, failureCell), 1);
+}
+
+Value Lowering::unlessFailed(Value mask) {
+  if (!mayGoOn)
+    return mask;
+  Value cell = LLVM::LoadOp::create(b, b.getI8Type(), cellOf(*this, failureCell), 1);
+  Value holds = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, cell, zero(b.getI8Type()));
+  return mask ? arith::AndIOp::create(b, mask, holds).getResult() : holds;
+}
+
 static LogicalResult emitAssert(Lowering &lowering, tile::AssertOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
   constexpr int64_t kMaxElement = (int64_t(1) << KILN_LOG_SITE_SHIFT) - 1;
@@ -157,8 +185,7 @@ static LogicalResult emitAssert(Lowering &lowering, tile::AssertOp op) {
     code = arith::OrIOp::create(b, code, element);
     LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::umin, lowering.logAddress(offsetof(KilnDeviceLog, failed)), code,
                               LLVM::AtomicOrdering::monotonic, "device", 8);
-    // Barriers and shuffles wait only for threads that have not ended.
-    lowering.ptx("exit;", "", {}, {});
+    lowering.recordFailure(/*ofAll=*/!layout);
   });
   return success();
 }

@@ -39,6 +39,8 @@ Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &t
   pdl = kernel->getParentOfType<ModuleOp>()->hasAttr("kgpu.pdl");
   team.waited = !pdl || hasAny<tile::WaitForGridOp>(kernel);
   triggered = !pdl || hasAny<tile::LaunchDependentsOp>(kernel);
+  failuresEnd = cluster == 1 && !hasAny<kgpu::RolesOp, scf::WhileOp>(kernel);
+  kernel.walk([&](tile::AssertOp op) { mayGoOn |= !failuresEnd || isTile(op.getCondition()); });
 }
 
 LogicalResult Lowering::run() {

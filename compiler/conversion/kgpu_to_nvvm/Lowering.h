@@ -202,6 +202,11 @@ public:
   bool mayFollowStore(mlir::Operation *op);
 
   //--- Hooks.cpp
+  /// An assertion failed in this thread; of a scalar: in all threads of the program.
+  void recordFailure(bool ofAll);
+  /// `mask` (or null: always) where no assertion of this thread has failed yet. Tiles of global memory are accessed
+  /// under it: what a thread goes on with after a failure may be an address out of bounds.
+  mlir::Value unlessFailed(mlir::Value mask);
   /// Index of the site of a print or assert.
   int64_t siteOf(mlir::Operation *op);
   /// Linear program id, x fastest (i64), of the instance that `op` belongs to. Null, reported, where the loop over the
@@ -279,6 +284,9 @@ private:
   llvm::SmallVector<mlir::DictionaryAttr, 4> tensorMaps; ///< as the metadata describes them, but for the offset
   llvm::DenseMap<mlir::Operation *, unsigned> tensorMapIds;
   bool isPersistent = false;
+  bool failuresEnd = true; ///< nobody waits for what a program has still to do when an assertion of it fails
+  bool mayGoOn = false;    ///< a thread may go on after an assertion that failed
+  mlir::Value failureCell; ///< where it is kept that one has
   bool triggered = false; ///< or the kernel says itself where
 };
 

@@ -37,8 +37,11 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
         result[reg + i] = result[first + i];
       continue;
     }
-    Registers loaded = loadVector(lowering, access, addresses[reg], mask ? masks[reg] : Value(),
-                                  others.empty() ? others : others.slice(reg, access.count));
+    Value here = mask ? masks[reg] : Value();
+    if (layout)
+      here = lowering.unlessFailed(here);
+    Registers loaded =
+        loadVector(lowering, access, addresses[reg], here, others.empty() ? others : others.slice(reg, access.count));
     for (int64_t i = 0; i < access.count; ++i)
       result[reg + i] = loaded[i];
   }
@@ -64,7 +67,7 @@ static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
 
   ArrayRef<Value> addresses = lowering.get(pointers), values = lowering.get(op.getValue());
   ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
-  Value owner = layout ? lowering.isOwner(*layout) : lowering.isFirstThread();
+  Value owner = layout ? lowering.unlessFailed(lowering.isOwner(*layout)) : lowering.isFirstThread();
   DenseMap<Value, Value> combined; // one conjunction per mask
   for (unsigned reg = 0; reg < addresses.size(); reg += access.count) {
     if (layout && !Lowering::isOwnerRegister(*layout, reg))

@@ -1,0 +1,57 @@
+"""What a launch promises whatever goes wrong: a failed assertion ends it with a report, and a wait for another program
+is over when that program has done its part."""
+
+import kiln
+import kiln.language as kl
+import numpy as np
+import pytest
+from kiln import errors
+
+
+@kiln.jit
+def _checked_sum(x, y, limit, BLOCK: kl.constexpr):
+    value = kl.load(x + kl.program_id(0) * BLOCK + kl.arange(0, BLOCK))
+    kl.device_assert(value < limit, "too large")
+    kl.store(y + kl.program_id(0), kl.sum(value, axis=0))
+
+
+@pytest.mark.parametrize("cluster", [1, 2, 4])
+def test_a_failed_assertion_ends_the_launch(launched, cluster):
+    """The others wait for what the thread that failed has to send; the programs behind run, too."""
+    x = np.ones(2 * 8192, np.float32)
+    x[5000] = 7
+
+    def launch():
+        y = np.zeros(2, np.float32)
+        with pytest.raises(errors.DeviceAssertError) as caught:
+            _checked_sum[(2,)](x, y, 2.0, BLOCK=8192, num_warps=8, cluster=cluster)
+        assert "too large" in str(caught.value)
+        assert caught.value.program == (0, 0, 0) and caught.value.coordinate == (5000,)
+        assert y[1] == 8192
+
+    launched(launch)
+    kiln.synchronize()  # said once
+
+
+@kiln.jit
+def _gather(table, index, y, size, BLOCK: kl.constexpr):
+    place = kl.load(index + kl.arange(0, BLOCK))
+    kl.device_assert(place < size, "no such row")
+    value = kl.load(table + place)
+    kl.store(y + kl.arange(0, BLOCK), value)
+    kl.store(y + BLOCK, kl.sum(value, axis=0))
+
+
+@pytest.mark.parametrize("cluster", [1, 4])
+def test_nothing_is_read_where_an_assertion_said_no(launched, cluster):
+    """The emulator faults at an address outside of every array: a GPU would be lost."""
+    table, index = np.arange(1, 5, dtype=np.float32), np.zeros(1024, np.int32)
+    index[17] = 1 << 28
+
+    def launch():
+        y = np.full(1025, -1, np.float32)
+        with pytest.raises(errors.DeviceAssertError):
+            _gather[(1,)](table, index, y, 4, BLOCK=1024, num_warps=4, cluster=cluster)
+        assert y[17] == -1 and y[100] == 1
+
+    launched(launch)
