@@ -110,6 +110,9 @@ class Machine:
                       for name, (dtype, count) in VIEWS.items()}  # fmt: skip
         for row, value in self.kernel.constants.items():
             self.table[row] = value
+        # What another program writes while this one runs: before which turn of a warp, and the number that the first
+        # argument then points at. Loops let the others run, too.
+        self.meanwhile: tuple[int, int] | None = None
         self.memory = Global()
         self.arguments = np.zeros(0, np.uint8)
         self.steps = 0
@@ -177,6 +180,7 @@ class Machine:
         self.dice = np.random.default_rng(abs(self.order))
         self.limit = self.steps + LARGEST_RUN
         at_random = abs(self.order) > 1
+        turns = 0
         while any(not warp.done for warp in self.warps):
             moved = False
             for index in self.dice.permutation(len(self.warps))[:: 1 if self.order > 0 else -1]:
@@ -184,6 +188,9 @@ class Machine:
                 if warp.done or warp.stuck:
                     continue
                 self.warp, moved = warp, True
+                turns += 1
+                if self.meanwhile is not None and turns == self.meanwhile[0]:
+                    self._write_to_first_argument(self.meanwhile[1])
                 self._advance(warp, int(self.dice.integers(1, SHORT_TURN)) if at_random else TURN)
                 self._land(lambda flight: not flight.late)
                 if at_random:
@@ -230,6 +237,12 @@ class Machine:
         copies.check_end(self, block)
         products.check_end(self, block)
         self.shared.ended.add(block)
+        self.changes += 1
+
+    def _write_to_first_argument(self, number: int) -> None:
+        address = self.arguments[:8].view(np.uint64)
+        for block, which in self.memory.parts(address, 4):
+            block.store(address[which], 4, np.array([number], np.uint32))
         self.changes += 1
 
     def _set_special(self, program: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
@@ -282,6 +295,8 @@ class Machine:
                 continue
             if instruction.name == "bra":
                 self._go(warp, chosen, instruction.operands[0])
+                if self.meanwhile is not None and instruction.operands[0] <= at:
+                    return
                 continue
             if instruction.name in ("ret", "exit"):
                 self._finish(warp, chosen)

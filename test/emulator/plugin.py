@@ -7,9 +7,11 @@ KILN_EMULATOR_ORDER: the seed of the order of warps and copies; its negative is 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -42,6 +44,7 @@ class Emulator:
         self.errors: list[str] = []
         self.launches = 0
         self.used: set[str] = set()  # names of the instructions of what was launched
+        self.change: tuple[int, int] | None = None
         self.callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Launch))(self._on_launch)
         self.library.fakeSetLaunch(self.callback)
 
@@ -77,7 +80,17 @@ class Emulator:
         arguments = ctypes.string_at(launch.arguments, launch.bytes) if launch.bytes else b""
         grid = launch.grid[0] // cluster, launch.grid[1], launch.grid[2]
         self.launches += 1
+        machine.meanwhile = self.change
         machine.launch(grid, arguments, launch.shared_bytes)
+
+    @contextlib.contextmanager
+    def meanwhile(self, turn: int, number: int) -> Iterator[None]:
+        """Another program writes a number of 32 bits where the first argument points, before that turn of a warp."""
+        self.change = turn, number
+        try:
+            yield
+        finally:
+            self.change = None
 
     def _allocations(self) -> list[tuple[int, int]]:
         count = self.library.fakeAllocations(None, None, 0)

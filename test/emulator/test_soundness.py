@@ -55,3 +55,53 @@ def test_nothing_is_read_where_an_assertion_said_no(launched, cluster):
         assert y[17] == -1 and y[100] == 1
 
     launched(launch)
+
+
+@kiln.jit
+def _waits(flag, x, y, BLOCK: kl.constexpr, MEETS: kl.constexpr):
+    value = kl.load(x + kl.arange(0, BLOCK))
+    total = kl.sum(value, axis=0)
+    while kl.load(flag) == 0:
+        if MEETS:
+            total = kl.maximum(total, kl.sum(value, axis=0))
+    kl.store(y, total)
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3, 6, 30])
+@pytest.mark.parametrize("meets", [False, True], ids=["", "meets"])
+@pytest.mark.parametrize("options", [{"num_warps": 1}, {"num_warps": 4}, {"num_warps": 2, "cluster": 2}], ids=str)
+def test_a_wait_for_another_program_ends_for_all_threads_at_once(launched, emulated, options, meets, turn):
+    """It writes the flag while some warps have looked at it and others have not."""
+    x = np.ones(256, np.float32)
+
+    def launch():
+        flag, y = np.zeros(1, np.int32), np.zeros(1, np.float32)
+        with emulated.meanwhile(turn, 1):
+            _waits[(1,)](flag, x, y, BLOCK=256, MEETS=meets, **options)
+        assert y[0] == 256
+
+    launched(launch)
+
+
+@kiln.jit
+def _sums(times, x, y, BLOCK: kl.constexpr):
+    value = kl.load(x + kl.arange(0, BLOCK))
+    total = 0.0
+    for _ in range(kl.load(times)):
+        total += kl.sum(value + total, axis=0)
+    kl.store(y, total)
+    kl.store(times + 1, 1)  # the array is written, if not here
+
+
+@pytest.mark.parametrize("turn", [2, 3, 4])
+def test_threads_agree_how_often_a_loop_runs(launched, emulated, turn):
+    """Another program changes the count while warps read it: all of them take one of the two."""
+    x = np.ones(256, np.float32)
+
+    def launch():
+        times, y = np.ones(2, np.int32), np.zeros(1, np.float32)
+        with emulated.meanwhile(turn, 2):
+            _sums[(1,)](times, x, y, BLOCK=256, num_warps=4)
+        assert y[0] in (256, 256 + 256 * 257), y[0]
+
+    launched(launch)

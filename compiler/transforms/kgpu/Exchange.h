@@ -66,6 +66,7 @@ void addConvertExchange(ExchangeTable &table);
 void addReduceExchange(ExchangeTable &table);
 void addScanExchange(ExchangeTable &table);
 void addAtomicExchanges(ExchangeTable &table);
+void addLoadExchange(ExchangeTable &table);
 void addShapeExchanges(ExchangeTable &table);
 void addGatherExchange(ExchangeTable &table);
 void addHistogramExchange(ExchangeTable &table);

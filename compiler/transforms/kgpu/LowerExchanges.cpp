@@ -18,6 +18,7 @@ static const kgpu::ExchangeTable &rewrites() {
     kgpu::addReduceExchange(table);
     kgpu::addScanExchange(table);
     kgpu::addAtomicExchanges(table);
+    kgpu::addLoadExchange(table);
     kgpu::addShapeExchanges(table);
     kgpu::addGatherExchange(table);
     kgpu::addHistogramExchange(table);

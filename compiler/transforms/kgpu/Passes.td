@@ -40,6 +40,8 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
     - a histogram: counters in memory, set to zero, counted up by the owners (`kgpu.local_atomic_add`), and loaded.
     - a product: both inputs are stored, and read by the threads of the accumulator (`kgpu.dot`).
     - an atomic whose result is used by threads that do not own its element: store by the owners, load by all.
+    - a scalar read from memory that decides where control goes: store by one thread, load by all, unless nothing writes
+      there during the launch.
     - an allocation whose loop has no other exchange gets two slots, used in turn by the iterations, so that the next
       iteration's stores need no barrier after this one's loads.
 

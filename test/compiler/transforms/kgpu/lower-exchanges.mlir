@@ -298,3 +298,45 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// A scalar that decides where control goes is one thread's, wherever it may be written meanwhile; in a loop that waits it
+// is read anew each time, even where this kernel writes nothing.
+// CHECK-LABEL: @flags
+// CHECK: tile.load %arg0
+// CHECK-NEXT: %[[M:.*]] = kgpu.alloc
+// CHECK-NEXT: kgpu.local_store %{{.*}}, %[[M]] {byOwner}
+// CHECK-NEXT: %[[N:.*]] = kgpu.local_load %[[M]]
+// CHECK: %[[C:.*]] = tile.load %arg1
+// CHECK-NEXT: scf.for %{{.*}} = %{{.*}} to %[[N]] step
+// CHECK: scf.for %{{.*}} = %{{.*}} to %[[C]] step
+// CHECK: scf.while
+// CHECK: tile.load %arg1 {isVolatile}
+// CHECK-NEXT: kgpu.alloc
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.local_load
+// CHECK: tile.load
+// CHECK-NEXT: tile.store
+func.func @flags(%p: !tile.ptr<i32>, %q: !tile.ptr<i32> {tile.disjoint}) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %n = tile.load %p : !tile.ptr<i32> -> i32
+  %c = tile.load %q : !tile.ptr<i32> -> i32
+  scf.for %i = %zero to %n step %one : i32 {
+    tile.barrier
+  }
+  scf.for %i = %zero to %c step %one : i32 {
+    tile.barrier
+  }
+  scf.while : () -> () {
+    %f = tile.load %q : !tile.ptr<i32> -> i32
+    %again = arith.cmpi eq, %f, %zero : i32
+    scf.condition(%again)
+  } do {
+    scf.yield
+  }
+  %v = tile.load %p : !tile.ptr<i32> -> i32
+  tile.store %p, %v : !tile.ptr<i32>, i32
+  return
+}

@@ -1,0 +1,84 @@
+// Scalars that are read from memory and decide where control goes. Every thread reads for itself, and where the memory
+// may be written meanwhile two of them may read different values, part, and never meet again. So one thread's value is
+// stored and all threads load that. In a loop that waits for another instance the read is done anew each time.
+#include "compiler/analysis/Disjoint.h"
+#include "compiler/transforms/kgpu/Exchange.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+/// What a use makes of a value: true where it says where control goes, else what it becomes is in `next`.
+static bool follow(OpOperand &use, SmallVectorImpl<Value> &next) {
+  Operation *user = use.getOwner();
+  unsigned number = use.getOperandNumber();
+  // A program whose assertion fails ends, or goes on, as a whole.
+  if (isa<scf::IfOp, tile::AssertOp>(user))
+    return true;
+  if (auto loop = dyn_cast<scf::ForOp>(user)) {
+    if (number < loop.getNumControlOperands())
+      return true;
+    next.push_back(loop.getRegionIterArg(number - loop.getNumControlOperands()));
+    next.push_back(loop.getResult(number - loop.getNumControlOperands()));
+    return false;
+  }
+  if (auto loop = dyn_cast<scf::WhileOp>(user)) {
+    next.push_back(loop.getBeforeArguments()[number]);
+    return false;
+  }
+  if (isa<scf::ConditionOp>(user)) {
+    if (number == 0)
+      return true;
+    auto loop = cast<scf::WhileOp>(user->getParentOp());
+    next.push_back(loop.getAfterArguments()[number - 1]);
+    next.push_back(loop.getResult(number - 1));
+    return false;
+  }
+  if (isa<scf::YieldOp>(user)) {
+    Operation *parent = user->getParentOp();
+    if (auto loop = dyn_cast<scf::ForOp>(parent))
+      next.push_back(loop.getRegionIterArg(number));
+    if (auto loop = dyn_cast<scf::WhileOp>(parent))
+      next.push_back(loop.getBeforeArguments()[number]);
+    else
+      next.push_back(parent->getResult(number));
+    return false;
+  }
+  llvm::append_range(next, user->getResults());
+  return false;
+}
+
+static bool decidesControl(Value value) {
+  SmallVector<Value> open{value};
+  DenseSet<Value> seen;
+  while (!open.empty()) {
+    Value one = open.pop_back_val();
+    if (!seen.insert(one).second)
+      continue;
+    for (OpOperand &use : one.getUses())
+      if (follow(use, open))
+        return true;
+  }
+  return false;
+}
+
+static LogicalResult exchangeLoad(Exchanges &exchanges, Operation *op) {
+  auto load = cast<tile::LoadOp>(op);
+  Value result = load.getResult();
+  if (isa<RankedTensorType>(result.getType()) || !decidesControl(result))
+    return success();
+  // Who reads again and again expects that somebody writes, if only another launch.
+  if (op->getParentOfType<scf::WhileOp>())
+    load.setIsVolatile(true);
+  else if (isConstantInLaunch(op->getParentOfType<func::FuncOp>(), load.getPtr()))
+    return success();
+  exchanges.b.setInsertionPointAfter(op);
+  Value place = exchanges.allocate(result.getType(), exchanges.wholeInEachCta({1}));
+  auto store = LocalStoreOp::create(exchanges.b, result, place, /*byOwner=*/true);
+  Value known = exchanges.load(place, result.getType());
+  result.replaceAllUsesExcept(known, store);
+  return success();
+}
+
+void kgpu::addLoadExchange(ExchangeTable &table) { table[tile::LoadOp::getOperationName()] = exchangeLoad; }
