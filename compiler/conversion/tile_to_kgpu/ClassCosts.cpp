@@ -20,9 +20,13 @@ double Costs::conversion(Ref from, Ref to, Type type) {
 
 double Costs::nodeCost(unsigned index, Ref layout) {
   auto [entry, isNew] = nodeCosts.try_emplace({index, layout}, 0);
-  if (isNew)
-    entry->second = costOf(graph.nodes[index], *layout);
-  return entry->second;
+  if (!isNew)
+    return entry->second;
+  const Node &node = graph.nodes[index];
+  double cost = node.fragment
+                    ? node.frequency * conversion(layout, table.get(Layout(*node.fragment)), node.group.type())
+                    : costOf(node, *layout);
+  return nodeCosts[{index, layout}] = cost;
 }
 
 Ref Costs::across(unsigned index, bool toResult, Ref layout) {

@@ -59,18 +59,22 @@ public:
   }
 
 private:
-  /// A class with a fragment has that one's layout. Of several the accumulator's that is used most: factors are
-  /// converted at their product.
+  /// A class with an accumulator has its layout; of several the one that is used most. A factor decides where nothing
+  /// else in its class has wishes; accesses keep theirs, and the factor is converted at its product.
   void fixFragments() {
     for (auto &[leader, members] : classes) {
       const Node *first = nullptr;
       auto before = [](const Node &a, const Node &b) {
         return a.index != b.index ? a.index < b.index : a.frequency > b.frequency;
       };
-      for (unsigned index : members.nodes)
-        if (const Node &node = graph.nodes[index]; node.fragment && (!first || before(node, *first)))
+      bool free = false;
+      for (unsigned index : members.nodes) {
+        const Node &node = graph.nodes[index];
+        free |= !node.fragment && isAnchor(node);
+        if (node.fragment && (!first || before(node, *first)))
           first = &node;
-      if (!first)
+      }
+      if (!first || (free && first->index > 0))
         continue;
       members.fixed = true;
       members.layout = table.get(Layout(*first->fragment));

@@ -136,3 +136,40 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return %d : tensor<16x16xf32>
   }
 }
+
+// -----
+
+// A loop carries pointers to a factor: they and the load stay as memory is read, the loaded tile alone is converted.
+// CHECK-DAG: #[[ROWS:.*]] = #layout.map<blocked [64, 32] vector 8 warps 4>
+// CHECK-DAG: #[[A:.*]] = #layout.map<mma_a [64, 32] bits 16 warps 2x2>
+// CHECK-LABEL: @carried_pointers(
+// CHECK: scf.for {{.*}} -> (tensor<64x32x!tile.ptr<f16>, #[[ROWS]]>, tensor<64x64xf32
+// CHECK:   %[[X:.*]] = tile.load %{{.*}} -> tensor<64x32xf16, #[[ROWS]]>
+// CHECK-NEXT: %[[F:.*]] = kgpu.convert %[[X]] : {{.*}} -> tensor<64x32xf16, #[[A]]>
+// CHECK:   kgpu.warp_mma %[[F]],
+// CHECK-NOT: kgpu.convert
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @carried_pointers(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %b: tensor<32x64xf16>, %z: tensor<64x64xf32>, %n: i32) -> tensor<64x64xf32> {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %rows = tile.make_range 0 to 64 : tensor<64xi32>
+    %cols = tile.make_range 0 to 32 : tensor<32xi32>
+    %rows2 = tile.expand_dims %rows 1 : tensor<64xi32> -> tensor<64x1xi32>
+    %cols2 = tile.expand_dims %cols 0 : tensor<32xi32> -> tensor<1x32xi32>
+    %stride = arith.constant dense<32> : tensor<64x1xi32>
+    %ro = arith.muli %rows2, %stride : tensor<64x1xi32>
+    %rb = tile.broadcast %ro : tensor<64x1xi32> -> tensor<64x32xi32>
+    %cb = tile.broadcast %cols2 : tensor<1x32xi32> -> tensor<64x32xi32>
+    %off = arith.addi %rb, %cb : tensor<64x32xi32>
+    %q0 = tile.splat %p : !tile.ptr<f16> -> tensor<64x32x!tile.ptr<f16>>
+    %q = tile.addptr %q0, %off : tensor<64x32x!tile.ptr<f16>>, tensor<64x32xi32>
+    %step = arith.constant dense<2048> : tensor<64x32xi32>
+    %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%at = %q, %s = %z) -> (tensor<64x32x!tile.ptr<f16>>, tensor<64x64xf32>) : i32 {
+      %x = tile.load %at : tensor<64x32x!tile.ptr<f16>> -> tensor<64x32xf16>
+      %d = kgpu.warp_mma %x, %b, %s : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+      %next = tile.addptr %at, %step : tensor<64x32x!tile.ptr<f16>>, tensor<64x32xi32>
+      scf.yield %next, %d : tensor<64x32x!tile.ptr<f16>>, tensor<64x64xf32>
+    }
+    return %r#1 : tensor<64x64xf32>
+  }
+}
