@@ -230,9 +230,9 @@ void RolesOp::print(OpAsmPrinter &p) {
 }
 
 int32_t RolesOp::paddedWarps(unsigned role) {
-  bool aligned = llvm::any_of(getRegisters(), [](int32_t count) { return count != 0; });
-  // Products of four warps start at multiples of four.
-  aligned |= role + 1 < size() && getWarps()[role + 1] % 4 == 0;
+  // Registers are handed over, and products begun, by four warps that start at a multiple of four.
+  bool aligned = llvm::any_of(getRegisters(), [](int32_t count) { return count != 0; }) ||
+                 llvm::any_of(getWarps().drop_front(role + 1), [](int32_t warps) { return warps % 4 == 0; });
   return aligned ? llvm::alignTo(warpsOf(role), 4) : warpsOf(role);
 }
 int32_t RolesOp::firstWarp(unsigned role) {

@@ -361,8 +361,9 @@ def Kgpu_RolesOp : Kgpu_EarlyOp<"roles", [NoRegionArguments, RecursiveMemoryEffe
     the threads of the kernel (layouts, barriers, the first thread, what every thread does) is said of the role's threads
     inside of it.
 
-    `registers[r]`, if there, is how many registers each thread of the role has (0: as launched); then roles start at
-    multiples of four warps, as a role whose groups have four always does. Warps that fill up a role's last four do nothing.
+    `registers[r]`, if there, is how many registers each thread of the role has (0: as launched). Then roles start at
+    multiples of four warps, as does one of four warps or more in any case; warps that fill up the four before it do
+    nothing.
 
     Roles use scalars, maps, channels and memory from outside; no tile crosses: only channels carry those.
 
