@@ -85,6 +85,8 @@ private:
   void visitBody(Operation *loop, State &state, State &exit);
   /// What is missing between what is pending and `next`, in front of `place`.
   Need needed(ArrayRef<Access> next, const State &state, Operation *place);
+  /// Puts the wait in front of `op` without which it may overtake a copy to global memory.
+  void waitForCopies(Operation *op, State &state);
   /// Puts it there (unless only looking) and says what that changes.
   void settle(const Need &need, Operation *place, State &state);
   void meet(State &state, const Meeting &meeting);
@@ -168,6 +170,12 @@ static bool ofOneThread(const Access &a, const Access &b) {
   return isa<tile::DescType>(a.pointer.getType()) ? areApart(a.pointer, a.tile.getShape()) : areDistinct(a.pointer);
 }
 
+/// Both are done for one thread of the role, which issues all its copies to global memory.
+static bool areOfCopier(const Access &a, const Access &b) {
+  return !a.isShared() && a.flight == Flight::CopyOut && b.flight == Flight::CopyOut &&
+         roleAround(a.op) == roleAround(b.op);
+}
+
 Need BarrierInserter::needed(ArrayRef<Access> next, const State &state, Operation *place) {
   Need need;
   Scope narrow = roleAround(place).first ? Scope::Role : Scope::Cta;
@@ -175,7 +183,8 @@ Need BarrierInserter::needed(ArrayRef<Access> next, const State &state, Operatio
     for (const Pending &pending : state.pending) {
       const Access &earlier = *pending.access;
       // What is under way no barrier ends: kiln-verify-barriers asks for the wait.
-      if (pending.underWay || !mayConflict(earlier, access) || (pending.sameRun && ofOneThread(earlier, access)))
+      if (pending.underWay || !mayConflict(earlier, access) || areOfCopier(earlier, access) ||
+          (pending.sameRun && ofOneThread(earlier, access)))
         continue;
       bool alternate =
           earlier.slot && earlier.alloc == access.alloc && access.slot == earlier.slot && pending.phase == Phase::Other;
@@ -266,6 +275,21 @@ static void follow(Operation *op, State &state) {
   state = after;
 }
 
+/// Blocks that are copied out one after the other may be the same, and copies keep no order: the thread that issues
+/// them waits for those before. It comes to the next one after the work for a whole block, when they are long over.
+void BarrierInserter::waitForCopies(Operation *op, State &state) {
+  bool missing = llvm::any_of(state.pending, [&](const Pending &pending) {
+    return pending.underWay && llvm::any_of(accesses.of(op), [&](const Access &access) {
+             return areOfCopier(*pending.access, access) && mayConflict(*pending.access, access);
+           });
+  });
+  if (!missing)
+    return;
+  OpBuilder builder(op);
+  // Also while only looking: it is no barrier, which another place might save.
+  follow(CopyOutWaitOp::create(builder, op->getLoc(), /*read=*/false, /*pending=*/0), state);
+}
+
 /// Each role starts with nothing pending: what came before is settled in front of all of them, since no barrier inside
 /// is of the threads outside. For the same reason everything they do is pending behind them.
 void BarrierInserter::visitRoles(RolesOp roles, State &state) {
@@ -319,6 +343,7 @@ void BarrierInserter::visit(Operation *op, State &state) {
     meet(state, *meetings.before);
   ArrayRef<Access> next = accesses.of(op);
   settle(needed(next, state, op), op, state);
+  waitForCopies(op, state);
   follow(op, state);
   for (const Access &access : next) {
     Pending pending{&access};

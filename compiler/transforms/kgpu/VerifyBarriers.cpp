@@ -125,6 +125,9 @@ LogicalResult PathWalker::check(const Place &place) {
       continue;
     if (place.underWay)
       return missing(place, "a wait", "what it began goes on until then, and one of them writes");
+    // One thread issues all copies of its role to global memory, and it has waited.
+    if (sameThreads && !start.isShared() && start.flight == Flight::CopyOut && access.flight == Flight::CopyOut)
+      continue;
     bool cluster = start.crosses || access.crosses;
     bool ordered = place.met || (place.metInCta && !cluster);
     if (!ordered)

@@ -273,6 +273,34 @@ func.func @persistent(%pa: !tile.ptr<f16> {tile.disjoint}, %pc: !tile.ptr<f16> {
   return
 }
 
+// Blocks of one program that may be the same: copies keep no order, so the thread that issues them waits for the last.
+// CHECK-LABEL: @many_blocks
+// CHECK: scf.for
+// CHECK-NEXT: kgpu.copy_out_wait read 0
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.fence_async
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: kgpu.copy_out_wait 0
+// CHECK-NEXT: kgpu.copy_out %
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+func.func @many_blocks(%x: tensor<64x64xf16, #t>, %pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 1 : i32
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf16, #rows>
+  scf.for %i = %zero to %n step %step : i32 {
+    kgpu.copy_out_wait read 0
+    kgpu.local_store %x, %out : tensor<64x64xf16, #t>, !kgpu.mem<64x64xf16, #rows>
+    kgpu.copy_out %out to %mc[%i, %i] : !kgpu.mem<64x64xf16, #rows>
+  }
+  kgpu.copy_out_wait read 0
+  return
+}
+
 // Two memories in turn, one copy under way: the store waits for the copy before the last.
 // CHECK-LABEL: @two_outputs
 // CHECK: scf.for
