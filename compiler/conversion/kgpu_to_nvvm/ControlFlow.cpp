@@ -1,5 +1,5 @@
 // for, if and while: what they carry becomes one scalar per register. Registers that nothing reads disappear in LLVM.
-#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "compiler/conversion/kgpu_to_nvvm/Words.h"
 #include "dialects/kgpu/KgpuOps.h"
 
 using namespace mlir;
@@ -44,33 +44,58 @@ static bool isInFlight(Value value) {
   return isa_and_nonnull<kgpu::WarpgroupMmaOp>(value.getDefiningOp());
 }
 
-/// The loop itself; the scalars it ends with, or nothing where something in it cannot be emitted.
-static FailureOr<Registers> makeFor(Lowering &lowering, scf::ForOp op) {
+static bool isNarrowInFlight(Value value) {
+  return isInFlight(value) && elementOf(value).getIntOrFloatBitWidth() == 16;
+}
+
+/// Registers as a loop carries them that ends with `yielded`: of 16 bits in flight, the words that products have them
+/// in, since taking those apart and putting them together again would be reading them.
+static Registers carried(Lowering &lowering, Value yielded, ArrayRef<Value> registers) {
+  return isNarrowInFlight(yielded) ? packWords(lowering, registers) : Registers(registers);
+}
+
+/// Gives each of `values` its share of `scalars`, which a loop carries.
+static void shareCarried(Lowering &lowering, scf::ForOp op, ValueRange values, ValueRange scalars) {
+  unsigned next = 0;
+  for (auto [value, yielded] : llvm::zip(values, op.getYieldedValues())) {
+    bool words = isNarrowInFlight(yielded);
+    unsigned count = lowering.registerCount(value.getType()) / (words ? 2 : 1);
+    Registers own(scalars.slice(next, count));
+    lowering.set(value, words ? unpackWords(lowering, own, elementOf(value)) : own);
+    next += count;
+  }
+}
+
+/// The loop itself; its results are set. Fails where something in it cannot be emitted.
+static LogicalResult makeFor(Lowering &lowering, scf::ForOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
-  Registers inits = allOf(lowering, op.getInitArgs());
+  Registers inits;
+  for (auto [init, yielded] : llvm::zip(op.getInitArgs(), op.getYieldedValues()))
+    llvm::append_range(inits, carried(lowering, yielded, lowering.get(init)));
   auto loop = scf::ForOp::create(b, lowering.scalar(op.getLowerBound()), lowering.scalar(op.getUpperBound()),
                                  lowering.scalar(op.getStep()), inits, /*bodyBuilder=*/nullptr, op.getUnsignedCmp());
   eraseTerminator(loop.getBody());
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(loop.getBody());
-  lowering.set(op.getInductionVar(), {loop.getInductionVar()});
-  share(lowering, op.getRegionIterArgs(), loop.getRegionIterArgs());
-  FailureOr<Registers> yields = lowering.emitBody(*op.getBody());
-  if (failed(yields))
-    return failure();
-  scf::YieldOp::create(b, *yields);
-  return Registers(loop.getResults());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(loop.getBody());
+    lowering.set(op.getInductionVar(), {loop.getInductionVar()});
+    shareCarried(lowering, op, op.getRegionIterArgs(), loop.getRegionIterArgs());
+    if (failed(lowering.emitBlock(*op.getBody())))
+      return failure();
+    b.setLoc(op.getBody()->getTerminator()->getLoc());
+    Registers yields;
+    for (Value yielded : op.getYieldedValues())
+      llvm::append_range(yields, carried(lowering, yielded, lowering.get(yielded)));
+    scf::YieldOp::create(b, yields);
+  }
+  shareCarried(lowering, op, op.getResults(), loop.getResults());
+  return success();
 }
 
 static LogicalResult emitFor(Lowering &lowering, scf::ForOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
-  if (llvm::none_of(op.getYieldedValues(), isInFlight)) {
-    FailureOr<Registers> results = makeFor(lowering, op);
-    if (failed(results))
-      return failure();
-    share(lowering, op.getResults(), *results);
-    return success();
-  }
+  if (llvm::none_of(op.getYieldedValues(), isInFlight))
+    return makeFor(lowering, op);
   // ptxas runs products one by one where their registers may also come from elsewhere before the wait: around the loop,
   // if it has no iteration. So that way joins behind a wait of the loop's own.
   auto order = op.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
@@ -86,10 +111,8 @@ static LogicalResult emitFor(Lowering &lowering, scf::ForOp op) {
       scf::YieldOp::create(b, allOf(lowering, op.getInitArgs()));
       continue;
     }
-    FailureOr<Registers> results = makeFor(lowering, op);
-    if (failed(results))
+    if (failed(makeFor(lowering, op)))
       return failure();
-    share(lowering, op.getResults(), *results);
     Registers yields;
     for (auto [result, yielded] : llvm::zip(op.getResults(), op.getYieldedValues()))
       llvm::append_range(yields, isInFlight(yielded)

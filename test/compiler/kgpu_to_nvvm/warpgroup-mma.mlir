@@ -170,3 +170,33 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
     return
   }
 }
+
+// -----
+
+// Sums of 16 bits that a loop carries under way stay in the words that products have them in: taking those apart would be
+// reading them, and ptxas would run one product after the other.
+// CHECK-LABEL: llvm.func @kiln_narrow_in_flight(
+// CHECK: scf.for {{.*}} -> (i32, i32) : i32 {
+// CHECK: m64n8k16.f16.f16.f16 {$0, $1}, left, right
+// CHECK: wgmma.wait_group.sync.aligned 1;
+#a = #layout.map<swizzled [64, 16] element 2 bytes 32>
+#b = #layout.map<swizzled [16, 8] order [0, 1] element 2 bytes 32>
+#c = #layout.map<wgmma_acc [64, 8] groups 1>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @narrow_in_flight(%p: !tile.ptr<f16>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 3072 : i64} {
+    %z = arith.constant dense<0.0> : tensor<64x8xf16, #c>
+    %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x16xf16, #a>
+    %b = kgpu.alloc {offset = 2048 : i64} : !kgpu.mem<16x8xf16, #b>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %r = scf.for %i = %c0 to %n step %c1 iter_args(%s = %z) -> (tensor<64x8xf16, #c>) : i32 {
+      %d = kgpu.warpgroup_mma %a, %b, %s : !kgpu.mem<64x16xf16, #a>, !kgpu.mem<16x8xf16, #b> -> tensor<64x8xf16, #c>
+      %e = kgpu.mma_wait %d pending 1 : tensor<64x8xf16, #c>
+      scf.yield %e : tensor<64x8xf16, #c>
+    }
+    %e = kgpu.mma_wait %r pending 0 : tensor<64x8xf16, #c>
+    %q = tile.splat %p : !tile.ptr<f16> -> tensor<64x8x!tile.ptr<f16>, #c>
+    tile.store %q, %e : tensor<64x8x!tile.ptr<f16>, #c>, tensor<64x8xf16, #c>
+    return
+  }
+}
