@@ -331,7 +331,8 @@ class Bench:
 
         row = self.row
         found = configs.candidates(row.m, row.n, row.k, row.dtype, machine_of(self.a), accumulator=row.accumulator,
-                                   streams=row.b_rows and not row.dtype.startswith("float8"))  # fmt: skip
+                                   streams=row.b_rows and not row.dtype.startswith("float8"),
+                                   addends=int(bool(row.beta)))  # fmt: skip
         variants = {repr(each): lambda each=each: self._kiln(each)[1] for each in found}
         return self.best("kiln-tuned", kiln.__version__, variants)
 
@@ -580,7 +581,8 @@ def model(every: Iterable[Row]) -> Iterator[str]:
 
     for row in every:
         streams = row.b_rows and row.m <= configs.STREAMED_ROWS and not row.dtype.startswith("float8")
-        problem = configs.Problem(row.m, row.n, row.k, dtype=row.dtype, accumulator=row.accumulator, streams=streams)
+        problem = configs.Problem(row.m, row.n, row.k, dtype=row.dtype, accumulator=row.accumulator, streams=streams,
+                                  addends=int(bool(row.beta)))  # fmt: skip
         if streams:
             yield f"{row.name:34} {configs.plan(problem, DEFAULT_GPU)}"
             continue

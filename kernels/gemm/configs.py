@@ -24,6 +24,7 @@ class Problem(NamedTuple):
 
     ``streams``: both operands are contiguous along K, in types that CUDA cores multiply. ``pairs``: the epilogue takes
     columns in pairs. ``fetched``: the copy engine brings both operands in the form that tensor cores read.
+    ``addends``: matrices of the result's size that are added.
     """
 
     m: int
@@ -37,6 +38,7 @@ class Problem(NamedTuple):
     streams: bool = False
     pairs: bool = False
     fetched: bool = True
+    addends: int = 0
 
     @property
     def itemsize(self) -> int:
@@ -66,7 +68,6 @@ class GemmPlan:
     stages     slots of the ring that operands arrive in
     cluster    blocks that share a tile's rows, and fetch the other operand once for all
     splits     parts of K that are computed side by side and added in their order
-    swap       the transposed product is computed: columns on the side of a tile that has 64 rows
     num_warps  of the schedules other than "cooperative"
     even       "gemv": no program has columns or steps to leave out; ``evict``: the eviction policy of its weights
     described  operands arrive in blocks that the copy engine can be told to fetch
@@ -81,7 +82,6 @@ class GemmPlan:
     cluster: int = 1
     splits: int = 1
     group: int = 8
-    swap: bool = False
     num_warps: int = 4
     even: bool = False
     evict: str = ""
@@ -93,6 +93,11 @@ class GemmPlan:
         parts = [f"{getattr(self, f.name)!r}" if f.name in "mnk" else f"{f.name}={getattr(self, f.name)!r}"
                  for f in fields(self) if f.name in "mnk" or getattr(self, f.name) != f.default]  # fmt: skip
         return f"GemmPlan({', '.join(parts)})"
+
+    @property
+    def swap(self) -> bool:
+        """Tiles of fewer rows than the instruction has: their columns take that side, the product is transposed."""
+        return self.m // self.cluster < WARPGROUP_ROWS
 
     @property
     def rows(self) -> int:
@@ -119,6 +124,11 @@ class GemmPlan:
         return options(num_warps=max(1, self.sum_n // 128)) if machine.gpu else options()
 
 
+# What the compiler gives to tensor cores, from shared memory and from registers: operands, with their accumulator or
+# (float32) their precision. Everything else is multiplied by FMA, and so are batches: their blocks have rank 3.
+FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32")}
+FROM_REGISTERS: set[tuple[str, str]] = set()
+
 # ---- what fits -------------------------------------------------------------------------------------------------------
 # One step of K is a swizzled row of shared memory.
 ROW_BYTES = 128
@@ -144,11 +154,11 @@ def engine(problem: Problem, machine: Machine) -> str:
     if not machine.gpu:
         return "cpu"
     capabilities, _ = _row(machine)
-    if problem.dtype == "float32" and problem.precision == "ieee":
-        return "fma"
+    kind = (problem.dtype, problem.precision if problem.dtype == "float32" else problem.accumulator)
     # Operands that are not fetched pass through registers anyway, where they can be turned over on the way.
-    wanted = ("wgmma", "mma") if problem.fetched else ("mma",)
-    return next((name for name in wanted if name in capabilities), "fma")
+    if problem.fetched and problem.batches == 1 and "warpgroup_mma" in capabilities and kind in FROM_SHARED:
+        return "wgmma"
+    return "mma" if "warp_mma" in capabilities and kind in FROM_REGISTERS else "fma"
 
 
 def step(problem: Problem) -> int:
@@ -162,12 +172,20 @@ def stage_bytes(plan: GemmPlan, problem: Problem) -> int:
 
 
 def staged_output(plan: GemmPlan, problem: Problem) -> int:
-    """Shared memory through which results leave: 64 columns at a time, for each row of the block."""
-    return plan.rows * min(plan.width, 64) * min(problem.out_bytes, 4)
+    """Shared memory through which results leave: a block's part of the tile."""
+    return plan.rows * plan.width * (4 if plan.splits > 1 else problem.out_bytes)
+
+
+def exchanged(plan: GemmPlan, problem: Problem) -> int:
+    """Shared memory through which addends (c, residual) come to the threads that hold the accumulators; beside pairs
+    that were taken apart, in float32 and with what they are added to."""
+    each = 8 if problem.pairs else max(2, problem.out_bytes)
+    return problem.addends * plan.rows * plan.width * each if plan.splits == 1 else 0
 
 
 def shared_bytes(plan: GemmPlan, problem: Problem) -> int:
-    return plan.stages * stage_bytes(plan, problem) + staged_output(plan, problem) + RESERVED_SHARED
+    ring = plan.stages * stage_bytes(plan, problem)
+    return ring + exchanged(plan, problem) + staged_output(plan, problem) + RESERVED_SHARED
 
 
 def accumulators(plan: GemmPlan, problem: Problem) -> int:
@@ -182,9 +200,6 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     _, limits = _row(machine)
     if plan.schedule in ("fma", "gemv"):
         return ""
-    spare = CLUSTER_RESERVED_SHARED if plan.cluster > 1 else 0
-    if (need := shared_bytes(plan, problem)) > limits["max_shared_bytes"] - spare:
-        return f"{need} bytes of shared memory, of {limits['max_shared_bytes'] - spare}"
     if plan.cluster > machine.largest_cluster:
         return f"a cluster of {plan.cluster}, of {machine.largest_cluster}"
     if plan.rows % WARPGROUP_ROWS or plan.rows // WARPGROUP_ROWS % plan.consumers:
@@ -194,6 +209,9 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs else 0)
     if (need := accumulators(plan, problem)) > min(most, 128):
         return f"{need} accumulators a thread, of {min(most, 128)}"
+    spare = CLUSTER_RESERVED_SHARED if plan.cluster > 1 else 0
+    if (need := shared_bytes(plan, problem)) > limits["max_shared_bytes"] - spare:
+        return f"{need} bytes of shared memory, of {limits['max_shared_bytes'] - spare}"
     return ""
 
 
@@ -233,9 +251,9 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     fetching = fetched / min(L2_BYTES_OF_ONE, L2_BYTES / busy)
     one_step = max(product_clocks(plan, problem), fetching)
     partial = 4 if plan.splits > 1 else problem.out_bytes
-    end = TILE_END + plan.rows * plan.width * partial / SHARED_BYTES * 4
+    end = TILE_END + plan.rows * plan.width * (partial + 2 * problem.addends) / SHARED_BYTES * 4
     computing = waves * (steps * one_step + end)
-    once = (m * k + k * n) * problem.itemsize * batches + m * n * batches * problem.out_bytes
+    once = (m * k + k * n) * problem.itemsize * batches + m * n * batches * problem.out_bytes * (1 + problem.addends)
     # Memory is asked by busy multiprocessors alone, and evenly where the last wave is full.
     asked = (1 - IDLE) + IDLE * min(busy / machine.processors, tiles / (waves * slots))
     in_flight = busy * plan.stages * fetched
@@ -255,8 +273,9 @@ MOST_STAGES = 8
 def _stages(plan: GemmPlan, problem: Problem, machine: Machine) -> int:
     """The deepest ring that fits."""
     _, limits = _row(machine)
-    spare = RESERVED_SHARED + (CLUSTER_RESERVED_SHARED if plan.cluster > 1 else 0) + staged_output(plan, problem)
-    return min(MOST_STAGES, (limits["max_shared_bytes"] - spare) // stage_bytes(plan, problem))
+    cluster = CLUSTER_RESERVED_SHARED if plan.cluster > 1 else 0
+    free = limits["max_shared_bytes"] - cluster - shared_bytes(replace(plan, stages=0), problem)
+    return min(MOST_STAGES, max(0, free) // stage_bytes(plan, problem))
 
 
 def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
@@ -267,11 +286,11 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
         for width in WIDTHS:
             if width <= max(2 * problem.n, WIDTHS[0]):
                 shapes.append(GemmPlan(rows, width, unit, consumers=consumers, cluster=cluster))
-    if problem.m <= 128:
+    if problem.m < WARPGROUP_ROWS:
         # Weights on the side of 64 rows, the few rows on the other; a longer step where the ring would be many slots.
-        width = max(8, -(-problem.m // 8) * 8) if problem.m <= 64 else -(-problem.m // 16) * 16
+        width = min(WARPGROUP_ROWS - 8, -(-problem.m // 8) * 8)
         for rows, consumers, steps in itertools.product((64, 128), (1, 2), (1, 2)):
-            shapes.append(GemmPlan(width, rows, steps * unit, consumers=consumers, swap=True))
+            shapes.append(GemmPlan(width, rows, steps * unit, consumers=consumers))
     for shape, parts in itertools.product(shapes, splits):
         plan = replace(shape, splits=parts)
         if parts > 1 and -(-problem.m // plan.m) * -(-problem.n // plan.n) * problem.batches >= machine.processors:
@@ -374,7 +393,7 @@ def candidates(m: int, n: int, k: int, dtype: str = "float16", machine: Machine 
             found.append(gemv_plan(problem, machine, columns, warps=warps))
     if engine(problem, machine) == "wgmma":
         best = ranked(problem, machine)
-        order = list({(p.m, p.n, p.swap): p for p in reversed(best)}.values())
+        order = list({(p.m, p.n): p for p in reversed(best)}.values())
         found += sorted(order, key=best.index)[: max(1, count - count // 3 - len(found))]
         found += [p for p in best if p not in found][: count - len(found)]
     return list(dict.fromkeys([plan(problem, machine), *found]))[:count]

@@ -196,19 +196,14 @@ def matmul_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.
         first = product % PLAN.splits * share
         last = kl.minimum(first + share, a.columns)
     a_blocks, b_blocks = blocks_of(a, PLAN.m, PLAN.k), blocks_of(b, PLAN.k, PLAN.n)
-    if PLAN.swap:
-        total = kl.zeros((PLAN.n, PLAN.m), FORMULA.accumulator)
-    else:
-        total = kl.zeros((PLAN.m, PLAN.n), FORMULA.accumulator)
+    total = kl.zeros((PLAN.m, PLAN.n), FORMULA.accumulator)
     for k in range(first, last, PLAN.k):
         left = load(a, a_blocks, batch, row, k, PLAN.m, PLAN.k)
         right = load(b, b_blocks, batch, k, column, PLAN.k, PLAN.n)
-        if PLAN.swap:  # weights on the side that has 64 rows or more
-            left, right = right.T, left.T
         total = kl.dot(left, right, total, input_precision=FORMULA.precision, out_dtype=FORMULA.accumulator)
     if PLAN.splits > 1:
         row += product * (kl.cdiv(a.rows, PLAN.m) * PLAN.m)
-    finish(total.T if PLAN.swap else total, batch, row, column, terms, out, EPILOGUE)
+    finish(total, batch, row, column, terms, out, EPILOGUE)
 
 
 @kiln.jit
@@ -330,7 +325,8 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
         along_k = a.column_stride is None and b.row_stride is None
         problem = Problem(m, n, k, batches, name, out.data.itemsize, accumulator, precision,
                           streams=along_k and name in FLOATS, pairs=epilogue == "swiglu",
-                          fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b)
+                          fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b),
+                          addends=(terms.c is not None) + (terms.residual is not None)
                           )  # fmt: skip
         plan = configs.plan(problem, machine, splits)
     if not plan.described:

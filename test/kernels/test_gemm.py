@@ -33,14 +33,14 @@ TERMS = {
                     "residual": True},
     "row scale": {"row_scale": True},
 }  # fmt: skip
-# What only GPUs are planned, here on the CPU: described blocks, tiles that are no powers of two, swapped, split.
+# What only GPUs are planned, here on the CPU: described blocks, tiles that are no powers of two, split.
 FORMS = {
     "own": None,
     "described": GemmPlan(64, 48, 64),
     "wide": GemmPlan(16, 112, 32, group=2),
-    "swapped": GemmPlan(24, 64, 64, swap=True),
+    "few rows": GemmPlan(24, 64, 64),
     "split": GemmPlan(32, 32, 32, splits=3),
-    "split, swapped": GemmPlan(16, 64, 32, splits=2, swap=True, sum_n=64),
+    "split, few rows": GemmPlan(16, 64, 32, splits=2, sum_n=64),
     "addressed": GemmPlan(32, 64, 32, described=False),
 }
 
@@ -183,7 +183,7 @@ def test_precision_of_float32(rng, precision):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 @pytest.mark.parametrize("b_batched", [True, False])
-@pytest.mark.parametrize("plan", ["own", "described", "split", "swapped"])
+@pytest.mark.parametrize("plan", ["own", "described", "split", "few rows"])
 @pytest.mark.parametrize("terms", ["plain", "swiglu, all"])
 @pytest.mark.host
 def test_batches(rng, dtype, b_batched, plan, terms):

@@ -36,12 +36,14 @@ def wgmma(monkeypatch):
 def check_fits(found: GemmPlan, problem: Problem) -> None:
     """The hardware's rules: 227 KB of shared memory a block, 64K registers, wgmma's shapes, swizzled rows."""
     item = BYTES[problem.dtype]
-    side, width = (found.n, found.m) if found.swap else (found.m, found.n)
+    side, width = (found.m, found.n) if found.m // found.cluster >= 64 else (found.n, found.m)
     rows = side // found.cluster
     assert side % found.cluster == 0 and rows % (64 * found.consumers) == 0, "whole groups of 64 rows"
     assert width % 8 == 0 and 8 <= width <= 256, "columns of one instruction"
     assert found.k * item % 128 == 0, "whole swizzled rows"
     ring = found.stages * (rows + width) * found.k * item
+    if found.splits == 1:  # addends come through memory of their own
+        ring += problem.addends * rows * width * 2
     assert found.stages >= 2 and ring + 1024 <= 227 * 1024, "shared memory"
     # Accumulators beside some 40 registers of addresses and fragments, with a producer warp group beside.
     each = rows * width // (128 * found.consumers) // (2 if problem.accumulator == "f16" else 1)
@@ -54,8 +56,9 @@ def check_fits(found: GemmPlan, problem: Problem) -> None:
 @pytest.mark.parametrize("dtype, accumulator", [*((dtype, "f32") for dtype in BYTES), ("float16", "f16")])
 def test_every_plan_fits(wgmma, dtype, accumulator):
     for m, n, k in SHAPES:
-        for batches, pairs in ((1, False), (8, False), (1, n % 2 == 0)):
-            problem = Problem(m, n, k, batches, dtype, accumulator=accumulator, precision="tf32", pairs=pairs)
+        for batches, pairs, addends in ((1, False, 0), (8, False, 0), (1, n % 2 == 0, 1), (1, False, 2)):
+            problem = Problem(m, n, k, batches, dtype, accumulator=accumulator, precision="tf32", pairs=pairs,
+                              addends=addends)  # fmt: skip
             for found in (plan(problem, wgmma), *configs.ranked(problem, wgmma)[:40]):
                 check_fits(found, problem)
                 assert refusal(found, problem, wgmma) == ""
@@ -101,7 +104,7 @@ def test_tiles_that_are_no_powers_of_two_save_waves(wgmma):
     """28672 columns in tiles of 224 are 128 for 132 multiprocessors, in tiles of 256 only 112."""
     for m in (64, 128, 256):
         found = plan(Problem(m, 28672, 4096), wgmma)
-        assert found.n == 224 and not found.swap
+        assert (found.m, found.n) == (m, 224)
         blocks = -(-m // found.m) * -(-28672 // found.n) * found.cluster
         assert blocks / (132 * -(-blocks // 132)) >= 0.95
 
@@ -172,7 +175,7 @@ def test_candidates(wgmma):
         found = candidates(m, n, k, streams=True)
         problem = Problem(m, n, k, streams=True)
         assert found[0] == plan(problem, wgmma) and 6 <= len(found) == len(set(found)) <= 12
-        assert len({(p.m, p.n, p.k, p.swap) for p in found}) >= 3, "different tiles"
+        assert len({(p.m, p.n, p.k) for p in found}) >= 3, "different tiles"
         for each in found:
             if each.schedule != "gemv":
                 check_fits(each, problem)
@@ -196,11 +199,15 @@ def test_what_the_copy_engine_can_fetch(shape, view, dtype, fetched):
 
 
 def test_operands_that_cannot_be_fetched_are_not_planned_for_it(monkeypatch):
-    monkeypatch.setattr(
-        configs, "_row", lambda machine: (frozenset({"mma", "wgmma"}), _kiln.target("sm_90a")["limits"])
-    )
+    row = frozenset({"warp_mma", "warpgroup_mma"}), _kiln.target("sm_90a")["limits"]
+    monkeypatch.setattr(configs, "_row", lambda machine: row)
+    monkeypatch.setattr(configs, "FROM_SHARED", {("float16", "f32"), ("float32", "tf32")})
+    monkeypatch.setattr(configs, "FROM_REGISTERS", {("float16", "f32"), ("float16", "f16")})
     assert configs.engine(Problem(64, 64, 64), DEFAULT_GPU) == "wgmma"
     assert configs.engine(Problem(64, 64, 64, fetched=False), DEFAULT_GPU) == "mma"
+    assert configs.engine(Problem(64, 64, 64, batches=2), DEFAULT_GPU) == "mma"
+    assert configs.engine(Problem(64, 64, 64, accumulator="f16"), DEFAULT_GPU) == "mma"
+    assert configs.engine(Problem(64, 64, 64, dtype="int8"), DEFAULT_GPU) == "fma"
     assert configs.engine(Problem(64, 64, 64, dtype="float32", precision="tf32"), DEFAULT_GPU) == "wgmma"
     assert configs.engine(Problem(64, 64, 64, dtype="float32"), DEFAULT_GPU) == "fma"
     asked = []
