@@ -147,7 +147,8 @@ def test_reduce(rng, launched, close):
         assert (found == values).all() and (at == places).all()
 
 
-@pytest.mark.parametrize("shape", [(20, 17, 33), (64, 32, 64)], ids=str)
+# Rows of no multiple of 16 bytes: the driver that is imitated encodes no tensor maps, so nothing may ask for them.
+@pytest.mark.parametrize("shape", [(20, 17, 33), (64, 33, 65)], ids=str)
 def test_gemm(rng, close, shape):
     m, n, k = shape
     a, b = random(rng, (m, k), "float16"), random(rng, (k, n), "float16")
