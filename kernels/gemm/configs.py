@@ -116,8 +116,7 @@ class GemmPlan:
         cluster = {"cluster": self.cluster} if self.cluster > 1 else {}
         if self.schedule != "cooperative":
             return options(schedule=self.schedule, stages=self.stages, num_warps=self.num_warps, **cluster)
-        return options(schedule=self.schedule, stages=self.stages, consumers=self.consumers,
-                       num_warps=4 * self.consumers, **cluster)  # fmt: skip
+        return options(schedule=self.schedule, stages=self.stages, consumers=self.consumers, **cluster)
 
     def sum_options(self, machine: Machine) -> dict[str, Any]:
         """Of the launch that adds splits: four elements a thread."""

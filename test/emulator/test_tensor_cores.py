@@ -15,11 +15,14 @@ from kiln.kernels.gemm.configs import GemmPlan
 
 ORDERS = (1, -1, 2, 3)
 # What the kernels of a schedule have to consist of.
-INSTRUCTIONS = {"cooperative": {"wgmma", "cp", "mbarrier"}, "simple": {"mma", "ldmatrix"}}
+INSTRUCTIONS = {"cooperative": {"wgmma", "cp", "mbarrier"}, "simple": {"wgmma"}}
 
 
 # Tests that do not pass yet, and why; one that comes to pass fails until its line is taken out here.
-NOT_YET = {"": "no schedule is complete"}
+NOT_YET = {
+    "test_types[float8": "the instruction sums fp8 at 14 bits, so a ring is not used for it",
+    "test_tiles[(64, 8, 64)]": "rows of 16 bytes have no swizzle that products read",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +126,7 @@ def test_tiles(rng, in_orders, tile):
 
 
 @pytest.mark.parametrize("dtype, acc, out", [
-    ("bfloat16", kl.float32, "float32"), ("float32", kl.float32, "float32"), ("int8", kl.int32, "int32"),
+    ("bfloat16", kl.float32, "float32"), ("int8", kl.int32, "int32"),
     ("float8_e4m3fn", kl.float32, "float32"), ("float8_e5m2", kl.float32, "float32"),
     ("float16", kl.float16, "float16"),
 ], ids=str)  # fmt: skip
@@ -143,8 +146,8 @@ def test_a_block_works_off_several_tiles(rng, in_orders):
     multiply(rng, in_orders, (64, 64, 64), (320, 192, 128), schedule="cooperative", stages=3, consumers=1)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_products_by_warps(rng, in_orders, dtype):
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_products_where_they_stand(rng, in_orders, dtype):
     dtype = getattr(ml_dtypes, dtype, dtype)
     multiply(rng, in_orders, (64, 64, 32), (72, 104, 96), dtype, "float32", schedule="simple", stages=2)
 
@@ -152,7 +155,7 @@ def test_products_by_warps(rng, in_orders, dtype):
 PLANS = {
     "cooperative": GemmPlan(128, 128, 64, stages=2),
     "three consumers": GemmPlan(192, 64, 64, stages=2, consumers=3),
-    "swapped": GemmPlan(16, 128, 64, stages=3, swap=True),
+    "few rows": GemmPlan(16, 128, 64, stages=3),
     "splits": GemmPlan(128, 64, 64, stages=2, splits=2),
     "cluster": GemmPlan(256, 64, 64, stages=2, cluster=2),
     "simple": GemmPlan(64, 64, 32, "simple", stages=2),

@@ -10,7 +10,7 @@ void Lowering::meet(const kgpu::Meeting &meeting) {
   if (!meeting.isCluster()) {
     // Inside a role its own threads meet, at a barrier of that number.
     if (threads() == 32)
-      intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)});
+      meetInWarp();
     else if (team.barrier)
       intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count", Type(), {i32(team.barrier), i32(threads())});
     else
@@ -24,6 +24,8 @@ void Lowering::meet(const kgpu::Meeting &meeting) {
   if (meeting.waits)
     intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
 }
+
+void Lowering::meetInWarp() { intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)}); }
 
 /// The first one also says that the mailboxes are ready.
 static LogicalResult emitArrive(Lowering &lowering, kgpu::ClusterArriveOp op) {

@@ -106,8 +106,9 @@ static Registers partsOf(Lowering &lowering, Value channel, Value cursor, Result
 /// Waits until the phase of that parity is over. All lanes ask: one more branch to spare the others costs more.
 ///
 /// Also where other ctas fill and release the slot no scope is named: `.acquire.cluster` throws away the L1, and
-/// `.release.cluster` waits until the whole GPU sees what the warp wrote, each time. Neither is about a slot. Copies bring
-/// their data with the bytes that they announce; and a warp that releases has written nothing there, its reads are over.
+/// `.release.cluster` waits until the whole GPU sees what the warp wrote, each time. Neither is about a slot. Copies
+/// bring their data with the bytes that they announce; and a warp that releases has written nothing there, its reads
+/// are over.
 static void waitFor(Lowering &lowering, Value barrier, Value parity) {
   lowering.ptx("{\n\t.reg .pred over;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [$0], $1;\n\t"
                "@!over bra WAIT;\n\t}",
@@ -177,7 +178,7 @@ static LogicalResult emitCommit(Lowering &lowering, kgpu::CommitOp op) {
   case kgpu::Completion::Threads:
     if (isReadAsynchronously(channel) && !isFenced(op))
       lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
-    lowering.intrinsic("llvm.nvvm.bar.warp.sync", Type(), {lowering.i32(-1)});
+    lowering.meetInWarp();
     lowering.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, lowering.isLeader()});
     return success();
   case kgpu::Completion::Groups:
@@ -209,7 +210,7 @@ static LogicalResult emitRelease(Lowering &lowering, kgpu::ReleaseOp op) {
   if (!hasBarriers(channel))
     return success();
   if (!isReadByWarps(channel))
-    lowering.intrinsic("llvm.nvvm.bar.warp.sync", Type(), {lowering.i32(-1)});
+    lowering.meetInWarp();
   Value when = op.getWhen() ? lowering.scalar(op.getWhen()) : Value();
   auto both = [&](Value arrives) -> Value {
     return when ? arith::AndIOp::create(b, arrives, when).getResult() : arrives;

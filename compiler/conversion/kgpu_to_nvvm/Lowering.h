@@ -201,6 +201,9 @@ public:
   /// Some write to global memory may come before this op when the kernel runs.
   bool mayFollowStore(mlir::Operation *op);
 
+  /// Barrier.cpp: the lanes of a warp meet, so that one of them speaks for all. Orders nothing between warps.
+  void meetInWarp();
+
   //--- Hooks.cpp
   /// An assertion failed in this thread; of a scalar: in all threads of the program.
   void recordFailure(bool ofAll);
@@ -287,7 +290,7 @@ private:
   bool failuresEnd = true; ///< nobody waits for what a program has still to do when an assertion of it fails
   bool mayGoOn = false;    ///< a thread may go on after an assertion that failed
   mlir::Value failureCell; ///< where it is kept that one has
-  bool triggered = false; ///< or the kernel says itself where
+  bool triggered = false;  ///< or the kernel says itself where
 };
 
 /// WarpgroupMma.cpp: the registers of an accumulator behind a wait for all but the last `pending` products.

@@ -44,8 +44,10 @@ LogicalResult RoleTrace::visitFor(scf::ForOp loop) {
   if (!known(width))
     assumed.assume(width.key, 1 + assumed.choose(width.key, 3));
   int64_t step = *known(width);
-  if (step < 1)
+  if (step < 1 && known(width) == width.value)
     return loop.emitOpError("expected a step of at least 1 (because what it does is counted), got ") << step;
+  // A number that something else was assumed of (the programs of a launch, none): alike in every role, and never run.
+  step = std::max<int64_t>(1, step);
   Scalar end = scalarOf(loop.getUpperBound());
   auto tripsTo = [&](int64_t last) { return std::max<int64_t>(0, llvm::divideCeilSigned(last - first, step)); };
   // Numbers of their own: nothing was assumed.

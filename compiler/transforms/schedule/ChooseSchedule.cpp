@@ -52,8 +52,8 @@ private:
 } // namespace
 
 std::optional<Schedule> Chooser::choose(std::string &why) {
-  if (asked == "none") {
-    why = "the launch asked for none";
+  if (asked == "none" || asked == "simple") {
+    why = "the launch asked for products where they stand";
     return std::nullopt;
   }
   if (!target.has(Feature::BulkCopy) || !target.has(Feature::WarpgroupMma)) {
@@ -72,7 +72,8 @@ bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped) 
   int64_t side = sides[swapped ? 1 : 0], rows = side / ctas, columns = sides[swapped ? 0 : 1];
   if (side % ctas || rows % (64 * consumers) || columns % 8 || columns > 256)
     return false;
-  return rows / consumers / 64 * columns / 2 <= kMaxAccumulators;
+  int64_t bits = product.dot.getType().getElementTypeBitWidth();
+  return rows / consumers / 64 * columns / 2 * bits / 32 <= kMaxAccumulators;
 }
 
 std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &why) {
@@ -81,8 +82,13 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
   auto element = [](Factor &factor) { return factor.block().getElementType(); };
   Type sum = product.dot.getType().getElementType();
   int64_t depth = kgpu::productDepth(element(product.lhs), element(product.rhs), sum, /*warpgroup=*/true);
-  bool exact = element(product.lhs).getIntOrFloatBitWidth() == 16 && sum.isF32();
-  if (depth == 0 || !exact || product.lhs.block().getRank() != 2) {
+  // Sums of fp8 are the instruction's at 14 bits; those of tf32 take factors that are not rounded to it.
+  bool exact =
+      !element(product.lhs).isF32() && element(product.lhs).getIntOrFloatBitWidth() >= (sum.isInteger() ? 8 : 16);
+  // Elements of other than 16 bits are read along K alone.
+  auto alongDepth = [&](Factor &factor) { return element(factor).getIntOrFloatBitWidth() == 16 || factor.across == 0; };
+  if (depth == 0 || !exact || product.lhs.block().getRank() != 2 || !alongDepth(product.lhs) ||
+      !alongDepth(product.rhs)) {
     why = "no instruction multiplies these types from memory as exactly as asked";
     return std::nullopt;
   }
