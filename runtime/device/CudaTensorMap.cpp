@@ -151,6 +151,8 @@ static cuda::TensorMapType typeOf(ElementType element) {
 }
 
 Status CudaTensorMaps::encode(const TensorMapSpec &map, const Inputs &inputs, unsigned char *bytes) const {
+  // The driver asks whose memory it is: a thread that has launched nothing yet has no context.
+  CudaDevice::Scope scope(device);
   const unsigned rank = map.rank();
   uint32_t box[5], steps[5];
   for (unsigned i = 0; i < rank; ++i) {

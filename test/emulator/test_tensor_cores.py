@@ -172,3 +172,20 @@ def test_the_library(rng, in_orders, name):
     for got in results:
         assert_close(got, exact, length=200, scale=np.sqrt(200) * 8)
         assert got.tobytes() == results[0].tobytes(), "the order of copies shows"
+
+
+@pytest.mark.parametrize("plan", [
+    GemmPlan(128, 64, 64, stages=2), GemmPlan(64, 64, 64, stages=3, consumers=1), GemmPlan(256, 64, 64, stages=2, cluster=2),
+    GemmPlan(16, 128, 64, stages=3, consumers=1),
+], ids=str)  # fmt: skip
+def test_what_is_added_comes_through_a_channel_too(rng, in_orders, plan):
+    """Blocks work off several tiles: the one slot is filled again."""
+    m, n, k = 144, 200, 136
+    a, b, c, bias = (integers(rng, sides, "float16") for sides in ((m, k), (k, n), (m, n), (n,)))
+    exact = 2 * (a.astype(np.float64) @ b.astype(np.float64)) + 3 * c.astype(np.float64) + bias.astype(np.float64)
+
+    def launch():
+        return gemm.matmul(a, b, alpha=2.0, beta=3.0, c=c, bias=bias, plan=plan, out_dtype="float32")
+
+    for got in in_orders(launch, INSTRUCTIONS["cooperative"]):
+        assert (got == exact).all()

@@ -41,6 +41,7 @@ public:
 private:
   std::optional<Schedule> cooperative(ProductLoop &product, std::string &why);
   bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped) const;
+  int64_t besideRing(ProductLoop &product, bool swapped, bool fetched, bool staged);
 
   func::FuncOp kernel;
   const Target &target;
@@ -74,6 +75,34 @@ bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped) 
     return false;
   int64_t bits = product.dot.getType().getElementTypeBitWidth();
   return rows / consumers / 64 * columns / 2 * bits / 32 <= kMaxAccumulators;
+}
+
+/// Shared memory of each cta for blocks of the product's shape that are loaded and stored beside its loop.
+int64_t Chooser::besideRing(ProductLoop &product, bool swapped, bool fetched, bool staged) {
+  llvm::SmallDenseSet<Operation *> own;
+  if (fetched)
+    own.insert_range(fetchableLoads(kernel, product, alignment));
+  if (staged)
+    own.insert_range(copyableStores(kernel, product, alignment));
+  int64_t bytes = 0, exchange = 0;
+  kernel.walk([&](Operation *op) {
+    Value block;
+    if (isa<tile::LoadOp, tile::DescLoadOp>(op) && op != product.lhs.load && op != product.rhs.load)
+      block = op->getResult(0);
+    else if (auto store = dyn_cast<tile::DescStoreOp>(op))
+      block = store.getValue();
+    else if (auto store = dyn_cast<tile::StoreOp>(op))
+      block = store.getValue();
+    auto type = block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
+    if (!type || type.getRank() != 2)
+      return;
+    auto memory = own.contains(op) ? storeMemory(type, ctas, swapped) : std::nullopt;
+    if (memory) // behind a fetched block lie its barriers
+      bytes += llvm::alignTo(memory->getBytes() + 16, 1024);
+    else // one after the other, as sums of 32 bits
+      exchange = std::max(exchange, type.getNumElements() / ctas * 4);
+  });
+  return bytes + exchange;
 }
 
 std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &why) {
@@ -115,14 +144,18 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
     return std::nullopt;
   }
   int64_t slot = llvm::alignTo(lhs->getBytes(), 1024) + llvm::alignTo(rhs->getBytes(), 1024) + 16;
-  int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes, staging = 0;
-  for (tile::DescStoreOp store : copyableStores(kernel, product, alignment))
-    if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas, schedule.swapped))
-      staging += llvm::alignTo(memory->getBytes(), 1024);
-  int64_t wanted = askedStages.value_or(kMaxStages);
-  // Results leave through memory of their own where that leaves slots enough.
-  schedule.stagedStore = staging > 0 && (bytes - staging) / slot >= std::min<int64_t>(wanted, 3);
-  int64_t fitting = (bytes - (schedule.stagedStore ? staging : 0)) / slot;
+  int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes, wanted = askedStages.value_or(kMaxStages), fitting = 0;
+  // What is added comes, and results leave, through memory of their own; else they go through an exchange that the
+  // layouts may ask for.
+  for (bool fetched : {true, false})
+    for (bool staged : {true, false}) {
+      int64_t slots = (bytes - besideRing(product, schedule.swapped, fetched, staged)) / slot;
+      if (slots <= fitting || fitting >= std::min<int64_t>(wanted, 2))
+        continue;
+      fitting = slots;
+      schedule.fetched = fetched && !fetchableLoads(kernel, product, alignment).empty();
+      schedule.stagedStore = staged && !copyableStores(kernel, product, alignment).empty();
+    }
   schedule.stages = std::min(wanted, fitting);
   if (fitting < 2 || schedule.stages < 1) {
     why = "two stages do not fit shared memory";

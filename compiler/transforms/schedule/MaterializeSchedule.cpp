@@ -36,9 +36,11 @@ private:
   Value mapOf(tile::MakeDescOp desc, MemType memory, int64_t pieces);
   scf::ForOp makePersistent();
   void makeStores();
-  /// Clones a block for the role, with the product's loop written for it; returns the cursor behind it.
-  Value cloneBlock(Block &from, Role role, IRMapping &map, Value cursor);
-  Value cloneLoop(scf::ForOp loop, Role role, IRMapping &map, Value cursor);
+  /// Clones a block for the role, with the product's loop written for it. `cursors`, of the product's ring and of the
+  /// channels of what is fetched beside it, go on to where they are behind it.
+  void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
+  void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
+  void writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, Value &cursor);
   Value writeLoads(IRMapping &map, Value cursor);
   Value writeProducts(IRMapping &map, Value cursor);
   void cloneScalars(IRMapping &map);
@@ -59,6 +61,12 @@ private:
     MemType memory;
   };
   llvm::MapVector<Operation *, Store> stores; ///< those that the copy engine makes
+  struct Fetch {
+    Value map;
+    MemType memory;
+    ChannelOp channel;
+  };
+  llvm::MapVector<Operation *, Fetch> fetches; ///< loads beside the product that it makes too
 };
 } // namespace
 
@@ -78,16 +86,15 @@ static void moveToFront(Operation *op, Operation *&last, Block &entry) {
 
 void Materializer::hoistDescriptors() {
   Block &entry = kernel.front();
-  // A mark that everything hoisted stands in front of.
   b.setInsertionPointToStart(&entry);
   Operation *last = nullptr;
   SmallVector<tile::MakeDescOp> descs = {product.lhs.desc, product.rhs.desc};
   for (auto &[store, unused] : stores)
     descs.push_back(cast<tile::DescStoreOp>(store).getDesc().getDefiningOp<tile::MakeDescOp>());
-  for (tile::MakeDescOp desc : descs) {
-    // Operands may serve the program too: copies stay behind for it.
+  for (auto &[load, unused] : fetches)
+    descs.push_back(cast<tile::DescLoadOp>(load).getDesc().getDefiningOp<tile::MakeDescOp>());
+  for (tile::MakeDescOp desc : descs)
     moveToFront(desc, last, entry);
-  }
   b.setInsertionPointAfter(last);
 }
 
@@ -154,15 +161,37 @@ bool Materializer::isKept(Operation &op, Role role) {
          llvm::none_of(op.getResults(), isTile);
 }
 
-Value Materializer::cloneBlock(Block &from, Role role, IRMapping &map, Value cursor) {
+/// A block beside the product: fetched by one role, received by the other, in a channel of one slot.
+void Materializer::writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, Value &cursor) {
+  Fetch &fetch = fetches[load];
+  if (role == Role::Load) {
+    Value part = AcquireOp::create(b, TypeRange{fetch.memory}, fetch.channel, cursor).getParts()[0];
+    SmallVector<Value> offsets;
+    for (Value offset : load.getOffsets())
+      offsets.push_back(map.lookupOrDefault(offset));
+    CopyInOp::create(b, fetch.map, offsets, part, fetch.channel, cursor, uint32_t(load.getEvict()));
+    CommitOp::create(b, fetch.channel, cursor);
+  } else {
+    Value part = ReceiveOp::create(b, TypeRange{fetch.memory}, fetch.channel, cursor).getParts()[0];
+    map.map(load.getResult(), LocalLoadOp::create(b, load.getType(), part).getResult());
+    ReleaseOp::create(b, fetch.channel, cursor, /*when=*/Value());
+  }
+  cursor = AdvanceOp::create(b, cursor.getType(), cursor);
+}
+
+void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
   for (Operation &op : from.without_terminator()) {
     b.setLoc(op.getLoc());
     if (&op == product.loop) {
-      cursor = role == Role::Load ? writeLoads(map, cursor) : writeProducts(map, cursor);
+      cursors[0] = role == Role::Load ? writeLoads(map, cursors[0]) : writeProducts(map, cursors[0]);
       continue;
     }
     if (auto loop = dyn_cast<scf::ForOp>(op); loop && loop->isProperAncestor(product.loop)) {
-      cursor = cloneLoop(loop, role, map, cursor);
+      cloneLoop(loop, role, map, cursors);
+      continue;
+    }
+    if (auto fetch = fetches.find(&op); fetch != fetches.end()) {
+      writeFetch(cast<tile::DescLoadOp>(op), role, map, cursors[1 + (fetch - fetches.begin())]);
       continue;
     }
     if (!isKept(op, role))
@@ -182,30 +211,30 @@ Value Materializer::cloneBlock(Block &from, Role role, IRMapping &map, Value cur
       offsets.push_back(map.lookupOrDefault(offset));
     CopyOutOp::create(b, memory, store->second.map, offsets);
   }
-  return cursor;
 }
 
-Value Materializer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, Value cursor) {
+void Materializer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
   SmallVector<Value> inits;
   for (Value init : loop.getInitArgs())
     inits.push_back(of(init));
-  inits.push_back(cursor);
+  llvm::append_range(inits, cursors);
   auto copy = scf::ForOp::create(b, of(loop.getLowerBound()), of(loop.getUpperBound()), of(loop.getStep()), inits);
   map.map(loop.getInductionVar(), copy.getInductionVar());
   for (auto [old, made] : llvm::zip(loop.getRegionIterArgs(), copy.getRegionIterArgs()))
     map.map(old, made);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(copy.getBody());
-  Value end = cloneBlock(*loop.getBody(), role, map, copy.getRegionIterArgs().back());
+  SmallVector<Value> inside(copy.getRegionIterArgs().take_back(cursors.size()));
+  cloneBlock(*loop.getBody(), role, map, inside);
   SmallVector<Value> yielded;
   for (Value value : loop.getYieldedValues())
     yielded.push_back(of(value));
-  yielded.push_back(end);
+  llvm::append_range(yielded, inside);
   scf::YieldOp::create(b, yielded);
   for (auto [old, made] : llvm::zip(loop.getResults(), copy.getResults()))
     map.map(old, made);
-  return copy.getResults().back();
+  llvm::copy(copy.getResults().take_back(cursors.size()), cursors.begin());
 }
 
 /// What the product's loop computes beside the product.
@@ -327,6 +356,10 @@ void Materializer::run() {
     for (tile::DescStoreOp store : copyableStores(kernel, product, alignment))
       if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas, schedule.swapped))
         stores[store] = {Value(), *memory};
+  if (schedule.fetched)
+    for (tile::DescLoadOp load : fetchableLoads(kernel, product, alignment))
+      if (auto memory = storeMemory(load.getType(), ctas, schedule.swapped))
+        fetches[load] = {Value(), *memory, ChannelOp()};
   hoistDescriptors();
   lhsMap = mapOf(product.lhs.desc, lhsMemory, schedule.swapped ? ctas : 1);
   rhsMap = mapOf(product.rhs.desc, rhsMemory, schedule.swapped ? 1 : ctas);
@@ -335,6 +368,11 @@ void Materializer::run() {
   auto type = ChannelType::get(b.getContext(), schedule.stages, {lhsMemory, rhsMemory});
   channel = ChannelOp::create(b, type, Completion::Bytes, /*fillers=*/1, /*readers=*/4 * schedule.consumers,
                               /*offset=*/IntegerAttr());
+  for (auto &[op, fetch] : fetches) {
+    fetch.map = mapOf(cast<tile::DescLoadOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), fetch.memory, 1);
+    fetch.channel = ChannelOp::create(b, ChannelType::get(b.getContext(), 1, {fetch.memory}), Completion::Bytes,
+                                      /*fillers=*/1, /*readers=*/4 * schedule.consumers, /*offset=*/IntegerAttr());
+  }
   scf::ForOp programs = makePersistent();
 
   b.setInsertionPoint(programs);
@@ -358,8 +396,10 @@ void Materializer::run() {
     Block &block = roles.getBodies()[(role == Role::Load) == loadFirst ? 0 : 1].emplaceBlock();
     b.setInsertionPointToStart(&block);
     IRMapping map;
-    Value cursor = CursorOp::create(b, CursorType::get(b.getContext(), schedule.stages));
-    cloneLoop(programs, role, map, cursor);
+    SmallVector<Value> cursors = {CursorOp::create(b, CursorType::get(b.getContext(), schedule.stages))};
+    for (size_t i = 0; i < fetches.size(); ++i)
+      cursors.push_back(CursorOp::create(b, CursorType::get(b.getContext(), 1)));
+    cloneLoop(programs, role, map, cursors);
     if (role == Role::Multiply && !stores.empty())
       CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
     EndRoleOp::create(b);

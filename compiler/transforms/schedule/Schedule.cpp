@@ -1,5 +1,6 @@
 // What a schedule says of a kernel, and the memory it takes.
 #include "compiler/transforms/schedule/Schedule.h"
+#include "compiler/analysis/Disjoint.h"
 #include "dialects/layout/Constructors.h"
 #include "mlir/IR/Builders.h"
 
@@ -16,6 +17,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("swapped", b.getUnitAttr()));
   if (stagedStore)
     entries.push_back(b.getNamedAttr("staged_store", b.getUnitAttr()));
+  if (fetched)
+    entries.push_back(b.getNamedAttr("fetched", b.getUnitAttr()));
   return b.getDictionaryAttr(entries);
 }
 
@@ -29,6 +32,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.stages = attr.getAs<IntegerAttr>("stages").getInt();
   schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");
+  schedule.fetched = attr.contains("fetched");
   return schedule;
 }
 
@@ -81,4 +85,23 @@ SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, Pro
       stores.push_back(store);
   });
   return stores;
+}
+
+SmallVector<tile::DescLoadOp> schedule::fetchableLoads(func::FuncOp kernel, ProductLoop &product,
+                                                       const AlignmentAnalysis &alignment) {
+  SmallVector<Operation *> stores;
+  kernel.walk([&](Operation *op) {
+    if (isa<tile::StoreOp, tile::DescStoreOp>(op))
+      stores.push_back(op);
+  });
+  SmallVector<tile::DescLoadOp> loads;
+  for (auto load : product.loop->getBlock()->getOps<tile::DescLoadOp>()) {
+    auto desc = load.getDesc().getDefiningOp<tile::MakeDescOp>();
+    std::string why;
+    bool alone = llvm::all_of(stores, [&](Operation *store) { return areDisjoint(load, store); });
+    if (alone && desc && desc.getPadding() == tile::Padding::Zero && isMappable(desc, alignment, why) &&
+        load.getType().getShape() == product.dot.getType().getShape() && isScalarWork(load.getOffsets(), kernel))
+      loads.push_back(load);
+  }
+  return loads;
 }

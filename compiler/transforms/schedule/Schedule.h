@@ -13,6 +13,7 @@ struct Schedule {
   int32_t stages = 2;       ///< slots of the channel
   bool swapped = false;     ///< the right factor's columns go to the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
+  bool fetched = false;     ///< blocks that are added to results come through channels of their own
 
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
   static std::optional<Schedule> ofKernel(mlir::func::FuncOp kernel);
@@ -21,11 +22,17 @@ struct Schedule {
 /// Memory of one slot for a factor, as it is loaded, in each of `ctas`: split over them along the rows of the product
 /// or whole in each. Nothing where no swizzle fits the block.
 std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, bool split);
-/// Memory that a tile of the result leaves through, split over the ctas as the product is.
+/// Memory that a tile of the result leaves through, or one of its shape comes by: split over the ctas as the product
+/// is.
 std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool swapped);
 
 /// The stores of the product's result through a descriptor, which the copy engine could make.
 llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, ProductLoop &product,
                                                     const AlignmentAnalysis &alignment);
+
+/// Blocks of the product's shape that the program loads beside the product's loop, which the copy engine could fetch
+/// ahead of it: nothing that the kernel stores may be there.
+llvm::SmallVector<tile::DescLoadOp> fetchableLoads(mlir::func::FuncOp kernel, ProductLoop &product,
+                                                   const AlignmentAnalysis &alignment);
 
 } // namespace kiln::schedule
