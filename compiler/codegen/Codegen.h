@@ -69,7 +69,14 @@ llvm::Error linkLibdevice(Unit &unit, llvm::StringRef path);
 struct Cubin {
   std::string bytes;
   int64_t registers = 0, spillStores = 0, spillLoads = 0, stack = 0, shared = 0;
+  std::vector<std::string> changes; ///< notes of what it did not do as written, with their numbers: see changesIn()
+
+  int64_t spills() const { return spillStores + spillLoads; }
 };
+/// The notes in ptxas's output that say it left out what a kernel relies on: registers that do not move between roles
+/// (a role that was promised more then spills, or the others wait), products that run one after the other, a wait for
+/// products that the code forgot.
+std::vector<std::string> changesIn(llvm::StringRef log);
 /// The PTX of a kernel that needs no more than one block per processor, and may use its registers accordingly.
 std::string withOneBlock(llvm::StringRef ptx);
 /// The PTX with some negations of integers spelled as complement and increment, which ptxas 13.0 gets right. It takes

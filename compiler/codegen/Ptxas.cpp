@@ -51,6 +51,20 @@ static int64_t figure(llvm::StringRef log, llvm::StringRef pattern) {
   return largest;
 }
 
+std::vector<std::string> kiln::codegen::changesIn(llvm::StringRef log) {
+  // By their words: their numbers are those of one version. None holds a name before these words, and names no space.
+  static constexpr llvm::StringLiteral told[] = {"'setmaxnreg' ignored", "instructions are serialized due to",
+                                                 "warpgroup.wait is injected"};
+  std::vector<std::string> notes;
+  for (llvm::StringRef line : llvm::split(log, '\n'))
+    if (llvm::any_of(told, [&](llvm::StringRef words) { return line.contains(words); })) {
+      // ptxas info    : (C7508) ...
+      size_t number = line.find('(');
+      notes.push_back(line.substr(number == llvm::StringRef::npos ? 0 : number).trim().str());
+    }
+  return notes;
+}
+
 std::string kiln::codegen::withOneBlock(llvm::StringRef ptx) {
   // The directive stands between a kernel's parameters and its body, where .reqntid does.
   size_t at = ptx.find("\n.reqntid ");
@@ -122,5 +136,6 @@ llvm::Expected<Cubin> kiln::codegen::assemblePtx(llvm::StringRef ptx, const Targ
   result.spillLoads = figure(said, "([0-9]+) bytes spill loads");
   result.stack = figure(said, "([0-9]+) bytes stack frame");
   result.shared = figure(said, "([0-9]+) bytes smem");
+  result.changes = changesIn(said);
   return std::move(result);
 }

@@ -478,23 +478,32 @@ void Compilation::finishAssembly(std::string ptx) {
     cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, lineInfo);
     // ptxas spills for the sake of more blocks per processor; one that says how many it wants gets all registers. Where
     // it had them all there are none to win, and a large kernel takes seconds.
-    if (cubin && cubin->spillStores + cubin->spillLoads && !cuda.maxRegisters &&
+    if (cubin && (cubin->spills() || !cubin->changes.empty()) && !cuda.maxRegisters &&
         cubin->registers < target.gpu.maxRegisters) {
       auto roomy = codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, lineInfo);
       if (!roomy)
         llvm::consumeError(roomy.takeError());
-      else if (roomy->spillStores + roomy->spillLoads < cubin->spillStores + cubin->spillLoads)
+      else if (std::pair(roomy->changes.size(), roomy->spills()) < std::pair(cubin->changes.size(), cubin->spills()))
         cubin = std::move(roomy);
     }
   }
-  if (!cubin) {
-    fail(Stage::Object, cubin.takeError());
+  if (!cubin || !cubin->changes.empty()) {
+    if (cubin)
+      fail(Failure::Kind::Internal, Stage::Object,
+           "ptxas says of the kernel '" + name + "': " + llvm::join(cubin->changes, "; "));
+    else
+      fail(Stage::Object, cubin.takeError());
     std::string saved = saveFile(options.crashDirectory, name, "ptx", ptx);
     result.failure->irPath = saved;
     result.failure->reproduce = options.pipeline.ptxas + " -arch=" + target.cpu + " -O3 -v " +
                                 (saved.empty() ? "KERNEL.ptx" : saved) + " -o /dev/null";
     return;
   }
+  // Registers of roles are given out so that none spills; a schedule that does has been chosen wrongly for its tile.
+  if (cuda.roles && cubin->spills())
+    return fail(Stage::Object,
+                {"bytes per thread beyond the registers of its role", std::max(cubin->spillStores, cubin->spillLoads),
+                 0, "the tile's sides, or spread them over more groups of warps by consumers="});
   cuda.form = "cubin";
   if (llvm::json::Object *tools = result.metadata.extra.getObject("toolchain"))
     (*tools)["ptxas"] = options.pipeline.ptxasVersion;

@@ -115,6 +115,8 @@ static json::Value toJSON(const CudaLaunch &cuda) {
                       {"form", cuda.form}};
   if (cuda.persistent)
     object["persistent"] = true;
+  if (cuda.roles)
+    object["roles"] = true;
   if (!cuda.tensorMaps.empty()) {
     json::Array maps;
     for (const TensorMapSpec &map : cuda.tensorMaps)
@@ -345,8 +347,8 @@ static bool fromJSON(const json::Value &value, CudaLaunch &cuda, json::Path path
       !mapper.map("cluster", cuda.cluster) || !mapper.map("shared_bytes", cuda.sharedBytes) ||
       !mapper.map("max_registers", cuda.maxRegisters) || !mapper.map("pdl", cuda.pdl) ||
       !mapper.map("ptx_version", cuda.ptxVersion) || !mapper.map("form", cuda.form) ||
-      !mapper.mapOptional("persistent", cuda.persistent) || !mapper.mapOptional("tensor_maps", cuda.tensorMaps) ||
-      !mapper.mapOptional("usage", cuda.usage))
+      !mapper.mapOptional("persistent", cuda.persistent) || !mapper.mapOptional("roles", cuda.roles) ||
+      !mapper.mapOptional("tensor_maps", cuda.tensorMaps) || !mapper.mapOptional("usage", cuda.usage))
     return false;
   if (cuda.numWarps < 1 || cuda.threads < cuda.numWarps || cuda.threads > 1024 || cuda.cluster < 1 ||
       cuda.cluster > 16 || cuda.sharedBytes < 0 || cuda.maxRegisters < 0) {

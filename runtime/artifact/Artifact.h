@@ -95,6 +95,7 @@ struct CudaLaunch {
   /// The grid of the launch has as many clusters as are resident at once, or fewer; the grid that is counted comes as
   /// three i32 behind the other parameters.
   bool persistent = false;
+  bool roles = false; ///< its warps do different things, each with registers of its own
   std::vector<TensorMapSpec> tensorMaps;
   std::optional<Usage> usage;
 };

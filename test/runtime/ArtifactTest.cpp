@@ -111,6 +111,7 @@ static Metadata makeMapped() {
   metadata.argumentsBytes = layoutArguments(metadata.arguments);
   metadata.cuda = makeCuda();
   metadata.cuda->persistent = true;
+  metadata.cuda->roles = true;
   TensorMapSpec map;
   map.offset = 64;
   map.element = ElementType::BF16;
@@ -130,6 +131,7 @@ TEST(Metadata, tensorMapsRoundTrip) {
   ASSERT_TRUE(parsed.ok()) << parsed.getStatus().getMessage();
   EXPECT_EQ(parsed->print(), metadata.print());
   EXPECT_TRUE(parsed->cuda->persistent);
+  EXPECT_TRUE(parsed->cuda->roles);
   const TensorMapSpec &map = parsed->cuda->tensorMaps.at(0);
   EXPECT_EQ(map.shape[0].constant, 7);
   EXPECT_LT(map.shape[0].argument, 0);

@@ -118,6 +118,8 @@ void Lowering::createEntry() {
                                                    b.getNamedAttr("pdl", b.getBoolAttr(pdl))}));
   if (isPersistent)
     describeCuda("persistent", b.getBoolAttr(true));
+  if (!source.getBody().getOps<kgpu::RolesOp>().empty())
+    describeCuda("roles", b.getBoolAttr(true));
 }
 
 void Lowering::describeCuda(StringRef name, Attribute value) {

@@ -6,7 +6,7 @@
 // is 168 in eights. One chain of branches on a number that is the same for all lanes; warps that only fill up give their
 // registers back too, and do nothing else.
 // CHECK-LABEL: llvm.func @kiln_two(
-// CHECK-SAME: kiln.cuda = {cluster = 1 : i64, max_registers = 0 : i64, num_warps = 12 : i64, pdl = false, shared_bytes = 0 : i64, threads = 384 : i64}
+// CHECK-SAME: kiln.cuda = {cluster = 1 : i64, max_registers = 0 : i64, num_warps = 12 : i64, pdl = false, roles = true, shared_bytes = 0 : i64, threads = 384 : i64}
 // CHECK-SAME: nvvm.maxnreg = 168 : i32
 // CHECK-SAME: nvvm.reqntid = array<i32: 384, 1, 1>
 // CHECK: %[[TID:.*]] = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"

@@ -1,0 +1,95 @@
+"""Notes of ptxas that mean a wrong or a slow kernel end the compile, each with a kernel that raises it."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+from kiln import compiler, errors
+
+INPUTS = pathlib.Path(__file__).parents[1] / "compiler" / "kgpu_to_nvvm" / "Inputs"
+
+# A role whose threads have 24 registers holds 64 elements of a row across a sum.
+SPILLING = """
+module {
+  func.func @crowded(%p: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    kgpu.roles @idle warps 4 registers 24 {
+      kgpu.end_role
+    } @sum warps 4 registers REGISTERS {
+      %r = tile.make_range 0 to 8192 : tensor<8192xi32>
+      %b = tile.splat %p : !tile.ptr<f32> -> tensor<8192x!tile.ptr<f32>>
+      %a = tile.addptr %b, %r : tensor<8192x!tile.ptr<f32>>, tensor<8192xi32>
+      %x = tile.load %a : tensor<8192x!tile.ptr<f32>> -> tensor<8192xf32>
+      %s = tile.reduce(%x) axis 0 {
+      ^bb0(%u: f32, %v: f32):
+        %w = arith.addf %u, %v : f32
+        tile.yield %w : f32
+      } : (tensor<8192xf32>) -> f32
+      %t = tile.splat %s : f32 -> tensor<8192xf32>
+      %y = arith.mulf %x, %t : tensor<8192xf32>
+      tile.store %a, %y : tensor<8192x!tile.ptr<f32>>, tensor<8192xf32>
+      kgpu.end_role
+    }
+    return
+  }
+}
+"""
+
+
+def product() -> str:
+    """PTX of a product with roles, as the schedule writes it."""
+    text = (INPUTS / "product.kgpu.mlir").read_text()
+    return compiler.compile_text(text, "kgpu", {"target": "sm_90a", "to": "ptx"}).output
+
+
+def refused(ptx: str) -> errors.InternalError:
+    with pytest.raises(errors.InternalError) as caught:
+        compiler.compile_text(ptx, "ptx", {"target": "sm_90a"})
+    assert "ptxas says of the kernel 'product': " in str(caught.value)
+    assert "-arch=sm_90a -O3 -v" in (caught.value.reproduce or "")
+    return caught.value
+
+
+def test_the_product_assembles():
+    assert compiler.compile_text(product(), "ptx", {"target": "sm_90a"}).output
+
+
+def test_registers_that_do_not_move():
+    """A role is left with fewer than its sums take."""
+    ptx = product().replace("setmaxnreg.inc.sync.aligned.u32 232;", "setmaxnreg.dec.sync.aligned.u32 104;")
+    assert "Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum" in str(refused(ptx))
+
+
+def test_registers_that_nobody_knows():
+    """Nothing says how many there are at the entry."""
+    ptx = re.sub(r"^\.(maxnreg|reqntid) .*\n", "", product(), flags=re.MULTILINE)
+    assert "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine" in str(refused(ptx))
+
+
+def test_products_one_after_the_other():
+    """A sum under way is read."""
+    ptx = product()
+    under_way = re.search(r"wgmma\.mma_async\S*\s*\{\s*(%[\w$]+)", ptx)
+    assert under_way
+    wait = re.search(r"wgmma\.wait_group\.sync\.aligned 1;", ptx)
+    assert wait
+    touched = ptx[: wait.end()] + f"\n\tadd.f32 {under_way[1]}, {under_way[1]}, {under_way[1]};" + ptx[wait.end() :]
+    assert "instructions are serialized due to" in str(refused(touched))
+
+
+def test_a_wait_that_is_missing():
+    ptx = re.sub(r"wgmma\.wait_group\.sync\.aligned \d+;", "", product())
+    assert re.search("serialized due to|warpgroup.wait is injected", str(refused(ptx)))
+
+
+def test_a_role_that_spills():
+    with pytest.raises(errors.ResourceError) as caught:
+        compiler.compile_text(SPILLING.replace("REGISTERS", "24"), "opt", {"target": "sm_90a"})
+    assert caught.value.resource == "bytes per thread beyond the registers of its role"
+    assert caught.value.required > 0 and caught.value.available == 0
+    assert "consumers=" in caught.value.option
+
+
+def test_a_role_that_does_not():
+    assert compiler.compile_text(SPILLING.replace("REGISTERS", "0"), "opt", {"target": "sm_90a"}).output
