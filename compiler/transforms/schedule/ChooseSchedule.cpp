@@ -15,8 +15,12 @@ using namespace kiln::schedule;
 
 // Slots beyond which nothing was gained: enough bytes are on their way.
 static constexpr int32_t kMaxStages = 8;
-// Accumulators of one thread that leave room for the rest: 128 rows by 192, or 64 by 256, for one group of four warps.
-static constexpr int64_t kMaxAccumulators = 200;
+// Accumulators of one thread that leave room for the rest, by the number of groups: 128 rows by 192 of one or two; of
+// three, whose threads have 160 registers, 128 by 128.
+static constexpr int64_t kMaxAccumulators[] = {0, 200, 200, 128};
+// Columns of one instruction. Its registers fit those that the block starts with, which is all that ptxas goes by: of
+// three groups and four more warps, 128 a thread, and 64 by 208 takes 130.
+static constexpr int64_t kMaxColumns[] = {0, 256, 256, 192};
 // What barriers, mailboxes and exchanges of the kernel's own may take beside the ring.
 static constexpr int64_t kSpareBytes = 2048;
 
@@ -71,10 +75,10 @@ std::optional<Schedule> Chooser::choose(std::string &why) {
 bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped) const {
   ArrayRef<int64_t> sides = product.dot.getType().getShape();
   int64_t side = sides[swapped ? 1 : 0], rows = side / ctas, columns = sides[swapped ? 0 : 1];
-  if (side % ctas || rows % (64 * consumers) || columns % 8 || columns > 256)
+  if (side % ctas || rows % (64 * consumers) || columns % 8 || columns > kMaxColumns[consumers])
     return false;
   int64_t bits = product.dot.getType().getElementTypeBitWidth();
-  return rows / consumers / 64 * columns / 2 * bits / 32 <= kMaxAccumulators;
+  return rows / consumers / 64 * columns / 2 * bits / 32 <= kMaxAccumulators[consumers];
 }
 
 /// Shared memory of each cta for blocks of the product's shape that are loaded and stored beside its loop.
@@ -117,7 +121,7 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
   // Elements of other than 16 bits are read along K alone.
   auto alongDepth = [&](Factor &factor) { return element(factor).getIntOrFloatBitWidth() == 16 || factor.across == 0; };
   if (depth == 0 || !exact || product.lhs.block().getRank() != 2 || !alongDepth(product.lhs) ||
-      !alongDepth(product.rhs)) {
+      !alongDepth(product.rhs) || product.dot.getLhs().getType().getShape().back() % depth) {
     why = "no instruction multiplies these types from memory as exactly as asked";
     return std::nullopt;
   }
@@ -145,6 +149,10 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
   }
   int64_t slot = llvm::alignTo(lhs->getBytes(), 1024) + llvm::alignTo(rhs->getBytes(), 1024) + 16;
   int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes, wanted = askedStages.value_or(kMaxStages), fitting = 0;
+  if (wanted < 2) {
+    why = "one stage was asked for, and a slot is read until the next product is under way";
+    return std::nullopt;
+  }
   // What is added comes, and results leave, through memory of their own; else they go through an exchange that the
   // layouts may ask for.
   for (bool fetched : {true, false})
@@ -157,7 +165,7 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
       schedule.stagedStore = staged && !copyableStores(kernel, product, alignment).empty();
     }
   schedule.stages = std::min(wanted, fitting);
-  if (fitting < 2 || schedule.stages < 1) {
+  if (fitting < 2) {
     why = "two stages do not fit shared memory";
     return std::nullopt;
   }

@@ -1,0 +1,343 @@
+// What is chosen where a schedule fits: groups, slots, which factor has the instruction's rows, how results leave.
+// RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics | FileCheck %s
+// RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s --check-prefix=MADE
+
+// As many groups as the launch's warps make; 64 KB for the result and three slots of 48 KB.
+// CHECK-LABEL: func.func @two_groups(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
+// MADE-LABEL: func.func @two_groups(
+// MADE: kgpu.roles @load warps 1 registers 40 {
+// MADE: } @multiply groups 2 warps 4 registers 232 {
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func @two_groups(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x256xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x256xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x256xf16>> -> tensor<64x256xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
+      scf.yield %d : tensor<128x256xf32>
+    }
+    %out = arith.truncf %sum : tensor<128x256xf32> to tensor<128x256xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x256xf16>>, tensor<128x256xf16>
+    return
+  }
+}
+
+
+// -----
+
+// One group's threads would hold 256 accumulators: two are chosen.
+// CHECK-LABEL: func.func @more_groups(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @more_groups(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x256xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x256xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x256xf16>> -> tensor<64x256xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
+      scf.yield %d : tensor<128x256xf32>
+    }
+    %out = arith.truncf %sum : tensor<128x256xf32> to tensor<128x256xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x256xf16>>, tensor<128x256xf16>
+    return
+  }
+}
+
+
+// -----
+
+// One group multiplies before the warp that loads, and no registers move.
+// CHECK-LABEL: func.func @one_group(
+// CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
+// MADE-LABEL: func.func @one_group(
+// MADE: kgpu.channel {{ *}}bytes fillers 1 readers 4 :
+// MADE: kgpu.roles @multiply warps 4 {
+// MADE: } @load warps 1 {
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @one_group(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    %out = arith.truncf %sum : tensor<128x128xf32> to tensor<128x128xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x128xf16>>, tensor<128x128xf16>
+    return
+  }
+}
+
+
+// -----
+
+// What was asked for: fewer slots than fit,
+// CHECK-LABEL: func.func @asked_stages(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
+module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 2 : i32} {
+  func.func @asked_stages(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x256xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x256xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x256xf16>> -> tensor<64x256xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
+      scf.yield %d : tensor<128x256xf32>
+    }
+    %out = arith.truncf %sum : tensor<128x256xf32> to tensor<128x256xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x256xf16>>, tensor<128x256xf16>
+    return
+  }
+}
+
+
+// -----
+
+// more than fit,
+// CHECK-LABEL: func.func @asked_many(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
+module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 7 : i32} {
+  func.func @asked_many(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x256xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x256xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x256xf16>> -> tensor<64x256xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
+      scf.yield %d : tensor<128x256xf32>
+    }
+    %out = arith.truncf %sum : tensor<128x256xf32> to tensor<128x256xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x256xf16>>, tensor<128x256xf16>
+    return
+  }
+}
+
+
+// -----
+
+// three groups of 64 rows,
+// CHECK-LABEL: func.func @asked_three(
+// CHECK-SAME: kgpu.schedule = {consumers = 3 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
+// MADE-LABEL: func.func @asked_three(
+// MADE: kgpu.roles @load warps 1 registers 32 {
+// MADE: } @multiply groups 3 warps 4 registers 160 {
+module attributes {kgpu.num_warps = 4 : i32, kgpu.consumers = 3 : i32} {
+  func.func @asked_three(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<192x192xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<192x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x192xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<192x192xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<192x192xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<192x64xf16>> -> tensor<192x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x192xf16>> -> tensor<64x192xf16>
+      %d = tile.dot %x, %y, %acc : tensor<192x64xf16>, tensor<64x192xf16> -> tensor<192x192xf32>
+      scf.yield %d : tensor<192x192xf32>
+    }
+    %out = arith.truncf %sum : tensor<192x192xf32> to tensor<192x192xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<192x192xf16>>, tensor<192x192xf16>
+    return
+  }
+}
+
+
+// -----
+
+// or one group where the warps make two.
+// CHECK-LABEL: func.func @asked_one(
+// CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
+module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 1 : i32} {
+  func.func @asked_one(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    %out = arith.truncf %sum : tensor<128x128xf32> to tensor<128x128xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x128xf16>>, tensor<128x128xf16>
+    return
+  }
+}
+
+
+// -----
+
+// 16 rows: the right factor's 128 columns are the instruction's rows, the sum is turned behind the loop.
+// CHECK-LABEL: func.func @swapped(
+// CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", staged_store, stages = 8 : i32, swapped}, tile.kernel
+// MADE-LABEL: func.func @swapped(
+// MADE: kgpu.roles @multiply warps 4 {
+// MADE: %[[SLOT:.*]]:2 = kgpu.receive
+// MADE-DAG: %[[ROWS:.*]] = kgpu.trans %[[SLOT]]#1 [1, 0] : <64x128xf16, #{{.*}}> -> <128x64xf16, #{{.*}}>
+// MADE-DAG: %[[COLUMNS:.*]] = kgpu.trans %[[SLOT]]#0 [1, 0] : <16x64xf16, #{{.*}}> -> <64x16xf16, #{{.*}}>
+// MADE: kgpu.warpgroup_mma %[[ROWS]], %[[COLUMNS]], %{{.*}} -> tensor<128x16xf32>
+// MADE: %[[SUM:.*]] = kgpu.mma_wait %{{.*}} pending 0 : tensor<128x16xf32>
+// MADE: tile.trans %[[SUM]] [1, 0] : tensor<128x16xf32> -> tensor<16x128xf32>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @swapped(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<16x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<16x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<16x128xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<16x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<16x64xf16>> -> tensor<16x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<16x64xf16>, tensor<64x128xf16> -> tensor<16x128xf32>
+      scf.yield %d : tensor<16x128xf32>
+    }
+    %out = arith.truncf %sum : tensor<16x128xf32> to tensor<16x128xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<16x128xf16>>, tensor<16x128xf16>
+    return
+  }
+}
+
+
+// -----
+
+// A cluster of two: each cta has its 128 of the left factor's rows, and all of the right factor, half of which it copies to
+// both: boxes of 128 rows, and of 32.
+// MADE-DAG: #[[SPLIT:.*]] = #layout.map<swizzled [256, 64] element 2 bytes 128 ctas 2 split 0>
+// MADE-DAG: #[[WHOLE:.*]] = #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2>
+// CHECK-LABEL: func.func @split(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
+// MADE-LABEL: func.func @split(
+// MADE-DAG: kgpu.tensor_map %{{.*}} box [128, 64] swizzle 128 : <tensor<256x64xf16>>
+// MADE-DAG: kgpu.tensor_map %{{.*}} box [32, 64] swizzle 128 : <tensor<64x128xf16>>
+// MADE: kgpu.channel {{ *}}bytes fillers 1 readers 8 : <6 x(!kgpu.mem<256x64xf16, #[[SPLIT]]>, !kgpu.mem<64x128xf16, #[[WHOLE]]>)>
+module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
+  func.func @split(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<256x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<256x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<256x128xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<256x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<256x64xf16>> -> tensor<256x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<256x64xf16>, tensor<64x128xf16> -> tensor<256x128xf32>
+      scf.yield %d : tensor<256x128xf32>
+    }
+    %out = arith.truncf %sum : tensor<256x128xf32> to tensor<256x128xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<256x128xf16>>, tensor<256x128xf16>
+    return
+  }
+}
+
+
+// -----
+
+// The same where columns are rows: the right factor is split, the left one whole.
+// MADE-DAG: #[[WHOLE:.*]] = #layout.map<swizzled [16, 64] element 2 bytes 128 ctas 2>
+// MADE-DAG: #[[SPLIT:.*]] = #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2 split 1>
+// CHECK-LABEL: func.func @split_swapped(
+// CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", staged_store, stages = 8 : i32, swapped}, tile.kernel
+// MADE-LABEL: func.func @split_swapped(
+// MADE-DAG: kgpu.tensor_map %{{.*}} box [8, 64] swizzle 128 : <tensor<16x64xf16>>
+// MADE-DAG: kgpu.tensor_map %{{.*}} box [64, 64] swizzle 128 : <tensor<64x128xf16>>
+// MADE: kgpu.channel {{ *}}bytes fillers 1 readers 4 : <8 x(!kgpu.mem<16x64xf16, #[[WHOLE]]>, !kgpu.mem<64x128xf16, #[[SPLIT]]>)>
+module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
+  func.func @split_swapped(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<16x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<16x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<16x128xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<16x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<16x64xf16>> -> tensor<16x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<16x64xf16>, tensor<64x128xf16> -> tensor<16x128xf32>
+      scf.yield %d : tensor<16x128xf32>
+    }
+    %out = arith.truncf %sum : tensor<16x128xf32> to tensor<16x128xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<16x128xf16>>, tensor<16x128xf16>
+    return
+  }
+}
+
+
+// -----
+
+// Slots of 96 KB: two fit beside no result of 64 KB, which then leaves from registers.
+// CHECK-LABEL: func.func @direct(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", stages = 2 : i32}, tile.kernel
+// MADE-LABEL: func.func @direct(
+// MADE-NOT: kgpu.copy_out
+// MADE: tile.desc_store
+// MADE-NOT: kgpu.copy_out
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func @direct(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 128 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x256xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x256xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x128xf16>> -> tensor<128x128xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<128x256xf16>> -> tensor<128x256xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x128xf16>, tensor<128x256xf16> -> tensor<128x256xf32>
+      scf.yield %d : tensor<128x256xf32>
+    }
+    %out = arith.truncf %sum : tensor<128x256xf32> to tensor<128x256xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x256xf16>>, tensor<128x256xf16>
+    return
+  }
+}
