@@ -580,10 +580,10 @@ def model(every: Iterable[Row]) -> Iterator[str]:
     from kiln.kernels.machine import DEFAULT_GPU
 
     for row in every:
-        streams = row.b_rows and row.m <= configs.STREAMED_ROWS and not row.dtype.startswith("float8")
+        streams = row.b_rows and not row.dtype.startswith("float8")
         problem = configs.Problem(row.m, row.n, row.k, dtype=row.dtype, accumulator=row.accumulator, streams=streams,
                                   addends=int(bool(row.beta)))  # fmt: skip
-        if streams:
+        if configs.is_streamed(problem, configs.engine(problem, DEFAULT_GPU)):
             yield f"{row.name:34} {configs.plan(problem, DEFAULT_GPU)}"
             continue
         found = configs.ranked(problem, DEFAULT_GPU)[0]

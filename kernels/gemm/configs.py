@@ -95,18 +95,14 @@ class GemmPlan:
         return f"GemmPlan({', '.join(parts)})"
 
     @property
-    def swap(self) -> bool:
-        """Tiles of fewer rows than the instruction has: their columns take that side, the product is transposed."""
-        return self.m // self.cluster < WARPGROUP_ROWS
-
-    @property
     def rows(self) -> int:
-        """Of the side that the warps of a block share out."""
-        return (self.n if self.swap else self.m) // self.cluster
+        """Of a block, on the side where the instruction has 64: a tile of fewer rows has its columns there."""
+        return (self.n if self.m // self.cluster < WARPGROUP_ROWS else self.m) // self.cluster
 
     @property
     def width(self) -> int:
-        return self.m if self.swap else self.n
+        """Of a tile, on the instruction's other side."""
+        return self.m if self.m // self.cluster < WARPGROUP_ROWS else self.n
 
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
@@ -124,8 +120,9 @@ class GemmPlan:
 
 
 # What the compiler gives to tensor cores, from shared memory and from registers: operands, with their accumulator or
-# (float32) their precision. Everything else is multiplied by FMA, and so are batches: their blocks have rank 3.
-FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32")}
+# (float32) their precision; sums of int8 are int32 whatever is said. Everything else is multiplied by FMA, and so are
+# batches: their blocks have rank 3.
+FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32"), ("float16", "f16"), ("int8", "f32")}
 FROM_REGISTERS: set[tuple[str, str]] = set()
 
 # ---- what fits -------------------------------------------------------------------------------------------------------
@@ -215,20 +212,30 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
 
 
 # ---- what it takes ---------------------------------------------------------------------------------------------------
-# Clocks of an H100 or H200 under load: 1.755 GHz, so that memory's 4.3 TB/s are 2450 bytes a clock.
+# Clocks of an H200 at 1.755 GHz. The constants are fitted together to 160 timings (README.md), START and the L2's rates
+# up to bounds: each stands for what the model leaves out too, none is a measurement of its part alone.
 CLOCK_MHZ = 1755.0
-MEMORY_BYTES = 2450.0
+MEMORY_BYTES = 2380.0
 # What the L2 delivers to all multiprocessors, and to one: bytes a clock.
-L2_BYTES, L2_BYTES_OF_ONE = 5200.0, 64.0
+L2_BYTES, L2_BYTES_OF_ONE = 8000.0, 80.0
 SHARED_BYTES = 128.0
-# From asking to having, in memory under load.
-LATENCY = 1300.0
+# From asking for a slot to products that have read it: what memory holds, what the L2 holds.
+LATENCY, L2_LATENCY = 1725.0, 1400.0
 # How much of memory's rate is lost with the last multiprocessors that have nothing to do.
-IDLE = 0.3
-# What crosses the chip takes power that products then lack: its share of the time it would take alone.
-POWER = 0.15
-# A launch with its first slots; the end of a tile; the second launch of a split product.
-START, TILE_END, SUM = 2800.0, 700.0, 2600.0
+IDLE = 0.04
+# Products of all multiprocessors at once take so much longer than their instructions say, by the clock, it seems.
+HEAT = 0.4
+# What crosses the chip slows them too: its share of the time it would take alone.
+POWER = 0.05
+# Products and memory keep each other waiting where both are busy: the norm of their times.
+OVERLAP = 4.0
+# A launch with its first latency and its last stores; the end of a tile.
+START, TILE_END = 4500.0, 350.0
+# Addends: from asking to having, and an element's way through shared memory to the thread that adds it; and how much
+# longer where columns are no multiple of 32 (of one plan).
+ADDEND, ADDEND_ELEMENT, SHORT_PIECES = 700.0, 0.15, 3.7
+# The launch that adds splits, and the bytes a clock that partial products are written and read at.
+SUM, SUM_BYTES = 1800.0, 1680.0
 
 
 def product_clocks(plan: GemmPlan, problem: Problem) -> float:
@@ -236,6 +243,14 @@ def product_clocks(plan: GemmPlan, problem: Problem) -> float:
     column, or longer where shared memory cannot deliver both operands in that time."""
     each = max(plan.width / 2, (WARPGROUP_ROWS * 32 + plan.width * 32) / SHARED_BYTES)
     return plan.rows / WARPGROUP_ROWS * each * (plan.k * problem.itemsize / 32)
+
+
+def tile_end_clocks(plan: GemmPlan, problem: Problem) -> float:
+    """From the last product of a tile to the first of the next."""
+    if plan.splits > 1:  # partial products have no addends
+        return TILE_END
+    pieces = SHORT_PIECES if plan.n % 32 else 1
+    return TILE_END + problem.addends * (ADDEND + plan.rows * plan.width * ADDEND_ELEMENT * pieces)
 
 
 def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
@@ -246,27 +261,33 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     waves = -(-tiles // slots)
     busy = min(tiles, slots) * plan.cluster
     steps = -(-k // (plan.k * plan.splits))
+    # Of the products that the chip could make in these waves, those that the problem asks for.
+    products = m * n * k * batches / (waves * steps * plan.rows * plan.width * plan.k * machine.processors)
     fetched = (plan.rows + plan.width / plan.cluster) * plan.k * problem.itemsize
     fetching = fetched / min(L2_BYTES_OF_ONE, L2_BYTES / busy)
-    one_step = max(product_clocks(plan, problem), fetching)
-    partial = 4 if plan.splits > 1 else problem.out_bytes
-    end = TILE_END + plan.rows * plan.width * (partial + 2 * problem.addends) / SHARED_BYTES * 4
-    computing = waves * (steps * one_step + end)
-    once = (m * k + k * n) * problem.itemsize * batches + m * n * batches * problem.out_bytes * (1 + problem.addends)
+    # Memory delivers an operand once; what is fetched again comes from the L2.
+    operands = (m * k + k * n) * problem.itemsize * batches
+    first = min(1.0, operands / (tiles * plan.cluster * steps * fetched))
+    latency = first * LATENCY + (1 - first) * L2_LATENCY
+    one_step = max(product_clocks(plan, problem) * (1 + HEAT * products), fetching, latency / plan.stages)
+    one_step += POWER * fetching
+    # The last slot's products begin when its copy has ended.
+    computing = (waves * steps + 1) * one_step + waves * tile_end_clocks(plan, problem)
     # Memory is asked by busy multiprocessors alone, and evenly where the last wave is full.
     asked = (1 - IDLE) + IDLE * min(busy / machine.processors, tiles / (waves * slots))
-    in_flight = busy * plan.stages * fetched
-    reading = once / min(MEMORY_BYTES * asked, in_flight / LATENCY)
-    clocks = max(computing, reading) + START
+    reading = (operands + m * n * batches * problem.out_bytes * (1 + problem.addends)) / (MEMORY_BYTES * asked)
+    clocks = START + (computing**OVERLAP + reading**OVERLAP) ** (1 / OVERLAP)
     if plan.splits > 1:
-        clocks += SUM + (plan.splits + 1) * m * n * batches * 4 / L2_BYTES
-    return (clocks + POWER * waves * steps * fetching) / CLOCK_MHZ
+        clocks += SUM + (2 * plan.splits * 4 + problem.out_bytes) * m * n * batches / SUM_BYTES
+    return clocks / CLOCK_MHZ
 
 
 # ---- the choice ------------------------------------------------------------------------------------------------------
 WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 SPLITS = (1, 2, 3, 4, 6, 8)
 MOST_STAGES = 8
+# Up to so many rows, longer steps are worth their memory: a slot is a longer request.
+FEW_ROWS = 64
 
 
 def _stages(plan: GemmPlan, problem: Problem, machine: Machine) -> int:
@@ -288,8 +309,10 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
     if problem.m < WARPGROUP_ROWS:
         # Weights on the side of 64 rows, the few rows on the other; a longer step where the ring would be many slots.
         width = min(WARPGROUP_ROWS - 8, -(-problem.m // 8) * 8)
-        for rows, consumers, steps in itertools.product((64, 128), (1, 2), (1, 2)):
-            shapes.append(GemmPlan(width, rows, steps * unit, consumers=consumers))
+        for rows, consumers in ((64, 1), (128, 1), (128, 2)):
+            shapes.append(GemmPlan(width, rows, unit, consumers=consumers))
+    if problem.m <= FEW_ROWS:
+        shapes += [replace(shape, k=steps * unit) for shape in shapes for steps in (2, 4)]
     for shape, parts in itertools.product(shapes, splits):
         plan = replace(shape, splits=parts)
         if parts > 1 and -(-problem.m // plan.m) * -(-problem.n // plan.n) * problem.batches >= machine.processors:
@@ -316,15 +339,25 @@ def _mma_plan(problem: Problem, machine: Machine, splits: int) -> GemmPlan:
     return replace(plan, stages=max(2, min(4, _stages(plan, problem, machine))))
 
 
-# Rows of a that are multiplied by CUDA cores while their weights stream by.
-STREAMED_ROWS = 4
+# Rows of a that are multiplied by CUDA cores while their weights stream by, without and beside tensor cores.
+STREAMED_ROWS, STREAMED_ROWS_BESIDE = 4, 2
 # Weights that are so many times what the L2 holds are read with the priority that it keeps longest.
 STREAM_L2S = 2.0
 
 
-def gemv_plan(problem: Problem, machine: Machine, columns: int = 0, k: int = 0, warps: int = 4) -> GemmPlan:
-    """A program streams some columns' weights, 64 bytes in flight a thread; more programs before more of that."""
+def is_streamed(problem: Problem, kind: str) -> bool:
+    """Whether CUDA cores multiply the few rows, of a problem that the engine ``kind`` would."""
+    most = STREAMED_ROWS_BESIDE if kind == "wgmma" else STREAMED_ROWS
+    return kind != "cpu" and problem.streams and problem.m <= most and problem.batches == 1
+
+
+def gemv_plan(problem: Problem, machine: Machine, columns: int = 0, k: int = 0, warps: int = 0) -> GemmPlan:
+    """A program streams some columns' weights: one row is done with a column's bytes so soon that more warps with
+    32 bytes in flight a thread are faster than 64; more programs before more of that."""
     vector = 16 // problem.itemsize
+    if not warps:
+        warps = 8 if problem.m == 1 and problem.k >= 256 * vector else 4
+        columns = columns or (2 if warps == 8 else 0)
     k = k or min(32 * warps * vector, max(32 * vector, 1 << (problem.k - 1).bit_length()))
     if not columns:
         columns = 4
@@ -365,7 +398,7 @@ def plan(problem: Problem, machine: Machine, splits: int | None = None) -> GemmP
     kind = engine(problem, machine)
     if kind == "cpu":
         return _cpu_plan(problem, splits or 1)
-    if problem.streams and problem.m <= STREAMED_ROWS and problem.batches == 1 and splits in (None, 1):
+    if splits in (None, 1) and is_streamed(problem, kind):
         return gemv_plan(problem, machine)
     if kind == "wgmma":
         best = ranked(problem, machine)
@@ -388,7 +421,7 @@ def candidates(m: int, n: int, k: int, dtype: str = "float16", machine: Machine 
     problem = Problem(m, n, k, dtype=dtype, **about)
     found: list[GemmPlan] = []
     if m <= STREAMED_ROWS and problem.streams:
-        for columns, warps in ((4, 4), (2, 4), (8, 4), (4, 8), (2, 8), (4, 2)):
+        for columns, warps in ((2, 8), (4, 4), (2, 4), (4, 8), (4, 2)):
             found.append(gemv_plan(problem, machine, columns, warps=warps))
     if engine(problem, machine) == "wgmma":
         best = ranked(problem, machine)
