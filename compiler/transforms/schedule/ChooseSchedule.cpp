@@ -91,8 +91,7 @@ int64_t Chooser::besideRing(ProductLoop &product, bool swapped, bool fetched, bo
   int64_t bytes = 0, exchange = 0;
   kernel.walk([&](Operation *op) {
     Value block;
-    bool loads = isa<tile::LoadOp, tile::DescLoadOp>(op) && op != product.lhs.load && op != product.rhs.load;
-    if (loads)
+    if (isa<tile::LoadOp, tile::DescLoadOp>(op) && op != product.lhs.load && op != product.rhs.load)
       block = op->getResult(0);
     else if (auto store = dyn_cast<tile::DescStoreOp>(op))
       block = store.getValue();
@@ -103,11 +102,10 @@ int64_t Chooser::besideRing(ProductLoop &product, bool swapped, bool fetched, bo
       return;
     auto memory = own.contains(op) ? storeMemory(type, ctas, swapped) : std::nullopt;
     if (memory) // behind a fetched block lie its barriers
-      bytes += llvm::alignTo(memory->getBytes() + (loads ? 16 : 0), 1024);
-    else if (loads) // one after the other, widened to what they are added to
-      exchange = std::max(exchange, type.getNumElements() / ctas * 4);
-    else
-      exchange = std::max(exchange, type.getNumElements() / ctas * kgpu::elementBytes(type.getElementType()));
+      bytes += llvm::alignTo(memory->getBytes() + (isa<tile::DescLoadOp>(op) ? 16 : 0), 1024);
+    else // one after the other: as sums of 32 bits, or through two tiles that programs use in turn
+      exchange = std::max(exchange, type.getNumElements() / ctas *
+                                        std::max<int64_t>(4, 2 * kgpu::elementBytes(type.getElementType())));
   });
   return bytes + exchange;
 }
@@ -158,14 +156,9 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
   }
   // What is added comes, and results leave, through memory of their own; else they go through an exchange that the
   // layouts may ask for.
-  bool adds = besideRing(product, schedule.swapped, false, true) > besideRing(product, schedule.swapped, true, true);
   for (bool fetched : {true, false})
     for (bool staged : {true, false}) {
-      int64_t beside = besideRing(product, schedule.swapped, fetched, staged);
-      // Where nothing else fits, results alone may leave from the registers that they are in.
-      if (!fetched && !staged && !adds && bytes - beside < 2 * slot)
-        beside = 0;
-      int64_t slots = (bytes - beside) / slot;
+      int64_t slots = (bytes - besideRing(product, schedule.swapped, fetched, staged)) / slot;
       if (slots <= fitting || fitting >= std::min<int64_t>(wanted, 2))
         continue;
       fitting = slots;

@@ -1,6 +1,8 @@
 // What is chosen where a schedule fits: groups, slots, which factor has the instruction's rows, how results leave.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics | FileCheck %s
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse)' | FileCheck %s --check-prefix=MADE
+// What is chosen fits the machine, and is proven.
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-pipeline -o /dev/null
 
 // As many groups as the launch's warps make; 64 KB for the result and three slots of 48 KB.
 // CHECK-LABEL: func.func @two_groups(
@@ -313,31 +315,84 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-// Slots of 96 KB: two fit beside no result of 64 KB, which then leaves from registers.
+// 128 KB of sums in f32 leave two slots of 48 KB.
+// CHECK-LABEL: func.func @wide_result(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func @wide_result(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x256xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x256xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x256xf16>> -> tensor<64x256xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
+      scf.yield %d : tensor<128x256xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x256xf32>>, tensor<128x256xf32>
+    return
+  }
+}
+
+
+// -----
+
+// Rows of the result are not known to begin at multiples of 16 bytes: threads store them, through two tiles of 32 KB.
 // CHECK-LABEL: func.func @direct(
-// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", stages = 2 : i32}, tile.kernel
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", stages = 5 : i32}, tile.kernel
 // MADE-LABEL: func.func @direct(
 // MADE-NOT: kgpu.copy_out
 // MADE: tile.desc_store
 // MADE-NOT: kgpu.copy_out
 module attributes {kgpu.num_warps = 8 : i32} {
   func.func @direct(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %t: i64) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
-    %step = arith.constant 128 : i32
+    %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
-    %zero = arith.constant dense<0.0> : tensor<128x256xf32>
-    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
-    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x256xf16>>
-    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x256xf16>>
-    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i32 {
-      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x128xf16>> -> tensor<128x128xf16>
-      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<128x256xf16>> -> tensor<128x256xf16>
-      %d = tile.dot %x, %y, %acc : tensor<128x128xf16>, tensor<128x256xf16> -> tensor<128x256xf32>
-      scf.yield %d : tensor<128x256xf32>
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%t, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
     }
-    %out = arith.truncf %sum : tensor<128x256xf32> to tensor<128x256xf16>
-    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x256xf16>>, tensor<128x256xf16>
+    %out = arith.truncf %sum : tensor<128x128xf32> to tensor<128x128xf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x128xf16>>, tensor<128x128xf16>
+    return
+  }
+}
+
+// -----
+
+// The same in f32: two tiles of 64 KB.
+// CHECK-LABEL: func.func @direct_wide(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", stages = 3 : i32}, tile.kernel
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func @direct_wide(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %t: i64) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%t, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
     return
   }
 }
