@@ -175,7 +175,8 @@ def test_the_library(rng, in_orders, name):
 
 
 @pytest.mark.parametrize("plan", [
-    GemmPlan(128, 64, 64, stages=2), GemmPlan(64, 64, 64, stages=3, consumers=1), GemmPlan(256, 64, 64, stages=2, cluster=2),
+    GemmPlan(128, 64, 64, stages=2), GemmPlan(64, 64, 64, stages=3, consumers=1),
+    GemmPlan(256, 64, 64, stages=2, cluster=2),
     GemmPlan(16, 128, 64, stages=3, consumers=1),
 ], ids=str)  # fmt: skip
 def test_what_is_added_comes_through_a_channel_too(rng, in_orders, plan):
