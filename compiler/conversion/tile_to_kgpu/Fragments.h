@@ -4,10 +4,10 @@
 
 namespace kiln::assign {
 
-/// How many warps stand along M and along N of the accumulator of warp_mma (its last two dimensions), so that each reads
-/// as little of the factors as can be. `alongRows`: along M as far as that goes, so that what is computed from the
-/// accumulator is the left factor of another product without leaving its threads. Fewer than all warps where the tile is
-/// too small for them; nothing where no instruction is as small as it.
+/// How many warps stand along M and along N of the accumulator of warp_mma (its last two dimensions), so that each
+/// reads as little of the factors as can be. `alongRows`: along M as far as that goes, so that what is computed from
+/// the accumulator is the left factor of another product without leaving its threads. Fewer than all warps where the
+/// tile is too small for them; nothing where no instruction is as small as it.
 std::optional<std::pair<int64_t, int64_t>> arrangeWarps(llvm::ArrayRef<int64_t> accumulator, int64_t warps,
                                                         bool alongRows);
 

@@ -1,5 +1,5 @@
-// Whether two accesses to global memory touch each byte from one thread, found by going through all elements. It is what
-// kiln-verify-barriers asks; kiln-insert-barriers has an argument of its own, and shares nothing with this.
+// Whether two accesses to global memory touch each byte from one thread, found by going through all elements. It is
+// what kiln-verify-barriers asks; kiln-insert-barriers has an argument of its own, and shares nothing with this.
 #pragma once
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 
