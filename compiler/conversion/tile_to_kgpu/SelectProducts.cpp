@@ -10,6 +10,7 @@
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
 
@@ -66,7 +67,8 @@ private:
   bool suitsWarps(tile::DotOp dot, const Recipe &recipe);
   std::optional<Layout> memoryLayout(Value source, unsigned depthDim, int64_t bytes);
   SmallVector<Value, 3> partsOf(Value source, const Recipe &recipe, Type element);
-  SmallVector<Value, 3> memoriesOf(Value factor, unsigned depthDim, const Recipe &recipe, Type element);
+  SmallVector<Value, 3> memoriesOf(tile::DotOp dot, Value factor, unsigned depthDim, const Recipe &recipe,
+                                   Type element);
   void replaceDot(tile::DotOp dot, const Recipe &recipe, std::optional<int64_t> groups);
 
   const Target &target;
@@ -207,13 +209,19 @@ std::optional<Layout> Selector::memoryLayout(Value source, unsigned depthDim, in
   return std::nullopt;
 }
 
-/// The factor is computed, element by element, from another product's result.
+/// The factor is computed, element by element, from another product's result, in some arm of what branches.
 static bool followsProduct(Value tile, unsigned depth = 0) {
   Operation *op = tile.getDefiningOp();
   if (!op || depth > kLookback)
     return false;
   if (isa<tile::DotOp, kgpu::WarpgroupMmaOp, kgpu::MmaWaitOp>(op))
     return true;
+  if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    unsigned number = cast<OpResult>(tile).getResultNumber();
+    return llvm::any_of(branch->getRegions(), [&](Region &arm) {
+      return followsProduct(arm.front().getTerminator()->getOperand(number), depth + 1);
+    });
+  }
   if (!OpTrait::hasElementwiseMappableTraits(op) && !isa<tile::InlineAsmOp>(op))
     return false;
   return llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -263,16 +271,21 @@ bool Selector::suitsGroups(int64_t groups) {
 // Rewriting
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value, 3> Selector::memoriesOf(Value factor, unsigned depthDim, const Recipe &recipe, Type element) {
+SmallVector<Value, 3> Selector::memoriesOf(tile::DotOp dot, Value factor, unsigned depthDim, const Recipe &recipe,
+                                           Type element) {
   auto [source, swapped] = beforeTranspose(factor);
   Layout layout = *memoryLayout(source, swapped ? 1 - depthDim : depthDim, bytesOf(element));
   auto attribute = layout::MapAttr::get(factor.getContext(), layout);
   SmallVector<Value, 3> &made = memories[{source, element, attribute}];
   if (made.empty())
     for (Value part : partsOf(source, recipe, element)) {
-      // Where the tile is made: outside of loops it does not change in, once for all its readers.
+      // Outside of loops that the tile does not change in, once for all its readers; in the product's own block as late
+      // as the product, so that what lies between hides the time that a load takes.
       ImplicitLocOpBuilder b(source.getLoc(), source.getContext());
-      b.setInsertionPointAfterValue(part);
+      if (source.getParentBlock() == dot->getBlock())
+        b.setInsertionPoint(dot);
+      else
+        b.setInsertionPointAfterValue(part);
       auto type = kgpu::MemType::get(b.getContext(), shapeOf(part), element, attribute);
       made.push_back(kgpu::AllocOp::create(b, type, /*offset=*/IntegerAttr()));
       kgpu::LocalStoreOp::create(b, part, made.back());
@@ -280,8 +293,7 @@ SmallVector<Value, 3> Selector::memoriesOf(Value factor, unsigned depthDim, cons
   if (!swapped)
     return made;
   SmallVector<Value, 3> transposed;
-  ImplicitLocOpBuilder b(factor.getLoc(), factor.getContext());
-  b.setInsertionPointAfterValue(factor);
+  ImplicitLocOpBuilder b(factor.getLoc(), dot);
   for (Value memory : made)
     transposed.push_back(kgpu::TransOp::create(b, memory, ArrayRef<int32_t>{1, 0}));
   return transposed;
@@ -294,10 +306,11 @@ static Value withoutNans(ImplicitLocOpBuilder &b, Value tile, Value zero) {
 }
 
 void Selector::replaceDot(tile::DotOp dot, const Recipe &recipe, std::optional<int64_t> groups) {
-  SmallVector<Value, 3> lhs = groups && !followsProduct(dot.getLhs()) ? memoriesOf(dot.getLhs(), 1, recipe, recipe.lhs)
-                                                                      : partsOf(dot.getLhs(), recipe, recipe.lhs);
+  SmallVector<Value, 3> lhs = groups && !followsProduct(dot.getLhs())
+                                  ? memoriesOf(dot, dot.getLhs(), 1, recipe, recipe.lhs)
+                                  : partsOf(dot.getLhs(), recipe, recipe.lhs);
   SmallVector<Value, 3> rhs =
-      groups ? memoriesOf(dot.getRhs(), 0, recipe, recipe.rhs) : partsOf(dot.getRhs(), recipe, recipe.rhs);
+      groups ? memoriesOf(dot, dot.getRhs(), 0, recipe, recipe.rhs) : partsOf(dot.getRhs(), recipe, recipe.rhs);
   ImplicitLocOpBuilder b(dot.getLoc(), dot);
   auto type = cast<RankedTensorType>(dot.getType()).clone(recipe.sum);
   Value zero, acc = dot.getAcc();

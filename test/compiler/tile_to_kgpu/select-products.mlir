@@ -151,3 +151,33 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return %r, %s, %t, %u : tensor<2x32x32xf32>, tensor<16x64xi32>, tensor<64x64xf32>, tensor<8x8xf32>
   }
 }
+
+// -----
+
+// So does one that a branch on the way may change. What is loaded before the first product is stored at the second.
+// CHECK: module attributes {kgpu.num_groups = 1 : i32
+// CHECK-LABEL: @masked(
+// WARP-LABEL: @masked(
+// CHECK: %[[V:.*]] = tile.load
+// CHECK: kgpu.mma_wait
+// CHECK: %[[S:.*]] = scf.if
+// CHECK: %[[P:.*]] = arith.truncf %[[S]]
+// CHECK: %[[M:.*]] = kgpu.alloc
+// CHECK-NEXT: kgpu.local_store %[[V]], %[[M]]
+// CHECK: kgpu.warpgroup_mma %[[P]], %[[M]], %{{.*}} : tensor<64x64xf16>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @masked(%q: tensor<64x64xf16>, %k: tensor<64x64xf16>, %a: tensor<64x128x!tile.ptr<f16>>, %o: tensor<64x128xf32>, %c: i1) -> tensor<64x128xf32> {
+    %z = arith.constant dense<0.0> : tensor<64x64xf32>
+    %v = tile.load %a : tensor<64x128x!tile.ptr<f16>> -> tensor<64x128xf16>
+    %s = tile.dot %q, %k, %z : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    %m = scf.if %c -> (tensor<64x64xf32>) {
+      %n = arith.negf %s : tensor<64x64xf32>
+      scf.yield %n : tensor<64x64xf32>
+    } else {
+      scf.yield %s : tensor<64x64xf32>
+    }
+    %p = arith.truncf %m : tensor<64x64xf32> to tensor<64x64xf16>
+    %d = tile.dot %p, %v, %o : tensor<64x64xf16>, tensor<64x128xf16> -> tensor<64x128xf32>
+    return %d : tensor<64x128xf32>
+  }
+}
