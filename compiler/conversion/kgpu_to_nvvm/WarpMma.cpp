@@ -9,6 +9,8 @@ using layout::Layout;
 
 // Registers of an accumulator fragment, words of a left and of a right one.
 static constexpr int64_t kSums = 4, kLeftWords = 4, kRightWords = 2;
+// Products after one another that do not wait for each other.
+static constexpr int64_t kIndependent = 8;
 
 /// "{$3, $4}, ": `count` operands from number `first` on.
 static std::string operandsFrom(unsigned first, unsigned count) {
@@ -28,6 +30,32 @@ static std::string constraintsOf(Type sum, unsigned sums, unsigned words) {
   for (unsigned i = 0; i < sums; ++i)
     list += "," + std::to_string(i);
   return list;
+}
+
+/// Whether an op may be moved past others of its kind.
+static bool isMovable(Operation *op) {
+  if (isPure(op))
+    return true;
+  if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op))
+    return call.getIntrin().starts_with("llvm.nvvm.ldmatrix.");
+  auto load = dyn_cast<LLVM::LoadOp>(op);
+  return load && !load.getVolatile_();
+}
+
+/// Moves `op` and what stands before it, as far back as nothing is written, to where it is first used: a factor's
+/// fragments are then loaded one step along K after the other, and never held as a whole.
+static void sinkToUses(Operation *op) {
+  while (op && isMovable(op)) {
+    Operation *before = op->getPrevNode(), *first = nullptr;
+    for (Operation *user : op->getUsers()) {
+      Operation *place = op->getBlock()->findAncestorOpInBlock(*user);
+      if (place && (!first || place->isBeforeInBlock(first)))
+        first = place;
+    }
+    if (first && first != op->getNextNode())
+      op->moveBefore(first);
+    op = before;
+  }
 }
 
 static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
@@ -54,23 +82,34 @@ static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
                      StringRef(operandsFrom(perSum + kLeftWords + kRightWords, perSum)).drop_back(2).str() + ";";
   std::string constraints = constraintsOf(sums.front().getType(), perSum, kLeftWords + kRightWords);
   SmallVector<Type> types(perSum, sums.front().getType());
-  // All fragments at one step before the next step: none waits for the one before it.
+  Block *block = lowering.b.getInsertionBlock();
+  Block::iterator place = lowering.b.getInsertionPoint();
+  Operation *last = place == block->begin() ? nullptr : &*std::prev(place);
+  // All fragments at one step before the next step: none waits for the one before it. Where the left factor is in
+  // registers anyway, some columns after the other: of the right factor, only those are held.
+  auto loaded = op.getLhs().getDefiningOp<kgpu::LocalLoadOp>();
+  bool held = !loaded || loaded->getBlock() != op->getBlock();
+  int64_t together = held ? std::max<int64_t>(1, kIndependent / rows) : columns;
+  auto multiply = [&](int64_t batch, int64_t row, int64_t column, int64_t k) {
+    SmallVector<Value> operands;
+    auto append = [&](ArrayRef<Value> words, int64_t fragment, int64_t count) {
+      llvm::append_range(operands, words.slice(fragment * count, count));
+    };
+    int64_t sum = (batch * rows + row) * columns + column;
+    append(lhs, (batch * rows + row) * steps + k, kLeftWords);
+    append(rhs, (batch * columns + column) * steps + k, kRightWords);
+    append(sums, sum, perSum);
+    Registers results = lowering.ptx(text, constraints, types, operands, /*pure=*/true);
+    for (auto [i, result] : llvm::enumerate(results))
+      sums[sum * perSum + i] = result;
+  };
   for (int64_t batch = 0; batch < batches; ++batch)
-    for (int64_t k = 0; k < steps; ++k)
-      for (int64_t row = 0; row < rows; ++row)
-        for (int64_t column = 0; column < columns; ++column) {
-          SmallVector<Value> operands;
-          auto append = [&](ArrayRef<Value> words, int64_t fragment, int64_t count) {
-            llvm::append_range(operands, words.slice(fragment * count, count));
-          };
-          int64_t sum = (batch * rows + row) * columns + column;
-          append(lhs, (batch * rows + row) * steps + k, kLeftWords);
-          append(rhs, (batch * columns + column) * steps + k, kRightWords);
-          append(sums, sum, perSum);
-          Registers results = lowering.ptx(text, constraints, types, operands, /*pure=*/true);
-          for (auto [i, result] : llvm::enumerate(results))
-            sums[sum * perSum + i] = result;
-        }
+    for (int64_t first = 0; first < columns; first += together)
+      for (int64_t k = 0; k < steps; ++k)
+        for (int64_t row = 0; row < rows; ++row)
+          for (int64_t column = first; column < std::min(first + together, columns); ++column)
+            multiply(batch, row, column, k);
+  sinkToUses(last);
   lowering.set(op, element.isF32() ? sums : unpackWords(lowering, sums, element));
   return success();
 }

@@ -23,16 +23,29 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // -----
 
 // A factor whose rows lie along K is loaded as it is, one with rows across K transposed; then products of 16 by 8 by 16,
-// each added to the one before it along K.
+// each added to the one before it along K. Matrices are loaded where the first product needs them, and none is held longer.
 // CHECK-LABEL: llvm.func @kiln_product(
-// CHECK-COUNT-4: llvm.call_intrinsic "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16"
-// CHECK-COUNT-4: llvm.call_intrinsic "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16"
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.b16
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.b16
+// CHECK: llvm.inline_asm "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};", "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3"
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.b16
+// CHECK: mma.sync
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.b16
+// CHECK: mma.sync
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.b16
+// CHECK: mma.sync
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.b16
+// CHECK-COUNT-4: mma.sync
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.b16
+// CHECK-COUNT-4: mma.sync
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.b16
+// CHECK-COUNT-4: mma.sync
 // CHECK-NOT: ldmatrix
-// CHECK-COUNT-16: llvm.inline_asm "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};", "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3"
 // CHECK-NOT: mma.sync
 // OLD-LABEL: llvm.func @kiln_product(
-// OLD-COUNT-4: ldmatrix.sync.aligned.m8n8.x4.b16
-// OLD-COUNT-16: mma.sync.aligned.m16n8k16
+// OLD: ldmatrix.sync.aligned.m8n8.x4.trans.b16
+// OLD: ldmatrix.sync.aligned.m8n8.x4.b16
+// OLD: mma.sync.aligned.m16n8k16
 #a = #layout.map<mma_a [64, 32] bits 16 warps 2x2>
 #b = #layout.map<mma_b [32, 64] bits 16 warps 2x2>
 #c = #layout.map<mma_acc [64, 64] warps 2x2>
