@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,39 @@ if TYPE_CHECKING:
     from kiln.kernels.case import Case
 
 
-def prefill_tiles(q_tokens: int, k_tokens: int, machine: Machine = CPU) -> dict[str, int]:
-    """Queries and keys per step: 64 of each, fewer where there are fewer, and fewer keys where registers hold them."""
-    block_m = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16
-    return {"BLOCK_M": block_m, "BLOCK_N": 32 if machine.gpu or k_tokens <= 32 else 64}
+def prefill_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, machine: Machine = CPU) -> dict[str, Any]:
+    """Queries and keys per step and the launch options, for heads of ``side`` elements (padded) of ``itemsize`` bytes.
+
+    Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
+    """
+    if not machine.gpu:
+        block_m = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16
+        return {"BLOCK_M": block_m, "BLOCK_N": 64 if k_tokens > 32 else 32, **options()}
+    capabilities = _capabilities(machine)
+    tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
+    if tensor_cores and "warpgroup_mma" in capabilities:
+        # Groups of four warps have 64 queries each; at most 64 elements leave registers for two blocks a processor.
+        block_m, block_n = 128 if q_tokens > 64 else 64, 64 if side <= 128 else 32
+        warps = block_m // 16
+    elif tensor_cores and "warp_mma" in capabilities:
+        # Each warp holds what it multiplies: all queries of 16 rows, some keys at a time.
+        block_m, block_n = (
+            128 if q_tokens > 64 and 64 < side <= 128 else 64,
+            64 if side <= 64 else 32 if side <= 128 else 16,
+        )
+        warps = 8 if side > 128 else block_m // 16
+    else:
+        # A head of 128 elements leaves 32 accumulators a thread.
+        block_m, block_n = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16, 32 if side <= 128 else 16
+        warps = max(2, block_m // 8)
+    return {"BLOCK_M": block_m, "BLOCK_N": block_n, **options(num_warps=warps)}
 
 
-def prefill_launch(machine: Machine, block_m: int) -> dict[str, Any]:
-    """Launch options: a head of 128 elements leaves 32 accumulators a thread."""
-    return options(num_warps=max(2, block_m // 8)) if machine.gpu else options()
+@functools.lru_cache(maxsize=64)
+def _capabilities(machine: Machine) -> frozenset[str]:
+    from kiln import _kiln
+
+    return frozenset(_kiln.target(machine.target)["capabilities"])
 
 
 def decode_tile(machine: Machine) -> int:
@@ -77,6 +102,10 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     from kiln.kernels.attention import decode, kernel
 
     lengths, table = np.empty(4, np.int32), np.empty((4, 256), np.int32)
+    for size in (64, 80, 256):
+        q, k = np.empty((1, 512, 8, size), np.float16), np.empty((1, 512, 2, size), np.float16)
+        name = f"attention float16 causal, heads of {size}"
+        yield name, lambda q=q, k=k: kernel.attention(q, k, np.empty_like(k), causal=True, return_lse=True)
     for dtype in (np.float32, np.float16):
         q, k = np.empty((1, 512, 8, 128), dtype), np.empty((1, 512, 2, 128), dtype)
         for causal in (False, True):

@@ -11,7 +11,8 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.attention.configs import prefill_launch, prefill_tiles
+from kiln.kernels.attention.configs import prefill_plan
+from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import Spec, empty, operator, output, strides, tile_side
 
@@ -31,31 +32,40 @@ def attention_kernel(q, k, v, y, lse, scale_log2, q_batch, q_token, q_head, q_st
     inside = columns[None, :] < size
     q_at = q + batch * q_batch + head * q_head + rows[:, None] * q_token + columns[None, :] * q_step
     query = kl.load(q_at, mask=(rows[:, None] < q_tokens) & inside, other=0.0)
-    k_at = k + batch * k_batch + (head // group) * k_head
-    v_at = v + batch * v_batch + (head // group) * v_head
+    # A negative scale turns the queries instead, so that the greatest product has the greatest score.
+    query = kl.where(scale_log2 < 0.0, -query, query)
+    scale = kl.where(scale_log2 == 0.0, 1e-30, kl.abs(scale_log2))
+    keys = kl.arange(0, BLOCK_N)
+    k_at = k + batch * k_batch + (head // group) * k_head + keys[:, None] * k_token + columns[None, :] * k_step
+    v_at = v + batch * v_batch + (head // group) * v_head + keys[:, None] * v_token + columns[None, :] * v_step
     shift = k_tokens - q_tokens
+    # Keys that some query of the block sees, and those that all of them see.
     end = k_tokens
+    common = k_tokens
     if CAUSAL:
         end = kl.maximum(kl.minimum(k_tokens, (block + 1) * BLOCK_M + shift), 0)
+        common = kl.minimum(k_tokens, block * BLOCK_M + shift + 1)
     top = kl.full((BLOCK_M,), -float("inf"), kl.float32)
     total = kl.zeros((BLOCK_M,), kl.float32)
     result = kl.zeros((BLOCK_M, SIZE), kl.float32)
+    key = kl.load(k_at, mask=(keys[:, None] < end) & inside, other=0.0)
     for start in range(0, end, BLOCK_N):
-        keys = start + kl.arange(0, BLOCK_N)
-        present = (keys[:, None] < k_tokens) & inside
-        key = kl.load(k_at + keys[:, None] * k_token + columns[None, :] * k_step, mask=present, other=0.0)
-        score = kl.dot(query, kl.trans(key)) * scale_log2
-        allowed = keys[None, :] < k_tokens
-        if CAUSAL:
-            allowed = allowed & (keys[None, :] <= rows[:, None] + shift)
-        score = kl.where(allowed, score, -float("inf"))
-        new_top = kl.maximum(top, kl.max(score, axis=1))
+        score = kl.dot(query, kl.trans(key))
+        # Under way during what follows: the values, and the keys of the next step.
+        value = kl.load(v_at + start * v_token, mask=(start + keys[:, None] < k_tokens) & inside, other=0.0)
+        after = start + BLOCK_N
+        key = kl.load(k_at + after * k_token, mask=(after + keys[:, None] < end) & inside, other=0.0)
+        if after > common:
+            allowed = start + keys[None, :] < k_tokens
+            if CAUSAL:
+                allowed = allowed & (start + keys[None, :] <= rows[:, None] + shift)
+            score = kl.where(allowed, score, -float("inf"))
+        new_top = kl.maximum(top, kl.max(score, axis=1) * scale)
         # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
         safe = kl.where(new_top == -float("inf"), 0.0, new_top)
-        weight = kl.exp2(score - safe[:, None])
-        correction = kl.exp2(top - safe)
+        weight = exp2_flushed(score * scale - safe[:, None])
+        correction = exp2_flushed(top - safe)
         total = total * correction + kl.sum(weight, axis=1)
-        value = kl.load(v_at + keys[:, None] * v_token + columns[None, :] * v_step, mask=present, other=0.0)
         result = kl.dot(weight.to(value.dtype), value, result * correction[:, None])
         top = new_top
     result = result / kl.where(total == 0.0, 1.0, total)[:, None]
@@ -91,11 +101,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: fl
     out = output(out, Spec(q.shape, q.dtype), q)
     lse = empty(Spec((batch, heads, q_tokens), "float32"), q) if return_lse else None
     scale = (1 / math.sqrt(size) if softmax_scale is None else softmax_scale) * LOG2_E
-    machine = machine_of(q)
-    tile = prefill_tiles(q_tokens, k_tokens, machine)
-    attention_kernel[(kiln.cdiv(q_tokens, tile["BLOCK_M"]), batch * heads)](
+    side = tile_side(size)
+    plan = prefill_plan(q_tokens, k_tokens, side, q.itemsize, machine_of(q))
+    attention_kernel[(kiln.cdiv(q_tokens, plan["BLOCK_M"]), batch * heads)](
         q, k, v, out, lse, scale, *strides(q), *strides(k), *strides(v), *strides(out), q_tokens, k_tokens, heads,
-        heads // k_heads, size, CAUSAL=causal, SIZE=tile_side(size), **tile,
-        **prefill_launch(machine, tile["BLOCK_M"]),
+        heads // k_heads, size, CAUSAL=causal, SIZE=side, **plan,
     )  # fmt: skip
     return (out, lse) if return_lse else out
