@@ -37,6 +37,16 @@ def test_heads_and_sizes(rng, heads, size):
     check(attention(q, k, v, softmax_scale=0.3), reference.attention(q, k, v, softmax_scale=0.3), v, 70)
 
 
+@pytest.mark.parametrize("scale", [-0.3, 0.0, -4.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_scales_that_turn_or_drop_scores(rng, scale, causal):
+    q, k, v = operands(rng, 33, 70, 4, 2, 32)
+    out, lse = attention(q, k, v, causal=causal, softmax_scale=scale, return_lse=True)
+    exact, exact_lse = reference.attention(q, k, v, causal=causal, softmax_scale=scale, return_lse=True)
+    check(out, exact, v, 70)
+    assert_close(lse, exact_lse, length=70 + 32, scale=max(1.0, np.abs(exact_lse).max()))
+
+
 def test_views_of_fused_qkv(rng):
     qkv = random(rng, (2, 50, 12, 32))
     q, k, v = qkv[:, :, :8], qkv[:, :, 8:10], qkv[:, :, 10:]
