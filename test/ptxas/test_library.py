@@ -72,7 +72,7 @@ def test_long_rows_move_in_wide_pieces(family: str):
     assert checked or family in ("rope", "optimizer"), "no call of this family has a long row"
 
 
-@pytest.mark.parametrize("m, registers", [(1, 40), (2, 56), (4, 80)])
+@pytest.mark.parametrize("m, registers", [(1, 40), (2, 56)])
 @pytest.mark.parametrize("n, k", [(28672, 4096), (4096, 14336), (6144, 4096)])
 def test_streamed_weights_fill_a_multiprocessor(m: int, n: int, k: int, registers: int):
     """No spills, 16 bytes an access, and registers for as many threads as the bytes in flight take: 6 to 12 blocks."""
