@@ -80,7 +80,9 @@ def flat_parameters(parameters: list[Parameter] | tuple[Parameter, ...]) -> list
         element, shape = descriptor_block(parameter.type)
         flat.append(FlatParameter(parameter.name, "*" + element, DIVISIBILITY if parameter.divisible else 1))
         # In elements, what 16 bytes are: a launch refuses other strides. The last one is 1.
-        row = DIVISIBILITY // max(types.parse(element).itemsize, 1)
+        kind = types.parse(element)
+        assert isinstance(kind, types.dtype), element
+        row = DIVISIBILITY // max(kind.itemsize, 1)
         last = len(shape) - 1
         for i in range(len(shape)):
             whole = i == last and parameter.whole_rows

@@ -47,6 +47,7 @@ def _strides_of(function: KernelFunction, known: dict[int, Strides]) -> Strides:
     names: set[str] = set()
     fields: set[str] = set()
     made_of: list[tuple[set[str], Strides]] = []
+    parts: list[ast.AST | None]
     for node in ast.walk(function.tree):
         if isinstance(node, ast.Call):
             if getattr(node.func, "attr", getattr(node.func, "id", "")) == MAKER:
@@ -66,8 +67,8 @@ def _strides_of(function: KernelFunction, known: dict[int, Strides]) -> Strides:
             made_of.append((set().union(*(_read_by(target).names for target in targets)), _read_by(node.value)))
     while True:
         before = len(names) + len(fields)
-        for targets, value in made_of:
-            if targets & names:
+        for made, value in made_of:
+            if made & names:
                 names |= value.names
                 fields |= value.fields
         if len(names) + len(fields) == before:
