@@ -67,8 +67,8 @@ std::optional<BoxPlan> kgpu::planBoxes(MemType type, int64_t pieces) {
   return plan;
 }
 
-SmallVector<Value> kgpu::viewsOf(AllocOp alloc) {
-  SmallVector<Value> views = {alloc.getMem()};
+SmallVector<Value> kgpu::viewsOf(Value memory) {
+  SmallVector<Value> views = {memory};
   for (size_t i = 0; i < views.size(); ++i)
     for (Operation *user : views[i].getUsers())
       if (isa<SlotOp, ViewOp, TransOp>(user))
@@ -76,11 +76,14 @@ SmallVector<Value> kgpu::viewsOf(AllocOp alloc) {
   return views;
 }
 
-int64_t kgpu::addressAlignment(AllocOp alloc) {
-  bool reached = llvm::any_of(viewsOf(alloc), [](Value view) {
+bool kgpu::isReadAsynchronously(Value memory) {
+  return llvm::any_of(viewsOf(memory), [](Value view) {
     return llvm::any_of(view.getUsers(), [](Operation *user) { return isa<CopyOutOp, WarpgroupMmaOp>(user); });
   });
-  if (!reached)
+}
+
+int64_t kgpu::addressAlignment(AllocOp alloc) {
+  if (!isReadAsynchronously(alloc))
     return kSharedAlign;
   std::optional<BoxPlan> plan = planBoxes(alloc.getMem().getType());
   return plan && plan->swizzle == 0 ? kCopyAlign : kSwizzleAlign;

@@ -60,7 +60,9 @@ std::optional<BoxPlan> planBoxes(MemType type, int64_t pieces = 1);
 /// swizzle by the address.
 int64_t addressAlignment(AllocOp alloc);
 /// The memory itself, its slots, parts of them, and any of those with its dimensions in another order.
-llvm::SmallVector<mlir::Value> viewsOf(AllocOp alloc);
+llvm::SmallVector<mlir::Value> viewsOf(mlir::Value memory);
+/// Products or the copy engine read a memory or a view of it: past the threads, until they are waited for.
+bool isReadAsynchronously(mlir::Value memory);
 
 /// An argument of the kernel, a constant, or such an integer extended: what a launch can work out.
 bool isDerivedFromArguments(mlir::Value value);

@@ -140,20 +140,12 @@ static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   return giveParts(lowering, op);
 }
 
-/// Products, or the copy engine, read what comes through the channel.
-static bool isReadAsynchronously(kgpu::ChannelOp channel) {
-  SmallVector<Value> open;
-  for (Operation *user : channel.getResult().getUsers())
-    if (auto receive = dyn_cast<kgpu::ReceiveOp>(user))
-      llvm::append_range(open, receive.getParts());
-  while (!open.empty())
-    for (Operation *user : open.pop_back_val().getUsers()) {
-      if (isa<kgpu::WarpgroupMmaOp, kgpu::CopyOutOp>(user))
-        return true;
-      if (isa<kgpu::TransOp, kgpu::ViewOp>(user))
-        open.push_back(user->getResult(0));
-    }
-  return false;
+/// Asks of every part that is received.
+static bool anyReceived(kgpu::ChannelOp channel, llvm::function_ref<bool(Value)> asks) {
+  return llvm::any_of(channel.getResult().getUsers(), [&](Operation *user) {
+    auto receive = dyn_cast<kgpu::ReceiveOp>(user);
+    return receive && llvm::any_of(receive.getParts(), asks);
+  });
 }
 
 /// A fence stands between the stores to shared memory before `op` in its block and `op`.
@@ -176,7 +168,7 @@ static LogicalResult emitCommit(Lowering &lowering, kgpu::CommitOp op) {
                  {full, lowering.i32(channel.getType().getSlotBytes()), lowering.isIssuer()});
     return success();
   case kgpu::Completion::Threads:
-    if (isReadAsynchronously(channel) && !isFenced(op))
+    if (anyReceived(channel, kgpu::isReadAsynchronously) && !isFenced(op))
       lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
     lowering.meetInWarp();
     lowering.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, lowering.isLeader()});
@@ -190,18 +182,13 @@ static LogicalResult emitCommit(Lowering &lowering, kgpu::CommitOp op) {
 /// Only instructions of the warp as a whole read what the channel brings, and each is waited for by the whole warp; so
 /// when one lane comes past, all have read.
 static bool isReadByWarps(kgpu::ChannelOp channel) {
-  for (Operation *user : channel.getResult().getUsers())
-    if (auto receive = dyn_cast<kgpu::ReceiveOp>(user)) {
-      SmallVector<Value> open(receive.getParts());
-      while (!open.empty())
-        for (Operation *reader : open.pop_back_val().getUsers()) {
-          if (isa<kgpu::TransOp, kgpu::ViewOp>(reader))
-            open.push_back(reader->getResult(0));
-          else if (!isa<kgpu::WarpgroupMmaOp>(reader))
-            return false;
-        }
-    }
-  return true;
+  return !anyReceived(channel, [](Value part) {
+    return llvm::any_of(kgpu::viewsOf(part), [](Value view) {
+      return llvm::any_of(view.getUsers(), [](Operation *reader) {
+        return !isa<kgpu::SlotOp, kgpu::ViewOp, kgpu::TransOp, kgpu::WarpgroupMmaOp>(reader);
+      });
+    });
+  });
 }
 
 static LogicalResult emitRelease(Lowering &lowering, kgpu::ReleaseOp op) {

@@ -38,19 +38,6 @@ static scf::ForOp loopOf(Operation *op) {
   return {};
 }
 
-/// The copy engine or products read it: they are waited for, and one place is enough.
-static bool isReadAsynchronously(AllocOp alloc) {
-  SmallVector<Value> open = {alloc.getMem()};
-  while (!open.empty())
-    for (Operation *user : open.pop_back_val().getUsers()) {
-      if (isa<CopyOutOp, WarpgroupMmaOp>(user))
-        return true;
-      if (isa<SlotOp, ViewOp, TransOp>(user))
-        open.push_back(user->getResult(0));
-    }
-  return false;
-}
-
 /// A new value of the loop: 0 in the first iteration, then 1, 0, ...
 static std::pair<scf::ForOp, Value> addPhase(scf::ForOp loop) {
   IRRewriter rewriter(loop.getContext());
@@ -73,6 +60,7 @@ void kgpu::alternateSlots(func::FuncOp function) {
   // By loop, innermost loops first: replacing one leaves the ops in its body where they are.
   llvm::MapVector<scf::ForOp, SmallVector<AllocOp>> byLoop;
   function.walk([&](AllocOp alloc) {
+    // What is read past the threads is waited for: one place is enough.
     if (scf::ForOp loop = isReadAsynchronously(alloc) ? scf::ForOp() : loopOf(alloc))
       byLoop[loop].push_back(alloc);
   });
