@@ -21,9 +21,8 @@ static constexpr int64_t kBarrierBytes = 16;
 //===----------------------------------------------------------------------===//
 
 LogicalResult ChannelType::verify(function_ref<InFlightDiagnostic()> emitError, int32_t slots, ArrayRef<Type> parts) {
-  if (slots < 1 || parts.empty()) // channel_type_c1
-    return emitError() << "expected at least one slot and one part (because a slot holds tiles), got " << slots
-                       << " and " << parts.size();
+  if (slots < 1) // channel_type_c1
+    return emitError() << "expected at least one slot (because it is a ring), got " << slots;
   for (Type part : parts)
     if (!isa<MemType>(part)) // channel_type_c2
       return emitError() << "expected parts that are a !kgpu.mem (because slots are shared memory), got " << part;
@@ -55,6 +54,8 @@ int64_t ChannelOp::getPartOffset(unsigned index) {
 }
 
 int64_t ChannelOp::getSlotStride() {
+  if (getType().getParts().empty())
+    return 0;
   unsigned last = getType().getParts().size() - 1;
   return llvm::alignTo(getPartOffset(last) + getType().getPart(last).getBytes(), kSwizzleAlign);
 }

@@ -28,7 +28,8 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
     have stored and arrived, or by `groups` of copies that the consumer's own threads have issued (one role; no barriers at
     all: the wait is for the thread's own copies, followed by a barrier of its role).
 
-    `fillers` warps commit a slot (1 where copies announce bytes), `readers` warps of each cta release it. In a cluster a
+    `fillers` warps commit a slot (1 where copies announce bytes), `readers` warps of each cta release it: those of all roles
+    that receive from the channel, or, where these take turns, so that each slot is read by one of them, of that one. In a cluster a
     part that every cta has whole is filled by all ctas together, each sending its share to all; such a slot is empty when
     the readers of all ctas have released it.
 
@@ -101,6 +102,30 @@ def Kgpu_AdvanceOp : Kgpu_EarlyOp<"advance", [Pure, AllTypesMatch<["cursor", "re
   let assemblyFormat = "$cursor attr-dict `:` type($cursor)";
 }
 
+def Kgpu_SkipOp : Kgpu_EarlyOp<"skip", [Pure, AllTypesMatch<["cursor", "result"]>,
+                                        AllTypesMatch<["lowerBound", "upperBound", "step"]>]> {
+  let summary = "the place behind a loop that others run";
+  let description = [{
+    Where a loop over these bounds leaves the cursor that each of its iterations advances by one. A consumer that takes turns
+    with others goes past the slots that they read so.
+
+    ```mlir
+    func.func @skip(%p: !kgpu.cursor<4>, %n: i32) -> !kgpu.cursor<4> {
+      %c0 = arith.constant 0 : i32
+      %c64 = arith.constant 64 : i32
+      %q = kgpu.skip %p for %c0 to %n step %c64 : !kgpu.cursor<4>, i32
+      return %q : !kgpu.cursor<4>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_CursorType, "a place">:$cursor, Arg<AnySignlessInteger, "of the loop">:$lowerBound,
+                       Arg<AnySignlessInteger, "of the loop">:$upperBound, Arg<AnySignlessInteger, "of the loop">:$step);
+  let results = (outs Res<Kgpu_CursorType, "the place behind">:$result);
+  let assemblyFormat = [{
+    $cursor `for` $lowerBound `to` $upperBound `step` $step attr-dict `:` type($cursor) `,` type($step)
+  }];
+}
+
 /// An op on one slot: the cursor goes around as many slots as the channel has.
 class Kgpu_ChannelStep<string mnemonic, list<Trait> traits = []> : Kgpu_EarlyOp<mnemonic, traits # [
     TypesMatchWith<"the cursor has as many slots as the channel", "channel", "cursor",
@@ -130,7 +155,7 @@ def Kgpu_AcquireOp : Kgpu_ChannelStep<"acquire"> {
                            [MemRead<Kgpu_Asynchrony>, MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor);
   let results = (outs Res<Variadic<Kgpu_MemType>, "its parts, to be written">:$parts);
-  let assemblyFormat = "$channel `[` $cursor `]` attr-dict `:` type($channel) `->` type($parts)";
+  let assemblyFormat = "$channel `[` $cursor `]` attr-dict `:` type($channel) (`->` type($parts)^)?";
 }
 
 def Kgpu_CommitOp : Kgpu_ChannelStep<"commit"> {
@@ -177,7 +202,7 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
                            [MemRead<Kgpu_Asynchrony>, MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor);
   let results = (outs Res<Variadic<Kgpu_MemType>, "its parts, to be read">:$parts);
-  let assemblyFormat = "$channel `[` $cursor `]` attr-dict `:` type($channel) `->` type($parts)";
+  let assemblyFormat = "$channel `[` $cursor `]` attr-dict `:` type($channel) (`->` type($parts)^)?";
 }
 
 def Kgpu_ReleaseOp : Kgpu_ChannelStep<"release"> {

@@ -15,6 +15,15 @@ using namespace kiln::kgpu;
 #include "dialects/kgpu/KgpuEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/kgpu/KgpuAttrs.cpp.inc"
+
+/// The parts of a channel, `(!kgpu.mem<...>, ...)`; there may be none.
+static ParseResult parseParts(AsmParser &parser, SmallVector<Type> &parts) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren,
+                                        [&] { return parser.parseType(parts.emplace_back()); });
+}
+
+static void printParts(AsmPrinter &printer, ArrayRef<Type> parts) { printer << '(' << parts << ')'; }
+
 #define GET_TYPEDEF_CLASSES
 #include "dialects/kgpu/KgpuTypes.cpp.inc"
 

@@ -48,9 +48,10 @@ def Kgpu_ChannelType : Kgpu_TypeDef<"Channel", "channel"> {
   let summary = "a ring of slots in shared memory";
   let description = [{
     `!kgpu.channel<4 x (!kgpu.mem<...>, !kgpu.mem<...>)>`: each of the slots holds one tile per part. What the parts' layouts
-    are is dictated by the copies that fill them and the products that read them.
+    are is dictated by the copies that fill them and the products that read them. A channel without parts, `<1 x ()>`, says
+    only that something has happened: one role hands its turn to another.
 
-    - `channel_type_c1`: at least one slot and one part.
+    - `channel_type_c1`: at least one slot.
     - `channel_type_c2`: every part is a `!kgpu.mem`.
 
     ```mlir
@@ -58,7 +59,7 @@ def Kgpu_ChannelType : Kgpu_TypeDef<"Channel", "channel"> {
     ```
   }];
   let parameters = (ins "int32_t":$slots, ArrayRefParameter<"::mlir::Type">:$parts);
-  let assemblyFormat = "`<` $slots `x` `(` $parts `)` `>`";
+  let assemblyFormat = "`<` $slots `x` custom<Parts>($parts) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     MemType getPart(unsigned index) const { return ::mlir::cast<MemType>(getParts()[index]); }

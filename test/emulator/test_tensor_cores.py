@@ -15,7 +15,11 @@ from kiln.kernels.gemm.configs import GemmPlan
 
 ORDERS = (1, -1, 2, 3)
 # What the kernels of a schedule have to consist of.
-INSTRUCTIONS = {"cooperative": {"wgmma", "cp", "mbarrier"}, "simple": {"wgmma"}}
+INSTRUCTIONS = {
+    "cooperative": {"wgmma", "cp", "mbarrier"},
+    "pingpong": {"wgmma", "cp", "mbarrier"},
+    "simple": {"wgmma"},
+}
 
 
 # Tests that do not pass yet, and why; one that comes to pass fails until its line is taken out here.
@@ -146,6 +150,17 @@ def test_a_block_works_off_several_tiles(rng, in_orders):
     multiply(rng, in_orders, (64, 64, 64), (320, 192, 128), schedule="cooperative", stages=3, consumers=1)
 
 
+@pytest.mark.parametrize("tiles", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("depth", [0, 64, 320])
+def test_groups_take_turns(rng, in_orders, tiles, depth):
+    """A block works off an odd or an even number of tiles, each longer and shorter than the ring."""
+    multiply(rng, in_orders, (64, 64, 64), (64 * tiles, 64, depth), schedule="pingpong", stages=3)
+
+
+def test_groups_take_turns_in_clusters(rng, in_orders):
+    multiply(rng, in_orders, (128, 64, 64), (384, 64, 192), schedule="pingpong", stages=2, cluster=2)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_products_where_they_stand(rng, in_orders, dtype):
     dtype = getattr(ml_dtypes, dtype, dtype)
@@ -158,6 +173,8 @@ PLANS = {
     "few rows": GemmPlan(16, 128, 64, stages=3),
     "splits": GemmPlan(128, 64, 64, stages=2, splits=2),
     "cluster": GemmPlan(256, 64, 64, stages=2, cluster=2),
+    "turns": GemmPlan(64, 96, 64, "pingpong", stages=3),
+    "turns in a cluster": GemmPlan(128, 64, 64, "pingpong", stages=2, cluster=2),
     "simple": GemmPlan(64, 64, 32, "simple", stages=2),
 }
 
@@ -176,7 +193,7 @@ def test_the_library(rng, in_orders, name):
 
 @pytest.mark.parametrize("plan", [
     GemmPlan(128, 64, 64, stages=2), GemmPlan(64, 64, 64, stages=3, consumers=1),
-    GemmPlan(256, 64, 64, stages=2, cluster=2),
+    GemmPlan(256, 64, 64, stages=2, cluster=2), GemmPlan(64, 64, 64, "pingpong", stages=2),
     GemmPlan(16, 128, 64, stages=3, consumers=1),
 ], ids=str)  # fmt: skip
 def test_what_is_added_comes_through_a_channel_too(rng, in_orders, plan):

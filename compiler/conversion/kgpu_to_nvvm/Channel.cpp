@@ -70,6 +70,27 @@ static LogicalResult emitAdvance(Lowering &lowering, kgpu::AdvanceOp op) {
   return success();
 }
 
+static LogicalResult emitSkip(Lowering &lowering, kgpu::SkipOp op) {
+  ImplicitLocOpBuilder &b = lowering.b;
+  ArrayRef<Value> place = lowering.get(op.getCursor());
+  Value begin = lowering.scalar(op.getLowerBound()), end = lowering.scalar(op.getUpperBound());
+  Type type = begin.getType();
+  Value zero = arith::ConstantOp::create(b, b.getIntegerAttr(type, 0));
+  Value one = arith::ConstantOp::create(b, b.getIntegerAttr(type, 1)), step = lowering.scalar(op.getStep());
+  Value length = arith::MaxSIOp::create(b, arith::SubIOp::create(b, end, begin), zero);
+  Value trips = arith::AddIOp::create(b, length, arith::SubIOp::create(b, step, one));
+  trips = arith::DivUIOp::create(b, trips, step);
+  if (type.getIntOrFloatBitWidth() > 32)
+    trips = arith::TruncIOp::create(b, b.getI32Type(), trips);
+  else if (type.getIntOrFloatBitWidth() < 32)
+    trips = arith::ExtUIOp::create(b, b.getI32Type(), trips);
+  Value slots = lowering.i32(op.getCursor().getType().getSlots());
+  Value behind = arith::AddIOp::create(b, place[0], trips);
+  Value rounds = arith::AndIOp::create(b, arith::DivUIOp::create(b, behind, slots), lowering.i32(1));
+  lowering.set(op, {arith::RemUIOp::create(b, behind, slots), arith::XOrIOp::create(b, place[1], rounds)});
+  return success();
+}
+
 Value nvvm::barrierOf(Lowering &lowering, Value channel, Value cursor, int64_t barrier) {
   kgpu::ChannelOp ring = channelOf(channel);
   int64_t first = int64_t(*ring.getOffset()) + ring.getBarrierOffset(0) + barrier;
@@ -226,6 +247,7 @@ void nvvm::addChannels(EmitTable &table) {
   table.add<kgpu::ChannelOp, emitChannel>();
   table.add<kgpu::CursorOp, emitCursor>();
   table.add<kgpu::AdvanceOp, emitAdvance>();
+  table.add<kgpu::SkipOp, emitSkip>();
   table.add<kgpu::AcquireOp, emitAcquire>();
   table.add<kgpu::ReceiveOp, emitReceive>();
   table.add<kgpu::CommitOp, emitCommit>();

@@ -214,10 +214,35 @@ bool kgpu::mayConflict(const Access &a, const Access &b) {
   return !a.argument || !b.argument || a.argument == b.argument || !(a.alone || b.alone);
 }
 
+/// The step from one program of a block to its next, where a loop takes two at a time.
+static Value stepOfPairs(scf::ForOp loop) {
+  auto twice = loop.getStep().getDefiningOp<arith::AddIOp>();
+  bool pairs = twice && twice.getLhs() == twice.getRhs() && twice.getLhs().getDefiningOp<ProgramStepOp>();
+  return pairs ? twice.getLhs() : Value();
+}
+
 bool kgpu::isOverPrograms(Operation *loop) {
   auto counted = dyn_cast<scf::ForOp>(loop);
   return counted && counted.getLowerBound().getDefiningOp<FirstProgramOp>() &&
-         counted.getStep().getDefiningOp<ProgramStepOp>();
+         (counted.getStep().getDefiningOp<ProgramStepOp>() || stepOfPairs(counted));
+}
+
+std::optional<unsigned> kgpu::programOfPair(Operation *op) {
+  bool second = false;
+  for (Operation *around = op->getParentOp(); around; around = around->getParentOp()) {
+    auto loop = dyn_cast<scf::ForOp>(around);
+    if (loop && isOverPrograms(loop) && stepOfPairs(loop))
+      return second;
+    // `if p + step < count`, where p is the loop's variable.
+    auto branch = dyn_cast<scf::IfOp>(around);
+    auto condition = branch ? branch.getCondition().getDefiningOp<arith::CmpIOp>() : arith::CmpIOp();
+    auto next = condition ? condition.getLhs().getDefiningOp<arith::AddIOp>() : arith::AddIOp();
+    auto pairs = branch ? dyn_cast<scf::ForOp>(branch->getParentOp()) : scf::ForOp();
+    second |= next && pairs && condition.getPredicate() == arith::CmpIPredicate::slt &&
+              condition.getRhs() == pairs.getUpperBound() && next.getLhs() == pairs.getInductionVar() &&
+              next.getRhs() == stepOfPairs(pairs) && branch.getThenRegion().isAncestor(op->getParentRegion());
+  }
+  return std::nullopt;
 }
 
 scf::ForOp kgpu::alternatesIn(Value slot) {

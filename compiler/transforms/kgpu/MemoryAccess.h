@@ -79,6 +79,8 @@ bool mayConflict(const Access &a, const Access &b);
 
 /// The iterations of the loop are program instances of their own, whose accesses to global memory nothing orders.
 bool isOverPrograms(mlir::Operation *loop);
+/// Where such a loop takes two programs at a time: whether `op` belongs to the first (0) or the second (1) of them.
+std::optional<unsigned> programOfPair(mlir::Operation *op);
 
 /// The counted loop whose iterations use the two slots `slot` chooses in turn: it is carried, and flipped each time.
 /// Null when `slot` is no such value.

@@ -12,6 +12,8 @@ using namespace kiln::kgpu;
 // Assumptions
 //===----------------------------------------------------------------------===//
 
+// Loops whose trip count is a constant are followed as they are up to this many iterations.
+static constexpr int64_t kMaxKnownTrips = 256;
 // How often loops with loops in them run: enough for a cursor that is not carried on to show.
 static constexpr int64_t kOuterTrips[] = {0, 1, 2, 3};
 // Runs in which each loop has a trip count of its own.
@@ -184,16 +186,41 @@ void RoleScalars::set(Value value, const Scalar &scalar) {
     return;
   auto isAt = [&](Value bound) { return scalars.contains(bound) || matchPattern(bound, m_Constant()); };
   if (isAt(loop.getLowerBound()) && isAt(loop.getStep()))
-    assumeEnd(loop, numberOf(loop.getLowerBound()), std::max<int64_t>(1, numberOf(loop.getStep())));
+    assumeEnd(value, role.outerLoops.contains(loop), numberOf(loop.getLowerBound()),
+              std::max<int64_t>(1, numberOf(loop.getStep())));
 }
 
-void RoleScalars::assumeEnd(scf::ForOp loop, int64_t begin, int64_t step) {
-  unsigned key = scalarOf(loop.getUpperBound()).key;
-  bool outer = role.outerLoops.contains(loop);
+void RoleScalars::assumeEnd(Value end, bool outer, int64_t begin, int64_t step) {
+  unsigned key = scalarOf(end).key;
   assumed.varies |= !outer;
   int64_t trips = assumed.trips(key, outer);
   // The last iteration need not be a whole step.
   assumed.assume(key, begin + trips * step - (trips ? assumed.choose(key, step) : 0));
+}
+
+RoleScalars::Trips RoleScalars::tripsOf(Value lowerBound, Value upperBound, Value step, bool outer) {
+  Scalar begin = scalarOf(lowerBound), width = scalarOf(step);
+  Trips trips;
+  trips.first = numberOf(lowerBound);
+  if (!known(width))
+    assumed.assume(width.key, 1 + assumed.choose(width.key, 3));
+  // A number that something else was assumed of (the programs of a launch, none): alike in every role, and never run.
+  trips.step = std::max<int64_t>(1, *known(width));
+  Scalar end = scalarOf(upperBound);
+  auto countTo = [&](int64_t last) {
+    return std::max<int64_t>(0, llvm::divideCeilSigned(last - trips.first, trips.step));
+  };
+  // Numbers of their own: nothing was assumed.
+  bool constant = known(begin) == begin.value && end.value && known(end) == end.value && !end.loop;
+  bool exact = constant && countTo(*end.value) <= kMaxKnownTrips;
+  if (constant && !exact) // Very often stands for any number that is more than near to both ends.
+    assumed.assume(end.key, trips.first + assumed.manyTrips(end.key) * trips.step);
+  else if (!known(end) || countTo(*known(end)) > kMaxKnownTrips)
+    assumeEnd(upperBound, outer, trips.first, trips.step);
+  trips.count = countTo(*known(end));
+  trips.assumed = !exact;
+  trips.key = assumed.keyOf({Loop, begin.key, end.key, width.key});
+  return trips;
 }
 
 Scalar RoleScalars::scalarOf(Value value) {
@@ -208,6 +235,9 @@ Scalar RoleScalars::scalarOf(Value value) {
     scalar = compute(op, 0);
   else
     scalar = opaque(assumed.keyOf({Root, uint64_t(value.getAsOpaquePointer())}));
+  // The next program of a block lies at least one further; twice as far is two of them.
+  if (isa_and_nonnull<ProgramStepOp>(op) && !known(scalar))
+    assumed.assume(scalar.key, 1 + assumed.choose(scalar.key, 3));
   set(value, scalar);
   return scalar;
 }
@@ -339,6 +369,12 @@ void RoleScalars::followScalars(Operation *op, int64_t time) {
   if (auto advance = dyn_cast<AdvanceOp>(op)) {
     std::optional<int64_t> place = placeOf(advance.getCursor());
     setPlace(advance, place ? std::optional<int64_t>(*place + 1) : std::nullopt);
+    return;
+  }
+  if (auto skip = dyn_cast<SkipOp>(op)) {
+    Trips trips = tripsOf(skip.getLowerBound(), skip.getUpperBound(), skip.getStep(), /*outer=*/false);
+    std::optional<int64_t> place = placeOf(skip.getCursor());
+    setPlace(skip, place ? std::optional<int64_t>(*place + trips.count) : std::nullopt);
     return;
   }
   if (auto choice = dyn_cast<arith::SelectOp>(op); choice && isa<CursorType>(choice.getType())) {

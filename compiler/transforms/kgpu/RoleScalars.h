@@ -100,8 +100,15 @@ protected:
   bool decide(mlir::Value condition);
   /// Without assuming anything.
   std::optional<int64_t> known(const Scalar &scalar) const;
-  /// Assumes the end of a loop that begins at `begin`.
-  void assumeEnd(mlir::scf::ForOp loop, int64_t begin, int64_t step);
+  /// Assumes the end of a loop that begins at `begin`. `outer`: it has loops in it.
+  void assumeEnd(mlir::Value end, bool outer, int64_t begin, int64_t step);
+  /// How often a loop over these bounds runs in this run.
+  struct Trips {
+    int64_t first = 0, step = 1, count = 0;
+    bool assumed = false; ///< the count is
+    unsigned key = 0;     ///< the same for loops that run equally often
+  };
+  Trips tripsOf(mlir::Value begin, mlir::Value end, mlir::Value step, bool outer);
 
   void set(mlir::Value value, const Scalar &scalar);
   void setPlace(mlir::Value cursor, std::optional<int64_t> place);

@@ -5,12 +5,10 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-// Loops whose trip count is a constant are followed as they are up to this many iterations.
-static constexpr int64_t kMaxKnownTrips = 256;
-
 RoleTrace::RoleTrace(const Role &role, ArrayRef<ChannelOp> channels, ArrayRef<bool> readByMachines,
-                     Assumptions &assumed)
-    : RoleScalars(role, assumed), uses(channels.size()), channels(channels), readByMachines(readByMachines) {}
+                     ArrayRef<bool> inTurns, Assumptions &assumed)
+    : RoleScalars(role, assumed), uses(channels.size()), channels(channels), readByMachines(readByMachines),
+      inTurns(inTurns) {}
 
 //===----------------------------------------------------------------------===//
 // Following the code
@@ -40,25 +38,12 @@ void RoleTrace::noteDecision(Operation *op, unsigned key) {
 
 LogicalResult RoleTrace::visitFor(scf::ForOp loop) {
   Scalar begin = scalarOf(loop.getLowerBound()), width = scalarOf(loop.getStep());
-  int64_t first = numberOf(loop.getLowerBound());
-  if (!known(width))
-    assumed.assume(width.key, 1 + assumed.choose(width.key, 3));
-  int64_t step = *known(width);
-  if (step < 1 && known(width) == width.value)
-    return loop.emitOpError("expected a step of at least 1 (because what it does is counted), got ") << step;
-  // A number that something else was assumed of (the programs of a launch, none): alike in every role, and never run.
-  step = std::max<int64_t>(1, step);
-  Scalar end = scalarOf(loop.getUpperBound());
-  auto tripsTo = [&](int64_t last) { return std::max<int64_t>(0, llvm::divideCeilSigned(last - first, step)); };
-  // Numbers of their own: nothing was assumed.
-  bool constant = known(begin) == begin.value && end.value && known(end) == end.value && !end.loop;
-  bool exact = constant && tripsTo(*end.value) <= kMaxKnownTrips;
-  if (constant && !exact) // Very often stands for any number that is more than near to both ends.
-    assumed.assume(end.key, first + assumed.manyTrips(end.key) * step);
-  else if (!known(end) || tripsTo(*known(end)) > kMaxKnownTrips)
-    assumeEnd(loop, first, step);
-  Progress at{0, tripsTo(*known(end)), !exact};
-  noteDecision(loop, assumed.keyOf({Loop, begin.key, end.key, width.key}));
+  if (width.value && *width.value < 1 && (!known(width) || known(width) == width.value))
+    return loop.emitOpError("expected a step of at least 1 (because what it does is counted), got ") << *width.value;
+  Trips trips = tripsOf(loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), role.outerLoops.contains(loop));
+  int64_t first = trips.first, step = trips.step;
+  Progress at{0, trips.count, trips.assumed};
+  noteDecision(loop, trips.key);
   for (auto [argument, init] : llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs()))
     bind(argument, init);
   for (; at.iteration < at.trips; ++at.iteration) {
@@ -149,7 +134,8 @@ unsigned RoleTrace::indexOf(Value channel) {
   return unsigned(llvm::find(channels, channel.getDefiningOp<ChannelOp>()) - channels.begin());
 }
 
-FailureOr<unsigned> RoleTrace::stepAt(Operation *op, Value channel, Value cursor, int64_t expected, StringRef before) {
+FailureOr<std::pair<unsigned, int64_t>> RoleTrace::stepAt(Operation *op, Value channel, Value cursor, int64_t expected,
+                                                          StringRef before) {
   unsigned index = indexOf(channel);
   if (index == channels.size()) {
     op->emitOpError("expected the result of a kgpu.channel (because its users are matched), got another");
@@ -162,15 +148,18 @@ FailureOr<unsigned> RoleTrace::stepAt(Operation *op, Value channel, Value cursor
         "got another");
     return failure();
   }
-  if (*place != expected) {
-    op->emitOpError() << "expected the cursor of place " << expected << " (because a role " << before
-                      << " slots one after the other, each once), got place " << *place;
+  // Who takes turns leaves out what others read.
+  bool skips = isa<ReceiveOp>(op) && inTurns[index];
+  if (skips ? *place < expected : *place != expected) {
+    op->emitOpError() << "expected the cursor of place " << expected << (skips ? " or behind it" : "")
+                      << " (because a role " << before << " slots one after the other, each once), got place "
+                      << *place;
     return failure();
   }
   ChannelUse &use = uses[index];
   if (!use.first)
     use.first = op;
-  return index;
+  return std::pair(index, *place);
 }
 
 LogicalResult RoleTrace::visitAcquire(AcquireOp op) {
@@ -224,10 +213,12 @@ LogicalResult RoleTrace::visitCommit(CommitOp op) {
 
 LogicalResult RoleTrace::visitReceive(ReceiveOp op) {
   unsigned index = indexOf(op.getChannel());
-  int64_t place = index < channels.size() ? uses[index].received : 0;
-  if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "receives")))
+  int64_t next = index < channels.size() && !uses[index].received.empty() ? uses[index].received.back() + 1 : 0;
+  auto at = stepAt(op, op.getChannel(), op.getCursor(), next, "receives");
+  if (failed(at))
     return failure();
-  ++uses[index].received;
+  int64_t place = at->second;
+  uses[index].received.push_back(place);
   lastReceive[index] = clock;
   for (auto [number, part] : llvm::enumerate(op.getParts()))
     memories[part] = {nullptr, index, unsigned(number), place, false};
@@ -258,10 +249,10 @@ LogicalResult RoleTrace::visitRelease(ReleaseOp op) {
       return success();
   }
   unsigned index = indexOf(op.getChannel());
-  int64_t place = index < channels.size() ? uses[index].released : 0;
+  int64_t place = index < channels.size() ? uses[index].nextRelease() : 0;
   if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "releases")))
     return failure();
-  if (place >= uses[index].received)
+  if (uses[index].released >= uses[index].received.size())
     return op.emitOpError("expected a receive of the slot before (because it is not read yet), got none");
   if (failed(checkIdle(op, index, place)))
     return failure();
@@ -292,7 +283,7 @@ FailureOr<RoleTrace::Memory> RoleTrace::memoryOf(Operation *op, Value value) {
 }
 
 LogicalResult RoleTrace::checkReading(Operation *op, const Memory &memory) {
-  if (memory.alloc || (!memory.filling && memory.place >= uses[memory.channel].released))
+  if (memory.alloc || (!memory.filling && memory.place >= uses[memory.channel].nextRelease()))
     return success();
   return op->emitOpError("expected to read a slot between its receive and its release (because only then its content "
                          "stays), got it ")
@@ -383,10 +374,10 @@ LogicalResult RoleTrace::finish() {
       return channel.emitOpError() << "expected role @" << role.name
                                    << " to commit each slot that it acquires (because "
                                    << "somebody waits for it), got " << use.committed << " of " << use.acquired;
-    if (use.received != use.released)
+    if (use.received.size() != use.released)
       return channel.emitOpError() << "expected role @" << role.name
                                    << " to release each slot that it receives (because "
-                                   << "somebody waits for it), got " << use.released << " of " << use.received;
+                                   << "somebody waits for it), got " << use.released << " of " << use.received.size();
   }
   if (!products.empty())
     return products.front().op->emitOpError(

@@ -18,7 +18,13 @@ struct ChannelStep {
 
 /// What a role did to one channel.
 struct ChannelUse {
-  int64_t acquired = 0, committed = 0, received = 0, released = 0;
+  int64_t acquired = 0, committed = 0;
+  std::vector<int64_t> received; ///< places, one after the other
+  size_t released = 0;           ///< of those
+  /// The place to be released next.
+  int64_t nextRelease() const {
+    return released < received.size() ? received[released] : received.empty() ? 0 : received.back() + 1;
+  }
   mlir::Operation *first = nullptr; ///< step
   /// What decided how often: loops and branches around steps, by key.
   llvm::MapVector<unsigned, mlir::Operation *> decisions;
@@ -28,7 +34,7 @@ struct ChannelUse {
 class RoleTrace : private RoleScalars {
 public:
   RoleTrace(const Role &role, llvm::ArrayRef<ChannelOp> channels, llvm::ArrayRef<bool> readByMachines,
-            Assumptions &assumed);
+            llvm::ArrayRef<bool> inTurns, Assumptions &assumed);
   /// Fails at the first step that goes wrong.
   mlir::LogicalResult run();
 
@@ -64,9 +70,9 @@ private:
   mlir::LogicalResult visitAccesses(mlir::Operation *op);
   mlir::LogicalResult finish();
 
-  /// The place that a step stands at; fails unless it is `expected`.
-  mlir::FailureOr<unsigned> stepAt(mlir::Operation *op, mlir::Value channel, mlir::Value cursor, int64_t expected,
-                                   llvm::StringRef before);
+  /// The channel and the place that a step stands at; fails unless it is `expected`.
+  mlir::FailureOr<std::pair<unsigned, int64_t>> stepAt(mlir::Operation *op, mlir::Value channel, mlir::Value cursor,
+                                                       int64_t expected, llvm::StringRef before);
   mlir::LogicalResult checkIdle(mlir::Operation *op, unsigned channel, int64_t place);
   mlir::FailureOr<Memory> memoryOf(mlir::Operation *op, mlir::Value value);
   mlir::LogicalResult readsOf(mlir::Operation *op, mlir::Value value, llvm::SmallVectorImpl<Memory> &reads);
@@ -79,6 +85,7 @@ private:
 
   llvm::ArrayRef<ChannelOp> channels;
   llvm::ArrayRef<bool> readByMachines; ///< by channel: products or copies read its slots
+  llvm::ArrayRef<bool> inTurns;        ///< by channel: each slot is read by one of the consumers
   llvm::DenseMap<mlir::Value, Memory> memories;
   std::deque<UnderWay> products, copies;
   /// Fills of each part of the slots that are being filled.

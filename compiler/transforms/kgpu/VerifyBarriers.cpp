@@ -313,6 +313,10 @@ static LogicalResult verifyApart(const MemoryAccesses &accesses) {
       if (other.op == one.op || roleAround(other.op).first != role.first ||
           roleAround(other.op).second <= role.second || !mayConflict(one, other))
         continue;
+      // Of two programs that roles take turns at; nothing orders those, in one block or in two.
+      auto program = programOfPair(one.op), another = programOfPair(other.op);
+      if (!one.isShared() && program && another && program != another)
+        continue;
       InFlightDiagnostic error = other.op->emitOpError()
                                  << "expected no other role to touch the same "
                                  << (other.isShared() ? "shared memory"

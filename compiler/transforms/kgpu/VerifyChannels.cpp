@@ -86,6 +86,7 @@ private:
   LogicalResult verifyBalance(unsigned channel, ArrayRef<RoleTrace> traces);
   LogicalResult refuseBalance(unsigned channel, const RoleTrace &from, const Role &producer, const RoleTrace &to,
                               const Role &consumer, int64_t committed, int64_t received);
+  LogicalResult verifyTurns(unsigned channel, ArrayRef<RoleTrace> traces);
   LogicalResult verifyProgress(ArrayRef<RoleTrace> traces);
 
   func::FuncOp function;
@@ -93,6 +94,7 @@ private:
   std::vector<Role> roles;
   SmallVector<Ends> ends;           ///< by channel
   SmallVector<bool> readByMachines; ///< by channel: products or copies read slots
+  SmallVector<bool> inTurns;        ///< by channel: each slot is read by one of the consumers
 };
 } // namespace
 
@@ -120,6 +122,7 @@ static bool isReadByMachines(ReceiveOp receive) {
 LogicalResult ChannelVerifier::findEnds() {
   ends.resize(channels.size());
   readByMachines.assign(channels.size(), false);
+  inTurns.assign(channels.size(), false);
   for (auto [index, channel] : llvm::enumerate(channels)) {
     Operation *outside = nullptr, *inside = nullptr;
     for (Operation *user : channel->getUsers()) {
@@ -187,7 +190,11 @@ LogicalResult ChannelVerifier::verifyWarps(unsigned index) {
   if (int32_t(channel.getFillers()) != fillers)
     return channel.emitOpError() << "expected " << fillers << " fillers (because so many warps commit a slot), got "
                                  << int32_t(channel.getFillers());
-  if (int32_t(channel.getReaders()) != warpsOf(consumers))
+  // As many as each of several has: they take turns.
+  inTurns[index] = consumers.size() > 1 && llvm::all_of(consumers, [&](unsigned role) {
+                     return roles[role].warps == int32_t(channel.getReaders());
+                   });
+  if (!inTurns[index] && int32_t(channel.getReaders()) != warpsOf(consumers))
     return channel.emitOpError() << "expected " << warpsOf(consumers)
                                  << " readers (because so many warps release a slot), got "
                                  << int32_t(channel.getReaders());
@@ -227,11 +234,42 @@ LogicalResult ChannelVerifier::refuseBalance(unsigned index, const RoleTrace &fr
   return error;
 }
 
+/// Each slot that is committed is received by one of those who take turns.
+LogicalResult ChannelVerifier::verifyTurns(unsigned index, ArrayRef<RoleTrace> traces) {
+  const auto &[producers, consumers] = ends[index];
+  for (unsigned producer : producers) {
+    int64_t committed = traces[producer].uses[index].committed;
+    SmallVector<int> readers(committed, -1);
+    auto refuse = [&](unsigned role, int64_t place, StringRef got) {
+      const ChannelUse &use = traces[role].uses[index];
+      return (use.first ? use.first : channels[index].getOperation())->emitOpError()
+             << "expected each of " << committed << " slots that role @" << roles[producer].name
+             << " commits to be received by one of the roles that take turns (because one releases it), got place "
+             << place << " received by " << got;
+    };
+    for (unsigned consumer : consumers)
+      for (int64_t place : traces[consumer].uses[index].received) {
+        if (place >= committed)
+          return refuse(consumer, place, "@" + roles[consumer].name + " and committed by none");
+        if (readers[place] >= 0)
+          return refuse(consumer, place, "@" + roles[readers[place]].name + " and @" + roles[consumer].name);
+        readers[place] = int(consumer);
+      }
+    for (auto [place, reader] : llvm::enumerate(readers))
+      if (reader < 0)
+        return refuse(consumers.front(), place, "none");
+  }
+  return success();
+}
+
 LogicalResult ChannelVerifier::verifyBalance(unsigned index, ArrayRef<RoleTrace> traces) {
   const auto &[producers, consumers] = ends[index];
+  if (inTurns[index])
+    return verifyTurns(index, traces);
   for (unsigned producer : producers)
     for (unsigned consumer : consumers) {
-      int64_t committed = traces[producer].uses[index].committed, received = traces[consumer].uses[index].received;
+      int64_t committed = traces[producer].uses[index].committed;
+      int64_t received = traces[consumer].uses[index].received.size();
       if (committed != received)
         return refuseBalance(index, traces[producer], roles[producer], traces[consumer], roles[consumer], committed,
                              received);
@@ -240,31 +278,69 @@ LogicalResult ChannelVerifier::verifyBalance(unsigned index, ArrayRef<RoleTrace>
 }
 
 /// Lets each role go as far as it can, over and over. What waits only ever waits for counts that grow, so the order
-/// does not matter: if one order comes to an end, all do.
+/// does not matter: if one order comes to an end, all do. On the way each step learns which steps of the other roles
+/// are over for certain when it goes on.
 LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
-  SmallVector<size_t> at(traces.size(), 0);
-  SmallVector<SmallVector<int64_t>> committed(channels.size(), SmallVector<int64_t>(traces.size(), 0));
-  SmallVector<SmallVector<int64_t>> released = committed;
-  auto least = [](ArrayRef<unsigned> list, ArrayRef<int64_t> counts) {
-    int64_t count = counts[list.front()];
-    for (unsigned role : list)
-      count = std::min(count, counts[role]);
-    return count;
+  using Clock = SmallVector<size_t, 4>; ///< by role: so many of its steps are over
+  struct Slot {
+    unsigned commits = 0, releases = 0;
+    Clock committed, released;
+    std::optional<std::pair<unsigned, size_t>> received; ///< by whom, and which of its steps that was
   };
+  SmallVector<size_t> at(traces.size(), 0);
+  std::vector<Clock> clocks(traces.size(), Clock(traces.size(), 0));
+  std::vector<std::map<int64_t, Slot>> slots(channels.size());
+  auto slotAt = [&](unsigned channel, int64_t place) -> Slot & {
+    Slot &slot = slots[channel][place];
+    slot.committed.resize(traces.size());
+    slot.released.resize(traces.size());
+    return slot;
+  };
+  auto join = [](Clock &into, const Clock &other) {
+    for (auto [mine, theirs] : llvm::zip_equal(into, other))
+      mine = std::max(mine, theirs);
+  };
+  auto slotBefore = [&](const ChannelStep &step) { return step.place - channels[step.channel].getType().getSlots(); };
   auto mayGoOn = [&](const ChannelStep &step) {
     const auto &[producers, consumers] = ends[step.channel];
     if (step.kind == ChannelStep::Acquire)
-      return step.place - channels[step.channel].getType().getSlots() < least(consumers, released[step.channel]);
-    return step.kind != ChannelStep::Receive || step.place < least(producers, committed[step.channel]);
+      return slotBefore(step) < 0 ||
+             slotAt(step.channel, slotBefore(step)).releases == (inTurns[step.channel] ? 1 : consumers.size());
+    return step.kind != ChannelStep::Receive || slotAt(step.channel, step.place).commits == producers.size();
+  };
+  auto go = [&](unsigned role, const ChannelStep &step) -> LogicalResult {
+    Clock &clock = clocks[role];
+    Slot &slot = slotAt(step.channel, step.place);
+    if (step.kind == ChannelStep::Acquire && slotBefore(step) >= 0)
+      join(clock, slotAt(step.channel, slotBefore(step)).released);
+    if (step.kind == ChannelStep::Receive) {
+      join(clock, slot.committed);
+      slot.received = {role, at[role] + 1};
+      // A barrier's parity tells apart a round and the one before it, no more.
+      auto before = inTurns[step.channel] && step.place ? slotAt(step.channel, step.place - 1).received : std::nullopt;
+      if (inTurns[step.channel] && step.place &&
+          (!before || (before->first != role && clock[before->first] < before->second)))
+        return step.op->emitOpError() << "expected role @" << roles[role].name
+                                      << " to wait for its turn (because a slot's barrier tells a "
+                                      << "round from the one before alone, and place " << step.place - 1
+                                      << " may not have been received yet), got nothing that says so";
+    }
+    clock[role] = at[role] + 1;
+    if (step.kind == ChannelStep::Commit) {
+      ++slot.commits;
+      join(slot.committed, clock);
+    } else if (step.kind == ChannelStep::Release) {
+      ++slot.releases;
+      join(slot.released, clock);
+    }
+    return success();
   };
   for (bool moved = true; moved;) {
     moved = false;
     for (auto [role, trace] : llvm::enumerate(traces))
-      for (; at[role] < trace.steps.size() && mayGoOn(trace.steps[at[role]]); ++at[role], moved = true) {
-        const ChannelStep &step = trace.steps[at[role]];
-        committed[step.channel][role] += step.kind == ChannelStep::Commit;
-        released[step.channel][role] += step.kind == ChannelStep::Release;
-      }
+      for (; at[role] < trace.steps.size() && mayGoOn(trace.steps[at[role]]); ++at[role], moved = true)
+        if (failed(go(role, trace.steps[at[role]])))
+          return failure();
   }
   for (auto [role, trace] : llvm::enumerate(traces)) {
     if (at[role] == trace.steps.size())
@@ -289,7 +365,7 @@ LogicalResult ChannelVerifier::verifyRun(unsigned run, bool &varies) {
   Assumptions assumed(run, slots);
   std::vector<RoleTrace> traces;
   for (const Role &role : roles) {
-    traces.emplace_back(role, channels, readByMachines, assumed);
+    traces.emplace_back(role, channels, readByMachines, inTurns, assumed);
     if (failed(traces.back().run()))
       return failure();
   }

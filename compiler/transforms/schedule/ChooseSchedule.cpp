@@ -43,9 +43,9 @@ public:
   std::optional<Schedule> choose(std::string &why);
 
 private:
-  std::optional<Schedule> cooperative(ProductLoop &product, std::string &why);
-  bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped) const;
-  int64_t besideRing(ProductLoop &product, bool swapped, bool fetched, bool staged);
+  std::optional<Schedule> withRoles(ProductLoop &product, std::string &why);
+  bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, int64_t accumulators) const;
+  int64_t besideRing(ProductLoop &product, const Schedule &schedule);
 
   func::FuncOp kernel;
   const Target &target;
@@ -68,27 +68,28 @@ std::optional<Schedule> Chooser::choose(std::string &why) {
   std::optional<ProductLoop> product = findProductLoop(kernel, why);
   if (!product || !mayRunAhead(kernel, *product, why))
     return std::nullopt;
-  return cooperative(*product, why);
+  return withRoles(*product, why);
 }
 
 /// Rows of the instruction's tile go to the groups in 64s, and a thread's accumulators fit its registers.
-bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped) const {
+bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, int64_t accumulators) const {
   ArrayRef<int64_t> sides = product.dot.getType().getShape();
   int64_t side = sides[swapped ? 1 : 0], rows = side / ctas, columns = sides[swapped ? 0 : 1];
   if (side % ctas || rows % (64 * consumers) || columns % 8 || columns > kMaxColumns[consumers])
     return false;
   int64_t bits = product.dot.getType().getElementTypeBitWidth();
-  return rows / consumers / 64 * columns / 2 * bits / 32 <= kMaxAccumulators[consumers];
+  return rows / consumers / 64 * columns / 2 * bits / 32 <= accumulators;
 }
 
-/// Shared memory of each cta for blocks of the product's shape that are loaded and stored beside its loop.
-int64_t Chooser::besideRing(ProductLoop &product, bool swapped, bool fetched, bool staged) {
+/// Shared memory of each cta for blocks of the product's shape that are loaded and stored beside its loop. Groups that
+/// take turns store through memory of their own.
+int64_t Chooser::besideRing(ProductLoop &product, const Schedule &schedule) {
   llvm::SmallDenseSet<Operation *> own;
-  if (fetched)
+  if (schedule.fetched)
     own.insert_range(fetchableLoads(kernel, product, alignment));
-  if (staged)
+  if (schedule.stagedStore)
     own.insert_range(copyableStores(kernel, product, alignment));
-  int64_t bytes = 0, exchange = 0;
+  int64_t bytes = 0, exchange = 0, each = schedule.inTurns() ? schedule.consumers : 1;
   kernel.walk([&](Operation *op) {
     Value block;
     if (isa<tile::LoadOp, tile::DescLoadOp>(op) && op != product.lhs.load && op != product.rhs.load)
@@ -100,19 +101,25 @@ int64_t Chooser::besideRing(ProductLoop &product, bool swapped, bool fetched, bo
     auto type = block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
     if (!type || type.getRank() != 2)
       return;
-    auto memory = own.contains(op) ? storeMemory(type, ctas, swapped) : std::nullopt;
-    if (memory) // behind a fetched block lie its barriers
-      bytes += llvm::alignTo(memory->getBytes() + (isa<tile::DescLoadOp>(op) ? 16 : 0), 1024);
+    auto memory = own.contains(op) ? storeMemory(type, ctas, schedule.swapped) : std::nullopt;
+    if (memory && isa<tile::DescLoadOp>(op)) // behind a fetched block lie its barriers
+      bytes += llvm::alignTo(memory->getBytes() + 16, 1024);
+    else if (memory)
+      bytes += each * llvm::alignTo(memory->getBytes(), 1024);
     else // one after the other: as sums of 32 bits, or through two tiles that programs use in turn
       exchange = std::max(exchange, type.getNumElements() / ctas *
                                         std::max<int64_t>(4, 2 * kgpu::elementBytes(type.getElementType())));
   });
-  return bytes + exchange;
+  return bytes + each * exchange;
 }
 
-std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &why) {
+std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &why) {
   Schedule schedule;
-  schedule.name = "cooperative";
+  schedule.name = asked == "pingpong" ? "pingpong" : "cooperative";
+  if (schedule.inTurns() && !product.around.empty()) {
+    why = "groups take turns by programs, and the product's loop stands in another loop";
+    return std::nullopt;
+  }
   auto element = [](Factor &factor) { return factor.block().getElementType(); };
   Type sum = product.dot.getType().getElementType();
   int64_t depth = kgpu::productDepth(element(product.lhs), element(product.rhs), sum, /*warpgroup=*/true);
@@ -131,13 +138,17 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
   // As many groups as the launch asked for; else as its warps make, else as fit. The instruction has 64 rows at least:
   // a tile of fewer rows has its columns there.
   schedule.swapped = product.dot.getType().getShape()[0] / ctas < 64;
-  int64_t consumers = askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
-  while (!askedConsumers && consumers < 3 && !fitsGroups(product, consumers, schedule.swapped))
+  int64_t consumers = schedule.inTurns() ? 2 : askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
+  auto fits = [&](int64_t groups) {
+    // Of those who take turns each has the whole tile.
+    return fitsGroups(product, schedule.inTurns() ? 1 : groups, schedule.swapped, kMaxAccumulators[groups]);
+  };
+  while (!schedule.inTurns() && !askedConsumers && consumers < 3 && !fits(consumers))
     ++consumers;
-  if (consumers > 3 || !fitsGroups(product, consumers, schedule.swapped))
-    for (consumers = 3; consumers > 0 && !fitsGroups(product, consumers, schedule.swapped);)
+  if (!schedule.inTurns() && (consumers > 3 || !fits(consumers)))
+    for (consumers = 3; consumers > 0 && !fits(consumers);)
       --consumers;
-  if (consumers < 1 || (askedConsumers && consumers != *askedConsumers)) {
+  if (consumers < 1 || (askedConsumers && consumers != *askedConsumers) || !fits(consumers)) {
     why = "the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit";
     return std::nullopt;
   }
@@ -158,12 +169,15 @@ std::optional<Schedule> Chooser::cooperative(ProductLoop &product, std::string &
   // layouts may ask for.
   for (bool fetched : {true, false})
     for (bool staged : {true, false}) {
-      int64_t slots = (bytes - besideRing(product, schedule.swapped, fetched, staged)) / slot;
+      Schedule tried = schedule;
+      tried.fetched = fetched && !fetchableLoads(kernel, product, alignment).empty();
+      tried.stagedStore = staged && !copyableStores(kernel, product, alignment).empty();
+      int64_t slots = (bytes - besideRing(product, tried)) / slot;
       if (slots <= fitting || fitting >= std::min<int64_t>(wanted, 2))
         continue;
       fitting = slots;
-      schedule.fetched = fetched && !fetchableLoads(kernel, product, alignment).empty();
-      schedule.stagedStore = staged && !copyableStores(kernel, product, alignment).empty();
+      schedule.fetched = tried.fetched;
+      schedule.stagedStore = tried.stagedStore;
     }
   schedule.stages = std::min(wanted, fitting);
   if (fitting < 2) {

@@ -31,18 +31,28 @@ public:
 
 private:
   enum class Role { Load, Multiply };
+  /// Where a role stands: in the product's ring, in the channels of what is fetched beside it, and where groups take
+  /// turns in the channels that turns are handed over by: its own and the other's.
+  using Cursors = SmallVector<Value, 4>;
 
   void hoistDescriptors();
   Value mapOf(tile::MakeDescOp desc, MemType memory, int64_t pieces);
   scf::ForOp makePersistent();
   void makeStores();
-  /// Clones a block for the role, with the product's loop written for it. `cursors`, of the product's ring and of the
-  /// channels of what is fetched beside it, go on to where they are behind it.
+  /// Writes one role's programs: all of them, or by turns those of group `turn`.
+  void writePrograms(scf::ForOp programs, Role role, MutableArrayRef<Value> cursors);
+  void writeTurns(scf::ForOp programs, Role role, unsigned turn, MutableArrayRef<Value> cursors);
+  /// Goes past what the other group reads of this program.
+  void skipProgram(Block &program, IRMapping &map, MutableArrayRef<Value> cursors);
+  void stepWhen(Value condition, Value &cursor, llvm::function_ref<void(Value)> steps);
+  void takeTurn(Value &cursor);
+  void handOver(Value &cursor);
+  /// Clones a block for the role, with the product's loop written for it. `cursors` go on to where they are behind it.
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, Value &cursor);
   Value writeLoads(IRMapping &map, Value cursor);
-  Value writeProducts(IRMapping &map, Value cursor);
+  void writeProducts(IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneScalars(IRMapping &map);
   Value transpose(Value tile);
   bool isKept(Operation &op, Role role);
@@ -67,6 +77,9 @@ private:
     ChannelOp channel;
   };
   llvm::MapVector<Operation *, Fetch> fetches; ///< loads beside the product that it makes too
+  std::optional<unsigned> turn;                ///< of the group that is being written, where groups take turns
+  ChannelOp turns[2];                          ///< by group: it has begun all products of a program
+  Value notFirst, follows; ///< of the program that is being written: another comes before it (null: always), behind it
 };
 } // namespace
 
@@ -183,7 +196,10 @@ void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArr
   for (Operation &op : from.without_terminator()) {
     b.setLoc(op.getLoc());
     if (&op == product.loop) {
-      cursors[0] = role == Role::Load ? writeLoads(map, cursors[0]) : writeProducts(map, cursors[0]);
+      if (role == Role::Load)
+        cursors[0] = writeLoads(map, cursors[0]);
+      else
+        writeProducts(map, cursors);
       continue;
     }
     if (auto loop = dyn_cast<scf::ForOp>(op); loop && loop->isProperAncestor(product.loop)) {
@@ -235,6 +251,103 @@ void Materializer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, Mutable
   for (auto [old, made] : llvm::zip(loop.getResults(), copy.getResults()))
     map.map(old, made);
   llvm::copy(copy.getResults().take_back(cursors.size()), cursors.begin());
+}
+
+/// Groups that take turns: in a round two programs, one for each. A round's second need not be there.
+///
+///     for p = first to count step 2 * step {  program p;  if p + step < count { program p + step } }
+///
+/// The loading role does both; a group clones its own and skips the other's. It takes its turn where everything is
+/// ready for its products, and hands it over when all have begun, if there is a program to come.
+void Materializer::writeTurns(scf::ForOp programs, Role role, unsigned own, MutableArrayRef<Value> cursors) {
+  Value first = programs.getLowerBound(), count = programs.getUpperBound(), step = programs.getStep();
+  Value twice = arith::AddIOp::create(b, step, step);
+  auto rounds = scf::ForOp::create(b, first, count, twice, ValueRange(cursors));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(rounds.getBody());
+  Cursors inside(rounds.getRegionIterArgs().begin(), rounds.getRegionIterArgs().end());
+  auto write = [&](unsigned which, Value program, MutableArrayRef<Value> at) {
+    IRMapping map;
+    map.map(programs.getInductionVar(), program);
+    if (role == Role::Multiply && which != own)
+      return skipProgram(*programs.getBody(), map, at);
+    cloneBlock(*programs.getBody(), role, map, at);
+  };
+  Value even = rounds.getInductionVar(), odd = arith::AddIOp::create(b, even, step);
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, odd, count);
+  notFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, even, first);
+  follows = isThere;
+  write(0, even, inside);
+  auto branch = scf::IfOp::create(b, ValueRange(inside).getTypes(), isThere, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  {
+    OpBuilder::InsertionGuard inBranch(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, inside);
+    b.setInsertionPointToStart(branch.thenBlock());
+    notFirst = Value();
+    Value next = arith::AddIOp::create(b, odd, step);
+    follows = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, next, count);
+    write(1, odd, inside);
+    scf::YieldOp::create(b, inside);
+  }
+  scf::YieldOp::create(b, branch.getResults());
+  llvm::copy(rounds.getResults(), cursors.begin());
+}
+
+void Materializer::writePrograms(scf::ForOp programs, Role role, MutableArrayRef<Value> cursors) {
+  if (schedule.inTurns())
+    return writeTurns(programs, role, turn.value_or(0), cursors);
+  IRMapping map;
+  cloneLoop(programs, role, map, cursors);
+}
+
+/// Steps that are made only where `condition` holds (null: always); they take the cursor one further.
+void Materializer::stepWhen(Value condition, Value &cursor, llvm::function_ref<void(Value)> steps) {
+  auto advance = [&]() -> Value { return AdvanceOp::create(b, cursor.getType(), cursor); };
+  if (!condition) {
+    steps(cursor);
+    cursor = advance();
+    return;
+  }
+  auto branch = scf::IfOp::create(b, cursor.getType(), condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, cursor);
+  b.setInsertionPointToStart(branch.thenBlock());
+  steps(cursor);
+  scf::YieldOp::create(b, advance());
+  cursor = branch.getResult(0);
+}
+
+/// Waits until the other group has begun all products of the program before, if there is one.
+void Materializer::takeTurn(Value &cursor) {
+  ChannelOp handing = turns[1 - *turn];
+  stepWhen(notFirst, cursor, [&](Value at) {
+    ReceiveOp::create(b, TypeRange(), handing, at);
+    ReleaseOp::create(b, handing, at, /*when=*/Value());
+  });
+}
+
+/// All products have begun: those of the program behind it may follow, if there is one.
+void Materializer::handOver(Value &cursor) {
+  ChannelOp handing = turns[*turn];
+  stepWhen(follows, cursor, [&](Value at) {
+    AcquireOp::create(b, TypeRange(), handing, at);
+    CommitOp::create(b, handing, at);
+  });
+}
+
+void Materializer::skipProgram(Block &program, IRMapping &map, MutableArrayRef<Value> cursors) {
+  for (Operation &op : program.without_terminator())
+    if (isKept(op, Role::Load))
+      b.clone(op, map);
+  auto of = [&](Value value) { return map.lookupOrDefault(value); };
+  b.setLoc(product.loop.getLoc());
+  cursors[0] = SkipOp::create(b, cursors[0].getType(), cursors[0], of(product.loop.getLowerBound()),
+                              of(product.loop.getUpperBound()), of(product.loop.getStep()));
+  for (Value &cursor : cursors.slice(1, fetches.size()))
+    cursor = AdvanceOp::create(b, cursor.getType(), cursor);
 }
 
 /// What the product's loop computes beside the product.
@@ -293,7 +406,7 @@ Value Materializer::writeLoads(IRMapping &map, Value cursor) {
   return copy.getResults().back();
 }
 
-Value Materializer::writeProducts(IRMapping &map, Value cursor) {
+void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors) {
   scf::ForOp loop = product.loop;
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
   // Carried beside what the program carries: the place being read, and the one before it, whose products are still
@@ -303,8 +416,10 @@ Value Materializer::writeProducts(IRMapping &map, Value cursor) {
     inits.push_back(of(init));
   if (schedule.swapped)
     inits[product.accumulator] = transpose(inits[product.accumulator]);
-  inits.append({cursor, cursor});
+  inits.append({cursors[0], cursors[0]});
   Value begin = of(loop.getLowerBound()), end = of(loop.getUpperBound());
+  if (turn)
+    takeTurn(cursors.back());
   auto copy = scf::ForOp::create(b, begin, end, of(loop.getStep()), inits);
   map.map(loop.getInductionVar(), copy.getInductionVar());
   unsigned count = loop.getNumRegionIterArgs();
@@ -337,6 +452,8 @@ Value Materializer::writeProducts(IRMapping &map, Value cursor) {
     yielded.append({AdvanceOp::create(b, place.getType(), place), place});
     scf::YieldOp::create(b, yielded);
   }
+  if (turn)
+    handOver(cursors[cursors.size() - 2]);
   Value ran = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
   Value sum = copy.getResult(product.accumulator);
   Value settled = MmaWaitOp::create(b, sum.getType(), sum, /*pending=*/0);
@@ -345,7 +462,7 @@ Value Materializer::writeProducts(IRMapping &map, Value cursor) {
     settled = transpose(settled);
   for (unsigned i = 0; i < count; ++i)
     map.map(loop.getResult(i), i == product.accumulator ? settled : copy.getResult(i));
-  return copy.getResult(count);
+  cursors[0] = copy.getResult(count);
 }
 
 void Materializer::run() {
@@ -365,42 +482,65 @@ void Materializer::run() {
   rhsMap = mapOf(product.rhs.desc, rhsMemory, schedule.swapped ? 1 : ctas);
   for (auto &[op, store] : stores)
     store.map = mapOf(cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1);
-  auto type = ChannelType::get(b.getContext(), schedule.stages, {lhsMemory, rhsMemory});
-  channel = ChannelOp::create(b, type, Completion::Bytes, /*fillers=*/1, /*readers=*/4 * schedule.consumers,
-                              /*offset=*/IntegerAttr());
+  // Groups that take turns read a slot each.
+  int32_t consumers = schedule.consumers, together = schedule.inTurns() ? 1 : consumers;
+  auto channelOf = [&](int32_t slots, ArrayRef<Type> parts, Completion completion, int32_t fillers) {
+    return ChannelOp::create(b, ChannelType::get(b.getContext(), slots, parts), completion, fillers,
+                             /*readers=*/4 * together, /*offset=*/IntegerAttr());
+  };
+  channel = channelOf(schedule.stages, {lhsMemory, rhsMemory}, Completion::Bytes, /*fillers=*/1);
   for (auto &[op, fetch] : fetches) {
     fetch.map = mapOf(cast<tile::DescLoadOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), fetch.memory, 1);
-    fetch.channel = ChannelOp::create(b, ChannelType::get(b.getContext(), 1, {fetch.memory}), Completion::Bytes,
-                                      /*fillers=*/1, /*readers=*/4 * schedule.consumers, /*offset=*/IntegerAttr());
+    fetch.channel = channelOf(1, {fetch.memory}, Completion::Bytes, /*fillers=*/1);
   }
+  if (schedule.inTurns())
+    for (ChannelOp &handing : turns)
+      handing = channelOf(1, {}, Completion::Threads, /*fillers=*/4);
   scf::ForOp programs = makePersistent();
 
   b.setInsertionPoint(programs);
   b.setLoc(programs.getLoc());
-  int32_t consumers = schedule.consumers;
-  OperationState state(kernel.getLoc(), RolesOp::getOperationName());
-  // One group needs no registers of the loading warp's, which comes last then: no warps fill up its four.
-  bool loadFirst = consumers > 1;
-  auto inOrder = [&](int32_t load, int32_t multiply) {
-    return b.getDenseI32ArrayAttr(loadFirst ? ArrayRef{load, multiply} : ArrayRef{multiply, load});
+  struct Part {
+    StringRef name;
+    Role role;
+    int32_t warps, groups, registers;
+    std::optional<unsigned> turn;
   };
-  state.addAttribute("names", b.getStrArrayAttr(loadFirst ? ArrayRef<StringRef>{"load", "multiply"}
-                                                          : ArrayRef<StringRef>{"multiply", "load"}));
-  state.addAttribute("warps", inOrder(1, 4));
-  state.addAttribute("groups", inOrder(1, consumers));
-  state.addAttribute("registers", inOrder(kLoadRegisters[consumers], kMultiplyRegisters[consumers]));
-  state.addRegion();
-  state.addRegion();
+  SmallVector<Part> parts = {{"load", Role::Load, 1, 1, kLoadRegisters[consumers], {}}};
+  if (schedule.inTurns())
+    for (unsigned own : {0, 1})
+      parts.push_back(
+          {own ? "multiply_odd" : "multiply_even", Role::Multiply, 4, 1, kMultiplyRegisters[consumers], own});
+  else
+    parts.push_back({"multiply", Role::Multiply, 4, consumers, kMultiplyRegisters[consumers], {}});
+  // One group needs no registers of the loading warp's, which comes last then: no warps fill up its four.
+  if (consumers == 1)
+    std::rotate(parts.begin(), parts.begin() + 1, parts.end());
+  SmallVector<StringRef> names;
+  SmallVector<int32_t> warps, groups, registers;
+  for (const Part &part : parts) {
+    names.push_back(part.name);
+    warps.push_back(part.warps);
+    groups.push_back(part.groups);
+    registers.push_back(part.registers);
+  }
+  OperationState state(kernel.getLoc(), RolesOp::getOperationName());
+  state.addAttribute("names", b.getStrArrayAttr(names));
+  state.addAttribute("warps", b.getDenseI32ArrayAttr(warps));
+  state.addAttribute("groups", b.getDenseI32ArrayAttr(groups));
+  state.addAttribute("registers", b.getDenseI32ArrayAttr(registers));
+  for (size_t i = 0; i < parts.size(); ++i)
+    state.addRegion();
   auto roles = cast<RolesOp>(b.create(state));
-  for (Role role : {Role::Load, Role::Multiply}) {
-    Block &block = roles.getBodies()[(role == Role::Load) == loadFirst ? 0 : 1].emplaceBlock();
-    b.setInsertionPointToStart(&block);
-    IRMapping map;
-    SmallVector<Value> cursors = {CursorOp::create(b, CursorType::get(b.getContext(), schedule.stages))};
-    for (size_t i = 0; i < fetches.size(); ++i)
-      cursors.push_back(CursorOp::create(b, CursorType::get(b.getContext(), 1)));
-    cloneLoop(programs, role, map, cursors);
-    if (role == Role::Multiply && !stores.empty())
+  for (auto [part, region] : llvm::zip_equal(parts, roles.getBodies())) {
+    b.setInsertionPointToStart(&region.emplaceBlock());
+    turn = part.turn;
+    auto start = [&](int32_t slots) -> Value { return CursorOp::create(b, CursorType::get(b.getContext(), slots)); };
+    Cursors cursors = {start(schedule.stages)};
+    for (size_t i = 0; i < fetches.size() + (turn ? 2 : 0); ++i)
+      cursors.push_back(start(1));
+    writePrograms(programs, part.role, cursors);
+    if (part.role == Role::Multiply && !stores.empty())
       CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
     EndRoleOp::create(b);
   }

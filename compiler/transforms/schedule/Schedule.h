@@ -9,11 +9,14 @@ constexpr llvm::StringLiteral kScheduleAttrName = "kgpu.schedule";
 
 struct Schedule {
   std::string name;
-  int32_t consumers = 1;    ///< groups of four warps that multiply
+  int32_t consumers = 1;    ///< groups of four warps that multiply: one tile together, or each its own by turns
   int32_t stages = 2;       ///< slots of the channel
   bool swapped = false;     ///< the right factor's columns go to the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
   bool fetched = false;     ///< blocks that are added to results come through channels of their own
+
+  /// While one group writes its result the other multiplies.
+  bool inTurns() const { return name == "pingpong"; }
 
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
   static std::optional<Schedule> ofKernel(mlir::func::FuncOp kernel);

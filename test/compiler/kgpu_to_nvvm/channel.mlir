@@ -219,3 +219,39 @@ module attributes {kgpu.cluster = 2 : i32} {
     return
   }
 }
+
+// -----
+
+// Past what a loop over these bounds goes around the ring: the slot by its remainder, the parity by its rounds. A channel
+// without parts has barriers alone.
+// CHECK-LABEL: llvm.func @kiln_skip(
+// CHECK: mbarrier.init
+// CHECK: %[[LENGTH:.*]] = arith.maxsi
+// CHECK: %[[UP:.*]] = arith.addi %[[LENGTH]]
+// CHECK: %[[TRIPS:.*]] = arith.divui %[[UP]]
+// CHECK: %[[ROUNDS:.*]] = arith.divui %[[TRIPS]]
+// CHECK: %[[ODD:.*]] = arith.andi %[[ROUNDS]]
+// CHECK: arith.remui %[[TRIPS]]
+// CHECK: mbarrier.try_wait.parity{{.*}}" %{{.*}}, %{{.*}} : (i32, i32)
+!ring = !kgpu.channel<3 x ()>
+module {
+  func.func public @skip(%n: i32) attributes {tile.kernel, kgpu.shared_bytes = 9000 : i64} {
+    %zero = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %c = kgpu.channel threads fillers 1 readers 1 {offset = 2048 : i64} : !ring
+    kgpu.roles @one warps 1 {
+      %start = kgpu.cursor : !kgpu.cursor<3>
+      %p = kgpu.skip %start for %zero to %n step %step : !kgpu.cursor<3>, i32
+      kgpu.acquire %c[%p] : !ring
+      kgpu.commit %c[%p] : !ring
+      kgpu.end_role
+    } @other warps 1 {
+      %start = kgpu.cursor : !kgpu.cursor<3>
+      %p = kgpu.skip %start for %zero to %n step %step : !kgpu.cursor<3>, i32
+      kgpu.receive %c[%p] : !ring
+      kgpu.release %c[%p] : !ring
+      kgpu.end_role
+    }
+    return
+  }
+}

@@ -30,6 +30,7 @@ UNCONSTRAINED = {
     "FirstProgramOp",
     "LaunchDependentsOp",
     "ProgramStepOp",
+    "SkipOp",
     "TensorMapType",
     "WaitForGridOp",
 }

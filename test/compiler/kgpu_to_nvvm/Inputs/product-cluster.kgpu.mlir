@@ -17,7 +17,7 @@ module attributes {kgpu.cluster = 2 : i32, kgpu.num_warps = 8 : i32} {
     %6 = kgpu.tensor_map %2 box [128, 64] swizzle 128 : <tensor<256x64xf16>>
     %7 = kgpu.tensor_map %4 box [128, 64] swizzle 128 : <tensor<256x64xf16>>
     %8 = kgpu.tensor_map %5 box [128, 64] swizzle 128 : <tensor<256x256xf16>>
-    %9 = kgpu.channel  bytes fillers 1 readers 8 {offset = 0 : i64} : <3 x(!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+    %9 = kgpu.channel  bytes fillers 1 readers 8 {offset = 0 : i64} : <3 x (!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
     %10 = tile.num_programs  x : i32
     %11 = tile.num_programs  y : i32
     %12 = tile.num_programs  z : i32
@@ -39,10 +39,10 @@ module attributes {kgpu.cluster = 2 : i32, kgpu.num_warps = 8 : i32} {
         %23 = arith.muli %21, %c256_i32 : i32
         %24 = arith.muli %22, %c256_i32 : i32
         %25 = scf.for %arg8 = %c0_i32 to %k step %c64_i32 iter_args(%arg9 = %arg7) -> (!kgpu.cursor<3>)  : i32 {
-          %26:2 = kgpu.acquire %9[%arg9] : <3 x(!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
-          kgpu.copy_in %6[%23, %arg8] to %26#0 of %9[%arg9] : <256x64xf16, #swizzled>, <3 x(!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
-          kgpu.copy_in %7[%24, %arg8] to %26#1 of %9[%arg9] : <256x64xf16, #swizzled1>, <3 x(!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
-          kgpu.commit %9[%arg9] : <3 x(!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+          %26:2 = kgpu.acquire %9[%arg9] : <3 x (!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
+          kgpu.copy_in %6[%23, %arg8] to %26#0 of %9[%arg9] : <256x64xf16, #swizzled>, <3 x (!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+          kgpu.copy_in %7[%24, %arg8] to %26#1 of %9[%arg9] : <256x64xf16, #swizzled1>, <3 x (!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+          kgpu.commit %9[%arg9] : <3 x (!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
           %27 = kgpu.advance %arg9 : <3>
           scf.yield %27 : !kgpu.cursor<3>
         }
@@ -66,17 +66,17 @@ module attributes {kgpu.cluster = 2 : i32, kgpu.num_warps = 8 : i32} {
         %25 = arith.cmpi sgt, %k, %c0_i32 : i32
         %26:2 = scf.if %25 -> (tensor<256x256xf32, #wgmma_acc>, !kgpu.cursor<3>) {
           %29:3 = scf.for %arg8 = %c0_i32 to %k step %c64_i32 iter_args(%arg9 = %cst, %arg10 = %arg7, %arg11 = %arg7) -> (tensor<256x256xf32, #wgmma_acc>, !kgpu.cursor<3>, !kgpu.cursor<3>)  : i32 {
-            %31:2 = kgpu.receive %9[%arg10] : <3 x(!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
+            %31:2 = kgpu.receive %9[%arg10] : <3 x (!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
             %32 = kgpu.trans %31#1 [1, 0] : <256x64xf16, #swizzled1> -> <64x256xf16, #swizzled2>
             %33 = kgpu.warpgroup_mma %31#0, %32, %arg9 : !kgpu.mem<256x64xf16, #swizzled>, <64x256xf16, #swizzled2> -> tensor<256x256xf32, #wgmma_acc>
             %34 = kgpu.mma_wait %33 pending 1 : tensor<256x256xf32, #wgmma_acc>
             %35 = arith.cmpi ne, %arg8, %c0_i32 : i32
-            kgpu.release %9[%arg11] when %35 : <3 x(!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+            kgpu.release %9[%arg11] when %35 : <3 x (!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
             %36 = kgpu.advance %arg10 : <3>
             scf.yield %34, %36, %arg10 : tensor<256x256xf32, #wgmma_acc>, !kgpu.cursor<3>, !kgpu.cursor<3>
           }
           %30 = kgpu.mma_wait %29#0 pending 0 : tensor<256x256xf32, #wgmma_acc>
-          kgpu.release %9[%29#2] : <3 x(!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+          kgpu.release %9[%29#2] : <3 x (!kgpu.mem<256x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
           scf.yield %30, %29#1 : tensor<256x256xf32, #wgmma_acc>, !kgpu.cursor<3>
         } else {
           scf.yield %cst, %arg7 : tensor<256x256xf32, #wgmma_acc>, !kgpu.cursor<3>

@@ -17,7 +17,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     %6 = kgpu.tensor_map %2 box [128, 64] swizzle 128 : <tensor<128x64xf16>>
     %7 = kgpu.tensor_map %4 box [256, 64] swizzle 128 : <tensor<256x64xf16>>
     %8 = kgpu.tensor_map %5 box [128, 64] swizzle 128 : <tensor<128x256xf16>>
-    %9 = kgpu.channel  bytes fillers 1 readers 8 {offset = 0 : i64} : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+    %9 = kgpu.channel  bytes fillers 1 readers 8 {offset = 0 : i64} : <3 x (!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
     %10 = tile.num_programs  x : i32
     %11 = tile.num_programs  y : i32
     %12 = tile.num_programs  z : i32
@@ -39,10 +39,10 @@ module attributes {kgpu.num_warps = 8 : i32} {
         %23 = arith.muli %21, %c128_i32 : i32
         %24 = arith.muli %22, %c256_i32 : i32
         %25 = scf.for %arg8 = %c0_i32 to %k step %c64_i32 iter_args(%arg9 = %arg7) -> (!kgpu.cursor<3>)  : i32 {
-          %26:2 = kgpu.acquire %9[%arg9] : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
-          kgpu.copy_in %6[%23, %arg8] to %26#0 of %9[%arg9] : <128x64xf16, #swizzled>, <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
-          kgpu.copy_in %7[%24, %arg8] to %26#1 of %9[%arg9] : <256x64xf16, #swizzled1>, <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
-          kgpu.commit %9[%arg9] : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+          %26:2 = kgpu.acquire %9[%arg9] : <3 x (!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
+          kgpu.copy_in %6[%23, %arg8] to %26#0 of %9[%arg9] : <128x64xf16, #swizzled>, <3 x (!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+          kgpu.copy_in %7[%24, %arg8] to %26#1 of %9[%arg9] : <256x64xf16, #swizzled1>, <3 x (!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+          kgpu.commit %9[%arg9] : <3 x (!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
           %27 = kgpu.advance %arg9 : <3>
           scf.yield %27 : !kgpu.cursor<3>
         }
@@ -64,18 +64,18 @@ module attributes {kgpu.num_warps = 8 : i32} {
         %23 = arith.muli %21, %c128_i32 : i32
         %24 = arith.muli %22, %c256_i32 : i32
         %25:3 = scf.for %arg8 = %c0_i32 to %k step %c64_i32 iter_args(%arg9 = %cst, %arg10 = %arg7, %arg11 = %arg7) -> (tensor<128x256xf32, #wgmma_acc>, !kgpu.cursor<3>, !kgpu.cursor<3>)  : i32 {
-          %30:2 = kgpu.receive %9[%arg10] : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
+          %30:2 = kgpu.receive %9[%arg10] : <3 x (!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)> -> !kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>
           %31 = kgpu.trans %30#1 [1, 0] : <256x64xf16, #swizzled1> -> <64x256xf16, #swizzled2>
           %32 = kgpu.warpgroup_mma %30#0, %31, %arg9 : !kgpu.mem<128x64xf16, #swizzled>, <64x256xf16, #swizzled2> -> tensor<128x256xf32, #wgmma_acc>
           %33 = kgpu.mma_wait %32 pending 1 : tensor<128x256xf32, #wgmma_acc>
           %34 = arith.cmpi ne, %arg8, %c0_i32 : i32
-          kgpu.release %9[%arg11] when %34 : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+          kgpu.release %9[%arg11] when %34 : <3 x (!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
           %35 = kgpu.advance %arg10 : <3>
           scf.yield %33, %35, %arg10 : tensor<128x256xf32, #wgmma_acc>, !kgpu.cursor<3>, !kgpu.cursor<3>
         }
         %26 = arith.cmpi sgt, %k, %c0_i32 : i32
         %27 = kgpu.mma_wait %25#0 pending 0 : tensor<128x256xf32, #wgmma_acc>
-        kgpu.release %9[%25#2] when %26 : <3 x(!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
+        kgpu.release %9[%25#2] when %26 : <3 x (!kgpu.mem<128x64xf16, #swizzled>, !kgpu.mem<256x64xf16, #swizzled1>)>
         %28 = arith.truncf %27 : tensor<128x256xf32, #wgmma_acc> to tensor<128x256xf16, #wgmma_acc>
         %29 = kgpu.alloc {offset = 148480 : i64} : <128x256xf16, #swizzled3>
         kgpu.copy_out_wait read 0

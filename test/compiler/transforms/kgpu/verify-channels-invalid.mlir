@@ -369,3 +369,73 @@ func.func @own_copies_too_early(%v: tensor<64xf32>) {
   kgpu.release %ch[%d] : !ring
   return
 }
+
+// -----
+
+// Two readers take turns, a slot each, and nothing says that the second waits for the first: what its barrier tells it may
+// be of the round before.
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @no_turn() {
+  %c = kgpu.channel threads fillers 1 readers 1 : !ring
+  kgpu.roles @store warps 1 {
+    %p = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<32xf32>
+    %m0 = kgpu.acquire %c[%p] : !ring -> !m
+    kgpu.local_store %v, %m0 : tensor<32xf32>, !m
+    kgpu.commit %c[%p] : !ring
+    %q = kgpu.advance %p : !kgpu.cursor<2>
+    %m1 = kgpu.acquire %c[%q] : !ring -> !m
+    kgpu.local_store %v, %m1 : tensor<32xf32>, !m
+    kgpu.commit %c[%q] : !ring
+    kgpu.end_role
+  } @even warps 1 {
+    %p = kgpu.cursor : !kgpu.cursor<2>
+    %m0 = kgpu.receive %c[%p] : !ring -> !m
+    kgpu.release %c[%p] : !ring
+    kgpu.end_role
+  } @odd warps 1 {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %p = kgpu.cursor : !kgpu.cursor<2>
+    %q = kgpu.skip %p for %c0 to %c1 step %c1 : !kgpu.cursor<2>, i32
+    // expected-error @below {{expected role @odd to wait for its turn (because a slot's barrier tells a round from the one before alone, and place 0 may not have been received yet), got nothing that says so}}
+    %m1 = kgpu.receive %c[%q] : !ring -> !m
+    kgpu.release %c[%q] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// Both read the same slot, and nobody the other.
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @same_slot() {
+  %c = kgpu.channel threads fillers 1 readers 1 : !ring
+  kgpu.roles @store warps 1 {
+    %p = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<32xf32>
+    %m0 = kgpu.acquire %c[%p] : !ring -> !m
+    kgpu.local_store %v, %m0 : tensor<32xf32>, !m
+    kgpu.commit %c[%p] : !ring
+    %q = kgpu.advance %p : !kgpu.cursor<2>
+    %m1 = kgpu.acquire %c[%q] : !ring -> !m
+    kgpu.local_store %v, %m1 : tensor<32xf32>, !m
+    kgpu.commit %c[%q] : !ring
+    kgpu.end_role
+  } @even warps 1 {
+    %p = kgpu.cursor : !kgpu.cursor<2>
+    %m0 = kgpu.receive %c[%p] : !ring -> !m
+    kgpu.release %c[%p] : !ring
+    kgpu.end_role
+  } @odd warps 1 {
+    %p = kgpu.cursor : !kgpu.cursor<2>
+    // expected-error @below {{expected each of 2 slots that role @store commits to be received by one of the roles that take turns (because one releases it), got place 0 received by @even and @odd}}
+    %m1 = kgpu.receive %c[%p] : !ring -> !m
+    kgpu.release %c[%p] : !ring
+    kgpu.end_role
+  }
+  return
+}

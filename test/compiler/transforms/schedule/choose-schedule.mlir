@@ -255,7 +255,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // MADE-LABEL: func.func @split(
 // MADE-DAG: kgpu.tensor_map %{{.*}} box [128, 64] swizzle 128 : <tensor<256x64xf16>>
 // MADE-DAG: kgpu.tensor_map %{{.*}} box [32, 64] swizzle 128 : <tensor<64x128xf16>>
-// MADE: kgpu.channel {{ *}}bytes fillers 1 readers 8 : <6 x(!kgpu.mem<256x64xf16, #[[SPLIT]]>, !kgpu.mem<64x128xf16, #[[WHOLE]]>)>
+// MADE: kgpu.channel {{ *}}bytes fillers 1 readers 8 : <6 x (!kgpu.mem<256x64xf16, #[[SPLIT]]>, !kgpu.mem<64x128xf16, #[[WHOLE]]>)>
 module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
   func.func @split(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
@@ -289,7 +289,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
 // MADE-LABEL: func.func @split_swapped(
 // MADE-DAG: kgpu.tensor_map %{{.*}} box [8, 64] swizzle 128 : <tensor<16x64xf16>>
 // MADE-DAG: kgpu.tensor_map %{{.*}} box [64, 64] swizzle 128 : <tensor<64x128xf16>>
-// MADE: kgpu.channel {{ *}}bytes fillers 1 readers 4 : <8 x(!kgpu.mem<16x64xf16, #[[WHOLE]]>, !kgpu.mem<64x128xf16, #[[SPLIT]]>)>
+// MADE: kgpu.channel {{ *}}bytes fillers 1 readers 4 : <8 x (!kgpu.mem<16x64xf16, #[[WHOLE]]>, !kgpu.mem<64x128xf16, #[[SPLIT]]>)>
 module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
   func.func @split_swapped(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {

@@ -17,7 +17,9 @@ from pathlib import Path
 
 DELETED = re.compile(r"kgpu\.(commit|release|copy_in|copy_out_wait|fence_async|local_store)\b")
 DOUBLED = re.compile(r"^ *kgpu\.(commit|release|copy_in)\b")
-FORWARDED = re.compile(r"^( *)(%\w+) = kgpu\.(advance|mma_wait) (%[\w#]+)")
+# Waits for and in a slot that holds nothing have no results.
+ALONE = re.compile(r"^ *kgpu\.(acquire|receive)\b")
+FORWARDED = re.compile(r"^( *)(%\w+) = kgpu\.(advance|skip|mma_wait) (%[\w#]+)")
 GIVEN = re.compile(r"^( *)(%\w+)(:\d+)? = kgpu\.(acquire|receive) (%\w+)\[(%\w+)\](.*)$")
 LOOP = re.compile(r"^( *).*scf\.for .* iter_args\((.*?)\)")
 # Steps that may not change places with the line behind them.
@@ -52,7 +54,7 @@ def depth(line: str) -> int:
 
 
 def word(name: str) -> str:
-    return re.escape(name) + r"(?![\w#])"
+    return re.escape(name) + r"(?!\w)"
 
 
 def forwarded(lines: list[str], number: int, result: str, operand: str) -> str:
@@ -83,7 +85,7 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
     lines = joined(kernel)
     for number, line in enumerate(lines):
         where = f"line {number + 1}: {line.strip()}"
-        if DELETED.search(line) and not elsewhere(lines, number):
+        if (DELETED.search(line) or ALONE.match(line)) and not elsewhere(lines, number):
             yield f"without {where}", replaced(lines, number, [])
         if DOUBLED.match(line):
             yield f"twice {where}", replaced(lines, number, [line, line])
@@ -99,11 +101,11 @@ def mutants(kernel: str) -> Iterator[tuple[str, str]]:
             yield f"twice {where}", replaced(lines, number, [line, again])
             head = around(lines, number)
             if head is not None and match[6] in inits(lines[head]):
+                # Names are a region's own: in the one around, this one may be another's.
                 moved = line.replace(f"[{match[6]}]", f"[{inits(lines[head])[match[6]]}]")
-                yield (
-                    f"in front of its loop {where}",
-                    "\n".join([*lines[:head], moved, *lines[head:number], *lines[number + 1 :]]),
-                )
+                moved = moved.replace(match[2], "%early", 1)
+                rest = forwarded(lines, number, match[2], "%early").split("\n")[number:]
+                yield f"in front of its loop {where}", "\n".join([*lines[:head], moved, *lines[head:number], *rest])
         if match := re.search(r"pending (\d)", line):
             more = line.replace(match[0], f"pending {int(match[1]) + 1}")
             yield f"one more pending in {where}", replaced(lines, number, [more])
