@@ -63,12 +63,13 @@ class GemmPlan:
     """``m`` × ``n`` tiles in steps of ``k``, tiles taken in groups of ``group`` rows.
 
     schedule   who computes: "cooperative" (copies by a producer, products by ``consumers`` groups of four warps that
-               share a tile's rows), "simple" (all warps copy and multiply), "fma" (no tensor cores), "gemv" (``m`` rows
-               against streamed weights), "cpu"
+               share a tile's rows), "pingpong" (two groups take turns, each with a tile of its own: while one writes
+               its result the other multiplies), "simple" (all warps copy and multiply), "fma" (no tensor cores),
+               "gemv" (``m`` rows against streamed weights), "cpu"
     stages     slots of the ring that operands arrive in
     cluster    blocks that share a tile's rows, and fetch the other operand once for all
     splits     parts of K that are computed side by side and added in their order
-    num_warps  of the schedules other than "cooperative"
+    num_warps  of the schedules without a producer
     even       "gemv": no program has columns or steps to leave out; ``evict``: the eviction policy of its weights
     described  operands arrive in blocks that the copy engine can be told to fetch
     """
@@ -95,6 +96,16 @@ class GemmPlan:
         return f"GemmPlan({', '.join(parts)})"
 
     @property
+    def with_roles(self) -> bool:
+        """Copies are a warp's of their own."""
+        return self.schedule in ("cooperative", "pingpong")
+
+    @property
+    def sharers(self) -> int:
+        """Groups that share a tile's rows."""
+        return self.consumers if self.schedule == "cooperative" else 1
+
+    @property
     def rows(self) -> int:
         """Of a block, on the side where the instruction has 64: a tile of fewer rows has its columns there."""
         return (self.n if self.m // self.cluster < WARPGROUP_ROWS else self.m) // self.cluster
@@ -110,7 +121,7 @@ class GemmPlan:
         if self.schedule in ("fma", "gemv"):
             return options(num_warps=self.num_warps)
         cluster = {"cluster": self.cluster} if self.cluster > 1 else {}
-        if self.schedule != "cooperative":
+        if not self.with_roles:
             return options(schedule=self.schedule, stages=self.stages, num_warps=self.num_warps, **cluster)
         return options(schedule=self.schedule, stages=self.stages, consumers=self.consumers, **cluster)
 
@@ -134,7 +145,7 @@ ACCUMULATORS = {1: 208, 2: 192, 3: 112}
 # What barriers, alignment and the compiler take of shared memory.
 RESERVED_SHARED = 2048
 # Of a cluster's blocks the driver keeps more to itself.
-CLUSTER_RESERVED_SHARED = 8192
+CLUSTER_RESERVED_SHARED = 1024
 
 
 @functools.lru_cache(maxsize=64)
@@ -168,8 +179,8 @@ def stage_bytes(plan: GemmPlan, problem: Problem) -> int:
 
 
 def staged_output(plan: GemmPlan, problem: Problem) -> int:
-    """Shared memory through which results leave: a block's part of the tile."""
-    return plan.rows * plan.width * (4 if plan.splits > 1 else problem.out_bytes)
+    """Shared memory through which results leave: a block's part of the tile, of each group that takes turns."""
+    return plan.consumers // plan.sharers * plan.rows * plan.width * (4 if plan.splits > 1 else problem.out_bytes)
 
 
 def exchanged(plan: GemmPlan, problem: Problem) -> int:
@@ -186,7 +197,7 @@ def shared_bytes(plan: GemmPlan, problem: Problem) -> int:
 
 def accumulators(plan: GemmPlan, problem: Problem) -> int:
     """Registers of a thread that hold its part of the tile."""
-    threads = 128 * plan.consumers if plan.schedule == "cooperative" else 32 * plan.num_warps
+    threads = 128 * plan.sharers if plan.with_roles else 32 * plan.num_warps
     packed = problem.accumulator == "f16"
     return -(-plan.rows * plan.width // threads) // (2 if packed else 1)
 
@@ -198,13 +209,15 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
         return ""
     if plan.cluster > machine.largest_cluster:
         return f"a cluster of {plan.cluster}, of {machine.largest_cluster}"
-    if plan.rows % WARPGROUP_ROWS or plan.rows // WARPGROUP_ROWS % plan.consumers:
-        return f"{plan.rows} rows for {plan.consumers} groups of {WARPGROUP_ROWS}"
+    if plan.rows % WARPGROUP_ROWS or plan.rows // WARPGROUP_ROWS % plan.sharers:
+        return f"{plan.rows} rows for {plan.sharers} groups of {WARPGROUP_ROWS}"
     if plan.width % 8 or (plan.width > 256):
         return f"{plan.width} columns, of at most 256 in steps of 8"
-    most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs else 0)
-    if (need := accumulators(plan, problem)) > min(most, 128):
-        return f"{need} accumulators a thread, of {min(most, 128)}"
+    most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs or problem.addends else 0)
+    if plan.schedule == "cooperative":
+        most = min(most, 128)
+    if (need := accumulators(plan, problem)) > most:
+        return f"{need} accumulators a thread, of {most}"
     spare = CLUSTER_RESERVED_SHARED if plan.cluster > 1 else 0
     if (need := shared_bytes(plan, problem)) > limits["max_shared_bytes"] - spare:
         return f"{need} bytes of shared memory, of {limits['max_shared_bytes'] - spare}"
@@ -212,30 +225,32 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
 
 
 # ---- what it takes ---------------------------------------------------------------------------------------------------
-# Clocks of an H200 at 1.755 GHz. The constants are fitted together to 160 timings (README.md), START and the L2's rates
-# up to bounds: each stands for what the model leaves out too, none is a measurement of its part alone.
+# Clocks of an H200 at 1.755 GHz. The constants are fitted together to 188 timings (README.md), some up to bounds: each
+# stands for what the model leaves out too. Only TILE_END_ELEMENT was measured by itself.
 CLOCK_MHZ = 1755.0
-MEMORY_BYTES = 2380.0
+MEMORY_BYTES = 2400.0
 # What the L2 delivers to all multiprocessors, and to one: bytes a clock.
-L2_BYTES, L2_BYTES_OF_ONE = 8000.0, 80.0
+L2_BYTES, L2_BYTES_OF_ONE = 9190.0, 128.0
 SHARED_BYTES = 128.0
 # From asking for a slot to products that have read it: what memory holds, what the L2 holds.
-LATENCY, L2_LATENCY = 1725.0, 1400.0
+LATENCY, L2_LATENCY = 1740.0, 1420.0
 # How much of memory's rate is lost with the last multiprocessors that have nothing to do.
-IDLE = 0.04
+IDLE = 0.02
 # Products of all multiprocessors at once take so much longer than their instructions say, by the clock, it seems.
-HEAT = 0.4
+HEAT = 0.348
 # What crosses the chip slows them too: its share of the time it would take alone.
-POWER = 0.05
+POWER = 0.063
 # Products and memory keep each other waiting where both are busy: the norm of their times.
 OVERLAP = 4.0
-# A launch with its first latency and its last stores; the end of a tile.
-START, TILE_END = 4500.0, 350.0
-# Addends: from asking to having, and an element's way through shared memory to the thread that adds it; and how much
-# longer where columns are no multiple of 32 (of one plan).
-ADDEND, ADDEND_ELEMENT, SHORT_PIECES = 700.0, 0.15, 3.7
+# A launch with its first latency and its last stores; the end of a tile, and an element's way out, which tensor cores
+# wait for unless another group has its turn then.
+START, TILE_END, TILE_END_ELEMENT = 4600.0, 100.0, 0.06
+# Blocks of a cluster start, and end, together.
+CLUSTER_START = 550.0
+# An addend, which came while the tile was multiplied.
+ADDEND = 300.0
 # The launch that adds splits, and the bytes a clock that partial products are written and read at.
-SUM, SUM_BYTES = 1800.0, 1680.0
+SUM, SUM_BYTES = 2145.0, 1665.0
 
 
 def product_clocks(plan: GemmPlan, problem: Problem) -> float:
@@ -247,10 +262,10 @@ def product_clocks(plan: GemmPlan, problem: Problem) -> float:
 
 def tile_end_clocks(plan: GemmPlan, problem: Problem) -> float:
     """From the last product of a tile to the first of the next."""
-    if plan.splits > 1:  # partial products have no addends
+    if plan.schedule == "pingpong":
         return TILE_END
-    pieces = SHORT_PIECES if plan.n % 32 else 1
-    return TILE_END + problem.addends * (ADDEND + plan.rows * plan.width * ADDEND_ELEMENT * pieces)
+    addends = problem.addends if plan.splits == 1 else 0  # partial products have none
+    return TILE_END + plan.rows * plan.width * TILE_END_ELEMENT + addends * ADDEND
 
 
 def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
@@ -277,6 +292,8 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     asked = (1 - IDLE) + IDLE * min(busy / machine.processors, tiles / (waves * slots))
     reading = (operands + m * n * batches * problem.out_bytes * (1 + problem.addends)) / (MEMORY_BYTES * asked)
     clocks = START + (computing**OVERLAP + reading**OVERLAP) ** (1 / OVERLAP)
+    if plan.cluster > 1:
+        clocks += CLUSTER_START
     if plan.splits > 1:
         clocks += SUM + (2 * plan.splits * 4 + problem.out_bytes) * m * n * batches / SUM_BYTES
     return clocks / CLOCK_MHZ
@@ -306,13 +323,16 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
         for width in WIDTHS:
             if width <= max(2 * problem.n, WIDTHS[0]):
                 shapes.append(GemmPlan(rows, width, unit, consumers=consumers, cluster=cluster))
+    if problem.m > FEW_ROWS:
+        shapes += [GemmPlan(128 * cluster, width, unit, schedule="pingpong", cluster=cluster)
+                   for cluster in (1, 2) for width in (128, 160)]  # fmt: skip
     if problem.m < WARPGROUP_ROWS:
         # Weights on the side of 64 rows, the few rows on the other; a longer step where the ring would be many slots.
         width = min(WARPGROUP_ROWS - 8, -(-problem.m // 8) * 8)
         for rows, consumers in ((64, 1), (128, 1), (128, 2)):
             shapes.append(GemmPlan(width, rows, unit, consumers=consumers))
     if problem.m <= FEW_ROWS:
-        shapes += [replace(shape, k=steps * unit) for shape in shapes for steps in (2, 4)]
+        shapes += [replace(shape, k=2 * unit) for shape in shapes]
     for shape, parts in itertools.product(shapes, splits):
         plan = replace(shape, splits=parts)
         if parts > 1 and -(-problem.m // plan.m) * -(-problem.n // plan.n) * problem.batches >= machine.processors:
