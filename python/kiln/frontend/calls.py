@@ -34,6 +34,17 @@ class Launch:
 
 
 @dataclass
+class ConstantFunction:
+    """A Python function that is a constexpr (`@kl.constexpr`): called while compiling, its arguments constexprs."""
+
+    function: Any
+
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__
+
+
+@dataclass
 class EmittedFunction:
     """A function of the module: its symbol, and a value like the one it returns."""
 
@@ -87,6 +98,9 @@ class Calls(Walker):
             if isinstance(name, ast.Name) and name.id in parameters and not scopes.is_static(self.scope.get(name.id)):
                 error.hint = f"give what changes another name: {name.id} is no constexpr once a loop assigns to it"
                 return
+            if isinstance(name, ast.Name) and name.id in self.annotated:
+                error.note(f"{name.id} got a value known only at run time here", self.range(self.annotated[name.id]))
+                return
             if isinstance(name, ast.Name) and name.id in self.settled:
                 error.hint = f"annotate the assignment: {name.id}: kl.constexpr = ..."
                 error.note(f"{name.id} became a run-time scalar here", self.range(self.settled[name.id]))
@@ -107,8 +121,11 @@ class Calls(Walker):
             for name, value in [*enumerate(args), *kwargs.items()]:
                 if not scopes.is_static(value):
                     raise self._not_static(function, name, value)
-            args = [values.unwrap_deep(value) for value in args]
-            kwargs = {name: values.unwrap_deep(value) for name, value in kwargs.items()}
+            prepare = values.unwrap_deep
+            if isinstance(function, ConstantFunction):
+                function, prepare = function.function, _argument
+            args = [prepare(value) for value in args]
+            kwargs = {name: prepare(value) for name, value in kwargs.items()}
         try:
             return function(*args, **kwargs)
         except (TypeError, AttributeError) as problem:
@@ -126,6 +143,7 @@ class Calls(Walker):
 
     def callee(self, function: Any, node: ast.Call) -> Any:
         """What may be called: an error that says what to do instead for anything else."""
+        held = isinstance(function, values.constexpr)
         function = plain(function)
         # An autotuned kernel wraps the function that is meant here.
         while not isinstance(function, (KernelFunction, FunctionType)) and isinstance(
@@ -153,6 +171,8 @@ class Calls(Walker):
         if module in ("math", "kiln"):
             return function
         name = getattr(function, "__name__", type(function).__name__)
+        if held and isinstance(function, (FunctionType, MethodType)):
+            return ConstantFunction(function)
         if isinstance(function, (FunctionType, MethodType)):
             error = CompilationError(
                 f"expected a jit function (because only those are compiled), got {name}, a Python function",
@@ -308,7 +328,7 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
 def _argument(value: Any) -> Any:
     """What a parameter is bound to. A call inside a kernel passes each value as it is, `kl.constexpr` annotation or
     not (as Triton does, and public kernels rely on it): an operation that needs a constant says so itself."""
-    if isinstance(value, (bool, int, float, str, type(None))):
+    if isinstance(value, (bool, int, float, str, type(None), types.type_, KernelFunction)):
         value = values.constexpr(value)
     elif isinstance(value, (tuple, list)):
         value = values.tuple([_argument(item) for item in value], getattr(value, "_fields", None))

@@ -91,9 +91,7 @@ def _like(parameter: Parameter) -> Any:
     if parameter.kind == "constexpr":
         return _static(parameter.value)
     if parameter.kind == "tuple":
-        parts = [_like(item) for item in parameter.items]
-        items = [values.tensor(-1, p) if isinstance(p, types.type_) else p for p in parts]
-        return values.tuple(items, parameter.fields or None)
+        return values.tuple([_like(item) for item in parameter.items], parameter.fields or None)
     ty = types.parse(parameter.type or "")
     if isinstance(ty, types.tensor_descriptor_type) and parameter.padding != "zero":
         ty = types.tensor_descriptor_type(ty.block_type, parameter.padding)
@@ -103,8 +101,6 @@ def _like(parameter: Parameter) -> Any:
 def _static(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return values.tuple([_static(item) for item in value], getattr(value, "_fields", None))
-    if isinstance(value, (types.type_, KernelFunction, values.constexpr)):
-        return value
     return values.constexpr(value)
 
 

@@ -397,7 +397,11 @@ def plain(value: Any) -> Any:
 
 
 def _is_captured_data(value: Any) -> bool:
-    return type(value).__name__ == "constexpr" or hasattr(value, "primitive_bitwidth")
+    return (
+        type(value).__name__ == "constexpr"
+        or hasattr(value, "primitive_bitwidth")
+        or getattr(value, "__kiln_constexpr_function__", False) is True
+    )
 
 
 def _stable(value: Any) -> str:
@@ -409,6 +413,8 @@ def _stable(value: Any) -> str:
         return repr(value)
     if isinstance(value, (tuple, list)):
         return "(" + ",".join(map(_stable, value)) + ")"
+    if isinstance(value, FunctionType):
+        return f"{value.__qualname__}:{source_text.fingerprint(value.__code__)}"
     return str(getattr(value, "name", None) or getattr(value, "__qualname__", None) or type(value).__qualname__)
 
 

@@ -24,6 +24,10 @@ class Source(NamedTuple):
     text: str
 
     @property
+    def last_line(self) -> int:
+        return self.first_line + self.text.count("\n")
+
+    @property
     def indented(self) -> bool:
         return self.text[:1] in (" ", "\t")
 
@@ -93,14 +97,20 @@ def holds(lines: list[str], code: CodeType) -> bool:
     while outer:
         found = outer.pop()
         if found.co_name == code.co_name and found.co_firstlineno == code.co_firstlineno:
-            return _fingerprint(found) == _fingerprint(code)
+            return fingerprint(found) == fingerprint(code)
         outer += [constant for constant in found.co_consts if isinstance(constant, CodeType)]
     return False
 
 
-def _fingerprint(code: CodeType) -> tuple:
+def fingerprint(code: CodeType) -> tuple:
     """What code does, without where it stands."""
-    constants = [_fingerprint(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+
+    def spelled(constant: object) -> object:
+        if isinstance(constant, CodeType):
+            return fingerprint(constant)
+        return sorted(map(repr, constant)) if isinstance(constant, frozenset) else repr(constant)
+
+    constants = [spelled(constant) for constant in code.co_consts]
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
 
 

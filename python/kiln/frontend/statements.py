@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kiln.errors import CompilationError, StaticAssertionError
 from kiln.frontend import scope as scopes
@@ -12,9 +12,6 @@ from kiln.frontend.scan import absorb, is_constexpr
 from kiln.frontend.syntax import OPERATORS
 from kiln.frontend.walker import Walker
 from kiln.language import semantic, types, values
-
-if TYPE_CHECKING:
-    pass
 
 
 class Statements(Walker):
@@ -145,20 +142,51 @@ class Statements(Walker):
         if node.value is None:
             raise CompilationError("expected a value for a constexpr (because it never changes), got none")
         value = self.visit(node.value)
-        if not scopes.is_static(value):
-            error = CompilationError(
-                f"expected a value known at compile time (because the name is annotated kl.constexpr), got"
-                f" {scopes.describe(value)}",
-                hint="drop the annotation, or make what it is computed from constexpr",
-            )
-            raise self.locate(error, node.value)
+        if isinstance(node.target, ast.Name):
+            self.check_constant(node.target, True)
+            if isinstance(value, types.type_):
+                value = values.constexpr(value)
+            # What is known only at run time stays what it is, as Triton has it: what needs a constant says so.
+            if scopes.is_static(value):
+                self.constants[node.target.id] = (node.target, value)
+            else:
+                self.annotated[node.target.id] = node.target
         self.bind(node.target, value)
 
     def assign(self, target: ast.expr, value: Any) -> None:
         """Assignment by `=`: a plain number becomes a scalar of the kernel, to be changed in loops and branches."""
-        if isinstance(target, ast.Name) and scopes.is_static_number(value):
-            self.settled[target.id] = target
+        if isinstance(target, ast.Name):
+            self.check_constant(target, False)
+            if scopes.is_static_number(value):
+                self.settled[target.id] = target
         self.bind(target, self.settle(value))
+
+    def check_constant(self, target: ast.AST, annotated: bool) -> None:
+        """A constexpr is assigned by one statement; in an unrolled loop that makes a new constant each time."""
+        name = getattr(target, "id", "")
+        place, value = self.constants.get(name, (None, None))
+        if place is target:
+            return
+        held = self.scope.get(name, scopes.MISSING)
+        if place is not None and held is value:
+            error = CompilationError(
+                f"expected {name} to be assigned once (because it is a constexpr), got another assignment",
+                hint="give the new value another name"
+                if annotated
+                else f"drop the annotation of {name}, or use another name",
+            )
+            error = self.locate(error, target)
+            raise error.note(f"{name} became a constexpr here", self.range(place))
+        if annotated and held is not scopes.MISSING and not isinstance(held, scopes.Undefined):
+            if self.annotated.get(name) is target:
+                return
+            raise self.locate(
+                CompilationError(
+                    f"expected a new name for a constexpr (because it is assigned once), got {name}, which has a value",
+                    hint="give the constexpr another name",
+                ),
+                target,
+            )
 
     def settle(self, value: Any) -> Any:
         if isinstance(value, (values.tuple, tuple, list)):

@@ -45,6 +45,10 @@ class Walker:
         """What the condition tested last asks of its loop."""
         self.settled: dict[str, ast.AST] = {}
         """Names whose plain number was made a scalar by assignment, and where."""
+        self.constants: dict[str, tuple[ast.AST, Any]] = {}
+        """Names annotated `kl.constexpr`, where, and the value they got there."""
+        self.annotated: dict[str, ast.AST] = {}
+        """Names annotated `kl.constexpr` that got a value known only at run time, and where."""
         self.returns: list[tuple[ast.Return, str]] = []
         """Each `return` met, and what it gives: for the error if they differ."""
         self._locations: dict[ast.AST, int] = {}
@@ -160,6 +164,8 @@ class Walker:
         def assign(self, target: ast.expr, value: Any) -> None: ...
 
         def bind(self, target: ast.expr, value: Any) -> None: ...
+
+        def check_constant(self, target: ast.AST, annotated: bool) -> None: ...
 
         def settle(self, value: Any) -> Any: ...
 
