@@ -27,6 +27,8 @@ class Expressions(Walker):
     def visit_Name(self, node: ast.Name) -> Any:
         name = node.id
         found = self.scope.get(name, scopes.MISSING)
+        if isinstance(found, scopes.LastIndex):
+            return found.make()
         if isinstance(found, scopes.Undefined):
             raise found.error(name)
         if found is not scopes.MISSING:
@@ -149,7 +151,9 @@ class Expressions(Walker):
     # -- operators ---------------------------------------------------------------------------
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        left, right = self.visit(node.left), self.visit(node.right)
+        return self._binary(node, self.visit(node.left), self.visit(node.right))
+
+    def _binary(self, node: ast.BinOp, left: Any, right: Any) -> Any:
         try:
             return self.value(semantic.binary(OPERATORS[type(node.op)], left, right))
         except CompilationError as error:
@@ -171,10 +175,12 @@ class Expressions(Walker):
         return self.value(semantic.unary(OPERATORS[type(node.op)], operand))
 
     def visit_Compare(self, node: ast.Compare) -> Any:
-        left = self.visit(node.left)
+        if any(self._is_bare(operand) for operand in node.comparators[:-1]):
+            raise self._missing_parentheses(node)
+        left = self._operand(node, node.left)
         result: Any = None
         for op, right_node in zip(node.ops, node.comparators, strict=False):
-            right = self.visit(right_node)
+            right = self._operand(node, right_node)
             try:
                 step = self._compare(op, left, right)
             except CompilationError as error:
@@ -185,6 +191,42 @@ class Expressions(Walker):
                 return result
             left = right
         return result
+
+    def _is_bare(self, node: ast.expr) -> bool:
+        """Whether an operand of a comparison is `a & b` or `a | b`, with no parentheses of its own around it."""
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+            return False
+        source = self.function.source
+        first, last = node.lineno, node.end_lineno or node.lineno
+        before = source.line(first).encode()[: node.col_offset].rstrip()
+        while not before and first > source.first_line:
+            first -= 1
+            before = source.line(first).encode().rstrip()
+        after = source.line(last).encode()[node.end_col_offset or 0 :].lstrip()
+        while not after and last < source.last_line:
+            last += 1
+            after = source.line(last).encode().lstrip()
+        return not (before.endswith(b"(") and after.startswith(b")"))
+
+    def _operand(self, comparison: ast.Compare, node: ast.expr) -> Any:
+        """The value of an operand of a comparison. `x < n & mask` compares with `n & mask`, which nobody means."""
+        if not isinstance(node, ast.BinOp) or not self._is_bare(node):
+            return self.visit(node)
+        with self.at(node):
+            left, right = self.visit(node.left), self.visit(node.right)
+            if _is_mask(left) != _is_mask(right):
+                raise self._missing_parentheses(comparison)
+            return self._binary(node, left, right)
+
+    def _missing_parentheses(self, node: ast.Compare) -> CompilationError:
+        first = next(n for n in (node.left, *node.comparators) if self._is_bare(n))
+        symbol = "&" if isinstance(first.op, ast.BitAnd) else "|"  # type: ignore[attr-defined]
+        error = CompilationError(
+            f"expected parentheses around comparisons that {symbol} joins (because {symbol} binds tighter: this"
+            f" compares with {ast.unparse(first)}), got {ast.unparse(node)}",
+            hint=f"write {_with_parentheses(node)}",
+        )
+        return self.locate(error, node)
 
     def _compare(self, op: ast.cmpop, left: Any, right: Any) -> Any:
         if isinstance(op, (ast.Is, ast.IsNot)):
@@ -280,8 +322,9 @@ class Expressions(Walker):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         base = self.visit(node.value)
-        if isinstance(base, KernelFunction) or isinstance(getattr(base, "fn", None), KernelFunction):
-            return Launch(base)
+        kernel = plain(base)
+        if isinstance(kernel, KernelFunction) or isinstance(getattr(kernel, "fn", None), KernelFunction):
+            return Launch(kernel)
         if isinstance(node.slice, ast.Tuple):
             index: Any = tuple(self.elements(node.slice.elts))
         else:
@@ -351,6 +394,32 @@ class Expressions(Walker):
 
 
 _VALUE = "conditional value"
+
+
+def _is_mask(value: Any) -> bool:
+    return isinstance(value, values.tensor) and value.type.scalar.is_bool()
+
+
+def _with_parentheses(node: ast.Compare) -> str:
+    """A chain of comparisons as its author meant it: what `&` and `|` join are the comparisons."""
+
+    def leaves(operand: ast.expr) -> tuple[list[ast.expr], list[str]]:
+        if not isinstance(operand, ast.BinOp) or not isinstance(operand.op, (ast.BitAnd, ast.BitOr)):
+            return [operand], []
+        parts, joints = leaves(operand.left)
+        return [*parts, operand.right], [*joints, "&" if isinstance(operand.op, ast.BitAnd) else "|"]
+
+    terms: list[list[str]] = [[]]
+    joints: list[str] = []
+    for position, operand in enumerate((node.left, *node.comparators)):
+        parts, between = leaves(operand)
+        if position:
+            terms[-1].append(OPERATORS.get(type(node.ops[position - 1]), "in"))
+        terms[-1].append(ast.unparse(parts[0]))
+        terms += [[ast.unparse(part)] for part in parts[1:]]
+        joints += between
+    written = [f"({' '.join(term)})" if len(term) > 1 else term[0] for term in terms]
+    return written[0] + "".join(f" {joint} {term}" for joint, term in zip(joints, written[1:], strict=True))
 
 
 def _equal(sought: Any, item: Any) -> bool:

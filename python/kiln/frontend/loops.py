@@ -127,6 +127,7 @@ class Loops(Walker):
         bounds = [counter.start, counter.stop, counter.step]
         results = self.emitter.op("scf.for", [*bounds, *_handles(carried)], _types(carried), call.hints, [region])
         self._leave(node, before, end, carried, results, [target])
+        self._keep_index(node, before, counter, target, None)
 
     def _counted_with_exits(
         self, node: ast.For, counter: Counter, target: str, carried: list[Carried], exits: Exits
@@ -142,8 +143,22 @@ class Loops(Walker):
         def advance(state: Sequence[int]) -> list[int]:
             return [emitter.op1("arith.addi", [state[0], counter.step], [counter.mlir])]
 
+        before = self.scope
         loop = _While(node, [counter.start], [counter.mlir], test, enter, advance)
-        self._while(loop, carried, exits, [target])
+        state = self._while(loop, carried, exits, [target])
+        self._keep_index(node, before, counter, target, state[0])
+
+    def _keep_index(self, node: ast.For, before: Scope, counter: Counter, target: str, left_at: int | None) -> None:
+        """After a counted loop its index is what it was last, as in Python, if the body did not assign to it. A loop
+        that did not run leaves the value that its name had before, and 0 if it had none."""
+        gone, old = self.scope[target], before.get(target, MISSING)
+        if old is MISSING or (isinstance(old, scopes.Undefined) and not isinstance(old, scopes.LastIndex)):
+            old = values.constexpr(0)
+        keeps = scopes.is_static_number(old) and scopes.fits(old, counter.type)
+        keeps = keeps or (isinstance(old, (values.tensor, scopes.LastIndex)) and old.type == counter.type)
+        if keeps and target not in assigned_names(node.body):
+            make = lambda: counter.last(left_at, old)  # noqa: E731
+            self.scope[target] = scopes.LastIndex(gone.reason, gone.hint, gone.notes, counter.type, make)
 
     # -- while -------------------------------------------------------------------------------
 
@@ -186,8 +201,9 @@ class Loops(Walker):
     def _has_value(self, name: str) -> bool:
         return not isinstance(self.scope.get(name, scopes.Undefined("")), scopes.Undefined)
 
-    def _while(self, loop: _While, carried: list[Carried], exits: Exits, targets: list[str]) -> None:
-        """The scf.while whose state is: the loop's own, the carried variables, the flags, the value returned."""
+    def _while(self, loop: _While, carried: list[Carried], exits: Exits, targets: list[str]) -> list[int]:
+        """The scf.while whose state is: the loop's own, the carried variables, the flags, the value returned. Gives the
+        loop's own state after it."""
         emitter, node, before = self.emitter, loop.node, self.scope
         own, kept = len(loop.types), len(_types(carried))
         state_types = [*loop.types, *_types(carried), *exits.types]
@@ -222,6 +238,7 @@ class Loops(Walker):
                 self.scope[RETURNED] = self.scope[LEFT] = values.tensor(handle, types.int1)
         if exits.result is not MISSING:
             self.scope[RESULT] = scopes.rebuild(exits.result, left[len(exits.flags) :])
+        return results[:own]
 
     def _loop_test(self, loop: _While, state: list[int], flags: list[int]) -> int:
         """Whether another iteration runs."""
@@ -262,8 +279,11 @@ class Loops(Walker):
         result = []
         for name, place in assigned_names(body).items():
             value = self.scope.get(name, MISSING)
+            if isinstance(value, scopes.LastIndex):
+                self.scope[name] = value.lost()
             if name == exclude or value is MISSING or isinstance(value, scopes.Undefined):
                 continue
+            self.check_constant(place, False)
             settled = self.settle(value)
             if scopes.ir_types(settled):
                 result.append(Carried(name, settled, place))
@@ -368,7 +388,7 @@ class Loops(Walker):
                 )
         for name in targets:
             self.scope[name] = scopes.Undefined(
-                f"{{name}} is the index of the loop of line {head.line} and has no value after it",
+                f"{{name}} is the index of the loop of line {head.line} and has no value here",
                 hint="keep what you need in another name, assigned before the loop",
                 notes=[("the loop is here", head)],
             )

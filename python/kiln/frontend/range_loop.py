@@ -59,7 +59,7 @@ class LoopCall:
 def bind_range(visitor: Walker, node: ast.Call, function: Any) -> LoopCall | None:
     """The loop a call describes; None if it calls something that is no range."""
     if isinstance(function, PythonBuiltin) and function.name == "range":
-        name, static, hinted = "range", False, False
+        name, static, hinted = "range", False, True
     elif _is_language(function, "range"):
         name, static, hinted = "kl.range", False, True
     elif _is_language(function, "static_range"):
@@ -148,6 +148,28 @@ class Counter:
             handle = self.emitter.op1("arith.addi", [self.first, moved], [self.mlir])
         if self.type.mlir != self.mlir:
             handle = self.emitter.op1("arith.trunci", [handle], [self.type.mlir])
+        return values.tensor(handle, self.type)
+
+    def last(self, counter: int | None, before: Any) -> Any:
+        """The index of the last iteration; of a loop that did not run, `before`, the value its name had, or 0.
+
+        counter   what the counter had come to when the loop was left; None for a loop that ran to its end
+        """
+
+        def op(name: str, *operands: int) -> int:
+            return self.emitter.op1(f"arith.{name}", operands, [self.mlir])
+
+        ran = self.emitter.op1("arith.cmpi", [self.start, counter or self.stop], ["i1"], {"predicate": self.less_than})
+        if counter is None:
+            # Unsigned, for bounds further apart than the largest signed number.
+            distance = op("subi", op("subi", self.stop, self.start), self.emitter.constant(self.mlir, 1))
+            steps = op("divui", distance, self.step)
+            last = op("addi", self.start, op("muli", steps, self.step))
+        else:
+            last = op("subi", counter, self.step)
+        before = before.make() if isinstance(before, scopes.LastIndex) else before
+        otherwise = scopes.as_type(before, self.type)[0] if scopes.is_static(before) else before.handle
+        handle = self.emitter.op1("arith.select", [ran, self.index(last).handle, otherwise], [self.type.mlir])
         return values.tensor(handle, self.type)
 
     @staticmethod

@@ -44,6 +44,18 @@ class Undefined:
 
 
 @dataclass
+class LastIndex(Undefined):
+    """The index of a counted loop after it: what it was in the last iteration. Made (IR is emitted) where it is read:
+    most loops have no reader of their index behind them. Where paths meet or a loop changes it, it has no value."""
+
+    type: Any = None
+    make: Callable[[], Any] = lambda: MISSING
+
+    def lost(self) -> Undefined:
+        return Undefined(self.reason, self.hint, self.notes)
+
+
+@dataclass
 class Branch:
     """One path that meets another: its region (ended, without a terminator), its scope, and how to speak of it."""
 
@@ -140,7 +152,7 @@ def join(
         if x is y:
             after[name] = x
         elif isinstance(x, Undefined) or isinstance(y, Undefined):
-            after[name] = x if isinstance(x, Undefined) else y
+            after[name] = _lost(x if isinstance(x, Undefined) else y)
         elif (x is MISSING or y is MISSING) and name != RESULT and not _left(a if x is MISSING else b):
             after[name] = _one_sided(first if y is MISSING else second, second if y is MISSING else first)
         else:
@@ -165,6 +177,10 @@ def join(
         after[name] = rebuild(like, handles[:count])
         handles = handles[count:]
     return after
+
+
+def _lost(value: Undefined) -> Undefined:
+    return value.lost() if isinstance(value, LastIndex) else value
 
 
 def _known(scope: Scope, flag: str) -> bool:

@@ -685,3 +685,85 @@ def test_red_ops():
         x.min(),
         x.sum(),
     ], y
+
+
+# ---- types, functions and jit functions given as arguments are constexprs
+@kl.constexpr
+def largest(type):
+    # Annotated parameters of Triton programs expect a constexpr, to be taken out by `.value`.
+    kind = type.value
+    return 2 ** (kind.int_bitwidth - 1) - 1 if kind.is_int_signed() else float("inf")
+
+
+@kiln.constexpr_function
+def above(n):
+    return 1 << n.bit_length()
+
+
+@kiln.jit
+def convert(x, type):
+    return x.to(type.value)
+
+
+@kiln.jit
+def twice(x):
+    return x * 2
+
+
+@kiln.jit
+def apply(function: kl.constexpr, x):
+    return function.value(x) + function(x)
+
+
+@kiln.jit
+def k_constants(x, y, z, N: kl.constexpr, TYPE: kl.constexpr, FUNCTION: kl.constexpr):
+    i = kl.arange(0, above(N - 1))
+    local: kl.constexpr = kl.int32
+    v = convert(kl.load(x + i), TYPE) + convert(1.75, local) + convert(0.5, x.dtype.element_ty)
+    kl.store(y + i, kl.minimum(v.to(TYPE.value), largest(TYPE)))
+    kl.store(z, largest(kl.int16))
+    kl.store(z + 1, FUNCTION(3) + apply(twice, 100) + apply(FUNCTION, 1000))
+    kl.store(z + 2, isinstance(TYPE, kl.constexpr) and TYPE == kl.float64 and TYPE.is_fp64())
+
+
+def test_types_and_functions_as_constants():
+    x, y, z = F(16), np.zeros(16), np.zeros(3, np.int32)
+    k_constants[(1,)](x, y, z, 16, kl.float64, twice)
+    np.testing.assert_array_equal(y, x.astype(np.float64) + 1.5)
+    assert z.tolist() == [2**15 - 1, 6 + 400 + 4000, 1]
+
+
+def test_a_constexpr_function_that_is_defined_anew_compiles_anew():
+    namespace = {"kl": kl, "kiln": kiln}
+    text = "@kiln.jit\ndef kernel(y):\n    kl.store(y, one() + other())\n"
+    define = "@kiln.constexpr_function\ndef one():\n    return {}\n@kl.constexpr\ndef other():\n    return {}\n"
+    exec(define.format(1, 10), namespace)
+    namespace["kernel"] = kernel = kiln.jit(source=text)(_defined(text, namespace))
+    y = np.zeros(1, np.int32)
+    kernel[(1,)](y)
+    assert y[0] == 11
+    exec(define.format(2, 10), namespace)
+    kernel[(1,)](y)
+    assert y[0] == 12
+    exec(define.format(2, 20), namespace)
+    kernel[(1,)](y)
+    assert y[0] == 22
+
+
+def _defined(text, namespace):
+    exec(text.replace("@kiln.jit\n", ""), namespace)
+    return namespace["kernel"]
+
+
+@kiln.jit
+def k_range_hints(y, n):
+    total = 0
+    for i in range(0, n, num_stages=2, loop_unroll_factor=2):
+        total += i
+    kl.store(y, total)
+
+
+def test_pythons_range_takes_the_hints_of_kl_range():
+    y = np.zeros(1, np.int32)
+    compiled = k_range_hints[(1,)](y, 7)
+    assert y[0] == 21 and "tile.num_stages = 2" in compiled.asm["tile"]

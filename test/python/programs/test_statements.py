@@ -483,3 +483,93 @@ def test_promo():
     k_promo[(1,)](y, 8)
     o = np.arange(8)
     assert np.allclose(y, 2 * o + 2.5 * o + o + 1.5 + 2 * o + 2 * o), y
+
+
+# ---- the index of a loop after it
+@kiln.jit
+def k_last_index(y, n, none, BLOCK: kl.constexpr):
+    for i in range(0, n, 3):
+        if i > 5:
+            break
+    kl.store(y, i)
+    for i in range(n, 0, -4):  # noqa: B007
+        pass
+    kl.store(y + 1, i)
+    for i in range(4, none):  # noqa: B007
+        pass
+    kl.store(y + 2, i)
+    j = 7
+    for j in range(n, n):
+        kl.store(y + 8, j)
+    kl.store(y + 3, j)
+    for k in range(n, n + 10, n - 7):  # noqa: B007
+        pass
+    if n > 3:
+        kl.store(y + 4, k)
+    for _ in range(2):
+        for m in range(BLOCK):  # noqa: B007
+            pass
+        kl.store(y + 5, m + k)
+    for s in kl.static_range(3):  # noqa: B007
+        pass
+    kl.store(y + 6, s)
+    for big in range(-(2**31), 2**31 - 1, 2**30):  # noqa: B007
+        pass
+    kl.store(y + 7, big)
+
+
+def test_a_loops_index_after_it_is_its_last():
+    y = np.full(9, -1, np.int32)
+    k_last_index[(1,)](y, 10, 0, 16)
+    # What Python does; a loop that did not run leaves what the name held before.
+    assert y.tolist() == [6, 2, 2, 7, 19, 34, 2, 2**30, -1]
+
+
+# ---- names annotated kl.constexpr
+@kiln.jit
+def k_annotated(x, y, n, BLOCK: kl.constexpr):
+    value: kl.constexpr = kl.load(x) + n
+    for i in kl.static_range(4):
+        twice: kl.constexpr = 2 * i
+        kl.store(y + i, value + twice)
+    if BLOCK == 16:
+        a: kl.constexpr = 3
+    else:
+        a: kl.constexpr = 4
+    if n > 3:
+        b: kl.constexpr = 30
+    else:
+        b: kl.constexpr = 40
+    kl.store(y + 4, a + b)
+
+
+def test_a_constexpr_annotation_keeps_what_is_known_at_run_time():
+    y = np.zeros(5, np.int32)
+    k_annotated[(1,)](np.array([100], np.int32), y, 2, 16)
+    assert y.tolist() == [102, 104, 106, 108, 43]
+
+
+# ---- comparisons joined by & and |
+@kiln.jit
+def k_joined(y, n, BLOCK: kl.constexpr):
+    i = kl.arange(0, BLOCK)
+    a = (i >= 2) & (i < n)
+    b = 0 < (i & 3) < 2
+    c = 0 == i & 3
+    d = (
+        0
+        < (
+            i  # in parentheses of its own
+            | 8
+        )
+        < 12
+    )
+    kl.store(y + i, a.to(kl.int32) + 10 * b + 100 * c + 1000 * d)
+
+
+def test_comparisons_of_bits_need_no_more_parentheses():
+    y = np.zeros(16, np.int32)
+    k_joined[(1,)](y, 5, 16)
+    i = np.arange(16)
+    d = (i | 8) < 12
+    assert (y == ((i >= 2) & (i < 5)) + 10 * (i % 4 == 1) + 100 * (i % 4 == 0) + 1000 * d).all()
