@@ -161,8 +161,15 @@ void Call::encodeArguments() {
   for (size_t i = 0; i < values.size(); ++i) {
     const Parameter &parameter = state.parameters[i];
     reader.parameter = unsigned(i);
-    bool ok = parameter.rule.isConstexpr ? reader.addConstant(encoder, values[i])
-                                         : reader.addValue(encoder, parameter.rule, values[i]);
+    bool ok = false;
+    if (parameter.rule.isConstexpr) {
+      ok = reader.addConstant(encoder, values[i]);
+    } else if (PyUnicode_Check(values[i]) && values[i] != parameter.defaultValue.ptr()) {
+      reader.problem = "expected an array or a number (because the parameter is no constexpr), got a string";
+      reader.hint = "annotate the parameter with kl.constexpr, if the string chooses between variants of the kernel";
+    } else {
+      ok = reader.addValue(encoder, parameter.rule, values[i]);
+    }
     if (ok)
       continue;
     if (PyErr_Occurred())
@@ -181,7 +188,10 @@ void Call::encodeOptions() {
     if (!options[i] || options[i] == Py_None)
       continue;
     encoder.addConstantInteger(i);
-    if (reader.addConstant(encoder, options[i]))
+    // A table (`extern_libs`) counts by its entries.
+    py::object entries = PyDict_Check(options[i]) ? py::reinterpret_steal<py::object>(PyDict_Items(options[i]))
+                                                  : py::reinterpret_borrow<py::object>(options[i]);
+    if (reader.addConstant(encoder, entries.ptr()))
       continue;
     if (PyErr_Occurred())
       raise();

@@ -14,7 +14,7 @@ from typing import Any
 
 from kiln import errors, knobs
 from kiln.runtime import placement
-from kiln.runtime.interface import KernelInterface
+from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface
 
 log = logging.getLogger("kiln.autotune")
 
@@ -24,7 +24,7 @@ _Hook = Callable[..., Any]
 class Config:
     """One configuration: meta-parameters of the kernel and launch options.
 
-    kwargs        the meta-parameters by name
+    kwargs        the meta-parameters by name; launch options may be among them
     num_warps …   launch options, passed on with each launch
     pre_hook      called with the arguments by name before each launch of this configuration
     """
@@ -48,6 +48,9 @@ class Config:
         self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
         self.maxnreg, self.pre_hook, self.ir_override = maxnreg, pre_hook, ir_override
         self.schedule, self.stages, self.consumers, self.cluster = schedule, stages, consumers, cluster
+        # Options among the meta-parameters are the same as those given by name.
+        for name in self.kwargs.keys() & self.options().keys():
+            setattr(self, name, self.kwargs.pop(name))
 
     def options(self) -> dict[str, Any]:
         """The launch options that are set."""
@@ -217,7 +220,7 @@ class Autotuner(KernelInterface):
             if self.user_pre_hook is not None:
                 self.user_pre_hook(arguments, reset_only=False)
             try:
-                self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+                self.fn.run(*args, grid=grid, **{**config.all_kwargs(), **kwargs})
             except Exception as error:
                 if self.user_post_hook is not None:
                     self.user_post_hook(arguments, exception=error)
@@ -262,9 +265,14 @@ class Autotuner(KernelInterface):
         stored = self._load(key, configs) if self.cache_results else None
         if stored is not None:
             return stored
+        knobs.start_logging()
         start = time.perf_counter()
         self._refused = {}
-        timings = {config: self._measure(config, args, kwargs, grid) for config in configs}
+        timings = {}
+        for config in configs:
+            timings[config] = self._measure(config, args, kwargs, grid)
+            if config not in self._refused:
+                log.info("%s %s: %s takes %.4f ms", self.base_fn.__name__, key, config, timings[config])
         self.bench_time = time.perf_counter() - start
         best = min(timings, key=timings.__getitem__)
         if timings[best] == float("inf"):
@@ -286,7 +294,7 @@ class Autotuner(KernelInterface):
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         if warmup:
             pruned = self.prune_configs({**dict(zip(self.arg_names, args, strict=False)), **kwargs}, kwargs)
-            return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **c.all_kwargs()) for c in pruned]
+            return [self.fn.run(*args, grid=grid, warmup=True, **{**c.all_kwargs(), **kwargs}) for c in pruned]
         config = self.configs[0]
         if len(self.configs) > 1:
             key = self._key(args, kwargs)
@@ -301,7 +309,7 @@ class Autotuner(KernelInterface):
         self.best_config = config
         if config.pre_hook is not None:
             config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
-        return self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+        return self.fn.run(*args, grid=grid, **{**config.all_kwargs(), **kwargs})
 
     # -- results on disk -------------------------------------------------------------------
 
@@ -421,7 +429,7 @@ class Heuristics(KernelInterface):
         self.arg_names = list(arg_names)
         self.values = dict(values)
         for name in self.values:
-            if name not in self.arg_names:
+            if name not in self.arg_names and name not in LAUNCH_OPTIONS:
                 raise _no_parameter("heuristics", fn, name)
 
     def __getattr__(self, name: str) -> Any:
@@ -431,12 +439,31 @@ class Heuristics(KernelInterface):
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         for name, rule in self.values.items():
-            kwargs[name] = rule({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
+            arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+            try:
+                kwargs[name] = rule(arguments)
+            except KeyError as error:
+                self._explain_key(name, error, arguments)
+                raise
         return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+    def _explain_key(self, name: str, error: KeyError, arguments: dict[str, Any]) -> None:
+        """A rule asked for an argument that there is not; returns if its KeyError is about something else."""
+        asked = error.args[0] if error.args else None
+        if not isinstance(asked, str) or asked in arguments:
+            return
+        near = errors.near_match(asked, arguments)
+        raise errors.LaunchError(
+            f"expected the heuristic for {name!r} to ask for arguments of this launch, got {asked!r}",
+            kernel=_base(self.fn).__name__,
+            hint=f"did you mean {near!r}?" if near else f"the arguments are {', '.join(map(repr, arguments))}",
+        ) from error
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
-    """Computes meta-parameters at each launch: `values` maps a name to a function of the arguments by name.
+    """Computes meta-parameters, and launch options such as `num_warps`, at each launch.
+
+    `values` maps a name to a function of the arguments by name.
 
     >>> @kiln.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
     ... @kiln.jit

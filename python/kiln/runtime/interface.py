@@ -31,7 +31,7 @@ LAUNCH_OPTIONS = [
 
 # What some of them must be, as errors say it.
 OPTION_KINDS = {
-    "num_warps": "a positive integer",
+    "num_warps": "a power of two from 1 to 32",
     "num_stages": "a positive integer",
     "num_ctas": "a positive integer",
     "cluster": "a positive integer",
@@ -39,6 +39,7 @@ OPTION_KINDS = {
     "schedule": "one of {schedules}",
     "stages": "a positive integer",
     "consumers": "a positive integer",
+    "extern_libs": "a table of libraries and their files, {{'libdevice': path}}",
     "pdl": "True or False",
     "launch_pdl": "True or False",
 }

@@ -333,6 +333,11 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
             continue
         if name in OPTION_KINDS and not _is_option(name, value):
             explain.option(kernel, name, value)
+        if name == "extern_libs":
+            # Triton's way to name CUDA's device library; the CPU target has those functions in itself.
+            if kind == "cuda" and value.get("libdevice"):
+                result["libdevice"] = os.fspath(value["libdevice"])
+            continue
         known = _COMPILE_OPTIONS[kind].get(name)
         if known is None:
             result[name] = value if isinstance(value, plain) else str(value)
@@ -353,6 +358,10 @@ def _is_option(name: str, value: Any) -> bool:
         from kiln import _kiln
 
         return isinstance(value, str) and value in _kiln.schedules()
+    if name == "extern_libs":
+        return isinstance(value, Mapping) and all(isinstance(v, (str, os.PathLike)) for v in value.values())
+    if name == "num_warps":
+        return _is_positive(value) and int(value) in (1, 2, 4, 8, 16, 32)
     return isinstance(value, bool) if "pdl" in name else _is_positive(value)
 
 

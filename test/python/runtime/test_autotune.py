@@ -146,6 +146,49 @@ def test_heuristics_follow_the_arguments():
     assert kernel.__name__ == "kernel"
 
 
+def options_of(compiled):
+    return {name: compiled.metadata["options"].get(name) for name in ("num_warps", "num_stages", "maxnreg")}
+
+
+def test_heuristics_and_configs_set_launch_options():
+    @kiln.heuristics({"num_warps": lambda args: 8 if args["n"] > 4 else 2, "maxnreg": lambda args: 64})
+    @kiln.jit
+    def kernel(out, n, BLOCK: kl.constexpr):
+        kl.store(out, BLOCK)
+
+    out = np.zeros(1, np.int32)
+    assert options_of(kernel[1](out, 4, 16)) == {"num_warps": 2, "num_stages": None, "maxnreg": 64}
+    assert options_of(kernel[1](out, 5, 16)) == {"num_warps": 8, "num_stages": None, "maxnreg": 64}
+    # Below a tuner a heuristic decides; above it, it decides too, as a caller who names an option does.
+    below = kiln.autotune([kiln.Config({"BLOCK": 16})], key=["n"])(kernel)
+    assert options_of(below[1](out, 5)) == {"num_warps": 8, "num_stages": 3, "maxnreg": 64}
+    tuned = kiln.autotune([kiln.Config({"BLOCK": 16, "num_warps": 1, "num_stages": 5})], key=["n"])(kernel.fn)
+    assert options_of(tuned[1](out, 5)) == {"num_warps": 1, "num_stages": 5, "maxnreg": None}
+    assert options_of(tuned[1](out, 5, num_warps=16)) == {"num_warps": 16, "num_stages": 5, "maxnreg": None}
+    above = kiln.heuristics({"num_stages": lambda args: 2})(tuned)
+    assert options_of(above[1](out, 5)) == {"num_warps": 1, "num_stages": 2, "maxnreg": None}
+    assert kiln.Config({"num_warps": 8}) == kiln.Config({}, num_warps=8)
+
+
+def test_a_heuristic_that_asks_for_no_argument_is_told():
+    @kiln.heuristics({"BLOCK": lambda args: args["lenght"]})
+    @kiln.jit
+    def kernel(out, length, BLOCK: kl.constexpr):
+        kl.store(out, BLOCK)
+
+    with pytest.raises(errors.LaunchError, match=r"the heuristic for 'BLOCK' to ask .* got 'lenght'") as caught:
+        kernel[1](np.zeros(1, np.int32), 5)
+    assert "did you mean 'length'?" in str(caught.value)
+
+
+def test_the_log_tells_the_time_of_every_configuration(caplog):
+    with caplog.at_level("INFO", logger="kiln.autotune"):
+        make(blocks(16, 32), {16: 2.0, 32: 1.0})[1](np.zeros(1, np.int32), 5)
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split("takes")[1] for line in lines if "takes" in line] == [" 2.0000 ms", " 1.0000 ms"]
+    assert "BLOCK: 16" in lines[0] and "best of 2" in lines[-1]
+
+
 def test_configs_compare_and_print():
     one, same, other = kiln.Config({"B": 1}, num_warps=8), kiln.Config({"B": 1}, num_warps=8), kiln.Config({"B": 2})
     assert one == same and hash(one) == hash(same) and one != other

@@ -86,7 +86,7 @@ def test_options_have_two_names(tmp_path):
     assert "grid 5x1x1" in launches()[0] and "pdl 1" in launches()[0], launches()
     for options, message in [
         (dict(num_ctas=2, cluster=4), "'num_ctas' and 'cluster'"),
-        (dict(num_warps=0), "argument 'num_warps': expected a positive integer, got 0"),
+        (dict(num_warps=0), "argument 'num_warps': expected a power of two from 1 to 32, got 0"),
         (dict(num_warp=8), "did you mean 'num_warps'"),
         (dict(stages=0), "argument 'stages': expected a positive integer, got 0"),
         (dict(consumers=True), "argument 'consumers': expected a positive integer, got True"),

@@ -48,6 +48,12 @@ def message(launch) -> str:
         (lambda: typed[1](X, X), "argument 'n': expected a value of int8", None),
         (lambda: kernel[1](X, 1, X), "argument 'BLOCK': expected a value known while compiling", "drop the constexpr"),
         (lambda: kernel[1](X, 1, {}), "argument 'BLOCK': expected a constant that can be hashed", None),
+        (lambda: kernel[1](X, "fast", 2), "argument 'n': expected an array or a number (because the parameter is no"
+         " constexpr), got a string", "annotate the parameter with kl.constexpr"),
+        (lambda: kernel[1](X, 1, 2, num_warps=3), "argument 'num_warps': expected a power of two from 1 to 32, got 3",
+         None),
+        (lambda: kernel[1](X, 1, 2, num_warps=64), "expected a power of two from 1 to 32, got 64", None),
+        (lambda: kernel[1](X, 1, 2, extern_libs="libdevice.bc"), "a table of libraries and their files", None),
         (lambda: kernel[-1](X, 1, 2), "grid -1: expected 0 to 2147483647 program instances in dimension 0", None),
         (lambda: kernel[(1, 2**31)](X, 1, 2), "in dimension 1, got 2147483648", None),
         (lambda: kernel[(1, 1, 1, 1)](X, 1, 2), "expected 1 to 3 dimensions, got 4", None),
@@ -67,6 +73,25 @@ def test_messages(launch, expected, hint):
         assert "hint:" not in text
     else:
         assert hint in text.split("hint: ")[1]
+
+
+def test_a_string_that_is_a_constant_is_taken():
+    @kiln.jit
+    def choose(x, HOW: kl.constexpr, unused=None):
+        kl.store(x, 1 if HOW == "one" else 2)
+
+    x = np.zeros(1, np.int32)
+    choose[1](x, "one")
+    assert x[0] == 1
+    choose[1](x, HOW="two", unused=kl.constexpr("text"))
+    assert x[0] == 2
+
+
+def test_extern_libs_is_a_launch_option():
+    x = np.zeros(1, np.int32)
+    for path in ("/usr/lib/libdevice.10.bc", "/usr/local/lib/libdevice.10.bc"):
+        kernel[1](x, 1, 2, extern_libs={"libdevice": path})
+    assert len(kernel[1](x, 1, 2, extern_libs={}).asm)
 
 
 def test_the_caret_is_under_the_launch():
