@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from kiln.errors import CompilationError, near_match
-from kiln.frontend import python_builtins
+from kiln.frontend import python_builtins, suggestions
 from kiln.frontend import scope as scopes
 from kiln.frontend.arguments import culprit_node
 from kiln.frontend.calls import Launch, substitute
@@ -45,7 +45,8 @@ class Expressions(Walker):
         if name in python_builtins.TABLE:
             return python_builtins.TABLE[name]
         if hasattr(builtins, name):
-            raise CompilationError(f"{name} is a Python builtin that kernels do not have", hint=substitute(name))
+            hint = suggestions.of_builtin(name) or substitute(name)
+            raise CompilationError(f"{name} is a Python builtin that kernels do not have", hint=hint)
         candidates = [n for n in [*self.scope, *self.function.fn.__globals__] if n.isidentifier()]
         match = near_match(name, [*candidates, *python_builtins.TABLE])
         raise CompilationError(f"{name} is not defined", hint=f"did you mean {match}?" if match else None)
@@ -94,11 +95,11 @@ class Expressions(Walker):
         elif isinstance(base, values.tensor_descriptor):
             owner = "a tensor descriptor"
         elif isinstance(base, values.tensor):
-            owner = f"a {'tile' if base.type.is_block() else 'scalar'} of type {base.type}"
+            kind = "pointer" if suggestions.is_pointer(base) else "tile" if base.type.is_block() else "scalar"
+            owner = f"a {kind} of type {base.type}"
         else:
             owner = scopes.describe(base)
-        match = near_match(name, [n for n in dir(plain(base)) if not n.startswith("_")])
-        return CompilationError(f"{owner} has no attribute {name}", hint=f"did you mean {match}?" if match else None)
+        return CompilationError(f"{owner} has no attribute {name}", hint=suggestions.attribute(base, name))
 
     # -- literals ----------------------------------------------------------------------------
 
@@ -329,7 +330,16 @@ class Expressions(Walker):
             index: Any = tuple(self.elements(node.slice.elts))
         else:
             index = self.visit(node.slice)
+        if isinstance(base, values.tuple) and not len(base) and isinstance(node.value, ast.Attribute):
+            if node.value.attr == "shape":
+                raise self._no_sides(node.value)
         return self.value(semantic.subscript(base, index))
+
+    def _no_sides(self, node: ast.Attribute) -> CompilationError:
+        """`x.shape[0]` of what has no sides."""
+        owner = self.visit(node.value)
+        hint = suggestions.of_array("shape") if suggestions.is_pointer(owner) else None
+        return CompilationError(f"expected a tile to take a side of, got {scopes.describe(owner)}", hint=hint)
 
     def visit_Slice(self, node: ast.Slice) -> Any:
         return slice(*(None if part is None else self.visit(part) for part in (node.lower, node.upper, node.step)))

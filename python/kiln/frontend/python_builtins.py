@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kiln.errors import CompilationError
+from kiln.frontend import suggestions
 from kiln.language import semantic, values
 
 
@@ -33,7 +34,8 @@ def _len(value: Any) -> Any:
     value = values.unwrap(value)
     if isinstance(value, values.tensor):
         if not value.type.is_block():
-            raise CompilationError(f"expected a tuple or a tile as argument of len, got {value.type}")
+            hint = suggestions.of_array("shape") if suggestions.is_pointer(value) else None
+            raise CompilationError(f"expected a tuple or a tile as argument of len, got {value.type}", hint=hint)
         return values.constexpr(value.type.shape[0])
     try:
         return values.constexpr(len(value))
@@ -43,7 +45,7 @@ def _len(value: Any) -> Any:
 
 def _extremum(name: str) -> Callable[..., Any]:
     def run(*arguments: Any) -> Any:
-        items = list(arguments[0]) if len(arguments) == 1 else list(arguments)
+        items = _items(name, arguments[0]) if len(arguments) == 1 else list(arguments)
         if not items:
             raise CompilationError(f"expected at least one value as argument of {name}, got none")
         if not any(isinstance(item, values.tensor) for item in items):
@@ -56,9 +58,20 @@ def _extremum(name: str) -> Callable[..., Any]:
     return run
 
 
+def _items(name: str, value: Any) -> list[Any]:
+    """The elements of a tuple; an error that leads from Python's function of them to that of a tile."""
+    if isinstance(value, values.tensor):
+        raise CompilationError(
+            f"expected a tuple as argument of Python's {name} (because it goes through it while compiling), got"
+            f" {value.type}",
+            hint=suggestions.of_reduction(name),
+        )
+    return list(value)
+
+
 def _sum(items: Any, start: Any = 0) -> Any:
     result = start
-    for item in items:
+    for item in _items("sum", items):
         result = semantic.binary("+", result, item)
     return result
 
@@ -127,7 +140,7 @@ def _reversed(items: Any) -> Any:
 def _quantifier(name: str) -> Callable[..., Any]:
     def run(items: Any) -> Any:
         result: Any = values.constexpr(name == "all")
-        for item in items:
+        for item in _items(name, items):
             if isinstance(item, values.tensor) or isinstance(result, values.tensor):
                 combine = semantic.logical_and if name == "all" else semantic.logical_or
                 result = combine(result, item)

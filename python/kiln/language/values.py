@@ -304,6 +304,14 @@ class tensor(Operators):
 
         return semantic.subscript(self, index)
 
+    def __iter__(self) -> Iterator[Any]:
+        from kiln.errors import CompilationError
+
+        raise CompilationError(
+            f"expected a tuple (because its elements are taken one by one at compile time), got {self.type}",
+            hint="a tile is one value: reduce it with kl.sum, kl.max or kl.reduce, or take it apart with kl.split",
+        )
+
     def __bool__(self) -> bool:
         from kiln.errors import CompilationError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import kiln.language as kl
 import pytest
 from frontend_support import define, fails, fails_in, marked, parameters
 from kiln import errors
@@ -20,6 +21,23 @@ MISTAKES = [
     ("y = GLOBAL", "GLOBAL", "expected a constexpr global (because", "write GLOBAL = kl.constexpr(5)"),
     ("y = plain(n)", "plain", "got plain, a Python function", "@kiln.jit"),
     ("y = path.join('a', 'b')", "path.join", "got join, a Python function", "compute it outside"),
+    ("y = kl.tanh(n)", "kl.tanh", "no attribute tanh", "use kl.extra.libdevice.tanh"),
+    ("y = kl.ones([4], kl.int32)", "kl.ones", "no attribute ones", "use kl.full(shape, 1, dtype)"),
+    ("y = kl.matmul(n, n)", "kl.matmul", "no attribute matmul", "use kl.dot(a, b)"),
+    ("y = kl.relu(n)", "kl.relu", "no attribute relu", "use kl.maximum(x, 0)"),
+    ("y = kl.any(n)", "kl.any", "no attribute any", "use kl.max(condition.to(kl.int32), axis=0)"),
+    ("y = kl.thread_id(0)", "kl.thread_id", "no attribute thread_id", "kl.program_id(axis) numbers the program"),
+    ("y = kl.arange(0, 4).mean()", "kl.arange(0, 4).mean", "a tile of type <[4], int32> has", "kl.sum(x, axis=0) / n"),
+    ("y = kl.arange(0, 4).isnan()", None, "has no attribute isnan", "use kl.extra.libdevice.isnan"),
+    ("y = n.float()", "n.float", "a scalar of type int32 has no attribute float", "use x.to(kl.float32)"),
+    ("y = x.shape[0]", "x.shape[0]", "a tile to take a side of, got pointer<fp32>", "pass x.shape[0] as an argument"),
+    ("y = x.stride(1)", "x.stride", "a pointer of type pointer<fp32> has no", "pass x.stride(0) as an argument"),
+    ("y = len(x)", "len(x)", "expected a tuple or a tile", "pass x.shape[0] as an argument"),
+    ("y = sum(kl.arange(0, 4))", "sum(kl.arange(0, 4))", "Python's sum (because it goes", "use kl.sum(x, axis=0)"),
+    ("y = max(kl.arange(0, 4))", None, "Python's max", "use kl.max(x, axis=0)"),
+    ("y = any(kl.arange(0, 4) > n)", None, "Python's any", "use kl.max(condition.to(kl.int32), axis=0)"),
+    ("y = list(kl.arange(0, 4))", None, "expected a tuple (because its elements are", "a tile is one value"),
+    ("y = round(n)", "round", "round is a Python builtin", "use kl.extra.libdevice.rint(x)"),
     ("y = open('f')", "open", "open is a Python builtin that kernels do not have", None),
     ("y = kl.load(x, msk=n > 3)", "msk=n > 3", "load(pointer, mask, other,", "did you mean mask?"),
     ("y = kl.load()", "kl.load()", "expected 1 more argument of load(", None),
@@ -310,3 +328,19 @@ def test_launch_resource_and_device_errors_say_where():
 def test_from_compiler_locations():
     error = CompilationError.from_locations("m", [("a.py", 3, 4, "f"), ("b.py", 5, 6, "g")])
     assert [f.function for f in error.frames] == ["f", "g"]
+
+
+def test_what_newcomers_names_lead_to_exists():
+    import re
+
+    from kiln.frontend import suggestions
+
+    advice = "\n".join(suggestions._INSTEAD.values())
+    found = set(re.findall(r"\bkl((?:\.[A-Za-z_]\w*)+)", advice))
+    assert len(found) > 30
+    for path in found:
+        value = kl
+        for name in path.strip(".").split("."):
+            value = getattr(value, name)
+    for method in set(re.findall(r"\bx\.([a-z]\w*)", advice)) | set(suggestions._CONVERSIONS.values()):
+        assert hasattr(kl.tensor, method) or hasattr(kl, method), method
