@@ -143,10 +143,31 @@ std::optional<Target> kiln::lookupTarget(llvm::StringRef name) {
   return std::nullopt;
 }
 
+namespace {
+struct Device {
+  const char *name, *row;
+};
+} // namespace
+
+// What people call GPUs, in lower case; of two names that fit, the first.
+static constexpr Device kDevices[] = {
+    {"a100", "sm_80"},   {"a800", "sm_80"},   {"a30", "sm_80"},     {"ampere", "sm_80"},      {"a10", "sm_86"},
+    {"a40", "sm_86"},    {"a6000", "sm_86"},  {"rtx30", "sm_86"},   {"3090", "sm_86"},        {"l40", "sm_89"},
+    {"l4", "sm_89"},     {"ada", "sm_89"},    {"rtx40", "sm_89"},   {"4090", "sm_89"},        {"h100", "sm_90a"},
+    {"h200", "sm_90a"},  {"h800", "sm_90a"},  {"h20", "sm_90a"},    {"gh200", "sm_90a"},      {"hopper", "sm_90a"},
+    {"b100", "sm_100a"}, {"b200", "sm_100a"}, {"gb200", "sm_100a"}, {"blackwell", "sm_100a"}, {"rtx50", "sm_120a"},
+    {"5090", "sm_120a"},
+};
+
 std::string kiln::unknownTargetMessage(llvm::StringRef name) {
   std::string message = "unknown target '" + name.str() + "': expected one of ";
   std::string nearest;
   unsigned best = 4;
+  for (const Device &device : kDevices)
+    if (nearest.empty() && name.contains_insensitive(device.name)) {
+      nearest = device.row;
+      best = 0;
+    }
   for (const std::string &candidate : targetNames()) {
     if (candidate != kHostName)
       message += ", ";

@@ -6,6 +6,13 @@ import pathlib
 import sys
 from typing import Any
 
+USAGE = """usage: kiln bench [-h] [options] [FAMILY ...]
+
+Measures kernels on this GPU beside other libraries. The benchmarks are no part of the installed package: they are run
+in a checkout of Kiln, the current directory or the one this package was built in, which then lists the options.
+They need torch, and rich and matplotlib: kiln[report].
+"""
+
 
 def add_parser(verbs: Any) -> None:
     """Adds the verb to the list that `kiln --help` shows; its options are those of bench/suite.py."""
@@ -25,14 +32,21 @@ def folder() -> pathlib.Path | None:
 def main(arguments: list[str]) -> int:
     """Runs the suite; returns the exit code."""
     found = folder()
+    asked = not {"-h", "--help"}.isdisjoint(arguments)
+    if found is None and asked:
+        print(USAGE, end="")
+        return 0
     if found is None:
         print("kiln bench: no bench/ here; the benchmarks are run from a checkout of Kiln", file=sys.stderr)
         return 2
     sys.path.insert(0, str(found))
-    import suite  # type: ignore[import-not-found]
-
     try:
+        import suite  # type: ignore[import-not-found]
+
         return suite.main(arguments)
     except ImportError as error:
+        if asked:
+            print(USAGE, end="")
+            return 0
         print(f"kiln bench: {error} (it needs torch, and rich and matplotlib: kiln[report])", file=sys.stderr)
         return 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from typing import Any
@@ -88,7 +89,9 @@ def run(options: argparse.Namespace) -> int:
 
     path, colons, kernel = options.input.partition("::")
     if colons:
-        name, artifact = _from_kernel(path, kernel, options.signature, options.disjoint, settings)
+        # Standard output is for what was asked for: what the file prints, and kl.static_print, go beside it.
+        with contextlib.redirect_stdout(sys.stderr):
+            name, artifact = _from_kernel(path, kernel, options.signature, options.disjoint, settings)
     else:
         for option in ("signature", "disjoint"):
             if getattr(options, option):

@@ -89,6 +89,26 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+_LONG = {
+    **{f"int{n}": f"i{n}" for n in (1, 8, 16, 32, 64)},
+    **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
+    "float16": "fp16", "f16": "fp16", "half": "fp16", "bfloat16": "bf16", "float32": "fp32", "f32": "fp32",
+    "float": "fp32", "float64": "fp64", "f64": "fp64", "double": "fp64", "int": "i32", "long": "i64", "bool": "i1",
+    "float8e4nv": "fp8e4nv", "float8e5": "fp8e5",
+}  # fmt: skip
+
+
+def _spelling(value: str) -> str | None:
+    """A type written as other programs write it, `*float32`, as signatures do: `*fp32`. None if it is no type."""
+    star, rest = value[: value.startswith("*")], value.removeprefix("*").strip()
+    name, colon, divisor = rest.partition(":")
+    if name.endswith("*") and not star:  # C's
+        star, name = "*", name[:-1]
+    name = name.strip().rpartition(".")[2]
+    known = _LONG.get(name) or errors.near_match(name, set(_LONG.values()))
+    return f"{star}{known}{colon}{divisor}" if known and name else None
+
+
 def _parameter(parameter: Any, value: str | None) -> Parameter:
     if value is None:
         if not parameter.has_default:
@@ -107,7 +127,9 @@ def _parameter(parameter: Any, value: str | None) -> Parameter:
     try:
         (item,) = _kiln.parse_signature([value])
     except errors.LaunchError as error:
-        raise errors.UserError(f"signature: {parameter.name!r}: {error.message}") from None
+        near = _spelling(value)
+        meant = f" (did you mean {near!r}?)" if near else ""
+        raise errors.UserError(f"signature: {parameter.name!r}: {error.message}{meant}") from None
     if parameter.is_constexpr and item[0] == "runtime":
         raise errors.UserError(
             f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"

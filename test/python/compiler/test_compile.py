@@ -99,6 +99,9 @@ def test_timing_goes_to_stderr(capsys):
 def test_wrong_inputs_are_user_errors():
     with pytest.raises(errors.UserError, match=r"did you mean 'cpu-avx2'\?"):
         square(target="cpu-avx22")
+    for name, row in {"h100": "sm_90a", "NVIDIA H200": "sm_90a", "RTX4090": "sm_89", "sm_90": "sm_90a"}.items():
+        with pytest.raises(errors.UserError, match=rf"did you mean '{row}'\?"):
+            square(target=name)
     with pytest.raises(errors.UserError, match=r"expected one function with kiln\.arguments"):
         compiler.compile_text("module {}", "cpu")
     with pytest.raises(errors.UserError):

@@ -147,3 +147,18 @@ def test_what_a_launch_compiles_can_be_written_down():
     compiled = scale[(1,)](np.ones(64, np.float32), 48, 2.0, BLOCK=64)
     parameters = parse_signature(compiled.signature, scale)
     assert tuple(parameters) == compiled.parameters
+
+
+@pytest.mark.parametrize(
+    "written, meant",
+    [("*float32", "*fp32"), ("*float32:16", "*fp32:16"), ("int32", "i32"), ("float*", "*fp32"),
+     ("*torch.bfloat16", "*bf16"), ("*fp23", "*fp32"), ("uint8", "u8"), ("*double", "*fp64")],
+)  # fmt: skip
+def test_types_as_other_programs_write_them_lead_to_ours(written, meant):
+    with pytest.raises(errors.UserError, match=re.escape(f"got '{written}' (did you mean '{meant}'?)")):
+        parse_signature(f"x={written}, n=i32", kiln.jit(_two))
+    assert parse_signature(f"x={meant}, n=i32", kiln.jit(_two))[0].kind == "runtime"
+
+
+def _two(x, n):
+    pass
