@@ -45,6 +45,10 @@ class Operator:
         kwargs.pop("out", None)
         return self._outputs(*args, **kwargs)
 
+    def __get__(self, instance: Any, owner: Any = None) -> Operator:
+        """What `help` takes for a function, and shows the signature of."""
+        return self
+
     def __repr__(self) -> str:
         return f"<kiln operator {self.function.__name__}>"
 

@@ -241,8 +241,8 @@ def _check(n: int, cast: str, **vectors: Any) -> bool:
     return cast == "before"
 
 
-@operator(outputs=lambda x, weight, **_: (Spec(x.shape, x.dtype),))
-def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out: Any = None,
+@operator(outputs=lambda x, weight, *_, **__: (Spec(x.shape, x.dtype),))
+def rms_norm(x: Any, weight: Any, eps: float = 1e-6, *, cast: str = "after", out: Any = None,
              plan: RowPlan | None = None) -> Any:  # fmt: skip
     """``x / sqrt(mean(x²) + eps) · weight`` over the last dimension.
 
@@ -264,8 +264,8 @@ def rms_norm(x: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after", out
     return out
 
 
-@operator(outputs=lambda x, residual, weight, **_: (Spec(x.shape, x.dtype), Spec(residual.shape, residual.dtype)))
-def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, cast: str = "after",
+@operator(outputs=lambda x, residual, weight, *_, **__: (Spec(x.shape, x.dtype), Spec(residual.shape, residual.dtype)))
+def residual_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6, *, cast: str = "after",
                       round_sum: bool = True, out: tuple[Any, Any] | None = None,
                       plan: RowPlan | None = None) -> tuple[Any, Any]:  # fmt: skip
     """``(rms_norm(s), s)`` with ``s = x + residual``.
@@ -292,8 +292,8 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, *, eps: float = 1e-6, 
     return y, total
 
 
-@operator(outputs=lambda x, weight, bias=None, **_: (Spec(x.shape, x.dtype),))
-def layer_norm(x: Any, weight: Any, bias: Any = None, *, eps: float = 1e-5, cast: str = "after",
+@operator(outputs=lambda x, weight, *_, **__: (Spec(x.shape, x.dtype),))
+def layer_norm(x: Any, weight: Any, bias: Any = None, eps: float = 1e-5, *, cast: str = "after",
                out: Any = None, plan: RowPlan | None = None) -> Any:  # fmt: skip
     """``(x - mean) / sqrt(variance + eps) · weight + bias`` over the last dimension.
 

@@ -1,5 +1,7 @@
 """RMSNorm, LayerNorm, residual + RMSNorm: shapes, strides, where they round."""
 
+import pydoc
+
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random, strided
@@ -98,3 +100,16 @@ def test_specs_and_errors(rng):
         rms_norm(x, weight[:5])
     with pytest.raises(ValueError, match="cast"):
         rms_norm(x, weight, cast="never")
+
+
+def test_eps_by_position_and_help(rng):
+    x, weight, bias = rng.normal(size=(4, 64)), rng.normal(size=64), rng.normal(size=64)
+    x, weight, bias = (a.astype(np.float32) for a in (x, weight, bias))
+    np.testing.assert_array_equal(rms_norm(x, weight, 0.5), rms_norm(x, weight, eps=0.5))
+    np.testing.assert_array_equal(layer_norm(x, weight, bias, 0.5), layer_norm(x, weight, bias, eps=0.5))
+    both = residual_rms_norm(x, x, weight, 0.5), residual_rms_norm(x, x, weight, eps=0.5)
+    np.testing.assert_array_equal(both[0][0], both[1][0])
+    assert rms_norm.output_specs(x, weight, 0.5)[0].shape == x.shape
+    assert len(residual_rms_norm.output_specs(x, x, weight, 0.5)) == 2
+    for function in (rms_norm, layer_norm, residual_rms_norm):
+        assert pydoc.plain(pydoc.render_doc(function)).splitlines()[2].startswith(f"{function.__name__}(x")
