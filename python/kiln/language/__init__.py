@@ -4,6 +4,7 @@ types.py      dtypes, pointers, tiles, descriptors       values.py     tensor, c
 compute.py    program ids, choice, dot, reduce, asm      shapes.py     making tiles and reshaping them
 memory.py     loads, stores, atomics, descriptors        math.py       functions of each element
 standard.py   reductions, softmax, index arithmetic      random.py     Philox
+helpers.py    names that ports import from standard.py
 loops.py      range, static_range, condition             debugging.py  print, assert, hints
 methods.py    functions as methods of tensors            extra/        names of device libraries
 semantic/     what all of it means in tile IR            core.py       these names by Triton's path
@@ -172,7 +173,7 @@ from .values import constexpr, slice, tensor, tensor_descriptor, tuple
 _attach()
 
 # Files that Triton has no module for are no names of the language: a test for a name must not find one of them.
-for _name in ("builtin", "compute", "debugging", "loops", "memory", "methods", "shapes"):
+for _name in ("builtin", "compute", "debugging", "helpers", "loops", "memory", "methods", "shapes"):
     globals().pop(_name)
 
 

@@ -6,8 +6,13 @@ from typing import Any
 
 from .builtin import builtin, extern, is_builtin
 from .types import get_int_dtype
+from .values import constexpr
+from .values import unwrap as _unwrap_if_constexpr
 
-__all__ = ["builtin", "extern", "get_int_dtype", "is_builtin"]
+_constexpr_to_value = _unwrap_if_constexpr
+CONSTEXPR_0 = constexpr(0)
+
+__all__ = ["CONSTEXPR_0", "builtin", "extern", "get_int_dtype", "is_builtin"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,10 +10,19 @@ from typing import Any
 
 from . import values
 from .builtin import builtin
+from .helpers import *  # noqa: F403
 from .semantic import arithmetic, combine, elementwise
 from .semantic.build import error
 from .semantic.cast import cast, scalar_type, widened_float
 from .semantic.promotion import describe, to_tensor
+from .shapes import bitonic_merge as bitonic_merge
+from .shapes import flip as flip
+from .shapes import interleave as interleave
+from .shapes import ravel as ravel
+from .shapes import sort as sort
+from .shapes import topk as topk
+from .shapes import zeros as zeros
+from .shapes import zeros_like as zeros_like
 from .types import float32
 from .values import constexpr, tensor, unwrap
 

@@ -8,6 +8,7 @@ functions (`x.sum(0)`) are attached by `kiln.language` when it is imported.
 from __future__ import annotations
 
 import builtins
+import numbers
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,20 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
 
+_PLAIN = (int, float, bool, str, type(None))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of other classes (numpy's scalars, fractions) as Python's own; anything else as it is."""
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    return value.item() if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_") else value
+
+
 class constexpr(Operators):
     """A value known at compile time. Operators fold; with a tensor they give a tensor.
 
@@ -67,7 +82,7 @@ class constexpr(Operators):
     def __init__(self, value: Any):
         while isinstance(value, constexpr):
             value = value.value
-        self.value = value
+        self.value = value if type(value) in _PLAIN else _plain(value)
 
     @property
     def type(self) -> constexpr_type:

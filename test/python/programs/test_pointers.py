@@ -158,3 +158,47 @@ def test_matmul_with_wrapped_rows_and_columns(m, n, k, kind):
     c = np.zeros((m, n), np.float32)
     product[(-(-m // 32), -(-n // 32))](a, b, c, m, n, k, 32, 32, 16)
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)
+
+
+# ---- a table of addresses
+@kiln.jit
+def k_grouped(a_table, b_table, c_table, sizes, strides, groups, PROGRAMS: kl.constexpr, TILE: kl.constexpr):
+    tile = kl.program_id(0)
+    end = 0
+    for g in range(groups):
+        m, n, k = kl.load(sizes + 3 * g), kl.load(sizes + 3 * g + 1), kl.load(sizes + 3 * g + 2)
+        across = kl.cdiv(n, TILE)
+        count = kl.cdiv(m, TILE) * across
+        while tile >= end and tile < end + count:
+            lda, ldb, ldc = kl.load(strides + 3 * g), kl.load(strides + 3 * g + 1), kl.load(strides + 3 * g + 2)
+            a = kl.load(a_table + g).to(kl.pointer_type(kl.float16))
+            b = kl.load(b_table + g).to(kl.pointer_type(kl.float16))
+            c = kl.load(c_table + g).to(kl.pointer_type(kl.float16))
+            rows = (tile - end) // across * TILE + kl.arange(0, TILE)
+            columns = (tile - end) % across * TILE + kl.arange(0, TILE)
+            inner = kl.arange(0, TILE)
+            a_tile = a + rows[:, None] * lda + inner[None, :]
+            b_tile = b + inner[:, None] * ldb + columns[None, :]
+            total = kl.zeros((TILE, TILE), kl.float32)
+            for _ in range(0, kl.cdiv(k, TILE)):
+                kl.multiple_of(a_tile, [16, 16])
+                total += kl.dot(kl.load(a_tile), kl.load(b_tile))
+                a_tile += TILE
+                b_tile += TILE * ldb
+            kl.store(c + ldc * rows[:, None] + columns[None, :], total.to(kl.float16))
+            tile += PROGRAMS
+        end += count
+
+
+@pytest.mark.cpu  # the addresses are of the host
+@pytest.mark.parametrize("programs, tile", [(1, 16), (5, 32), (84, 32)])
+def test_a_table_of_addresses(programs, tile):
+    sizes = [(64, 96, 32), (32, 32, 128), (128, 64, 64), (32, 128, 96)]
+    a = [(rng.standard_normal((m, k)) / 4).astype(np.float16) for m, n, k in sizes]
+    b = [(rng.standard_normal((k, n)) / 4).astype(np.float16) for m, n, k in sizes]
+    c = [np.zeros((m, n), np.float16) for m, n, k in sizes]
+    tables = [np.array([x.ctypes.data for x in group], np.int64) for group in (a, b, c)]
+    strides = np.array([(k, n, n) for m, n, k in sizes], np.int32)
+    k_grouped[(programs,)](*tables, np.array(sizes, np.int32), strides, len(sizes), programs, tile)
+    for x, y, z in zip(a, b, c, strict=True):
+        np.testing.assert_allclose(z, x.astype(np.float32) @ y.astype(np.float32), atol=4e-3)

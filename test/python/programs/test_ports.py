@@ -1,6 +1,7 @@
 """Spellings that ported programs use: methods, attributes of types, optional arguments, loads, blocks, libdevice."""
 
 from collections import namedtuple
+from fractions import Fraction
 
 import kiln
 import kiln.language as kl
@@ -767,3 +768,63 @@ def test_pythons_range_takes_the_hints_of_kl_range():
     y = np.zeros(1, np.int32)
     compiled = k_range_hints[(1,)](y, 7)
     assert y[0] == 21 and "tile.num_stages = 2" in compiled.asm["tile"]
+
+
+# ---- what programs import from tl.standard
+@kiln.jit
+def k_standard(x, y, z, N: kl.constexpr):
+    i = kl.arange(0, N)
+    v = kl.load(x + i)
+    steps: kl.constexpr = kl.standard._log2(v.shape[0])
+    kl.store(y, steps + kl.standard._is_power_of_two(N))
+    kl.store(y + 1, kl.reduce(i, 0, kl.standard._sum_combine))
+    best, where = kl.reduce((v, i), 0, kl.standard._argmax_combine_tie_break_left)
+    _, last = kl.reduce((v, i), 0, kl.standard._argmin_combine_tie_break_left)
+    kl.store(y + 2, where + 100 * last)
+    top = kl.reduce(v, 0, kl.standard._elementwise_max) == best
+    kl.store(y + 3, top & (kl.standard.sum(kl.standard.zeros([N], kl.int32)) == 0))
+    wide = kl.sum(i.to(kl.int8), dtype=kl.standard._pick_sum_dtype(kl.int8, None))
+    kl.store(y + 4, kl.standard._get_flip_dim(-1, (4, 5)) + (wide.dtype == kl.int32))
+    kl.store(z + i, kl.standard.sort(kl.standard.flip(v)))
+
+
+def test_helpers_of_the_core():
+    assert kl.core._unwrap_if_constexpr(kl.constexpr(3)) == kl.core._constexpr_to_value(3) == 3
+    assert kl.core.CONSTEXPR_0.value == 0
+
+
+def test_helpers_of_the_standard_library():
+    x = np.array([3, -1, 7, 7, -1, 0, 2, 5], np.float32)
+    y, z = np.zeros(5, np.int32), np.zeros(8, np.float32)
+    k_standard[(1,)](x, y, z, 8)
+    assert y.tolist() == [4, 28, 102, 1, 2]
+    assert z.tolist() == sorted(x.tolist())
+
+
+# ---- constexprs of other numbers, and of no number
+HALF, THREE, YES = kl.constexpr(Fraction(1, 2)), kl.constexpr(np.int16(3)), kl.constexpr(np.bool_(True))
+
+
+class Setting:
+    scale = 4
+
+    def __repr__(self):
+        return "a setting"
+
+
+@kiln.jit
+def k_numbers(y, SCALE: kl.constexpr, SETTING: kl.constexpr):
+    kl.store(y, kl.load(y) * HALF + THREE + YES + SCALE + SETTING.scale)
+
+
+@kiln.jit
+def k_object(y, SETTING: kl.constexpr):
+    kl.store(y, kl.load(y) + SETTING)
+
+
+def test_constants_of_other_classes():
+    y = np.full(1, 10, np.float32)
+    k_numbers[(1,)](y, Fraction(1, 4), Setting())
+    assert y[0] == 5 + 3 + 1 + 0.25 + 4
+    with pytest.raises(kiln.errors.CompilationError, match=r"right operand of \+, got a Setting"):
+        k_object[(1,)](y, Setting())

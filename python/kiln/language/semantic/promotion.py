@@ -45,7 +45,8 @@ def describe(value: Any) -> str:
         return "(" + ", ".join(map(describe, value)) + (",)" if len(value) == 1 else ")")
     if callable(value) or hasattr(value, "__name__"):
         return f"the function {getattr(value, '__name__', value)}"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def to_tensor(value: Any, what: str = "a number or a tensor") -> tensor:
