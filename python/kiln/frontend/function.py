@@ -1,7 +1,8 @@
 """A captured Python function: its parameters, source, what it refers to outside itself, and its cache key.
 
-Decorating does next to nothing; source and syntax tree are read when first needed. Only things that cannot change
-meaning are captured from outside: constexpr globals, jit functions, dtypes, builtins of the language and modules.
+Decorating does next to nothing: it keeps the file; source and syntax tree are read when first needed. Only things that
+cannot change meaning are captured from outside: constexpr globals, jit functions, dtypes, builtins of the language and
+modules.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -144,7 +144,7 @@ class KernelFunction:
         self.noinline = noinline
         self._do_not_specialize = tuple(do_not_specialize or ())
         self._do_not_specialize_on_alignment = tuple(do_not_specialize_on_alignment or ())
-        self._decorated = time.time()
+        self._snapshot: source_text.Snapshot | None = None
         self._key: tuple[str, tuple[Capture, ...]] | None = None
         if source is not None:
             import textwrap
@@ -153,12 +153,14 @@ class KernelFunction:
             self._found = source_text.Source(fn.__code__.co_filename, fn.__code__.co_firstlineno, text)
         elif source_text.is_volatile(fn):
             self._found = source_text.find_volatile(fn, _frame_outside())
+        else:
+            self._snapshot = source_text.remember(fn)
 
     # -- what was written ------------------------------------------------------------------
 
     @lazy
     def _found(self) -> source_text.Source | None:
-        return source_text.find(self.fn, self._decorated)
+        return source_text.find(self.fn, self._snapshot)
 
     @property
     def source(self) -> source_text.Source:
@@ -170,8 +172,8 @@ class KernelFunction:
             error = CompilationError(
                 f"the source of {self.__name__} cannot be found (defined in {self.fn.__code__.co_filename}, line"
                 f" {self.fn.__code__.co_firstlineno})",
-                hint="if the file was edited after it was imported, import it again; code that was piped in or"
-                " generated needs a file, a notebook cell, or its text: @kiln.jit(source=text)",
+                hint="code that was piped in or generated needs a file, a notebook cell, or its text:"
+                " @kiln.jit(source=text)",
             )
             place = calling_expression()
             raise error if place is None else error.at(place)

@@ -1,12 +1,14 @@
 """Finding the source text of a function, wherever it was defined.
 
-A file, a notebook cell or anything else `linecache` knows is read when the text is first needed. Code given to `exec`,
-`python -c` or typed into a plain REPL is known to nobody afterwards, so it is looked for while the decorator runs; a
-candidate counts only if compiling it gives the same code.
+A file is kept as it stands when the decorator runs, for it may be edited before the text is needed; a notebook cell and
+anything else `linecache` knows is read then. Code given to `exec`, `python -c` or typed into a plain REPL is known to
+nobody afterwards, so it is looked for while the decorator runs; a candidate counts only if compiling it gives the same
+code.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType
@@ -57,24 +59,74 @@ def is_volatile(fn: FunctionType) -> bool:
     return name not in linecache.cache
 
 
-def find(fn: FunctionType, since: float) -> Source | None:
-    """The source of `fn`, decorated at the time `since`, through `linecache`; None if it does not know it.
+class Snapshot(NamedTuple):
+    """A file as it stood at one time."""
 
-    A file that was written after that must still hold the same code. One that was not is believed: tools that rewrite
-    what they import (pytest does so to `assert`) run code that differs from the text.
-    """
-    import linecache
-    import os
+    stamp: tuple[int, int]
+    """When it was written, and its size."""
+    content: bytes
 
-    code = fn.__code__
-    lines = linecache.getlines(code.co_filename, fn.__globals__)
-    if not lines:
-        return None
+    def lines(self) -> list[str]:
+        import importlib.util
+
+        return importlib.util.decode_source(self.content).splitlines(keepends=True)
+
+
+_snapshots: dict[str, Snapshot] = {}
+
+
+def remember(fn: FunctionType) -> Snapshot | None:
+    """The file of `fn` as it stands now; one copy for all functions of it. None for what is in no file."""
+    name = fn.__code__.co_filename
     try:
-        edited = os.stat(code.co_filename).st_mtime > since
+        status = os.stat(name)
+        stamp = (status.st_mtime_ns, status.st_size)
+        known = _snapshots.get(name)
+        if known is None or known.stamp != stamp:
+            with open(name, "rb") as file:
+                known = _snapshots[name] = Snapshot(stamp, file.read())
     except OSError:
-        edited = False
-    return _cut(lines, code, strict=edited)
+        return None
+    return known
+
+
+def find(fn: FunctionType, snapshot: Snapshot | None) -> Source | None:
+    """The source of `fn`, in its file as it stood when it was decorated, else through `linecache`; None if nobody
+    knows it. The text is believed: tools that rewrite what they import (pytest does so to `assert`) run code that
+    differs from it."""
+    code = fn.__code__
+    if snapshot is None:
+        import linecache
+
+        lines = linecache.getlines(code.co_filename, fn.__globals__)
+        return _cut(lines, code, strict=False) if lines else None
+    try:
+        source = _cut(snapshot.lines(), code, strict=False)
+    except (SyntaxError, UnicodeError):
+        return None
+    if source is not None:
+        _warn_if_edited(source, fn.__name__, snapshot)
+    return source
+
+
+def _warn_if_edited(source: Source, name: str, snapshot: Snapshot) -> None:
+    try:
+        status = os.stat(source.file)
+        if (status.st_mtime_ns, status.st_size) == snapshot.stamp:
+            return
+        with open(source.file, "rb") as file:
+            now = "".join(Snapshot((0, 0), file.read()).lines())
+    except (OSError, SyntaxError, UnicodeError):
+        now = ""
+    if source.text not in now:
+        import warnings
+
+        warnings.warn_explicit(
+            f"{name} was edited after it was imported: it is compiled as it was (import it again for the new text)",
+            UserWarning,
+            source.file,
+            source.first_line,
+        )
 
 
 def find_volatile(fn: FunctionType, frame: FrameType | None) -> Source | None:
@@ -177,7 +229,6 @@ def _named(frame: FrameType) -> Iterator[object]:
 
 def _standard_input() -> Iterator[str]:
     """What was redirected into the interpreter, if it can be read again."""
-    import os
     import stat
 
     try:

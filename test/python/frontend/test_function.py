@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import kiln.language as kl
 import pytest
@@ -243,16 +244,35 @@ def test_source_given():
 
 def test_edited_file_is_noticed(tmp_path):
     path = tmp_path / "edited.py"
-    path.write_text("def kernel(x):\n    y = x\n")
-    names: dict = {}
+    path.write_text("def kernel(x):\n    kl.store(x, 7)\ndef same(x):\n    kl.store(x, 3)\n")
+    names: dict = {"kl": kl}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    kernel = jit(names["kernel"])
-    path.write_text("def kernel(x):\n    z = x\n")
+    kernel, same = jit(names["kernel"]), jit(names["same"])
+    path.write_text("# a line more\ndef kernel(x):\n    kl.store(x, 8)\ndef same(x):\n    kl.store(x, 3)\n")
     os.utime(path, (time.time() + 10, time.time() + 10))
     linecache.checkcache(str(path))
-    with pytest.raises(CompilationError, match="source of kernel cannot be found") as caught:
-        emit(kernel, parameters(x="*i32"))
-    assert "import it again" in caught.value.hint
+    with pytest.warns(UserWarning, match="kernel was edited after it was imported") as caught:
+        assert "constant 7" in ir(kernel, x="*i32")
+    assert (caught[0].filename, caught[0].lineno) == (str(path), 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "constant 3" in ir(same, x="*i32"), "moved, but not edited"
+    # What is imported again is the new text, and what was imported before stays what it was.
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    assert "constant 8" in ir(jit(names["kernel"]), x="*i32")
+    assert "constant 7" in ir(kernel, x="*i32")
+
+
+def test_a_file_that_is_gone_is_still_known(tmp_path):
+    path = tmp_path / "gone.py"
+    path.write_text("# -*- coding: latin-1 -*-\ndef kernel(x):\n    kl.store(x, 7)  # \xe9\n", encoding="latin-1")
+    names: dict = {"kl": kl}
+    exec(compile(path.read_bytes(), str(path), "exec"), names)
+    kernel = jit(names["kernel"])
+    path.unlink()
+    with pytest.warns(UserWarning, match="edited after"):
+        assert "constant 7" in ir(kernel, x="*i32")
+    assert kernel.source.line(3).endswith("\xe9")
 
 
 # -- what a kernel refers to -----------------------------------------------------------------
