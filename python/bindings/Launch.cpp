@@ -58,6 +58,8 @@ void kiln::python::bindLaunch(py::module_ &m) {
   m.def("parse_signature", parseSignature, py::arg("items"),
         "Specialisations from text such as '*fp32:16', 'i32', '1024': tuples as the launcher hands them to Python.");
   m.def("set_num_threads", &ThreadPool::setSize, py::arg("count"), "Worker threads of the CPU device; 0: one per CPU.");
+  m.def("set_warn_strides", &python::setWarnStrides, py::arg("on"),
+        "Whether launches warn of arrays whose elements are not in the order of their indices.");
   m.def("num_threads", [] { return ThreadPool::get()->getSize(); });
   m.def("digest", [](py::bytes bytes) { return artifact::digest(std::string(bytes)); }, py::arg("bytes"), "SHA-256.");
   m.def(

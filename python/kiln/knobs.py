@@ -94,6 +94,13 @@ SWITCHES: tuple[Switch, ...] = (
         "`races` between program instances",
         "none, bounds, races",
     ),
+    Switch(
+        "warn_strides",
+        _boolean,
+        False,
+        "warn of arrays passed to kernels whose elements do not lie in memory in the order of their indices",
+        "0, 1",
+    ),
     Switch("device_assert", _boolean, True, "keep `kl.device_assert` in compiled kernels", "0, 1"),
     Switch(
         "num_threads", _natural, 0, "worker threads of the CPU target; 0: one per core this process may use", "number"

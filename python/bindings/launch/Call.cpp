@@ -7,11 +7,17 @@
 #include "runtime/launch/Staging.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <atomic>
 
 namespace py = pybind11;
 using namespace kiln;
 using namespace kiln::python;
 using launch::CallEncoder;
+
+/// Whether to tell of arrays that are not in the order of their indices (`KILN_WARN_STRIDES`).
+static std::atomic<bool> warnStrides = false;
+
+void kiln::python::setWarnStrides(bool on) { warnStrides = on; }
 
 namespace {
 
@@ -162,6 +168,8 @@ void Call::encodeArguments() {
     const Parameter &parameter = state.parameters[i];
     reader.parameter = unsigned(i);
     bool ok = false;
+    if (warnStrides && !parameter.rule.isConstexpr)
+      py::module_::import("kiln.runtime.explain").attr("strides")(state.kernel, parameter.name, py::handle(values[i]));
     if (parameter.rule.isConstexpr) {
       ok = reader.addConstant(encoder, values[i]);
     } else if (PyUnicode_Check(values[i]) && values[i] != parameter.defaultValue.ptr()) {

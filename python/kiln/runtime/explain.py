@@ -73,6 +73,35 @@ def argument(kernel: JITFunction, name: str, value: Any, message: str, hint: str
     raise errors.LaunchError(message, kernel=kernel.__name__, argument=name, caller=caller(), hint=hint or None)
 
 
+def strides(kernel: Any, name: str, value: Any) -> None:
+    """Warns of an array whose elements do not lie in the order of their indices (`KILN_WARN_STRIDES`)."""
+    import warnings
+
+    if hasattr(value, "stride"):
+        steps = tuple(value.stride())
+    elif getattr(value, "strides", None) is not None and hasattr(value, "itemsize"):
+        steps = tuple(step // value.itemsize for step in value.strides)
+    else:
+        return
+    expected = 1
+    for side, step in zip(reversed(value.shape), reversed(steps), strict=True):
+        if side != 1 and step != expected:
+            break
+        expected *= side
+    else:
+        return
+    if 0 in value.shape:
+        return
+    where = caller()
+    warnings.warn_explicit(
+        f"launch of {kernel.__name__}: argument {name!r} has shape {tuple(value.shape)} and strides {steps}: a kernel"
+        " gets its address and reads memory in the order of storage; pass the strides too, or a contiguous copy",
+        UserWarning,
+        where.file if where else "<unknown>",
+        where.line if where else 0,
+    )
+
+
 def grid(kernel: JITFunction, value: Any, message: str) -> NoReturn:
     sides = value if isinstance(value, (tuple, list)) else [value]
     hint = "divide with //, or with kiln.cdiv to round up" if any(isinstance(s, float) for s in sides) else None

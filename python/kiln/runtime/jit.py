@@ -157,9 +157,10 @@ class JITFunction(KernelFunction, KernelInterface):
 
         placement.choose_driver()
         _kiln.set_num_threads(knobs.num_threads)
+        _kiln.set_warn_strides(knobs.warn_strides)
         self._prefix = self._make_prefix()
         watched: list[tuple[Any, Any, Any]] = [
-            (*place, None) for place in knobs.places(*_CODE_SWITCHES, *placement.SWITCHES)
+            (*place, None) for place in knobs.places(*_CODE_SWITCHES, *placement.SWITCHES, "warn_strides")
         ]
         for function in (self, *self._constants):
             for capture in function.captures:

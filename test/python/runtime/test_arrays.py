@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import kiln
@@ -10,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from arrays import CudaOnly, DlpackOnly, InterfaceOnly, TensorLike, misaligned
-from kiln import errors
+from kiln import errors, knobs
 from kiln.tools.tensor_descriptor import TensorDescriptor
 
 NUMPY_TYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
@@ -237,3 +238,22 @@ def test_descriptors_keep_the_rules_of_copy_engines():
     ]:
         with pytest.raises(errors.LaunchError, match=message):
             copy[1](descriptor, x, 1, 4)
+
+
+def test_arrays_out_of_order_are_told_if_one_asks():
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    out = np.zeros(32, np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copy[1](x.T, out, 1, 32)  # read in the order of storage
+        np.testing.assert_array_equal(out, x.ravel())
+        with knobs.scope(warn_strides=True):
+            copy[1](x, out, 1, 32)
+            copy[1](x[1:3], out, 1, 16)
+    with knobs.scope(warn_strides=True), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        copy[1](x.T, out, 1, 32)
+        copy[1](TensorLike(x[:, ::2]), out, 1, 16)
+    assert [str(warning.message).partition(":")[0] for warning in told] == ["launch of copy"] * 2
+    assert "argument 'x' has shape (8, 4) and strides (1, 8)" in str(told[0].message)
+    assert told[0].filename == __file__
