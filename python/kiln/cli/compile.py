@@ -118,7 +118,8 @@ def _from_kernel(
     function = load_kernel(path, kernel)
     parameters = parse_signature(signature, function)
     apart = parse_disjoint(disjoint, parameters)
-    module = frontend.emit(function, parameters, function.__name__, disjoint=apart)
+    target = compiler.complete(settings)["target"]
+    module = frontend.emit(function, parameters, function.__name__, disjoint=apart, target=target)
     return function.__name__, compiler.compile(module, settings)
 
 

@@ -20,15 +20,21 @@ if TYPE_CHECKING:
 
 
 def emit(
-    fn: KernelFunction, parameters: list[Parameter], name: str | None = None, *, disjoint: Sequence[bool] = ()
+    fn: KernelFunction,
+    parameters: list[Parameter],
+    name: str | None = None,
+    *,
+    disjoint: Sequence[bool] = (),
+    target: str = "",
 ) -> Module:
     """The tile IR of kernel `fn` specialised for `parameters` (one for each of its parameters, in order).
 
     `disjoint`, for each pointer in order: no valid access through another pointer reaches its storage.
+    `target`: the row of the target table that kernels see by `kl.target_info`; nothing else here depends on it.
     """
     from kiln.frontend.entry import emit as implementation
 
-    return implementation(fn, parameters, name, disjoint=disjoint)
+    return implementation(fn, parameters, name, disjoint=disjoint, target=target)
 
 
 def __getattr__(name: str) -> Any:

@@ -48,10 +48,12 @@ def current() -> Emitter:
 class Emitter:
     """One module under construction."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: str = "") -> None:
         from kiln._kiln import Builder
 
         self.builder = Builder()
+        self.target = target
+        """The row of the target table that the kernel is told of; empty for that of the switches."""
         self.visitor: Visitor | None = None
         """Walks the function being emitted; says where we are."""
         self.functions: dict[Any, EmittedFunction] = {}

@@ -19,13 +19,19 @@ if TYPE_CHECKING:
 
 
 def emit(
-    fn: KernelFunction, parameters: Sequence[Parameter], name: str | None = None, *, disjoint: Sequence[bool] = ()
+    fn: KernelFunction,
+    parameters: Sequence[Parameter],
+    name: str | None = None,
+    *,
+    disjoint: Sequence[bool] = (),
+    target: str = "",
 ) -> Module:
     """The tile IR of kernel `fn` specialised for `parameters` (one for each of its parameters, in order).
 
     `disjoint`, for each pointer in order: no valid access through another pointer reaches its storage.
+    `target`: the row of the target table that kernels see by `kl.target_info`; nothing else here depends on it.
     """
-    emitter = Emitter()
+    emitter = Emitter(target)
     try:
         with emitter.activate():
             return _emit(emitter, fn, list(parameters), name or fn.__name__, disjoint)

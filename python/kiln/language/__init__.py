@@ -7,6 +7,7 @@ standard.py   reductions, softmax, index arithmetic      random.py     Philox
 helpers.py    names that ports import from standard.py
 loops.py      range, static_range, condition             debugging.py  print, assert, hints
 methods.py    functions as methods of tensors            extra/        names of device libraries
+target_info.py    what the kernel is compiled for
 semantic/     what all of it means in tile IR            core.py       these names by Triton's path
 
 Names are those of Triton's `tl`; one that Triton lacks raises AttributeError, so that feature tests work. Where
@@ -17,7 +18,7 @@ offset is never read as negative, and a constexpr number has the methods of a sc
 """
 
 from . import core as core
-from . import extra, math, random
+from . import extra, math, random, target_info
 from . import standard as standard
 from .compute import (
     associative_scan,
@@ -306,6 +307,7 @@ __all__ = [
     "sub",
     "sum",
     "swizzle2d",
+    "target_info",
     "tensor",
     "tensor_descriptor",
     "tensor_descriptor_type",

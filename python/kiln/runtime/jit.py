@@ -299,7 +299,7 @@ def compile_kernel(
     if kind == "cuda" and knobs.check != "none":
         explain.check(kernel, knobs.check)
     chosen = _compile_options(kernel, options, kind)
-    module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint)
+    module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint, target=target)
     try:
         artifact = compiler.compile(module, {**chosen, "target": target})
     except errors.UserError as problem:
