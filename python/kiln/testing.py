@@ -1,4 +1,4 @@
-"""Measuring and comparing: `do_bench`, `assert_close`, and reports over a range of sizes."""
+"""Measuring and comparing: `do_bench`, `do_bench_cudagraph`, `assert_close`, and reports over a range of sizes."""
 
 from __future__ import annotations
 
@@ -102,6 +102,76 @@ def _times_on_gpu(fn: Callable[[], Any], warmup: float, rep: float, tensors: lis
     queue(min(max(1, int(warmup / estimate)), 10000))
     marks = queue(min(max(1, int(rep / estimate)), 10000))
     return [end.elapsed_since(start) for start, end in marks]
+
+
+def do_bench_cudagraph(
+    fn: Callable[[], Any],
+    rep: float = 20,
+    grad_to_none: Iterable[Any] | None = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+) -> Any:
+    """Milliseconds that what `fn()` launches on a GPU takes when it is replayed from a CUDA graph: no time of the host
+    is in it. What launches on no GPU has nothing to replay and is measured by `do_bench`.
+
+    The graph is captured by torch, on a stream of its own; what `fn` does on the host happens once.
+
+    rep            about how many milliseconds to measure
+    grad_to_none, quantiles, return_mode    as for `do_bench`
+
+    >>> kiln.testing.do_bench_cudagraph(lambda: sum(range(1000)), rep=10) > 0
+    True
+    """
+    if return_mode not in _MODES:
+        raise LaunchError(
+            f"do_bench_cudagraph: expected return_mode to be one of {', '.join(_MODES)}, got {return_mode!r}"
+        )
+    from kiln import _kiln
+
+    before = _kiln.cuda_launches()
+    fn()
+    if _kiln.cuda_launches() == before and not _torch_uses_cuda():
+        return do_bench(fn, rep, rep, grad_to_none, quantiles, return_mode)
+    torch = sys.modules.get("torch")
+    if torch is None:
+        raise LaunchError(
+            "do_bench_cudagraph: expected torch to be imported (because it captures the graph, on a stream of its own),"
+            " got a launch without it; measure with do_bench"
+        )
+    times = _times_of_graph(torch, fn, rep, list(grad_to_none or ()))
+    if quantiles is not None:
+        ordered = sorted(times)
+        found = [_quantile(ordered, q) for q in quantiles]
+        return found[0] if len(found) == 1 else found
+    return _MODES[return_mode](times)
+
+
+def _times_of_graph(torch: Any, fn: Callable[[], Any], rep: float, tensors: list[Any]) -> list[float]:
+    def run() -> None:
+        for tensor in tensors:
+            tensor.grad = None
+        fn()
+
+    def timed(runs: int, what: Callable[[], Any]) -> float:
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(runs):
+            what()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / runs
+
+    with torch.cuda.stream(torch.cuda.Stream()):
+        run()
+        estimate = max(timed(5, run), 1e-3)
+        calls = min(max(1, int(rep / estimate)), 10000)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(calls):
+                run()
+        torch.cuda.synchronize()
+        graph.replay()
+        return [timed(1, graph.replay) / calls for _ in range(10)]
 
 
 def _as_numpy(value: Any) -> Any:

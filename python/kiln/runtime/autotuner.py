@@ -14,7 +14,7 @@ from typing import Any
 
 from kiln import errors, knobs
 from kiln.runtime import placement
-from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface
+from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, module_attribute
 
 log = logging.getLogger("kiln.autotune")
 
@@ -88,8 +88,48 @@ class Config:
         return ", ".join(f"{name}: {value}" for name, value in self.all_kwargs().items())
 
 
-class Autotuner(KernelInterface):
-    """A kernel with configurations to choose from. Made by `kiln.autotune`."""
+class _Decorated(KernelInterface):
+    """A kernel in a decorator: what the kernel has, it has too."""
+
+    def __init__(self, fn: Any, arg_names: Iterable[str]):
+        self.fn = fn
+        self.arg_names = list(arg_names)
+        # A class has these of its own.
+        self.__module__, self.__doc__ = fn.__module__, fn.__doc__
+
+    def __getattr__(self, name: str) -> Any:
+        # What a jit function has, a tuned one has: __name__, cache_key, params …
+        if name == "fn" or (name.startswith("_") and not name.startswith("__")):
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+    def __reduce__(self) -> Any:
+        """By reference where a module has it, as functions are, else by what it is made of."""
+        name = module_attribute(self)
+        if name is not None:
+            return name
+        return _restore, (type(self), {key: value for key, value in vars(self).items() if key not in _NOT_PICKLED})
+
+
+# Of one process: a lock, and what has gone wrong.
+_NOT_PICKLED = ("_lock", "_refused")
+
+
+def _restore(kind: type[_Decorated], state: dict[str, Any]) -> Any:
+    made = object.__new__(kind)
+    vars(made).update(state)
+    if kind is Autotuner:
+        vars(made).update(_lock=threading.RLock(), _refused={})
+    return made
+
+
+class Autotuner(_Decorated):
+    """A kernel with configurations to choose from. Made by `kiln.autotune`.
+
+    best_config       of the last launch
+    configs_timings   what was measured when it last chose: by configuration, milliseconds (median, 20 and 80 percent)
+    timings           the medians, by key
+    """
 
     def __init__(
         self,
@@ -108,8 +148,7 @@ class Autotuner(KernelInterface):
         do_bench: Callable[..., Any] | None = None,
         cache_results: bool = False,
     ):
-        self.fn = fn
-        self.arg_names = list(arg_names)
+        super().__init__(fn, arg_names)
         self.configs = list(configs) or [Config({})]
         self.keys = list(key)
         self.reset_to_zero = list(reset_to_zero or ())
@@ -134,12 +173,13 @@ class Autotuner(KernelInterface):
                     hint=f"write kiln.Config({config!r})" if isinstance(config, dict) else None,
                 )
         self.warmup_ms, self.rep_ms = warmup, rep
-        self.use_cuda_graph = use_cuda_graph  # a way to launch on GPUs: without meaning on the CPU
+        self.use_cuda_graph = use_cuda_graph
         self.user_do_bench = do_bench
         self._row = ""  # of the target table, that is being tuned for
         self.cache_results = cache_results
         self.cache: dict[tuple[Any, ...], Config] = {}
         self.timings: dict[tuple[Any, ...], dict[Config, float]] = {}
+        self.configs_timings: dict[Config, list[float]] = {}
         self.best_config: Config | None = None
         self._refused: dict[Config, errors.KilnError] = {}
         self.bench_time = 0.0
@@ -152,12 +192,6 @@ class Autotuner(KernelInterface):
     @property
     def base_fn(self) -> Any:
         return _base(self.fn)
-
-    def __getattr__(self, name: str) -> Any:
-        # What a jit function has, a tuned one has: __name__, cache_key, params …
-        if name == "fn" or (name.startswith("_") and not name.startswith("__")):
-            raise AttributeError(name)
-        return getattr(self.fn, name)
 
     # -- choosing --------------------------------------------------------------------------
 
@@ -201,8 +235,8 @@ class Autotuner(KernelInterface):
                 configs = sorted(configs, key=expected.__getitem__)[:count]
         return configs
 
-    def _measure(self, config: Config, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> float:
-        """Milliseconds for one launch; infinite for a configuration that does not fit."""
+    def _measure(self, config: Config, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> list[float]:
+        """Milliseconds for one launch, the median first; infinite for a configuration that does not fit."""
         self._check_conflicts(config, kwargs)
         arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
         saved = {name: _copy(arguments[name]) for name in self.restore_value}
@@ -233,20 +267,23 @@ class Autotuner(KernelInterface):
         except (errors.ResourceError, errors.StaticAssertionError) as error:
             log.info("%s: %s does not fit: %s", self.base_fn.__name__, config, error)
             self._refused[config] = error
-            return float("inf")
+            return [float("inf")] * 3
         finally:
             prepare()
 
-    def _bench(self, launch: Callable[[], None]) -> float:
-        from kiln.testing import do_bench
+    def _bench(self, launch: Callable[[], None]) -> list[float]:
+        from kiln.testing import do_bench, do_bench_cudagraph
 
         options: dict[str, Any] = {"warmup": self.warmup_ms, "rep": self.rep_ms}
         options = {name: ms for name, ms in options.items() if ms is not None}
         if self.user_do_bench is not None:
             measured = self.user_do_bench(launch, quantiles=(0.5, 0.2, 0.8))
+        elif self.use_cuda_graph:
+            options.pop("warmup", None)
+            measured = do_bench_cudagraph(launch, quantiles=(0.5, 0.2, 0.8), **options)
         else:
             measured = do_bench(launch, quantiles=(0.5, 0.2, 0.8), **options)
-        return measured[0] if isinstance(measured, (list, tuple)) else float(measured)
+        return [float(ms) for ms in (measured if isinstance(measured, (list, tuple)) else [measured])]
 
     def _check_conflicts(self, config: Config, kwargs: Mapping[str, Any]) -> None:
         if not config.kwargs.keys().isdisjoint(kwargs):
@@ -268,11 +305,12 @@ class Autotuner(KernelInterface):
         knobs.start_logging()
         start = time.perf_counter()
         self._refused = {}
-        timings = {}
+        measured = {}
         for config in configs:
-            timings[config] = self._measure(config, args, kwargs, grid)
+            measured[config] = self._measure(config, args, kwargs, grid)
             if config not in self._refused:
-                log.info("%s %s: %s takes %.4f ms", self.base_fn.__name__, key, config, timings[config])
+                log.info("%s %s: %s takes %.4f ms", self.base_fn.__name__, key, config, measured[config][0])
+        timings = {config: times[0] for config, times in measured.items()}
         self.bench_time = time.perf_counter() - start
         best = min(timings, key=timings.__getitem__)
         if timings[best] == float("inf"):
@@ -283,10 +321,10 @@ class Autotuner(KernelInterface):
             )
             error.details = str(problem)
             raise error from problem
-        self.timings[key] = timings
+        self.timings[key], self.configs_timings = timings, measured
         log.info("%s %s: best of %d is %s (%.4f ms)", self.base_fn.__name__, key, len(configs), best, timings[best])
         if self.cache_results:
-            self._store(key, configs, best)
+            self._store(key, configs, best, [measured[config] for config in configs])
         return best
 
     # -- launching -------------------------------------------------------------------------
@@ -325,16 +363,24 @@ class Autotuner(KernelInterface):
     def _load(self, key: tuple[Any, ...], configs: list[Config]) -> Config | None:
         try:
             with open(self._path(key, configs), encoding="utf-8") as file:
-                index = json.load(file)["best"]
-            return configs[index]
+                content = json.load(file)
+            best, times = configs[content["best"]], content["times"]
+            self.configs_timings = {c: [float(t) for t in ms] for c, ms in zip(configs, times, strict=True)}
+            return best
         except (OSError, ValueError, KeyError, IndexError, TypeError):
             return None
 
-    def _store(self, key: tuple[Any, ...], configs: list[Config], best: Config) -> None:
+    def _store(self, key: tuple[Any, ...], configs: list[Config], best: Config, times: list[list[float]]) -> None:
         import tempfile
 
         path = self._path(key, configs)
-        content = {"kernel": self.base_fn.__name__, "key": repr(key), "config": str(best), "best": configs.index(best)}
+        content = {
+            "kernel": self.base_fn.__name__,
+            "key": repr(key),
+            "config": str(best),
+            "best": configs.index(best),
+            "times": times,
+        }
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path), delete=False, encoding="utf-8") as file:
@@ -402,6 +448,7 @@ def autotune(
     pre_hook           f(arguments, reset_only=False), before each measured launch
     post_hook          f(arguments, exception=…), after each
     warmup, rep        milliseconds given to each configuration
+    use_cuda_graph     measure replays of a graph, `kiln.testing.do_bench_cudagraph`: on a GPU, without the host's time
     do_bench           measures instead of `kiln.testing.do_bench`
     cache_results      keep the choice on disk, for the next process
 
@@ -421,21 +468,15 @@ def autotune(
     return decorate
 
 
-class Heuristics(KernelInterface):
+class Heuristics(_Decorated):
     """A kernel some of whose meta-parameters follow from its arguments. Made by `kiln.heuristics`."""
 
     def __init__(self, fn: Any, arg_names: list[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]):
-        self.fn = fn
-        self.arg_names = list(arg_names)
+        super().__init__(fn, arg_names)
         self.values = dict(values)
         for name in self.values:
             if name not in self.arg_names and name not in LAUNCH_OPTIONS:
                 raise _no_parameter("heuristics", fn, name)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "fn" or (name.startswith("_") and not name.startswith("__")):
-            raise AttributeError(name)
-        return getattr(self.fn, name)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         for name, rule in self.values.items():

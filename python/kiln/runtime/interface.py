@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,15 @@ class KernelInterface:
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
         """Compiles for these arguments without launching. A type (`kl.float32`) stands for an array of it."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
+
+
+def module_attribute(kernel: Any) -> str | None:
+    """The name under which a kernel is an attribute of its module, and may be pickled by; None if it is none."""
+    module = sys.modules.get(kernel.__module__)
+    if getattr(module, kernel.__qualname__, None) is kernel:
+        return kernel.__qualname__
+    # Decorated anew under a name of its own: `tuned = kiln.autotune(...)(kernel)`.
+    return next((name for name, value in list(vars(module).items()) if value is kernel), None) if module else None
 
 
 class MockTensor:

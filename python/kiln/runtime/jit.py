@@ -17,7 +17,7 @@ from typing import Any, NoReturn, overload
 
 from kiln import errors, knobs
 from kiln.frontend.function import KernelFunction
-from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS, KernelInterface, MockTensor
+from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS, KernelInterface, MockTensor, module_attribute
 
 # Switches that compiled code depends on; a launch notices when one changes.
 _CODE_SWITCHES = ("target", "check", "device_assert", "line_info", "ptxas", "libdevice")
@@ -242,11 +242,12 @@ class JITFunction(KernelFunction, KernelInterface):
 
     def __reduce__(self) -> Any:
         # By reference, as functions are; a kernel that is no module attribute cannot be found again.
-        if getattr(sys.modules.get(self.__module__), self.__qualname__, None) is self:
-            return self.__qualname__
-        from kiln.errors import UserError
-
-        raise UserError(f"cannot pickle kernel {self.__qualname__}: it is not an attribute of module {self.__module__}")
+        name = module_attribute(self)
+        if name is not None:
+            return name
+        raise errors.UserError(
+            f"cannot pickle kernel {self.__qualname__}: it is not an attribute of module {self.__module__}"
+        )
 
 
 def _functions(found: Any) -> Iterator[KernelFunction]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import kiln
 import kiln.language as kl
 import numpy as np
@@ -200,3 +203,78 @@ def test_configs_compare_and_print():
         "num_warps": 8, "num_stages": 3, "schedule": "pingpong", "stages": 4, "consumers": 2, "cluster": 2
     }  # fmt: skip
     assert str(other) == "B: 2, num_warps: 4, num_stages: 3, num_ctas: 1"
+
+
+def test_the_timings_of_every_configuration():
+    tuned = make(blocks(16, 32), {16: 3.0, 32: 1.0})
+    assert tuned.configs_timings == {}
+    tuned[1](np.zeros(1, np.int32), 5)
+    assert {c.kwargs["BLOCK"]: times for c, times in tuned.configs_timings.items()} == {16: [3.0] * 3, 32: [1.0] * 3}
+
+    @kiln.jit
+    def kernel(out, n, BLOCK: kl.constexpr):
+        kl.static_assert(BLOCK < 32)
+        kl.store(out, BLOCK)
+
+    tuned = kiln.autotune(blocks(64, 16), key=["n"], warmup=1, rep=1)(kernel)
+    tuned[1](np.zeros(1, np.int32), 5)
+    wide, narrow = (tuned.configs_timings[config] for config in tuned.configs)
+    assert wide == [float("inf")] * 3 and len(narrow) == 3 and narrow[1] <= narrow[0] <= narrow[2]
+
+
+def test_kept_results_keep_their_timings(tmp_path):
+    with knobs.scope(crash_dir=str(tmp_path / "crashes")):
+        make(blocks(16, 32), {16: 3.0, 32: 1.0}, cache_results=True)[1](np.zeros(1, np.int32), 5)
+        again = make(blocks(16, 32), {}, cache_results=True)
+        again[1](np.zeros(1, np.int32), 5)
+    assert {c.kwargs["BLOCK"]: times for c, times in again.configs_timings.items()} == {16: [3.0] * 3, 32: [1.0] * 3}
+
+
+@kiln.autotune(blocks(16, 32), key=["n"], warmup=1, rep=1)
+@kiln.heuristics({"EVEN": lambda arguments: arguments["n"] % 2 == 0})
+@kiln.jit
+def found_by_name(out, n, EVEN: kl.constexpr, BLOCK: kl.constexpr):
+    kl.store(out, EVEN)
+
+
+@kiln.jit
+def plain(out, n, BLOCK: kl.constexpr):
+    kl.store(out, BLOCK)
+
+
+retuned = kiln.autotune(blocks(16, 32), key=["n"], warmup=1, rep=1)(plain)
+even = kiln.heuristics({"BLOCK": min})(plain)
+
+
+@pytest.mark.parametrize("copied", [lambda v: pickle.loads(pickle.dumps(v)), copy.deepcopy, copy.copy])
+def test_tuned_kernels_of_a_module_are_pickled_by_name(copied):
+    for kernel in (found_by_name, retuned, even, plain):
+        assert copied(kernel) is kernel
+
+
+def test_tuned_kernels_that_no_module_has_are_pickled_by_value():
+    tuned = kiln.autotune(blocks(16, 32), key=["n"], warmup=1, rep=1)(plain)
+    out = np.zeros(1, np.int32)
+    tuned[1](out, 5)
+    again = pickle.loads(pickle.dumps(tuned))
+    assert again is not tuned and again.fn is plain and again.configs == tuned.configs
+    assert again.cache == tuned.cache and again.configs_timings == tuned.configs_timings
+    again.user_do_bench = lambda launch, quantiles: pytest.fail("measured again")
+    again[1](out, 5)
+    assert out[0] == tuned.best_config.kwargs["BLOCK"]
+    with pytest.raises(errors.UserError, match=r"cannot pickle kernel .*<locals>.kernel"):
+        pickle.dumps(make(blocks(16)))
+
+
+def test_graphs_are_measured_where_asked(monkeypatch):
+    measured = []
+
+    def replays(launch, rep=20, quantiles=None):
+        launch()
+        measured.append(rep)
+        return [1.0, 1.0, 1.0]
+
+    monkeypatch.setattr("kiln.testing.do_bench_cudagraph", replays)
+    tuned = kiln.autotune(blocks(16, 32), key=["n"], warmup=1, rep=7, use_cuda_graph=True)(plain)
+    tuned[1](np.zeros(1, np.int32), 5)
+    assert measured == [7, 7]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 
 import kiln
@@ -21,6 +23,80 @@ def test_do_bench_measures_what_it_should():
     assert testing.do_bench(lambda: None, rep=1, quantiles=[0.5]) >= 0
     with pytest.raises(errors.LaunchError, match="return_mode"):
         testing.do_bench(lambda: None, return_mode="average")
+
+
+class FakeTorch:
+    """What do_bench_cudagraph asks of torch, with a clock that counts the calls that a device would run."""
+
+    def __init__(self):
+        self.cuda, self.clock, self.graph_calls, self.log = self, 0.0, None, []
+
+    def is_initialized(self):
+        return True
+
+    is_available = is_initialized
+
+    def launch(self):
+        if self.graph_calls is None:
+            self.clock += 2.0
+        else:
+            self.graph_calls += 1
+
+    def synchronize(self):
+        self.log.append("synchronize")
+
+    def Stream(self):
+        return "side"
+
+    @contextlib.contextmanager
+    def stream(self, stream):
+        self.log.append(stream)
+        yield
+
+    def Event(self, enable_timing):
+        class Event:
+            def record(event):
+                event.at = self.clock
+
+            def elapsed_time(event, end):
+                return end.at - event.at
+
+        return Event()
+
+    def CUDAGraph(self):
+        class Graph:
+            def replay(graph):
+                self.clock += 0.5 * graph.calls
+
+        return Graph()
+
+    @contextlib.contextmanager
+    def graph(self, graph):
+        self.graph_calls = 0
+        yield
+        graph.calls, self.graph_calls = self.graph_calls, None
+
+
+def test_do_bench_cudagraph_measures_replays(monkeypatch):
+    torch = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    host = []
+
+    def fn():
+        host.append(1)
+        torch.launch()
+
+    # By itself a call takes 2 ms, in a graph half a millisecond.
+    assert testing.do_bench_cudagraph(fn, rep=20) == 0.5
+    assert torch.log[0] == "side" and len(host) == 1 + 1 + 5 + 10, "captured once, not replayed by the host"
+    assert testing.do_bench_cudagraph(fn, rep=4, quantiles=[0.5, 0.2]) == [0.5, 0.5]
+    assert testing.do_bench_cudagraph(fn, return_mode="all") == [0.5] * 10
+    with pytest.raises(errors.LaunchError, match="do_bench_cudagraph: expected return_mode"):
+        testing.do_bench_cudagraph(fn, return_mode="average")
+
+
+def test_do_bench_cudagraph_without_a_gpu():
+    assert 2.0 <= testing.do_bench_cudagraph(lambda: time.sleep(0.002), rep=10) < 20.0
 
 
 def test_do_bench_drops_gradients():
