@@ -1,6 +1,7 @@
 // kiln._kiln: loading artifacts, the launcher, keys and signatures.
 #include "python/bindings/Bindings.h"
 #include "python/bindings/launch/Arguments.h"
+#include "python/bindings/launch/Call.h"
 #include "python/bindings/launch/Gpu.h"
 #include "python/bindings/launch/Launcher.h"
 #include "python/bindings/launch/Reports.h"
@@ -67,6 +68,8 @@ void kiln::python::bindLaunch(py::module_ &m) {
       [](const std::string &ir, const std::string &target, const std::string &options,
          const std::vector<std::string> &toolchain) { return artifact::makeKey({ir, target, options, toolchain}); },
       py::arg("ir"), py::arg("target"), py::arg("options"), py::arg("toolchain"));
+  m.def("set_launch_hooks", setLaunchHooks, py::arg("enter"), py::arg("exit"),
+        "What is called before and after each launch, with the compiled kernel, the grid and the arguments by name.");
   bindLauncher(m);
   bindGpu(m);
 }

@@ -18,6 +18,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "knobs": ("kiln.knobs", None),
     "testing": ("kiln.testing", None),
     "errors": ("kiln.errors", None),
+    "hooks": ("kiln.hooks", None),
     "cuda": ("kiln.cuda", None),
     "synchronize": ("kiln.cuda.devices", "synchronize"),
     "jit": ("kiln.runtime.jit", "jit"),
@@ -65,7 +66,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from kiln import cuda, errors, knobs, language, testing
+    from kiln import cuda, errors, hooks, knobs, language, testing
     from kiln.cuda.devices import synchronize
     from kiln.frontend.function import constexpr_function
     from kiln.runtime.autotuner import Config, autotune, heuristics

@@ -21,6 +21,11 @@ void kiln::python::setWarnStrides(bool on) { warnStrides = on; }
 
 namespace {
 
+/// Called around each launch, under the interpreter lock; null if there is none.
+struct LaunchHooks {
+  PyObject *enter = nullptr, *exit = nullptr;
+} launchHooks;
+
 /// The value a watched name has now, as a new or borrowed-then-owned reference; empty if undefined.
 py::object readWatched(const Watched &item) {
   PyObject *holder = item.holder.ptr();
@@ -82,7 +87,9 @@ private:
   [[noreturn]] void explainBinding(PyObject *const *args, size_t positional, PyObject *names);
   void encodeArguments();
   void encodeOptions();
+  py::dict collectNamed();
   device::Grid evaluateGrid();
+  void callHook(PyObject *hook, const Compiled &compiled, device::Grid grid);
   Compiled findOrCompile();
   [[noreturn]] void refuseReadOnly(llvm::StringRef name);
   void resolveDevice();
@@ -226,6 +233,22 @@ void Call::resolveDevice() {
   }
 }
 
+/// The arguments and the launch options that were given, by name.
+py::dict Call::collectNamed() {
+  py::dict named;
+  for (size_t i = 0; i < values.size(); ++i)
+    named[state.parameters[i].name] = py::handle(values[i]);
+  for (size_t i = 0; i < options.size(); ++i)
+    if (options[i])
+      named[state.optionNames[i]] = py::handle(options[i]);
+  return named;
+}
+
+void Call::callHook(PyObject *hook, const Compiled &compiled, device::Grid grid) {
+  py::object held = py::reinterpret_borrow<py::object>(hook); // it may take itself off
+  held(compiled.object, py::make_tuple(grid.x, grid.y, grid.z), collectNamed());
+}
+
 device::Grid Call::evaluateGrid() {
   py::object value = py::reinterpret_borrow<py::object>(grid);
   auto refuse = [&](const std::string &message) {
@@ -233,12 +256,7 @@ device::Grid Call::evaluateGrid() {
     mustHaveRaised();
   };
   if (!PyTuple_Check(grid) && !PyLong_Check(grid) && PyCallable_Check(grid)) {
-    py::dict meta;
-    for (size_t i = 0; i < values.size(); ++i)
-      meta[state.parameters[i].name] = py::handle(values[i]);
-    for (size_t i = 0; i < options.size(); ++i)
-      if (options[i])
-        meta[state.optionNames[i]] = py::handle(options[i]);
+    py::dict meta = collectNamed();
     value = py::reinterpret_steal<py::object>(PyObject_CallOneArg(grid, meta.ptr()));
     if (!value) {
       py::error_already_set error;
@@ -449,10 +467,14 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
     llvm::StringRef name = reader.findReadOnly(compiled.kernel->getMetadata());
     if (!name.empty())
       refuseReadOnly(name);
+    if (launchHooks.enter)
+      callHook(launchHooks.enter, compiled, where);
     if (device == onHost)
       launch(compiled, where);
     else
       launchOnGpu(compiled, where);
+    if (launchHooks.exit)
+      callHook(launchHooks.exit, compiled, where);
   }
   return py::object(compiled.object).release().ptr();
 }
@@ -469,6 +491,15 @@ static void raiseWithoutOurFrames(py::error_already_set &error) {
     return error.restore();
   }
   PyErr_SetObject(error.type().ptr(), error.value().ptr());
+}
+
+void kiln::python::setLaunchHooks(py::object enter, py::object exit) {
+  auto set = [](PyObject *&hook, py::object to) {
+    PyObject *before = std::exchange(hook, to.is_none() ? nullptr : to.release().ptr());
+    Py_XDECREF(before);
+  };
+  set(launchHooks.enter, std::move(enter));
+  set(launchHooks.exit, std::move(exit));
 }
 
 PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,

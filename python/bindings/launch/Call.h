@@ -59,6 +59,10 @@ struct LauncherState {
   std::unordered_map<std::string, std::unique_ptr<KernelTable>> tables;
 };
 
+/// What is called before and after each launch of any kernel, with the compiled kernel, the grid and the arguments by
+/// name; None for nothing.
+void setLaunchHooks(pybind11::object enter, pybind11::object exit);
+
 /// Launches the state's kernel on `grid`. Null with a Python error set if anything is wrong.
 PyObject *callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional, PyObject *names);
 

@@ -13,11 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from kiln import errors, knobs
 from kiln.frontend.function import KernelFunction
 from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS, KernelInterface, MockTensor, module_attribute
+
+if TYPE_CHECKING:
+    from kiln.runtime.metadata import CpuUsage, KernelMetadata, KernelSource
 
 # Switches that compiled code depends on; a launch notices when one changes.
 _CODE_SWITCHES = ("target", "check", "device_assert", "line_info", "ptxas", "libdevice")
@@ -43,7 +46,8 @@ _COMPILE_OPTIONS = {
 # thread was importing; loaded here, under the lock that a fork waits for, nothing is left to import later.
 _COMPILER_MODULES = (
     "ast", "hashlib", "inspect", "json", "linecache", "logging", "textwrap",
-    "kiln._kiln", "kiln.compiler", "kiln.frontend.entry", "kiln.frontend.signature", "kiln.frontend.strides",
+    "kiln._kiln", "kiln.compiler", "kiln.hooks", "kiln.runtime.metadata",
+    "kiln.frontend.entry", "kiln.frontend.signature", "kiln.frontend.strides",
     "kiln.language",
     "kiln.runtime.explain", "kiln.runtime.placement",
 )  # fmt: skip
@@ -129,6 +133,11 @@ class JITFunction(KernelFunction, KernelInterface):
         wrapped = [a if i < len(names) and names[i] in constexpr else MockTensor.wrap(a) for i, a in enumerate(args)]
         named = {k: v if k in constexpr else MockTensor.wrap(v) for k, v in kwargs.items()}
         return bound(*wrapped, warmup=True, **named)
+
+    @property
+    def src(self) -> str:
+        """The text of the function, decorators and all."""
+        return self.source.text
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """`hook(*args, **kwargs)` is called before each launch, with its arguments."""
@@ -286,7 +295,7 @@ def compile_kernel(
 ) -> CompiledKernel:
     """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage. `device`:
     the GPU it is loaded on, -1 for the CPU, -2 for code of the target switch that is not loaded."""
-    from kiln import _kiln, compiler, frontend
+    from kiln import _kiln, compiler, frontend, hooks
     from kiln.runtime import explain, placement
 
     start = time.perf_counter()
@@ -300,6 +309,10 @@ def compile_kernel(
     if kind == "cuda" and knobs.check != "none":
         explain.check(kernel, knobs.check)
     chosen = _compile_options(kernel, options, kind)
+    event = None
+    if hooks.compile_start or hooks.compile_end:
+        event = hooks.CompileEvent(kernel, tuple(parameters), dict(options), target, device)
+        hooks.compile_start(event)
     module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint, target=target)
     try:
         artifact = compiler.compile(module, {**chosen, "target": target})
@@ -310,16 +323,20 @@ def compile_kernel(
         raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
     except errors.ResourceError as problem:
         raise problem.of(kernel.__name__) from None
-    loaded = None
+    compiled = CompiledKernel(kernel, parameters, artifact, None, disjoint, device)
     if device != -2:
+        hooks.load_start(compiled)
         try:
-            loaded = _kiln.load(artifact.binary, artifact.metadata, max(device, 0), explain.label(kernel))
+            compiled.loaded = _kiln.load(artifact.binary, artifact.metadata, max(device, 0), explain.label(kernel))
         except errors.ResourceError as problem:
             raise problem.of(kernel.__name__) from None
-    compiled = CompiledKernel(kernel, parameters, artifact, loaded, disjoint)
+        hooks.load_end(compiled)
+    seconds = time.perf_counter() - start
+    if event is not None:
+        hooks.compile_end(event._replace(compiled=compiled, seconds=seconds))
     import logging
 
-    logging.getLogger("kiln.jit").info("compiled %s in %.1f ms", compiled, (time.perf_counter() - start) * 1e3)
+    logging.getLogger("kiln.jit").info("compiled %s in %.1f ms", compiled, seconds * 1e3)
     return compiled
 
 
@@ -405,37 +422,87 @@ class _Stages(Mapping[str, Any]):
 class CompiledKernel:
     """Code for one specialisation of a kernel.
 
+    compiled[grid](*args)  launches this code: arguments that it is not compiled for are refused by name, constants may
+                           be left out
     asm         the stages by name: tile, opt, cpu, llvm, asm (text), object (bytes); for a GPU tile, opt, kgpu, llvm,
                 ptx, sass (text), cubin (bytes)
-    metadata    what the code expects and uses, as a dictionary
+    metadata    what the code expects and uses, as a dictionary; entries are attributes too, by Triton's names as well
+    src         what it was made from: fn, signature, constants, attrs, text
+    cache_key   a digest of all that the code follows from: IR, target, options, toolchain (also: hash)
     loaded      the code in memory; None if it was only compiled, for a GPU that is not here
+    device      the GPU it is loaded on, -1 for the CPU, -2 for none
     signature, disjoint    what it is specialised for, as the options of `kiln compile` take it
-
-    For a GPU also: n_regs, n_spills, shared, num_warps, num_ctas (cluster), n_max_threads, occupancy.
+    n_regs, n_spills, n_max_threads, shared, num_warps, num_ctas (cluster)    what it takes of the machine
+    occupancy   for a GPU: what is resident at once
     """
 
     def __init__(
-        self, kernel: KernelFunction, parameters: list[Any], artifact: Any, loaded: Any, disjoint: Sequence[bool] = ()
+        self,
+        kernel: KernelFunction,
+        parameters: list[Any],
+        artifact: Any,
+        loaded: Any,
+        disjoint: Sequence[bool] = (),
+        device: int = -1,
     ):
         self.kernel = kernel
         self.parameters = tuple(parameters)
+        self.device = device
         self._disjoint = tuple(disjoint)
         self.artifact = artifact
         self.loaded = loaded
         self.asm = _Stages(artifact)
-        self._metadata: dict[str, Any] | None = None
+        self._metadata: KernelMetadata | None = None
+        self._launcher: Any = None
+        self._usage: CpuUsage | None = None
+        self._key = ""
 
-    # -- what it takes of a GPU ------------------------------------------------------------
+    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+        if self._launcher is None:
+            from kiln.runtime.fixed import FixedKernel
 
-    def _cuda(self, asked: str) -> Any:
-        cuda = self.metadata.get("cuda")
-        if cuda is None:
-            raise AttributeError(f"kernel {self.name} for {self.metadata['target'].get('name', '?')} has no {asked}")
-        return cuda
+            self._launcher = FixedKernel(self).make_launcher()
+        return self._launcher.at(grid)
+
+    # Subscripts are launches: without this Python takes them for those of an endless sequence.
+    __iter__: Any = None
+
+    # -- where it comes from ---------------------------------------------------------------
+
+    @property
+    def src(self) -> KernelSource:
+        """The jit function, and what it is specialised for."""
+        from kiln.runtime.metadata import describe_source
+
+        return describe_source(self.kernel, self.parameters)
+
+    @property
+    def cache_key(self) -> str:
+        """A digest of the tile IR, the target, the options and the tools: code with one key is the same code."""
+        if not self._key:
+            import json
+
+            from kiln import _kiln
+
+            found = self.metadata
+            # What a launch on a GPU asks for stands in the IR with layouts, and what was chosen for want of it.
+            self._key = _kiln.artifact_key(
+                self.asm["tile"] + (self.asm["kgpu"] if "cuda" in found else ""),
+                json.dumps(found["target"], sort_keys=True),
+                json.dumps({"options": found["options"], "check": found["check"]}, sort_keys=True),
+                [f"{name}={version}" for name, version in sorted(found["toolchain"].items())],
+            )
+        return self._key
+
+    @property
+    def hash(self) -> str:
+        return self.cache_key
+
+    # -- what it takes of the machine ------------------------------------------------------
 
     def _figure(self, asked: str, name: str) -> Any:
-        """From the code in memory; without it, from what the assembler said."""
-        usage = self._cuda(asked).get("usage")
+        """Of a GPU: from the code in memory; without it, from what the assembler said."""
+        usage = self.metadata["cuda"].get("usage")
         if self.loaded is not None:
             return self.loaded.figures[name]
         known = {"registers": "registers", "local_bytes": "stack"}
@@ -443,40 +510,60 @@ class CompiledKernel:
             raise errors.UsageError(f"kernel {self.name} is not loaded: {asked} is known on a machine with a GPU only")
         return usage[known[name]]
 
+    def _on_cpu(self) -> CpuUsage | None:
+        """What it takes of the CPU; None for a GPU's code."""
+        if "cuda" in self.metadata:
+            return None
+        if self._usage is None:
+            from kiln.runtime.metadata import cpu_usage
+
+            self._usage = cpu_usage(self.asm["asm"])
+        return self._usage
+
     @property
     def n_regs(self) -> int:
-        """Registers of a thread."""
-        return self._figure("n_regs", "registers")
+        """Registers of a thread: of 32 bits on a GPU; on the CPU the vector registers that the code names."""
+        usage = self._on_cpu()
+        return self._figure("n_regs", "registers") if usage is None else usage.vector_registers
 
     @property
     def n_spills(self) -> int:
-        """Words of 4 bytes that a thread keeps in local memory; 0 if everything fits its registers."""
-        return self._figure("n_spills", "local_bytes") // 4
+        """Words of 4 bytes that a thread keeps in local memory (on the CPU: on its stack); 0 if everything fits its
+        registers."""
+        usage = self._on_cpu()
+        return (self._figure("n_spills", "local_bytes") if usage is None else usage.stack_bytes) // 4
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory of a block."""
-        return self.loaded.figures["shared_bytes"] if self.loaded else self._cuda("shared")["shared_bytes"]
+        """Bytes of shared memory of a block; the CPU has none."""
+        figures = self.loaded.figures if self.loaded else None
+        return figures["shared_bytes"] if figures else self.metadata.shared
 
     @property
     def num_warps(self) -> int:
-        return self._cuda("num_warps")["num_warps"]
+        """Warps of a block. On the CPU, where one thread runs an instance: what the launch asked for, else 1."""
+        return self.metadata.num_warps
 
     @property
     def cluster(self) -> int:
         """Blocks that share one program instance."""
-        return self._cuda("cluster")["cluster"]
+        return self.metadata.cluster
 
     num_ctas = cluster
 
     @property
     def n_max_threads(self) -> int:
-        """Threads a block could have with these registers."""
-        return self._figure("n_max_threads", "max_threads")
+        """Threads a block could have with these registers. On the CPU one thread runs an instance."""
+        return self._figure("n_max_threads", "max_threads") if "cuda" in self.metadata else 1
 
     @property
     def occupancy(self) -> dict[str, int]:
         """What is resident at once: blocks and warps of a multiprocessor, clusters of the device (0 without)."""
+        if "cuda" not in self.metadata:
+            raise AttributeError(
+                f"kernel {self.name} for {self.metadata.target.name} has no occupancy (because each worker thread of"
+                " the CPU runs one instance at a time)"
+            )
         blocks = self._figure("occupancy", "blocks_per_multiprocessor")
         warps = blocks * self._figure("occupancy", "threads") // 32
         return {"blocks": blocks, "warps": warps, "clusters": self._figure("occupancy", "clusters")}
@@ -486,11 +573,11 @@ class CompiledKernel:
         return self.kernel.__name__
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> KernelMetadata:
         if self._metadata is None:
-            import json
+            from kiln.runtime.metadata import read
 
-            self._metadata = json.loads(self.artifact.metadata)
+            self._metadata = read(self.artifact.metadata, lambda: self.cache_key)
         return self._metadata
 
     @property
@@ -547,7 +634,8 @@ def jit(fn: Any = None, **options: Any) -> Any:
     version                           anything; a change of it compiles anew
     debug                             recorded; `kl.device_assert` is governed by KILN_DEVICE_ASSERT
     noinline                          a hint for functions called by kernels
-    repr, launch_metadata             kept for tools
+    launch_metadata                   f(grid, metadata, arguments): what `kiln.hooks` tells of a launch beside the rest
+    repr                              kept for tools
 
     The function is captured as it is written; nothing is compiled before the first launch.
     """

@@ -1,0 +1,118 @@
+"""Functions of yours that Kiln calls as it compiles, loads and launches: for profilers and logs.
+
+    kiln.hooks.launch_enter.add(lambda launch: print(launch.name, launch.grid))
+
+    compile_start, compile_end    a `CompileEvent`; only where code is new to the process
+    load_start, load_end          the `CompiledKernel`, before and after its code is in memory
+    launch_enter, launch_exit     a `LaunchEvent`; on the CPU the kernel has run when `launch_exit` is called, on a GPU
+                                  it is queued
+
+They run on the thread that launches. What one raises ends the launch; the hooks of an end are not called for what
+failed. Without hooks a launch takes no longer than if there were none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+
+class CompileEvent(NamedTuple):
+    """A compile that begins, or has ended (then with `compiled` and `seconds`)."""
+
+    kernel: Any
+    """The jit function."""
+    parameters: tuple[Any, ...]
+    """What it is specialised for."""
+    options: dict[str, Any]
+    """Launch options, as given."""
+    target: str
+    """The row of the target table."""
+    device: int
+    """The GPU it is for, -1 for the CPU, -2 for code that is only compiled."""
+    compiled: Any = None
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.kernel.__name__
+
+
+class LaunchEvent(NamedTuple):
+    """One launch."""
+
+    compiled: Any
+    """The `CompiledKernel` that runs."""
+    grid: tuple[int, int, int]
+    arguments: Mapping[str, Any]
+    """By name: those of the kernel, and launch options that were given."""
+
+    @property
+    def name(self) -> str:
+        return self.compiled.name
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What `kiln.jit(launch_metadata=f)` says of the launch: `f(grid, metadata, arguments)`, and `name`."""
+        rule = getattr(self.compiled.kernel, "launch_metadata", None)
+        said = rule(self.grid, self.compiled.metadata, self.arguments) if rule is not None else {}
+        return {"name": self.name, **said}
+
+
+class Hooks:
+    """Functions that are called one after the other, with one argument."""
+
+    def __init__(self, changed: Callable[[], None] | None = None):
+        self._functions: tuple[Callable[[Any], Any], ...] = ()
+        self._changed = changed
+
+    def add(self, hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Calls `hook` from now on; gives it back, so that it may stand as a decorator."""
+        if not callable(hook):
+            from kiln.errors import UsageError
+
+            raise UsageError(f"expected a function as a hook, got {hook!r}")
+        self._set((*self._functions, hook))
+        return hook
+
+    def remove(self, hook: Callable[[Any], Any]) -> None:
+        """No longer calls `hook`; nothing happens if it is not there."""
+        self._set(tuple(other for other in self._functions if other != hook))
+
+    def clear(self) -> None:
+        self._set(())
+
+    def _set(self, functions: tuple[Callable[[Any], Any], ...]) -> None:
+        with _lock:
+            self._functions = functions
+            if self._changed is not None:
+                self._changed()
+
+    def __call__(self, event: Any) -> None:
+        for function in self._functions:
+            function(event)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def __iter__(self) -> Any:
+        return iter(self._functions)
+
+
+_lock = threading.RLock()
+
+
+def _tell_launches() -> None:
+    """The path of a launch is in C++, and knows the hooks there are."""
+    from kiln import _kiln
+
+    def caller(hooks: Hooks) -> Callable[..., None] | None:
+        return (lambda *launch: hooks(LaunchEvent(*launch))) if hooks else None
+
+    _kiln.set_launch_hooks(caller(launch_enter), caller(launch_exit))
+
+
+compile_start, compile_end = Hooks(), Hooks()
+load_start, load_end = Hooks(), Hooks()
+launch_enter, launch_exit = Hooks(_tell_launches), Hooks(_tell_launches)

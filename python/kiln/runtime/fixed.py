@@ -1,0 +1,142 @@
+"""`compiled[grid](*args)`: launches the code of one specialisation, and no other.
+
+The arguments are bound, read and packed by the launcher of every launch, with the parameters of the code: what it was
+compiled with is the default of a parameter, and what it does not depend on is not looked at. The launcher then asks for
+code for what it found; the answer is this code, or an error that names the argument that it does not fit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from kiln import errors, knobs
+from kiln.frontend.signature import DIVISIBILITY, Parameter, array_names
+
+
+class FixedKernel:
+    """What a `_kiln.Launcher` asks, for one `CompiledKernel`."""
+
+    def __init__(self, compiled: Any):
+        self.compiled = compiled
+        self.kernel = compiled.kernel
+        self.__name__ = self.kernel.__name__
+        self.params = [
+            _parameter_of(written, found)
+            for written, found in zip(self.kernel.params, compiled.parameters, strict=True)
+        ]
+
+    def make_launcher(self) -> Any:
+        from kiln import _kiln
+        from kiln.frontend.strides import descriptor_strides
+
+        return _kiln.Launcher(self, list(self.params), ["warmup"], descriptor_strides(self.kernel))
+
+    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool]:
+        from kiln import _kiln
+        from kiln.runtime import placement
+
+        placement.choose_driver()
+        _kiln.set_num_threads(knobs.num_threads)
+        watched = [(*place, None) for place in knobs.places(*placement.SWITCHES)]
+        gpu = "cuda" in self.compiled.metadata
+        return "", watched, self.compiled.metadata["check"] != "none", gpu, gpu and knobs.stage_arrays
+
+    def _compile(
+        self, found: list[tuple[Any, ...]], options: dict[str, Any], key: bytes, disjoint: list[bool], device: int
+    ) -> Any:
+        from kiln.runtime.jit import make_parameter
+
+        compiled = self.compiled
+        for parameter, item in zip(compiled.parameters, found, strict=True):
+            given = make_parameter(parameter.name, item)
+            problem = _difference(parameter, given)
+            if problem is not None:
+                self._refuse(parameter.name, *problem)
+        if compiled.loaded is None:
+            raise self._error(
+                "expected code that is loaded (because it was compiled for a GPU that is not here), got"
+                f" {compiled.metadata.target.name} code without a device"
+            )
+        if device != compiled.device:
+            place = "the CPU" if compiled.device < 0 else f"CUDA device {compiled.device}"
+            raise self._error(
+                f"expected arrays on {place} (because the code is loaded there), got"
+                f" {'arrays of the host' if device < 0 else f'arrays on CUDA device {device}'}"
+            )
+        names = array_names(compiled.parameters)
+        for name, alone, is_alone in zip(names, compiled._disjoint, disjoint, strict=False):
+            if alone and not is_alone:
+                self._refuse(name, "an array that no other argument overlaps", "one that does")
+        return compiled
+
+    def _error(self, message: str, argument: str | None = None) -> errors.LaunchError:
+        return errors.LaunchError(
+            message,
+            kernel=self.__name__,
+            argument=argument,
+            caller=errors.calling_expression(),
+            hint=f"launch {self.__name__}[grid](...): it compiles for each kind of arguments",
+        )
+
+    def _refuse(self, name: str, expected: str, got: str) -> NoReturn:
+        raise self._error(f"expected {expected} (because the code is compiled for it), got {got}", name)
+
+    def _explain_binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+        from kiln.runtime import explain
+        from kiln.runtime.interface import LAUNCH_OPTIONS
+
+        for name in kwargs:
+            if name in LAUNCH_OPTIONS and name not in self.kernel.arg_names:
+                raise self._error(
+                    f"expected no launch options (because the code is compiled already), got {name}={kwargs[name]!r}"
+                )
+        explain.binding(self, args, kwargs)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        # What else the launcher asks, it asks about the kernel.
+        if not name.startswith(("_explain", "_show")):
+            raise AttributeError(name)
+        return getattr(self.kernel, name)
+
+
+def _parameter_of(written: Any, found: Parameter) -> Any:
+    """The parameter for launches of the code: `found` is what the code was compiled for."""
+    if found.kind == "constexpr":
+        return written._replace(default=found.value)
+    # What the code does not know of a value is nothing that a launch may ask of it.
+    if found.kind == "runtime" and not found.divisible and found.divisor == 1:
+        return written._replace(do_not_specialize=True)
+    return written
+
+
+def _difference(code: Parameter, given: Parameter) -> tuple[str, str] | None:
+    """What the code relies on and the argument is not: expected, got; None if it fits."""
+    if code.kind == "constexpr":
+        same = given.kind == "constexpr" and type(given.value) is type(code.value) and _equal(given.value, code.value)
+        return None if same else (repr(code.value), _shown(given))
+    if code.kind == "tuple":
+        if given.kind != "tuple" or len(given.items) != len(code.items) or given.fields != code.fields:
+            return f"a tuple of {len(code.items)}", _shown(given)
+        return next(filter(None, map(_difference, code.items, given.items)), None)
+    if given.kind != "runtime" or given.type != code.type or given.padding != code.padding:
+        return f"a value of type {code.type}", _shown(given)
+    known = DIVISIBILITY if given.divisible else given.divisor
+    needed = DIVISIBILITY if code.divisible else code.divisor
+    if known % needed:
+        return f"a multiple of {needed}", "one that is not"
+    if code.whole_rows and not given.whole_rows:
+        return f"rows of a multiple of {DIVISIBILITY} bytes", "others"
+    return None
+
+
+def _equal(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b) or (a != a and b != b)
+    except Exception:
+        return a is b
+
+
+def _shown(parameter: Parameter) -> str:
+    if parameter.kind == "constexpr":
+        return repr(parameter.value)
+    return "a tuple" if parameter.kind == "tuple" else f"a value of type {parameter.type}"
