@@ -316,7 +316,8 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
         else:
             missing.append(parameter.name)
             continue
-        result[parameter.name] = _argument(value)
+        value = _argument(value)
+        result[parameter.name] = scopes.as_const(value) if parameter.is_const else value
     if missing:
         raise CompilationError(
             f"expected {len(missing)} more argument{'s' * (len(missing) > 1)} of"

@@ -90,7 +90,8 @@ def _arguments(fn: KernelFunction, parameters: list[Parameter]) -> list[Any]:
             f"expected a specialisation of ({', '.join(fn.arg_names)}) (because those are the parameters of"
             f" {fn.__name__}), got ({', '.join(names)})"
         )
-    return [_like(parameter) for parameter in parameters]
+    found = [_like(parameter) for parameter in parameters]
+    return [scopes.as_const(v) if p.is_const else v for p, v in zip(fn.params, found, strict=True)]
 
 
 def _like(parameter: Parameter) -> Any:

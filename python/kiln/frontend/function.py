@@ -70,6 +70,14 @@ class FunctionParameter(NamedTuple):
         return self.default is not _EMPTY
 
     @property
+    def is_const(self) -> bool:
+        """Whether it is annotated `kl.const`: what it points at is not written."""
+        annotation = self.annotation
+        if isinstance(annotation, str):
+            return annotation.strip("\"' ").rsplit(".", 1)[-1] == "const"
+        return getattr(annotation, "__name__", None) == "const"
+
+    @property
     def annotation_type(self) -> str:
         """The annotation as the name of a type ("i64", "*fp32"), empty if it does not name one."""
         annotation = self.annotation

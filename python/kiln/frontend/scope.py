@@ -86,6 +86,18 @@ def rebuild(like: Any, handles: list[int]) -> Any:
     return values.unflatten(like, handles) if ir_types(like) else like
 
 
+def as_const(value: Any) -> Any:
+    """A pointer, a tile of them, a descriptor or a tuple of these, through which nothing is written from here on."""
+    if isinstance(value, values.tensor):
+        return values.tensor(value.handle, types.as_const(value.type))
+    if isinstance(value, values.tensor_descriptor):
+        kind = types.as_const(value.type)
+        return values.tensor_descriptor(kind, as_const(value.base), value._shape, value._strides)
+    if isinstance(value, values.tuple):
+        return values.tuple([as_const(item) for item in value.values], value.fields)
+    return value
+
+
 def is_static(value: Any) -> bool:
     """Whether a value is known while compiling: no IR value is in it."""
     return not values.flatten(value) and not isinstance(value, Undefined)
@@ -240,8 +252,13 @@ def _unify(x: Any, y: Any) -> tuple[Any, Callable[[], list[int]], Callable[[], l
         return y, (lambda: as_type(x, y.type)), (lambda: values.flatten(y))
     if is_static_number(y) and isinstance(x, values.tensor) and fits(y, x.type):
         return x, (lambda: values.flatten(x)), (lambda: as_type(y, x.type))
-    if is_static(x) or is_static(y) or values.type_of(x) != values.type_of(y):
+    if is_static(x) or is_static(y):
         raise _Conflict
+    if values.type_of(x) != values.type_of(y):
+        # What may be a const pointer is one.
+        x, y = as_const(x), as_const(y)
+        if values.type_of(x) != values.type_of(y):
+            raise _Conflict
     return x, (lambda: values.flatten(x)), (lambda: values.flatten(y))
 
 

@@ -179,7 +179,10 @@ for _name in ("builtin", "compute", "debugging", "helpers", "loops", "memory", "
 
 
 class const:
-    """Annotation of a pointer that the kernel does not write: `x_ptr: kl.const`."""
+    """Annotation of a pointer, or a tensor descriptor, that the kernel does not write: `x_ptr: kl.const`.
+
+    Stores and atomics through it, and through what is computed or made from it, are errors while compiling.
+    """
 
 
 __all__ = [

@@ -427,10 +427,14 @@ class tensor_descriptor_type(type_):
     arguments, in calls and in loops. The last stride is 1.
     """
 
-    def __init__(self, block: block_type, padding: str = "zero"):
+    def __init__(self, block: block_type, padding: str = "zero", const: bool = False):
         self.block_type = block
         self.padding = padding
-        self.name = f"tensor_descriptor<{block}{'' if padding == 'zero' else ', ' + padding}>"
+        self.const = const
+        self.name = f"tensor_descriptor<{'const ' * const}{block}{'' if padding == 'zero' else ', ' + padding}>"
+
+    def is_const(self) -> bool:
+        return self.const
 
     @property
     def element_ty(self) -> type_:
@@ -450,7 +454,7 @@ class tensor_descriptor_type(type_):
 
     def parts(self) -> list[type_]:
         """Types of base, shape and strides, in order."""
-        return [pointer_type(self.element_ty)] + [int64] * (2 * self.rank)
+        return [pointer_type(self.element_ty, const=self.const)] + [int64] * (2 * self.rank)
 
     def flatten(self) -> list[str]:
         return [part.mlir for part in self.parts()]
@@ -568,6 +572,17 @@ def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
     if bitwidth == 1:
         return int1
     return dtype(f"{'' if signed else 'u'}int{bitwidth}")
+
+
+def as_const(ty: type_) -> Any:
+    """The type of pointers or of a descriptor through which nothing is written; any other type as it is."""
+    if isinstance(ty, block_type):
+        return block_type(as_const(ty.element_ty), ty.shape)
+    if isinstance(ty, pointer_type):
+        return pointer_type(ty.element_ty, ty.address_space, const=True)
+    if isinstance(ty, tensor_descriptor_type):
+        return tensor_descriptor_type(ty.block_type, ty.padding, const=True)
+    return ty
 
 
 def with_element(like: type_, element_ty: type_) -> type_:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import loops, values
-from ..types import PropagateNan, float32, int1, int64
+from ..types import PropagateNan, as_const, float32, int1, int64
 from ..values import COMPARISONS, FOLD, constexpr, is_number, tensor, unwrap
 from .build import APPROXIMATE, constant, emit, error, shaped
 from .cast import cast, float_op
@@ -268,7 +268,8 @@ def where(cond: Any, x: Any, y: Any) -> tensor:
     if flag.type.is_block():
         flag, x = broadcast_pair(flag, x, "kl.where")
         x, y = broadcast_pair(x, y, "kl.where")
-    return emit("arith.select", [flag, x, y], x.type)
+    # What may be a const pointer is one.
+    return emit("arith.select", [flag, x, y], as_const(x.type) if y.type.scalar.is_const() else x.type)
 
 
 def nan_mode(value: Any) -> PropagateNan:

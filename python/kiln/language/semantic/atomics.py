@@ -8,7 +8,7 @@ from ..types import bfloat16, float16, float32, float64
 from ..values import tensor, unwrap
 from .build import emit, error
 from .cast import cast
-from .memory import check_mask, check_pointer_operand, is_block_pointer
+from .memory import CONST, check_mask, check_pointer_operand, is_block_pointer
 from .options import order_attrs
 from .promotion import to_tensor
 from .shape import broadcast_to
@@ -19,7 +19,7 @@ def atomic_pointer(pointer: Any, what: str) -> tensor:
     if is_block_pointer(pointer):
         raise error(f"expected a pointer in {what}, got a block pointer", "use pointers: ptr + offsets", "pointer")
     if pointer.type.scalar.is_const():
-        raise error(f"expected a pointer that may be written in {what}, got a const one", argument="pointer")
+        raise error(f"expected a pointer that may be written in {what}, got a const one", CONST, "pointer")
     return pointer
 
 

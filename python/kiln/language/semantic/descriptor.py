@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import values
-from ..types import block_type, int32, int64, pointer_type, tensor_descriptor_type
+from ..types import block_type, int32, int64, tensor_descriptor_type
 from ..values import tensor, tensor_descriptor, unwrap
 from . import options
 from .arithmetic import binary, compare
 from .build import emitter, error
 from .cast import cast
-from .memory import bool_as_byte, check_pointer_operand, is_block_pointer, scalar_list
+from .memory import CONST, bool_as_byte, check_pointer_operand, is_block_pointer, scalar_list
 from .promotion import broadcast_exact, describe, to_tensor
 from .shape import arange, broadcast_to, expand_at, shape_argument
 
@@ -65,11 +65,8 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
             f"expected blocks with rows of 16 bytes or more in {what}, got {row} bytes ({block[-1]} x {element})",
             argument="block_shape",
         )
-    ty = tensor_descriptor_type(block_type(element, block), fill)
-    plain = base.type if not base.type.is_const() else pointer_type(element)
-    return tensor_descriptor(
-        ty, tensor(base.handle, plain), extents, scalar_list(values.tuple(steps), int64, f"strides of {what}")
-    )
+    ty = tensor_descriptor_type(block_type(element, block), fill, base.type.is_const())
+    return tensor_descriptor(ty, base, extents, scalar_list(values.tuple(steps), int64, f"strides of {what}"))
 
 
 def check_descriptor(desc: Any, what: str) -> tensor_descriptor:
@@ -80,6 +77,13 @@ def check_descriptor(desc: Any, what: str) -> tensor_descriptor:
             hint="make one with kl.make_tensor_descriptor",
             value=desc,
         )
+    return desc
+
+
+def check_writable(desc: Any, what: str) -> tensor_descriptor:
+    desc = check_descriptor(desc, what)
+    if desc.type.is_const():
+        raise error(f"expected a descriptor that may be written in {what}, got a const one", CONST, value=desc)
     return desc
 
 
@@ -118,7 +122,7 @@ def block_value(desc: tensor_descriptor, value: Any, what: str) -> tensor:
 
 
 def store(desc: Any, offsets: Any, value: Any) -> None:
-    desc = check_descriptor(desc, "a descriptor store")
+    desc = check_writable(desc, "a descriptor store")
     where = positions(desc, offsets, "a descriptor store")
     data = block_value(desc, value, "a descriptor store")
     emitter().op("tile.desc_store", [desc.handle, *(t.handle for t in where), data.handle], [], {})
@@ -164,7 +168,7 @@ def atomic(op: str, desc: Any, offsets: Any, value: Any) -> None:
     from .atomics import atomic_rmw
 
     what = f"a descriptor's atomic_{op}"
-    desc = check_descriptor(desc, what)
+    desc = check_writable(desc, what)
     element = desc.type.element_ty
     if element.name not in _ATOMIC_TYPES[op]:
         raise error(f"expected one of {', '.join(_ATOMIC_TYPES[op])} in {what}, got {element}")
@@ -198,7 +202,7 @@ def scatter(desc: Any, value: Any, x_offsets: Any, y_offset: Any) -> None:
     """Rows of a tile to rows of the array, picked by number."""
     from .memory import store as store_pointers
 
-    desc, where = rows(desc, x_offsets, y_offset, "a descriptor scatter")
+    desc, where = rows(check_writable(desc, "a descriptor scatter"), x_offsets, y_offset, "a descriptor scatter")
     addresses, inside = pointers(desc, where)
     value = to_tensor(value)
     if tuple(value.type.shape) != tuple(addresses.type.shape):

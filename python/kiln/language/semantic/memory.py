@@ -15,6 +15,8 @@ from .cast import cast
 from .promotion import broadcast_pair, describe, to_tensor
 from .shape import broadcast_to, constexpr_int, shape_argument
 
+CONST = "drop the annotation kl.const from the parameter that it comes from, if it is meant to be written"
+
 
 def optional(value: Any) -> Any:
     """None, or a tensor."""
@@ -176,7 +178,7 @@ def store(
     pointer = check_pointer_operand(pointer, "kl.store")
     attrs = options.memory_attrs(cache_modifier, eviction_policy, store=True)
     if pointer.type.scalar.is_const():
-        raise error("expected a pointer that may be written in kl.store, got a const one", argument="pointer")
+        raise error("expected a pointer that may be written in kl.store, got a const one", CONST, "pointer")
     if is_block_pointer(pointer):
         if optional(mask) is not None:
             raise error(

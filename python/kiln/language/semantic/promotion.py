@@ -9,8 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..types import (
+    as_const,
+    block_type,
+    dtype,
+    float16,
+    float32,
+    int1,
+    int32,
+    int64,
+    pointer_type,
+    type_,
+    uint32,
+    uint64,
+)
 from ..types import bfloat16 as bf16
-from ..types import block_type, dtype, float16, float32, int1, int32, int64, pointer_type, type_, uint32, uint64
 from ..types import float64 as fp64
 from ..values import constexpr, is_number, tensor, tensor_descriptor, unwrap
 from ..values import tuple as Tuple
@@ -132,7 +145,7 @@ def check_pointer(a: Any, b: Any, allowed: bool, op: str) -> None:
             f"expected numbers as operands of {op}, got {a} and {b}",
             hint="load from the pointer with kl.load, or take its address with .to(kl.int64)",
         )
-    if b.is_ptr() and a != b:
+    if b.is_ptr() and as_const(a) != as_const(b):
         raise error(f"expected pointers of one type as operands of {op}, got {a} and {b}")
     if b.is_floating():
         raise error(
