@@ -17,7 +17,7 @@ from kiln.errors import CompilationError, near_match
 from kiln.frontend import scope as scopes
 from kiln.frontend.arguments import argument_node, culprit_node
 from kiln.frontend.function import BoundFunction, KernelFunction, plain
-from kiln.frontend.python_builtins import PythonBuiltin
+from kiln.frontend.python_builtins import TABLE, PythonBuiltin
 from kiln.frontend.walker import Walker
 from kiln.language import types, values
 
@@ -112,6 +112,8 @@ class Calls(Walker):
         if isinstance(function, KernelFunction):
             return call_function(self.emitter, function, args, kwargs)
         title = _name(function)
+        if function is values.tuple:
+            function = TABLE["tuple"]
         if isinstance(function, PythonBuiltin):
             function = function.run
         elif getattr(function, "__kiln_builtin__", False) or _owner(function) in _VALUES:

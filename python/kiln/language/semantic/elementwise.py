@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import values
-from ..types import float32, float64
+from ..types import float32, float64, int64
 from ..values import is_number, tensor, unwrap
 from .build import emit, emit_many, error, i32, shaped, string
 from .cast import cast, float_op, scalar_type
@@ -111,7 +111,10 @@ def inline_asm(
     elements = [scalar_type(t) for t in dtype] if several else [scalar_type(dtype)]
     if not isinstance(unwrap(arguments), (builtins.tuple, list, values.tuple)):
         raise error(f"expected a tuple of tensors as args of {what}, got {describe(arguments)}", argument="args")
-    operands = broadcast_many(list(unwrap(arguments)), what)
+    # Text sees a pointer as the 64 bits of its address.
+    operands = [cast(v, int64) if v.type.scalar.is_ptr() else v for v in broadcast_many(list(unwrap(arguments)), what)]
+    pointers = {i: ty for i, ty in enumerate(elements) if ty.is_ptr()}
+    elements = [int64 if ty.is_ptr() else ty for ty in elements]
     shape_of = operands[0] if operands else None
     results = [shaped(shape_of, e) if shape_of is not None else e for e in elements]
     attrs: dict[str, Any] = {"assembly": string(assembly), "constraints": string(constraints)}
@@ -125,6 +128,7 @@ def inline_asm(
         attrs["packed"] = i32(packed)
     region = portable_region(unwrap(portable), [o.type.scalar for o in operands], elements, what)
     found = emit_many("tile.inline_asm", operands, results, attrs, regions=[region])
+    found = [cast(v, pointers[i]) if i in pointers else v for i, v in enumerate(found)]
     return values.tuple(found) if several else found[0]
 
 

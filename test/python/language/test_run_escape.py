@@ -1,0 +1,87 @@
+"""Inline assembly on pointers, and tuples made of values that the kernel computes."""
+
+from __future__ import annotations
+
+import kiln
+import kiln.language as kl
+import numpy as np
+import pytest
+from kiln import knobs
+from running import launch
+
+POINTERS = """
+@jit
+def same(p):
+    return p
+
+@jit
+def next_one(p):
+    return p + 4
+
+@jit
+def kernel(x, y, n):
+    at = kl.arange(0, 64)
+    address = kl.inline_asm_elementwise("mov.b64 $0, $1;", "=l,l", [x + at], kl.int64, True, 1, portable=same)
+    kl.device_assert(address == (x + at).to(kl.int64))
+    moved = kl.inline_asm_elementwise(
+        "add.s64 $0, $1, 4;", "=l,l", [x + at], kl.pointer_type(kl.float32), True, 1, portable=next_one)
+    kl.store(y + at, kl.load(moved, mask=at < 63))
+    one = kl.inline_asm_elementwise("mov.b64 $0, $1;", "=l,l", [x], kl.pointer_type(kl.float32), True, 1, portable=same)
+    kl.store(y + 63, kl.load(one + 5))
+"""
+
+
+def test_assembly_takes_and_gives_pointers():
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    launch(POINTERS, x, y, 64)
+    assert np.array_equal(y, [*range(1, 64), 5])
+
+
+def test_assembly_on_pointers_assembles():
+    @kiln.jit
+    def kernel(x, y):
+        at = kl.arange(0, 128)
+        value = kl.inline_asm_elementwise("ld.global.cg.f32 $0, [$1];", "=f,l", [x + at], kl.float32, False, 1)
+        kl.inline_asm_elementwise(
+            "st.global.f32 [$1], $2; mov.b32 $0, 0;", "=r,l,f", [y + at, value], kl.int32, False, 1
+        )
+
+    with knobs.scope(target="sm_90a"):
+        ptx = kernel.warmup(kl.float32, kl.float32).asm["ptx"]
+    assert "ld.global.cg.f32" in ptx and "st.global.f32 [%rd" in ptx
+
+
+TUPLES = """
+@jit
+def scale(values, factor):
+    return kl.tuple([v * factor for v in values])
+
+@jit
+def kernel(x, y, values):
+    rows = kl.tuple([kl.load(x + i) for i in kl.static_range(3)])
+    more = kl.tuple([v + 1 for v in values])
+    twice = scale(rows, 2)
+    mixed = kl.tuple((*twice, *more, 7))
+    for i in kl.static_range(3):
+        twice = kl.tuple([v + i for v in twice])
+    kl.static_assert(len(mixed) == 6)
+    for i in kl.static_range(6):
+        kl.store(y + i, mixed[i])
+    kl.store(y + 6, twice[2])
+    kl.store(y + 7, len(kl.tuple()))
+    tiles = kl.tuple([kl.zeros((4,), kl.float32) + v for v in more])
+    kl.store(y + 8 + kl.arange(0, 4), tiles[0] + tiles[1])
+"""
+
+
+def test_tuples_of_computed_values():
+    x, y = np.array([1, 2, 3], np.float32), np.zeros(12, np.float32)
+    launch(TUPLES, x, y, (3, 4.5))
+    assert y.tolist() == [2, 4, 6, 4, 5.5, 7, 9, 0, 9.5, 9.5, 9.5, 9.5]
+
+
+def test_what_is_no_tuple_is_named():
+    from kiln.errors import CompilationError
+
+    with pytest.raises(CompilationError, match="tuple"):
+        launch("@jit\ndef kernel(y):\n    kl.store(y, kl.tuple(3)[0])\n", np.zeros(1, np.float32))
