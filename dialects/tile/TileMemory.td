@@ -275,7 +275,7 @@ def Tile_AtomicRMWOp : Tile_EffectOp<"atomic_rmw", [AllTypesMatch<["value", "res
     - `atomic_rmw_c1`: the value has the pointers' shape and the pointee as element.
     - `atomic_rmw_c2`: the mask has the pointers' shape.
     - `atomic_rmw_c3`: add, max, umax, min, umin, and, or, xor take i32 or i64.
-    - `atomic_rmw_c4`: fadd takes f16, bf16, f32 or f64; fmax and fmin take f32 or f64.
+    - `atomic_rmw_c4`: fadd, fmax and fmin take f16, bf16, f32 or f64.
     - `atomic_rmw_c5`: xchg takes i32, i64, f32 or f64.
 
     ```mlir

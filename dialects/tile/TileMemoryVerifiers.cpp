@@ -148,10 +148,9 @@ LogicalResult BlockStoreOp::verify() {
 static StringRef atomicTypes(RMWKind kind) {
   switch (kind) {
   case RMWKind::FAdd:
-    return "f16, bf16, f32 or f64";
   case RMWKind::FMax:
   case RMWKind::FMin:
-    return "f32 or f64";
+    return "f16, bf16, f32 or f64";
   case RMWKind::Xchg:
     return "i32, i64, f32 or f64";
   default:
@@ -164,10 +163,9 @@ static bool isAtomicType(RMWKind kind, Type element) {
   bool wideFloat = element.isF32() || element.isF64();
   switch (kind) {
   case RMWKind::FAdd:
-    return wideFloat || element.isF16() || element.isBF16();
   case RMWKind::FMax:
   case RMWKind::FMin:
-    return wideFloat;
+    return wideFloat || element.isF16() || element.isBF16();
   case RMWKind::Xchg:
     return wideFloat || wideInteger;
   default:

@@ -305,9 +305,9 @@ func.func @atomic_rmw_c4(%p: !tile.ptr<i32>, %v: i32) {
 
 // -----
 
-func.func @atomic_rmw_c4_max(%p: !tile.ptr<f16>, %v: f16) {
-  // expected-error @below {{expected f32 or f64 for fmax (because every target combines those in one step), got 'f16'}}
-  %old = tile.atomic_rmw fmax acquire sys %p, %v : !tile.ptr<f16>, f16
+func.func @atomic_rmw_c4_max(%p: !tile.ptr<f8E5M2>, %v: f8E5M2) {
+  // expected-error @below {{expected f16, bf16, f32 or f64 for fmax (because every target combines those in one step), got 'f8E5M2'}}
+  %old = tile.atomic_rmw fmax acquire sys %p, %v : !tile.ptr<f8E5M2>, f8E5M2
   return
 }
 

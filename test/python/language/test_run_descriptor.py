@@ -298,3 +298,57 @@ def test_a_descriptor_of_the_host_may_be_empty():
             empty, TensorDescriptor.from_tensor(out, [4, 8]),
         )  # fmt: skip
         assert np.isnan(out).all() and (empty.base == 1).all() and x.size == 0
+
+
+COMBINE = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}  # fmt: skip
+WORDS = ["int32", "uint32", "int64", "uint64"]
+REDUCED = [(op, kind) for op in COMBINE for kind in WORDS] + [
+    (op, kind) for op in ("add", "min", "max") for kind in ("float16", "bfloat16", "float32", "float64")
+]
+
+
+@pytest.mark.parametrize("op, kind", REDUCED)
+def test_atomics_of_every_type_that_the_machine_reduces(op, kind):
+    ty = numpy_type(kind)
+    integer = kind in WORDS
+    low = 0 if kind.startswith("u") or op in ("and", "or", "xor") else -8
+    x, y = (np.random.default_rng(5).integers(low, 9, (3, 32)).astype(ty) for _ in range(2))
+    if integer and kind.startswith("u") and op in ("min", "max"):
+        x[0, 0] = np.iinfo(ty).max  # is not -1
+    expected = COMBINE[op](x, y)
+    # Rows and columns outside of the array are left alone: the block is 4 by 32, at row 1 of 3.
+    expected[0] = x[0]
+    block = np.concatenate([y[1:], np.zeros((2, 32), ty)])
+    source = f"""
+    @jit
+    def kernel(x_ptr, y_ptr):
+        d = kl.make_tensor_descriptor(x_ptr, (3, 32), (32, 1), (4, 32))
+        y = kl.load(y_ptr + kl.arange(0, 4)[:, None] * 32 + kl.arange(0, 32)[None, :])
+        d.atomic_{op}([1, 0], y)
+    """
+    launch(source, x, block)
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+def test_pointer_atomics_of_floats_pass_over_nan(op, kind):
+    ty = numpy_type(kind)
+    x = np.array([1, -2, np.nan, 3] * 16).astype(ty)
+    y = np.array([-1, np.nan, 4, 5] * 16).astype(ty)
+    old = np.zeros_like(x)
+    source = f"""
+    @jit
+    def kernel(x, y, old):
+        at = kl.arange(0, 64)
+        kl.store(old + at, kl.atomic_{op}(x + at, kl.load(y + at), mask=at < 60))
+    """
+    expected = np.array(([1, -2, 4, 5] if op == "max" else [-1, -2, 4, 3]) * 16).astype(ty)
+    before = x.copy()
+    launch(source, x, y, old)
+    np.testing.assert_array_equal(x[:60].astype(F32), expected[:60].astype(F32))
+    np.testing.assert_array_equal(x[60:].astype(F32), before[60:].astype(F32))
+    np.testing.assert_array_equal(old[:60].astype(F32), before[:60].astype(F32))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..types import bfloat16, float16, float32, float64
+from ..types import bfloat16, float16
 from ..values import tensor, unwrap
 from .build import emit, error
 from .cast import cast
@@ -55,8 +55,8 @@ def kind_of(op: str, element: Any, what: str) -> str:
         if op == "add":
             return "fadd"
         if op in ("max", "min"):
-            if element not in (float32, float64):
-                raise error(f"expected fp32, fp64 or integers in {what}, got {element}")
+            if element.is_fp8():
+                raise error(f"expected fp16, bf16, fp32, fp64 or integers in {what}, got {element}")
             return f"f{op}"
         if op == "xchg":
             if element in (float16, bfloat16):

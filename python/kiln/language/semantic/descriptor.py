@@ -153,13 +153,10 @@ def pointers(desc: tensor_descriptor, where: list[Any]) -> tuple[tensor, tensor]
     return addresses, broadcast_exact(inside, shape)  # type: ignore[arg-type]
 
 
+_WORDS = ("int32", "uint32", "int64", "uint64")
 _ATOMIC_TYPES = {
-    "add": ("uint32", "int32", "uint64", "fp32", "fp16", "bf16"),
-    "min": ("uint32", "int32", "uint64", "int64"),
-    "max": ("uint32", "int32", "uint64", "int64"),
-    "and": ("uint32", "int32", "uint64", "int64"),
-    "or": ("uint32", "int32", "uint64", "int64"),
-    "xor": ("uint32", "int32", "uint64", "int64"),
+    **dict.fromkeys(("add", "min", "max"), (*_WORDS, "fp16", "bf16", "fp32", "fp64")),
+    **dict.fromkeys(("and", "or", "xor"), _WORDS),
 }
 
 
