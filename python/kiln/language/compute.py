@@ -55,7 +55,7 @@ def dot(
     max_num_imprecise_acc: Any = None,
     out_dtype: Any = float32,
 ) -> tensor:
-    """The product of matrices (M, K) and (K, N), added to `acc` if there is one; of rank 3, batch by batch.
+    """The product of matrices (M, K) and (K, N), added to `acc` if there is one; of rank 3 and above, batch by batch.
 
     Both operands have one type: int8 (sums in int32), fp8, fp16, bf16, fp32 (sums in fp32) or fp64; the two fp8 types
     mix. Sides are any that tiles have.
@@ -90,11 +90,19 @@ def dot_scaled(
 ) -> tensor:
     """A product whose operands carry a scale (a power of two, e8m0 in a uint8) for each 32 elements along K.
 
-    Formats: "e4m3", "e5m2", "bf16", "fp16". Scales have shapes (M, K / 32) and (N, K / 32); None means 1.
+    Formats: "e2m1" (two to a uint8, the lower bits first), "e4m3", "e5m2", "bf16", "fp16"; fp8 may come as uint8.
+    Scales have shapes (M, K / 32) and (N, K / 32), whatever side comes before them in a batch; None means 1, and 255
+    NaN. Products are exact and their sums fp32; only what leaves the range of a bf16 as it is scaled does so here too.
+
+    lhs_k_pack, rhs_k_pack   e2m1: whether pairs lie along K, or along M of the first and N of the second operand
+    out_dtype                type of the result and of `acc`: the sum in fp32 is rounded to it at its end
+    fast_math                nothing: a NaN among the scales is never overlooked
 
     >>> acc = kl.dot_scaled(a, a_scale, "e4m3", b, b_scale, "e4m3", acc)
     """
-    return products.dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc, out_dtype)
+    left = products.ScaledOperand("lhs", lhs, lhs_scale, lhs_format, lhs_k_pack)
+    right = products.ScaledOperand("rhs", rhs, rhs_scale, rhs_format, rhs_k_pack)
+    return products.dot_scaled(left, right, acc, out_dtype)
 
 
 @builtin
@@ -124,7 +132,8 @@ def inline_asm_elementwise(
 ) -> Any:
     """Target assembly applied to `pack` elements at a time; one result for each dtype of a tuple.
 
-    `portable`, a jit function of the elements, stands in on a target whose assembly this is not.
+    A pointer takes a 64-bit register, its address; a result may be one. `portable`, a jit function of the elements
+    (addresses as int64), stands in on a target whose assembly this is not.
 
     >>> y = kl.inline_asm_elementwise("add.f32 $0, $1, $1;", "=f,f", [x], kl.float32, True, 1, portable=double)
     """

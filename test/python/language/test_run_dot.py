@@ -187,3 +187,29 @@ def test_a_persistent_product_over_descriptors(programs, blocks):
     launch(TILED, a, b, c, m, n, k, grid=(programs,), BM=blocks[0], BN=blocks[1], BK=blocks[2], STAGES=3)
     exact = a.astype(F64) @ b.astype(F64).T
     np.testing.assert_allclose(c, exact, rtol=2.0**-11, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "int8"])
+@pytest.mark.parametrize("batch", [(2, 3), (2, 1, 4), (1, 1, 2, 2)])
+def test_several_batch_dimensions(kind, batch):
+    a, b = matrix(kind, *batch, 16, 32), matrix(kind, *batch, 32, 16)
+    out = np.int32 if kind == "int8" else F32
+    shape = (*batch, 16, 16)
+    check(evaluate("kl.dot(a, b)", (shape, out), a=a, b=b), a, b)
+    acc = (RNG.standard_normal(shape) * 8).astype(out)
+    check(evaluate("kl.dot(a, b, acc)", (shape, out), a=a, b=b, acc=acc), a, b, acc)
+
+
+@pytest.mark.parametrize(
+    "left, right, message",
+    [
+        ((2, 3, 16, 16), (2, 2, 16, 16), r"expected the same batch sides in kl.dot, got \[2, 3\] and \[2, 2\]"),
+        ((2, 3, 16, 16), (3, 16, 16), "expected operands of one rank"),
+        ((7, 5, 1, 16), (7, 5, 16, 1), r"at most 31 \(because they become one side\), got \[7, 5\] with 35"),
+    ],
+)
+def test_batches_that_do_not_fit(left, right, message):
+    from kiln.errors import CompilationError
+
+    with pytest.raises(CompilationError, match=message):
+        evaluate(f"kl.dot(kl.zeros({left}, kl.float32), kl.zeros({right}, kl.float32))", ((1,), F32))

@@ -84,7 +84,7 @@ def test_the_type_of_the_result(expression, result):
         ("kl.histogram(v, 8)", "expected integers in a tile of rank 1", None),
         ("kl.sort(v[:, None], 0)", "expected the last dimension in kl.sort", "kl.permute"),
         ("kl.topk(v, 9)", "expected k of kl.topk between 1 and 4", None),
-        ("kl.dot(v, v)", "expected a tile of rank 2 or 3 as first operand of kl.dot", "kl.sum(x * y)"),
+        ("kl.dot(v, v)", "expected a tile of rank 2 or more as first operand of kl.dot", "kl.sum(x * y)"),
         ("kl.dot(v[:, None], v[:, None])", "where K is 1 and 4", None),
         ("kl.dot(v[:, None], v[None, :].to(kl.float16))", "expected operands of one type in kl.dot", ".to(kl.float32)"),
         ("kl.dot(v[:, None], v[None, :], out_dtype=kl.bfloat16)", "got bf16", ".to(kl.bfloat16)"),

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
-from ..types import bfloat16, block_type, float16, float32, float64, int8, int32, uint8
+from ..types import (
+    MAX_ODD_FACTOR,
+    bfloat16,
+    block_type,
+    float8e4nv,
+    float8e5,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    is_legal_side,
+    uint8,
+)
 from ..values import tensor, unwrap
+from .arithmetic import binary, compare, where
 from .build import constant, emit, error, i32
-from .cast import cast, scalar_type
-from .promotion import describe, to_tensor
+from .cast import bitcast, cast, scalar_type
+from .promotion import broadcast_exact, describe, to_tensor
+from .shape import expand_at, join, reshape, transpose
 
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+_FORMATS: dict[str, Any] = {"e2m1": uint8, "e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float16}
+_GROUP = 32
 _INPUTS = (int8, uint8, float16, bfloat16, float32, float64)
 
 
@@ -32,12 +51,11 @@ def precision(value: Any, allow_tf32: Any) -> str:
 def check_operands(lhs: tensor, rhs: tensor) -> None:
     for name, side in (("first", lhs), ("second", rhs)):
         rank = len(side.type.shape) if side.type.is_block() else 0
-        if rank not in (2, 3):
-            hint = "add an axis with x[:, None], or use kl.sum(x * y)"
-            if rank > 3:
-                hint = "make the leading dimensions one batch dimension with x.reshape(...)"
+        if rank < 2:
             raise error(
-                f"expected a tile of rank 2 or 3 as {name} operand of kl.dot, got {side.type}", hint=hint, value=side
+                f"expected a tile of rank 2 or more as {name} operand of kl.dot, got {side.type}",
+                hint="add an axis with x[:, None], or use kl.sum(x * y)",
+                value=side,
             )
     a, b = lhs.type.scalar, rhs.type.scalar
     if not (a.is_fp8() and b.is_fp8()):
@@ -61,8 +79,16 @@ def check_operands(lhs: tensor, rhs: tensor) -> None:
             f" where K is {lhs.type.shape[-1]} and {rhs.type.shape[-2]}",
             hint="transpose the second operand with kl.trans" if lhs.type.shape[-1] == rhs.type.shape[-1] else None,
         )
-    if len(lhs.type.shape) == 3 and lhs.type.shape[0] != rhs.type.shape[0]:
-        raise error(f"expected one batch side in kl.dot, got {lhs.type.shape[0]} and {rhs.type.shape[0]}")
+    batch, other = lhs.type.shape[:-2], rhs.type.shape[:-2]
+    if batch != other:
+        if len(batch) == 1:
+            raise error(f"expected one batch side in kl.dot, got {batch[0]} and {other[0]}")
+        raise error(f"expected the same batch sides in kl.dot, got {list(batch)} and {list(other)}")
+    if not is_legal_side(math.prod(batch)):
+        raise error(
+            f"expected batch sides of kl.dot whose product is 2^k * m with m odd and at most {MAX_ODD_FACTOR} (because"
+            f" they become one side), got {list(batch)} with {math.prod(batch)}"
+        )
 
 
 def _spelling(ty: Any) -> str:
@@ -135,52 +161,134 @@ def dot(
             )
         if limit:
             attrs["maxImpreciseAcc"] = i32(limit)
-    return emit("tile.dot", [lhs, rhs, total], ty, attrs)
+    if len(ty.shape) <= 3:
+        return emit("tile.dot", [lhs, rhs, total], ty, attrs)
+    lhs, rhs, total = (one_batch(tile) for tile in (lhs, rhs, total))
+    return reshape(emit("tile.dot", [lhs, rhs, total], total.type, attrs), ty.shape)
 
 
-def dot_scaled(
-    lhs: Any, lhs_scale: Any, lhs_format: Any, rhs: Any, rhs_scale: Any, rhs_format: Any, acc: Any, out_dtype: Any
-) -> tensor:
-    """Operands in 8 or 16 bits times one power of two (e8m0) for each 32 elements along K; computed in fp32."""
-    left = scaled_operand(lhs, lhs_scale, lhs_format, "lhs", along_last=True)
-    right = scaled_operand(rhs, rhs_scale, rhs_format, "rhs", along_last=False)
-    return dot(left, right, acc, out_dtype=out_dtype)
+def one_batch(tile: tensor) -> tensor:
+    """The leading dimensions as one."""
+    *batch, rows, columns = tile.type.shape
+    return reshape(tile, (math.prod(batch), rows, columns))
 
 
-def scaled_operand(value: Any, scale: Any, form: Any, name: str, along_last: bool) -> tensor:
-    from ..types import float8e4nv, float8e5
-    from .arithmetic import binary, compare, where
-    from .cast import bitcast
-    from .promotion import broadcast_exact
-    from .shape import expand_at, reshape, transpose
+class ScaledOperand(NamedTuple):
+    """One side of kl.dot_scaled, as given."""
 
-    formats = {"e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float16}
-    form = unwrap(form)
-    if form not in formats:
+    name: str
+    value: Any
+    scale: Any
+    form: Any
+    k_pack: Any
+
+
+def dot_scaled(lhs: ScaledOperand, rhs: ScaledOperand, acc: Any, out_dtype: Any) -> tensor:
+    """Operands times one power of two (e8m0) for each 32 elements along K.
+
+    A power of two changes no digit: with it, what has the 8 bits of a bf16 stays one, and an fp16 keeps its 11 bits as
+    a tf32. So products of tensor cores are exact, and only their sums, in fp32, are rounded.
+    """
+    forms = [scaled_format(side) for side in (lhs, rhs)]
+    scaled = any(unwrap(side.scale) is not None for side in (lhs, rhs))
+    element = bfloat16 if "fp16" not in forms else float32 if scaled or "bf16" in forms else float16
+    left, right = scaled_operand(lhs, element, -1), scaled_operand(rhs, element, -2)
+    mode = "tf32" if element == float32 else None
+    wanted = scalar_type(out_dtype)
+    if wanted not in (float16, bfloat16, float32):
+        raise error(f"expected fp32, fp16 or bf16 as out_dtype of kl.dot_scaled, got {wanted}", argument="out_dtype")
+    if unwrap(acc) is not None:
+        acc = to_tensor(acc, "a tile as acc of kl.dot_scaled")
+        if acc.type.scalar != wanted:
+            raise error(
+                f"expected an acc of {wanted} in kl.dot_scaled (because that is out_dtype), got {acc.type}",
+                argument="acc",
+            )
+        acc = cast(acc, float32)
+    return cast(dot(left, right, acc, mode), wanted)
+
+
+def scaled_format(side: ScaledOperand) -> str:
+    form = unwrap(side.form)
+    if form not in _FORMATS:
         raise error(
-            f"expected one of {', '.join(map(repr, formats))} as {name}_format of kl.dot_scaled, got {describe(form)}",
-            argument=f"{name}_format",
+            f"expected one of {', '.join(map(repr, _FORMATS))} as {side.name}_format of kl.dot_scaled, got"
+            f" {describe(form)}",
+            argument=f"{side.name}_format",
         )
-    value = to_tensor(value, f"a tile as {name} of kl.dot_scaled")
-    if value.type.scalar != formats[form]:
-        value = bitcast(value, formats[form])
-    wide = cast(value, float32)
-    if unwrap(scale) is None:
-        return wide
-    scale = to_tensor(scale, f"a tile as {name}_scale of kl.dot_scaled")
-    shape = wide.type.shape
-    side, k = (shape[0], shape[1]) if along_last else (shape[1], shape[0])
-    if tuple(scale.type.shape) != (side, k // 32) or scale.type.scalar != uint8:
+    if form != "e2m1" and not unwrap(side.k_pack):
         raise error(
-            f"expected a {name}_scale of uint8 in shape {[side, k // 32]} in kl.dot_scaled (one for 32 elements along"
-            f" K), got {scale.type}",
-            argument=f"{name}_scale",
+            f"expected {side.name}_k_pack=True in kl.dot_scaled (because only e2m1 is packed), got False for {form}",
+            argument=f"{side.name}_k_pack",
         )
-    # 2^(s - 127): the exponent field of an fp32; s = 0 is the denormal 2^-127 and s = 255 is NaN.
-    exponent = cast(scale, int32)
-    bits = binary("<<", exponent, 23)
-    bits = where(compare("==", exponent, 0), 0x00400000, bits)
-    bits = where(compare("==", exponent, 255), 0x7FC00000, bits)
-    factor = expand_at(bitcast(bits, float32), 2)
-    factor = reshape(broadcast_exact(factor, (side, k // 32, 32)), (side, k))
-    return binary("*", wide, factor if along_last else transpose(factor))
+    return form
+
+
+def scaled_operand(side: ScaledOperand, element: Any, k_axis: int) -> tensor:
+    """The operand's elements, scaled, in a type that holds them. `k_axis`: which of its last two dimensions is K."""
+    form = unwrap(side.form)
+    value = to_tensor(side.value, f"a tile as {side.name} of kl.dot_scaled")
+    if len(value.type.shape) < 2:
+        raise error(
+            f"expected a tile of rank 2 or more as {side.name} of kl.dot_scaled, got {value.type}", argument=side.name
+        )
+    stored = _FORMATS[form]
+    if value.type.scalar != stored:
+        if value.type.scalar.primitive_bitwidth != stored.primitive_bitwidth:
+            raise error(
+                f"expected a tile of {stored} as {side.name} of kl.dot_scaled (because its format is {form}), got"
+                f" {value.type}",
+                argument=side.name,
+            )
+        value = bitcast(value, stored)
+    if form == "e2m1":
+        value = unpack_e2m1(value, k_axis if unwrap(side.k_pack) else -3 - k_axis)
+    value = cast(value, element)
+    if unwrap(side.scale) is None:
+        return value
+    scale = to_tensor(side.scale, f"a tile as {side.name}_scale of kl.dot_scaled")
+    batch, k, other = value.type.shape[:-2], value.type.shape[k_axis], value.type.shape[-3 - k_axis]
+    if tuple(scale.type.shape) != (*batch, other, k // _GROUP) or scale.type.scalar not in (uint8, int8) or k % _GROUP:
+        raise error(
+            f"expected a {side.name}_scale of uint8 in shape {[*batch, other, k // _GROUP]} in kl.dot_scaled (one for"
+            f" {_GROUP} elements along K, which is {k}), got {scale.type}",
+            argument=f"{side.name}_scale",
+        )
+    factor = power_of_two(bitcast(scale, uint8), element)
+    factor = broadcast_exact(expand_at(factor, len(factor.type.shape)), (*factor.type.shape, _GROUP))
+    factor = reshape(factor, (*batch, other, k))
+    if k_axis == -2:
+        factor = swap_last(factor)
+    return binary("*", value, factor)
+
+
+def swap_last(tile: tensor) -> tensor:
+    rank = len(tile.type.shape)
+    return transpose(tile, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def power_of_two(scale: tensor, element: Any) -> tensor:
+    """2^(scale - 127): the exponent field. 0 is 2^-127, below the least normal number, and 255 is NaN."""
+    bits, shift = (int16, 7) if element == bfloat16 else (int32, 23)
+    exponent = cast(scale, bits)
+    field = binary("<<", exponent, shift)
+    field = where(compare("==", exponent, 0), 1 << (shift - 1), field)
+    field = where(compare("==", exponent, 255), 0x1FF << (shift - 1), field)
+    return bitcast(field, element)
+
+
+def unpack_e2m1(pairs: tensor, axis: int) -> tensor:
+    """The two numbers of each byte, the lower bits first, next to each other along `axis`; as bf16."""
+    byte = cast(pairs, int16)
+    shape = list(pairs.type.shape)
+    both = join(binary("&", byte, 0xF), binary("&", binary(">>", byte, 4), 0xF))
+    if axis == -2:
+        both = swap_last(both)
+    shape[axis] *= 2
+    code = reshape(both, shape)
+    # Two bits of exponent and one of significand, from 1.0 on where a bf16 has its own; below there is one half.
+    magnitude = binary("&", code, 7)
+    normal = binary("+", binary("<<", magnitude, 6), 126 << 7)
+    small = where(compare("==", magnitude, 1), 0x3F00, constant(code.type, 0))
+    field = where(compare(">=", magnitude, 2), normal, small)
+    return bitcast(binary("|", field, binary("<<", binary("&", code, 8), 12)), bfloat16)
