@@ -13,7 +13,6 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels.machine import Machine, evict_policy, is_dependent, options, with_options
-from kiln.kernels.operator import is_torch, strides
 
 VECTOR_BYTES = 16
 WARP = 32
@@ -126,19 +125,3 @@ def block_place(n, BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.conste
 def needs_wide_index(n: int) -> bool:
     """Whether an index of ``n`` elements, or of the block in which they end, passes 32 bits."""
     return n > LARGEST_NARROW
-
-
-def is_contiguous(array: Any) -> bool:
-    """Whether the elements lie side by side in the order of the indices."""
-    if is_torch(array):
-        return bool(array.is_contiguous())
-    if hasattr(array, "flags"):
-        return bool(array.flags.c_contiguous)
-    expected = 1
-    if 0 in array.shape:
-        return True
-    for side, stride in zip(reversed(array.shape), reversed(strides(array)), strict=True):
-        if side != 1 and stride != expected:
-            return False
-        expected *= side
-    return True

@@ -1,10 +1,19 @@
-"""What every library function says about itself: the outputs it makes and the arguments it changes.
+"""What every library function says about itself: the arguments it takes and changes, the outputs it makes.
 
-    @operator(outputs=lambda x, weight, **_: (Spec(x.shape, x.dtype),), mutates=())
-    def rms_norm(x, weight, *, eps=1e-6, out=None): ...
+    @operator(
+        outputs=lambda x, weight, **_: (Spec(x.shape, x.dtype),),
+        arrays={"x": "(…, n)", "weight": "(n)", "out": "(…, n)"},
+        types=(Types(x=FLOATS, weight=FLOATS, out=FLOATS, inside="float32", result="x"),),
+    )
+    def rms_norm(x, weight, *, eps: float = 1e-6, out=None): ...
 
     rms_norm.output_specs(x, weight)     # shapes and dtypes, nothing is run
     rms_norm.mutates                     # names of arguments written in place
+    print(rms_norm.__doc__)              # ends in the table of shapes and types
+
+The table in the docstring is what calls are checked against: an array of another type or rank, and a number where an
+array belongs, is refused by name. So is a tensor that requires a gradient, while gradients are recorded: there is no
+backward. Parameters that are no arrays are checked by their annotation.
 
 Arrays are numpy's, torch's or DeviceArrays; outputs are made by the library of the first array argument, on its device.
 """
@@ -12,9 +21,20 @@ Arrays are numpy's, torch's or DeviceArrays; outputs are made by the library of 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+import math
+import numbers
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
+
+from kiln.errors import ArgumentError
+
+FLOATS = ("float16", "bfloat16", "float32")
+FP8 = ("float8_e4m3fn", "float8_e5m2")
+SIGNED = ("int8", "int16", "int32", "int64")
+UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 
 
 @dataclass(frozen=True)
@@ -25,20 +45,139 @@ class Spec:
     dtype: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(int(side) for side in self.shape))
+        object.__setattr__(self, "shape", tuple(map(_side, self.shape)))
+
+
+def _side(side: Any) -> Any:
+    # A side that torch knows by a symbol only stays one.
+    return int(side) if isinstance(side, numbers.Integral) else side
+
+
+class Types:
+    """One row of a table of types: what arrays may be given together, what is computed, what comes out.
+
+    ``arrays``   by parameter: the names of types, or the parameter whose type it has to have
+    ``inside``   the type of sums and of everything else that is computed
+    ``result``   the type of results that nobody gave an ``out`` for: a name, or the parameter whose type it is
+    """
+
+    def __init__(self, *, inside: str, result: str = "", **arrays: Sequence[str] | str):
+        self.arrays: Mapping[str, Sequence[str] | str] = arrays
+        self.inside, self.result = inside, result
+
+    def allowed(self, name: str, given: Mapping[str, str]) -> tuple[str, ...]:
+        """The types of an argument beside those that are given."""
+        types = self.arrays.get(name)
+        if types is None:
+            return ()
+        if not isinstance(types, str):
+            return tuple(types)
+        return (given[types],) if types in given else self.allowed(types, given)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        groups: dict[Sequence[str] | str, list[str]] = {}
+        for name, types in self.arrays.items():
+            groups.setdefault(types, []).append(name)
+        for types, names in groups.items():
+            yield ", ".join(names), f"as {types}" if isinstance(types, str) else ", ".join(types)
+        if self.inside:
+            yield "inside", self.inside
+        if self.result:
+            yield "result", f"as {self.result}" if self.result in self.arrays else self.result
+
+
+@functools.lru_cache(maxsize=256)
+def type_name(dtype: Any) -> str:
+    """The name of a dtype of numpy's, torch's or ml_dtypes'. One in the other byte order has its sign: ">f4"."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _ranks(shapes: str) -> tuple[tuple[int, int | None], ...]:
+    """The ranks that "(n)", "(…, n)" or "(m, k) or (batch, m, k)" admit: least and most, None for no end."""
+    found = []
+    for shape in shapes.split(" or "):
+        sides = [side for side in shape.strip("()").split(", ") if side]
+        open_ended = "…" in sides
+        found.append((len(sides) - open_ended, None if open_ended else len(sides)))
+    return tuple(found)
+
+
+# What a parameter takes that is no array, by its annotation: how a message calls it, and whether a value is one.
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not _is_truth(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not _is_truth(value)
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool) or (type_name(getattr(value, "dtype", "")) == "bool" and value.shape == ())
+
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "float": ("a number", _is_number),
+    "int": ("an integer", _is_integer),
+    "bool": ("True or False", _is_truth),
+    "str": ("a string", lambda value: isinstance(value, str)),
+}
+
+
+def show(value: Any) -> str:
+    """An argument in a message."""
+    if is_array(value):
+        return f"an array of shape {tuple(value.shape)} and type {type_name(value.dtype)}"
+    text = repr(value)
+    return text if isinstance(value, numbers.Number) or len(text) <= 40 else f"a {type(value).__name__}"
+
+
+def listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 class Operator:
-    """A library function together with ``output_specs`` and ``mutates``; call it like the function."""
+    """A library function with its arguments, ``output_specs`` and ``mutates``; call it like the function.
 
-    def __init__(self, function: Callable, outputs: Callable[..., tuple[Spec, ...]], mutates: tuple[str, ...]):
+    arrays      the shape of each parameter that is an array; "out[0]" where ``out`` is a pair
+    types       the rows of its table of types; a call has to fit one of them
+    in_place    parameters whose very elements an output may be: each is read before it is written
+    lists       whether there may be a list of arrays in the place of an array (the function checks them)
+    """
+
+    def __init__(
+        self,
+        function: Callable,
+        outputs: Callable[..., tuple[Spec, ...]],
+        mutates: tuple[str, ...] = (),
+        arrays: Mapping[str, str] | None = None,
+        types: tuple[Types, ...] = (),
+        in_place: tuple[str, ...] = (),
+        lists: bool = False,
+    ):
         functools.update_wrapper(self, function)
         self.function = function
+        self.mutates, self.arrays, self.types = mutates, dict(arrays or {}), types
+        self.in_place, self.lists = in_place, lists
+        self.signature = inspect.signature(function)
         self._outputs = outputs
-        self.mutates = mutates
+        self._ranks = {name: _ranks(shapes) for name, shapes in self.arrays.items()}
+        self._admitted: dict[Any, bool] = {}
+        if arrays:
+            self.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{self.table()}\n"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+        try:
+            # Calls are alike whose arguments are of the same kinds: all but the first are one look-up.
+            key = (*map(_kind, args), *kwargs, *map(_kind, kwargs.values()))
+            of_torch = self._admitted.get(key)
+            if of_torch is None:
+                of_torch = self._admit(key, args, kwargs)
+            if of_torch:
+                self._refuse_gradients(args, kwargs)
+            return self.function(*args, **kwargs)
+        except ArgumentError as problem:
+            problem.function = problem.function or self.function.__name__
+            raise problem.with_traceback(None) from None
 
     def output_specs(self, *args: Any, **kwargs: Any) -> tuple[Spec, ...]:
         """Shapes and dtypes of the outputs for these arguments; runs and allocates nothing."""
@@ -52,12 +191,181 @@ class Operator:
     def __repr__(self) -> str:
         return f"<kiln operator {self.function.__name__}>"
 
+    # -- the table -------------------------------------------------------------------------
 
-def operator(*, outputs: Callable[..., tuple[Spec, ...]], mutates: tuple[str, ...] = ()) -> Callable:
-    """Decorates a library function with the function that gives its outputs' specs and the names it mutates."""
-    return lambda function: Operator(function, outputs, mutates)
+    def table(self) -> str:
+        """Shapes and types of the arguments, as the docstring shows them."""
+        parts = [[(name, shape) for name, shape in self.arrays.items()], *(list(row.lines()) for row in self.types)]
+        width = max(len(name) for part in parts for name, _ in part)
+        blocks = ["\n".join(f"    {name:{width}}  {text}" for name, text in part) for part in parts]
+        return "Shapes and types; others are refused::\n\n" + "\n\n".join(blocks)
+
+    # -- checks ----------------------------------------------------------------------------
+
+    def _admit(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Checks a call whose like was not seen before; whether torch's tensors are among its arguments."""
+        try:
+            bound = self.signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return False  # Python says it when the function is called
+        arrays = dict(self._given(bound))
+        for name, value in bound.items():
+            if name not in self.arrays and not (name == "out" and "out[0]" in self.arrays):
+                self._check_plain(name, value)
+        for name, value in arrays.items():
+            self._check_array(name, value, arrays)
+        self._check_types({name: type_name(value.dtype) for name, value in arrays.items() if is_array(value)})
+        of_torch = any(map(is_torch, arrays.values()))
+        if len(self._admitted) >= 1024:
+            self._admitted.clear()
+        self._admitted[key] = of_torch
+        return of_torch
+
+    def _given(self, bound: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """The arguments that are arrays or should be; None where an argument may be left out."""
+        pair = [name for name in self.arrays if name.startswith("out[")]
+        for name, value in bound.items():
+            if name in self.arrays:
+                if value is not None or not self._is_optional(name):
+                    yield name, value
+            elif name == "out" and pair and value is not None:
+                if not isinstance(value, (tuple, list)) or len(value) != len(pair):
+                    raise ArgumentError(name, f"expected {len(pair)} arrays ({', '.join(pair)}), got {show(value)}")
+                yield from ((name, item) for name, item in zip(pair, value, strict=True) if item is not None)
+
+    def _is_optional(self, name: str) -> bool:
+        parameter = self.signature.parameters[name]
+        return parameter.default is None or "None" in str(parameter.annotation)
+
+    def _check_plain(self, name: str, value: Any) -> None:
+        kind = str(self.signature.parameters[name].annotation)
+        words, fits = _KINDS.get(kind.removesuffix(" | None"), ("", None))
+        if fits is None or (value is None and kind.endswith("None")) or fits(value):
+            return
+        default = self.signature.parameters[name].default
+        hint = f"pass {name} by name" if is_array(value) and default is not inspect.Parameter.empty else None
+        raise ArgumentError(name, f"expected {words}{' or None' * kind.endswith('None')}, got {show(value)}", hint=hint)
+
+    def _check_array(self, name: str, value: Any, given: Mapping[str, Any]) -> None:
+        if isinstance(value, (list, tuple)) and self.lists:
+            return
+        if not is_array(value):
+            what = "an array or a list of arrays" if self.lists else "an array"
+            raise ArgumentError(name, f"expected {what} (of numpy, torch or DeviceArray), got {show(value)}",
+                                hint=_how_to_make_one(value))  # fmt: skip
+        if _is_masked(value):
+            raise ArgumentError(name, "expected an array without a mask (because masks are not read), got a masked "
+                                "array", hint=f"pass {name}.filled(…)")  # fmt: skip
+        if not self._has_rank(name, value):
+            raise ArgumentError(
+                name,
+                f"expected shape {self.arrays[name]} (because {self._shapes(given)}), got {tuple(value.shape)}",
+                hint=self._swapped(name, given),
+            )
+
+    def _has_rank(self, name: str, value: Any) -> bool:
+        rank = len(value.shape)
+        return any(least <= rank and (most is None or rank <= most) for least, most in self._ranks[name])
+
+    def _shapes(self, given: Mapping[str, Any]) -> str:
+        return f"{self.function.__name__} takes {', '.join(f'{name} {self.arrays[name]}' for name in given)}"
+
+    def _swapped(self, name: str, given: Mapping[str, Any]) -> str | None:
+        """The hint for two arguments that fit in each other's place."""
+        for other, value in given.items():
+            if other != name and is_array(value) and self._has_rank(name, value) and self._has_rank(other, given[name]):
+                if not self._has_rank(other, value) or not self._has_rank(name, given[name]):
+                    return f"{other} has the shape of {name}: are the two in each other's place?"
+        return None
+
+    def _check_types(self, given: dict[str, str]) -> None:
+        """Narrows the table argument by argument; the first that leaves no row is at fault."""
+        rows = list(self.types)
+        seen: dict[str, str] = {}
+        for name, got in given.items():
+            if not rows:
+                return
+            fitting = [row for row in rows if got in row.allowed(name, seen)]
+            if not fitting:
+                self._refuse_type(name, got, rows, seen)
+            rows, seen = fitting, {**seen, name: got}
+
+    def _refuse_type(self, name: str, got: str, rows: list[Types], seen: dict[str, str]) -> NoReturn:
+        here = dict.fromkeys(item for row in rows for item in row.allowed(name, seen))
+        anywhere = dict.fromkeys(item for row in self.types for item in row.allowed(name, {}))
+        if got in anywhere and seen:
+            because = ", ".join(f"{other} is {type_}" for other, type_ in seen.items() if self._binds(other, name))
+        else:
+            inside = dict.fromkeys(row.inside for row in self.types)
+            because = f"{self.function.__name__} computes in {listed(list(inside))}"
+        hint = None
+        if got == "float64" and "float32" in here:
+            hint = f"convert it: {name}.astype('float32'), {name}.float()"
+        elif got[0] in "<>":
+            hint = f"bring it into the machine's byte order: {name}.astype({name}.dtype.newbyteorder('='))"
+        raise ArgumentError(
+            name, f"expected type {listed(list(here))} (because {because or 'of the other arguments'}), got {got}", hint
+        )
+
+    def _binds(self, other: str, name: str) -> bool:
+        """Whether the type of one argument decides what another's may be."""
+        return len({row.allowed(name, {}) for row in self.types}) > 1 or any(
+            row.arrays.get(name) == other for row in self.types
+        )
+
+    def _refuse_gradients(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        torch = sys.modules["torch"]
+        if not torch.is_grad_enabled():
+            return
+        bound = self.signature.bind(*args, **kwargs).arguments
+        for name, value in bound.items():
+            items = value if isinstance(value, (list, tuple)) else (value,)
+            if any(is_torch(item) and item.requires_grad for item in items):
+                refuse_gradient(name)
 
 
+def refuse_gradient(name: str) -> NoReturn:
+    raise ArgumentError(
+        name,
+        "expected a tensor that requires no gradient (because there is no backward, and the result would be detached "
+        "without a word), got one that does",
+        hint="call it under torch.no_grad(), or pass a detached tensor",
+    )
+
+
+def _kind(value: Any) -> Any:
+    """What of an argument the checks depend on."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None:
+        return type(value), dtype, value.ndim
+    return tuple(map(_kind, value)) if type(value) is tuple else type(value)
+
+
+def _how_to_make_one(value: Any) -> str | None:
+    if isinstance(value, (list, tuple)):
+        return "make one with numpy.asarray(…) or torch.tensor(…)"
+    return "numbers are not broadcast: fill an array with it" if isinstance(value, numbers.Number) else None
+
+
+def _is_masked(value: Any) -> bool:
+    ma = sys.modules.get("numpy.ma")
+    return ma is not None and isinstance(value, ma.MaskedArray)
+
+
+def operator(
+    *,
+    outputs: Callable[..., tuple[Spec, ...]],
+    mutates: tuple[str, ...] = (),
+    arrays: Mapping[str, str] | None = None,
+    types: tuple[Types, ...] = (),
+    in_place: tuple[str, ...] = (),
+    lists: bool = False,
+) -> Callable[[Callable], Operator]:
+    """Decorates a library function with what ``Operator`` says about it; ``outputs`` gives its outputs' specs."""
+    return lambda function: Operator(function, outputs, mutates, arrays, types, in_place, lists)
+
+
+# ---- arrays of every library -----------------------------------------------------------------------------------------
 @functools.lru_cache(maxsize=256)
 def _is_of_torch(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "torch"
@@ -65,6 +373,18 @@ def _is_of_torch(kind: type) -> bool:
 
 def is_torch(array: Any) -> bool:
     return _is_of_torch(type(array))
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array of some library; numpy's scalars are numbers."""
+    if is_torch(value):
+        return hasattr(value, "stride")
+    return hasattr(value, "strides") and hasattr(value, "shape") and hasattr(value, "dtype") and not _is_scalar(value)
+
+
+def _is_scalar(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return isinstance(value, type) or (numpy is not None and isinstance(value, numpy.generic))
 
 
 def on_device(array: Any) -> bool:
@@ -90,13 +410,123 @@ def empty(spec: Spec, like: Any) -> Any:
     return DeviceArray(spec.shape, dtype) if isinstance(like, DeviceArray) else numpy.empty(spec.shape, dtype)
 
 
-def output(out: Any, spec: Spec, like: Any, name: str = "out") -> Any:
-    """``out`` if the caller gave one (its shape checked), else a new array."""
+def output(out: Any, spec: Spec, like: Any, name: str = "out", inputs: Mapping[str, Any] | None = None,
+           same: Sequence[str] = ()) -> Any:  # fmt: skip
+    """``out`` if the caller gave one, else a new array.
+
+    One that was given has to have the shape, to be writable, and to hold each element once; of ``inputs`` it may share
+    memory with none, but be the very elements of those named in ``same``.
+    """
     if out is None:
         return empty(spec, like)
-    if tuple(out.shape) != spec.shape:
-        raise ValueError(f"{name}: expected shape {spec.shape} (because of the inputs' shapes), got {tuple(out.shape)}")
+    check_written(name, out, spec.shape, "of the inputs' shapes")
+    for other, array in (inputs or {}).items():
+        if array is not None and not (array is out and other in same):
+            check_apart(name, out, other, array, other in same)
     return out
+
+
+def check_written(name: str, array: Any, shape: Sequence[int], because: str) -> None:
+    """Refuses an array that a kernel cannot write an element of each index to."""
+    if tuple(array.shape) != tuple(shape):
+        raise ArgumentError(name, f"expected shape {tuple(shape)} (because {because}), got {tuple(array.shape)}")
+    flags = getattr(array, "flags", None)
+    if flags is not None and not flags.writeable:
+        raise ArgumentError(name, "expected an array that can be written, got a read-only one")
+    if _overlaps_itself(array):
+        raise ArgumentError(
+            name,
+            f"expected elements that are each in a place of their own (because every one is written), got strides "
+            f"{strides(array)} for shape {tuple(array.shape)}",
+            hint="pass a copy",
+        )
+
+
+def _overlaps_itself(array: Any) -> bool:
+    """Whether two indices may mean one place: strides in their order, each has to step over all that those before it
+    reach. (The few arrays interleaved so that this fails and no two do are refused with the others.)"""
+    if 0 in array.shape or is_contiguous(array):
+        return False
+    reach = 0
+    for step, side in sorted((abs(step), side) for step, side in zip(strides(array), array.shape, strict=True)):
+        if side != 1:
+            if step <= reach:
+                return True
+            reach += step * (side - 1)
+    return False
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """The addresses from the first byte that the elements reach to behind the last."""
+    first = last = address(array)
+    if is_contiguous(array):
+        return first, first + math.prod(array.shape) * array.itemsize
+    for step, side in zip(strides(array), array.shape, strict=True):
+        if side == 0:
+            return first, first
+        if step < 0:
+            first += step * (side - 1) * array.itemsize
+        else:
+            last += step * (side - 1) * array.itemsize
+    return first, last + array.itemsize
+
+
+def _places(array: Any) -> list[tuple[int, int]]:
+    return [pair for pair in zip(array.shape, strides(array), strict=True) if pair[0] != 1]
+
+
+def check_contiguous(**arrays: Any) -> None:
+    """Refuses arrays that a kernel cannot walk as one row."""
+    for name, array in arrays.items():
+        if not is_contiguous(array):
+            raise ArgumentError(
+                name,
+                f"expected elements that lie side by side (because they are walked as one row), got strides "
+                f"{strides(array)} for shape {tuple(array.shape)}",
+                hint=f"pass {name}.contiguous()" if is_torch(array) else f"pass numpy.ascontiguousarray({name})",
+            )
+
+
+def check_apart(name: str, out: Any, other: str, array: Any, may_be_same: bool = False) -> None:
+    """Refuses an output in the memory of another argument, where programs would read what others have written.
+
+    ``may_be_same``: every element of the output may be the element of the same index of the other one.
+    """
+    first, last = _span(out)
+    begin, end = _span(array)
+    if last <= begin or end <= first or first == last or begin == end:
+        return
+    same_width = out.itemsize == array.itemsize
+    if may_be_same and same_width and address(out) == address(array) and _places(out) == _places(array):
+        return
+    if _share_memory(out, array):
+        what = f"the very elements of {other}, or " if may_be_same else ""
+        raise ArgumentError(
+            name,
+            f"expected {what}memory apart from {other} (because one is read and the other written), got arrays that "
+            f"overlap",
+            hint="pass a copy",
+        )
+
+
+class _Described:
+    """An array's place in memory, for numpy to reason about; nothing is read there."""
+
+    def __init__(self, array: Any):
+        steps = tuple(step * array.itemsize for step in strides(array))
+        self.__array_interface__ = {"version": 3, "typestr": f"|V{array.itemsize}", "shape": tuple(array.shape),
+                                    "strides": steps, "data": (address(array), True)}  # fmt: skip
+
+
+def _share_memory(one: Any, other: Any) -> bool:
+    import numpy as np
+
+    try:
+        return bool(np.shares_memory(np.asarray(_Described(one)), np.asarray(_Described(other)), max_work=1 << 16))
+    except Exception as problem:  # numpy 1 and 2 have the class in different modules
+        if type(problem).__name__ != "TooHardError":
+            raise
+        return True
 
 
 def strides(array: Any) -> tuple[int, ...]:
@@ -106,11 +536,28 @@ def strides(array: Any) -> tuple[int, ...]:
     return tuple(step // array.itemsize for step in array.strides)
 
 
+def is_contiguous(array: Any) -> bool:
+    """Whether the elements lie side by side in the order of the indices."""
+    if is_torch(array):
+        return bool(array.is_contiguous())
+    if hasattr(array, "flags"):
+        return bool(array.flags.c_contiguous)
+    expected = 1
+    if 0 in array.shape:
+        return True
+    for side, stride in zip(reversed(array.shape), reversed(strides(array)), strict=True):
+        if side != 1 and stride != expected:
+            return False
+        expected *= side
+    return True
+
+
 def address(array: Any) -> int:
     """Where the first element lies, in the memory of the array's device."""
     if is_torch(array):
         return array.data_ptr()
-    return array.__cuda_array_interface__["data"][0] if on_device(array) else array.ctypes.data
+    place = array.__cuda_array_interface__ if on_device(array) else array.__array_interface__
+    return place["data"][0]
 
 
 def upload(array: Any, like: Any) -> Any:
@@ -130,7 +577,7 @@ def rows_of(array: Any, name: str = "x") -> tuple[int, int, int]:
     Refuses leading dimensions that one stride cannot walk; nothing is ever copied.
     """
     if array.ndim == 0:
-        raise ValueError(f"{name}: expected at least one dimension (because rows are reduced), got a scalar")
+        raise ArgumentError(name, "expected at least one dimension (because rows are reduced), got a scalar")
     shape, steps = tuple(array.shape), strides(array)
     rows, stride = 1, 0
     for side, step in zip(reversed(shape[:-1]), reversed(steps[:-1]), strict=True):
@@ -139,9 +586,10 @@ def rows_of(array: Any, name: str = "x") -> tuple[int, int, int]:
         if rows == 1:
             stride = step
         elif step != rows * stride and rows and side:
-            raise ValueError(
-                f"{name}: expected leading dimensions that collapse into one (because rows are addressed by one "
-                f"stride), got strides {steps} for shape {shape}"
+            raise ArgumentError(
+                name,
+                f"expected leading dimensions that collapse into one (because rows are addressed by one stride), got "
+                f"strides {steps} for shape {shape}",
             )
         rows *= side
     return rows, stride, steps[-1]

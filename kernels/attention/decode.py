@@ -12,21 +12,24 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels.attention.configs import decode_splits, decode_tile
 from kiln.kernels.attention.kernel import LOG2_E
 from kiln.kernels.machine import machine_of, options
-from kiln.kernels.operator import Spec, empty, operator, output, strides, tile_side
+from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides, tile_side
 
 
 @kiln.jit
 def decode_kernel(q, k, v, table, lengths, partial, statistics, scale_log2, q_batch, q_head, q_step,
-                  k_batch, k_token, k_head, k_step, v_batch, v_token, v_head, v_step, table_batch, page_size,
-                  k_heads, group, size, split_tokens, splits, PAGED: kl.constexpr, GROUP: kl.constexpr,
-                  BLOCK_N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
+                  k_batch, k_token, k_head, k_step, v_batch, v_token, v_head, v_step, length_step, table_batch,
+                  table_step, most, page_size, k_heads, group, size, split_tokens, splits, PAGED: kl.constexpr,
+                  GROUP: kl.constexpr, BLOCK_N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
     head = kl.program_id(0) % k_heads
     batch = kl.program_id(0) // k_heads
     split = kl.program_id(1)
-    length = kl.load(lengths + batch).to(kl.int32)
+    length = kl.load(lengths + batch * length_step)
+    kl.device_assert((length >= 0) & (length <= most), "decode_attention: a length beyond max_length or the cache")
+    length = kl.minimum(length, most).to(kl.int32)
     members = kl.arange(0, GROUP)
     columns = kl.arange(0, SIZE)
     inside = columns[None, :] < size
@@ -41,7 +44,9 @@ def decode_kernel(q, k, v, table, lengths, partial, statistics, scale_log2, q_ba
         keys = start + kl.arange(0, BLOCK_N)
         seen = keys < last
         if PAGED:
-            page = kl.load(table + batch * table_batch + keys // page_size, mask=seen, other=0).to(kl.int64)
+            page = kl.load(table + batch * table_batch + keys // page_size * table_step, mask=seen, other=0).to(
+                kl.int64
+            )
             k_row = page * k_batch + (keys % page_size) * k_token
             v_row = page * v_batch + (keys % page_size) * v_token
         else:
@@ -93,7 +98,14 @@ def _specs(q: Any, k: Any, v: Any, lengths: Any, *, return_lse: bool = False, **
     return (y, Spec(q.shape[:2], "float32")) if return_lse else (y,)
 
 
-@operator(outputs=_specs)
+@operator(
+    outputs=_specs,
+    arrays={"q": "(batch, heads, size)", "k": "(batch, tokens, kv_heads, size)",
+            "v": "(batch, tokens, kv_heads, size)", "lengths": "(batch)", "block_table": "(batch, pages)",
+            "out": "(batch, heads, size)"},
+    types=(Types(q=FLOATS, k="q", v="q", lengths=("int32", "int64"), block_table=("int32", "int64"), out=FLOATS,
+                 inside="float32", result="q"),),
+)  # fmt: skip
 def decode_attention(q: Any, k: Any, v: Any, lengths: Any, *, block_table: Any = None, max_length: int | None = None,
                      softmax_scale: float | None = None, splits: int | None = None, return_lse: bool = False,
                      out: Any = None) -> Any:  # fmt: skip
@@ -101,16 +113,25 @@ def decode_attention(q: Any, k: Any, v: Any, lengths: Any, *, block_table: Any =
 
     Contiguous: ``k``, ``v`` are (batch, tokens, kv_heads, size). Paged: (pages, page_size, kv_heads, size) and
     ``block_table`` (batch, pages per sequence) says which page holds which tokens. ``max_length`` bounds every length
-    (default: what the cache or table can hold). A sequence of length 0 gives zeros and a log-sum-exp of -inf.
+    (default: what the cache or table can hold); a longer one stops the kernel. A sequence of length 0 gives zeros and a
+    log-sum-exp of -inf.
     """
     batch, heads, size = q.shape
     page_size, k_heads = k.shape[1], k.shape[2]
     if tuple(v.shape) != tuple(k.shape) or k.shape[3] != size:
-        raise ValueError(f"k, v: expected equal shapes ending in {size}, got {tuple(k.shape)} and {tuple(v.shape)}")
+        raise ArgumentError(
+            "k, v", f"expected equal shapes ending in {size}, got {tuple(k.shape)} and {tuple(v.shape)}"
+        )
     if k_heads == 0 or heads % k_heads:
-        raise ValueError(f"k: expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}")
+        raise ArgumentError(
+            "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}"
+        )
     if tuple(lengths.shape) != (batch,):
-        raise ValueError(f"lengths: expected shape ({batch},) (one per sequence), got {tuple(lengths.shape)}")
+        raise ArgumentError("lengths", f"expected shape ({batch},) (one per sequence), got {tuple(lengths.shape)}")
+    if block_table is None and k.shape[0] != batch:
+        raise ArgumentError("k, v", f"expected {batch} sequences (because q has them), got {k.shape[0]}")
+    if block_table is not None and block_table.shape[0] != batch:
+        raise ArgumentError("block_table", f"expected {batch} rows (one per sequence), got {block_table.shape[0]}")
     capacity = page_size if block_table is None else page_size * block_table.shape[1]
     length = capacity if max_length is None else min(max_length, capacity)
     block_n = decode_tile(machine_of(q))
@@ -118,15 +139,16 @@ def decode_attention(q: Any, k: Any, v: Any, lengths: Any, *, block_table: Any =
     split_tokens = max(1, kiln.cdiv(kiln.cdiv(length, splits), block_n)) * block_n
     splits = max(1, kiln.cdiv(length, split_tokens))
     group = heads // k_heads
-    out = output(out, Spec(q.shape, q.dtype), q)
+    out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
     lse = empty(Spec((batch, heads), "float32"), q) if return_lse else None
     partial = empty(Spec((batch, heads, splits, size), "float32"), q)
     statistics = empty(Spec((batch, heads, splits, 2), "float32"), q)
     scale = (1 / math.sqrt(size) if softmax_scale is None else softmax_scale) * LOG2_E
     decode_kernel[(batch * k_heads, splits)](
         q, k, v, block_table, lengths, partial, statistics, scale, *strides(q), *strides(k), *strides(v),
-        0 if block_table is None else strides(block_table)[0], page_size, k_heads, group, size, split_tokens, splits,
-        PAGED=block_table is not None, GROUP=tile_side(group, 1), BLOCK_N=block_n, SIZE=tile_side(size), **options(),
+        *strides(lengths), *((0, 0) if block_table is None else strides(block_table)), length, page_size, k_heads,
+        group, size, split_tokens, splits, PAGED=block_table is not None, GROUP=tile_side(group, 1), BLOCK_N=block_n,
+        SIZE=tile_side(size), **options(),
     )  # fmt: skip
     combine_kernel[(heads, batch)](
         partial, statistics, out, lse, *strides(out), heads, size, splits,

@@ -11,10 +11,11 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels.attention.configs import prefill_plan
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import Spec, empty, operator, output, strides, tile_side
+from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides, tile_side
 
 LOG2_E = 1.4426950408889634
 
@@ -82,7 +83,12 @@ def _specs(q: Any, k: Any, v: Any, *, return_lse: bool = False, **_: Any) -> tup
     return (y, Spec((q.shape[0], q.shape[2], q.shape[1]), "float32")) if return_lse else (y,)
 
 
-@operator(outputs=_specs)
+@operator(
+    outputs=_specs,
+    arrays={"q": "(batch, queries, heads, size)", "k": "(batch, tokens, kv_heads, size)",
+            "v": "(batch, tokens, kv_heads, size)", "out": "(batch, queries, heads, size)"},
+    types=(Types(q=FLOATS, k="q", v="q", out=FLOATS, inside="float32", result="q"),),
+)  # fmt: skip
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: float | None = None,
               return_lse: bool = False, out: Any = None) -> Any:  # fmt: skip
     """``softmax(q kᵀ · scale) v`` for (batch, tokens, heads, size) arrays; with ``return_lse`` also log-sum-exp.
@@ -93,12 +99,14 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: fl
     batch, q_tokens, heads, size = q.shape
     k_tokens, k_heads = k.shape[1], k.shape[2]
     if tuple(k.shape) != (batch, k_tokens, k_heads, size) or tuple(v.shape) != tuple(k.shape):
-        raise ValueError(
-            f"k, v: expected shape ({batch}, tokens, heads, {size}), got {tuple(k.shape)} and {tuple(v.shape)}"
+        raise ArgumentError(
+            "k, v", f"expected shape ({batch}, tokens, heads, {size}), got {tuple(k.shape)} and {tuple(v.shape)}"
         )
     if k_heads == 0 or heads % k_heads:
-        raise ValueError(f"k: expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}")
-    out = output(out, Spec(q.shape, q.dtype), q)
+        raise ArgumentError(
+            "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}"
+        )
+    out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
     lse = empty(Spec((batch, heads, q_tokens), "float32"), q) if return_lse else None
     scale = (1 / math.sqrt(size) if softmax_scale is None else softmax_scale) * LOG2_E
     side = tile_side(size)

@@ -6,10 +6,11 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels import flat
 from kiln.kernels.flat import FlatPlan, needs_wide_index
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import Spec, operator, output
+from kiln.kernels.operator import FLOATS, SIGNED, UNSIGNED, Spec, Types, check_contiguous, operator, output
 
 CPU_BLOCK = 4096
 
@@ -19,22 +20,31 @@ def add_kernel(x, y, out, n, BLOCK: kl.constexpr, WIDE: kl.constexpr = False):
     program = kl.program_id(0).to(kl.int64) if WIDE else kl.program_id(0)
     offsets = program * BLOCK + kl.arange(0, BLOCK)
     mask = offsets < n
-    total = kl.load(x + offsets, mask=mask) + kl.load(y + offsets, mask=mask)
+    left, right = kl.load(x + offsets, mask=mask), kl.load(y + offsets, mask=mask)
+    # Truth values: what numpy and torch call their sum; + of one bit would be 0 for two ones.
+    total = left | right if x.dtype.element_ty == kl.int1 else left + right
     kl.store(out + offsets, total, mask=mask)
 
 
-@operator(outputs=lambda x, y, **_: (Spec(x.shape, x.dtype),))
+@operator(
+    outputs=lambda x, y, **_: (Spec(x.shape, x.dtype),),
+    arrays={"x": "(…)", "y": "(…)", "out": "(…)"},
+    types=(
+        Types(x=(*FLOATS, "float64", *SIGNED, *UNSIGNED, "bool"), y="x", out="x", inside="the type of x", result="x"),
+    ),
+)
 def add(x: Any, y: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any:
-    """``x + y`` for arrays of one shape and dtype whose elements lie side by side.
+    """``x + y`` for arrays of one shape and dtype whose elements lie side by side. Integers wrap around; the sum of
+    truth values is their "or".
 
     ``plan`` says how much a program takes (chosen from the size when None).
     """
-    if tuple(x.shape) != tuple(y.shape) or x.dtype != y.dtype:
-        raise ValueError(
-            f"y: expected shape {tuple(x.shape)} and dtype {x.dtype} (because add does not broadcast), "
-            f"got {tuple(y.shape)} and {y.dtype}"
+    if tuple(x.shape) != tuple(y.shape):
+        raise ArgumentError(
+            "y", f"expected shape {tuple(x.shape)} (because add does not broadcast), got {tuple(y.shape)}"
         )
-    out = output(out, Spec(x.shape, x.dtype), x)
+    out = output(out, Spec(x.shape, x.dtype), x, "out", {"x": x, "y": y}, ("x", "y"))
+    check_contiguous(x=x, y=y, out=out)
     n = 1
     for side in x.shape:
         n *= side

@@ -6,10 +6,22 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels import flat
 from kiln.kernels.flat import FlatPlan, block_place
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import Spec, operator, output, rows_of, strides
+from kiln.kernels.operator import (
+    FLOATS,
+    FP8,
+    SIGNED,
+    UNSIGNED,
+    Spec,
+    Types,
+    operator,
+    output,
+    rows_of,
+    strides,
+)
 
 
 @kiln.jit
@@ -23,18 +35,30 @@ def embedding_kernel(ids, table, y, id_step, table_stride, table_step, y_stride,
     kl.store(y + token * y_stride + columns * y_step, value, mask=mask)
 
 
-@operator(outputs=lambda ids, table, **_: (Spec((*ids.shape, table.shape[1]), table.dtype),))
+@operator(
+    outputs=lambda ids, table, **_: (Spec((*ids.shape, table.shape[1]), table.dtype),),
+    arrays={"ids": "(…)", "table": "(vocabulary, n)", "out": "(…, n)"},
+    types=(
+        Types(
+            ids=("int32", "int64"),
+            table=(*FLOATS, "float64", *FP8, *SIGNED, *UNSIGNED, "bool"),
+            out="table",
+            inside="the type of table",
+            result="table",
+        ),
+    ),
+)
 def embedding(ids: Any, table: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any:
-    """``table[ids]``: ids of any shape whose elements one stride can walk, int32 or int64."""
+    """``table[ids]``: ids of any shape whose elements one stride can walk."""
     spec = Spec((*ids.shape, table.shape[1]), table.dtype)
-    out = output(out, spec, table)
+    out = output(out, spec, table, "out", {"ids": ids, "table": table})
     if ids.ndim == 0:
         tokens, id_step, y_strides = 1, 1, (spec.shape[0], strides(out)[-1])
     else:
         rows, id_stride, id_step = rows_of(ids, "ids")
         tokens = rows * ids.shape[-1]
         if rows > 1 and id_stride != ids.shape[-1] * id_step:
-            raise ValueError(f"ids: expected elements that one stride can walk, got strides {strides(ids)}")
+            raise ArgumentError("ids", f"expected elements that one stride can walk, got strides {strides(ids)}")
         y_strides = rows_of(out, "out")[1:]
     n = table.shape[1]
     machine = machine_of(table)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kiln.errors import ArgumentError
 from kiln.kernels.machine import DEFAULT_GPU, Machine, evict_policy, options
 
 if TYPE_CHECKING:
@@ -414,7 +415,7 @@ def _splits(problem: Problem, tiles: int, k: int, machine: Machine) -> int:
 def plan(problem: Problem, machine: Machine, splits: int | None = None) -> GemmPlan:
     """The plan for a product on a machine; ``splits`` parts of K, where a number is given."""
     if splits is not None and splits < 1:
-        raise ValueError(f"splits: expected at least 1, got {splits}")
+        raise ArgumentError("splits", f"expected at least 1, got {splits}")
     kind = engine(problem, machine)
     if kind == "cpu":
         return _cpu_plan(problem, splits or 1)

@@ -14,6 +14,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels.fast import gelu_narrow, sigmoid_narrow
 from kiln.kernels.gemm import configs
 from kiln.kernels.gemm.configs import Formula, GemmPlan, Problem
@@ -29,7 +30,19 @@ from kiln.kernels.gemm.operands import (
     view,
 )
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import Spec, empty, operator, output, rows_of, strides
+from kiln.kernels.operator import (
+    FLOATS,
+    FP8,
+    Spec,
+    Types,
+    empty,
+    listed,
+    operator,
+    output,
+    rows_of,
+    strides,
+    type_name,
+)
 from kiln.kernels.rows import read
 
 
@@ -246,53 +259,72 @@ def gemv_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.co
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
-FLOATS = ("float16", "bfloat16", "float32")
-FP8 = ("float8_e4m3fn", "float8_e5m2")
 ACCUMULATORS = {"f16": kl.float16, "f32": kl.float32}
 PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 
-@functools.lru_cache(maxsize=256)
-def _name(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
+RESULTS = (*FLOATS, *FP8)
+
+
+def _types(a: str, b: str) -> tuple[Types, ...]:
+    """What the operands and the terms may be."""
+    terms: Any = {"bias": FLOATS, "c": FLOATS, "residual": FLOATS, "row_scale": FLOATS}
+    return (
+        Types(**{a: FLOATS, b: a}, **terms, out=RESULTS, inside="float32; float16 with accumulator=\"f16\"", result=a),
+        Types(**{a: FP8, b: FP8}, **terms, out=RESULTS, inside="float32; float16 with accumulator=\"f16\"",
+              result="bfloat16"),
+        Types(**{a: ("int8",), b: a}, **terms, out=("int32", *RESULTS), inside="int32; terms in float32",
+              result="int32"),
+    )  # fmt: skip
 
 
 def _spec(a: Any, lead: tuple[int, ...], n: int, epilogue: str | None, out_dtype: Any) -> Spec:
     """The result has the type of a, unless that is too narrow for sums."""
-    name = _name(a.dtype)
+    name = type_name(a.dtype)
     wide = "int32" if name == "int8" else "bfloat16" if name in FP8 else a.dtype
     return Spec((*lead, n // 2 if epilogue == "swiglu" else n), out_dtype or wide)
 
 
+def _dtype_name(dtype: Any) -> str:
+    """Of a dtype, its name, or a class of numpy's that stands for it."""
+    return dtype.__name__ if isinstance(dtype, type) else type_name(dtype)
+
+
 @functools.lru_cache(maxsize=1024)
-def _check(a: Any, b: Any, epilogue: str | None, accumulator: str, precision: str, n: int) -> None:
-    """Raises for operands of these types and n columns that have no such product."""
-    left, right = _name(a), _name(b)
-    known = (*FLOATS, *FP8, "int8")
-    for what, value, allowed in (("a", left, known), ("epilogue", epilogue, tuple(EPILOGUES)),
+def _check(a: Any, epilogue: str | None, accumulator: str, precision: str, n: int, out_dtype: Any) -> None:
+    """Raises for operands of this type and n columns that have no such product."""
+    for what, value, allowed in (("epilogue", epilogue, tuple(EPILOGUES)),
                                  ("accumulator", accumulator, tuple(ACCUMULATORS)),
                                  ("precision", precision, PRECISIONS)):  # fmt: skip
         if value not in allowed:
-            raise ValueError(f"{what}: expected one of {', '.join(map(str, allowed))}, got {value}")
-    if left != right and not (left in FP8 and right in FP8):
-        raise ValueError(f"b: expected dtype {a} (the dtype of a), got {b}")
+            raise ArgumentError(what, f"expected one of {', '.join(map(str, allowed))}, got {value}")
+    left = type_name(a)
     if accumulator == "f16" and left not in ("float16", *FP8):
-        raise ValueError(f"accumulator: expected f32 (because f16 is for float16 and fp8), got f16 for {left}")
+        raise ArgumentError("accumulator", f"expected f32 (because f16 is for float16 and fp8), got f16 for {left}")
     if epilogue == "swiglu" and n % 2:
-        raise ValueError(f"b: expected an even number of columns (because they are pairs), got {n}")
+        raise ArgumentError("b", f"expected an even number of columns (because they are pairs), got {n}")
+    result = ("int32", *RESULTS) if left == "int8" else RESULTS
+    if out_dtype is not None and _dtype_name(out_dtype) not in result:
+        raise ArgumentError(
+            "out_dtype", f"expected {listed(result)} (because a is {left}), got {_dtype_name(out_dtype)}"
+        )
 
 
-def _terms(shape: tuple[int, int], columns: int, alpha: float, beta: float, c: Matrix | None, bias: Any,
+def _terms(batches: int, shape: tuple[int, int], columns: int, alpha: float, beta: float, c: Matrix | None, bias: Any,
            residual: Matrix | None, row_scale: Any) -> Terms:  # fmt: skip
     """The terms as the kernels take them; what multiplies by 1 or 0 is left out, and c is not read then."""
     if beta != 0 and c is None:
-        raise ValueError(f"c: expected a matrix (because beta is {beta}), got None")
+        raise ArgumentError("c", f"expected a matrix (because beta is {beta}), got None")
     for name, array, length in (("bias", bias, shape[1]), ("row_scale", row_scale, shape[0])):
         if array is not None and tuple(array.shape) != (length,):
-            raise ValueError(f"{name}: expected shape ({length},), got {tuple(array.shape)}")
+            raise ArgumentError(name, f"expected shape ({length},), got {tuple(array.shape)}")
     for name, added, width in (("c", c, shape[1]), ("residual", residual, columns)):
         if added is not None and (added.rows, added.columns) != (shape[0], width):
-            raise ValueError(f"{name}: expected shape (…, {shape[0]}, {width}), got (…, {added.rows}, {added.columns})")
+            raise ArgumentError(
+                name, f"expected shape (…, {shape[0]}, {width}), got (…, {added.rows}, {added.columns})"
+            )
+        if added is not None and added.batches not in (1, batches):
+            raise ArgumentError(name, f"expected {batches} batches, or one for all, got {added.batches}")
     return Terms(
         alpha=None if alpha == 1 else float(alpha),
         row_scale=None if row_scale is None else vector(row_scale),
@@ -308,15 +340,10 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
     """Plans and launches ``out = epilogue(a @ b)``."""
     like, m, n, k = a.data, a.rows, b.columns, a.columns
     batches = max(a.batches, b.batches)
-    name, result = _name(like.dtype), _name(out.data.dtype)
-    if result.startswith("int") and (
-        name != "int8" or result != "int32" or epilogue or any(term is not None for term in terms)
-    ):
-        raise ValueError(
-            f"out: expected a floating-point type (because sums of {name} are scaled, added to or rounded), "
-            f"got {result}"
-            if name == "int8"
-            else f"out: expected a floating-point type for {name}, got {result}"
+    name = type_name(like.dtype)
+    if type_name(out.data.dtype) == "int32" and (epilogue or any(term is not None for term in terms)):
+        raise ArgumentError(
+            "out", "expected a floating-point type (because sums of int8 are scaled, added to or rounded), got int32"
         )
     if 0 in (m, n, batches):
         return
@@ -356,7 +383,12 @@ def _matmul_specs(a: Any, b: Any, *, epilogue: str | None = None, out_dtype: Any
     return (_spec(a, (*batches, a.shape[-2]), b.shape[-1], epilogue, out_dtype),)
 
 
-@operator(outputs=_matmul_specs)
+@operator(
+    outputs=_matmul_specs,
+    arrays={"a": "(m, k) or (batch, m, k)", "b": "(k, n) or (batch, k, n)", "c": "(m, n) or (batch, m, n)",
+            "bias": "(n)", "residual": "(m, n) or (batch, m, n)", "row_scale": "(m)", "out": "(m, n) or (batch, m, n)"},
+    types=_types("a", "b"),
+)  # fmt: skip
 def matmul(a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None, bias: Any = None,
            epilogue: str | None = None, residual: Any = None, row_scale: Any = None, accumulator: str = "f32",
            precision: str = "ieee", out_dtype: Any = None, splits: int | None = None, plan: GemmPlan | None = None,
@@ -367,29 +399,26 @@ def matmul(a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = No
     pass ``b.T`` freely. ``c`` and ``residual`` are like the product (``residual`` like the result), ``bias`` has N
     elements, ``row_scale`` M.
 
-    dtypes       float16, bfloat16, float32; float8_e4m3fn and float8_e5m2 (also one of each; bfloat16 results); int8
-                 (int32 results, or of a type given, by float32)
     epilogue     None, "gelu" (by erf), "gelu_tanh", "silu", or "swiglu": silu(gate) · up of columns gate, up, gate, …
     accumulator  "f32", or "f16" for operands of float16 and fp8: faster, rounded along the sum
     precision    of float32 operands: "ieee", or "tf32" and the others of ``kl.dot``
     splits       parts of K that run side by side and are added in their order (chosen from the shape when None)
     plan         a ``GemmPlan``, in the place of the one chosen from the shape
     """
-    if a.ndim not in (2, 3) or b.ndim not in (2, 3):
-        raise ValueError(f"a, b: expected matrices or batches of them (rank 2 or 3), got ranks {a.ndim} and {b.ndim}")
     if a.shape[-1] != b.shape[-2]:
-        raise ValueError(
-            f"b: expected shape ({a.shape[-1]}, n) (because a has shape {tuple(a.shape)}), got {tuple(b.shape)}"
+        raise ArgumentError(
+            "b", f"expected shape ({a.shape[-1]}, n) (because a has shape {tuple(a.shape)}), got {tuple(b.shape)}"
         )
     if a.ndim == b.ndim == 3 and a.shape[0] != b.shape[0]:
-        raise ValueError(f"b: expected {a.shape[0]} batches (because a has them), got {b.shape[0]}")
+        raise ArgumentError("b", f"expected {a.shape[0]} batches (because a has them), got {b.shape[0]}")
     n = b.shape[-1]
-    _check(a.dtype, b.dtype, epilogue, accumulator, precision, n)
+    _check(a.dtype, epilogue, accumulator, precision, n, out_dtype)
     spec = _matmul_specs(a, b, epilogue=epilogue, out_dtype=out_dtype)[0]
-    out = output(out, spec, a)
+    out = output(out, spec, a, "out", {"a": a, "b": b, "c": c if beta else None, "bias": bias, "residual": residual,
+                                       "row_scale": row_scale}, ("c", "residual"))  # fmt: skip
     left, result = matrix(a), matrix(out)
-    terms = _terms((a.shape[-2], n), spec.shape[-1], alpha, beta, None if c is None else matrix(c), bias,
-                   None if residual is None else matrix(residual), row_scale)  # fmt: skip
+    terms = _terms(result.batches, (a.shape[-2], n), spec.shape[-1], alpha, beta, None if c is None else matrix(c),
+                   bias, None if residual is None else matrix(residual), row_scale)  # fmt: skip
     _run(left, matrix(b), result, terms, epilogue, accumulator, precision, splits, plan)
     return out
 
@@ -399,7 +428,12 @@ def _linear_specs(x: Any, w: Any, bias: Any = None, *, epilogue: str | None = No
     return (_spec(x, x.shape[:-1], w.shape[0], epilogue, out_dtype),)
 
 
-@operator(outputs=_linear_specs)
+@operator(
+    outputs=_linear_specs,
+    arrays={"x": "(…, k)", "w": "(n, k)", "bias": "(n)", "c": "(…, n)", "residual": "(…, n)", "row_scale": "(m)",
+            "out": "(…, n)"},
+    types=_types("x", "w"),
+)  # fmt: skip
 def linear(x: Any, w: Any, bias: Any = None, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None,
            epilogue: str | None = None, residual: Any = None, row_scale: Any = None, accumulator: str = "f32",
            precision: str = "ieee", out_dtype: Any = None, splits: int | None = None, plan: GemmPlan | None = None,
@@ -409,17 +443,17 @@ def linear(x: Any, w: Any, bias: Any = None, *, alpha: float = 1.0, beta: float 
     Leading dimensions of ``x``, ``c``, ``residual`` and ``out`` are rows: one stride walks them. ``row_scale`` has an
     element for each.
     """
-    if x.ndim < 1 or w.ndim != 2 or x.shape[-1] != w.shape[1]:
-        raise ValueError(
-            f"w: expected shape (n, {x.shape[-1] if x.ndim else 1}) (because x has shape {tuple(x.shape)}), "
-            f"got {tuple(w.shape)}"
+    if x.shape[-1] != w.shape[1]:
+        raise ArgumentError(
+            "w", f"expected shape (n, {x.shape[-1]}) (because x has shape {tuple(x.shape)}), got {tuple(w.shape)}"
         )
     n, k = w.shape
-    _check(x.dtype, w.dtype, epilogue, accumulator, precision, n)
+    _check(x.dtype, epilogue, accumulator, precision, n, out_dtype)
     spec = _linear_specs(x, w, epilogue=epilogue, out_dtype=out_dtype)[0]
-    out = output(out, spec, x)
+    out = output(out, spec, x, "out", {"x": x, "w": w, "c": c if beta else None, "bias": bias, "residual": residual,
+                                       "row_scale": row_scale}, ("c", "residual"))  # fmt: skip
     left = _rows(x, "x")
-    terms = _terms((left.rows, n), spec.shape[-1], alpha, beta, None if c is None else _rows(c, "c"), bias,
+    terms = _terms(1, (left.rows, n), spec.shape[-1], alpha, beta, None if c is None else _rows(c, "c"), bias,
                    None if residual is None else _rows(residual, "residual"), row_scale)  # fmt: skip
     step_n, step_k = strides(w)
     _run(left, view(w, 1, k, n, 0, step_k, step_n), _rows(out, "out"), terms, epilogue, accumulator, precision, splits,

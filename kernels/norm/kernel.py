@@ -16,9 +16,10 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels import rows as policy
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import Spec, operator, output, rows_of, strides
+from kiln.kernels.operator import FLOATS, Spec, Types, check_apart, operator, output, rows_of, strides
 from kiln.kernels.rows import RowPlan, read, row_sum, start_next, tile_place
 
 # What a thread asks for (`kernels/rows.py`), by measurement: little where a row meets once, in many threads; much where
@@ -233,15 +234,19 @@ def _check(n: int, cast: str, **vectors: Any) -> bool:
     """Checks vectors against the row length; whether the cast comes before the weight."""
     for name, vector in vectors.items():
         if vector is not None and tuple(vector.shape) != (n,):
-            raise ValueError(
-                f"{name}: expected shape ({n},) (because rows have {n} elements), got {tuple(vector.shape)}"
+            raise ArgumentError(
+                name, f"expected shape ({n},) (because rows have {n} elements), got {tuple(vector.shape)}"
             )
     if cast not in ("before", "after"):
-        raise ValueError(f'cast: expected "before" or "after", got {cast!r}')
+        raise ArgumentError("cast", f'expected "before" or "after", got {cast!r}')
     return cast == "before"
 
 
-@operator(outputs=lambda x, weight, *_, **__: (Spec(x.shape, x.dtype),))
+@operator(
+    outputs=lambda x, weight, *_, **__: (Spec(x.shape, x.dtype),),
+    arrays={"x": "(…, n)", "weight": "(n)", "out": "(…, n)"},
+    types=(Types(x=FLOATS, weight=FLOATS, out=FLOATS, inside="float32", result="x"),),
+)
 def rms_norm(x: Any, weight: Any, eps: float = 1e-6, *, cast: str = "after", out: Any = None,
              plan: RowPlan | None = None) -> Any:  # fmt: skip
     """``x / sqrt(mean(x²) + eps) · weight`` over the last dimension.
@@ -251,7 +256,7 @@ def rms_norm(x: Any, weight: Any, eps: float = 1e-6, *, cast: str = "after", out
     """
     n = x.shape[-1]
     before = _check(n, cast, weight=weight)
-    out = output(out, Spec(x.shape, x.dtype), x)
+    out = output(out, Spec(x.shape, x.dtype), x, "out", {"x": x, "weight": weight}, ("x",))
     rows, x_stride, x_step = rows_of(x)
     _, y_stride, y_step = rows_of(out, "out")
     if n:
@@ -264,7 +269,17 @@ def rms_norm(x: Any, weight: Any, eps: float = 1e-6, *, cast: str = "after", out
     return out
 
 
-@operator(outputs=lambda x, residual, weight, *_, **__: (Spec(x.shape, x.dtype), Spec(residual.shape, residual.dtype)))
+@operator(
+    outputs=lambda x, residual, weight, *_, **__: (Spec(x.shape, x.dtype), Spec(residual.shape, residual.dtype)),
+    arrays={"x": "(…, n)", "residual": "(…, n)", "weight": "(n)", "out[0]": "(…, n)", "out[1]": "(…, n)"},
+    types=(
+        Types(
+            **dict.fromkeys(("x", "residual", "weight", "out[0]", "out[1]"), FLOATS),
+            inside="float32",
+            result="x, residual",
+        ),
+    ),
+)
 def residual_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6, *, cast: str = "after",
                       round_sum: bool = True, out: tuple[Any, Any] | None = None,
                       plan: RowPlan | None = None) -> tuple[Any, Any]:  # fmt: skip
@@ -276,10 +291,15 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6, *, 
     n = x.shape[-1]
     before = _check(n, cast, weight=weight)
     if tuple(x.shape) != tuple(residual.shape):
-        raise ValueError(f"residual: expected shape {tuple(x.shape)} (the shape of x), got {tuple(residual.shape)}")
-    y, total = out or (None, None)
-    y = output(y, Spec(x.shape, x.dtype), x, "out[0]")
-    total = output(total, Spec(residual.shape, residual.dtype), x, "out[1]")
+        raise ArgumentError(
+            "residual", f"expected shape {tuple(x.shape)} (the shape of x), got {tuple(residual.shape)}"
+        )
+    given = out or (None, None)
+    inputs, same = {"x": x, "residual": residual, "weight": weight}, ("x", "residual")
+    y = output(given[0], Spec(x.shape, x.dtype), x, "out[0]", inputs, same)
+    total = output(given[1], Spec(residual.shape, residual.dtype), x, "out[1]", inputs, same)
+    if given[0] is not None and given[1] is not None:
+        check_apart("out[1]", total, "out[0]", y)
     rows, x_stride, x_step = rows_of(x)
     if n:
         machine = machine_of(x)
@@ -292,7 +312,11 @@ def residual_rms_norm(x: Any, residual: Any, weight: Any, eps: float = 1e-6, *, 
     return y, total
 
 
-@operator(outputs=lambda x, weight, *_, **__: (Spec(x.shape, x.dtype),))
+@operator(
+    outputs=lambda x, weight, *_, **__: (Spec(x.shape, x.dtype),),
+    arrays={"x": "(…, n)", "weight": "(n)", "bias": "(n)", "out": "(…, n)"},
+    types=(Types(x=FLOATS, weight=FLOATS, bias=FLOATS, out=FLOATS, inside="float32", result="x"),),
+)
 def layer_norm(x: Any, weight: Any, bias: Any = None, eps: float = 1e-5, *, cast: str = "after",
                out: Any = None, plan: RowPlan | None = None) -> Any:  # fmt: skip
     """``(x - mean) / sqrt(variance + eps) · weight + bias`` over the last dimension.
@@ -302,7 +326,7 @@ def layer_norm(x: Any, weight: Any, bias: Any = None, eps: float = 1e-5, *, cast
     """
     n = x.shape[-1]
     before = _check(n, cast, weight=weight, bias=bias)
-    out = output(out, Spec(x.shape, x.dtype), x)
+    out = output(out, Spec(x.shape, x.dtype), x, "out", {"x": x, "weight": weight, "bias": bias}, ("x",))
     rows, x_stride, x_step = rows_of(x)
     bias_step = strides(bias)[0] if bias is not None else 1
     if n:

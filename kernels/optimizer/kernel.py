@@ -7,17 +7,19 @@ series takes its place, so that no digit of float32 is lost.
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels import flat
-from kiln.kernels.flat import FlatPlan, is_contiguous, needs_wide_index
+from kiln.kernels.flat import FlatPlan, needs_wide_index
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import operator, strides
-from kiln.kernels.optimizer.lists import CHUNK_WORDS, TensorLists, bytes_read, place_of
+from kiln.kernels.operator import FLOATS, Types, check_apart, check_contiguous, check_written, operator
+from kiln.kernels.optimizer.lists import CHUNK_WORDS, ROLES, TensorLists, bytes_read, place_of
 
 
 @kiln.jit
@@ -133,13 +135,14 @@ def _step(step: Any) -> Any:
     """The count as an int, or the array that holds it."""
     if isinstance(step, numbers.Integral):
         if step < 1:
-            raise ValueError(f"step: expected a count from 1 (because of the bias correction), got {step}")
+            raise ArgumentError("step", f"expected a count from 1 (because of the bias correction), got {step}")
         return int(step)
     # A number of numpy's that is no integer has a shape and a type as well.
     if isinstance(step, numbers.Number) or not _is_element(step, ("int", "uint")):
-        raise ValueError(
-            f"step: expected an integer, or an integer array of one element (because it counts steps for the bias "
-            f"correction), got {_shown(step)}"
+        raise ArgumentError(
+            "step",
+            f"expected an integer, or an integer array of one element (because it counts steps for the bias "
+            f"correction), got {_shown(step)}",
         )
     return step
 
@@ -149,8 +152,9 @@ def _rate(rate: Any) -> Any:
     if isinstance(rate, numbers.Real):
         return rate if isinstance(rate, int) else float(rate)
     if not _is_element(rate, ("float", "bfloat")):
-        raise ValueError(
-            f"lr: expected a number, or a float array of one element (because all tensors share it), got {_shown(rate)}"
+        raise ArgumentError(
+            "lr",
+            f"expected a number, or a float array of one element (because all tensors share it), got {_shown(rate)}",
         )
     return rate
 
@@ -158,7 +162,7 @@ def _rate(rate: Any) -> Any:
 def _constants(step: Any, rate: Any, betas: tuple[float, float], eps: float, decay: float) -> dict[str, Any]:
     for index, beta in enumerate(betas):
         if not 0 <= beta < 1:
-            raise ValueError(f"betas[{index}]: expected a number in [0, 1), got {beta}")
+            raise ArgumentError(f"betas[{index}]", f"expected a number in [0, 1), got {beta}")
     logs = [_split(math.log(beta) if beta else -1e6) for beta in betas]
     return {
         "BETA1": betas[0],
@@ -171,7 +175,14 @@ def _constants(step: Any, rate: Any, betas: tuple[float, float], eps: float, dec
     }
 
 
-@operator(outputs=lambda *_, **__: (), mutates=("parameter", "moment", "square", "master"))
+@operator(
+    outputs=lambda *_, **__: (),
+    mutates=("parameter", "moment", "square", "master"),
+    arrays=dict.fromkeys(ROLES, "(…)"),
+    types=(Types(parameter=FLOATS, gradient=FLOATS, moment=FLOATS, square=FLOATS, master=("float32",),
+                 inside="float32"),),
+    lists=True,
+)  # fmt: skip
 def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *, lr: Any = 1e-3,
           betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
           master: Any = None, plan: FlatPlan | None = None) -> None:  # fmt: skip
@@ -188,17 +199,19 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
         adamw_lists(lists, step, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
         return
     step, lr = _step(step), _rate(lr)
-    arrays = {"gradient": gradient, "moment": moment, "square": square, "master": master}
-    for name, array in {"parameter": parameter, **arrays}.items():
-        if array is None:
-            continue
-        if tuple(array.shape) != tuple(parameter.shape):
-            raise ValueError(
-                f"{name}: expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}"
+    given = zip(ROLES, (parameter, gradient, moment, square, master), strict=True)
+    arrays = {name: array for name, array in given if array is not None}
+    check_contiguous(**arrays)
+    for name, array in arrays.items():
+        if name != "gradient":
+            check_written(name, array, parameter.shape, "the parameter has it")
+        elif tuple(array.shape) != tuple(parameter.shape):
+            raise ArgumentError(
+                name, f"expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}"
             )
-        if not is_contiguous(array):
-            raise ValueError(f"{name}: expected a contiguous array, got strides {strides(array)}")
     constants = _constants(step, lr, betas, eps, weight_decay)
+    for name, other in itertools.combinations(arrays, 2):
+        check_apart(other, arrays[other], name, arrays[name])
     n = math.prod(parameter.shape)
     machine = machine_of(parameter)
     plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2, many_arrays=True,
@@ -220,9 +233,10 @@ def adamw_lists(lists: TensorLists, step: Any, *, lr: Any = 1e-3, betas: tuple[f
     step, lr = _step(step), _rate(lr)
     for name, value in (("step", step), ("lr", lr)):
         if lists.place and not isinstance(value, (int, float)) and place_of(value) != lists.place:
-            raise ValueError(
-                f"{name}: expected a number or an array on {lists.place} (because the tensors are there), got one on "
-                f"{place_of(value)}"
+            raise ArgumentError(
+                name,
+                f"expected a number or an array on {lists.place} (because the tensors are there), got one on "
+                f"{place_of(value)}",
             )
     constants = _constants(step, lr, betas, eps, weight_decay)
     if lists.table is None:

@@ -13,22 +13,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels import flat
-from kiln.kernels.flat import FlatPlan, is_contiguous
+from kiln.kernels.flat import FlatPlan
 from kiln.kernels.machine import Machine, is_planning, machine_of
-from kiln.kernels.operator import address, is_torch, on_device, strides, upload
+from kiln.kernels.operator import (
+    address,
+    is_array,
+    is_contiguous,
+    is_torch,
+    listed,
+    on_device,
+    refuse_gradient,
+    show,
+    strides,
+    type_name,
+    upload,
+)
 
 CHUNK_WORDS = 8
 ROLES = ("parameter", "gradient", "moment", "square", "master")
-TYPES = {"float32": kl.float32, "float16": kl.float16, "bfloat16": kl.bfloat16, "float64": kl.float64}
+TYPES = {"float32": kl.float32, "float16": kl.float16, "bfloat16": kl.bfloat16}
 # Elements a program updates on the CPU: seven arrays of them stay in the first-level cache.
 CPU_BLOCK = 2048
 # Tables kept by `TensorLists.of`, most recent last.
 CACHED = 16
-
-
-def _type_name(array: Any) -> str:
-    return str(array.dtype).rpartition(".")[2]
 
 
 def bytes_read(parameter: Any, gradient: Any, moment: Any, square: Any, master: Any) -> int:
@@ -53,11 +62,12 @@ class TensorLists:
         for role, items in lists.items():
             if not isinstance(items, (list, tuple)) or len(items) != len(parameters):
                 got = len(items) if isinstance(items, (list, tuple)) else type(items).__name__
-                raise ValueError(f"{role}: expected a list of {len(parameters)} (one for each parameter), got {got}")
+                raise ArgumentError(role, f"expected a list of {len(parameters)} (one for each parameter), got {got}")
         self.arrays = [tuple(arrays) for arrays in zip(parameters, *lists.values(), strict=True)]
         self.place = place_of(parameters[0]) if parameters and parameters[0] is not None else ""
         for index, arrays in enumerate(self.arrays):
             _check(index, arrays, parameters[0], self.place)
+        _check_apart(self.arrays)
         self.machine: Machine = machine_of(parameters[0]) if parameters else Machine()
         widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
         lengths = [math.prod(arrays[0].shape) for arrays in self.arrays]
@@ -116,7 +126,7 @@ class TensorLists:
                 if array is not None:
                     rows[:, word] = address(array) + first * array.itemsize
             rows[:, 5] = np.minimum(n - first, block)
-            types = (*(TYPES[_type_name(x)] for x in arrays[:4]), arrays[4] is not None)
+            types = (*(TYPES[type_name(x.dtype)] for x in arrays[:4]), arrays[4] is not None)
             aligned = all(address(x) % 16 == 0 for x in arrays if x is not None)
             whole = (rows[:, 5] == block) & aligned
             for value in np.unique(whole):
@@ -164,28 +174,67 @@ def _check(index: int, arrays: tuple[Any, ...], first: Any, place: str) -> None:
         name = f"{role}[{index}]"
         if array is None:
             if role != "master":
-                raise ValueError(f"{name}: expected an array, got None")
+                raise ArgumentError(name, "expected an array, got None")
             continue
+        if not is_array(array):
+            raise ArgumentError(name, f"expected an array (of numpy, torch or DeviceArray), got {show(array)}")
+        if is_torch(array) and array.requires_grad and _records_gradients():
+            refuse_gradient(name)
         if tuple(array.shape) != tuple(parameter.shape):
-            raise ValueError(
-                f"{name}: expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}"
+            raise ArgumentError(
+                name, f"expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}"
             )
         if not is_contiguous(array):
-            raise ValueError(f"{name}: expected a contiguous array, got strides {strides(array)}")
-        if _type_name(array) not in TYPES:
-            raise ValueError(f"{name}: expected one of {', '.join(TYPES)}, got {_type_name(array)}")
-        if role == "master" and _type_name(array) != "float32":
-            raise ValueError(f"{name}: expected float32 (because it carries the parameter's digits), got {array.dtype}")
+            raise ArgumentError(name, f"expected a contiguous array, got strides {strides(array)}")
+        if type_name(array.dtype) not in TYPES:
+            raise ArgumentError(
+                name,
+                f"expected type {listed(list(TYPES))} (because adamw computes in float32), got "
+                f"{type_name(array.dtype)}",
+            )
+        if role == "master" and type_name(array.dtype) != "float32":
+            raise ArgumentError(
+                name, f"expected float32 (because it carries the parameter's digits), got {type_name(array.dtype)}"
+            )
         if place_of(array) != place:
-            raise ValueError(
-                f"{name}: expected an array on {place} (because one launch updates all, and parameter[0] is there), "
-                f"got one on {place_of(array)}"
+            raise ArgumentError(
+                name,
+                f"expected an array on {place} (because one launch updates all, and parameter[0] is there), got one "
+                f"on {place_of(array)}",
             )
         if place != "cpu" and is_torch(array) != is_torch(first):
-            raise ValueError(
-                f"{name}: expected an array of one library (because the launch is queued where those of parameter[0] "
-                f"are), got {type(array).__name__} beside {type(first).__name__}"
+            raise ArgumentError(
+                name,
+                f"expected an array of one library (because the launch is queued where those of parameter[0] are), "
+                f"got {type(array).__name__} beside {type(first).__name__}",
             )
         # The launch sees addresses only, so that a write to a read-only array has to be refused here.
         if role != "gradient" and not is_torch(array) and not on_device(array) and not array.flags.writeable:
-            raise ValueError(f"{name}: expected an array that can be written, got a read-only one")
+            raise ArgumentError(name, "expected an array that can be written, got a read-only one")
+
+
+def _records_gradients() -> bool:
+    import torch
+
+    return bool(torch.is_grad_enabled())
+
+
+def _check_apart(lists: Sequence[tuple[Any, ...]]) -> None:
+    """Refuses memory that is written and also another argument's: in the order of addresses only neighbours meet."""
+    spans = sorted(
+        (address(array), math.prod(array.shape) * array.itemsize, f"{role}[{index}]", role)
+        for index, arrays in enumerate(lists)
+        for role, array in zip(ROLES, arrays, strict=True)
+        if array is not None and 0 not in array.shape
+    )
+    end, before, read_only = 0, "", False
+    for start, size, name, role in spans:
+        only_read = role == "gradient"
+        if start < end and not (only_read and read_only):
+            raise ArgumentError(
+                name,
+                f"expected memory apart from {before} (because one is read and the other written), got arrays that "
+                f"overlap",
+            )
+        if start + size > end:
+            end, before, read_only = start + size, name, only_read

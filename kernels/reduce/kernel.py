@@ -7,8 +7,22 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels.machine import Machine, machine_of, options
-from kiln.kernels.operator import Spec, empty, operator, output, rows_of
+from kiln.kernels.operator import (
+    FLOATS,
+    SIGNED,
+    UNSIGNED,
+    Spec,
+    Types,
+    check_apart,
+    check_contiguous,
+    empty,
+    operator,
+    output,
+    rows_of,
+    type_name,
+)
 
 BLOCK = 4096
 # Programs of the first launch at most. The number decides the order of additions, so it depends on nothing but the kind
@@ -18,25 +32,29 @@ CPU_PROGRAMS, GPU_PROGRAMS = 256, 1024
 
 @kiln.jit
 def sum_partial_kernel(x, partial, n, blocks, BLOCK: kl.constexpr):
-    """Program p adds blocks p, p + programs, … and leaves one float32."""
+    """Program p adds blocks p, p + programs, … and leaves one sum, of the type of ``partial``."""
     program = kl.program_id(0)
-    total = kl.zeros((BLOCK,), kl.float32)
+    kind: kl.constexpr = partial.dtype.element_ty
+    total = kl.zeros((BLOCK,), kind)
     for block in range(program, blocks, kl.num_programs(0)):
         at = block.to(kl.int64) * BLOCK + kl.arange(0, BLOCK)
-        total += kl.load(x + at, mask=at < n, other=0.0).to(kl.float32)
+        total += kl.load(x + at, mask=at < n, other=0).to(kind)
     kl.store(partial + program, kl.sum(total, axis=0))
 
 
 @kiln.jit
 def sum_final_kernel(partial, y, programs, BLOCK: kl.constexpr):
     at = kl.arange(0, BLOCK)
-    total = kl.sum(kl.load(partial + at, mask=at < programs, other=0.0), axis=0)
+    total = kl.sum(kl.load(partial + at, mask=at < programs, other=0), axis=0)
     kl.store(y, total.to(y.dtype.element_ty))
 
 
 @kiln.jit
 def _order_of(value):
-    """An int32 that orders as float32 does, NaN above everything, both zeros equal."""
+    """An int32 that orders as the value does. Of floats NaN is above everything, and both zeros are equal."""
+    if value.dtype.is_int():
+        return value.to(kl.int32)
+    value = value.to(kl.float32)
     bits = (value + 0.0).to(kl.int32, bitcast=True)
     order = kl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
     return kl.where(value != value, 0x7FFFFFFF, order)
@@ -47,9 +65,9 @@ def topk_kernel(x, values, indices, x_stride, x_step, v_stride, v_step, i_stride
                 BLOCK: kl.constexpr, K: kl.constexpr):  # fmt: skip
     row = kl.program_id(0)
     column = kl.arange(0, BLOCK)
-    value = kl.load(x + row * x_stride + column * x_step, mask=column < n, other=0.0)
+    value = kl.load(x + row * x_stride + column * x_step, mask=column < n, other=0)
     # One 64-bit key: the value above, the index below, complemented so that the first of equals comes first.
-    key = (_order_of(value.to(kl.float32)).to(kl.int64) << 32) | (0x7FFFFFFF - column).to(kl.int64)
+    key = (_order_of(value).to(kl.int64) << 32) | (0x7FFFFFFF - column).to(kl.int64)
     key = kl.where(column < n, key, -0x7FFFFFFFFFFFFFFF)
     best = kl.topk(key, K)
     index = 0x7FFFFFFF - (best & 0x7FFFFFFF).to(kl.int32)
@@ -60,16 +78,40 @@ def topk_kernel(x, values, indices, x_stride, x_step, v_stride, v_step, i_stride
     kl.store(indices + row * i_stride + place * i_step, index.to(kl.int64), mask=mask)
 
 
-@operator(outputs=lambda x: (Spec((), x.dtype),))
+# What a type is summed in: integers wrap around where their sum leaves 64 bits.
+_SUMS = {
+    **dict.fromkeys(FLOATS, "float32"),
+    "float64": "float64",
+    **dict.fromkeys(("bool", *SIGNED, *UNSIGNED[:3]), "int64"),
+    "uint64": "uint64",
+}
+
+
+def _sum_spec(x: Any, **_: Any) -> tuple[Spec]:
+    kind = _SUMS[type_name(x.dtype)]
+    return (Spec((), x.dtype if kind == "float32" else kind),)
+
+
+@operator(
+    outputs=_sum_spec,
+    arrays={"x": "(…)", "out": "()"},
+    types=(
+        Types(x=FLOATS, out=FLOATS, inside="float32", result="x"),
+        Types(x=("float64",), out="x", inside="float64", result="x"),
+        Types(x=("bool", *SIGNED, *UNSIGNED[:3]), out=("int64",), inside="int64", result="int64"),
+        Types(x=("uint64",), out="x", inside="uint64", result="x"),
+    ),
+)
 def sum_all(x: Any, *, out: Any = None) -> Any:
-    """The sum of a contiguous array as an array of no dimensions. float32 inside, in an order that never changes."""
-    out = output(out, Spec((), x.dtype), x)
+    """The sum of a contiguous array as an array of no dimensions, in an order that never changes."""
+    check_contiguous(x=x)
+    out = output(out, _sum_spec(x)[0], x)
     n = math.prod(x.shape)
     blocks = kiln.cdiv(n, BLOCK)
     machine = machine_of(x)
     most = GPU_PROGRAMS if machine.gpu else CPU_PROGRAMS
     programs = max(1, min(most, blocks))
-    partial = empty(Spec((programs,), "float32"), x)
+    partial = empty(Spec((programs,), _SUMS[type_name(x.dtype)]), x)
     sum_partial_kernel[(programs,)](x, partial, n, blocks, BLOCK=BLOCK, **options())
     sum_final_kernel[(1,)](partial, out, programs, BLOCK=most, **options())
     return out
@@ -80,12 +122,20 @@ def _topk_options(machine: Machine, side: int) -> dict[str, Any]:
     return options(num_warps=max(1, min(32, side // 512))) if machine.gpu else options()
 
 
-def _topk_specs(x: Any, k: int) -> tuple[Spec, Spec]:
+def _topk_specs(x: Any, k: int, **_: Any) -> tuple[Spec, Spec]:
     shape = (*x.shape[:-1], k)
     return Spec(shape, x.dtype), Spec(shape, "int64")
 
 
-@operator(outputs=_topk_specs)
+# Integers of 64 bits and float64 do not fit beside an index into a key of 64 bits.
+_SORTED = (*FLOATS, *SIGNED[:3], *UNSIGNED[:2])
+
+
+@operator(
+    outputs=_topk_specs,
+    arrays={"x": "(…, n)", "out[0]": "(…, k)", "out[1]": "(…, k)"},
+    types=(Types(x=_SORTED, **{"out[0]": "x", "out[1]": ("int64",)}, inside="the type of x", result="x, int64"),),
+)
 def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
     """The ``k`` largest of each row, largest first, and their int64 indices.
 
@@ -93,11 +143,13 @@ def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, An
     """
     n = x.shape[-1]
     if not 0 < k <= n:
-        raise ValueError(f"k: expected a number from 1 to {n} (the length of a row), got {k}")
+        raise ArgumentError("k", f"expected a number from 1 to {n} (the length of a row), got {k}")
     specs = _topk_specs(x, k)
-    values, indices = out or (None, None)
-    values = output(values, specs[0], x, "out[0]")
-    indices = output(indices, specs[1], x, "out[1]")
+    given = out or (None, None)
+    values = output(given[0], specs[0], x, "out[0]", {"x": x})
+    indices = output(given[1], specs[1], x, "out[1]", {"x": x})
+    if given[0] is not None and given[1] is not None:
+        check_apart("out[1]", indices, "out[0]", values)
     rows, stride, step = rows_of(x)
     side = kiln.next_power_of_2(max(n, 16))
     topk_kernel[(rows,)](x, values, indices, stride, step, *rows_of(values, "out[0]")[1:],

@@ -8,12 +8,26 @@ rotates all heads of a token. "half" pairs element i with i + r/2 (Llama, Qwen, 
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.errors import ArgumentError
 from kiln.kernels.machine import Machine, machine_of, options
-from kiln.kernels.operator import Spec, operator, output, strides, tile_side
+from kiln.kernels.operator import (
+    FLOATS,
+    Spec,
+    Types,
+    check_apart,
+    is_array,
+    operator,
+    output,
+    show,
+    strides,
+    tile_side,
+    type_name,
+)
 from kiln.kernels.rows import read
 
 
@@ -158,12 +172,44 @@ def _specs(q: Any, k: Any, *_: Any, **__: Any) -> tuple[Spec, ...]:
     return tuple(Spec(x.shape, x.dtype) for x in (q, k) if x is not None)
 
 
-@operator(outputs=_specs)
-def rope(q: Any, k: Any, cos: Any, sin: Any, *, positions: Any = None, offset: Any = 0, interleaved: bool = False,
-         out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:  # fmt: skip
+def _check_positions(positions: Any, offset: Any, batches: int, tokens: int, rows: int) -> bool:
+    """Checks what is known before the launch of where tokens are; whether the offset is in memory."""
+    if positions is not None:
+        if tuple(positions.shape) not in ((tokens,), (batches, tokens)):
+            raise ArgumentError(
+                "positions",
+                f"expected shape ({tokens},) or ({batches}, {tokens}) (because q has them), got "
+                f"{tuple(positions.shape)}",
+            )
+        return False
+    if isinstance(offset, numbers.Integral) and not isinstance(offset, bool):
+        if tokens and not 0 <= offset <= rows - tokens:
+            raise ArgumentError(
+                "offset",
+                f"expected a number from 0 to {rows - tokens} (because cos has {rows} rows, for {tokens} tokens), got "
+                f"{offset}",
+            )
+        return False
+    if not is_array(offset) or math.prod(offset.shape) != 1 or type_name(offset.dtype) not in ("int32", "int64"):
+        raise ArgumentError(
+            "offset", f"expected an integer, or an array of one int32 or int64 (the first position), got {show(offset)}"
+        )
+    return True
+
+
+@operator(
+    outputs=_specs,
+    arrays={"q": "(batch, tokens, heads, size)", "k": "(batch, tokens, kv_heads, size)", "cos": "(positions, half)",
+            "sin": "(positions, half)", "positions": "(tokens) or (batch, tokens)",
+            "out[0]": "(batch, tokens, heads, size)", "out[1]": "(batch, tokens, kv_heads, size)"},
+    types=(Types(q=FLOATS, k="q", cos=FLOATS, sin="cos", positions=("int32", "int64"),
+                 **{"out[0]": FLOATS, "out[1]": FLOATS}, inside="float32", result="q, k"),),
+)  # fmt: skip
+def rope(q: Any, k: Any | None, cos: Any, sin: Any, *, positions: Any = None, offset: Any = 0,
+         interleaved: bool = False, out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:  # fmt: skip
     """Rotates ``q`` and ``k`` of shape (batch, tokens, heads, size); K may have fewer heads, or be None.
 
-    ``cos`` and ``sin`` are (positions, r/2) tables, float32 or float16. A token's position is
+    ``cos`` and ``sin`` are (positions, r/2) tables. A token's position is
     ``positions[batch, token]`` (or ``positions[token]``), else ``offset`` + token, where ``offset`` is an int or an
     integer array of one element. Any strides: views of one fused QKV are fine. ``out=(q, k)`` rotates in place. float32
     inside, one rounding.
@@ -171,15 +217,26 @@ def rope(q: Any, k: Any, cos: Any, sin: Any, *, positions: Any = None, offset: A
     batches, tokens, q_heads, size = q.shape
     half = cos.shape[-1]
     if 2 * half > size:
-        raise ValueError(f"cos: expected at most {size // 2} columns (half of a head of {size}), got {half}")
+        raise ArgumentError("cos", f"expected at most {size // 2} columns (half of a head of {size}), got {half}")
     if tuple(cos.shape) != tuple(sin.shape) or strides(cos)[1] != 1 or strides(sin)[1] != 1:
-        raise ValueError("sin: expected the shape of cos, both with contiguous rows")
+        raise ArgumentError(
+            "sin",
+            f"expected the shape of cos, both with contiguous rows, got shapes {tuple(cos.shape)} and "
+            f"{tuple(sin.shape)} with strides {strides(cos)} and {strides(sin)}",
+        )
     if k is not None and (k.shape[0], k.shape[1], k.shape[3]) != (batches, tokens, size):
-        raise ValueError(f"k: expected shape ({batches}, {tokens}, heads, {size}), got {tuple(k.shape)}")
-    q_out, k_out = out or (None, None)
-    q_out = output(q_out, Spec(q.shape, q.dtype), q, "out[0]")
-    k_out = None if k is None else output(k_out, Spec(k.shape, k.dtype), k, "out[1]")
-    in_memory = not isinstance(offset, int)
+        raise ArgumentError("k", f"expected shape ({batches}, {tokens}, heads, {size}), got {tuple(k.shape)}")
+    in_memory = _check_positions(positions, offset, batches, tokens, cos.shape[0])
+    given = out or (None, None)
+    tables = {"cos": cos, "sin": sin}
+    q_out = output(given[0], Spec(q.shape, q.dtype), q, "out[0]", {"q": q, "k": k, **tables}, ("q",))
+    k_out = None
+    if k is not None:
+        k_out = output(given[1], Spec(k.shape, k.dtype), k, "out[1]", {"k": k, "q": q, **tables}, ("k",))
+        if given[0] is not None and given[1] is not None:
+            check_apart("out[1]", k_out, "out[0]", q_out)
+    elif given[1] is not None:
+        raise ArgumentError("out[1]", f"expected None (because k is None), got {show(given[1])}")
     position_strides = (0, 0)
     if positions is not None:
         position_strides = (0, *strides(positions)) if positions.ndim == 1 else strides(positions)

@@ -1,7 +1,7 @@
 """Softmax over the last dimension: a row stays in registers, so that memory is read once and written once.
 
-Exponentials are powers of two of ``x · log2(e) - max · log2(e)``, one fused operation an element: the error of the
-maximum's product is common to the row and cancels in the quotient.
+Exponentials are powers of two of ``(x - max) · log2(e)``. (The difference comes first: ``max · log2(e)`` alone leaves
+float32 where a row is masked by its least number, and such a row has equal weights.)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import kiln.language as kl
 from kiln.kernels import rows as policy
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import Spec, operator, output, rows_of
+from kiln.kernels.operator import FLOATS, Spec, Types, operator, output, rows_of
 from kiln.kernels.rows import RowPlan, read, row_max, row_sum, start_next, tile_place
 
 LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
@@ -56,18 +56,22 @@ def softmax_kernel(x, y, x_stride, x_step, y_stride, y_step, rows, n, BLOCK: kl.
         row, columns, mask, _ = tile_place(rows, n, ROWS, BLOCK, FULL, EVEN)
         value = read(x + row * x_stride + columns * x_step, mask, -float("inf"), EVICT).to(kl.float32)
         top = row_max(value, ROWS)
-        weight = exp2_flushed(kl.fma(value, LOG2_E, -top * LOG2_E))
+        weight = exp2_flushed((value - top) * LOG2_E)
         result = weight * (1.0 / row_sum(weight, ROWS))
         kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask)
 
 
-@operator(outputs=lambda x, **_: (Spec(x.shape, x.dtype),))
+@operator(
+    outputs=lambda x, **_: (Spec(x.shape, x.dtype),),
+    arrays={"x": "(…, n)", "out": "(…, n)"},
+    types=(Types(x=FLOATS, out=FLOATS, inside="float32", result="x"),),
+)
 def softmax(x: Any, *, out: Any = None, plan: RowPlan | None = None) -> Any:
     """Softmax over the last dimension, computed in float32, rounded once to ``out``'s type.
 
     ``plan`` says how rows are spread over threads (chosen from the shape when None).
     """
-    out = output(out, Spec(x.shape, x.dtype), x)
+    out = output(out, Spec(x.shape, x.dtype), x, "out", {"x": x}, ("x",))
     rows, x_stride, x_step = rows_of(x)
     _, y_stride, y_step = rows_of(out, "out")
     n = x.shape[-1]

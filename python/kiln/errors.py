@@ -131,9 +131,9 @@ class SourceRange(NamedTuple):
         return [f"{number} | {line}", f"{' ' * len(number)} | {pad}^{'~' * (width - 1)}"]
 
 
-def _is_ours(frame: FrameType) -> bool:
+def _is_ours(frame: FrameType, library: bool = False) -> bool:
     module = str(frame.f_globals.get("__name__", ""))
-    return module.split(".")[0] == "kiln" and not module.startswith("kiln.kernels.")
+    return module.split(".")[0] == "kiln" and (library or not module.startswith("kiln.kernels."))
 
 
 def drop_traceback(error: BaseException, traceback: TracebackType | None) -> None:
@@ -157,11 +157,12 @@ def drop_traceback(error: BaseException, traceback: TracebackType | None) -> Non
     error.__suppress_context__ = True
 
 
-def calling_expression() -> SourceRange | None:
-    """The expression of the user's that is running: in the nearest frame that is not Kiln's."""
+def calling_expression(library: bool = False) -> SourceRange | None:
+    """The expression of the user's that is running: in the nearest frame that is not Kiln's, nor with `library` of its
+    kernel library."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not _is_ours(frame):
+        if not _is_ours(frame, library):
             break
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
@@ -304,6 +305,29 @@ class LaunchError(UsageError):
 
     def __reduce__(self) -> tuple:
         return type(self), (self.message, self.kernel, self.argument, self.caller, self.hint), self.__dict__
+
+
+class ArgumentError(UsageError, ValueError):
+    """A function of the kernel library cannot take an argument: names the function, the argument and the caller's line.
+    A ValueError too, as such mistakes are in Python."""
+
+    def __init__(
+        self,
+        argument: str,
+        message: str,
+        hint: str | None = None,
+        function: str | None = None,
+        caller: SourceRange | None = None,
+    ):
+        super().__init__(message, hint, calling_expression(library=True) if caller is None else caller)
+        self.argument, self.function = argument, function
+
+    def sentence(self) -> str:
+        text = f"{self.argument}: {self.message}"
+        return f"{self.function}: {text}" if self.function else text
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.argument, self.message, self.hint, self.function, self.caller), self.__dict__
 
 
 class DeviceError(UserError):

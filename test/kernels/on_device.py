@@ -96,8 +96,8 @@ class Transfer:
 class OnDevice(Operator):
     """A library function that takes numpy arrays and runs on the device."""
 
-    def __init__(self, operator: Operator):
-        super().__init__(operator.function, operator._outputs, operator.mutates)
+    def __init__(self, operator: Operator):  # of the same arguments: they are checked as tensors
+        self.__dict__.update(vars(operator))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import kiln.cuda
@@ -105,7 +105,7 @@ class OnDevice(Operator):
 
         transfer = Transfer()
         args, kwargs = transfer.to_device(args), {name: transfer.to_device(value) for name, value in kwargs.items()}
-        result = self.function(*args, **kwargs)
+        result = super().__call__(*args, **kwargs)
         torch.cuda.synchronize()
         kiln.cuda.synchronize()
         transfer.write_back()

@@ -163,13 +163,13 @@ def test_list_errors(rng):
         adamw([x[:4]], [x[:4]], [x[:4]], [x[::2]], 1)
     with pytest.raises(ValueError, match=r"master\[0\]: expected float32"):
         adamw([x], [x], [x], [x], 1, master=[x.astype(np.float16)])
-    with pytest.raises(ValueError, match=r"gradient\[0\]: expected one of float32"):
+    with pytest.raises(ValueError, match=r"gradient\[0\]: expected type float32, .*, got int32"):
         adamw([x], [x.astype(np.int32)], [x], [x], 1)
     with pytest.raises(ValueError, match=r"gradient\[0\]: expected an array, got None"):
         adamw([x], [None], [x], [x], 1)
     x.flags.writeable = False
     with pytest.raises(ValueError, match=r"parameter\[0\]: expected an array that can be written"):
-        adamw([x], [x], [x], [x], 1)
+        adamw([x], [x], [x.copy()], [x.copy()], 1)
 
 
 class Elsewhere(np.ndarray):
@@ -199,7 +199,7 @@ def test_lists_that_mix_devices_are_refused_by_name(role, index):
                                 (lambda _: np.ones(8, np.float32), on_gpu(1), ("cpu", "cuda:1"))]:  # fmt: skip
         lists = [[make(0), make(0)] for _ in ROLES]
         lists[ROLES.index(role)][index] = other
-        message = rf"{role}\[{index}\]: expected an array on {places[0]} \(because .*, got one on {places[1]}$"
+        message = rf"{role}\[{index}\]: expected an array on {places[0]} \(because .*, got one on {places[1]}\n"
         for call in (TensorLists, lambda *lists: adamw(*lists[:4], 1, master=lists[4])):
             with planning_for(DEFAULT_GPU), pytest.raises(ValueError, match=message):
                 call(*lists)
@@ -210,7 +210,7 @@ def test_lists_that_mix_devices_are_refused_by_name(role, index):
 def test_what_is_in_memory_is_where_the_tensors_are(rng, name):
     lists = TensorLists(*tensors(rng, MIX[:1])[:4])
     value = {"step": np.ones(1, np.int64), "lr": np.ones(1, np.float32)}[name].view(Elsewhere)
-    with pytest.raises(ValueError, match=rf"{name}: expected a number or an array on cpu .*, got one on cuda:0$"):
+    with pytest.raises(ValueError, match=rf"{name}: expected a number or an array on cpu .*, got one on cuda:0\n"):
         adamw_lists(lists, **{"step": 1, name: value})
 
 
@@ -244,16 +244,17 @@ def test_step_and_rate_in_every_form(rng, form):
 )
 def test_a_step_that_counts_nothing_is_refused_by_name(rng, step, got):
     x = random(rng, 8)
-    prepared = TensorLists([x], [x], [x], [x])
-    for call in (lambda: adamw(x, x, x, x, step), lambda: adamw([x], [x], [x], [x], step),
+    lists = [[x.copy()] for _ in range(4)]
+    prepared = TensorLists(*lists)
+    for call in (lambda: adamw(x, x, x, x, step), lambda: adamw(*lists, step),
                  lambda: adamw_lists(prepared, step)):  # fmt: skip
-        with pytest.raises(ValueError, match=rf"^step: expected an integer, .* \(because .*\), got {got}$"):
+        with pytest.raises(ValueError, match=rf"step: expected an integer, .* \(because .*\), got {got}\n"):
             call()
     for number in (0, -1, np.int64(0)):
-        with pytest.raises(ValueError, match=rf"^step: expected a count from 1 .*, got {number}$"):
+        with pytest.raises(ValueError, match=rf"step: expected a count from 1 .*, got {number}\n"):
             adamw(x, x, x, x, number)
     for rate in (np.ones(2, np.float32), [0.1], "0.1", None):
-        with pytest.raises(ValueError, match=r"^lr: expected a number, or a float array of one element \(because "):
+        with pytest.raises(ValueError, match=r"lr: expected a number, or a float array of one element \(because "):
             adamw(x, x, x, x, 1, lr=rate)
 
 

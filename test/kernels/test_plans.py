@@ -99,8 +99,8 @@ STREAMS = {
     "swiglu": (lambda x: swiglu(x, x), 2),
     "swiglu interleaved": (lambda x: swiglu(x, layout="interleaved"), 1),
     "bias_gelu": (lambda x: bias_gelu(x, x[0]), 1),
-    "adamw": (lambda x: adamw(x, x, x, x, 1), 4),
-    "adamw lists": (lambda x: adamw([x], [x], [x], [x], 1), 4),
+    "adamw": (lambda x: adamw(x, x.copy(), x.copy(), x.copy(), 1), 4),
+    "adamw lists": (lambda x: adamw(*([x.copy()] for _ in range(4)), 1), 4),
 }
 
 

@@ -1,0 +1,233 @@
+"""What library functions take and refuse: the table in each docstring against what calls do, and messages by name."""
+
+import re
+from importlib import import_module
+
+import ml_dtypes
+import numpy as np
+import pytest
+from kiln import errors
+from kiln.kernels import FAMILIES
+from kiln.kernels.activation import bias_gelu, swiglu
+from kiln.kernels.attention import attention, decode_attention
+from kiln.kernels.elementwise import add
+from kiln.kernels.embedding import embedding
+from kiln.kernels.gemm import linear, matmul
+from kiln.kernels.norm import layer_norm, residual_rms_norm, rms_norm
+from kiln.kernels.operator import Operator
+from kiln.kernels.optimizer import adamw
+from kiln.kernels.reduce import sum_all, topk
+from kiln.kernels.rope import rope
+from kiln.kernels.softmax import softmax
+
+pytestmark = pytest.mark.host
+
+TYPES = {
+    name: getattr(ml_dtypes, name) if hasattr(ml_dtypes, name) else np.dtype(name)
+    for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+                 "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "complex64", "int4")
+}  # fmt: skip
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+def whole(*shape):
+    return np.zeros(shape, np.int32)
+
+
+# A call of each function whose arguments and results are small whole numbers (but for epilogues of activations), so
+# that they are the same in every type.
+CALLS = {
+    add: {"x": ones(3, 4), "y": ones(3, 4)},
+    sum_all: {"x": ones(3, 4)},
+    topk: {"x": ones(3, 4), "k": 2},
+    softmax: {"x": ones(2, 4)},
+    rms_norm: {"x": ones(3, 4), "weight": ones(4)},
+    layer_norm: {"x": ones(3, 4), "weight": ones(4), "bias": ones(4)},
+    residual_rms_norm: {"x": ones(3, 4), "residual": ones(3, 4), "weight": ones(4)},
+    swiglu: {"gate": ones(3, 4), "up": ones(3, 4)},
+    bias_gelu: {"x": ones(3, 4), "bias": ones(4)},
+    rope: {"q": ones(1, 2, 2, 4), "k": ones(1, 2, 1, 4), "cos": ones(3, 2), "sin": ones(3, 2), "positions": whole(2)},
+    embedding: {"ids": whole(3), "table": ones(5, 4)},
+    matmul: {"a": ones(3, 4), "b": ones(4, 2), "bias": ones(2), "c": ones(3, 2), "beta": 1.0, "residual": ones(3, 2),
+             "row_scale": ones(3)},
+    linear: {"x": ones(3, 4), "w": ones(2, 4), "bias": ones(2), "c": ones(3, 2), "beta": 1.0, "residual": ones(3, 2),
+             "row_scale": ones(3)},
+    attention: {"q": ones(1, 3, 2, 4), "k": ones(1, 3, 1, 4), "v": ones(1, 3, 1, 4)},
+    decode_attention: {"q": ones(2, 2, 4), "k": ones(2, 3, 1, 4), "v": ones(2, 3, 1, 4), "lengths": whole(2) + 1,
+                       "block_table": None},
+    adamw: {"parameter": ones(5), "gradient": ones(5), "moment": ones(5), "square": ones(5), "step": 1,
+            "master": ones(5)},
+}  # fmt: skip
+NAMES = {function.__name__: function for function in CALLS}
+
+
+def rows_of_table(function):
+    """The table as a reader sees it: for each row, the types by argument (the name of another one: its type)."""
+    text = function.__doc__.split("others are refused::\n\n")[1]
+    shapes, *rows = [block.splitlines() for block in text.rstrip().split("\n\n")]
+    found = []
+    for row in rows:
+        types = {}
+        for line in row:
+            names, said = re.split(r"  +", line.strip(), maxsplit=1)
+            types |= dict.fromkeys(names.split(", "), said)
+        found.append(types)
+    return {line.split()[0] for line in shapes}, found
+
+
+def allowed(row, name, given):
+    said = row.get(name, "")
+    while said.startswith("as "):
+        said = given[said[3:]] if said[3:] in given else row[said[3:]]
+    return said.split(", ")
+
+
+def fits(rows, given):
+    """Whether the table admits these types together."""
+    return any(all(type_ in allowed(row, name, given) for name, type_ in given.items()) for row in rows)
+
+
+def test_every_function_of_the_library_is_here():
+    functions = {f for family in FAMILIES for f in vars(import_module(f"kiln.kernels.{family}")).values()
+                 if isinstance(f, Operator)}  # fmt: skip
+    assert {f for f in functions if f.__name__ != "adamw_lists"} == set(CALLS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_table_says_what_is_taken(name):
+    """Each type in the place of each array alone, and of all floats together: taken or refused as the table says."""
+    function, call = NAMES[name], CALLS[NAMES[name]]
+    arrays = {key: value for key, value in call.items() if isinstance(value, np.ndarray)}
+    described, rows = rows_of_table(function)
+    assert set(arrays) <= described
+    floats = [key for key, value in arrays.items() if value.dtype == np.float32]
+    changes = [{key: type_} for key in arrays for type_ in TYPES]
+    changes += [dict.fromkeys([key for key in floats if key != spared], type_) for type_ in TYPES
+                for spared in (None, "master")]  # fmt: skip
+    taken = 0
+    for change in changes:
+        given = {**{key: str(value.dtype) for key, value in arrays.items()}, **change}
+        made = {key: value.astype(TYPES[given[key]]) for key, value in arrays.items()}
+        if fits(rows, given):
+            function(**{**call, **made})
+            taken += 1
+        else:
+            with pytest.raises(errors.ArgumentError) as refused:
+                function(**{**call, **made})
+            assert refused.value.argument in arrays, change
+            assert f"{name}: {refused.value.argument}: expected type" in str(refused.value), change
+            assert f"got {given[refused.value.argument]}" in str(refused.value)
+    assert taken
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_sums_have_room(name):
+    """Sums of types narrower than their sum: numpy's, but for floats that stay as they are."""
+    if name in ("complex64", "int4") or name.startswith("float8"):
+        with pytest.raises(errors.ArgumentError, match=f"sum_all: x: expected type .*, got {name}"):
+            sum_all(np.ones(4).astype(TYPES[name]))
+        return
+    x = (np.arange(3000) % 101).astype(TYPES[name])
+    x[5:9] = 1
+    exact = int(np.asarray(x, np.float64).sum())
+    out = sum_all(x)
+    kind = "uint64" if name == "uint64" else "int64" if "int" in name or name == "bool" else name
+    assert out.dtype == TYPES[kind] and sum_all.output_specs(x)[0].dtype in (kind, x.dtype)
+    assert out == np.asarray(exact).astype(out.dtype)
+
+
+def test_sums_keep_every_digit():
+    assert sum_all(np.array([2**62, 1, -1, 3], np.int64)) == 2**62 + 3
+    assert sum_all(np.array([2**53, 1, -(2**53)], np.int64)) == 1
+    assert sum_all(np.array([1.0, 2.0**-50], np.float64)) == 1 + 2.0**-50
+    assert sum_all(np.full(1 << 20, -128, np.int8)) == -128 << 20
+    assert sum_all(np.array([2**64 - 1], np.uint64)) == 2**64 - 1
+
+
+def test_the_sum_of_truth_values_is_their_or():
+    x, y = np.array([0, 1, 1, 0], bool), np.array([0, 0, 1, 1], bool)
+    assert add(x, y).tolist() == (x + y).tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "uint8", "uint16"])
+def test_topk_of_integers_keeps_every_digit(name):
+    limits = np.iinfo(name)
+    x = np.array([[1, limits.max - 1, limits.min, limits.max, limits.max - 1]], name)
+    values, indices = topk(x, 5)
+    assert indices.tolist() == [[3, 1, 4, 0, 2]]
+    assert (values == x[0, indices[0]]).all()
+
+
+MESSAGES = [
+    (lambda x: rms_norm([1.0, 2.0], x[0]), r"rms_norm: x: expected an array \(of numpy, torch or DeviceArray\), got "
+                                           r"\[1.0, 2.0\]"),
+    (lambda x: rms_norm(x, 1.0), r"rms_norm: weight: expected an array .*, got 1.0"),
+    (lambda x: add(x, 1), r"add: y: expected an array .*, got 1\n(.*\n)*hint: numbers are not broadcast"),
+    (lambda x: add(x, np.float32(1)), r"add: y: expected an array .*, got np.float32\(1.0\)"),
+    (lambda x: softmax(None), r"softmax: x: expected an array .*, got None"),
+    (lambda x: softmax("abc"), r"softmax: x: expected an array .*, got 'abc'"),
+    (lambda x: softmax(np.zeros((), np.float32)), r"softmax: x: expected shape \(…, n\) \(because softmax takes x "
+                                                   r"\(…, n\)\), got \(\)"),
+    (lambda x: rms_norm(x[0], x), r"rms_norm: weight: expected shape \(n\) \(because rms_norm takes x \(…, n\), weight "
+                                  r"\(n\)\), got \(4, 6\)\n(.*\n)*hint: x has the shape of weight: are the two in each "
+                                  r"other's place\?"),
+    (lambda x: embedding(x, np.zeros(3, int)), r"embedding: table: expected shape \(vocabulary, n\).*\n(.*\n)*hint: "),
+    (lambda x: attention(x, x, x), r"attention: q: expected shape \(batch, queries, heads, size\)"),
+    (lambda x: matmul(x[0], x), r"matmul: a: expected shape \(m, k\) or \(batch, m, k\)"),
+    (lambda x: rms_norm(x, x[0], eps=x), r"rms_norm: eps: expected a number, got an array of shape \(4, 6\)"),
+    (lambda x: rms_norm(x, x[0], eps="1"), r"rms_norm: eps: expected a number, got '1'"),
+    (lambda x: rms_norm(x, x[0], cast=None), r"rms_norm: cast: expected a string, got None"),
+    (lambda x: topk(x, 2.0), r"topk: k: expected an integer, got 2.0"),
+    (lambda x: attention(x[None, None], x[None, None], x[None, None], causal=1), r"causal: expected True or False"),
+    (lambda x: matmul(x, x.T, splits=True), r"matmul: splits: expected an integer or None, got True"),
+    (lambda x: rms_norm(x.astype(">f4"), x[0]), r"x: expected type .*, got >f4\n(.*\n)*hint: bring it"),
+    (lambda x: rms_norm(x.astype(np.float64), x[0]), r"\(because rms_norm computes in float32\), got float64\n(.*\n)*"
+                                                     r"hint: convert it"),
+    (lambda x: softmax(np.ma.masked_less(x, 0)), r"softmax: x: expected an array without a mask"),
+    (lambda x: residual_rms_norm(x, x, x[0], out=x), r"out: expected 2 arrays \(out\[0\], out\[1\]\)"),
+    (lambda x: matmul(x, x.T, out_dtype="float64"), r"out_dtype: expected .*a is float32\), got float64"),
+    (lambda x: matmul(x.astype(np.int8), x.T.astype(np.int8), out=np.zeros((4, 4), np.uint8)), r"out: expected type "),
+    (lambda x: rope(x[None, None], None, ones(2, 4), ones(2, 4)), r"cos: expected at most 3 columns"),
+    (lambda x: rope(x[None, None], None, ones(2, 3), ones(2, 3), offset=2), r"offset: expected a number from 0 to 1 "),
+    (lambda x: rope(x[None, None], None, ones(2, 3), ones(2, 3), offset=0.0), r"offset: expected an integer, or an"),
+    (lambda x: rope(x[None, None], None, ones(2, 3), ones(2, 3), positions=whole(2)), r"positions: expected shape"),
+    (lambda x: matmul(ones(2, 3, 4), ones(4, 5), residual=ones(3, 3, 5)), r"residual: expected 2 batches, or"),
+    (lambda x: decode_attention(ones(2, 2, 4), ones(3, 3, 1, 4), ones(3, 3, 1, 4), whole(2)), r"k, v: expected 2 seq"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, message", MESSAGES, ids=[m[:40] for _, m in MESSAGES])
+def test_refused_by_name(rng, call, message):
+    with pytest.raises(errors.ArgumentError) as refused:
+        call(rng.standard_normal((4, 6)).astype(np.float32))
+    assert re.search(message, str(refused.value)), str(refused.value)
+    assert isinstance(refused.value, ValueError)
+
+
+def test_a_refusal_names_the_caller():
+    with pytest.raises(errors.ArgumentError) as refused:
+        rms_norm(np.ones((2, 4), np.int32), ones(4))
+    assert refused.value.caller.file == __file__
+    assert str(refused.value).startswith(__file__) and "error: rms_norm: x: expected type float16, " in str(
+        refused.value
+    )
+    assert (refused.value.function, refused.value.argument) == ("rms_norm", "x")
+
+
+def test_python_says_what_python_checks():
+    with pytest.raises(TypeError, match="weight"):
+        rms_norm(ones(2, 4))
+    with pytest.raises(TypeError, match="epsilon"):
+        rms_norm(ones(2, 4), ones(4), epsilon=1.0)
+
+
+def test_a_call_that_was_admitted_does_not_admit_another():
+    rms_norm(ones(2, 4), ones(4))
+    for wrong in (np.ones((2, 4)), np.ones((2, 4), np.int32), [[1.0]]):
+        with pytest.raises(errors.ArgumentError):
+            rms_norm(wrong, ones(4))
+    with pytest.raises(errors.ArgumentError):
+        rms_norm(ones(2, 4), ones(1, 4))
