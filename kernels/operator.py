@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from kiln.errors import ArgumentError
+from kiln.runtime.interface import is_traced_by_torch
 
 FLOATS = ("float16", "bfloat16", "float32")
 FP8 = ("float8_e4m3fn", "float8_e5m2")
@@ -166,6 +167,10 @@ class Operator:
             self.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{self.table()}\n"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_traced_by_torch():
+            from kiln.runtime import torch_graph
+
+            return torch_graph.call(self, args, kwargs)
         try:
             # Calls are alike whose arguments are of the same kinds: all but the first are one look-up.
             key = (*map(_kind, args), *kwargs, *map(_kind, kwargs.values()))
@@ -173,7 +178,7 @@ class Operator:
             if of_torch is None:
                 of_torch = self._admit(key, args, kwargs)
             if of_torch:
-                self._refuse_gradients(args, kwargs)
+                self.refuse_gradients(args, kwargs)
             return self.function(*args, **kwargs)
         except ArgumentError as problem:
             problem.function = problem.function or self.function.__name__
@@ -313,14 +318,23 @@ class Operator:
             row.arrays.get(name) == other for row in self.types
         )
 
-    def _refuse_gradients(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Refuses arguments that the table of shapes and types has no row for; nothing is run."""
+        try:
+            self._admit(None, args, kwargs)
+        except ArgumentError as problem:
+            problem.function = self.function.__name__
+            raise
+
+    def refuse_gradients(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Refuses tensors that require a gradient while gradients are recorded."""
         torch = sys.modules["torch"]
         if not torch.is_grad_enabled():
             return
         bound = self.signature.bind(*args, **kwargs).arguments
         for name, value in bound.items():
             items = value if isinstance(value, (list, tuple)) else (value,)
-            if any(is_torch(item) and item.requires_grad for item in items):
+            if any(is_torch(item) and getattr(item, "requires_grad", False) for item in items):
                 refuse_gradient(name)
 
 

@@ -3,6 +3,7 @@
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -35,8 +36,9 @@ static SmallVector<Value> sources(Value value) {
       .Default([](Operation *) { return SmallVector<Value>(); });
 }
 
-Value kiln::pointerArgument(Value pointer) {
-  Value argument;
+/// The kernel arguments that `pointer` may step from; nothing where one of its origins is not known.
+static std::optional<SmallVector<BlockArgument>> pointerArguments(Value pointer) {
+  SmallVector<BlockArgument> arguments;
   SmallVector<Value> open{pointer};
   SmallPtrSet<void *, 8> seen;
   while (!open.empty()) {
@@ -45,17 +47,36 @@ Value kiln::pointerArgument(Value pointer) {
       continue; // round a loop: whatever it was is already being followed
     auto block = dyn_cast<BlockArgument>(value);
     if (block && isa<func::FuncOp>(block.getOwner()->getParentOp())) {
-      if (argument && argument != value)
-        return {};
-      argument = value;
+      arguments.push_back(block);
       continue;
     }
     SmallVector<Value> next = sources(value);
     if (next.empty())
-      return {};
+      return std::nullopt;
     open.append(next);
   }
-  return argument;
+  return arguments;
+}
+
+Value kiln::pointerArgument(Value pointer) {
+  std::optional<SmallVector<BlockArgument>> arguments = pointerArguments(pointer);
+  return arguments && arguments->size() == 1 ? arguments->front() : Value();
+}
+
+SmallVector<unsigned> kiln::writtenArguments(func::FuncOp kernel) {
+  llvm::BitVector written(kernel.getNumArguments());
+  kernel.walk([&](Operation *op) {
+    std::optional<GlobalEffect> effect = globalEffect(op);
+    if (!effect || !effect->writes)
+      return;
+    std::optional<SmallVector<BlockArgument>> arguments;
+    if (effect->pointer)
+      arguments = pointerArguments(effect->pointer);
+    for (BlockArgument argument : kernel.getArguments())
+      if (isa<tile::PtrType>(argument.getType()) && (!arguments || llvm::is_contained(*arguments, argument)))
+        written.set(argument.getArgNumber());
+  });
+  return SmallVector<unsigned>(written.set_bits());
 }
 
 std::optional<GlobalEffect> kiln::globalEffect(Operation *op) {

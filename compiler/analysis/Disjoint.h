@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
+#include "llvm/ADT/SmallVector.h"
 #include <optional>
 
 namespace kiln {
@@ -36,6 +37,10 @@ bool isConstantInLaunch(mlir::func::FuncOp kernel, mlir::Value pointer);
 
 /// The one kernel argument that `pointer` (a pointer, a tile of pointers, a descriptor or a map) steps from, or null.
 mlir::Value pointerArgument(mlir::Value pointer);
+
+/// The arguments that the kernel may write through, in their order: those that a write may step from, and all pointers
+/// where it is not known what one steps from.
+llvm::SmallVector<unsigned> writtenArguments(mlir::func::FuncOp kernel);
 
 /// The pointer or descriptor that a tile memory op goes through, or null for any other op.
 mlir::Value accessedPointer(mlir::Operation *access);

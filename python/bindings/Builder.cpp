@@ -1,5 +1,7 @@
 // Builder and Module: how the Python front end makes tile IR. Python names values, locations and regions by integer
 // handles and types and attributes by their text, so no MLIR object outlives or escapes the program that owns it.
+#include "compiler/analysis/Disjoint.h"
+#include "dialects/tile/TileOps.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -297,6 +299,27 @@ void kiln::python::bindBuilder(py::module_ &m) {
               throw std::runtime_error(error);
           },
           "Raises RuntimeError with the diagnostics unless the module is valid.")
+      .def(
+          "written_pointers",
+          [](PyModule &self) {
+            std::lock_guard lock(self.program->getMutex());
+            std::vector<unsigned> found;
+            for (auto kernel : self.program->getModule().getOps<func::FuncOp>()) {
+              if (!kernel->hasAttr("tile.kernel"))
+                continue;
+              SmallVector<unsigned> written = kiln::writtenArguments(kernel);
+              unsigned pointers = 0;
+              for (BlockArgument argument : kernel.getArguments()) {
+                if (!isa<kiln::tile::PtrType>(argument.getType()))
+                  continue;
+                if (llvm::is_contained(written, argument.getArgNumber()))
+                  found.push_back(pointers);
+                ++pointers;
+              }
+            }
+            return found;
+          },
+          "Which pointers of the kernel's arguments, counted among those, it may write through; calls are inlined.")
       .def_static(
           "parse",
           [](const std::string &text) {

@@ -326,6 +326,10 @@ class ArgumentError(UsageError, ValueError):
         text = f"{self.argument}: {self.message}"
         return f"{self.function}: {text}" if self.function else text
 
+    def __repr__(self) -> str:
+        # All that torch's compiler shows of an error while it traces.
+        return f"{type(self).__name__}({self.sentence()!r})"
+
     def __reduce__(self) -> tuple:
         return type(self), (self.argument, self.message, self.hint, self.function, self.caller), self.__dict__
 

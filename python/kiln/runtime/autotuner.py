@@ -14,7 +14,7 @@ from typing import Any
 
 from kiln import errors, knobs
 from kiln.runtime import placement
-from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, module_attribute
+from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, is_traced_by_torch, module_attribute
 
 log = logging.getLogger("kiln.autotune")
 
@@ -330,6 +330,10 @@ class Autotuner(_Decorated):
     # -- launching -------------------------------------------------------------------------
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        if is_traced_by_torch():
+            from kiln.runtime import torch_graph
+
+            return torch_graph.launch(self, grid, args, kwargs)
         if warmup:
             pruned = self.prune_configs({**dict(zip(self.arg_names, args, strict=False)), **kwargs}, kwargs)
             return [self.fn.run(*args, grid=grid, warmup=True, **{**c.all_kwargs(), **kwargs}) for c in pruned]

@@ -46,6 +46,12 @@ OPTION_KINDS = {
 }
 
 
+def is_traced_by_torch() -> bool:
+    """Whether torch's compiler is tracing the call, instead of Python running it. (It knows the answer without a call.)"""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_dynamo_compiling()
+
+
 class KernelInterface:
     """Something launched as `kernel[grid](*args, **meta)`.
 

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from kiln import errors, knobs
 from kiln.frontend.function import KernelFunction
-from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS, KernelInterface, MockTensor, module_attribute
+from kiln.runtime.interface import (
+    LAUNCH_OPTIONS,
+    OPTION_KINDS,
+    KernelInterface,
+    MockTensor,
+    is_traced_by_torch,
+    module_attribute,
+)
 
 if TYPE_CHECKING:
     from kiln.runtime.metadata import CpuUsage, KernelMetadata, KernelSource
@@ -117,12 +124,18 @@ class JITFunction(KernelFunction, KernelInterface):
         return self._launcher
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+        if is_traced_by_torch():
+            return super().__getitem__(grid)
         if self.pre_run_hooks:
             return super().__getitem__(grid)
         return (self._launcher or self._make_launcher()).at(grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> CompiledKernel:
         """`self[grid](*args, **kwargs)`; with `warmup`, only compiles."""
+        if is_traced_by_torch():
+            from kiln.runtime import torch_graph
+
+            return torch_graph.launch(self, grid, args, kwargs)
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         bound = (self._launcher or self._make_launcher()).at(grid)
