@@ -218,6 +218,11 @@ def cuda_home() -> str | None:
     return os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or None
 
 
+def triton_variable(name: str) -> str | None:
+    """One of Triton's own variables (`TRITON_DEBUG`), for programs that run as Triton's; None if it is not set."""
+    return os.environ.get(name)
+
+
 def _unknown(name: str, known: Any, message: str) -> str:
     import difflib
 

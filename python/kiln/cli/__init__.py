@@ -16,14 +16,18 @@ def main(arguments: list[str] | None = None) -> int:
     from kiln.cli import bench as bench_verb
     from kiln.cli import compile as compile_verb
     from kiln.cli import info as info_verb
+    from kiln.cli import run as run_verb
 
-    parser = argparse.ArgumentParser(prog="kiln", description="Compile and inspect Kiln kernels.")
+    parser = argparse.ArgumentParser(prog="kiln", description="Compile, inspect and run Kiln kernels.")
     parser.add_argument("--version", action="version", version=f"kiln {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     bench_verb.add_parser(verbs)
     compile_verb.add_parser(verbs)
     info_verb.add_parser(verbs)
+    run_verb.add_parser(verbs)
     words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["run"]:  # what the program raises is its own
+        return run_verb.main(words[1:])
     try:
         if words[:1] == ["bench"]:  # has options of its own, known only in a checkout
             return bench_verb.main(words[1:])

@@ -77,15 +77,17 @@ class Expressions(Walker):
         base, name = self.visit(node.value), node.attr
         try:
             value = getattr(base, name)
-        except AttributeError:
-            raise self._no_attribute(base, name) from None
+        except AttributeError as problem:
+            raise self._no_attribute(base, name, problem) from None
         if isinstance(base, ModuleType):
-            if not base.__name__.split(".")[0] == "kiln" and base.__name__ != "math":
+            if not _is_language(base) and base.__name__ != "math":
                 return self.outside(f"{base.__name__}.{name}", value)
             return self.value(value)
         return self.value(value)
 
-    def _no_attribute(self, base: Any, name: str) -> CompilationError:
+    def _no_attribute(self, base: Any, name: str, problem: AttributeError) -> CompilationError:
+        if isinstance(base, ModuleType) and hasattr(base, "__kiln_names__"):
+            return CompilationError(str(problem))  # a module of Triton's, which says why
         if isinstance(base, ModuleType):
             owner = f"module {base.__name__}"
         elif isinstance(base, values.constexpr):
@@ -440,3 +442,8 @@ def _equal(sought: Any, item: Any) -> bool:
         return bool(sought == item)
     except Exception:
         return False
+
+
+def _is_language(module: ModuleType) -> bool:
+    """Whether its names are the language's: Kiln's own modules, and those that show them under Triton's names."""
+    return module.__name__.split(".")[0] == "kiln" or hasattr(module, "__kiln_names__")

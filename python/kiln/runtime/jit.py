@@ -78,6 +78,9 @@ class JITFunction(KernelFunction, KernelInterface):
     torch is imported, else the default stream).
     """
 
+    launch_options = LAUNCH_OPTIONS
+    """What a launch takes by name beside the parameters."""
+
     def __init__(
         self,
         fn: FunctionType,
@@ -120,7 +123,7 @@ class JITFunction(KernelFunction, KernelInterface):
                 from kiln.frontend.strides import descriptor_strides
 
                 knobs.start_logging()
-                self._launcher = _kiln.Launcher(self, list(self.params), LAUNCH_OPTIONS, descriptor_strides(self))
+                self._launcher = _kiln.Launcher(self, list(self.params), self.launch_options, descriptor_strides(self))
         return self._launcher
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
@@ -336,7 +339,8 @@ def compile_kernel(
         raise errors.LaunchError(str(problem), kernel=kernel.__name__) from None
     except errors.ResourceError as problem:
         raise problem.of(kernel.__name__) from None
-    compiled = CompiledKernel(kernel, parameters, artifact, None, disjoint, device)
+    compiled_type = getattr(kernel, "compiled_type", CompiledKernel)
+    compiled = compiled_type(kernel, parameters, artifact, None, disjoint, device)
     if device != -2:
         hooks.load_start(compiled)
         try:

@@ -1,0 +1,40 @@
+"""Unmodified Triton programs on Kiln: in this process `import triton` finds Kiln under Triton's names and meanings.
+
+    import kiln.as_triton
+    kiln.as_triton.install()        # before the program imports triton; or: kiln run --as-triton program.py
+
+names.py      which modules `triton` has here, where their names come from, and why others are missing
+finder.py     what `import` finds: modules that look their names up when asked
+top.py language.py jit.py autotuner.py driver.py compiler.py …    one file for each module of Triton that differs from
+              a module of Kiln by more than its name
+
+Kernels are Kiln's own: `triton.language.load` is `kiln.language.load`. A file of this folder holds only what Triton
+does otherwise: defaults, host-side classes, what a program may ask of a compiled kernel or of the machine.
+"""
+
+from __future__ import annotations
+
+from kiln.as_triton.names import VERSION
+
+__all__ = ["VERSION", "install", "installed", "uninstall"]
+
+
+def install() -> None:
+    """From now on `import triton` gives Kiln. Does nothing the second time; refuses where Triton itself is loaded."""
+    from kiln.as_triton import finder
+
+    finder.install()
+
+
+def uninstall() -> None:
+    """Takes it back: `import triton` looks for an installed Triton again. Modules that were imported go on working."""
+    from kiln.as_triton import finder
+
+    finder.uninstall()
+
+
+def installed() -> bool:
+    """Whether `import triton` gives Kiln in this process."""
+    from kiln.as_triton import finder
+
+    return finder.installed()

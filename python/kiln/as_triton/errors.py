@@ -1,0 +1,64 @@
+"""`triton.errors`, `triton.runtime.errors`, `triton.compiler.errors`: Triton's names of exceptions.
+
+Where Kiln raises an exception that means the same, the name is that of Kiln's class, so that `except` catches it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kiln.errors import CompilationError, KilnError, ResourceError
+from kiln.errors import StaticAssertionError as CompileTimeAssertionFailure
+from kiln.errors import UnsupportedSyntaxError as UnsupportedLanguageConstruct
+
+TritonError = KilnError
+
+__all__ = [
+    "AutotunerError",
+    "CompilationError",
+    "CompileTimeAssertionFailure",
+    "InterpreterError",
+    "OutOfResources",
+    "PTXASError",
+    "TritonError",
+    "UnsupportedLanguageConstruct",
+]
+
+
+class _Told(TritonError):
+    """An error that is a message."""
+
+    def __init__(self, error_message: str | None = None):
+        self.error_message = error_message
+        super().__init__(error_message or "")
+
+
+class InterpreterError(_Told):
+    """Never raised: kernels are compiled, for the CPU too."""
+
+
+class PTXASError(_Told):
+    """The assembler of NVIDIA's refused; Kiln raises its own `InternalError` there."""
+
+
+class AutotunerError(_Told):
+    """No configuration is left to measure."""
+
+
+class OutOfResources(ResourceError):
+    """A kernel that does not fit the machine: `required`, `limit`, `name`."""
+
+    def __init__(self, required: Any, limit: Any, name: str, option: str | None = None, kernel: str | None = None):
+        super().__init__(name, required, limit, option, kernel)
+        self.limit, self.name = limit, name
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.required, self.limit, self.name, self.option, self.kernel)
+
+    def of(self, kernel: str) -> OutOfResources:
+        return type(self)(self.required, self.limit, self.name, self.option, kernel)
+
+    @classmethod
+    def like(cls, error: ResourceError) -> OutOfResources:
+        """Kiln's error under Triton's name."""
+        return cls(error.required, error.available, error.resource, error.option, error.kernel)

@@ -1,0 +1,299 @@
+"""`triton.runtime.jit`: jit functions with what Triton's have, and arrays seen under another type.
+
+A jit function is Kiln's with Triton's attributes (`params`, `signature`, `src`, …), exceptions and launch hooks. Its
+launches go the same way: one call into C++.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any, NoReturn
+
+from kiln import errors
+from kiln.as_triton import knobs
+from kiln.as_triton.errors import OutOfResources
+from kiln.frontend.function import FunctionParameter, lazy
+from kiln.frontend.function import KernelFunction as JITCallable
+from kiln.frontend.function import constexpr_function as constexpr_function
+from kiln.runtime import interface
+from kiln.runtime import jit as kiln_jit
+from kiln.runtime.interface import KernelInterface
+
+__all__ = [
+    "JITCallable",
+    "JITFunction",
+    "KernelInterface",
+    "KernelParam",
+    "MockTensor",
+    "TensorWrapper",
+    "constexpr_function",
+    "get_full_name",
+    "get_jit_fn_file_line",
+    "jit",
+    "reinterpret",
+]
+
+
+class KernelParam(FunctionParameter):
+    """A parameter of a jit function: `num`, `name`, `annotation`, `annotation_type`, `default`, `is_constexpr` …"""
+
+    @property
+    def num(self) -> int:
+        return self.index
+
+    @property
+    def default(self) -> Any:  # type: ignore[override]
+        return FunctionParameter.default.__get__(self) if self.has_default else inspect.Parameter.empty
+
+    @property
+    def has_default(self) -> bool:
+        return FunctionParameter(*self).has_default
+
+    @property
+    def is_const(self) -> bool:
+        return not self.is_constexpr and getattr(self.annotation, "__name__", str(self.annotation)).endswith("const")
+
+
+# Options of Triton for AMD's GPUs, which programs pass on every machine that is not NVIDIA's: without meaning here.
+_OPTIONS_OF_AMD = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint")
+
+
+class JITFunction(kiln_jit.JITFunction):
+    """A kernel, with what programs ask of Triton's."""
+
+    launch_options = [*interface.LAUNCH_OPTIONS, *_OPTIONS_OF_AMD]
+
+    def __init__(self, fn: FunctionType, **options: Any):
+        super().__init__(fn, **options)
+        self.repr = options.get("repr") or (lambda _: f"{fn.__module__}.{fn.__qualname__}")
+
+    # -- what was written ------------------------------------------------------------------
+
+    @lazy
+    def params(self) -> list[KernelParam]:  # type: ignore[override]
+        return [KernelParam(*parameter) for parameter in kiln_jit.JITFunction.params.compute(self)]
+
+    @lazy
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.fn)
+
+    @property
+    def constexprs(self) -> list[int]:
+        """Positions of the constexpr parameters."""
+        return [parameter.num for parameter in self.params if parameter.is_constexpr]
+
+    @property
+    def module(self) -> str:
+        return self.__module__
+
+    @property
+    def __globals__(self) -> dict[str, Any]:
+        return self.fn.__globals__
+
+    @property
+    def raw_src(self) -> list[str]:
+        """The lines of the definition, decorators included."""
+        return self.source.text.splitlines(keepends=True)
+
+    @property
+    def src(self) -> str:
+        """The text of the definition from `def` on, at the margin."""
+        import textwrap
+
+        lines = textwrap.dedent(self.source.text).split("\n")
+        start = next(i for i, line in enumerate(lines) if line.startswith("def "))
+        return "\n".join(lines[start:])
+
+    @property
+    def starting_line_number(self) -> int:
+        return self.source.first_line
+
+    @property
+    def hash(self) -> str:
+        return self.cache_key
+
+    def is_gluon(self) -> bool:
+        return False
+
+    # -- launching -------------------------------------------------------------------------
+
+    @property
+    def compiled_type(self) -> type:
+        from kiln.as_triton.compiler import CompiledKernel
+
+        return CompiledKernel
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        if knobs.runtime.launch_enter_hook or knobs.runtime.launch_exit_hook:
+            return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+        return super().__getitem__(grid)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """`self[grid](*args, **kwargs)`; with `warmup`, only compiles."""
+        enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+        if warmup or not (enter or leave):
+            return super().run(*args, grid=grid, warmup=warmup, **kwargs)
+        from kiln.as_triton.compiler import launch_metadata
+
+        # The hook is told what runs: compiled before, so that it can be.
+        compiled: Any = super().run(*args, grid=grid, warmup=True, **kwargs)
+        told = launch_metadata(compiled, grid, dict(zip(self.arg_names, args, strict=False)) | kwargs)
+        if enter:
+            enter(told)
+        result = super().run(*args, grid=grid, **kwargs)
+        if leave:
+            leave(told)
+        return result
+
+    def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
+        """Compiles for these arguments without launching; a dtype stands for a tensor of it."""
+        return self.run(*args, grid=grid, warmup=True, **kwargs)
+
+    def _make_prefix(self) -> str:
+        return f"{super()._make_prefix()}\ntriton={knobs.runtime.debug},{knobs.language.fp32_default}"
+
+    def _revalidate(self) -> Any:
+        prefix, watched, *rest = super()._revalidate()
+        for group, name in ((knobs.runtime, "debug"), (knobs.language, "fp32_default")):
+            watched.append((group._set, name, None))
+        return (prefix, watched, *rest)
+
+    def _compile(self, found: Any, options: dict[str, Any], *rest: Any) -> Any:
+        from kiln.as_triton.language import debugging
+
+        try:
+            with debugging(bool(options.get("debug", self.debug))):
+                compiled: Any = super()._compile(found, options, *rest)
+        except errors.ResourceError as error:
+            raise OutOfResources.like(error) from None
+        compiled.options = dict(options)
+        return compiled
+
+    def _explain_status(self, *args: Any) -> NoReturn:
+        try:
+            super()._explain_status(*args)
+        except errors.ResourceError as error:
+            raise OutOfResources.like(error) from None
+
+    def __repr__(self) -> str:
+        return f"JITFunction({self.module}:{self.__qualname__})"
+
+
+def jit(
+    fn: Any = None,
+    *,
+    version: Any = None,
+    repr: Callable[..., str] | None = None,
+    launch_metadata: Callable[..., Any] | None = None,
+    do_not_specialize: Iterable[int | str] | None = None,
+    do_not_specialize_on_alignment: Iterable[int | str] | None = None,
+    debug: bool | None = None,
+    noinline: bool | None = None,
+) -> Any:
+    """Makes a Python function a kernel or a function that kernels call; `kiln.jit` says more."""
+
+    def decorate(function: Any) -> Any:
+        if isinstance(function, JITCallable):
+            return function
+        return JITFunction(
+            function, version=version, repr=repr, launch_metadata=launch_metadata, debug=debug,
+            do_not_specialize=tuple(do_not_specialize or ()), noinline=bool(noinline),
+            do_not_specialize_on_alignment=tuple(do_not_specialize_on_alignment or ()),
+        )  # fmt: skip
+
+    return decorate if fn is None else decorate(fn)
+
+
+def get_full_name(fn: Any) -> str:
+    return f"{fn.__module__}.{fn.__qualname__}"
+
+
+def get_jit_fn_file_line(fn: Any) -> tuple[str, int]:
+    """The file of a kernel and the line of its `def`."""
+    while not isinstance(fn, JITCallable):
+        fn = fn.fn
+    return fn.fn.__code__.co_filename, fn.tree.lineno
+
+
+# -- arrays ------------------------------------------------------------------------------------
+
+
+class MockTensor(interface.MockTensor):
+    """Stands for a tensor of a type where only the type matters: `kernel.warmup(MockTensor(torch.float32), …)`."""
+
+    def __init__(self, dtype: Any, shape: Iterable[int] | None = None):
+        super().__init__(dtype)
+        self.shape = [1] if shape is None else list(shape)
+
+    @staticmethod
+    def wrap_dtype(value: Any) -> Any:
+        return MockTensor.wrap(value)
+
+    def stride(self) -> tuple[int, ...]:
+        steps = [1]
+        for size in self.shape[:0:-1]:
+            steps.append(steps[-1] * size)
+        return tuple(reversed(steps))
+
+    @staticmethod
+    def ptr_range() -> int:
+        return 0
+
+
+class TensorWrapper:
+    """A tensor whose elements are read as another type of the same size. Made by `reinterpret`."""
+
+    def __init__(self, base: Any, dtype: Any):
+        self.base, self.dtype = base, dtype
+        self.data = getattr(base, "data", base)
+        self.device = getattr(base, "device", None)
+        self.shape = base.shape
+
+    @property
+    def is_cpu(self) -> bool:
+        """Asked by a launch: whether the memory is the host's."""
+        return getattr(self.device, "type", "cpu") == "cpu"
+
+    @property
+    def nbytes(self) -> int:
+        return self.base.nbytes
+
+    def data_ptr(self) -> int:
+        return self.base.data_ptr()
+
+    def untyped_storage(self) -> Any:
+        return self.base.untyped_storage()
+
+    def stride(self, *args: Any) -> Any:
+        return self.base.stride(*args)
+
+    def element_size(self) -> int:
+        return self.base.element_size()
+
+    def cpu(self) -> TensorWrapper:
+        return TensorWrapper(self.base.cpu(), self.dtype)
+
+    def copy_(self, other: TensorWrapper) -> None:
+        self.base.copy_(other.base)
+
+    def clone(self) -> TensorWrapper:
+        return TensorWrapper(self.base.clone(), self.dtype)
+
+    def to(self, device: Any) -> TensorWrapper:
+        return TensorWrapper(self.base.to(device), self.dtype)
+
+    def new_empty(self, sizes: Any) -> TensorWrapper:
+        return TensorWrapper(self.base.new_empty(sizes), self.dtype)
+
+    def __str__(self) -> str:
+        return f"TensorWrapper[{self.dtype}]({self.base})"
+
+
+def reinterpret(tensor: Any, dtype: Any) -> Any:
+    """`tensor` with its elements read as `dtype`, a type of the language such as `tl.float8e5`."""
+    base = tensor.base if isinstance(tensor, TensorWrapper) else tensor
+    if not hasattr(base, "data_ptr"):
+        raise TypeError(f"expected a tensor to reinterpret (something with data_ptr()), got {type(tensor).__name__}")
+    return base if dtype == base.dtype else TensorWrapper(base, dtype)

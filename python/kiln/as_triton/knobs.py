@@ -1,0 +1,193 @@
+"""`triton.knobs`: Triton's switches. Those that mean something here are obeyed; others are refused when they are set.
+
+A group is `triton.knobs.runtime`, a switch an attribute of it. A switch that is not set is read from Triton's variable
+in the environment each time. What Triton's compiler does for itself (dumps of stages, a disk cache) has other switches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from kiln import errors
+from kiln.knobs import triton_variable
+
+__all__ = ["HookChain", "autotuning", "cache", "compilation", "language", "nvidia", "refresh_knobs", "runtime"]
+
+
+class Knob(NamedTuple):
+    """One switch: its environment variable, its value without one, and what to use instead if Kiln does not obey it."""
+
+    default: Any = None
+    variable: str = ""
+    instead: str = ""
+
+    def read(self) -> Any:
+        text = triton_variable(self.variable) if self.variable and not self.instead else None
+        default = self.default() if callable(self.default) else self.default
+        if text is None:
+            return default
+        return text.strip().lower() in ("1", "true", "on", "yes", "y") if isinstance(default, bool) else text
+
+
+class HookChain:
+    """Functions that are called one after the other."""
+
+    def __init__(self, reversed: bool = False):
+        self.calls: list[Callable[..., Any]] = []
+        self.reversed = reversed
+
+    def add(self, function: Callable[..., Any]) -> None:
+        if function not in self.calls:
+            self.calls.append(function)
+
+    def remove(self, function: Callable[..., Any]) -> None:
+        if function in self.calls:
+            self.calls.remove(function)
+
+    def __bool__(self) -> bool:
+        return bool(self.calls)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        for function in self.calls[::-1] if self.reversed else list(self.calls):
+            function(*args, **kwargs)
+
+
+class Group:
+    """The switches of one subject."""
+
+    def __init__(self, name: str, table: dict[str, Knob]):
+        self.__dict__.update(_name=name, _table=table, _set={})
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """Every switch of the group with its value."""
+        return {name: getattr(self, name) for name in self._table}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._table:
+            raise AttributeError(self._unknown(name))
+        return self._set[name] if name in self._set else self._table[name].read()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._table:
+            raise AttributeError(self._unknown(name))
+        knob = self._table[name]
+        if knob.instead and value != knob.read():
+            raise errors.UsageError(
+                f"triton.knobs.{self._name}.{name}: expected it to stay {knob.read()!r} (because Kiln has no such"
+                f" switch), got {value!r}",
+                hint=knob.instead,
+            )
+        self._set[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        self._set.pop(name, None)
+
+    def _unknown(self, name: str) -> str:
+        near = errors.near_match(name, self._table)
+        return f"triton.knobs.{self._name} has no {name!r} here" + (f"; did you mean {near!r}?" if near else "")
+
+    def reset(self) -> Group:
+        """Forgets what was set in code."""
+        self._set.clear()
+        return self
+
+    def copy(self) -> Group:
+        other = Group(self._name, self._table)
+        other._set.update(self._set)
+        return other
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is set inside is forgotten behind it."""
+        saved = dict(self._set)
+        try:
+            yield
+        finally:
+            self._set.clear()
+            self._set.update(saved)
+
+
+def _folder(name: str) -> Callable[[], str]:
+    def folder() -> str:
+        from kiln import knobs
+
+        return os.path.join(os.path.dirname(knobs.crash_dir), "triton", name)
+
+    return folder
+
+
+_ENTER, _EXIT = HookChain(), HookChain(reversed=True)
+_STAGES = "KILN_DUMP=directory writes every stage, and `kiln compile` goes on from the file of one"
+
+runtime = Group(
+    "runtime",
+    {
+        "debug": Knob(False, "TRITON_DEBUG"),
+        "interpret": Knob(False, instead="kernels run on the CPU, compiled; KILN_CHECK=bounds checks every access"),
+        "sanitize_overflow": Knob(True),
+        "override_arch": Knob(None, instead="set KILN_TARGET to a row of the target table"),
+        "launch_enter_hook": Knob(lambda: _ENTER),
+        "launch_exit_hook": Knob(lambda: _EXIT),
+        "jit_cache_hook": Knob(None, instead="use triton.knobs.runtime.launch_enter_hook"),
+        "jit_post_compile_hook": Knob(None, instead="use triton.knobs.runtime.launch_enter_hook"),
+        "kernel_load_start_hook": Knob(None, instead="use triton.knobs.runtime.launch_enter_hook"),
+        "kernel_load_end_hook": Knob(None, instead="use triton.knobs.runtime.launch_enter_hook"),
+        "add_stages_inspection_hook": Knob(None, instead=_STAGES),
+    },
+)
+language = Group(
+    "language",
+    {
+        "fp32_default": Knob(None, "TRITON_F32_DEFAULT"),
+        "default_fp_fusion": Knob(True, instead="pass enable_fp_fusion=False to the launch"),
+        "strict_reduction_order": Knob(False),
+    },
+)
+autotuning = Group(
+    "autotuning",
+    {"cache": Knob(False, "TRITON_CACHE_AUTOTUNING"), "print": Knob(False, "TRITON_PRINT_AUTOTUNING")},
+)
+cache = Group(
+    "cache",
+    {
+        "home_dir": Knob(lambda: os.path.expanduser("~"), "TRITON_HOME"),
+        "dir": Knob(_folder("cache"), "TRITON_CACHE_DIR"),
+        "dump_dir": Knob(_folder("dump"), "TRITON_DUMP_DIR"),
+        "override_dir": Knob(_folder("override"), "TRITON_OVERRIDE_DIR"),
+        "manager_class": Knob(None),
+        "remote_manager_class": Knob(None, instead="compiled kernels are kept in memory only"),
+    },
+)
+compilation = Group(
+    "compilation",
+    {
+        "always_compile": Knob(True),  # nothing compiled is kept between processes
+        "override": Knob(False, instead=_STAGES),
+        "dump_ir": Knob(False, instead=_STAGES),
+        "store_binary_only": Knob(False),
+        "use_ir_loc": Knob(None, instead="KILN_LINE_INFO=1 keeps the lines of the source"),
+        "disable_line_info": Knob(False),
+        "front_end_debugging": Knob(False),
+        "enable_asan": Knob(False, instead="KILN_CHECK=bounds checks every access, on the CPU"),
+        "allow_non_constexpr_globals": Knob(False, instead="make the global a tl.constexpr"),
+        "instrumentation_mode": Knob("", instead="use a profiler of the machine with KILN_LINE_INFO=1"),
+        "listener": Knob(None, instead="KILN_LOG=info says what was compiled"),
+    },
+)
+nvidia = Group(
+    "nvidia",
+    {
+        "disable_ptxas_opt": Knob(False, instead="Kiln always optimises"),
+        "dump_nvptx": Knob(False, instead=_STAGES),
+        "mock_ptx_version": Knob(None, instead="the version follows from the ptxas that is found, see KILN_PTXAS"),
+        "libdevice_path": Knob(None, instead="set KILN_LIBDEVICE"),
+    },
+)
+
+
+def refresh_knobs() -> None:
+    """Nothing to do: a switch that is not set is read each time."""

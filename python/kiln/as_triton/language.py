@@ -1,0 +1,76 @@
+"""`triton.language`, where it differs from `kiln.language`: defaults, and names of its `core` that libraries use.
+
+`dot`             multiplies fp32 as tf32 where nothing else is asked for (`TRITON_F32_DEFAULT`, `allow_tf32`)
+`device_assert`   is there in debug mode only: TRITON_DEBUG=1, `@triton.jit(debug=True)`, or `debug=True` at the launch
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any
+
+from kiln import language as kl
+from kiln.as_triton import knobs
+from kiln.language import values
+from kiln.language.builtin import builtin
+
+__all__ = ["_unwrap_if_constexpr", "device_assert", "dot", "must_use_result"]
+
+
+_debug: contextvars.ContextVar[bool] = contextvars.ContextVar("debug", default=False)
+
+
+@contextlib.contextmanager
+def debugging(on: bool) -> Iterator[None]:
+    """Whether what is compiled inside keeps its assertions."""
+    token = _debug.set(on)
+    try:
+        yield
+    finally:
+        _debug.reset(token)
+
+
+@builtin
+def dot(
+    input: Any,
+    other: Any,
+    acc: Any = None,
+    input_precision: Any = None,
+    allow_tf32: Any = None,
+    max_num_imprecise_acc: Any = None,
+    out_dtype: Any = kl.float32,
+) -> Any:
+    """`kiln.language.dot`, which says more; of fp32 the default precision is tf32.
+
+    >>> c = tl.dot(a, b, acc=c)
+    """
+    asked = values.unwrap(input_precision), values.unwrap(allow_tf32)
+    if asked == (None, None):
+        input_precision = knobs.language.fp32_default or "tf32"
+    elif asked[0] is None:
+        input_precision, allow_tf32 = ("tf32" if asked[1] else "ieee"), None
+    return kl.dot(input, other, acc, input_precision, None if asked[0] is None else allow_tf32,
+                  max_num_imprecise_acc, out_dtype)  # fmt: skip
+
+
+@builtin
+def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> None:
+    """`kiln.language.device_assert`, kept in debug mode only.
+
+    >>> tl.device_assert(index < n, "index out of range")
+    """
+    if _debug.get() or knobs.runtime.debug:
+        kl.device_assert(cond, msg, mask)
+
+
+@builtin
+def must_use_result(function: Any, s: Any = True) -> Any:
+    """Marks a function whose result must not be dropped; nothing looks for the mark here."""
+    return function if callable(function) else lambda inner: inner
+
+
+def _unwrap_if_constexpr(value: Any) -> Any:
+    """What a constexpr holds; anything else as it is."""
+    return values.unwrap(value)
