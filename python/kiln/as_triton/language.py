@@ -16,8 +16,10 @@ from kiln.as_triton import knobs
 from kiln.language import values
 from kiln.language.builtin import builtin
 
-__all__ = ["_unwrap_if_constexpr", "device_assert", "dot", "must_use_result"]
+__all__ = ["CONSTEXPR_0", "_unwrap_if_constexpr", "device_assert", "dot", "must_use_result"]
 
+
+CONSTEXPR_0 = kl.constexpr(0)
 
 _debug: contextvars.ContextVar[bool] = contextvars.ContextVar("debug", default=False)
 

@@ -9,6 +9,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "triton": ("kiln.as_triton.top",),
     "triton.errors": ("kiln.as_triton.errors",),
     "triton.knobs": ("kiln.as_triton.knobs",),
+    "triton.profiler": ("kiln.as_triton.profiler",),
     "triton.testing": ("kiln.as_triton.testing", "kiln.testing"),
     "triton.language": ("kiln.as_triton.language", "kiln.language"),
     "triton.language.core": ("kiln.as_triton.language", "kiln.language.core", "kiln.language"),
@@ -19,6 +20,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "triton.language.extra.libdevice": ("kiln.language.extra.libdevice",),
     "triton.language.extra.cuda": ("kiln.language.extra.cuda",),
     "triton.language.extra.cuda.libdevice": ("kiln.language.extra.libdevice",),
+    # The CPU's device library has the names of CUDA's; Triton's fork for CPUs calls it so.
+    "triton.language.extra.cpu": ("kiln.language.extra.libdevice",),
+    "triton.language.extra.cpu.libdevice": ("kiln.language.extra.libdevice",),
     "triton.runtime": ("kiln.as_triton.runtime",),
     "triton.runtime.jit": ("kiln.as_triton.jit",),
     "triton.runtime.autotuner": ("kiln.as_triton.autotuner",),
@@ -43,7 +47,7 @@ SHADOWED = {"triton.runtime.driver"}
 
 ABSENT_MODULES = {
     "triton.experimental": "Gluon and its kin lay out tiles by hand, which Kiln's compiler does itself",
-    "triton.profiler": "Proton instruments Triton's own compiler; KILN_LINE_INFO=1 serves the machine's profilers",
+    "triton.profiler": "of Triton's profiler there are only the marks that programs leave for it",
     "triton.instrumentation": "it instruments Triton's own compiler",
     "triton._C": "it is Triton's compiler; Kiln has its own",
     "triton._internal_testing": "it is for the tests of Triton itself",

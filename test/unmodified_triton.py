@@ -1,0 +1,176 @@
+"""Runs programs that were written for Triton, unmodified, from checkouts that you have: tutorials, tests of libraries.
+
+    python test/unmodified_triton.py tutorials  DIR/triton/python/tutorials
+    python test/unmodified_triton.py liger      DIR/Liger-Kernel            test/transformers/test_softmax.py
+    python test/unmodified_triton.py fla        DIR/flash-linear-attention  tests/ops/test_simple_gla.py -k chunk
+    python test/unmodified_triton.py flaggems   DIR/FlagGems                tests/test_reduction_ops.py
+
+Nothing is fetched: check out https://github.com/triton-lang/triton (release 3.6), linkedin/Liger-Kernel,
+fla-org/flash-linear-attention and FlagOpen/FlagGems, and run this with a Python that has torch, pytest and what the
+library asks for (transformers, einops, pandas, tabulate, PyYAML, …) and finds Kiln: PYTHONPATH=build/python. No Triton
+is needed, and none that is there is used. What follows the directory goes to pytest.
+
+Kernels and tests are not changed. On a machine without a GPU the *host* code of the libraries is told that its device
+is the CPU (HOST_CODE and pretend_cpu_device below); tests that name "cuda" themselves need a GPU. A failure is shown
+when it happens, and a summary at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.machinery
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+# Module → what its text says and what is run instead, on a machine without a GPU. Host code alone: which device it is.
+HOST_CODE = {
+    # "if device == 'cpu': device = 'cuda'"
+    "fla.utils._device": ("        device = 'cuda'\n", "        device = 'cpu'\n"),
+}
+
+# Tutorials in the order of their numbers; what each shows at the end when it went well.
+TUTORIALS = {
+    "01-vector-add": "maximum difference between torch and triton",
+    "02-fused-softmax": "",
+    "03-matrix-multiplication": "Triton and Torch match",
+    "04-low-memory-dropout": "output (seed = 512)",
+    "05-layer-norm": "",
+    "06-fused-attention": "",
+    "07-extern-functions": "maximum difference between torch and triton",
+    "08-grouped-gemm": "",
+    "10-block-scaled-matmul": "",
+    "11-programmatic-dependent-launch": "",
+}
+
+
+class Patched(importlib.machinery.SourceFileLoader):
+    """Loads a module of HOST_CODE with its text replaced."""
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        text = self.get_data(path).decode()
+        old, new = HOST_CODE[fullname]
+        if old not in text:
+            raise SystemExit(f"{path}: expected {old.strip()!r} in it; the library has changed, see HOST_CODE")
+        return self.source_to_code(text.replace(old, new).encode(), path)
+
+
+class PatchingFinder(importlib.machinery.PathFinder):
+    """Finds the modules of HOST_CODE where the usual finder does."""
+
+    @classmethod
+    def find_spec(cls, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname not in HOST_CODE:
+            return None
+        spec = super().find_spec(fullname, path, target)
+        if spec is not None and spec.origin:
+            spec.loader = Patched(fullname, spec.origin)
+        return spec
+
+
+class ShowAtOnce:
+    """Of pytest: shows a failure when it happens, and counts."""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            text = report.longreprtext.strip().splitlines()
+            shown = [line for line in text if line.startswith("E ")][:4] or text[-1:]
+            print(f"\nFAILED {report.nodeid} ({report.when})\n" + "\n".join(f"    {line[:200]}" for line in shown))
+            sys.stdout.flush()
+
+
+def pretend_cpu_device() -> None:
+    """What host code asks of `torch.cuda`, answered by `torch.cpu`, which lacks it: one device, whose number is 0."""
+    import contextlib
+
+    import torch
+
+    if torch.cuda.is_available():
+        return
+    cpu: Any = torch.cpu
+    cpu.current_device = lambda: 0
+    cpu.device = lambda index=None: contextlib.nullcontext()
+    cpu.set_stream = lambda stream: None
+    cpu.empty_cache = lambda: None
+    sys.meta_path.insert(0, PatchingFinder)  # type: ignore[arg-type]
+
+
+def tests_of(root: str, source: str, words: list[str], environment: dict[str, str]) -> int:
+    """pytest in this process, in the checkout."""
+    import kiln.as_triton
+
+    kiln.as_triton.install()
+    import pytest
+    import torch
+
+    root = os.path.abspath(root)
+    sys.path[:0] = [os.path.join(root, source), root]
+    os.chdir(root)
+    if not torch.cuda.is_available():
+        os.environ.update(environment)
+    pretend_cpu_device()
+    quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:logging", "--tb=short", "--show-capture=no", "-rN"]
+    return int(pytest.main([*quiet, *words], plugins=[ShowAtOnce()]))
+
+
+def tutorial(path: str, benchmarks: bool) -> None:
+    """One tutorial, as `kiln run --as-triton` runs it; its benchmarks take hours on a CPU and are left out."""
+    import runpy
+
+    import kiln.as_triton
+    import kiln.testing
+
+    kiln.as_triton.install()
+    if not benchmarks:
+        kiln.testing.Mark.run = lambda self, *args, **kwargs: None  # type: ignore[method-assign]
+    sys.argv = [path]
+    sys.path.insert(0, os.path.dirname(path))
+    runpy.run_path(path, run_name="__main__")
+
+
+def tutorials(folder: str, timeout: int, benchmarks: bool, words: list[str]) -> int:
+    """Each tutorial in a process of its own; returns how many failed."""
+    failed = 0
+    for name, sign in TUTORIALS.items():
+        path = pathlib.Path(folder, name + ".py").resolve()
+        if words and not any(name.startswith(word) for word in words):
+            continue
+        command = [sys.executable, __file__, "tutorial", str(path), *(["--benchmarks"] if benchmarks else [])]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+            text = (done.stdout + done.stderr).strip()
+            ok = done.returncode == 0 and sign in text
+        except subprocess.TimeoutExpired:
+            text, ok = f"no end within {timeout} s", False
+        failed += not ok
+        last = text.splitlines()[-1][:120] if text else ""
+        print(f"{'pass' if ok else 'FAIL'}  {name:34} {last}", flush=True)
+    return failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("tutorials", "tutorial", "liger", "fla", "flaggems"))
+    parser.add_argument("path", help="the checkout, or the folder of the tutorials")
+    parser.add_argument("--benchmarks", action="store_true", help="of tutorials, too")
+    parser.add_argument("--seconds", type=int, default=300, help="for each tutorial")
+    options, words = parser.parse_known_args()
+    if options.what == "tutorial":
+        tutorial(options.path, options.benchmarks)
+        return 0
+    if options.what == "tutorials":
+        return tutorials(options.path, options.seconds, options.benchmarks, words)
+    source, environment = {
+        "liger": ("src", {}),
+        "fla": ("", {}),
+        # The vendor that its host code calls a CPU.
+        "flaggems": ("src", {"GEMS_VENDOR": "arm"}),
+    }[options.what]
+    return tests_of(options.path, source, words, environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
