@@ -29,7 +29,17 @@ from typing import Any
 HOST_CODE = {
     # "if device == 'cpu': device = 'cuda'"
     "fla.utils._device": ("        device = 'cuda'\n", "        device = 'cpu'\n"),
+    # FlagGems has no vendor whose device is the CPU: the plain one, with another device.
+    "_nvidia": ('device_name="cuda"', 'device_name="cpu"'),
 }
+
+# Environment of a library's tests on a machine without a GPU.
+ENVIRONMENT = {
+    "flaggems": {"GEMS_VENDOR": "nvidia"},
+}
+
+# Where a checkout has its packages.
+SOURCES = {"liger": "src", "fla": "", "flaggems": "src"}
 
 # Tutorials in the order of their numbers; what each shows at the end when it went well.
 TUTORIALS = {
@@ -95,6 +105,7 @@ def pretend_cpu_device() -> None:
     cpu.device = lambda index=None: contextlib.nullcontext()
     cpu.set_stream = lambda stream: None
     cpu.empty_cache = lambda: None
+    torch.cuda.get_device_name = lambda device=None: "cpu"  # type: ignore[assignment]
     sys.meta_path.insert(0, PatchingFinder)  # type: ignore[arg-type]
 
 
@@ -163,13 +174,7 @@ def main() -> int:
         return 0
     if options.what == "tutorials":
         return tutorials(options.path, options.seconds, options.benchmarks, words)
-    source, environment = {
-        "liger": ("src", {}),
-        "fla": ("", {}),
-        # The vendor that its host code calls a CPU.
-        "flaggems": ("src", {"GEMS_VENDOR": "arm"}),
-    }[options.what]
-    return tests_of(options.path, source, words, environment)
+    return tests_of(options.path, SOURCES[options.what], words, ENVIRONMENT.get(options.what, {}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`triton.profiler`: the marks that programs leave for Triton's profiler. They may stay; a session cannot be started."""
+"""`triton.profiler`: the marks that programs leave for Triton's profiler; a session cannot be started."""
 
 from __future__ import annotations
 
