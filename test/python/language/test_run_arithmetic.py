@@ -144,6 +144,14 @@ def test_narrowing_toward_zero():
     assert np.all(np.abs(np.nextafter(got, np.copysign(np.float16(np.inf), got)).astype(np.float64)) > np.abs(x))
 
 
+def test_a_float_keeps_its_type_however_it_would_round():
+    """As kernels for several types say it: how to round is nothing to refuse where nothing is rounded."""
+    x = sample("float32")
+    for rounding in ("rtne", "rtz"):
+        got = evaluate(f"x.to(kl.float32, fp_downcast_rounding='{rounding}')", ((N,), np.float32), x=x)
+        np.testing.assert_array_equal(got, x)
+
+
 def test_bitcasts_keep_the_bits():
     x = sample("float32", 15)
     np.testing.assert_array_equal(evaluate("x.to(kl.int32, bitcast=True)", ((N,), np.int32), x=x), x.view(np.int32))
