@@ -263,8 +263,10 @@ class TensorWrapper:
     def data_ptr(self) -> int:
         return self.base.data_ptr()
 
-    def untyped_storage(self) -> Any:
-        return self.base.untyped_storage()
+    def __getattr__(self, name: str) -> Any:
+        if name == "untyped_storage":  # what says how much memory there is, of a tensor that knows
+            return getattr(self.base, name)
+        raise AttributeError(f"a tensor seen as another type has no attribute {name!r}", name=name)
 
     def stride(self, *args: Any) -> Any:
         return self.base.stride(*args)

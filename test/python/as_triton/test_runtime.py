@@ -1,0 +1,410 @@
+"""The host's side: driver, launches, arrays seen as another type, hooks, switches, errors."""
+
+import inspect
+import os
+
+import kiln
+import numpy as np
+import pytest
+from kiln import errors
+
+pytestmark = pytest.mark.cpu
+
+
+class Array:
+    """A tensor as far as a wrapper of one looks."""
+
+    def __init__(self, array, dtype=None):
+        self.array, self.dtype, self.shape = array, dtype or array.dtype, array.shape
+        self.nbytes = array.nbytes
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+
+@pytest.fixture
+def tl(triton):
+    import triton.language as tl
+
+    return tl
+
+
+@pytest.fixture
+def double(triton, tl):
+    @triton.jit
+    def double(x, y, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+    return double
+
+
+def test_the_cpu_is_a_device(triton):
+    active = triton.runtime.driver.active
+    target = active.get_current_target()
+    assert (target.backend, target.warp_size) == ("cpu", 1)
+    facts = active.utils.get_device_properties(active.get_current_device())
+    assert facts["multiprocessor_count"] == active.utils.get_device_properties()["multiprocessor_count"] >= 1
+    assert set(facts) >= {"max_shared_mem", "max_num_regs", "warpSize", "sm_clock_rate", "mem_bus_width"}
+    assert active.get_current_stream(0) == 0
+
+
+def test_threads_are_the_cpu_s_multiprocessors(triton):
+    with kiln.knobs.scope(num_threads=3):
+        assert triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"] == 3
+
+
+def test_another_driver_can_be_asked(triton):
+    driver = triton.runtime.driver
+    other = object()
+    driver.set_active(other)
+    try:
+        assert driver.active is other and driver.default is not other
+    finally:
+        driver.reset_active()
+    assert driver.active is driver.default
+
+
+@pytest.mark.parametrize("n,power", [(-3, 0), (0, 0), (1, 1), (2, 2), (3, 4), (1024, 1024), (1025, 2048)])
+def test_next_power_of_2_is_triton_s(triton, n, power):
+    assert triton.next_power_of_2(n) == power
+
+
+def test_cdiv_of_the_host_in_a_kernel(triton, tl):
+    @triton.jit
+    def kernel(x, n, BLOCK: tl.constexpr):
+        parts: tl.constexpr = triton.next_power_of_2(triton.cdiv(BLOCK, 3))
+        tl.store(x + tl.arange(0, parts), triton.cdiv(n, BLOCK))
+
+    x = np.zeros(8, np.int32)
+    kernel[(1,)](x, 100, BLOCK=8)
+    assert x.tolist() == [13, 13, 13, 13, 0, 0, 0, 0]
+
+
+def test_a_compiled_kernel_tells(triton, double):
+    x = np.ones(100, np.float32)
+    y = np.empty_like(x)
+    kernel = double[(1,)](x, y, 100, BLOCK=128, num_warps=8, num_stages=2)
+    assert isinstance(kernel, triton.compiler.CompiledKernel)
+    known = kernel.metadata
+    assert (known.num_warps, known.num_stages, known.num_ctas, known.name) == (8, 2, 1, "double")
+    assert known.shared == kernel.shared >= 64 and known.target.backend == "cpu" and known.hash == kernel.hash
+    assert kernel.n_regs > 0 and kernel.n_spills >= 0 and kernel.n_max_threads > 0
+    assert "tile.load" in kernel.asm["ttir"] and "define" in kernel.asm["llir"] and "ptx" not in kernel.asm
+    with pytest.raises(AttributeError, match="no 'nonsense'"):
+        _ = known.nonsense
+    assert kernel.src.constants == {(3,): 128} and kernel.src.signature["x"] == "*fp32"
+    assert kernel.src.attrs[(0,)] == [["tt.divisibility", 16]]
+
+
+def test_a_compiled_kernel_is_launched(double):
+    x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    kernel = double.warmup(x, y, 100, BLOCK=32, grid=(1,))
+    assert not y.any()
+    kernel[(4, 1, 1)](x, y, 100, 32)
+    assert (y == 2 * x).all()
+    y[:] = 0
+    kernel.run(4, 1, 1, 0, kernel.function, kernel.packed_metadata, None, None, None, x, y, 100, 32)
+    assert (y == 2 * x).all()
+    with pytest.raises(errors.LaunchError, match=r"expected 4 arguments, or the 3 .* got 2"):
+        kernel[(4, 1, 1)](x, y)
+
+
+def test_warmup_takes_types(triton, tl, double):
+    kernel = double.warmup(tl.float16, triton.MockTensor(tl.float32, (4, 8)), 64, BLOCK=32, grid=(1,))
+    assert kernel.src.signature == {"x": "*fp16", "y": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+    assert triton.MockTensor(tl.float32, (4, 8, 2)).stride() == (16, 2, 1)
+
+
+def test_a_jit_function_has_triton_s_attributes(triton, tl):
+    @triton.jit(do_not_specialize=["n"])
+    def kernel(x, n: tl.int32, C: tl.const, BLOCK: tl.constexpr = 64):
+        tl.store(x, n + BLOCK)
+
+    assert isinstance(kernel, triton.JITFunction) and isinstance(kernel, triton.KernelInterface)
+    assert list(kernel.signature.parameters) == kernel.arg_names == ["x", "n", "C", "BLOCK"]
+    assert [p.num for p in kernel.params] == [0, 1, 2, 3] and kernel.constexprs == [3]
+    assert [p.default for p in kernel.params] == [inspect._empty] * 3 + [64]
+    assert [p.has_default for p in kernel.params] == [False, False, False, True]
+    assert [p.is_const for p in kernel.params] == [False, False, True, False]
+    assert [p.do_not_specialize for p in kernel.params] == [False, True, False, False]
+    assert kernel.params[1].annotation_type == "i32"
+    assert kernel.src.startswith("def kernel(") and kernel.raw_src[0].strip().startswith("@triton.jit")
+    assert kernel.module == __name__ and kernel.__globals__ is globals()
+    assert kernel.repr(None) == f"{__name__}.{kernel.__qualname__}"
+    lines, start = inspect.getsourcelines(kernel.fn)
+    assert kernel.starting_line_number == start and len(lines) == len(kernel.raw_src)
+
+
+def test_reinterpret_reads_another_type(triton, tl, double):
+    bits = np.full(32, 0x3C, np.uint8)  # 1.0 in fp8e5
+    out = np.zeros(32, np.float32)
+    seen = triton.reinterpret(Array(bits), tl.float8e5)
+
+    @triton.jit
+    def widen(x, y, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(y + i, tl.load(x + i).to(tl.float32))
+
+    kernel = widen[(1,)](seen, out, BLOCK=32)
+    assert (out == 1).all() and kernel.src.signature["x"] == "*fp8e5"
+    assert triton.reinterpret(seen, bits.dtype) is seen.base
+    assert triton.reinterpret(seen, tl.int8).base is seen.base
+    with pytest.raises(TypeError, match="data_ptr"):
+        triton.reinterpret(bits, tl.float8e5)
+
+
+def test_launch_hooks(triton, tl):
+    @triton.jit(launch_metadata=lambda grid, metadata, args: {"flops": args["n"], "warps": metadata.num_warps})
+    def kernel(x, n):
+        tl.store(x, n)
+
+    seen = []
+    enter, leave = triton.knobs.runtime.launch_enter_hook, triton.knobs.runtime.launch_exit_hook
+
+    def on_enter(told):
+        seen.append(("enter", told.get()["name"], told.get()["flops"], told.get()["warps"], int(x[0])))
+
+    def on_exit(told):
+        seen.append(("exit", int(x[0])))
+
+    x = np.zeros(1, np.int32)
+    enter.add(on_enter)
+    leave.add(on_exit)
+    try:
+        kernel[(1,)](x, 7, num_warps=2)
+    finally:
+        enter.remove(on_enter)
+        leave.remove(on_exit)
+    kernel[(1,)](x, 8)
+    assert seen == [("enter", "kernel", 7, 2, 0), ("exit", 7)] and x[0] == 8
+
+
+def test_switches_that_kiln_lacks_are_refused(triton):
+    with pytest.raises(errors.UsageError, match="KILN_CHECK=bounds"):
+        triton.knobs.runtime.interpret = True
+    triton.knobs.runtime.interpret = False
+    with pytest.raises(AttributeError, match="did you mean 'print'"):
+        triton.knobs.autotuning.prnt = True
+    with triton.knobs.autotuning.scope():
+        triton.knobs.autotuning.print = True
+        assert triton.knobs.autotuning.print
+    assert not triton.knobs.autotuning.print
+
+
+def test_switches_are_read_from_the_environment(triton, monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_PRINT_AUTOTUNING", "1")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    assert triton.knobs.autotuning.print is True and triton.knobs.cache.dir == str(tmp_path)
+
+
+def test_files_beside_kernels(triton, monkeypatch, tmp_path):
+    from triton.runtime.cache import get_cache_manager
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    cache = get_cache_manager("key")
+    assert cache.get_file("a.txt") is None and cache.get_group("g") is None
+    path = cache.put("text", "a.txt", binary=False)
+    assert cache.get_file("a.txt") == path == os.path.join(tmp_path, "key", "a.txt")
+    assert open(path).read() == "text" and sorted(os.listdir(tmp_path / "key")) == ["a.txt"]
+    cache.put_group("g", {"a.txt": path, "b.txt": path + "b"})
+    assert cache.get_group("g") == {"a.txt": path}
+
+
+def test_assertions_are_there_in_debug_mode_only(triton, tl, monkeypatch):
+    def make(**options):
+        @triton.jit(**options)
+        def kernel(x):
+            tl.device_assert(tl.load(x) > 0, "positive")
+            tl.store(x, 5)
+
+        return kernel
+
+    x = np.zeros(1, np.int32)
+    make()[(1,)](x)
+    assert x[0] == 5
+    kernel = make()
+    for launch in (
+        lambda: make(debug=True)[(1,)](x),
+        lambda: kernel[(1,)](x, debug=True),
+        lambda: (setattr(triton.knobs.runtime, "debug", True), kernel[(1,)](x)),
+    ):
+        x[0] = 0
+        with pytest.raises(errors.DeviceAssertError, match="positive"):
+            launch()
+    triton.knobs.runtime.reset()
+    kernel[(1,)](x)  # compiled without, and found again
+
+
+def test_products_of_fp32_are_tf32_unless_asked(triton, tl, monkeypatch):
+    def precision(**options):
+        names = {name: tl.constexpr(value) for name, value in options.items()}
+        how = names.get("input_precision", tl.constexpr(None))
+        allow = names.get("allow_tf32", tl.constexpr(None))
+
+        @triton.jit
+        def kernel(x):
+            i = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+            a = tl.load(x + i)
+            tl.store(x + i, tl.dot(a, a, input_precision=how, allow_tf32=allow))
+
+        text = kernel.warmup(tl.float32, grid=(1,)).asm["ttir"]
+        (line,) = [line for line in text.splitlines() if "tile.dot" in line]
+        return "tf32" if "tf32" in line else "ieee"
+
+    assert precision() == "tf32"
+    assert precision(input_precision="ieee") == "ieee"
+    assert precision(allow_tf32=False) == "ieee"
+    assert precision(allow_tf32=True) == "tf32"
+    monkeypatch.setenv("TRITON_F32_DEFAULT", "ieee")
+    assert precision() == "ieee" and precision(allow_tf32=True) == "tf32"
+
+
+def test_errors_have_triton_s_names(triton, tl):
+    from triton.compiler.errors import CompileTimeAssertionFailure
+    from triton.runtime.errors import OutOfResources
+
+    @triton.jit
+    def fails(x):
+        tl.static_assert(False, "never")
+
+    with pytest.raises(CompileTimeAssertionFailure, match="never"):
+        fails.warmup(tl.float32)
+    assert issubclass(CompileTimeAssertionFailure, triton.CompilationError)
+    assert issubclass(triton.CompilationError, triton.TritonError)
+    error = OutOfResources(300_000, 232_448, "shared memory")
+    assert (error.required, error.limit, error.name) == (300_000, 232_448, "shared memory")
+    assert "300000" in str(error) and isinstance(error, errors.ResourceError)
+
+
+def test_a_kernel_that_does_not_fit_is_out_of_resources(triton, tl, double, monkeypatch):
+    def refuse(*arguments, **options):
+        raise errors.ResourceError("shared memory", 300_000, 232_448, "num_stages")
+
+    monkeypatch.setattr(kiln.compiler, "compile", refuse)
+    with pytest.raises(triton.OutOfResources) as caught:
+        double.warmup(tl.float32, tl.float32, 64, BLOCK=32)
+    assert (caught.value.required, caught.value.limit) == (300_000, 232_448)
+    assert "double" in str(caught.value) and "num_stages" in str(caught.value)
+
+
+def test_a_configuration_that_does_not_fit_is_left_out(triton, tl):
+    configs = [triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})]
+
+    @triton.autotune(configs=configs, key=["n"])
+    @triton.jit
+    def kernel(x, n, BLOCK: tl.constexpr):
+        tl.static_assert(BLOCK == 64)
+        tl.store(x + tl.arange(0, BLOCK), n)
+
+    x = np.zeros(128, np.int32)
+    kernel[(1,)](x, 3)
+    assert kernel.best_config is configs[0] and x.tolist() == [3] * 64 + [0] * 64
+    assert kernel.configs_timings[configs[1]] == [float("inf")] * 3
+
+
+def test_no_configuration_fits(triton, tl):
+    @triton.autotune(configs=[triton.Config({"B": 1}), triton.Config({"B": 2})], key=[])
+    @triton.jit
+    def kernel(x, B: tl.constexpr):
+        tl.static_assert(B > 2, "too small")
+
+    with pytest.raises(triton.CompilationError, match="too small"):
+        kernel[(1,)](np.zeros(1, np.int32))
+
+
+def test_configurations_are_pruned(triton, tl):
+    configs = [triton.Config({"B": b}) for b in (16, 32, 64, 128)]
+    asked = []
+
+    def early(configs, named_args, **kwargs):
+        asked.append((sorted(named_args), kwargs["n"]))
+        return [c for c in configs if c.kwargs["B"] > 16]
+
+    def model(x, n, B, **options):
+        return abs(B - n)
+
+    @triton.autotune(configs, ["n"], prune_configs_by={"early_config_prune": early, "perf_model": model, "top_k": 2})
+    @triton.jit
+    def kernel(x, n, B: tl.constexpr):
+        tl.store(x + tl.arange(0, B), n)
+
+    kernel[(1,)](np.zeros(128, np.int32), n=64)
+    assert [c.kwargs["B"] for c in kernel.configs_timings] == [64, 32] and asked == [(["x"], 64)]
+    kernel.early_config_prune = lambda *args, **kwargs: []
+    with pytest.raises(triton.TritonError, match="kept none"):
+        kernel[(1,)](np.zeros(128, np.int32), n=65)
+
+
+def test_tuning_is_kept_on_disk_if_asked(triton, tl, monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    measured = []
+
+    def bench(call, quantiles):
+        call()
+        measured.append(1)
+        return [len(measured), 0.0, 0.0]
+
+    def make():
+        @triton.autotune([triton.Config({"B": b}) for b in (16, 32)], ["n"], do_bench=bench, cache_results=True)
+        @triton.jit
+        def kernel(x, n, B: tl.constexpr):
+            tl.store(x + tl.arange(0, B), n)
+
+        return kernel
+
+    for _ in range(2):
+        kernel = make()
+        kernel[(1,)](np.zeros(32, np.int32), 4)
+        assert kernel.best_config.kwargs == {"B": 16}
+    assert len(measured) == 2
+
+
+def test_a_meta_parameter_of_the_tuner_is_not_the_caller_s(triton, tl):
+    @triton.autotune([triton.Config({"B": 16}), triton.Config({"B": 32})], ["n"])
+    @triton.jit
+    def kernel(x, n, B: tl.constexpr):
+        tl.store(x + tl.arange(0, B), n)
+
+    with pytest.raises(ValueError, match="Conflicting meta-parameters: B"):
+        kernel[(1,)](np.zeros(32, np.int32), 4, B=16)
+
+
+def test_marks_for_the_profiler(triton):
+    with triton.profiler.scope("part"):
+        triton.profiler.deactivate()
+    with pytest.raises(errors.UsageError, match="Nsight Compute"):
+        triton.profiler.start("name")
+
+
+def test_kernels_of_kiln_and_of_triton_go_together(triton, tl):
+    import kiln.language as kl
+
+    @kiln.jit
+    def twice(x):
+        return x * kl.full((), 2, kl.float32)
+
+    @triton.jit
+    def kernel(x):
+        tl.store(x, twice(tl.load(x)))
+
+    x = np.ones(1, np.float32)
+    kernel[(1,)](x)
+    assert x[0] == 2
+
+
+def test_microscaling_formats(triton):
+    torch = pytest.importorskip("torch")
+    from triton.tools.mxfp import MXFP4Tensor, MXScaleTensor
+
+    values = torch.tensor([[0.0, 0.26, -0.75, 1.25, 2.5, -5.0, 7.0, 1.0, 3.0]])
+    numbers = MXFP4Tensor(values)
+    assert numbers.to(torch.float32).tolist() == [[0.0, 0.5, -1.0, 1.0, 2.0, -4.0, 6.0, 1.0, 3.0]]
+    packed = numbers.to_packed_tensor(1)
+    assert packed.shape == (1, 5) and packed[0, 0] == 0x10
+    assert (numbers.unpack_packed_tensor(packed, 1, values.shape) == numbers.data).all()
+    scales = MXScaleTensor(torch.tensor([1.0, 3.0, 0.25, float("inf"), -1.0]))
+    assert scales.data.tolist() == [127, 128, 125, 255, 255]
+    assert scales.to(torch.float32)[:3].tolist() == [1.0, 2.0, 0.25] and scales.to(torch.float32).isnan()[3:].all()
+    assert MXFP4Tensor(size=(4, 4)).random().to(torch.float32).abs().max() <= 6
+    assert MXScaleTensor(size=(64,)).random(low=0.5, high=2.0).to(torch.float32).unique().tolist() == [0.5, 1.0, 2.0]
