@@ -5,6 +5,7 @@
 #include "compiler/target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,7 +48,8 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const T
 constexpr int64_t kNewestPtx = 90;
 
 /// LLVM's O3 pipeline with no library function known, loops neither unrolled nor vectorised (they are already).
-llvm::Error optimize(Unit &unit, llvm::TargetMachine &machine);
+/// Where `cancelled` becomes true it leaves out what it can.
+llvm::Error optimize(Unit &unit, llvm::TargetMachine &machine, const std::atomic<bool> *cancelled = nullptr);
 
 enum class FileKind { Assembly, Object };
 /// Emits the optimised module; `unit` is spent unless `keep` (costs a copy).

@@ -77,7 +77,7 @@ static void storeSingleLanes(llvm::Function &function) {
   }
 }
 
-llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine) {
+llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, const std::atomic<bool> *cancelled) {
   llvm::PipelineTuningOptions tuning;
   // Code arrives vectorised and blocked for the registers; unrolling triples the time and gains nothing.
   tuning.LoopUnrolling = false;
@@ -90,7 +90,10 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine) {
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine, tuning);
+  llvm::PassInstrumentationCallbacks callbacks;
+  if (cancelled)
+    callbacks.registerShouldRunOptionalPassCallback([=](llvm::StringRef, llvm::Any) { return !*cancelled; });
+  llvm::PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
   // No library function exists where the code runs: no idiom may become a call.
   llvm::TargetLibraryInfoImpl library(machine.getTargetTriple());
   library.disableAllFunctions();
@@ -102,7 +105,11 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine) {
   builder.crossRegisterProxies(loops, functions, graphs, modules);
   llvm::ModulePassManager passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
   passes.run(*unit.module, modules);
-  for (llvm::Function &function : *unit.module)
+  bool cpu = machine.getTargetTriple().isX86();
+  for (llvm::Function &function : *unit.module) {
     storeSingleLanes(function);
+    if (cpu && function.hasExternalLinkage() && !function.isDeclaration() && isEntry(function))
+      pollAttention(function, functions);
+  }
   return diagnosticsOf(unit);
 }

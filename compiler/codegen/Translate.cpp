@@ -51,7 +51,7 @@ llvm::Error kiln::codegen::diagnosticsOf(Unit &unit) {
   return errors.empty() ? llvm::Error::success() : llvm::createStringError(errors);
 }
 
-static bool isEntry(const llvm::Function &function) {
+bool kiln::codegen::isEntry(const llvm::Function &function) {
   llvm::FunctionType *type = function.getFunctionType();
   return type->getReturnType()->isVoidTy() && type->getNumParams() == 4 && type->getParamType(0)->isPointerTy() &&
          type->getParamType(1)->isPointerTy() && type->getParamType(2)->isIntegerTy(64) &&

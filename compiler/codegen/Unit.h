@@ -4,6 +4,7 @@
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
 
 namespace kiln::codegen {
 
@@ -14,5 +15,10 @@ struct Unit::Collector : llvm::DiagnosticHandler {
 
 /// The errors LLVM reported on `unit` since the last call, as one error.
 llvm::Error diagnosticsOf(Unit &unit);
+
+/// Whether the function has KilnEntry's signature.
+bool isEntry(const llvm::Function &function);
+/// Lets an entry for the CPU look up in each loop that may take long; see PollAttention.cpp.
+void pollAttention(llvm::Function &function, llvm::FunctionAnalysisManager &analyses);
 
 } // namespace kiln::codegen

@@ -49,6 +49,8 @@ public:
 
 private:
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
+  /// Whether somebody has cancelled the compile, which is a failure then.
+  bool isCancelled(Stage stage);
   bool chooseTarget(ModuleOp module);
   bool chooseTarget(const artifact::Metadata &metadata);
   bool chooseLaunch(ModuleOp module);
@@ -284,7 +286,16 @@ bool Compilation::reached(Stage stage, llvm::function_ref<std::string()> text) {
 
 //===-- Stages of MLIR -------------------------------------------------------------------------------------------===//
 
+bool Compilation::isCancelled(Stage stage) {
+  if (!options.cancelled || !*options.cancelled)
+    return false;
+  fail(Failure::Kind::Input, stage, "expected a compile that is not cancelled");
+  return true;
+}
+
 bool Compilation::runPasses(ModuleOp module, Stage stage, StringRef what, Build build) {
+  if (isCancelled(stage))
+    return false;
   MLIRContext *context = module.getContext();
   // The untouched input, to run again up to the pass that failed.
   OwningOpRef<ModuleOp> input = module.clone();
@@ -427,9 +438,11 @@ void Compilation::generate(codegen::Unit unit, bool optimize) {
     return fail(Stage::LLVM, machine.takeError());
   if (optimize) {
     Timer timer(result, "llvm");
-    if (llvm::Error error = codegen::optimize(unit, **machine))
+    if (llvm::Error error = codegen::optimize(unit, **machine, options.cancelled.get()))
       return fail(Stage::LLVM, std::move(error));
   }
+  if (isCancelled(Stage::LLVM))
+    return;
   if (reached(Stage::LLVM, [&] { return withMetadata("; ", result.metadata, unit.print()); }))
     return;
   if (target.isGpu()) {

@@ -8,6 +8,8 @@
 #include "compiler/target/Target.h"
 #include "runtime/artifact/Artifact.h"
 #include "llvm/Support/JSON.h"
+#include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,10 @@ struct CompileOptions {
   std::string toName;
   PipelineOptions pipeline;
   bool verifyEach = false;
-  std::string dumpDirectory;   ///< one numbered file per stage, if not empty
-  std::string crashDirectory;  ///< where an internal failure saves IR, if not empty
+  std::string dumpDirectory;  ///< one numbered file per stage, if not empty
+  std::string crashDirectory; ///< where an internal failure saves IR, if not empty
+  /// Set from outside to end the compile early; what it gives back then means nothing.
+  std::shared_ptr<std::atomic<bool>> cancelled;
   llvm::json::Object recorded; ///< options of the launch that the compiler only records in the metadata
 };
 

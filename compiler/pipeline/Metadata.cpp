@@ -122,7 +122,7 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
   object["symbol"] = symbol;
   if (auto given = entry->getAttrOfType<StringAttr>("kiln.name"))
     object["name"] = given.getValue();
-  for (StringRef key : {"check", "arguments", "arguments_bytes", "frame_bytes", "workspace_bytes", "sites"})
+  for (StringRef key : {"check", "arguments", "arguments_bytes", "frame_bytes", "workspace_bytes", "sites", "waits"})
     if (Attribute attr = entry->getAttr(("kiln." + key).str()))
       object[key] = toJSON(attr);
   object["target"] = targetJSON(target);

@@ -3,7 +3,8 @@
 #include <pybind11/pybind11.h>
 
 namespace kiln::python {
-void bindBuilder(pybind11::module_ &m);  ///< Builder, Module: emitting and holding tile IR.
-void bindCompiler(pybind11::module_ &m); ///< Targets, stages, compile, artifacts.
-void bindLaunch(pybind11::module_ &m);   ///< Specialisation, launching, devices.
+void bindBuilder(pybind11::module_ &m);     ///< Builder, Module: emitting and holding tile IR.
+void bindCompiler(pybind11::module_ &m);    ///< Targets, stages, compile, artifacts.
+void bindInterpreter(pybind11::module_ &m); ///< What becomes of threads when the interpreter ends.
+void bindLaunch(pybind11::module_ &m);      ///< Specialisation, launching, devices.
 } // namespace kiln::python

@@ -4,8 +4,8 @@
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Toolchain.h"
 #include "python/bindings/Bindings.h"
+#include "python/bindings/Interpreter.h"
 #include "python/bindings/ModuleHandle.h"
-#include "runtime/support/ForkGuard.h"
 #include <map>
 #include <mutex>
 #include <pybind11/stl.h>
@@ -241,9 +241,22 @@ public:
 
 private:
   CompileResult run(const CompileOptions &how) const {
-    py::gil_scoped_release released;
-    ForkGuard guard;
-    return program ? compile(*program, from, how) : compileText(source, from, how);
+    struct State {
+      std::shared_ptr<Program> program;
+      std::string source;
+      Stage from;
+      CompileOptions options;
+      CompileResult result;
+    };
+    auto state = std::make_shared<State>(State{program, source, from, how, {}});
+    state->options.cancelled = std::make_shared<std::atomic<bool>>(false);
+    kiln::python::runApart(
+        [state] {
+          state->result = state->program ? compile(*state->program, state->from, state->options)
+                                         : compileText(state->source, state->from, state->options);
+        },
+        state->options.cancelled);
+    return std::move(state->result);
   }
 
   std::shared_ptr<Program> program; ///< or

@@ -1,5 +1,6 @@
 // kiln._kiln: loading artifacts, the launcher, keys and signatures.
 #include "python/bindings/Bindings.h"
+#include "python/bindings/Interpreter.h"
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/launch/Gpu.h"
@@ -25,7 +26,7 @@ static PyLoadedKernel load(py::bytes binary, const std::string &metadataText, in
   if (!device.ok())
     raiseStatus(device.getStatus());
   ErrorOr<std::shared_ptr<device::LoadedKernel>> kernel = [&] {
-    py::gil_scoped_release release;
+    WithoutLock released;
     return (*device)->load(std::move(artifact), label);
   }();
   if (!kernel.ok())

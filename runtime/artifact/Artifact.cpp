@@ -149,6 +149,8 @@ json::Value Metadata::toJSON() const {
   object["frame_bytes"] = frameBytes;
   object["workspace_bytes"] = workspaceBytes;
   object["sites"] = std::move(siteList);
+  if (waits)
+    object["waits"] = true;
   if (cuda)
     object["cuda"] = ::toJSON(*cuda);
   return object;
@@ -369,7 +371,7 @@ static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path pa
       !mapper.map("symbol", metadata.symbol) || !mapper.mapOptional("check", metadata.check) ||
       !mapper.map("arguments", metadata.arguments) || !mapper.map("arguments_bytes", argumentsBytes) ||
       !mapper.map("frame_bytes", frameBytes) || !mapper.mapOptional("workspace_bytes", workspaceBytes) ||
-      !mapper.mapOptional("sites", metadata.sites) || !mapper.mapOptional("cuda", metadata.cuda))
+      !mapper.mapOptional("sites", metadata.sites) || !mapper.mapOptional("waits", metadata.waits) || !mapper.mapOptional("cuda", metadata.cuda))
     return false;
   if (argumentsBytes < 0 || argumentsBytes > (1 << 20) || frameBytes < 0 || workspaceBytes < 0) {
     path.report("expected sizes that are not negative and at most 1 MiB of arguments");
@@ -389,7 +391,7 @@ static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path pa
   if (const json::Object *target = metadata.extra.getObject("target"))
     metadata.target = *target;
   for (llvm::StringRef known : {"abi", "name", "symbol", "target", "check", "arguments", "arguments_bytes",
-                                "frame_bytes", "workspace_bytes", "sites", "cuda"})
+                                "frame_bytes", "workspace_bytes", "sites", "waits", "cuda"})
     metadata.extra.erase(known);
   return true;
 }

@@ -110,6 +110,7 @@ struct Metadata {
   uint32_t argumentsBytes = 0;
   uint64_t frameBytes = 0;
   uint64_t workspaceBytes = 0;
+  bool waits = false; ///< on the CPU: it has loops that may wait for what another program instance writes
   std::vector<Site> sites;
   std::optional<CudaLaunch> cuda; ///< exactly for targets of kind "cuda"
   llvm::json::Object extra;       ///< options, toolchain ids and what later versions add: kept, not interpreted

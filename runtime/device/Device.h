@@ -22,6 +22,9 @@ struct LaunchRequest {
   void *runtime = nullptr;          ///< given to the hooks through KilnLaunch
   bool sequential = false;          ///< ascending program ids, one at a time
   void *stream = nullptr;           ///< of a GPU: the driver's handle
+  /// On the CPU, called on the launching thread about every 50 ms of a launch that lasts; true stops it.
+  bool (*attend)(void *attendant) = nullptr;
+  void *attendant = nullptr;
 };
 
 /// Code of one artifact, ready to run. Safe to launch from several threads at once. The code stays loaded until the
@@ -31,8 +34,8 @@ public:
   virtual ~LoadedKernel() = default;
   const artifact::Metadata &getMetadata() const { return metadata; }
 
-  /// Runs the grid. The CPU returns when every instance has finished or, after a hook stopped the launch, when no
-  /// instance runs any more. A GPU returns when the launch is queued.
+  /// Runs the grid. The CPU returns when every instance has finished or, after a hook or `attend` stopped the launch,
+  /// when no instance runs any more. A GPU returns when the launch is queued.
   virtual Status launch(const LaunchRequest &request) = 0;
 
   /// What the code takes of the machine; null where that is not known (the CPU).

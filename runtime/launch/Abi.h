@@ -7,7 +7,7 @@
 #pragma once
 #include <stdint.h>
 
-#define KILN_ABI_VERSION 1
+#define KILN_ABI_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,6 +36,12 @@ struct KilnLaunch {
   void *workspace;               ///< shared by all instances of the launch: metadata `workspace_bytes`, zeroed
   const struct KilnHooks *hooks; ///< never null
   void *runtime;                 ///< the runtime's own
+  /// Code looks at this word at least every few milliseconds: in each loop that may take longer, and before each
+  /// program instance. Where it is not 0 it calls `attend`.
+  const volatile int32_t *attention;
+  /// Returns 0 to go on; otherwise the code returns at once, whatever it has left to do. `waiting`: 1 from a loop that
+  /// does nothing but read memory that others write.
+  int32_t (*attend)(const struct KilnLaunch *, int32_t waiting);
 };
 
 /// Runs program instances [begin, end) of the grid in order. `arguments` is the packed block.

@@ -1,7 +1,9 @@
 // The pool: a list of jobs under one mutex, an atomic counter inside each job. Short spins before blocking keep the
 // cost of back-to-back small launches at a few microseconds without burning a core between them.
 #include "runtime/support/ThreadPool.h"
+#include "runtime/support/Attention.h"
 #include "runtime/support/ForkGuard.h"
+#include "runtime/support/WithoutSignals.h"
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -39,29 +41,15 @@ template <typename Condition> static bool spinUntil(Condition condition) {
   return false;
 }
 
-namespace {
-struct Job {
-  ThreadPool::ChunkFunction function;
-  void *context;
-  int64_t count;
-  int64_t chunk;
-  std::atomic<int64_t> next{0};
-  std::atomic<int> active{0}; ///< workers inside; changed under the pool's mutex
-  Job *following = nullptr;
-
-  bool isExhausted() const { return next.load(std::memory_order_relaxed) >= count; }
-
-  void runChunks(unsigned worker) {
-    for (;;) {
-      int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
-      if (begin >= count)
-        return;
-      if (!function(context, worker, begin, std::min(begin + chunk, count)))
-        next.store(count, std::memory_order_relaxed);
-    }
+void ThreadPool::Job::runChunks(unsigned worker) {
+  for (;;) {
+    int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
+    if (begin >= count)
+      return;
+    if (!function(context, worker, begin, std::min(begin + chunk, count)))
+      next.store(count, std::memory_order_relaxed);
   }
-};
-} // namespace
+}
 
 struct ThreadPool::State {
   std::mutex mutex;
@@ -120,6 +108,7 @@ struct ThreadPool::State {
 };
 
 ThreadPool::ThreadPool(unsigned size) : size(std::max(1u, size)), state(std::make_unique<State>()) {
+  WithoutSignals masked;
   for (unsigned worker = 1; worker < this->size; ++worker)
     state->threads.emplace_back([this, worker] { state->work(worker); });
 }
@@ -134,30 +123,62 @@ ThreadPool::~ThreadPool() {
     thread.join();
 }
 
-void ThreadPool::run(int64_t count, ChunkFunction function, void *context, bool parallel) {
+unsigned ThreadPool::Job::addThreads(unsigned number) {
+  State &state = *pool->state;
+  unsigned before = unsigned(added.size());
+  WithoutSignals masked;
+  try {
+    while (number--) {
+      unsigned worker = pool->size + unsigned(added.size());
+      std::lock_guard<std::mutex> lock(state.mutex);
+      added.emplace_back([this, worker, &state] {
+        runChunks(worker);
+        std::lock_guard<std::mutex> lock(state.mutex);
+        active.fetch_sub(1, std::memory_order_release);
+        state.finished.notify_all();
+      });
+      active.fetch_add(1, std::memory_order_relaxed);
+    }
+  } catch (const std::exception &) {
+    // No more memory or threads: the job goes on with those it has.
+  }
+  return unsigned(added.size()) - before;
+}
+
+void ThreadPool::run(Job &job) {
+  int64_t count = job.count;
   if (count <= 0)
     return;
-  Job job;
-  job.function = function;
-  job.context = context;
-  job.count = count;
-  job.chunk = parallel ? std::max<int64_t>(1, count / (chunksPerWorker * size)) : count;
-  if (!parallel || size == 1 || count == 1) {
+  job.pool = this;
+  bool alone = !job.parallel || size == 1 || count == 1;
+  job.chunk = job.oneByOne ? 1 : job.parallel ? std::max<int64_t>(1, count / (chunksPerWorker * size)) : count;
+  if (alone) {
     job.runChunks(0);
-    return;
-  }
-  {
+    if (job.added.empty())
+      return;
+  } else {
     std::lock_guard<std::mutex> lock(state->mutex);
     state->push(&job);
     int64_t others = std::min<int64_t>(state->sleeping, (count - 1) / job.chunk);
     for (int64_t i = 0; i < others; ++i)
       state->wake.notify_one();
   }
-  job.runChunks(0);
-  spinUntil([&] { return job.active.load(std::memory_order_acquire) == 0; });
+  if (!alone)
+    job.runChunks(0);
+  auto haveLeft = [&] { return job.active.load(std::memory_order_acquire) == 0; };
+  spinUntil(haveLeft);
   std::unique_lock<std::mutex> lock(state->mutex);
   state->remove(&job); // now no further worker enters
-  state->finished.wait(lock, [&] { return job.active.load(std::memory_order_acquire) == 0; });
+  if (!job.tick)
+    state->finished.wait(lock, haveLeft);
+  while (!state->finished.wait_for(lock, Attention::kPeriod, haveLeft)) {
+    lock.unlock();
+    job.tick(job.context);
+    lock.lock();
+  }
+  lock.unlock();
+  for (std::thread &thread : job.added)
+    thread.join();
 }
 
 //===-- The process's pool ---------------------------------------------------------------------------------------===//

@@ -3,19 +3,55 @@
 // One launch is one job: its instances [0, count) are handed out in ascending chunks from one atomic counter, to the
 // calling thread as well as to the workers, so a pool of size n runs n instances at once. Several threads may launch
 // at the same time; their jobs queue up and share the workers. After fork() the child gets a fresh pool on first use
-// (threads do not survive a fork). A job never allocates.
+// (threads do not survive a fork). A job allocates nothing but the threads it adds.
 #pragma once
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <thread>
+#include <vector>
 
 namespace kiln {
 
 class ThreadPool {
 public:
-  /// Runs instances [begin, end). `worker` is 0 for the calling thread and below size() for every other.
-  /// Returns false to stop the job: chunks not yet handed out are dropped, those that run are finished.
+  /// Runs instances [begin, end). `worker` is 0 for the calling thread and below size() for every other, but for those
+  /// that the job adds. Returns false to stop the job: chunks not yet handed out are dropped, those that run are
+  /// finished.
   using ChunkFunction = bool (*)(void *context, unsigned worker, int64_t begin, int64_t end);
+
+  /// One launch.
+  class Job {
+  public:
+    Job(int64_t count, ChunkFunction function, void *context) : function(function), context(context), count(count) {}
+    Job(const Job &) = delete;
+
+    bool parallel = true;           ///< false: on the calling thread, in ascending order
+    bool oneByOne = false;          ///< every chunk is one instance
+    void (*tick)(void *) = nullptr; ///< gets the context on the calling thread, now and then while that waits
+    int64_t getCount() const { return count; }
+    int64_t getBegun() const { return std::min(next.load(std::memory_order_relaxed), count); }
+    /// Threads of its own for instances that have not begun. To be called on the calling thread, from a chunk; returns
+    /// how many there were to be had.
+    unsigned addThreads(unsigned number);
+
+  private:
+    friend class ThreadPool;
+    bool isExhausted() const { return next.load(std::memory_order_relaxed) >= count; }
+    void runChunks(unsigned worker);
+
+    ChunkFunction function;
+    void *context;
+    int64_t count;
+    int64_t chunk = 1;
+    ThreadPool *pool = nullptr;
+    std::atomic<int64_t> next{0};
+    std::atomic<int> active{0}; ///< workers inside; changed under the pool's mutex
+    Job *following = nullptr;
+    std::vector<std::thread> added;
+  };
 
   /// The process's pool. The size is what setSize asked for, else the number of CPUs this process may run on.
   static std::shared_ptr<ThreadPool> get();
@@ -31,7 +67,12 @@ public:
 
   /// Runs `count` instances and returns when all have finished. `parallel` false keeps them on the calling thread, in
   /// ascending order.
-  void run(int64_t count, ChunkFunction function, void *context, bool parallel = true);
+  void run(int64_t count, ChunkFunction function, void *context, bool parallel = true) {
+    Job job(count, function, context);
+    job.parallel = parallel;
+    run(job);
+  }
+  void run(Job &job);
 
 private:
   struct State;

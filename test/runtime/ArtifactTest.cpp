@@ -83,7 +83,7 @@ TEST(Metadata, damageIsRefusedWithAPath) {
     EXPECT_EQ(read.getStatus().getCode(), StatusCode::Corrupt);
     EXPECT_NE(read.getStatus().getMessage().find(message.str()), std::string::npos) << read.getStatus().getMessage();
   };
-  expectRefused("\"abi\": 1", "\"abi\": 99", "launch interface 1");
+  expectRefused("\"abi\": 2", "\"abi\": 99", "launch interface 2");
   expectRefused("\"offset\": 8", "\"offset\": 6", "arguments[1]");
   expectRefused("\"offset\": 8", "\"offset\": 64", "hold every argument");
   expectRefused("\"*fp32\"", "\"*f32\"", "element type");

@@ -9,7 +9,7 @@ constexpr int64_t kGridOffset = 0, kFrameOffset = 16, kWorkspaceOffset = 24, kHo
 constexpr int64_t kPrintHook = 0, kFailHook = 8, kAccessHook = 16;
 constexpr int64_t kFrameAlign = 64;
 
-static_assert(KILN_ABI_VERSION == 1, "generated code is written for version 1");
+static_assert(KILN_ABI_VERSION == 2, "generated code is written for version 2");
 static_assert(offsetof(KilnLaunch, grid) == kGridOffset && offsetof(KilnLaunch, frame) == kFrameOffset &&
                   offsetof(KilnLaunch, workspace) == kWorkspaceOffset && offsetof(KilnLaunch, hooks) == kHooksOffset,
               "KilnLaunch has moved");

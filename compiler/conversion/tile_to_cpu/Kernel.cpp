@@ -16,12 +16,18 @@ KernelLowering::KernelLowering(func::FuncOp kernel, const Target &target, Check 
     : kernel(kernel), target(target), check(check), alignment(kernel, /*believeHints=*/false),
       b(kernel.getLoc(), kernel.getContext()), ptrType(LLVM::LLVMPointerType::get(kernel.getContext())) {}
 
+bool kiln::cpu::mayWait(Operation *op) {
+  return isa<tile::LoadOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op) && !isTile(op->getResult(0)) &&
+         op->getParentOfType<scf::WhileOp>();
+}
+
 LogicalResult KernelLowering::run() {
   if (!kernel.getBody().hasOneBlock())
     return kernel.emitOpError("expected one block (because control flow of tile IR is structured), got ")
            << kernel.getBody().getBlocks().size();
   plan = std::make_unique<Plan>(kernel, shapes);
   kernel.walk([&](tile::ReshapeOp op) { splitsPairsSomewhere |= splitsPairs(op); });
+  kernel.walk([&](Operation *op) { waits |= mayWait(op); });
   createEntry();
   bindArguments();
 
@@ -48,6 +54,8 @@ LogicalResult KernelLowering::run() {
   func::ReturnOp::create(b);
   finish();
   entry->setAttr("kiln.sites", b.getArrayAttr(sites));
+  if (waits)
+    entry->setAttr("kiln.waits", b.getBoolAttr(true));
   kernel.erase();
   return success();
 }

@@ -74,6 +74,9 @@ struct Descriptor {
   tile::Padding padding;
 };
 
+/// Whether the op reads a scalar in a loop without a count, which may wait for another program instance to write it.
+bool mayWait(mlir::Operation *op);
+
 enum class Check { None, Bounds, Races };
 enum class Access : int { Load = 0, Store = 1, Atomic = 2 };
 
@@ -308,6 +311,7 @@ private:
   llvm::SmallVector<mlir::Attribute> sites;
   llvm::DenseMap<mlir::Operation *, int> siteIds;
   bool splitsPairsSomewhere = false;
+  bool waits = false;  ///< a loop may wait for another program instance
   bool failed = false; ///< an error was reported deep inside an evaluation
 };
 

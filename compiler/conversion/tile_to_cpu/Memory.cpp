@@ -310,11 +310,13 @@ Value KernelLowering::emitScalarLoad(tile::LoadOp op) {
   Value mask = op.getMask() ? scalar(op.getMask()) : Value();
   if (check != Check::None)
     emitAccess(op, Access::Load, address, mask, element, Index(), {}, {}, {});
+  // Who waits reads anew each time.
+  bool isVolatile = op.getIsVolatile() || mayWait(op);
   if (!mask)
-    return loadFrom(address, element, 1, op.getIsVolatile());
+    return loadFrom(address, element, 1, isVolatile);
   Type type = scalarType(element);
   return branch(
-             mask, type, [&]() -> SmallVector<Value> { return {loadFrom(address, element, 1, op.getIsVolatile())}; },
+             mask, type, [&]() -> SmallVector<Value> { return {loadFrom(address, element, 1, isVolatile)}; },
              [&]() -> SmallVector<Value> { return {op.getOther() ? scalar(op.getOther()) : zeroOf(type)}; })
       .front();
 }

@@ -1,5 +1,6 @@
 // The launch path. Python is called back only for what is new or wrong.
 #include "python/bindings/launch/Call.h"
+#include "python/bindings/Interpreter.h"
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Reports.h"
 #include "python/bindings/launch/Torch.h"
@@ -376,19 +377,29 @@ void Call::launch(const Compiled &compiled, device::Grid grid) {
   }
   Status status;
   {
-    py::gil_scoped_release release;
+    WithoutLock released;
+    request.attend = [](void *released) { return !static_cast<WithoutLock *>(released)->attend(); };
+    request.attendant = &released;
     status = compiled.kernel->launch(request);
   }
+  // A signal's handler has raised: what was printed until then is shown all the same.
+  std::optional<py::error_already_set> raised;
+  if (PyErr_Occurred())
+    raised.emplace();
   if (monitor) {
     std::string output = monitor->takeOutput();
     if (!output.empty())
       state.kernel.attr("_show")(output);
+    if (raised)
+      throw std::move(*raised);
     if (monitor->getFailure()) {
       state.kernel.attr("_explain_failure")(compiled.object,
                                             describeFailure(*monitor, *monitor->getFailure(), metadata, grid));
       mustHaveRaised();
     }
   }
+  if (raised)
+    throw std::move(*raised);
   if (!status.ok())
     explainStatus(compiled, status);
 }
@@ -440,9 +451,11 @@ void Call::launchOnGpu(const Compiled &compiled, device::Grid grid) {
       explainStatus(compiled, status);
   }
   bool staged = state.placement.stage;
-  PyThreadState *thread = PyEval_SaveThread();
-  Status status = staged ? launchStaged(compiled, request, gpu) : compiled.kernel->launch(request);
-  PyEval_RestoreThread(thread);
+  Status status;
+  {
+    WithoutLock released;
+    status = staged ? launchStaged(compiled, request, gpu) : compiled.kernel->launch(request);
+  }
   if (staged || !status.ok())
     showReports();
   if (!status.ok())
@@ -504,6 +517,7 @@ void kiln::python::setLaunchHooks(py::object enter, py::object exit) {
 
 PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
                                    PyObject *names) {
+  CallFromPython call;
   try {
     if (!isCurrent(state))
       revalidate(state);

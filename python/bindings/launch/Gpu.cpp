@@ -1,5 +1,6 @@
 // GPUs for Python: properties, synchronisation, events, modules and functions.
 #include "python/bindings/launch/Gpu.h"
+#include "python/bindings/Interpreter.h"
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Reports.h"
 #include "python/bindings/launch/Torch.h"
@@ -78,7 +79,7 @@ static void synchronize(std::optional<int> ordinal) {
     devices = {take(CudaDevice::get(*ordinal))};
   Status status;
   {
-    py::gil_scoped_release release;
+    WithoutLock released;
     for (CudaDevice *device : devices)
       if (Status one = device->synchronize(); !one.ok() && status.ok())
         status = one;
@@ -114,9 +115,11 @@ public:
   }
   void synchronize() {
     CudaDevice::Scope scope(device);
-    py::gil_scoped_release release;
-    device::cuda::Result result = device.getDriver().eventSynchronize(event);
-    py::gil_scoped_acquire acquire;
+    device::cuda::Result result;
+    {
+      WithoutLock released;
+      result = device.getDriver().eventSynchronize(event);
+    }
     call("wait for an event", result);
   }
   float elapsed(const PyCudaEvent &end) {
@@ -169,7 +172,7 @@ public:
     device::cuda::Stream queue = streamFrom(stream, ordinal);
     Status status;
     {
-      py::gil_scoped_release release;
+      WithoutLock released;
       device::Grid shown;
       shown.x = int32_t(shape.grid[0]);
       shown.y = int32_t(shape.grid[1]);
@@ -429,10 +432,11 @@ void kiln::python::bindGpu(py::module_ &m) {
       .def(py::init([](py::bytes image, int ordinal, const std::string &what) {
              CudaDevice &device = *take(CudaDevice::get(ordinal));
              std::string bytes = image;
-             py::gil_scoped_release release;
-             ErrorOr<std::unique_ptr<device::CudaModule>> module = device::CudaModule::load(device, bytes, what);
-             py::gil_scoped_acquire acquire;
-             return PyCudaModule{take(std::move(module))};
+             auto load = [&] {
+               WithoutLock released;
+               return device::CudaModule::load(device, bytes, what);
+             };
+             return PyCudaModule{take(load())};
            }),
            py::arg("image"), py::arg("device"), py::arg("what"))
       .def(

@@ -1,5 +1,6 @@
 // Failures and prints on their way to Python.
 #include "python/bindings/launch/Reports.h"
+#include "python/bindings/Interpreter.h"
 #include "runtime/device/CudaDevice.h"
 #include "runtime/launch/DeviceReport.h"
 
@@ -93,7 +94,7 @@ void kiln::python::watchReports() {
   device::setLogListener([] { Py_AddPendingCall(showSoon, nullptr); });
   auto atExit = py::cpp_function([] {
     {
-      py::gil_scoped_release release;
+      WithoutLock released;
       for (device::CudaDevice *device : device::CudaDevice::getUsed())
         (void)device->synchronize();
     }

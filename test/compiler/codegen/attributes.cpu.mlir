@@ -5,9 +5,9 @@
 // RUN: %python -m kiln.cli compile %s --to asm --target cpu-avx2 | FileCheck %s --check-prefix=YMM
 // RUN: %python -m kiln.cli compile %s --to asm --target cpu-sse | FileCheck %s --check-prefix=XMM
 
-// CHECK: ; kiln.metadata: {"abi":1,
+// CHECK: ; kiln.metadata: {"abi":2,
 // CHECK: target triple = "x86_64-unknown-linux-gnu"
-// CHECK: define void @kiln_axpy(ptr {{.*}}noalias {{.*}}readonly {{.*}}%0, ptr noalias {{.*}}dereferenceable(48) %1, i64 {{.*}}%2, i64 {{.*}}%3){{.*}} #[[ATTRS:[0-9]+]]
+// CHECK: define void @kiln_axpy(ptr {{.*}}noalias {{.*}}readonly {{.*}}%0, ptr noalias {{.*}}dereferenceable(64) %1, i64 {{.*}}%2, i64 {{.*}}%3){{.*}} #[[ATTRS:[0-9]+]]
 // CHECK-NOT: define {{.*}}@scale
 // CHECK: attributes #[[ATTRS]] = { {{.*}}nounwind{{.*}}"prefer-vector-width"="512" "target-cpu"="x86-64-v4"
 

@@ -16,7 +16,7 @@
 // RUN: cmp %t/direct.o %t/dumped.o
 // RUN: ls %t/dump | FileCheck %s --check-prefix=DUMP
 
-// JSON: "abi": 1
+// JSON: "abi": 2
 // JSON: "name": "n"
 // JSON: "type": "i32"
 // JSON: "arguments_bytes": 8

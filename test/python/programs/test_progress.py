@@ -129,6 +129,82 @@ def test_spin_lock():
 
 
 @kiln.jit
+def wait_for_the_next(flags, out, n):
+    """The last program does not wait; every other waits for one that begins later."""
+    pid = kl.program_id(0)
+    if pid < n - 1:
+        while kl.load(flags + pid + 1, volatile=True) == 0:
+            pass
+    kl.store(out + pid, kl.load(out + pid) + 1)
+    kl.atomic_xchg(flags + pid, 1, sem="release")
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("programs", [2, 7, 300])
+def test_waiting_for_later_programs(programs):
+    out = np.zeros(programs, np.int32)
+    wait_for_the_next[(programs,)](np.zeros(programs + 1, np.int32), out, programs)
+    assert (out == 1).all()
+
+
+@kiln.jit
+def barriers(counter, values, seen, n, ROUNDS: kl.constexpr):
+    """All programs meet after each round, and then see what every other wrote in it."""
+    pid = kl.program_id(0)
+    for r in range(ROUNDS):
+        kl.store(values + pid, pid + r)
+        kl.debug_barrier()
+        kl.atomic_add(counter, 1, sem="acq_rel")
+        while kl.atomic_add(counter, 0, sem="acquire") < n * (2 * r + 1):
+            pass
+        kl.store(seen + pid * ROUNDS + r, kl.load(values + (pid + 1) % n, volatile=True))
+        kl.atomic_add(counter, 1, sem="acq_rel")
+        while kl.atomic_add(counter, 0, sem="acquire") < n * (2 * r + 2):
+            pass
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("programs", [1, 3, 40])
+def test_barriers_of_the_grid(programs):
+    rounds = 5
+    seen = np.full((programs, rounds), -1, np.int32)
+    barriers[(programs,)](np.zeros(1, np.int32), np.zeros(programs, np.int32), seen, programs, rounds)
+    expected = (np.arange(programs)[:, None] + 1) % programs + np.arange(rounds)
+    np.testing.assert_array_equal(seen, expected)
+
+
+@pytest.mark.cpu
+def test_more_than_can_run_at_once_are_refused():
+    with pytest.raises(kiln.errors.LaunchError, match="expected a grid whose program instances can all run at once"):
+        wait_for_the_next[(6000,)](np.zeros(6001, np.int32), np.zeros(6000, np.int32), 6000)
+
+
+@pytest.mark.cpu
+def test_the_check_for_races_refuses_who_waits_for_later_programs():
+    with (
+        kiln.knobs.scope(check="races"),
+        pytest.raises(kiln.errors.LaunchError, match="one after the other"),
+    ):
+        wait_for_the_next[(4,)](np.zeros(5, np.int32), np.zeros(4, np.int32), 4)
+
+
+@kiln.jit
+def wait_for_who_fails(flags):
+    if kl.program_id(0) == 3:
+        kl.device_assert(kl.load(flags) == 1, "the flag")
+        kl.atomic_xchg(flags + 1, 1)
+    else:
+        while kl.load(flags + 1, volatile=True) == 0:
+            pass
+
+
+@pytest.mark.cpu
+def test_who_waits_for_a_failed_program_ends():
+    with pytest.raises(kiln.errors.DeviceAssertError, match="the flag"):
+        wait_for_who_fails[(5,)](np.zeros(2, np.int32))
+
+
+@kiln.jit
 def all_atomics(out, seen, old, N: kl.constexpr):
     pid = kl.program_id(0)
     lanes = kl.arange(0, N)

@@ -1,0 +1,213 @@
+// See Interpreter.h.
+#include "python/bindings/Interpreter.h"
+#include "python/bindings/Bindings.h"
+#include "runtime/support/Attention.h"
+#include "runtime/support/ForkGuard.h"
+#include "runtime/support/WithoutSignals.h"
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <memory>
+#include <mutex>
+#include <pthread.h>
+#include <set>
+#include <thread>
+#include <unistd.h>
+
+namespace py = pybind11;
+using namespace kiln;
+using namespace kiln::python;
+
+//===-- The interpreter's end ------------------------------------------------------------------------------------===//
+
+// How long the interpreter's end waits for threads inside of Kiln, and the process's end for compiles.
+static constexpr auto kPatience = std::chrono::seconds(3);
+static constexpr auto kPatienceForCompiles = std::chrono::milliseconds(200);
+
+static std::atomic<bool> ending{false};
+static std::atomic<int> inside{0}, stopped{0}; // threads in calls from Python; of these, threads that go no further
+static std::thread::id endingThread;           // written before `ending`
+static thread_local unsigned calls = 0;
+
+static bool isOver() { return ending && std::this_thread::get_id() != endingThread; }
+
+[[noreturn]] static void stopForGood() {
+  stopped += calls > 0;
+  for (;;)
+    pause();
+}
+
+static void restore(PyThreadState *state) {
+  if (isOver())
+    stopForGood();
+  try {
+    PyEval_RestoreThread(state);
+  } catch (abi::__forced_unwind &) {
+    stopForGood(); // A handler of this must not be left.
+  }
+}
+
+// Both with the lock: only the end reads the number without.
+CallFromPython::CallFromPython() {
+  if (!calls++)
+    inside.store(inside.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+CallFromPython::~CallFromPython() {
+  if (!--calls)
+    inside.store(inside.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+}
+
+//===-- The lock -------------------------------------------------------------------------------------------------===//
+
+WithoutLock::WithoutLock() : state(PyEval_SaveThread()) {}
+WithoutLock::~WithoutLock() { restore(state); }
+
+bool WithoutLock::attend() {
+  if (isOver())
+    return false;
+  restore(state);
+  bool quiet = PyErr_CheckSignals() == 0;
+  state = PyEval_SaveThread();
+  return quiet;
+}
+
+//===-- Work apart -----------------------------------------------------------------------------------------------===//
+
+namespace {
+struct Work {
+  std::function<void()> run;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::exception_ptr thrown;
+};
+
+/// The compiles that run, to be cancelled at the end.
+struct Running {
+  std::mutex mutex;
+  std::set<std::shared_ptr<std::atomic<bool>>> flags;
+};
+Running *running = new Running; // never destroyed: threads may outlive static destructors
+} // namespace
+
+static void *runWork(void *given) {
+  std::unique_ptr<std::shared_ptr<Work>> work(static_cast<std::shared_ptr<Work> *>(given));
+  // Until it is known to be done: a child has only the thread that waits for it.
+  ForkGuard guard;
+  try {
+    (*work)->run();
+  } catch (...) {
+    (*work)->thrown = std::current_exception();
+  }
+  (*work)->run = nullptr;
+  std::lock_guard<std::mutex> lock((*work)->mutex);
+  (*work)->done = true;
+  (*work)->changed.notify_all();
+  return nullptr;
+}
+
+/// Starts the thread; false where the machine has none to give.
+static bool start(const std::shared_ptr<Work> &work) {
+  // The compiler recurses over nested code. Only what is touched of a stack takes memory.
+  for (size_t stack : {size_t(512) << 20, size_t(64) << 20, size_t(8) << 20}) {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, stack);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    auto given = std::make_unique<std::shared_ptr<Work>>(work);
+    pthread_t thread;
+    WithoutSignals masked;
+    int code = pthread_create(&thread, &attributes, runWork, given.get());
+    pthread_attr_destroy(&attributes);
+    if (code == 0) {
+      given.release();
+      return true;
+    }
+  }
+  return false;
+}
+
+void kiln::python::runApart(std::function<void()> work, std::shared_ptr<std::atomic<bool>> cancelled) {
+  auto shared = std::make_shared<Work>();
+  shared->run = [work = std::move(work), cancelled] {
+    {
+      std::lock_guard<std::mutex> lock(running->mutex);
+      running->flags.insert(cancelled);
+    }
+    work();
+    std::lock_guard<std::mutex> lock(running->mutex);
+    running->flags.erase(cancelled);
+  };
+  if (isOver())
+    *cancelled = true;
+  bool raised = false;
+  {
+    WithoutLock released;
+    if (!start(shared)) {
+      ForkGuard guard;
+      shared->run();
+      return;
+    }
+    std::unique_lock<std::mutex> lock(shared->mutex);
+    while (!raised && !shared->changed.wait_for(lock, Attention::kPeriod, [&] { return shared->done; })) {
+      lock.unlock();
+      raised = !released.attend();
+      lock.lock();
+    }
+    if (raised)
+      *cancelled = true;
+  }
+  if (raised)
+    throw py::error_already_set();
+  if (shared->thrown)
+    std::rethrow_exception(shared->thrown);
+}
+
+//===-- At the end -----------------------------------------------------------------------------------------------===//
+
+/// Before Python is torn down: whoever is inside of Kiln leaves, or stops where it is. Kernels write to arrays that
+/// are about to go.
+static void endThreads() {
+  endingThread = std::this_thread::get_id();
+  ending = true;
+  {
+    std::lock_guard<std::mutex> lock(running->mutex);
+    for (const auto &flag : running->flags)
+      *flag = true;
+  }
+  // This thread itself may be inside, as in a callback that calls sys.exit.
+  int own = calls > 0;
+  auto deadline = std::chrono::steady_clock::now() + kPatience;
+  PyThreadState *state = PyEval_SaveThread();
+  while (inside - stopped > own && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  PyEval_RestoreThread(state);
+}
+
+/// Before static destructors: a compile that is still at it would find LLVM's tables gone.
+static void endProcess(int code, void *) {
+  auto isQuiet = [] {
+    std::lock_guard<std::mutex> lock(running->mutex);
+    return running->flags.empty();
+  };
+  auto deadline = std::chrono::steady_clock::now() + kPatienceForCompiles;
+  while (!isQuiet() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (isQuiet())
+    return;
+  std::fflush(nullptr);
+  _exit(code);
+}
+
+void kiln::python::bindInterpreter(py::module_ &) {
+  py::module_::import("atexit").attr("register")(py::cpp_function(endThreads));
+  on_exit(endProcess, nullptr);
+  // A child has one thread, and none of the compiles.
+  pthread_atfork(nullptr, nullptr, [] {
+    running = new Running;
+    inside = calls > 0;
+    stopped = 0;
+  });
+}
