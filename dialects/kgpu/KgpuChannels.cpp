@@ -102,7 +102,16 @@ static LogicalResult verifyParts(Operation *op, ChannelType channel, ValueRange 
 }
 
 LogicalResult AcquireOp::verify() { return verifyParts(*this, getChannel().getType(), getParts()); }
-LogicalResult ReceiveOp::verify() { return verifyParts(*this, getChannel().getType(), getParts()); }
+
+LogicalResult ReceiveOp::verify() {
+  int32_t pending = int32_t(getPending());
+  auto channel = getChannel().getDefiningOp<ChannelOp>();
+  bool byGroups = !channel || channel.getCompletion() == Completion::Groups;
+  if (pending < 0 || (pending > 0 && !byGroups)) // receive_c3
+    return emitOpError() << "expected a number of groups under way, 0 unless the channel completes by groups (because "
+                         << "other slots have a barrier of their own), got " << pending;
+  return verifyParts(*this, getChannel().getType(), getParts());
+}
 
 //===----------------------------------------------------------------------===//
 // Copies
@@ -162,9 +171,14 @@ static LogicalResult verifyBoxes(Operation *op, Value map, ValueRange offsets, M
                            << made.getBox() << "] swizzled over " << int32_t(made.getSwizzle()) << " for " << memory;
 }
 
+/// `memory` was acquired of the channel and the cursor: what comes there is counted with that slot.
+static bool isAcquired(Value memory, Value channel, Value cursor) {
+  auto acquired = memory.getDefiningOp<AcquireOp>();
+  return acquired && acquired.getChannel() == channel && acquired.getCursor() == cursor;
+}
+
 LogicalResult CopyInOp::verify() {
-  auto acquired = getMem().getDefiningOp<AcquireOp>();
-  if (!acquired || acquired.getChannel() != getChannel() || acquired.getCursor() != getCursor()) // copy_in_c2
+  if (!isAcquired(getMem(), getChannel(), getCursor())) // copy_in_c2
     return emitOpError("expected memory that was acquired of this channel and cursor (because its barrier counts what "
                        "comes there), got another");
   auto channel = getChannel().getDefiningOp<ChannelOp>();
@@ -173,6 +187,42 @@ LogicalResult CopyInOp::verify() {
                        "completes by ")
            << stringifyCompletion(channel.getCompletion());
   return verifyBoxes(*this, getMap(), getOffsets(), getMem().getType(), /*whole=*/true);
+}
+
+/// What copies by threads have in common; `tile` is what they copy.
+template <typename Op> static LogicalResult verifyThreadsCopy(Op op, RankedTensorType tile) {
+  if (!isAcquired(op.getMem(), op.getChannel(), op.getCursor())) // copy_block_c2, copy_tile_c2
+    return op.emitOpError(
+        "expected memory that was acquired of this channel and cursor (because their commit closes the "
+        "group of these copies), got another");
+  MemType memory = op.getMem().getType();
+  if (memory.getShape() != tile.getShape() || memory.getElementType() != tile.getElementType())
+    return op.emitOpError("expected memory of that shape and those elements (because each has its place), got ") // c3
+           << memory << " for " << tile;
+  auto channel = op.getChannel().template getDefiningOp<ChannelOp>();
+  if (channel && channel.getCompletion() != Completion::Groups) // copy_block_c4, copy_tile_c4
+    return op.emitOpError("expected a channel that completes by groups (because threads close those), got one that "
+                          "completes by ")
+           << stringifyCompletion(channel.getCompletion());
+  return success();
+}
+
+LogicalResult CopyBlockOp::verify() {
+  auto block = getDesc().getType().getBlock();
+  if (int64_t(getOffsets().size()) != block.getRank()) // copy_block_c1
+    return emitOpError() << "expected one offset per dimension of the block (because it is a position), got "
+                         << getOffsets().size();
+  return verifyThreadsCopy(*this, block);
+}
+
+LogicalResult CopyTileOp::verify() {
+  auto pointers = dyn_cast<RankedTensorType>(getPtr().getType());
+  auto mask = getMask() ? dyn_cast<RankedTensorType>(getMask().getType()) : pointers;
+  if (!pointers || !mask || mask.getShape() != pointers.getShape()) // copy_tile_c1
+    return emitOpError("expected a tile of pointers and a mask of its shape (because it says which of them), got ")
+           << getPtr().getType() << (getMask() ? " and another mask" : "");
+  Type element = cast<tile::PtrType>(pointers.getElementType()).getPointee();
+  return verifyThreadsCopy(*this, RankedTensorType::get(pointers.getShape(), element));
 }
 
 LogicalResult CopyOutOp::verify() {

@@ -25,8 +25,8 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
     kernel runs; stands in the kernel's body, outside of roles.
 
     `completion` says how a slot gets full: by `bytes` that copies announce (tensor maps), by `threads` of the producer that
-    have stored and arrived, or by `groups` of copies that the consumer's own threads have issued (one role; no barriers at
-    all: the wait is for the thread's own copies, followed by a barrier of its role).
+    have stored and arrived, or by `groups` of copies that the consumer's own threads have issued (one role; no barriers in
+    memory: each thread waits for its own copies, then those of the role meet).
 
     `fillers` warps commit a slot (1 where copies announce bytes), `readers` warps of each cta release it: those of all roles
     that receive from the channel, or, where these take turns, so that each slot is read by one of them, of that one. In a cluster a
@@ -163,7 +163,7 @@ def Kgpu_CommitOp : Kgpu_ChannelStep<"commit"> {
   let description = [{
     Everything that fills the slot this round stands before this op. Where copies announce `bytes`, one thread arrives and
     says how many are to come to this cta; where `threads` fill, each warp arrives once its stores are done; `groups` closes
-    the group of copies that each thread has issued.
+    the group of copies that each thread has issued, which may be none: then the slot is to be received, but not read.
 
     - `commit_c1`: the cursor has as many slots as the channel.
 
@@ -185,9 +185,12 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
   let summary = "wait until a slot is full";
   let description = [{
     Waits until everything committed to the slot this round has come, and gives its parts. Every thread of the role waits.
+    Of a channel that completes by `groups`, each thread waits until at most its last `pending` groups are under way, of
+    whatever channel; then the threads of the role meet, and products see what was copied.
 
     - `receive_c1`: the cursor has as many slots as the channel.
     - `receive_c2`: the results are the channel's parts.
+    - `receive_c3`: `pending` is at least 0, and 0 unless the channel completes by groups.
 
     ```mlir
     func.func @receive(%p: !kgpu.cursor<2>) {
@@ -200,9 +203,13 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
   }];
   let arguments = (ins Arg<Kgpu_ChannelType, "the ring",
                            [MemRead<Kgpu_Asynchrony>, MemWrite<Kgpu_Asynchrony>]>:$channel,
-                       Arg<Kgpu_CursorType, "which slot">:$cursor);
+                       Arg<Kgpu_CursorType, "which slot">:$cursor,
+                       Arg<DefaultValuedAttr<I32Attr, "0">, "groups that may be under way">:$pending);
   let results = (outs Res<Variadic<Kgpu_MemType>, "its parts, to be read">:$parts);
-  let assemblyFormat = "$channel `[` $cursor `]` attr-dict `:` type($channel) (`->` type($parts)^)?";
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$parts, "::mlir::Value":$channel, "::mlir::Value":$cursor), [{
+    build($_builder, $_state, parts, channel, cursor, /*pending=*/0);
+  }]>];
+  let assemblyFormat = "$channel `[` $cursor `]` (`pending` $pending^)? attr-dict `:` type($channel) (`->` type($parts)^)?";
 }
 
 def Kgpu_ReleaseOp : Kgpu_ChannelStep<"release"> {
@@ -301,6 +308,87 @@ def Kgpu_CopyInOp : Kgpu_ChannelStep<"copy_in"> {
                        Arg<DefaultValuedAttr<I32Attr, "0">, "eviction hint, a number of tile.load's">:$evict);
   let assemblyFormat = [{
     $map `[` $offsets `]` `to` $mem `of` $channel `[` $cursor `]` attr-dict `:` type($mem) `,` type($channel)
+  }];
+}
+
+/// The threads of a role copy a tile to a part of a slot, each its share of it.
+class Kgpu_ThreadsCopy<string mnemonic> : Kgpu_ChannelStep<mnemonic, [AttrSizedOperandSegments]>;
+
+def Kgpu_CopyBlockOp : Kgpu_ThreadsCopy<"copy_block"> {
+  let summary = "threads fill a part of a slot with a block of a described array";
+  let description = [{
+    As `tile.desc_load` reads it, zeros where it is outside the array, but past the registers: each thread copies some of
+    it, as many bytes at once as addresses are multiples of (16, 8 or 4; less goes through a register after all). The
+    copies are of the group that the thread has open, which the next `kgpu.commit` closes. With `when` false, nothing.
+
+    - `copy_block_c1`: one offset per dimension of the block.
+    - `copy_block_c2`: the memory is a part that `kgpu.acquire` of this channel and cursor gave.
+    - `copy_block_c3`: the memory has the block's shape and elements.
+    - `copy_block_c4`: the channel completes by groups.
+
+    ```mlir
+    func.func @copy_block(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32, %more: i1) {
+      %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!kgpu.mem<64x64xf16,
+        #layout.map<swizzled [64, 64] element 2 bytes 128>>)>
+      %s0 = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!kgpu.mem<64x64xf16,
+        #layout.map<swizzled [64, 64] element 2 bytes 128>>)>
+        -> !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+      kgpu.copy_block %d[%i, %i] when %more to %s0 of %c[%p] : !tile.desc<tensor<64x64xf16>>, !kgpu.mem<64x64xf16,
+        #layout.map<swizzled [64, 64] element 2 bytes 128>>, !kgpu.channel<2 x (!kgpu.mem<64x64xf16,
+        #layout.map<swizzled [64, 64] element 2 bytes 128>>)>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_DescType, "the array", [MemRead<Tile_GlobalMemory>]>:$desc,
+                       Arg<Variadic<I32>, "position of the block's first element">:$offsets,
+                       Arg<Optional<I1>, "whether at all">:$when,
+                       Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem,
+                       Arg<Kgpu_ChannelType, "whose slot that is", [MemWrite<Kgpu_Asynchrony>]>:$channel,
+                       Arg<Kgpu_CursorType, "which slot">:$cursor,
+                       Arg<OptionalAttr<DenseI32ArrayAttr>, "dimensions to check; absent: all">:$boundary,
+                       Arg<DefaultValuedAttr<I32Attr, "0">, "eviction hint, a number of tile.load's">:$evict);
+  let assemblyFormat = [{
+    $desc `[` $offsets `]` (`when` $when^)? `to` $mem `of` $channel `[` $cursor `]` attr-dict
+    `:` type($desc) `,` type($mem) `,` type($channel)
+  }];
+}
+
+def Kgpu_CopyTileOp : Kgpu_ThreadsCopy<"copy_tile"> {
+  let summary = "threads fill a part of a slot with what a tile of pointers points to";
+  let description = [{
+    As `tile.load` reads it, zeros where the mask is false, but past the registers, as `kgpu.copy_block` does: each thread
+    copies what its pointers point to, several elements at once where they lie side by side.
+
+    - `copy_tile_c1`: the mask has the pointers' shape.
+    - `copy_tile_c2`: the memory is a part that `kgpu.acquire` of this channel and cursor gave.
+    - `copy_tile_c3`: the memory has the pointers' shape and the elements they point to.
+    - `copy_tile_c4`: the channel completes by groups.
+
+    ```mlir
+    func.func @copy_tile(%x: tensor<64x64x!tile.ptr<f16>>, %inside: tensor<64x64xi1>, %p: !kgpu.cursor<2>) {
+      %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!kgpu.mem<64x64xf16,
+        #layout.map<swizzled [64, 64] element 2 bytes 128>>)>
+      %s0 = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!kgpu.mem<64x64xf16,
+        #layout.map<swizzled [64, 64] element 2 bytes 128>>)>
+        -> !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+      kgpu.copy_tile %x mask %inside to %s0 of %c[%p] : tensor<64x64x!tile.ptr<f16>> mask tensor<64x64xi1>,
+        !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>, !kgpu.channel<2 x (!kgpu.mem<64x64xf16,
+        #layout.map<swizzled [64, 64] element 2 bytes 128>>)>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_PtrLike, "addresses", [MemRead<Tile_GlobalMemory>]>:$ptr,
+                       Arg<Optional<Tile_MaskLike>, "which elements are read">:$mask,
+                       Arg<Optional<I1>, "whether at all">:$when,
+                       Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem,
+                       Arg<Kgpu_ChannelType, "whose slot that is", [MemWrite<Kgpu_Asynchrony>]>:$channel,
+                       Arg<Kgpu_CursorType, "which slot">:$cursor,
+                       Arg<DefaultValuedAttr<I32Attr, "0">, "eviction hint, a number of tile.load's">:$evict);
+  let assemblyFormat = [{
+    $ptr (`mask` $mask^)? (`when` $when^)? `to` $mem `of` $channel `[` $cursor `]` attr-dict
+    `:` type($ptr) (`mask` type($mask)^)? `,` type($mem) `,` type($channel)
   }];
 }
 

@@ -50,6 +50,14 @@ static Meetings ofChannel(ChannelOp channel) {
   return {{}, meeting};
 }
 
+/// Threads that have waited for their own copies know nothing of those of others: behind a slot's wait all meet.
+static Meetings ofReceive(ReceiveOp receive) {
+  auto channel = receive.getChannel().getDefiningOp<ChannelOp>();
+  if (!channel || channel.getCompletion() != Completion::Groups)
+    return {};
+  return {{}, ofInstance(receive)};
+}
+
 /// No cta of a cluster ends while another one may still send to it or tell it something.
 static Meetings ofReturn(Operation *op) {
   bool sends = false;
@@ -69,6 +77,7 @@ Meetings kgpu::meetingsOf(Operation *op) {
       })
       .Case([](ClusterWaitOp) { return Meetings{{}, Meeting{Scope::Cluster, /*arrives=*/false, /*waits=*/true}}; })
       .Case([](ChannelOp channel) { return ofChannel(channel); })
+      .Case([](ReceiveOp receive) { return ofReceive(receive); })
       .Case([](func::ReturnOp op) { return ofReturn(op); })
       .Case([](tile::BarrierOp barrier) { return Meetings{{}, ofInstance(barrier)}; })
       .Case([](tile::AtomicRMWOp atomic) { return ofAtomic(atomic, atomic.getSem()); })
@@ -79,7 +88,7 @@ Meetings kgpu::meetingsOf(Operation *op) {
 std::optional<Flight> kgpu::flightOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, std::optional<Flight>>(op)
       .Case([](WarpgroupMmaOp) { return Flight::Product; })
-      .Case([](CopyInOp) { return Flight::CopyIn; })
+      .Case<CopyInOp, CopyBlockOp, CopyTileOp>([](Operation *) { return Flight::CopyIn; })
       .Case([](CopyOutOp) { return Flight::CopyOut; })
       .Default([](Operation *) { return std::nullopt; });
 }

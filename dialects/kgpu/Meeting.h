@@ -31,7 +31,7 @@ Meetings meetingsOf(mlir::Operation *op);
 /// What goes on behind the op that begins it. Of each kind, what was begun first is over first.
 enum class Flight : uint8_t {
   Product, ///< tensor cores read its factors
-  CopyIn,  ///< the copy engine reads global memory; who receives the slot waits, nobody here
+  CopyIn,  ///< the copy engine, or copies by threads, read global memory; who receives the slot waits, nobody here
   CopyOut, ///< the copy engine reads shared memory and writes global memory
 };
 

@@ -153,20 +153,25 @@ static LogicalResult emitAcquire(Lowering &lowering, kgpu::AcquireOp op) {
   return giveParts(lowering, op);
 }
 
-static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
-  kgpu::ChannelOp channel = channelOf(op.getChannel());
-  if (!hasBarriers(channel))
-    return op.emitOpError("expected a channel that completes by bytes or threads, got one of groups");
-  waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kFull), lowering.get(op.getCursor())[1]);
-  return giveParts(lowering, op);
-}
-
 /// Asks of every part that is received.
 static bool anyReceived(kgpu::ChannelOp channel, llvm::function_ref<bool(Value)> asks) {
   return llvm::any_of(channel.getResult().getUsers(), [&](Operation *user) {
     auto receive = dyn_cast<kgpu::ReceiveOp>(user);
     return receive && llvm::any_of(receive.getParts(), asks);
   });
+}
+
+static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
+  kgpu::ChannelOp channel = channelOf(op.getChannel());
+  if (!hasBarriers(channel)) {
+    // Behind this the threads meet (Meeting.h): then what all have copied is there.
+    lowering.ptx("cp.async.wait_group " + std::to_string(int32_t(op.getPending())) + ";", "", {}, {});
+    if (anyReceived(channel, kgpu::isReadAsynchronously))
+      lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
+    return giveParts(lowering, op);
+  }
+  waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kFull), lowering.get(op.getCursor())[1]);
+  return giveParts(lowering, op);
 }
 
 /// A fence stands between the stores to shared memory before `op` in its block and `op`.
@@ -182,22 +187,21 @@ static bool isFenced(Operation *op) {
 
 static LogicalResult emitCommit(Lowering &lowering, kgpu::CommitOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
+  if (!hasBarriers(channel)) {
+    lowering.ptx("cp.async.commit_group;", "", {}, {});
+    return success();
+  }
   Value full = barrierOf(lowering, op.getChannel(), op.getCursor(), kFull);
-  switch (channel.getCompletion()) {
-  case kgpu::Completion::Bytes:
+  if (channel.getCompletion() == kgpu::Completion::Bytes) {
     lowering.ptx("@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b", {},
                  {full, lowering.i32(channel.getType().getSlotBytes()), lowering.isIssuer()});
     return success();
-  case kgpu::Completion::Threads:
-    if (anyReceived(channel, kgpu::isReadAsynchronously) && !isFenced(op))
-      lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
-    lowering.meetInWarp();
-    lowering.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, lowering.isLeader()});
-    return success();
-  case kgpu::Completion::Groups:
-    return op.emitOpError("expected a channel that completes by bytes or threads, got one of groups");
   }
-  llvm_unreachable("a completion of channels");
+  if (anyReceived(channel, kgpu::isReadAsynchronously) && !isFenced(op))
+    lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
+  lowering.meetInWarp();
+  lowering.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, lowering.isLeader()});
+  return success();
 }
 
 /// Only instructions of the warp as a whole read what the channel brings, and each is waited for by the whole warp; so

@@ -31,6 +31,7 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addRoles(table);
     nvvm::addChannels(table);
     nvvm::addCopies(table);
+    nvvm::addThreadCopies(table);
     nvvm::addMailboxes(table);
     nvvm::addConvert(table);
     nvvm::addReduce(table);

@@ -317,8 +317,9 @@ void addProgram(EmitTable &table); ///< program_id, num_programs, assume, launch
 void addTensorMaps(EmitTable &table);
 void addBarriers(EmitTable &table);
 void addRoles(EmitTable &table);
-void addChannels(EmitTable &table); ///< channel, cursor, acquire, commit, receive, release
-void addCopies(EmitTable &table);   ///< copy_in, copy_out, fence_async
+void addChannels(EmitTable &table);     ///< channel, cursor, acquire, commit, receive, release
+void addCopies(EmitTable &table);       ///< copy_in, copy_out, fence_async
+void addThreadCopies(EmitTable &table); ///< copy_block, copy_tile
 void addMailboxes(EmitTable &table);
 void addConvert(EmitTable &table);
 void addReduce(EmitTable &table);

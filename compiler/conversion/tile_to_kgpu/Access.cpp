@@ -1,5 +1,6 @@
 // Reads the facts of an access off the alignment analysis.
 #include "compiler/conversion/tile_to_kgpu/Access.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/Sequence.h"
@@ -9,6 +10,9 @@
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::assign;
+
+// Bytes of the widest copy past the registers.
+static constexpr int64_t kWidestCopy = 16;
 
 unsigned Access::fastest() const { return order().front(); }
 
@@ -116,6 +120,9 @@ std::optional<Access> assign::accessOf(Operation *op, const AlignmentAnalysis &a
                                   store.getDesc().getType().getBlock(), analysis, widest);
         result.stores = true;
         return result;
+      })
+      .Case([&](kgpu::CopyTileOp copy) {
+        return pointerAccess(copy.getPtr(), copy.getMask(), analysis, std::min<int64_t>(widest, kWidestCopy));
       })
       .Default([](Operation *) { return std::nullopt; });
 }

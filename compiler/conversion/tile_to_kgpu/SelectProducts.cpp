@@ -231,6 +231,15 @@ static bool followsProduct(Value tile, unsigned depth = 0) {
 
 static int64_t bytesOf(Type element) { return int64_t(element.getIntOrFloatBitWidth()) / 8; }
 
+/// The memory that a factor was read from as it is, as the product reads it; null where it comes another way.
+static Value slotOf(Value factor, unsigned depthDim) {
+  auto load = factor.getDefiningOp<kgpu::LocalLoadOp>();
+  auto form = load ? kgpu::factorMemory(load.getMem().getType(), depthDim) : std::nullopt;
+  return form && (form->depthFastest || bytesOf(elementOf(factor)) == 2) ? Value(load.getMem()) : Value();
+}
+
+static bool comesFromSlot(Value factor) { return factor.getDefiningOp<kgpu::LocalLoadOp>() != nullptr; }
+
 bool Selector::suitsGroup(tile::DotOp dot, const Recipe &recipe, int64_t groups) {
   ArrayRef<int64_t> shape = shapeOf(dot.getAcc());
   if (shape.size() != 2)
@@ -241,6 +250,9 @@ bool Selector::suitsGroup(tile::DotOp dot, const Recipe &recipe, int64_t groups)
       rows * columns / (128 * groups) > kMostAccumulators || !layout::wgmmaAccumulator(shape, groups))
     return false;
   auto inMemory = [&](Value factor, unsigned depthDim, Type element) {
+    // Out of one memory into another is no gain over products from registers.
+    if (comesFromSlot(factor))
+      return recipe.split == Recipe::Split::None && slotOf(factor, depthDim);
     auto [source, swapped] = beforeTranspose(factor);
     return memoryLayout(source, swapped ? 1 - depthDim : depthDim, bytesOf(element)).has_value();
   };
@@ -273,6 +285,8 @@ bool Selector::suitsGroups(int64_t groups) {
 
 SmallVector<Value, 3> Selector::memoriesOf(tile::DotOp dot, Value factor, unsigned depthDim, const Recipe &recipe,
                                            Type element) {
+  if (Value slot = slotOf(factor, depthDim))
+    return {slot};
   auto [source, swapped] = beforeTranspose(factor);
   Layout layout = *memoryLayout(source, swapped ? 1 - depthDim : depthDim, bytesOf(element));
   auto attribute = layout::MapAttr::get(factor.getContext(), layout);
@@ -358,14 +372,17 @@ void Selector::replace(std::optional<int64_t> groups) {
         (groups ? suitsGroup(dot, *recipe, *groups) : target.has(Feature::WarpMma) && suitsWarps(dot, *recipe)))
       choices.push_back({dot, *recipe});
   }
-  // Transposes that memory is now read as.
+  // Transposes that memory is now read as, and loads from memory that products now read themselves.
   SmallVector<Operation *> transposes;
   for (Choice &choice : choices)
-    for (Value factor : {choice.dot.getLhs(), choice.dot.getRhs()})
+    for (Value factor : {choice.dot.getLhs(), choice.dot.getRhs()}) {
+      if (comesFromSlot(factor) && !llvm::is_contained(transposes, factor.getDefiningOp()))
+        transposes.push_back(factor.getDefiningOp());
       for (auto trans = factor.getDefiningOp<tile::TransOp>(); trans;
            trans = trans.getValue().getDefiningOp<tile::TransOp>())
         if (!llvm::is_contained(transposes, trans))
           transposes.push_back(trans);
+    }
   for (Choice &choice : choices)
     replaceDot(choice.dot, choice.recipe, groups);
   auto unused = [](Operation *op) { return op->use_empty(); };

@@ -61,8 +61,8 @@ int64_t Assumptions::manyTrips(unsigned key) const {
 bool kgpu::isView(Operation *op) { return isa<SlotOp, ViewOp, TransOp>(op); }
 
 bool Role::follows(Operation *op) {
-  if (isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp, CopyInOp, CopyOutOp, CopyOutWaitOp, FenceAsyncOp, WarpgroupMmaOp,
-          MmaWaitOp>(op))
+  if (isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp, CopyInOp, CopyBlockOp, CopyTileOp, CopyOutOp, CopyOutWaitOp,
+          FenceAsyncOp, WarpgroupMmaOp, MmaWaitOp>(op))
     return true;
   return !isView(op) && llvm::any_of(op->getOperandTypes(), [](Type type) { return isa<MemType>(type); });
 }

@@ -207,17 +207,41 @@ LogicalResult RoleTrace::visitCommit(CommitOp op) {
       return error;
     }
   fills.erase({index, place});
+  if (at(index).getCompletion() == Completion::Groups)
+    groups.push_back({index, place});
   steps.push_back({ChannelStep::Commit, index, place, op});
+  return success();
+}
+
+LogicalResult RoleTrace::checkLanded(ReceiveOp op, unsigned channel, int64_t place) {
+  size_t group = size_t(llvm::find(groups, std::pair(channel, place)) - groups.begin());
+  if (group == groups.size())
+    return op.emitOpError("expected a commit of the slot before (because each thread waits for copies of its own), got "
+                          "none");
+  size_t pending = size_t(int32_t(op.getPending())), later = groups.size() - 1 - group;
+  if (pending <= later)
+    return success();
+  return op.emitOpError() << "expected at most " << later << " groups under way (because so many were closed behind "
+                          << "the one that fills this slot), got " << pending;
+}
+
+LogicalResult RoleTrace::checkRead(ReleaseOp op, unsigned channel, int64_t place) {
+  for (unsigned part = 0; part < at(channel).getType().getParts().size(); ++part)
+    if (copied.erase({channel, place, part}) && !read.count({channel, place, part}))
+      return op.emitOpError() << "expected part #" << part << " of the slot to be read where it was copied (because "
+                              << "what nobody asks for may lie outside of memory), got it released unread";
   return success();
 }
 
 LogicalResult RoleTrace::visitReceive(ReceiveOp op) {
   unsigned index = indexOf(op.getChannel());
   int64_t next = index < channels.size() && !uses[index].received.empty() ? uses[index].received.back() + 1 : 0;
-  auto at = stepAt(op, op.getChannel(), op.getCursor(), next, "receives");
-  if (failed(at))
+  auto step = stepAt(op, op.getChannel(), op.getCursor(), next, "receives");
+  if (failed(step))
     return failure();
-  int64_t place = at->second;
+  if (at(index).getCompletion() == Completion::Groups && failed(checkLanded(op, index, step->second)))
+    return failure();
+  int64_t place = step->second;
   uses[index].received.push_back(place);
   lastReceive[index] = clock;
   for (auto [number, part] : llvm::enumerate(op.getParts()))
@@ -254,7 +278,7 @@ LogicalResult RoleTrace::visitRelease(ReleaseOp op) {
     return failure();
   if (uses[index].released >= uses[index].received.size())
     return op.emitOpError("expected a receive of the slot before (because it is not read yet), got none");
-  if (failed(checkIdle(op, index, place)))
+  if (failed(checkIdle(op, index, place)) || failed(checkRead(op, index, place)))
     return failure();
   ++uses[index].released;
   releaseAt[{index, place}] = clock;
@@ -283,6 +307,12 @@ FailureOr<RoleTrace::Memory> RoleTrace::memoryOf(Operation *op, Value value) {
 }
 
 LogicalResult RoleTrace::checkReading(Operation *op, const Memory &memory) {
+  if (!memory.alloc && skipped.count({memory.channel, memory.place, memory.part}))
+    return op->emitOpError(
+        "expected to read a slot that was filled (because it holds what it held a round before), got "
+        "one whose copies were not made");
+  if (!memory.alloc)
+    read.insert({memory.channel, memory.place, memory.part});
   if (memory.alloc || (!memory.filling && memory.place >= uses[memory.channel].nextRelease()))
     return success();
   return op->emitOpError("expected to read a slot between its receive and its release (because only then its content "
@@ -319,6 +349,11 @@ LogicalResult RoleTrace::visitProduct(WarpgroupMmaOp op) {
   return success();
 }
 
+bool RoleTrace::isMade(Operation *copy) {
+  Value when = isa<CopyBlockOp>(copy) ? cast<CopyBlockOp>(copy).getWhen() : cast<CopyTileOp>(copy).getWhen();
+  return !when || decide(when);
+}
+
 LogicalResult RoleTrace::visitAccesses(Operation *op) {
   if (auto copy = dyn_cast<CopyOutOp>(op)) {
     UnderWay out{op, {}};
@@ -350,18 +385,20 @@ LogicalResult RoleTrace::visitAccesses(Operation *op) {
         error.attachNote(product.op->getLoc()) << "the product";
         return error;
       }
-    bool copied = isa<CopyInOp>(op);
+    bool byThreads = isa<CopyBlockOp, CopyTileOp>(op), byCopy = byThreads || isa<CopyInOp>(op);
     if (!memory->alloc) {
       if (!memory->filling || memory->place < uses[memory->channel].committed)
         return op->emitOpError("expected to fill a slot between its acquire and its commit (because before it is read, "
                                "and afterwards too), got it ")
                << (memory->filling ? "behind its commit" : "where the slot is read");
-      if (!copied && at(memory->channel).getCompletion() == Completion::Bytes)
+      if (!byCopy && at(memory->channel).getCompletion() == Completion::Bytes)
         return op->emitOpError("expected a copy to fill this slot (because its barrier counts bytes that copies "
                                "announce), got a store");
       ++fills[{memory->channel, memory->place}][memory->part];
+      if (byThreads)
+        (isMade(op) ? copied : skipped).insert({memory->channel, memory->place, memory->part});
     }
-    if (!copied)
+    if (!byCopy)
       unfenced.push_back({*memory, op});
   }
   return success();

@@ -4,6 +4,7 @@
 #pragma once
 #include "compiler/transforms/kgpu/RoleScalars.h"
 #include <deque>
+#include <set>
 
 namespace kiln::kgpu {
 
@@ -76,7 +77,13 @@ private:
   mlir::LogicalResult checkIdle(mlir::Operation *op, unsigned channel, int64_t place);
   mlir::FailureOr<Memory> memoryOf(mlir::Operation *op, mlir::Value value);
   mlir::LogicalResult readsOf(mlir::Operation *op, mlir::Value value, llvm::SmallVectorImpl<Memory> &reads);
+  /// A copy by threads, in this run.
+  bool isMade(mlir::Operation *copy);
   mlir::LogicalResult checkReading(mlir::Operation *op, const Memory &memory);
+  /// Of a channel that completes by groups: the copies of this place are among those waited for.
+  mlir::LogicalResult checkLanded(ReceiveOp op, unsigned channel, int64_t place);
+  /// What was copied to the slot has been read.
+  mlir::LogicalResult checkRead(ReleaseOp op, unsigned channel, int64_t place);
 
   /// How often steps run hangs on this.
   void noteDecision(mlir::Operation *op, unsigned key);
@@ -90,6 +97,12 @@ private:
   std::deque<UnderWay> products, copies;
   /// Fills of each part of the slots that are being filled.
   std::map<std::pair<unsigned, int64_t>, llvm::SmallVector<int64_t>> fills;
+  /// Groups of copies that each thread has closed, of all channels: whose slot each was for. The first `landed` are
+  /// done.
+  std::vector<std::pair<unsigned, int64_t>> groups;
+  size_t landed = 0;
+  /// Parts of slots (channel, place, part) whose copy was not made, whose copy was, and that have been read.
+  std::set<std::tuple<unsigned, int64_t, unsigned>> skipped, copied, read;
   /// Stores that no fence has followed.
   struct Unfenced {
     Memory memory;

@@ -99,8 +99,13 @@ private:
 } // namespace
 
 ChannelVerifier::ChannelVerifier(func::FuncOp function) : function(function), channels(function.getOps<ChannelOp>()) {
-  auto number = function->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(kNumWarpsAttrName);
-  roles.emplace_back("kernel", function.getBody().front(), number ? number.getInt() : 0);
+  auto module = function->getParentOfType<ModuleOp>();
+  auto number = [&](StringRef name, int64_t otherwise) {
+    auto attribute = module->getAttrOfType<IntegerAttr>(name);
+    return attribute ? attribute.getInt() : otherwise;
+  };
+  roles.emplace_back("kernel", function.getBody().front(),
+                     number(kNumWarpsAttrName, 0) * number(kNumGroupsAttrName, 1));
   for (auto op : function.getOps<RolesOp>())
     for (unsigned i = 0; i < op.size(); ++i)
       roles.emplace_back(cast<StringAttr>(op.getNames()[i]).getValue(), op.getBodies()[i].front(), op.warpsOf(i));
@@ -170,9 +175,6 @@ LogicalResult ChannelVerifier::verifyWarps(unsigned index) {
   if (completion == Completion::Groups && (producers != consumers || producers.size() != 1))
     return channel.emitOpError("expected one role that fills and reads (because threads wait for copies of their own), "
                                "got several");
-  if (completion == Completion::Groups && readByMachines[index])
-    return channel.emitOpError("expected threads to read what they have copied (because no fence stands between their "
-                               "copies and products), got a product or copy that reads it");
   if (completion == Completion::Bytes && producers.size() != 1)
     return channel.emitOpError("expected one role that fills slots (because its copies are what the barrier counts), "
                                "got ")

@@ -1,6 +1,7 @@
 // kiln-choose-schedule: which schedule a kernel gets, and with what numbers.
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/Schedule.h"
+#include "compiler/transforms/schedule/StagedLoop.h"
 #include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -21,6 +22,8 @@ static constexpr int64_t kMaxAccumulators[] = {0, 200, 200, 128};
 // Columns of one instruction. Its registers fit those that the block starts with, which is all that ptxas goes by: of
 // three groups and four more warps, 128 a thread, and 64 by 208 takes 130.
 static constexpr int64_t kMaxColumns[] = {0, 256, 256, 192};
+// Slots of the schedule `simple`, and how many are enough where that leaves room for another block beside.
+static constexpr int32_t kSimpleStages = 4, kSharedStages = 3;
 // What barriers, mailboxes and exchanges of the kernel's own may take beside the ring.
 static constexpr int64_t kSpareBytes = 2048;
 
@@ -40,10 +43,14 @@ public:
       askedConsumers = number.getInt();
   }
 
+  /// Nothing, with a sentence in `why`, where products are made where they stand. Where something simpler is chosen
+  /// than what the target is best at, `why` says why too.
   std::optional<Schedule> choose(std::string &why);
 
 private:
+  std::optional<Schedule> withRoles(std::string &why);
   std::optional<Schedule> withRoles(ProductLoop &product, std::string &why);
+  std::optional<Schedule> simple(std::string &why);
   bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, int64_t accumulators) const;
   int64_t besideRing(ProductLoop &product, const Schedule &schedule);
 
@@ -57,18 +64,76 @@ private:
 } // namespace
 
 std::optional<Schedule> Chooser::choose(std::string &why) {
-  if (asked == "none" || asked == "simple") {
+  if (asked == "none") {
     why = "the launch asked for products where they stand";
     return std::nullopt;
   }
+  if (asked != "simple")
+    if (auto schedule = withRoles(why))
+      return schedule;
+  std::string whyNotSimple;
+  auto schedule = simple(whyNotSimple);
+  if (!schedule)
+    why += (why.empty() ? "" : "; and not simple, since ") + whyNotSimple;
+  return schedule;
+}
+
+std::optional<Schedule> Chooser::withRoles(std::string &why) {
   if (!target.has(Feature::BulkCopy) || !target.has(Feature::WarpgroupMma)) {
-    why = "the target multiplies from registers";
+    // That is no more than what its kernels are made for, unless somebody asks for more.
+    if (asked != "auto")
+      why = "the target multiplies from registers";
     return std::nullopt;
   }
   std::optional<ProductLoop> product = findProductLoop(kernel, why);
   if (!product || !mayRunAhead(kernel, *product, why))
     return std::nullopt;
   return withRoles(*product, why);
+}
+
+std::optional<Schedule> Chooser::simple(std::string &why) {
+  if (!target.has(Feature::CpAsync) || !target.has(Feature::WarpMma)) {
+    why = "the target does not copy past the registers of threads";
+    return std::nullopt;
+  }
+  std::optional<StagedLoop> staged = findStagedLoop(kernel, alignment, why);
+  if (!staged)
+    return std::nullopt;
+  if (asked == "auto" && staged->products > 1) {
+    why = "there are several products";
+    return std::nullopt;
+  }
+  // What is loaded and stored beside goes through exchanges, one after the other.
+  int64_t exchange = 0;
+  kernel.walk([&](Operation *op) {
+    Value block;
+    if (isa<tile::LoadOp, tile::DescLoadOp>(op))
+      block = op->getResult(0);
+    else if (auto store = dyn_cast<tile::DescStoreOp>(op))
+      block = store.getValue();
+    else if (auto store = dyn_cast<tile::StoreOp>(op))
+      block = store.getValue();
+    auto type = block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
+    bool isStaged = llvm::any_of(staged->loads, [&](const StagedLoad &load) { return load.op == op; });
+    if (type && type.getRank() == 2 && !isStaged)
+      exchange = std::max(exchange, type.getNumElements() * kgpu::elementBytes(type.getElementType()) *
+                                        (staged->around.empty() ? 1 : 2));
+  });
+  int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes - exchange;
+  Schedule schedule;
+  schedule.name = "simple";
+  int64_t wanted = askedStages.value_or(kSimpleStages);
+  schedule.stages = std::min(wanted, bytes / staged->slotBytes());
+  // Two blocks of a processor hide what each waits for.
+  int64_t shared = target.gpu.sharedBytesPerProcessor / 2 - kSpareBytes - exchange;
+  if (!askedStages && shared / staged->slotBytes() >= kSharedStages)
+    schedule.stages = std::min(wanted, shared / staged->slotBytes());
+  if (schedule.stages < 2) {
+    why = wanted < 2 ? "one stage was asked for, and a slot is read while the next is filled"
+                     : "two stages do not fit shared memory";
+    return std::nullopt;
+  }
+  return schedule;
 }
 
 /// Rows of the instruction's tile go to the groups in 64s, and a thread's accumulators fit its registers.
@@ -199,8 +264,8 @@ struct ChooseSchedule : kiln::impl::ChooseSchedulePassBase<ChooseSchedule> {
     std::optional<Schedule> schedule = Chooser(kernel, target).choose(why);
     if (schedule)
       kernel->setAttr(kScheduleAttrName, schedule->toAttr(&getContext()));
-    else
-      kernel.emitRemark() << "no schedule: " << why;
+    if (!why.empty())
+      kernel.emitRemark() << (schedule ? "schedule simple: " : "no schedule: ") << why;
   }
 };
 } // namespace

@@ -1,6 +1,7 @@
 // kiln-materialize-schedule: the kernel cloned once for each role, each clone keeping its part.
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/Schedule.h"
+#include "compiler/transforms/schedule/StagedLoop.h"
 #include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -556,6 +557,16 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
     if (!schedule)
       return;
     std::string why;
+    if (schedule->name == "simple") {
+      AlignmentAnalysis alignment(kernel);
+      std::optional<StagedLoop> staged = findStagedLoop(kernel, alignment, why);
+      kernel->removeAttr(kScheduleAttrName);
+      if (staged)
+        return materializeSimple(kernel, *staged, schedule->stages);
+      kernel.emitOpError() << "expected a loop that multiplies what it loads (because it has the schedule simple), got "
+                           << "none: " << why;
+      return signalPassFailure();
+    }
     std::optional<ProductLoop> product = findProductLoop(kernel, why);
     if (!product) {
       kernel.emitOpError() << "expected a product loop (because it has a schedule), got none: " << why;

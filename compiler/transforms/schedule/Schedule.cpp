@@ -11,8 +11,9 @@ using namespace kiln::schedule;
 DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
   Builder b(context);
   SmallVector<NamedAttribute> entries = {b.getNamedAttr("name", b.getStringAttr(name)),
-                                         b.getNamedAttr("consumers", b.getI32IntegerAttr(consumers)),
                                          b.getNamedAttr("stages", b.getI32IntegerAttr(stages))};
+  if (consumers)
+    entries.push_back(b.getNamedAttr("consumers", b.getI32IntegerAttr(consumers)));
   if (swapped)
     entries.push_back(b.getNamedAttr("swapped", b.getUnitAttr()));
   if (stagedStore)
@@ -28,7 +29,8 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
     return std::nullopt;
   Schedule schedule;
   schedule.name = attr.getAs<StringAttr>("name").getValue();
-  schedule.consumers = attr.getAs<IntegerAttr>("consumers").getInt();
+  auto groups = attr.getAs<IntegerAttr>("consumers");
+  schedule.consumers = groups ? groups.getInt() : 0;
   schedule.stages = attr.getAs<IntegerAttr>("stages").getInt();
   schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");

@@ -9,7 +9,8 @@ constexpr llvm::StringLiteral kScheduleAttrName = "kgpu.schedule";
 
 struct Schedule {
   std::string name;
-  int32_t consumers = 1;    ///< groups of four warps that multiply: one tile together, or each its own by turns
+  /// Groups of four warps that multiply: one tile together, or each its own by turns; 0: all threads do everything.
+  int32_t consumers = 0;
   int32_t stages = 2;       ///< slots of the channel
   bool swapped = false;     ///< the right factor's columns go to the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine

@@ -238,6 +238,105 @@ func.func @copy_in_c4(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32)
 
 // -----
 
+!m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
+func.func @receive_c3(%p: !kgpu.cursor<2>) {
+  %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  // expected-error @below {{expected a number of groups under way, 0 unless the channel completes by groups (because other slots have a barrier of their own), got 1}}
+  %m = kgpu.receive %c[%p] pending 1 : !kgpu.channel<2 x (!m)> -> !m
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_block_c1(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
+  %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected one offset per dimension of the block (because it is a position), got 1}}
+  kgpu.copy_block %d[%i] to %s of %c[%p] : !tile.desc<tensor<64x64xf16>>, !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_block_c2(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
+  %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  %q = kgpu.advance %p : !kgpu.cursor<2>
+  // expected-error @below {{expected memory that was acquired of this channel and cursor (because their commit closes the group of these copies), got another}}
+  kgpu.copy_block %d[%i, %i] to %s of %c[%q] : !tile.desc<tensor<64x64xf16>>, !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_block_c3(%d: !tile.desc<tensor<64x32xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
+  %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected memory of that shape and those elements (because each has its place), got}}
+  kgpu.copy_block %d[%i, %i] to %s of %c[%p] : !tile.desc<tensor<64x32xf16>>, !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_block_c4(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
+  %c = kgpu.channel threads fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected a channel that completes by groups (because threads close those), got one that completes by threads}}
+  kgpu.copy_block %d[%i, %i] to %s of %c[%p] : !tile.desc<tensor<64x64xf16>>, !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_tile_c1(%x: tensor<64x64x!tile.ptr<f16>>, %inside: tensor<64x32xi1>, %p: !kgpu.cursor<2>) {
+  %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected a tile of pointers and a mask of its shape (because it says which of them), got}}
+  kgpu.copy_tile %x mask %inside to %s of %c[%p] : tensor<64x64x!tile.ptr<f16>> mask tensor<64x32xi1>, !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_tile_c2(%x: tensor<64x64x!tile.ptr<f16>>, %p: !kgpu.cursor<2>) {
+  %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.receive %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected memory that was acquired of this channel and cursor (because their commit closes the group of these copies), got another}}
+  kgpu.copy_tile %x to %s of %c[%p] : tensor<64x64x!tile.ptr<f16>>, !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_tile_c3(%x: tensor<64x64x!tile.ptr<bf16>>, %p: !kgpu.cursor<2>) {
+  %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected memory of that shape and those elements (because each has its place), got}}
+  kgpu.copy_tile %x to %s of %c[%p] : tensor<64x64x!tile.ptr<bf16>>, !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_tile_c4(%x: tensor<64x64x!tile.ptr<f16>>, %p: !kgpu.cursor<2>) {
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected a channel that completes by groups (because threads close those), got one that completes by bytes}}
+  kgpu.copy_tile %x to %s of %c[%p] : tensor<64x64x!tile.ptr<f16>>, !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @copy_out_c1(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
   %one = arith.constant 1 : i64

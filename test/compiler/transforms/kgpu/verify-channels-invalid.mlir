@@ -372,6 +372,99 @@ func.func @own_copies_too_early(%v: tensor<64xf32>) {
 
 // -----
 
+// A slot is filled by the last of two groups: a wait that leaves one under way is not one for it.
+!m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @last_group_under_way(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.copy_block %d[%i, %i] to %s of %ch[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
+  kgpu.commit %ch[%c] : !ring
+  // expected-error @below {{expected at most 0 groups under way (because so many were closed behind the one that fills this slot), got 1}}
+  %r = kgpu.receive %ch[%c] pending 1 : !ring -> !m
+  %x = kgpu.local_load %r : !m -> tensor<64x64xf16>
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @group_not_closed(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.copy_block %d[%i, %i] to %s of %ch[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
+  // expected-error @below {{expected a commit of the slot before (because each thread waits for copies of its own), got none}}
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  kgpu.commit %ch[%c] : !ring
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @not_copied(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %no = arith.constant false
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.copy_block %d[%i, %i] when %no to %s of %ch[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  // expected-error @below {{expected to read a slot that was filled (because it holds what it held a round before), got one whose copies were not made}}
+  %x = kgpu.local_load %r : !m -> tensor<64x64xf16>
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @not_read(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.copy_block %d[%i, %i] to %s of %ch[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  // expected-error @below {{expected part #0 of the slot to be read where it was copied (because what nobody asks for may lie outside of memory), got it released unread}}
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+// Two channels share the count of groups: the last one closed is of the other channel, and the one before is under way.
+!m = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @groups_of_two_channels(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
+  %other = kgpu.channel groups fillers 4 readers 4 : !ring
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.copy_block %d[%i, %i] to %s of %ch[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
+  kgpu.commit %ch[%c] : !ring
+  %t = kgpu.acquire %other[%c] : !ring -> !m
+  kgpu.copy_block %d[%i, %i] to %t of %other[%c] : !tile.desc<tensor<64x64xf16>>, !m, !ring
+  kgpu.commit %other[%c] : !ring
+  %r = kgpu.receive %ch[%c] pending 1 : !ring -> !m
+  %x = kgpu.local_load %r : !m -> tensor<64x64xf16>
+  kgpu.release %ch[%c] : !ring
+  // expected-error @below {{expected at most 0 groups under way (because so many were closed behind the one that fills this slot), got 1}}
+  %o = kgpu.receive %other[%c] pending 1 : !ring -> !m
+  %y = kgpu.local_load %o : !m -> tensor<64x64xf16>
+  kgpu.release %other[%c] : !ring
+  return
+}
+
+// -----
+
 // Two readers take turns, a slot each, and nothing says that the second waits for the first: what its barrier tells it may
 // be of the round before.
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>

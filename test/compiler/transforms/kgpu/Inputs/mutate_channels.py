@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-DELETED = re.compile(r"kgpu\.(commit|release|copy_in|copy_out_wait|fence_async|local_store)\b")
+DELETED = re.compile(r"kgpu\.(commit|release|copy_in|copy_block|copy_tile|copy_out_wait|fence_async|local_store)\b")
 DOUBLED = re.compile(r"^ *kgpu\.(commit|release|copy_in)\b")
 # Waits for and in a slot that holds nothing have no results.
 ALONE = re.compile(r"^ *kgpu\.(acquire|receive)\b")
@@ -25,6 +25,8 @@ LOOP = re.compile(r"^( *).*scf\.for .* iter_args\((.*?)\)")
 # Steps that may not change places with the line behind them.
 ORDERED = [
     ("copy_in", "commit"),
+    ("copy_block", "commit"),
+    ("copy_tile", "commit"),
     ("fence_async", "commit"),
     ("local_store", "fence_async"),
     ("local_store", "commit"),
@@ -42,7 +44,7 @@ def joined(kernel: str) -> list[str]:
 def inits(line: str) -> dict[str, str]:
     """What a loop's carried values begin with."""
     match = LOOP.match(line)
-    return dict(re.findall(r"(%\w+) = (%\w+)", match[2])) if match else {}
+    return dict(re.findall(r"(%\w+) = (%[\w#]+)", match[2])) if match else {}
 
 
 def replaced(lines: list[str], number: int, new: list[str]) -> str:

@@ -1,0 +1,169 @@
+// kgpu.copy_block and kgpu.copy_tile: cp.async, each thread its share of a tile, 16, 8 or 4 bytes at once.
+#include "compiler/conversion/kgpu_to_nvvm/Access.h"
+#include "compiler/conversion/kgpu_to_nvvm/Descriptor.h"
+#include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
+#include "dialects/layout/Constructors.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+using layout::Coord;
+using layout::Layout;
+
+// Bytes that one instruction copies, at most and at least.
+static constexpr int64_t kMostBytes = 16, kLeastBytes = 4;
+
+namespace {
+/// What of one piece of a tile is read.
+struct Piece {
+  int64_t reg;  ///< its first element, in the layout that says which thread copies what
+  Value source; ///< !llvm.ptr<1>
+  Value mask;   ///< i1: any of it; null: yes
+  Value count;  ///< i32: how many elements, where any; null: all
+};
+
+/// Copies to one part of a slot.
+class Copier {
+public:
+  Copier(Lowering &lowering, const Layout &tile, kgpu::MemType memory, Value to, tile::Eviction evict, Value when)
+      : lowering(lowering), b(lowering.b), tile(tile), element(memory.getElementType()), bytes(memoryBytes(element)),
+        map(kgpu::layoutOf(memory)), address(lowering, tile, map, lowering.scalar(to), bytes), evict(evict) {
+    made = lowering.unlessFailed(when ? lowering.scalar(when) : Value());
+    Value owner = lowering.isOwner(tile);
+    predicate = made && owner ? arith::AndIOp::create(b, made, owner).getResult() : made ? made : owner;
+  }
+
+  /// Elements of a piece, where addresses allow `count`.
+  int64_t pieceOf(int64_t count) {
+    count = std::min(count, kMostBytes / bytes);
+    plan = planMemory(tile, map, bytes, count * bytes);
+    // Registers of one vector, in order, none beyond where addresses go on.
+    bool inOrder = llvm::all_of(plan.accesses, [&](const MemoryPlan::Access &access) {
+      for (auto [i, reg] : llvm::enumerate(access.registers))
+        if (reg != access.registers.front() + int64_t(i))
+          return false;
+      return access.registers.front() % count + plan.vector <= count;
+    });
+    if (!inOrder || plan.vector * bytes < kLeastBytes)
+      plan = planMemory(tile, map, bytes, bytes);
+    return plan.vector;
+  }
+
+  void copyAll(llvm::function_ref<Piece(int64_t)> pieceAt) {
+    for (const MemoryPlan::Access &access : plan.accesses) {
+      Piece piece = pieceAt(access.registers.front());
+      if (plan.vector * bytes >= kLeastBytes)
+        copy(piece, address.of(access));
+      else
+        move(piece, address.of(access));
+    }
+  }
+
+private:
+  void copy(const Piece &piece, Value target) {
+    int64_t size = plan.vector * bytes;
+    std::string text = size == kMostBytes ? "cp.async.cg.shared.global" : "cp.async.ca.shared.global", tail;
+    std::string constraints = "r,l";
+    SmallVector<Value> operands = {lowering.addressOf(target), piece.source};
+    auto operand = [&](StringRef constraint, Value value) {
+      constraints += "," + constraint.str();
+      operands.push_back(value);
+      return "$" + std::to_string(operands.size() - 1);
+    };
+    // What is not read is zero.
+    if (Value count = piece.count ? piece.count : piece.mask ? lowering.i32(plan.vector) : Value()) {
+      Value read = arith::MulIOp::create(b, count, lowering.i32(bytes));
+      if (piece.mask)
+        read = arith::SelectOp::create(b, piece.mask, read, lowering.i32(0));
+      tail += ", " + operand("r", read);
+    }
+    if (evict != tile::Eviction::Normal) {
+      text += ".L2::cache_hint";
+      tail += ", " + operand("l", lowering.evictPolicy(evict));
+    } else if (size == kMostBytes) {
+      text += ".L2::128B";
+    }
+    text += " [$0], [$1], " + std::to_string(size) + tail + ";";
+    if (predicate)
+      text = "@" + operand("b", predicate) + " " + text;
+    lowering.ptx(text, constraints, {}, operands);
+  }
+
+  /// One element, too narrow for an instruction of its own. Who does not own it moves it too.
+  void move(const Piece &piece, Value target) {
+    Access access;
+    access.element = element;
+    access.alignment = bytes;
+    access.evict = evict;
+    access.isOrdered = true;
+    Value mask = piece.mask && made ? arith::AndIOp::create(b, piece.mask, made).getResult()
+                 : piece.mask       ? piece.mask
+                                    : made;
+    Value value = loadVector(lowering, access, piece.source, mask, {}).front();
+    LLVM::StoreOp::create(b, lowering.toMemory(value, element), target, unsigned(bytes));
+  }
+
+  Lowering &lowering;
+  ImplicitLocOpBuilder &b;
+  const Layout &tile;
+  Type element;
+  int64_t bytes;
+  OffsetMap map;
+  MemoryAddress address;
+  tile::Eviction evict;
+  Value made, predicate; ///< whether at all, and whether by this thread; null: yes
+  MemoryPlan plan;
+};
+} // namespace
+
+/// The dimension whose elements lie side by side in memory.
+static unsigned fastestOf(const Layout &memory) {
+  for (const layout::Digit &digit : memory.digits(Coord::Offset))
+    for (auto [dim, step] : llvm::enumerate(digit.basis))
+      if (step != 0)
+        return unsigned(dim);
+  return memory.rank() - 1;
+}
+
+static LogicalResult emitCopyBlock(Lowering &lowering, kgpu::CopyBlockOp op) {
+  kgpu::MemType memory = op.getMem().getType();
+  int64_t bytes = memoryBytes(memory.getElementType());
+  layout::Threads threads{lowering.warps(), lowering.groups(), lowering.clusterSize()};
+  unsigned fastest = fastestOf(kgpu::layoutOf(memory));
+  SmallVector<int32_t> order = {int32_t(fastest)};
+  for (int32_t dim = int32_t(memory.getRank()); dim-- > 0;)
+    if (dim != int32_t(fastest))
+      order.push_back(dim);
+  // As wide as addresses are aligned: which thread has what goes by that.
+  auto layoutFor = [&](int64_t vector) { return layout::blocked(memory.getShape(), order, vector, threads); };
+  Layout widest = layoutFor(kMostBytes / bytes);
+  BlockAccess block{op.getDesc(), op.getOffsets(), op.getBoundary(), &widest};
+  int64_t width = BlockAddresses(lowering, block, memory.getElementType()).width(/*mayEnd=*/true);
+  Layout tile = layoutFor(std::min(width, kMostBytes / bytes));
+  block.layout = &tile;
+  BlockAddresses addresses(lowering, block, memory.getElementType());
+  Copier copier(lowering, tile, memory, op.getMem(), tile::Eviction(int32_t(op.getEvict())), op.getWhen());
+  int64_t count = copier.pieceOf(width);
+  copier.copyAll([&](int64_t reg) {
+    return Piece{reg, addresses.address(reg), addresses.mask(reg), addresses.inside(reg, fastest, count)};
+  });
+  return success();
+}
+
+static LogicalResult emitCopyTile(Lowering &lowering, kgpu::CopyTileOp op) {
+  const Layout &tile = *layoutOf(op.getPtr().getType());
+  Grouping grouping = groupPointers(lowering, op.getPtr(), op.getMask());
+  ArrayRef<Value> pointers = lowering.get(op.getPtr());
+  Copier copier(lowering, tile, op.getMem().getType(), op.getMem(), tile::Eviction(int32_t(op.getEvict())),
+                op.getWhen());
+  copier.pieceOf(grouping.count);
+  copier.copyAll([&](int64_t reg) {
+    return Piece{reg, pointers[reg], op.getMask() ? lowering.get(op.getMask())[reg] : Value(), Value()};
+  });
+  return success();
+}
+
+void nvvm::addThreadCopies(EmitTable &table) {
+  table.add<kgpu::CopyBlockOp, emitCopyBlock>();
+  table.add<kgpu::CopyTileOp, emitCopyTile>();
+}

@@ -1,0 +1,256 @@
+// The schedule `simple`, written out: all threads copy blocks into a ring, some iterations ahead, and multiply what has
+// come. One role, one barrier a step (that of receiving a slot).
+#include "compiler/transforms/schedule/StagedLoop.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+using namespace kiln::kgpu;
+
+namespace {
+class Materializer {
+public:
+  Materializer(func::FuncOp kernel, StagedLoop staged, int32_t stages)
+      : kernel(kernel), staged(std::move(staged)), loop(this->staged.loop), stages(stages),
+        b(kernel.getLoc(), kernel.getContext()) {}
+
+  void run();
+
+private:
+  Value carryCursor();
+  void findOwn();
+  Value integer(int64_t value) {
+    return arith::ConstantOp::create(b, b.getIntegerAttr(loop.getInductionVar().getType(), value));
+  }
+  /// Begins the copies of one iteration: its variable, and in `state` what the loop carries for addresses, which goes
+  /// on by one. Without `made` only the group is closed.
+  void fill(Value variable, MutableArrayRef<Value> state, Value made, Value cursor);
+  void writeBody(scf::ForOp copy, unsigned carried);
+
+  func::FuncOp kernel;
+  StagedLoop staged;
+  scf::ForOp loop;
+  int32_t stages;
+  ImplicitLocOpBuilder b;
+  ChannelOp channel;
+  /// What the products themselves still need of the body, and of what the loop carries.
+  DenseSet<Operation *> own;
+  SmallVector<bool> ownCarried;
+  SmallVector<Value> ownYields; ///< by carried value; null: only for addresses
+};
+} // namespace
+
+/// The cursor goes around for all of the kernel: loops around the loop carry it.
+Value Materializer::carryCursor() {
+  Value start = CursorOp::create(b, CursorType::get(b.getContext(), stages));
+  IRRewriter rewriter(b.getContext());
+  for (scf::ForOp &around : staged.around) {
+    SmallVector<Value> inits = {start};
+    // What it yields is set once the ring has been written.
+    auto made = cast<scf::ForOp>(*around.replaceWithAdditionalYields(
+        rewriter, inits, /*replaceInitOperandUsesInLoop=*/false,
+        [](OpBuilder &, Location, ArrayRef<BlockArgument> arguments) { return SmallVector<Value>(arguments); }));
+    around = made;
+    start = made.getRegionIterArgs().back();
+  }
+  return start;
+}
+
+/// Ops of the body that are there for more than addresses, and what of the carried values they need.
+void Materializer::findOwn() {
+  ownCarried.assign(loop.getNumRegionIterArgs(), false);
+  SmallVector<Value> open;
+  auto keep = [&](unsigned carried) {
+    if (ownCarried[carried])
+      return;
+    ownCarried[carried] = true;
+    open.push_back(loop.getYieldedValues()[carried]);
+  };
+  auto need = [&](Operation &op) {
+    own.insert(&op);
+    op.walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
+  };
+  for (unsigned i = 0; i < ownCarried.size(); ++i)
+    if (!staged.ahead[i] || !loop.getResult(i).use_empty())
+      keep(i);
+  auto isLoad = [&](Operation &op) {
+    return llvm::any_of(staged.loads, [&](const StagedLoad &load) { return load.op == &op; });
+  };
+  for (Operation &op : loop.getBody()->without_terminator())
+    if (!staged.addresses.contains(&op) && !isLoad(op))
+      need(op);
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument && argument.getOwner() == loop.getBody() && argument != loop.getInductionVar())
+      keep(argument.getArgNumber() - 1);
+    Operation *op = value.getDefiningOp();
+    if (op && staged.addresses.contains(op) && !own.contains(op))
+      need(*op);
+  }
+}
+
+void Materializer::fill(Value variable, MutableArrayRef<Value> state, Value made, Value cursor) {
+  IRMapping map;
+  map.map(loop.getInductionVar(), variable);
+  unsigned next = 0;
+  for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+    if (staged.ahead[i])
+      map.map(argument, state[next++]);
+  for (Operation *op : staged.addresses)
+    b.clone(*op, map);
+  auto slot = AcquireOp::create(b, channel.getType().getParts(), channel, cursor);
+  for (auto [load, part] : llvm::zip_equal(staged.loads, slot.getParts())) {
+    b.setLoc(load.op->getLoc());
+    if (auto access = dyn_cast<tile::DescLoadOp>(load.op)) {
+      SmallVector<Value> offsets;
+      for (Value offset : access.getOffsets())
+        offsets.push_back(map.lookupOrDefault(offset));
+      CopyBlockOp::create(b, map.lookupOrDefault(access.getDesc()), offsets, made, part, channel, cursor,
+                          access.getBoundaryAttr(), uint32_t(access.getEvict()));
+    } else {
+      auto read = cast<tile::LoadOp>(load.op);
+      Value mask = read.getMask() ? map.lookupOrDefault(read.getMask()) : Value();
+      CopyTileOp::create(b, map.lookupOrDefault(read.getPtr()), mask, made, part, channel, cursor,
+                         uint32_t(read.getEvict()));
+    }
+  }
+  b.setLoc(loop.getLoc());
+  CommitOp::create(b, channel, cursor);
+  next = 0;
+  for (auto [i, yielded] : llvm::enumerate(loop.getYieldedValues()))
+    if (staged.ahead[i])
+      state[next++] = map.lookupOrDefault(yielded);
+}
+
+/// The products of one iteration, of the slot that has come.
+void Materializer::writeBody(scf::ForOp copy, unsigned carried) {
+  IRMapping map;
+  map.map(loop.getInductionVar(), copy.getInductionVar());
+  unsigned next = 0;
+  for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+    if (ownCarried[i])
+      map.map(argument, copy.getRegionIterArg(next++));
+  SmallVector<Value> ahead(copy.getRegionIterArgs().drop_front(next).drop_back(2));
+  Value reading = copy.getRegionIterArg(carried), writing = copy.getRegionIterArg(carried + 1);
+  // All but the last copies have come; and all threads are done with the slot that is filled next.
+  auto slot = ReceiveOp::create(b, channel.getType().getParts(), channel, reading, /*pending=*/uint32_t(stages - 2));
+  Value distance = arith::MulIOp::create(b, loop.getStep(), integer(stages - 1));
+  Value variable = arith::AddIOp::create(b, copy.getInductionVar(), distance);
+  Value limit = arith::SubIOp::create(b, loop.getUpperBound(), distance);
+  Value comes = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, copy.getInductionVar(), limit);
+  fill(variable, ahead, comes, writing);
+  auto partOf = [&](Operation *op) -> Value {
+    for (auto [load, part] : llvm::zip_equal(staged.loads, slot.getParts()))
+      if (load.op == op)
+        return part;
+    return {};
+  };
+  for (Operation &op : loop.getBody()->without_terminator()) {
+    b.setLoc(op.getLoc());
+    if (Value part = partOf(&op)) {
+      auto other = [](Operation *user) {
+        auto turned = dyn_cast<tile::TransOp>(user);
+        return !turned || turned.getOrder() != ArrayRef<int32_t>{1, 0};
+      };
+      if (llvm::any_of(op.getUsers(), other))
+        map.map(op.getResult(0), LocalLoadOp::create(b, op.getResult(0).getType(), part).getResult());
+      continue;
+    }
+    // Memory is read in another order at no cost.
+    auto turned = dyn_cast<tile::TransOp>(op);
+    if (Value part = turned ? partOf(turned.getValue().getDefiningOp()) : Value();
+        part && turned.getOrder() == ArrayRef<int32_t>{1, 0}) {
+      Value view = kgpu::TransOp::create(b, part, turned.getOrder());
+      map.map(turned.getResult(), LocalLoadOp::create(b, turned.getType(), view).getResult());
+      continue;
+    }
+    if (own.contains(&op))
+      b.clone(op, map);
+  }
+  b.setLoc(loop.getLoc());
+  ReleaseOp::create(b, channel, reading, /*when=*/Value());
+  SmallVector<Value> yielded;
+  for (auto [i, value] : llvm::enumerate(loop.getYieldedValues()))
+    if (ownCarried[i])
+      yielded.push_back(map.lookupOrDefault(value));
+  llvm::append_range(yielded, ahead);
+  for (Value cursor : {reading, writing})
+    yielded.push_back(AdvanceOp::create(b, cursor.getType(), cursor));
+  scf::YieldOp::create(b, yielded);
+}
+
+void Materializer::run() {
+  b.setInsertionPointToStart(&kernel.front());
+  SmallVector<Type> parts;
+  for (const StagedLoad &load : staged.loads)
+    parts.push_back(load.memory);
+  auto module = kernel->getParentOfType<ModuleOp>();
+  auto warps = module->getAttrOfType<IntegerAttr>(kNumWarpsAttrName);
+  int64_t count = warps ? warps.getInt() : 4;
+  channel = ChannelOp::create(b, ChannelType::get(b.getContext(), stages, parts), Completion::Groups,
+                              /*fillers=*/uint32_t(count), /*readers=*/uint32_t(count), /*offset=*/IntegerAttr());
+  Value cursor = carryCursor();
+  findOwn();
+
+  // As many iterations ahead as there are slots but one.
+  b.setInsertionPoint(loop);
+  b.setLoc(loop.getLoc());
+  SmallVector<Value> carried;
+  for (auto [i, init] : llvm::enumerate(loop.getInitArgs()))
+    if (staged.ahead[i])
+      carried.push_back(init);
+  carried.push_back(cursor);
+  auto before = scf::ForOp::create(b, integer(0), integer(stages - 1), integer(1), carried);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(before.getBody());
+    SmallVector<Value> state(before.getRegionIterArgs().drop_back());
+    Value distance = arith::MulIOp::create(b, before.getInductionVar(), loop.getStep());
+    Value variable = arith::AddIOp::create(b, loop.getLowerBound(), distance);
+    Value comes = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, variable, loop.getUpperBound());
+    Value place = before.getRegionIterArgs().back();
+    fill(variable, state, comes, place);
+    state.push_back(AdvanceOp::create(b, place.getType(), place));
+    scf::YieldOp::create(b, state);
+  }
+
+  SmallVector<Value> inits;
+  for (auto [i, init] : llvm::enumerate(loop.getInitArgs()))
+    if (ownCarried[i])
+      inits.push_back(init);
+  llvm::append_range(inits, before.getResults().drop_back());
+  unsigned places = inits.size();
+  inits.append({cursor, before.getResults().back()});
+  auto copy = scf::ForOp::create(b, loop.getLowerBound(), loop.getUpperBound(), loop.getStep(), inits);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(copy.getBody());
+    writeBody(copy, places);
+  }
+  unsigned next = 0;
+  for (auto [i, result] : llvm::enumerate(loop.getResults()))
+    if (ownCarried[i])
+      result.replaceAllUsesWith(copy.getResult(next++));
+
+  // The groups that were closed for iterations that never came.
+  Value place = copy.getResult(places);
+  for (int32_t i = 0; i + 1 < stages; ++i) {
+    ReceiveOp::create(b, parts, channel, place, /*pending=*/uint32_t(0));
+    ReleaseOp::create(b, channel, place, /*when=*/Value());
+    place = AdvanceOp::create(b, place.getType(), place);
+  }
+  for (scf::ForOp around : llvm::reverse(staged.around)) {
+    Operation *yield = around.getBody()->getTerminator();
+    yield->setOperand(yield->getNumOperands() - 1, place);
+    place = around.getResults().back();
+  }
+  loop.erase();
+}
+
+void schedule::materializeSimple(func::FuncOp kernel, StagedLoop staged, int32_t stages) {
+  Materializer(kernel, std::move(staged), stages).run();
+}

@@ -1,0 +1,263 @@
+// Recognising the loop of the schedule `simple`, and what its loads hang on.
+#include "compiler/transforms/schedule/StagedLoop.h"
+#include "compiler/analysis/Disjoint.h"
+#include "dialects/kgpu/Meeting.h"
+#include "dialects/layout/Constructors.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+
+// What threads copy past their registers: at least so many bytes at once.
+static constexpr int64_t kLeastBytes = 4, kMostBytes = 16;
+
+int64_t StagedLoop::slotBytes() const {
+  int64_t bytes = 0;
+  for (const StagedLoad &load : loads) {
+    kgpu::MemType memory = load.memory;
+    bytes += llvm::alignTo(memory.getBytes(), kgpu::kSwizzleAlign);
+  }
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// What is loaded
+//===----------------------------------------------------------------------===//
+
+/// The loads of `loop` that a factor is computed from, by ops without effects.
+static void collectLoads(Value factor, scf::ForOp loop, llvm::SetVector<Operation *> &loads) {
+  SmallVector<Value> open = {factor};
+  llvm::SmallDenseSet<Value> seen;
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!op || op->getParentOp() != loop || !type || !seen.insert(value).second)
+      continue;
+    if (isa<tile::DescLoadOp, tile::LoadOp>(op)) {
+      if (type.getRank() == 2)
+        loads.insert(op);
+    } else if (!isa<tile::DotOp>(op) && op->getNumRegions() == 0 && isMemoryEffectFree(op)) {
+      llvm::append_range(open, op->getOperands());
+    }
+  }
+}
+
+static int64_t powerOf2Factor(int64_t value) { return value & -value; }
+
+/// Which dimension lies side by side in memory, and how many bytes of it a copy moves.
+static std::pair<unsigned, int64_t> pieceOf(tile::DescLoadOp load, const AlignmentAnalysis &alignment) {
+  auto desc = load.getDesc().getDefiningOp<tile::MakeDescOp>();
+  RankedTensorType block = load.getType();
+  unsigned fastest = block.getRank() - 1;
+  if (!desc || !matchPattern(desc.getStrides()[fastest], m_One()))
+    return {fastest, 0};
+  int64_t bytes = kgpu::elementBytes(block.getElementType());
+  auto divisor = [&](Value value) { return std::min(alignment.get(value).everyElement(), kMostBytes); };
+  int64_t piece = std::min({kMostBytes, divisor(desc.getBase()), divisor(load.getOffsets()[fastest]) * bytes,
+                            powerOf2Factor(block.getShape()[fastest]) * bytes});
+  for (auto [dim, stride] : llvm::enumerate(desc.getStrides()))
+    if (dim != fastest)
+      piece = std::min(piece, divisor(stride) * bytes);
+  return {fastest, piece};
+}
+
+static std::pair<unsigned, int64_t> pieceOf(tile::LoadOp load, const AlignmentAnalysis &alignment) {
+  auto block = cast<RankedTensorType>(load.getType());
+  int64_t bytes = kgpu::elementBytes(block.getElementType());
+  std::pair<unsigned, int64_t> best = {1, 0};
+  for (unsigned dim = 0; dim < 2; ++dim) {
+    int64_t side = block.getShape()[dim];
+    int64_t count = std::min({powerOf2Factor(alignment.contiguousElements(load.getPtr(), dim)), powerOf2Factor(side),
+                              powerOf2Factor(alignment.maskConstancy(load.getMask(), dim, side))});
+    int64_t piece =
+        std::min({kMostBytes, count * bytes, powerOf2Factor(alignment.alignmentInBytes(load.getPtr(), dim))});
+    if (piece >= best.second)
+      best = {dim, piece};
+  }
+  return best;
+}
+
+/// Rows along `fastest`, swizzled so that eight of them are read at once.
+static kgpu::MemType slotMemory(RankedTensorType block, unsigned fastest) {
+  int64_t bytes = kgpu::elementBytes(block.getElementType());
+  SmallVector<int32_t> order = {int32_t(fastest), int32_t(1 - fastest)};
+  layout::Layout layout = layout::rowMajor(block.getShape(), order);
+  for (int64_t swizzle : {128, 64, 32})
+    if (auto swizzled = layout::swizzled(block.getShape(), order, bytes, swizzle)) {
+      layout = *swizzled;
+      break;
+    }
+  return kgpu::MemType::get(block.getShape(), block.getElementType(), layout::MapAttr::get(block.getContext(), layout));
+}
+
+/// How a load goes through a slot; nothing where it cannot.
+static std::optional<StagedLoad> stagedOf(Operation *op, const AlignmentAnalysis &alignment, std::string &why) {
+  StagedLoad staged;
+  staged.op = op;
+  std::pair<unsigned, int64_t> piece;
+  if (auto load = dyn_cast<tile::DescLoadOp>(op)) {
+    auto desc = load.getDesc().getDefiningOp<tile::MakeDescOp>();
+    if (!desc || desc.getPadding() != tile::Padding::Zero) {
+      why = "a factor's descriptor is not known, or does not pad with zeros";
+      return std::nullopt;
+    }
+    piece = pieceOf(load, alignment);
+  } else {
+    auto access = cast<tile::LoadOp>(op);
+    bool zero = !access.getOther() || matchPattern(access.getOther(), m_Zero()) ||
+                matchPattern(access.getOther(), m_AnyZeroFloat());
+    if (access.getIsVolatile() || access.getCache() == tile::CacheModifier::CV || !zero) {
+      why = "a factor is loaded from volatile memory, or is not zero where its mask is false";
+      return std::nullopt;
+    }
+    piece = pieceOf(access, alignment);
+  }
+  if (piece.second < kLeastBytes) {
+    why = "rows of a factor, or their ends, are not known to be multiples of 4 bytes";
+    return std::nullopt;
+  }
+  staged.memory = slotMemory(staged.block(), piece.first);
+  return staged;
+}
+
+//===----------------------------------------------------------------------===//
+// Where to load
+//===----------------------------------------------------------------------===//
+
+/// Follows what says where a load goes back through the loop's body and the values it carries. It is computed for
+/// iterations that may not come, so it does no more than compute.
+static bool followAddresses(StagedLoop &staged, std::string &why) {
+  scf::ForOp loop = staged.loop;
+  staged.ahead.assign(loop.getNumRegionIterArgs(), false);
+  SmallVector<Value> open;
+  for (const StagedLoad &load : staged.loads)
+    llvm::append_range(open, load.op->getOperands());
+  llvm::SmallDenseSet<Value> seen;
+  SetVector<Operation *> found;
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (argument.getOwner() == loop.getBody() && argument != loop.getInductionVar()) {
+        staged.ahead[argument.getArgNumber() - 1] = true;
+        open.push_back(loop.getTiedLoopYieldedValue(argument)->get());
+      }
+      continue;
+    }
+    Operation *op = value.getDefiningOp();
+    if (!loop->isProperAncestor(op))
+      continue;
+    if (op->getParentOp() != loop || op->getNumRegions() != 0 || !isMemoryEffectFree(op) || isa<tile::DotOp>(op)) {
+      why = "where to load depends on memory, on a branch or on products";
+      return false;
+    }
+    found.insert(op);
+    llvm::append_range(open, op->getOperands());
+  }
+  // In the order of the text.
+  for (Operation &op : *loop.getBody())
+    if (found.contains(&op))
+      staged.addresses.insert(&op);
+  return true;
+}
+
+/// Nothing that the kernel does to memory may be what is loaded ahead.
+static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::string &why) {
+  SmallVector<Operation *> stores;
+  WalkResult result = kernel.walk([&](Operation *op) {
+    if (isa<tile::StoreOp, tile::DescStoreOp>(op)) {
+      stores.push_back(op);
+      return WalkResult::advance();
+    }
+    bool known = isa<func::FuncOp, scf::ForOp, scf::IfOp, scf::WhileOp, tile::LoadOp, tile::DescLoadOp>(op);
+    bool silent = known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp>(op);
+    if (silent)
+      return WalkResult::advance();
+    // Behind the loop anything may come that does not reach what it has read.
+    if (op->getBlock() == staged.loop->getBlock() && staged.loop->isBeforeInBlock(op) && staged.around.empty() &&
+        isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
+      stores.push_back(op);
+      return WalkResult::advance();
+    }
+    return WalkResult::interrupt();
+  });
+  if (result.wasInterrupted()) {
+    why = "programs may wait for each other";
+    return false;
+  }
+  for (Operation *store : stores)
+    for (const StagedLoad &load : staged.loads)
+      if (!areDisjoint(load.op, store)) {
+        why = "what the kernel stores may be what it multiplies";
+        return false;
+      }
+  return true;
+}
+
+/// Threads multiply fragments of these types; what is multiplied element by element is in shared memory anyway.
+static bool hasInstruction(tile::DotOp dot) {
+  auto typeOf = [](Value tile) { return cast<RankedTensorType>(tile.getType()); };
+  Type lhs = typeOf(dot.getLhs()).getElementType(), rhs = typeOf(dot.getRhs()).getElementType();
+  Type sum = typeOf(dot.getAcc()).getElementType();
+  if (lhs.isF32() && dot.getPrecision() == tile::Precision::IEEE)
+    return false;
+  if (sum.isF16())
+    sum = Float32Type::get(dot.getContext());
+  int64_t depth = kgpu::productDepth(lhs, rhs, sum, /*warpgroup=*/false);
+  return depth && typeOf(dot.getLhs()).getShape().back() % depth == 0;
+}
+
+std::optional<StagedLoop> schedule::findStagedLoop(func::FuncOp kernel, const AlignmentAnalysis &alignment,
+                                                   std::string &why) {
+  StagedLoop staged;
+  SmallVector<tile::DotOp> dots;
+  kernel.walk([&](tile::DotOp dot) { dots.push_back(dot); });
+  if (dots.empty()) {
+    why = "there is no product";
+    return std::nullopt;
+  }
+  staged.products = dots.size();
+  staged.loop = dyn_cast<scf::ForOp>(dots.front()->getParentOp());
+  if (!staged.loop || llvm::any_of(dots, [&](tile::DotOp dot) { return dot->getParentOp() != staged.loop; })) {
+    why = staged.loop ? "products stand in several places" : "the product is not in a loop";
+    return std::nullopt;
+  }
+  if (!llvm::all_of(dots, hasInstruction)) {
+    why = "no instruction multiplies these types from registers as exactly as asked";
+    return std::nullopt;
+  }
+  if (staged.loop.getUnsignedCmp() || kgpu::clusterSize(kernel) > 1) {
+    why = "the loop counts without sign, or a cluster shares what it loads";
+    return std::nullopt;
+  }
+  for (Operation *parent = staged.loop->getParentOp(); parent != kernel; parent = parent->getParentOp()) {
+    auto loop = dyn_cast<scf::ForOp>(parent);
+    if (!loop) {
+      why = "the loop stands in a branch";
+      return std::nullopt;
+    }
+    staged.around.insert(staged.around.begin(), loop);
+  }
+  llvm::SetVector<Operation *> loads;
+  for (tile::DotOp dot : dots)
+    for (Value factor : {dot.getLhs(), dot.getRhs()})
+      collectLoads(factor, staged.loop, loads);
+  if (loads.empty()) {
+    why = "no factor is a block that the loop loads";
+    return std::nullopt;
+  }
+  for (Operation &op : *staged.loop.getBody())
+    if (loads.contains(&op)) {
+      auto load = stagedOf(&op, alignment, why);
+      if (!load)
+        return std::nullopt;
+      staged.loads.push_back(*load);
+    }
+  if (!followAddresses(staged, why) || !mayLoadAhead(kernel, staged, why))
+    return std::nullopt;
+  return staged;
+}
