@@ -51,6 +51,7 @@ private:
   std::optional<Schedule> withRoles(std::string &why);
   std::optional<Schedule> withRoles(ProductLoop &product, std::string &why);
   std::optional<Schedule> simple(std::string &why);
+  int64_t besideSlots(tile::DotOp dot, const StagedLoop &staged) const;
   bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, int64_t accumulators) const;
   int64_t besideRing(ProductLoop &product, const Schedule &schedule);
 
@@ -91,6 +92,21 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
   return withRoles(*product, why);
 }
 
+/// Shared memory for factors that are no slots as they are: products of groups read them from there.
+int64_t Chooser::besideSlots(tile::DotOp dot, const StagedLoop &staged) const {
+  int64_t bytes = 0;
+  for (Value factor : {dot.getLhs(), dot.getRhs()}) {
+    auto type = cast<RankedTensorType>(factor.getType());
+    if (auto turned = factor.getDefiningOp<tile::TransOp>())
+      factor = turned.getValue();
+    bool isSlot = llvm::any_of(staged.loads, [&](const StagedLoad &load) { return load.op == factor.getDefiningOp(); });
+    int64_t parts = type.getElementType().isF32() ? 3 : 1;
+    if (target.has(Feature::WarpgroupMma) && !isSlot)
+      bytes += type.getNumElements() * std::max<int64_t>(2, kgpu::elementBytes(type.getElementType())) * parts;
+  }
+  return bytes;
+}
+
 std::optional<Schedule> Chooser::simple(std::string &why) {
   if (!target.has(Feature::CpAsync) || !target.has(Feature::WarpMma)) {
     why = "the target does not copy past the registers of threads";
@@ -104,7 +120,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
     return std::nullopt;
   }
   // What is loaded and stored beside goes through exchanges, one after the other.
-  int64_t exchange = 0;
+  int64_t exchange = 0, copies = 0;
   kernel.walk([&](Operation *op) {
     Value block;
     if (isa<tile::LoadOp, tile::DescLoadOp>(op))
@@ -115,10 +131,13 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
       block = store.getValue();
     auto type = block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
     bool isStaged = llvm::any_of(staged->loads, [&](const StagedLoad &load) { return load.op == op; });
+    if (auto dot = dyn_cast<tile::DotOp>(op))
+      copies += besideSlots(dot, *staged);
     if (type && type.getRank() == 2 && !isStaged)
       exchange = std::max(exchange, type.getNumElements() * kgpu::elementBytes(type.getElementType()) *
                                         (staged->around.empty() ? 1 : 2));
   });
+  exchange += copies;
   int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes - exchange;
   Schedule schedule;
   schedule.name = "simple";
@@ -201,8 +220,8 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   if (!isMappable(product.lhs.desc, alignment, why) || !isMappable(product.rhs.desc, alignment, why))
     return std::nullopt;
   // As many groups as the launch asked for; else as its warps make, else as fit. The instruction has 64 rows at least:
-  // a tile of fewer rows has its columns there.
-  schedule.swapped = product.dot.getType().getShape()[0] / ctas < 64;
+  // a tile of fewer rows has its columns there, and so has one of which the launch says so.
+  schedule.swapped = asked == "skinny" || product.dot.getType().getShape()[0] / ctas < 64;
   int64_t consumers = schedule.inTurns() ? 2 : askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
   auto fits = [&](int64_t groups) {
     // Of those who take turns each has the whole tile.
