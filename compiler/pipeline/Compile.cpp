@@ -46,6 +46,10 @@ public:
   void runModule(ModuleOp module, Stage from);
   void runLLVM(StringRef text);
   void runAssembly(StringRef text);
+  /// The compiler chose a schedule itself.
+  bool isChosen() const { return chosen; }
+  /// Bytes that a thread spills.
+  int64_t spilt() const { return spiltBytes; }
 
 private:
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
@@ -90,6 +94,8 @@ private:
   CompileResult &result;
   Target target;
   std::string name = "module"; // of the kernel, for file names
+  bool chosen = false;
+  int64_t spiltBytes = 0;
   unsigned serial = 0;
 };
 
@@ -369,6 +375,11 @@ void Compilation::runModule(ModuleOp module, Stage from) {
     if (from < Stage::Lowered &&
         (!runPasses(module, Stage::Lowered, "kgpu", buildKgpuPipeline) || reached(Stage::Lowered, text)))
       return;
+    auto asked = module->getAttrOfType<StringAttr>(kScheduleAttr);
+    WalkResult channels = module.walk([](Operation *op) {
+      return op->getName().getStringRef() == "kgpu.channel" ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    chosen = from < Stage::Lowered && channels.wasInterrupted() && (!asked || asked.getValue() == "auto");
     // Planned by now; the kernel itself does not survive the next step.
     int64_t sharedBytes = sharedBytesOf(module);
     if (!runPasses(module, Stage::LLVM, "thread", buildThreadPipeline))
@@ -512,6 +523,7 @@ void Compilation::finishAssembly(std::string ptx) {
                                 (saved.empty() ? "KERNEL.ptx" : saved) + " -o /dev/null";
     return;
   }
+  spiltBytes = std::max(cubin->spillStores, cubin->spillLoads);
   // Registers of roles are given out so that none spills; a schedule that does has been chosen wrongly for its tile.
   if (cuda.roles && cubin->spills())
     return fail(Stage::Object,
@@ -596,17 +608,54 @@ static bool checkOrder(Stage from, const CompileOptions &options, CompileResult 
   return false;
 }
 
+namespace {
+struct Attempt {
+  CompileResult result;
+  bool chosen = false;
+  int64_t spilt = 0;
+};
+} // namespace
+
+static Attempt compileOnce(Program &program, Stage from, const CompileOptions &options) {
+  Attempt attempt;
+  DiagnosticCapture capture(program.getContext(), attempt.result.diagnostics);
+  protect(attempt.result, [&] {
+    OwningOpRef<ModuleOp> module = program.getModule().clone();
+    Compilation compilation(options, attempt.result);
+    compilation.runModule(*module, from);
+    attempt.chosen = compilation.isChosen();
+    attempt.spilt = compilation.spilt();
+  });
+  return attempt;
+}
+
 CompileResult kiln::compile(Program &program, Stage from, const CompileOptions &options) {
   CompileResult result;
   if (!checkOrder(from, options, result))
     return result;
   std::lock_guard<std::mutex> lock(program.getMutex());
-  DiagnosticCapture capture(program.getContext(), result.diagnostics);
-  protect(result, [&] {
-    OwningOpRef<ModuleOp> module = program.getModule().clone();
-    Compilation(options, result).runModule(*module, from);
-  });
-  return result;
+  Attempt best = compileOnce(program, from, options);
+  // A schedule that nobody asked for and that is out of registers: the next simpler one, if it needs fewer.
+  bool again = best.chosen && best.spilt > 0;
+  CompileOptions simpler = options;
+  for (const char *schedule : {"simple", "none"}) {
+    // Without roles it was `simple`.
+    if (!again || best.spilt == 0 || (best.chosen && best.result.succeeded() && schedule == StringRef("simple")))
+      continue;
+    simpler.pipeline.schedule = schedule;
+    Attempt next = compileOnce(program, from, simpler);
+    if (!next.result.succeeded() || (best.result.succeeded() && next.spilt >= best.spilt))
+      continue;
+    kiln::Diagnostic remark;
+    remark.severity = kiln::Diagnostic::Severity::Remark;
+    remark.message = llvm::formatv("schedule {0}: what fits better otherwise has {1} bytes per thread beyond its "
+                                   "registers",
+                                   schedule, best.spilt)
+                         .str();
+    next.result.diagnostics.push_back(std::move(remark));
+    best = std::move(next);
+  }
+  return std::move(best.result);
 }
 
 CompileResult kiln::compileText(StringRef text, Stage from, const CompileOptions &options) {
