@@ -113,6 +113,8 @@ EMULATED := test/emulator \
 check-emulated: build
 	@KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
 	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) $(EMULATED)
+	@KILN_TARGET=sm_80 KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
+	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) test/emulator/test_simple.py
 
 check-fuzz: build
 	@KILN_FUZZ_PROGRAMS=$(FUZZ) $(PYTEST) -n $(JOBS) -m fuzz test/python

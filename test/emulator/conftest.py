@@ -3,7 +3,10 @@
 import pathlib
 import sys
 
+import numpy as np
 import pytest
+
+ORDERS = (1, -1, 2, 3)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "kernels"))
@@ -27,3 +30,27 @@ def launched(request):
         return results
 
     return both_orders
+
+
+@pytest.fixture
+def in_orders(request):
+    """Runs in every order; each launch used the instructions that it is to use."""
+    if not request.config.pluginmanager.hasplugin("emulator.plugin"):
+        pytest.skip("not under `-p emulator.plugin`")
+    emulator = request.getfixturevalue("emulated")
+
+    def run(function, used):
+        results = []
+        for emulator.order in ORDERS:
+            emulator.used.clear()
+            results.append(function())
+            assert emulator.used >= used, f"expected {sorted(used)}, got {sorted(emulator.used)}"
+        return results
+
+    yield run
+    emulator.order = 1
+
+
+@pytest.fixture
+def rng(request):
+    return np.random.default_rng(list(request.node.name.encode()))

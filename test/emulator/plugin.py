@@ -20,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / os.environ.get("KILN_BUILD", "build") / "test" / "runtime" / "libkiln_fake_cuda.so"
 # Before kiln is imported: a process chooses its driver once.
 os.environ.update(KILN_LIBCUDA=str(LIBRARY), KILN_STAGE_ARRAYS="1", KILN_PTXAS="none")
-os.environ.setdefault("KILN_TARGET", "sm_90a")
+target = os.environ.setdefault("KILN_TARGET", "sm_90a")
+os.environ["FAKE_CUDA_CAPABILITY"] = target.strip("sm_a")
 
 FAILED = 1  # CUDA_ERROR_INVALID_VALUE: the launch fails, the device is not lost
 

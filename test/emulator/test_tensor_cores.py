@@ -13,12 +13,11 @@ from harness import assert_close, random
 from kiln.kernels import gemm
 from kiln.kernels.gemm.configs import GemmPlan
 
-ORDERS = (1, -1, 2, 3)
 # What the kernels of a schedule have to consist of.
 INSTRUCTIONS = {
     "cooperative": {"wgmma", "cp", "mbarrier"},
     "pingpong": {"wgmma", "cp", "mbarrier"},
-    "simple": {"wgmma"},
+    "simple": {"wgmma", "cp"},
 }
 
 
@@ -34,25 +33,6 @@ def not_yet(request):
     reason = next((why for name, why in NOT_YET.items() if request.node.name.startswith(name)), None)
     if reason is not None:
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
-
-
-@pytest.fixture
-def in_orders(request):
-    """Runs in every order; each launch used the instructions that it is to use."""
-    if not request.config.pluginmanager.hasplugin("emulator.plugin"):
-        pytest.skip("not under `-p emulator.plugin`")
-    emulator = request.getfixturevalue("emulated")
-
-    def run(function, used):
-        results = []
-        for emulator.order in ORDERS:
-            emulator.used.clear()
-            results.append(function())
-            assert emulator.used >= used, f"expected {sorted(used)}, got {sorted(emulator.used)}"
-        return results
-
-    yield run
-    emulator.order = 1
 
 
 def integers(rng, shape, dtype):
@@ -97,11 +77,6 @@ def multiply(
 
     for got in in_orders(launch, INSTRUCTIONS[options["schedule"]]):
         assert (got == want.astype(out)).all()
-
-
-@pytest.fixture
-def rng(request):
-    return np.random.default_rng(list(request.node.name.encode()))
 
 
 @pytest.mark.parametrize("stages", [2, 4])
