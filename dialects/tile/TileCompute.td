@@ -23,7 +23,8 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
     | bf16x3 | the sum of 2 bf16 (8 significant bits) | 3, all but low times low |
     | bf16x6 | the sum of 3 bf16 | 6, all that count as much as high times lowest |
 
-    `maxImpreciseAcc` is how many products of f8 inputs may be summed in less than the accumulator's precision (0: none).
+    `maxImpreciseAcc` is how many products of f8 inputs may be summed in less than the accumulator's precision before their
+    sum is added to it in that (0: none). More than K: from dot to dot, the accumulator too.
 
     | inputs | accumulator |
     |---|---|

@@ -196,6 +196,20 @@ def check_end(machine: Any, block: int) -> None:
                 )
 
 
+# Bits behind the point that sums of 8-bit floats keep, of the largest addend's exponent.
+FRACTION = 13
+
+
+def narrow_sum(a: np.ndarray, b: np.ndarray, acc: np.ndarray) -> np.ndarray:
+    """acc + a @ b.T as a Hopper sums 8-bit floats in f32: all addends of an instruction are cut off, toward zero, at 13
+    bits behind the leading one of the largest, and then added."""
+    addends = np.concatenate([a[:, None, :] * b[None, :, :], acc[:, :, None]], axis=2)
+    largest = np.abs(addends).max(axis=2, keepdims=True)
+    finite = np.isfinite(largest)
+    unit = np.exp2(np.frexp(np.where(finite, largest, 1))[1] - 1.0 - FRACTION)
+    return np.where(finite, np.trunc(addends / unit) * unit, addends).sum(axis=2)
+
+
 def _multiply(ins: Instruction) -> Run:
     to, left, right, scale, *rest = ins.operands
     kind, left_kind, right_kind = ins.types
@@ -240,11 +254,10 @@ def _multiply(ins: Instruction) -> Run:
             first = warp.number % WARPS * ROWS
             a = _factor(machine, ins, words[0], left_kind, len(turned) == 2 and turned[0], first, ROWS)
         b = _factor(machine, ins, words[-1], right_kind, bool(turned) and turned[-1], 0, columns)
-        result = a @ b.T
         if len(signs) == 2 and signs[0] != signs[1]:
-            result = -result
-        if adds:
-            result = result + read_sum(machine, to, kind, columns, ROWS, lanes)
+            a = -a
+        acc = read_sum(machine, to, kind, columns, ROWS, lanes) if adds else np.zeros((ROWS, columns))
+        result = narrow_sum(a, b, acc) if family[0] == "e4m3" and kind == "f32" else a @ b.T + acc
         write_sum(machine, to, kind, check_integers(kind, result, saturate), lanes)
         group = products.closed + 1
         products.sums.update(dict.fromkeys(to, group))

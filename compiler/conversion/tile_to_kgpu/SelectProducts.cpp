@@ -100,7 +100,7 @@ std::optional<Recipe> Selector::recipeOf(tile::DotOp dot, bool byGroups) {
     int64_t depth = shapeOf(dot.getLhs()).back(), limit = int64_t(dot.getMaxImpreciseAcc());
     bool has = byGroups || target.has(Feature::Fp8WarpMma);
     if (has && limit >= depth && depth % kNarrowDepth == 0) {
-      recipe.apart = true;
+      recipe.apart = limit == depth;
     } else {
       recipe.split = Recipe::Split::Widen;
       recipe.lhs = recipe.rhs = f16;

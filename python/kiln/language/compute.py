@@ -67,7 +67,9 @@ def dot(
                             bits, "tf32x3" two such parts, "bf16x3" and "bf16x6" two and three parts of 8 bits. A target
                             may be more exact than asked, never less; the CPU is always exact
     allow_tf32              True for "tf32", False for "ieee"
-    max_num_imprecise_acc   how many products of fp8 operands may be summed in less than fp32 (0: none)
+    max_num_imprecise_acc   how many products of fp8 operands along K a tensor core may sum in what it has for that (on
+                            Hopper about 14 bits) before their sum is added in fp32; 0: none. If none is given there is
+                            no limit, and `acc` may be summed so too, from dot to dot
 
     >>> acc = kl.dot(a, b, acc)
     """

@@ -278,10 +278,16 @@ def softmax_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
 PRECISIONS = {"tf32": 2.0**-9, "tf32x3": 2.0**-19, "bf16x3": 2.0**-13, "bf16x6": 2.0**-19}
 
 
-def dot_error(depth: int, kind: Kind, result: Kind, precision: str | None) -> float:
+def is_cut_off(depth: int, kind: Kind, limit: int | None) -> bool:
+    """A tensor core may sum fp8 by itself."""
+    return bool(ON_GPU and kind.is_fp8 and (limit is None or limit >= depth))
+
+
+def dot_error(depth: int, kind: Kind, result: Kind, precision: str | None, limit: int | None) -> float:
     """How far a product of matrices may be off, relative to the sum of its products' sizes.
 
-    Sums of f16 are taken in f32 and rounded at the end; a tensor core rounds after every 16 products or more.
+    Sums of f16 are taken in f32 and rounded at the end; a tensor core rounds after every 16 products or more. Where it
+    sums fp8 by itself it cuts off each of 32 products and the sum so far behind 13 bits of the largest.
     """
     inner = F32 if result == F16 else result
     error = (depth + 2) * 2.0**-inner.precision
@@ -289,6 +295,8 @@ def dot_error(depth: int, kind: Kind, result: Kind, precision: str | None) -> fl
         error += (depth / 16 + 1) * 2.0**-F16.precision * 2
     if ON_GPU and kind == F32 and precision is not None:
         error += PRECISIONS[precision]
+    if is_cut_off(depth, kind, limit):
+        error += (depth / 32 + 1) * 33 * 2.0**-13
     return error
 
 
@@ -309,11 +317,13 @@ def dot_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
         if not all(np.all(np.isfinite(t)) for t in (x, y, z)):
             raise Undefined("finite matrices")
         products = np.concatenate([x[..., :, :, None] * y[..., None, :, :], z[..., :, None, :]], -2)
+        limit = node.attrs.get("imprecise")
         exact = all(v.err is None for v in (a, b, acc)) and not (ON_GPU and node.attrs.get("precision"))
+        exact &= not is_cut_off(x.shape[-1], a.kind, limit)
         if exact and result != F64 and np.all(any_order(products, products.ndim - 2, result)):
             return [Value(result, rounded(products.sum(-2), result))]
         size = np.abs(x) @ np.abs(y) + np.abs(z)
-        error = dot_error(x.shape[-1], a.kind, result, node.attrs.get("precision")) * size
+        error = dot_error(x.shape[-1], a.kind, result, node.attrs.get("precision"), limit) * size
         error += np.abs(x) @ b.error + a.error @ np.abs(y) + a.error @ b.error + acc.error
         error += x.shape[-1] * 2.0 ** (result.least - result.precision + 1)
         error = np.where(size < result.largest, error, np.inf)
@@ -369,7 +379,7 @@ def dot_text(node: Node, args: list[str], renderer: Renderer) -> str:
     acc = f", {args[2]}" if len(args) > 2 else ""
     if attrs.get("precision"):
         acc += f", input_precision='{attrs['precision']}'"
-    if attrs.get("imprecise"):
+    if attrs.get("imprecise") is not None:
         acc += f", max_num_imprecise_acc={attrs['imprecise']}"
     out = ", out_dtype=kl.float16" if attrs["result"] == F16 else ""
     return f"kl.dot({args[0]}, {args[1]}{acc}{out})"
@@ -493,11 +503,11 @@ def make_dot(g: Any) -> None:
         except Undefined:
             args.append(g.load(result, shape))
     attrs: dict[str, Any] = {"result": result}
-    # The default is exact; of other inputs nothing is lost, whatever is asked.
+    # The default is exact but for fp8; of other inputs nothing is lost, whatever is asked.
     if g.chance(0.4):
         attrs["precision"] = g.draw.choice(list(PRECISIONS))
     if a.kind.is_fp8 and g.chance(0.2):
-        attrs["imprecise"] = g.draw.choice([1, k])
+        attrs["imprecise"] = g.draw.choice([0, 1, k])
     g.emit("dot", args, attrs)
 
 

@@ -30,6 +30,8 @@ from .shape import expand_at, join, reshape, transpose
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 _FORMATS: dict[str, Any] = {"e2m1": uint8, "e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float16}
 _GROUP = 32
+# More products of fp8 than any sum has.
+UNLIMITED = 1 << 30
 _INPUTS = (int8, uint8, float16, bfloat16, float32, float64)
 
 
@@ -147,7 +149,9 @@ def dot(
     if mode != "ieee":
         attrs["precision"] = f"#tile<precision {mode}>"
     limit = unwrap(max_num_imprecise_acc)
-    if limit is not None:
+    if limit is None:
+        limit = UNLIMITED if lhs.type.scalar.is_fp8() else 0
+    else:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise error(
                 "expected a number that is not negative as max_num_imprecise_acc of kl.dot (because it counts"
@@ -159,8 +163,8 @@ def dot(
                 f"expected max_num_imprecise_acc of at most K = {lhs.type.shape[-1]}, got {limit}",
                 argument="max_num_imprecise_acc",
             )
-        if limit:
-            attrs["maxImpreciseAcc"] = i32(limit)
+    if limit:
+        attrs["maxImpreciseAcc"] = i32(limit)
     if len(ty.shape) <= 3:
         return emit("tile.dot", [lhs, rhs, total], ty, attrs)
     lhs, rhs, total = (one_batch(tile) for tile in (lhs, rhs, total))
