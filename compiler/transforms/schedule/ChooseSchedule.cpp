@@ -161,7 +161,8 @@ bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, 
   int64_t side = sides[swapped ? 1 : 0], rows = side / ctas, columns = sides[swapped ? 0 : 1];
   if (side % ctas || rows % (64 * consumers) || columns % 8 || columns > kMaxColumns[consumers])
     return false;
-  int64_t bits = product.dot.getType().getElementTypeBitWidth();
+  // A product that is a sum of its own has registers of its own.
+  int64_t bits = product.dot.getType().getElementTypeBitWidth() * (product.isSummedApart() ? 2 : 1);
   return rows / consumers / 64 * columns / 2 * bits / 32 <= accumulators;
 }
 
@@ -207,14 +208,18 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   auto element = [](Factor &factor) { return factor.block().getElementType(); };
   Type sum = product.dot.getType().getElementType();
   int64_t depth = kgpu::productDepth(element(product.lhs), element(product.rhs), sum, /*warpgroup=*/true);
-  // Sums of fp8 are the instruction's at 14 bits; those of tf32 take factors that are not rounded to it.
+  // Sums of fp8 are the instruction's at 14 bits, for one step of the loop at least; those of tf32 take factors that
+  // are not rounded to it.
+  int64_t step = product.dot.getLhs().getType().getShape().back();
   bool exact =
-      !element(product.lhs).isF32() && element(product.lhs).getIntOrFloatBitWidth() >= (sum.isInteger() ? 8 : 16);
-  // Elements of other than 16 bits are read along K alone.
-  auto alongDepth = [&](Factor &factor) { return element(factor).getIntOrFloatBitWidth() == 16 || factor.across == 0; };
-  if (depth == 0 || !exact || product.lhs.block().getRank() != 2 || !alongDepth(product.lhs) ||
-      !alongDepth(product.rhs) || product.dot.getLhs().getType().getShape().back() % depth) {
+      !element(product.lhs).isF32() && (!product.isSummedApart() || int64_t(product.dot.getMaxImpreciseAcc()) == step);
+  if (depth == 0 || !exact || product.lhs.block().getRank() != 2 || step % depth) {
     why = "no instruction multiplies these types from memory as exactly as asked";
+    return std::nullopt;
+  }
+  auto alongDepth = [&](Factor &factor) { return element(factor).getIntOrFloatBitWidth() == 16 || factor.across == 0; };
+  if (!alongDepth(product.lhs) || !alongDepth(product.rhs)) {
+    why = "a factor is not contiguous along K, as elements of other than 16 bits have to be";
     return std::nullopt;
   }
   if (!isMappable(product.lhs.desc, alignment, why) || !isMappable(product.rhs.desc, alignment, why))

@@ -411,13 +411,14 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
   scf::ForOp loop = product.loop;
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
   // Carried beside what the program carries: the place being read, and the one before it, whose products are still
-  // going on.
+  // going on. What is summed apart is waited for at once: the other groups' products go on while this one adds.
+  bool apart = product.isSummedApart();
   SmallVector<Value> inits;
   for (Value init : loop.getInitArgs())
     inits.push_back(of(init));
   if (schedule.swapped)
     inits[product.accumulator] = transpose(inits[product.accumulator]);
-  inits.append({cursors[0], cursors[0]});
+  inits.append(apart ? 1 : 2, cursors[0]);
   Value begin = of(loop.getLowerBound()), end = of(loop.getUpperBound());
   if (turn)
     takeTurn(cursors.back());
@@ -429,7 +430,7 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(copy.getBody());
-    Value place = copy.getRegionIterArg(count), before = copy.getRegionIterArg(count + 1);
+    Value place = copy.getRegionIterArg(count);
     cloneScalars(map);
     b.setLoc(product.dot.getLoc());
     auto slot = ReceiveOp::create(b, TypeRange{lhsMemory, rhsMemory}, channel, place);
@@ -441,24 +442,37 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
     Value rhs = factor(product.rhs, slot.getParts()[1], schedule.swapped ? 0 : 1);
     if (schedule.swapped)
       std::swap(lhs, rhs);
-    Value acc = copy.getRegionIterArg(product.accumulator);
-    Value sum = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, acc, /*accumulate=*/Value());
-    sum = MmaWaitOp::create(b, acc.getType(), sum, /*pending=*/1);
-    // One product is under way still: it reads this slot, and the one before is free.
-    Value again = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, copy.getInductionVar(), begin);
-    ReleaseOp::create(b, channel, before, again);
+    Value acc = copy.getRegionIterArg(product.accumulator), sum;
+    if (apart) {
+      Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(acc.getType())));
+      Value adds = arith::ConstantOp::create(b, b.getBoolAttr(false));
+      Value own = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, zero, adds);
+      own = MmaWaitOp::create(b, acc.getType(), own, /*pending=*/0);
+      ReleaseOp::create(b, channel, place, /*when=*/Value());
+      sum = arith::AddFOp::create(b, acc, own);
+    } else {
+      sum = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, acc, /*accumulate=*/Value());
+      sum = MmaWaitOp::create(b, acc.getType(), sum, /*pending=*/1);
+      // One product is under way still: it reads this slot, and the one before is free.
+      Value again = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, copy.getInductionVar(), begin);
+      ReleaseOp::create(b, channel, copy.getRegionIterArg(count + 1), again);
+    }
     SmallVector<Value> yielded;
     for (auto [i, value] : llvm::enumerate(loop.getYieldedValues()))
       yielded.push_back(i == product.accumulator ? sum : of(value));
-    yielded.append({AdvanceOp::create(b, place.getType(), place), place});
+    yielded.push_back(AdvanceOp::create(b, place.getType(), place));
+    if (!apart)
+      yielded.push_back(place);
     scf::YieldOp::create(b, yielded);
   }
   if (turn)
     handOver(cursors[cursors.size() - 2]);
-  Value ran = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
-  Value sum = copy.getResult(product.accumulator);
-  Value settled = MmaWaitOp::create(b, sum.getType(), sum, /*pending=*/0);
-  ReleaseOp::create(b, channel, copy.getResult(count + 1), ran);
+  Value settled = copy.getResult(product.accumulator);
+  if (!apart) {
+    Value ran = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
+    settled = MmaWaitOp::create(b, settled.getType(), settled, /*pending=*/0);
+    ReleaseOp::create(b, channel, copy.getResult(count + 1), ran);
+  }
   if (schedule.swapped)
     settled = transpose(settled);
   for (unsigned i = 0; i < count; ++i)

@@ -31,6 +31,12 @@ static std::optional<Factor> factorOf(Value operand, scf::ForOp loop, std::strin
   return factor;
 }
 
+bool ProductLoop::isSummedApart() {
+  Type element = lhs.block().getElementType();
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8 && dot.getType().getElementType().isF32() &&
+         int64_t(dot.getMaxImpreciseAcc()) <= dot.getLhs().getType().getShape().back();
+}
+
 /// Scalars, and what makes up the product.
 static bool belongs(Operation &op, const ProductLoop &product) {
   ProductLoop known = product;

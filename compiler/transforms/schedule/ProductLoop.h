@@ -25,6 +25,10 @@ struct ProductLoop {
   Factor lhs, rhs;
   /// Loops around it, outermost first.
   llvm::SmallVector<mlir::scf::ForOp, 2> around;
+
+  /// Each product is a sum of its own, which is added to the accumulator in f32: of 8-bit floats the instruction sums
+  /// less exactly, and the program allows that for one step of the loop.
+  bool isSummedApart();
 };
 
 /// The one product loop of a kernel. Nothing, with a sentence in `why`, where there is none, or where it holds more
