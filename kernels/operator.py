@@ -417,10 +417,10 @@ def empty(spec: Spec, like: Any) -> Any:
     from kiln.kernels.device_array import DeviceArray
 
     dtype = spec.dtype
-    if dtype == "bfloat16":
+    if isinstance(dtype, str) and dtype.startswith(("bfloat", "float8")):
         import ml_dtypes
 
-        dtype = ml_dtypes.bfloat16
+        dtype = getattr(ml_dtypes, dtype)
     return DeviceArray(spec.shape, dtype) if isinstance(like, DeviceArray) else numpy.empty(spec.shape, dtype)
 
 

@@ -45,6 +45,11 @@ class Problem(NamedTuple):
     def itemsize(self) -> int:
         return _ITEMSIZE[self.dtype]
 
+    @property
+    def promoted(self) -> bool:
+        """Tensor cores sum fp8 to about 14 bits: the sum of each step has registers of its own, and is added."""
+        return self.dtype.startswith("float8") and self.accumulator == "f32"
+
 
 _ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1}
 
@@ -52,11 +57,13 @@ _ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "flo
 @dataclass(frozen=True)
 class Formula:
     """What of the product's meaning the kernel's code depends on: the accumulator's type (of ``kl``), the precision of
-    float32 operands, and whether there are several products."""
+    float32 operands, whether there are several products, and whether the sum of each step is added in float32, whatever
+    tensor cores sum it in."""
 
     accumulator: Any
     precision: str
     batched: bool
+    promoted: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,7 +141,8 @@ class GemmPlan:
 # What the compiler gives to tensor cores, from shared memory and from registers: operands, with their accumulator or
 # (float32) their precision; sums of int8 are int32 whatever is said. Everything else is multiplied by FMA, and so are
 # batches: their blocks have rank 3.
-FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32"), ("float16", "f16"), ("int8", "f32")}
+FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32"), ("float16", "f16"), ("int8", "f32"),
+               *itertools.product(("float8_e4m3fn", "float8_e5m2"), ("f32", "fast", "f16"))}  # fmt: skip
 FROM_REGISTERS: set[tuple[str, str]] = set()
 
 # ---- what fits -------------------------------------------------------------------------------------------------------
@@ -200,7 +208,7 @@ def accumulators(plan: GemmPlan, problem: Problem) -> int:
     """Registers of a thread that hold its part of the tile."""
     threads = 128 * plan.sharers if plan.with_roles else 32 * plan.num_warps
     packed = problem.accumulator == "f16"
-    return -(-plan.rows * plan.width // threads) // (2 if packed else 1)
+    return -(-plan.rows * plan.width // threads) * (2 if problem.promoted else 1) // (2 if packed else 1)
 
 
 def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
@@ -216,7 +224,7 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
         return f"{plan.width} columns, of at most 256 in steps of 8"
     most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs or problem.addends else 0)
     if plan.schedule == "cooperative":
-        most = min(most, 128)
+        most = min(most, 200 if problem.promoted else 128)
     if (need := accumulators(plan, problem)) > most:
         return f"{need} accumulators a thread, of {most}"
     spare = CLUSTER_RESERVED_SHARED if plan.cluster > 1 else 0
@@ -246,6 +254,8 @@ OVERLAP = 4.0
 # A launch with its first latency and its last stores; the end of a tile, and an element's way out, which tensor cores
 # wait for unless another group has its turn then.
 START, TILE_END, TILE_END_ELEMENT = 4600.0, 100.0, 0.06
+# From the last product of a step to its sum.
+PROMOTION = 100.0
 # Blocks of a cluster start, and end, together.
 CLUSTER_START = 550.0
 # An addend, which came while the tile was multiplied.
@@ -259,6 +269,14 @@ def product_clocks(plan: GemmPlan, problem: Problem) -> float:
     column, or longer where shared memory cannot deliver both operands in that time."""
     each = max(plan.width / 2, (WARPGROUP_ROWS * 32 + plan.width * 32) / SHARED_BYTES)
     return plan.rows / WARPGROUP_ROWS * each * (plan.k * problem.itemsize / 32)
+
+
+def promoting_clocks(plan: GemmPlan, problem: Problem) -> float:
+    """From one group's products to its next ones, where it adds the sum of each step in between: 128 additions a clock,
+    and a wait. What other groups multiply meanwhile is hidden."""
+    if not problem.promoted:
+        return 0.0
+    return product_clocks(plan, problem) / plan.consumers + plan.rows * plan.width / 128 + PROMOTION
 
 
 def tile_end_clocks(plan: GemmPlan, problem: Problem) -> float:
@@ -285,7 +303,8 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     operands = (m * k + k * n) * problem.itemsize * batches
     first = min(1.0, operands / (tiles * plan.cluster * steps * fetched))
     latency = first * LATENCY + (1 - first) * L2_LATENCY
-    one_step = max(product_clocks(plan, problem) * (1 + HEAT * products), fetching, latency / plan.stages)
+    one_step = max(product_clocks(plan, problem) * (1 + HEAT * products), promoting_clocks(plan, problem), fetching,
+                   latency / plan.stages)  # fmt: skip
     one_step += POWER * fetching
     # The last slot's products begin when its copy has ended.
     computing = (waves * steps + 1) * one_step + waves * tile_end_clocks(plan, problem)
@@ -493,6 +512,12 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             name = f"{m}×{n}×{k} {dtype}"
             yield f"matmul {name}", lambda a=a, b=b: kernel.matmul(a, b)
             yield f"matmul {name}, splits", lambda a=a, b=b: kernel.matmul(a, b, splits=4)
+    for m, accumulator in itertools.product((16, 4096), ("f32", "fast")):
+        a, b = blank((m, 4096), "float8_e4m3fn"), blank((4096, 4096), "float8_e4m3fn").T
+        yield (f"matmul {m}×4096×4096 float8_e4m3fn, {accumulator}",
+               lambda a=a, b=b, sums=accumulator: kernel.matmul(a, b, accumulator=sums))  # fmt: skip
+    a, b = blank((1024, 1024), "int8"), blank((1024, 1024), "int8").T
+    yield "matmul 1024×1024×1024 int8", lambda a=a, b=b: kernel.matmul(a, b)
     weights, bias = blank((28672, 4096), "float16"), blank((28672,), "float16")
     for m in (1, 4):
         x = blank((m, 4096), "float16")

@@ -213,7 +213,8 @@ def matmul_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.
     for k in range(first, last, PLAN.k):
         left = load(a, a_blocks, batch, row, k, PLAN.m, PLAN.k)
         right = load(b, b_blocks, batch, k, column, PLAN.k, PLAN.n)
-        total = kl.dot(left, right, total, input_precision=FORMULA.precision, out_dtype=FORMULA.accumulator)
+        total = kl.dot(left, right, total, input_precision=FORMULA.precision, out_dtype=FORMULA.accumulator,
+                       max_num_imprecise_acc=PLAN.k if FORMULA.promoted else None)  # fmt: skip
     if PLAN.splits > 1:
         row += product * (kl.cdiv(a.rows, PLAN.m) * PLAN.m)
     finish(total, batch, row, column, terms, out, EPILOGUE)
@@ -259,7 +260,7 @@ def gemv_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.co
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
-ACCUMULATORS = {"f16": kl.float16, "f32": kl.float32}
+ACCUMULATORS = {"f16": kl.float16, "f32": kl.float32, "fast": kl.float32}
 PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 
@@ -301,6 +302,8 @@ def _check(a: Any, epilogue: str | None, accumulator: str, precision: str, n: in
     left = type_name(a)
     if accumulator == "f16" and left not in ("float16", *FP8):
         raise ArgumentError("accumulator", f"expected f32 (because f16 is for float16 and fp8), got f16 for {left}")
+    if accumulator == "fast" and left not in FP8:
+        raise ArgumentError("accumulator", f"expected f32 (because fast is for fp8), got fast for {left}")
     if epilogue == "swiglu" and n % 2:
         raise ArgumentError("b", f"expected an even number of columns (because they are pairs), got {n}")
     result = ("int32", *RESULTS) if left == "int8" else RESULTS
@@ -363,7 +366,7 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
         gemv_kernel[(kiln.cdiv(n, plan.n),)](a, b, out, terms, function, plan, **plan.options(machine))
         return
     kind = kl.int32 if name == "int8" else ACCUMULATORS[accumulator]
-    formula = Formula(kind, precision, batches > 1)
+    formula = Formula(kind, precision, batches > 1, name in FP8 and accumulator == "f32")
     grid = (kiln.cdiv(m, plan.m) * kiln.cdiv(n, plan.n) * batches * plan.splits,)
     if plan.splits == 1:
         matmul_kernel[grid](a, b, out, terms, function, formula, plan, **plan.options(machine))
@@ -400,7 +403,9 @@ def matmul(a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = No
     elements, ``row_scale`` M.
 
     epilogue     None, "gelu" (by erf), "gelu_tanh", "silu", or "swiglu": silu(gate) · up of columns gate, up, gate, …
-    accumulator  "f32", or "f16" for operands of float16 and fp8: faster, rounded along the sum
+    accumulator  "f32"; "f16" for operands of float16 and fp8: faster, rounded along the sum; "fast" for operands of
+                 fp8: left to tensor cores, which keep about 14 bits of a sum (with "f32" they sum a step of K, 128 to
+                 512, and steps are added in float32)
     precision    of float32 operands: "ieee", or "tf32" and the others of ``kl.dot``
     splits       parts of K that run side by side and are added in their order (chosen from the shape when None)
     plan         a ``GemmPlan``, in the place of the one chosen from the shape

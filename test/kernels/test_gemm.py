@@ -165,6 +165,19 @@ def test_fp8_of_both_kinds(rng):
     check(out, reference.matmul(a, b), 130)
 
 
+@pytest.mark.parametrize("kinds", itertools.product(("float8_e4m3fn", "float8_e5m2"), repeat=2), ids=str)
+@pytest.mark.parametrize("shape", [(1, 16, 16), (16, 130, 784), (130, 63, 1024), (7, 777, 160), (65, 65, 130)], ids=str)
+@pytest.mark.parametrize("accumulator", ["f32", "fast"])
+def test_fp8_contiguous_along_k(rng, kinds, shape, accumulator):
+    """As tensor cores read it: those cut what they sum off behind 13 bits of the largest addend, which is less than the
+    rounding to bfloat16."""
+    m, n, k = shape
+    a, b = filled(rng, (m, k), kinds[0]), ordered(filled(rng, (k, n), kinds[1]), "columns")
+    c = filled(rng, (m, n), "bfloat16")
+    out = matmul(a, b, beta=2.0, c=c, accumulator=accumulator)
+    check(out, reference.matmul(a, b, beta=2.0, c=c), k)
+
+
 def test_int8_is_exact(rng):
     a, b = filled(rng, (65, 777), "int8"), filled(rng, (777, 63), "int8")
     for splits in (None, 3):
@@ -281,6 +294,7 @@ def test_operands_of_stride_zero_and_reversed(rng):
         (lambda a: matmul(a, a.T, epilogue="swiglu"), r"expected an even number of columns"),
         (lambda a: matmul(a, a.T, accumulator="f16"), r"accumulator: expected f32 \(because"),
         (lambda a: matmul(a, a.T, accumulator="bf16"), r"accumulator: expected one of f16, f32"),
+        (lambda a: matmul(a, a.T, accumulator="fast"), r"accumulator: expected f32 \(because fast is for fp8\)"),
         (lambda a: matmul(a, a.T, precision="fp8"), r"precision: expected one of ieee"),
         (lambda a: matmul(a, a.T, splits=0), r"splits: expected at least 1, got 0"),
         (lambda a: matmul(a, a.T, out=np.zeros((3, 4), np.float32)), r"out: expected shape \(3, 3\)"),
