@@ -104,7 +104,7 @@ class Product:
         if b_rows:
             _set("cublasLtMatmulDescSetAttribute", self.desc, DESC_TRANSA, ctypes.c_int32(1))
         if dtype.startswith("float8"):
-            _set("cublasLtMatmulDescSetAttribute", self.desc, DESC_FAST_ACCUM, ctypes.c_int8(1))
+            _set("cublasLtMatmulDescSetAttribute", self.desc, DESC_FAST_ACCUM, ctypes.c_int8(accumulator == "fast"))
         # The first operand of the transposed product is b.
         self.left = _layout(dtype, k, n, k) if b_rows else _layout(dtype, n, k, n)
         self.right, self.result = _layout(dtype, k, m, k), _layout(out_dtype, n, m, n)

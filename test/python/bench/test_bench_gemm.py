@@ -16,9 +16,9 @@ def timed(us):
 
 def test_rows():
     every = gemm.rows()
-    assert len({row.name for row in every}) == len(every) == 14 * 4 + 5 * 4 * 2 + 2 * 4
+    assert len({row.name for row in every}) == len(every) == 14 * 4 + 5 * 4 * 2 + 2 * 2 * 4
     count = {group: sum(row.group == group for row in every) for group in gemm.ASKED}
-    assert count == {"decode": 28, "prefill": 28, "square": 40, "fp8": 8}
+    assert count == {"decode": 28, "prefill": 28, "square": 40, "fp8": 8, "fp8-f32": 8}
     (row,) = gemm.select(every, "linear gate_up 512")
     assert (row.m, row.n, row.k, row.flops) == (512, 28672, 4096, 2 * 512 * 28672 * 4096)
     assert row.bytes == 2 * (512 * 4096 + 28672 * 4096 + 512 * 28672)
