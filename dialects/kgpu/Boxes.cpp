@@ -67,11 +67,13 @@ std::optional<BoxPlan> kgpu::planBoxes(MemType type, int64_t pieces) {
   return plan;
 }
 
+bool kgpu::isView(Operation *op) { return isa<SlotOp, ViewOp, TransOp>(op); }
+
 SmallVector<Value> kgpu::viewsOf(Value memory) {
   SmallVector<Value> views = {memory};
   for (size_t i = 0; i < views.size(); ++i)
     for (Operation *user : views[i].getUsers())
-      if (isa<SlotOp, ViewOp, TransOp>(user))
+      if (isView(user))
         views.push_back(user->getResult(0));
   return views;
 }

@@ -59,6 +59,8 @@ std::optional<BoxPlan> planBoxes(MemType type, int64_t pieces = 1);
 /// What the offset of an allocation is a multiple of: where copies or products reach it and not threads alone, they
 /// swizzle by the address.
 int64_t addressAlignment(AllocOp alloc);
+/// The result is the operand's memory, or part of it, seen otherwise.
+bool isView(mlir::Operation *op);
 /// The memory itself, its slots, parts of them, and any of those with its dimensions in another order.
 llvm::SmallVector<mlir::Value> viewsOf(mlir::Value memory);
 /// Products or the copy engine read a memory or a view of it: past the threads, until they are waited for.

@@ -58,8 +58,6 @@ int64_t Assumptions::manyTrips(unsigned key) const {
 // What of a role matters
 //===----------------------------------------------------------------------===//
 
-bool kgpu::isView(Operation *op) { return isa<SlotOp, ViewOp, TransOp>(op); }
-
 bool Role::follows(Operation *op) {
   if (isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp, CopyInOp, CopyBlockOp, CopyTileOp, CopyOutOp, CopyOutWaitOp,
           FenceAsyncOp, WarpgroupMmaOp, MmaWaitOp>(op))

@@ -16,9 +16,6 @@
 
 namespace kiln::kgpu {
 
-/// The same memory, seen otherwise.
-bool isView(mlir::Operation *op);
-
 /// A scalar at one point of a run.
 struct Scalar {
   unsigned key = 0;
