@@ -81,7 +81,7 @@ void Role::keep(Operation *op, SmallVectorImpl<Value> &open) {
       ends.try_emplace(loop.getUpperBound(), loop);
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
       need(branch.getCondition(), open);
-    } else {
+    } else if (!isa<scf::WhileOp>(op)) { // of that, nothing is followed from one iteration to the next
       for (Value operand : op->getOperands())
         need(operand, open);
     }
@@ -140,12 +140,17 @@ Role::Role(StringRef name, Block &body, int64_t warps) : name(name), body(&body)
 
 LogicalResult Role::check() const {
   for (const auto &[block, ops] : steps)
-    if (block != body && !isa<scf::ForOp, scf::IfOp>(block->getParentOp()))
-      for (Operation *op : ops)
-        if (follows(op))
+    for (Operation *op : ops) {
+      if (!follows(op))
+        continue;
+      // How often an access of the role's own memory happens nobody else has to know.
+      bool counted = isa<AcquireOp, CommitOp, ReceiveOp, ReleaseOp, CopyInOp>(op);
+      for (Operation *around = op->getParentOp(); around != body->getParentOp(); around = around->getParentOp())
+        if (!isa<scf::ForOp, scf::IfOp>(around) && (counted || !isa<scf::WhileOp>(around)))
           return op->emitOpError("expected to stand in counted loops and branches alone (because how often it runs is "
                                  "matched with what other roles do), got it inside of ")
-                 << block->getParentOp()->getName();
+                 << around->getName();
+    }
   return success();
 }
 
@@ -357,6 +362,15 @@ void RoleScalars::bind(Value to, Value from) {
     setPlace(to, placeOf(from));
   else
     set(to, carried(scalarOf(from)));
+}
+
+void RoleScalars::forget(ValueRange values, int64_t time) {
+  for (auto [number, value] : llvm::enumerate(values))
+    if (role.needed.contains(value)) {
+      setPlace(value, std::nullopt);
+      set(value,
+          opaque(assumed.keyOf({Unique, uint64_t(uintptr_t(value.getAsOpaquePointer())), uint64_t(time), number})));
+    }
 }
 
 void RoleScalars::followScalars(Operation *op, int64_t time) {

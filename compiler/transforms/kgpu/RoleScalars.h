@@ -112,6 +112,8 @@ protected:
   /// What a loop or a branch hands on, and as what.
   void bind(mlir::Value to, mlir::Value from);
   Scalar carried(const Scalar &scalar);
+  /// From now on they may be anything; `time` tells what they were before apart.
+  void forget(mlir::ValueRange values, int64_t time);
   /// Computes the results of an op without regions; `time` tells its runs apart.
   void followScalars(mlir::Operation *op, int64_t time);
 

@@ -63,6 +63,7 @@ private:
   mlir::LogicalResult visit(mlir::Operation *op);
   mlir::LogicalResult visitFor(mlir::scf::ForOp loop);
   mlir::LogicalResult visitIf(mlir::scf::IfOp branch);
+  mlir::LogicalResult visitWhile(mlir::scf::WhileOp loop);
   mlir::LogicalResult visitAcquire(AcquireOp op);
   mlir::LogicalResult visitCommit(CommitOp op);
   mlir::LogicalResult visitReceive(ReceiveOp op);

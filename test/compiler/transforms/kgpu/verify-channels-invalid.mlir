@@ -294,6 +294,54 @@ func.func @until_something(%v: tensor<64xf32>, %p: !tile.ptr<i1>) {
 
 // -----
 
+// A counted loop in it is no help.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @counted_until_something(%v: tensor<64xf32>, %p: !tile.ptr<i1>, %n: i32) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c0 = kgpu.cursor : !kgpu.cursor<2>
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  scf.while : () -> () {
+    %go = tile.load %p : !tile.ptr<i1> -> i1
+    scf.condition(%go)
+  } do {
+    %last = scf.for %i = %zero to %n step %one iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      // expected-error @below {{expected to stand in counted loops and branches alone (because how often it runs is matched with what other roles do), got it inside of scf.while}}
+      %s = kgpu.acquire %ch[%c] : !ring -> !m
+      kgpu.local_store %v, %s : tensor<64xf32>, !m
+      kgpu.commit %ch[%c] : !ring
+      %r = kgpu.receive %ch[%c] : !ring -> !m
+      kgpu.release %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    scf.yield
+  }
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @stored_in_the_next_iteration(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %p: !tile.ptr<i1>) {
+  %m = kgpu.alloc : !a
+  scf.while : () -> () {
+    %go = tile.load %p : !tile.ptr<i1> -> i1
+    scf.condition(%go)
+  } do {
+    // expected-error @below {{expected a kgpu.mma_wait before memory that a product reads is written (because the product may not have read it), got the product under way}}
+    kgpu.local_store %x, %m : tensor<64x64xf16>, !a
+    // expected-note @below {{the product}}
+    %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+    scf.yield
+  }
+  %z = kgpu.mma_wait %c pending 0 : tensor<64x64xf32>
+  return
+}
+
+// -----
+
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @stored_where_it_is_read(%v: tensor<64xf32>) {

@@ -463,3 +463,23 @@ func.func @known_to_run() {
   }
   return
 }
+
+// -----
+
+// What is no step of a channel may stand in a loop that runs until a condition is over.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+// CHECK-LABEL: @until_something
+func.func @until_something(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %p: !tile.ptr<i1>) {
+  %m = kgpu.alloc {offset = 0 : i64} : !a
+  scf.while : () -> () {
+    %go = tile.load %p : !tile.ptr<i1> -> i1
+    scf.condition(%go)
+  } do {
+    kgpu.local_store %x, %m : tensor<64x64xf16>, !a
+    kgpu.fence_async
+    %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+    %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
+    scf.yield
+  }
+  return
+}
