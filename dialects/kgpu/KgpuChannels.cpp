@@ -154,7 +154,7 @@ LogicalResult TensorMapOp::verify() {
 static LogicalResult verifyBoxes(Operation *op, Value map, ValueRange offsets, MemType memory, bool whole) {
   auto made = map.getDefiningOp<TensorMapOp>();
   size_t rank = made ? made.getBox().size() : memory.getShape().size();
-  if (offsets.size() != rank) // copy_in_c1, copy_out_c1
+  if (offsets.size() != rank) // copy_in_c1, copy_out_c1, prefetch_c1
     return op->emitOpError() << "expected one offset per dimension of the box (because it is a position), got "
                              << offsets.size();
   if (!made)
@@ -165,8 +165,10 @@ static LogicalResult verifyBoxes(Operation *op, Value map, ValueRange offsets, M
     for (const layout::Digit &digit : layoutOf(memory).digits(Coord::Cta))
       pieces *= digit.replicates() ? digit.radix : 1;
   std::optional<BoxPlan> plan = planBoxes(memory, pieces);
-  if (plan && ArrayRef<int64_t>(plan->box) == made.getBox() && plan->swizzle == int32_t(made.getSwizzle()))
-    return success(); // copy_in_c3, copy_out_c2
+  ArrayRef<int64_t> box = made.getBox(), inner = box.take_back(memory.getRank());
+  bool inFront = llvm::all_of(box.drop_back(inner.size()), [](int64_t side) { return side == 1; });
+  if (plan && inFront && ArrayRef<int64_t>(plan->box) == inner && plan->swizzle == int32_t(made.getSwizzle()))
+    return success(); // copy_in_c3, copy_out_c2, prefetch_c2
   return op->emitOpError() << "expected boxes that fill the memory (because copies write whole boxes), got ["
                            << made.getBox() << "] swizzled over " << int32_t(made.getSwizzle()) << " for " << memory;
 }
@@ -223,6 +225,10 @@ LogicalResult CopyTileOp::verify() {
            << getPtr().getType() << (getMask() ? " and another mask" : "");
   Type element = cast<tile::PtrType>(pointers.getElementType()).getPointee();
   return verifyThreadsCopy(*this, RankedTensorType::get(pointers.getShape(), element));
+}
+
+LogicalResult PrefetchOp::verify() {
+  return verifyBoxes(*this, getMap(), getOffsets(), cast<MemType>(getMemory()), /*whole=*/true);
 }
 
 LogicalResult CopyOutOp::verify() {

@@ -395,6 +395,35 @@ def Kgpu_CopyTileOp : Kgpu_ThreadsCopy<"copy_tile"> {
 def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
   let summary = "the copy engine writes a block to global memory";
   let description = [{
+def Kgpu_PrefetchOp : Kgpu_EarlyOp<"prefetch", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
+  let summary = "bring a block of a mapped array near";
+  let description = [{
+    The block that a `kgpu.copy_in` of these offsets to memory of this type copies goes to the cache that all ctas share; in
+    a cluster each cta asks for what it would copy. One thread of the role asks, and nobody waits for it.
+
+    It reads nothing as far as the program can tell: what is written meanwhile is there afterwards. So it may stand before
+    the launch ahead of this one has been waited for, whatever that one writes.
+
+    - `prefetch_c1`: one offset per dimension of the box.
+    - `prefetch_c2`: the box, repeated, fills such memory of a cta, as for `kgpu.copy_in`.
+
+    ```mlir
+    func.func @prefetch(%b: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
+      %one = arith.constant 1 : i64
+      %d = tile.make_desc %b, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+      %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+      kgpu.prefetch %t[%i, %i] as !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Kgpu_TensorMapType, "the array">:$map,
+                       Arg<Variadic<I32>, "position of the block's first element">:$offsets,
+                       Arg<TypeAttrOf<Kgpu_MemType>, "what it would fill">:$memory);
+  let assemblyFormat = "$map `[` $offsets `]` `as` $memory attr-dict";
+  let hasVerifier = 1;
+}
+
     The tile in `mem` goes to the block of the mapped array that starts at `offsets`; what is outside the array is not written.
     One thread of the role issues the copies and closes their group. The memory is read until `kgpu.copy_out_wait`. What
     threads stored there is seen only behind a `kgpu.fence_async` of theirs and a barrier. In a cluster each cta writes its

@@ -28,6 +28,12 @@ def addresses_of(machine: Any, address: Address, lanes: Any, shared: bool) -> np
     return base.astype(np.int64) + address.offset
 
 
+def check_waited(machine: Any) -> None:
+    """A kernel that waits for the launch before does so ahead of everything that launch may have to do with."""
+    if machine.waits_for_grid and not machine.warp.waited:
+        raise Fault("global memory ahead of griddepcontrol.wait: the launch before may still write it or read it")
+
+
 def parts(
     machine: Any, ins: Instruction, addresses: np.ndarray, size: int, lanes: Any
 ) -> Iterator[tuple[Any, Any, Any]]:
@@ -36,6 +42,7 @@ def parts(
         for block, offsets, which in machine.shared.parts(addresses, machine.blocks[lanes], size):
             yield block, offsets, which
     else:
+        check_waited(machine)
         for block, which in machine.memory.parts(addresses, size):
             yield block, addresses[which], which
 

@@ -106,7 +106,10 @@ def mask_row(ins: Instruction) -> int | None:
 
 @operation("griddepcontrol pmevent", "wait launch_dependents")
 def _nothing(ins: Instruction) -> Run:
-    return lambda machine, lanes: None
+    def run(machine: Any, lanes: Any) -> None:
+        machine.warp.waited |= "wait" in ins.modifiers
+
+    return run
 
 
 @operation("nanosleep")

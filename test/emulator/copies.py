@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .access import addresses_of
+from .access import addresses_of, check_waited
 from .barriers import Mbarrier, mbarrier_at
 from .memory import WINDOW
 from .operation import Flight, Run, operation
@@ -52,6 +52,7 @@ def _copy_by_threads(ins: Instruction) -> Run:
     bypass = "cg" in ins.modifiers
 
     def run(machine: Any, lanes: Any) -> None:
+        check_waited(machine)
         warp, size = machine.warp, int(machine.read("u32", size_row, lanes)[0])
         if size not in ((16,) if bypass else (4, 8, 16)):
             raise Fault(f"a copy of {size} bytes")
@@ -232,6 +233,8 @@ def _copy_in(ins: Instruction) -> Run:
     from_shared = modifiers.count("shared::cta") + modifiers.count("shared::cluster") == 2
 
     def run(machine: Any, lanes: Any) -> None:
+        if not from_shared:
+            check_waited(machine)
         targets, counters = addresses_of(machine, to, lanes, True), addresses_of(machine, counter, lanes, True)
         boxes = _maps(machine, source, _dims(ins), lanes) if "tensor" in modifiers else None
         froms = None if boxes else addresses_of(machine, source, lanes, from_shared)
@@ -329,6 +332,7 @@ def _copy_out(ins: Instruction) -> Run:
         raise Unsupported(f"{ins}: a copy to global memory without a bulk group")
 
     def run(machine: Any, lanes: Any) -> None:
+        check_waited(machine)
         warp = machine.warp
         boxes = _maps(machine, to, _dims(ins), lanes) if "tensor" in modifiers else None
         targets = None if boxes else addresses_of(machine, to, lanes, False)

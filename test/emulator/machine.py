@@ -78,6 +78,7 @@ class Warp:
     registers: int = 0
     adjusted: list[str] = field(default_factory=list)
     copies: int = 0  # groups of cp.async that it has closed
+    waited: bool = False  # for the launch before
 
     @property
     def size(self) -> int:
@@ -101,6 +102,8 @@ class Machine:
         self.instructions = self.kernel.instructions
         for instruction in self.instructions:
             instruction.run = bind(instruction)
+        # A kernel that never waits is not launched beside another.
+        self.waits_for_grid = any(ins.name == "griddepcontrol" and "wait" in ins.modifiers for ins in self.instructions)
         self.marked = any(instruction.name in ASYNCHRONOUS for instruction in self.instructions)
         self._find_product_registers()
         self.threads = self.kernel.threads * self.kernel.cluster

@@ -204,6 +204,8 @@ def test_orders_are_drawn_from_the_seed():
     ("red.global.add.u32 [%d2+1024], 1;", "out of bounds"),
     ("setp.lt.u32 %p1, %r1, 3; @%p1 shfl.sync.bfly.b32 %r6, %r1, 1, 31, -1;", "lanes 0x7 of the mask 0xffffffff"),
     ("trap;", "trap"),
+    ("ld.global.b32 %r6, [%d1]; griddepcontrol.wait;", "global memory ahead of griddepcontrol.wait"),
+    ("st.global.b32 [%d2], %r1; griddepcontrol.wait;", "global memory ahead of griddepcontrol.wait"),
 ])  # fmt: skip
 def test_mistakes_are_found_with_their_line(code, said):
     with pytest.raises(Fault, match=rf"PTX line {LINE}: .*{said}"):

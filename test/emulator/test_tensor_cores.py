@@ -166,6 +166,82 @@ def test_the_library(rng, in_orders, name):
 
 
 @pytest.mark.parametrize("plan", [
+@kiln.jit
+def _until(a, b, c, n, WHERE: kl.constexpr):
+    """c = a @ b in blocks of 64, down the rows; a loop that runs until a condition is over stands somewhere."""
+    a_blocks = kl.make_tensor_descriptor(a, [n, n], [n, 1], [64, 64])
+    b_blocks = kl.make_tensor_descriptor(b, [n, n], [n, 1], [64, 64])
+    c_blocks = kl.make_tensor_descriptor(c, [n, n], [n, 1], [64, 64])
+    column, row = kl.program_id(0) * 64, kl.program_id(1) * 64
+    if WHERE == "around":
+        while row < n:
+            total = kl.zeros((64, 64), kl.float32)
+            for k in range(0, n, 64):
+                total = kl.dot(a_blocks.load([row, k]), b_blocks.load([k, column]), total)
+            c_blocks.store([row, column], total.to(kl.float16))
+            row += 64 * kl.num_programs(1)
+        return
+    step = 64
+    if WHERE == "where to load":
+        step = 1
+        while step < 64:
+            step *= 2
+    total = kl.zeros((64, 64), kl.float32)
+    for k in range(0, n, step):
+        total = kl.dot(a_blocks.load([row, k]), b_blocks.load([k, column]), total)
+    if WHERE == "behind":
+        while kl.max(total) > 8:
+            total = total * 0.5
+    c_blocks.store([row, column], total.to(kl.float16))
+
+
+@pytest.mark.parametrize("where, rings", [("around", False), ("where to load", False), ("behind", True)])
+def test_loops_with_conditions(rng, in_orders, where, rings):
+    """What loads and what multiplies would count them apart: such a kernel has no ring, but the same result."""
+    a, b = integers(rng, (128, 128), "float16"), integers(rng, (128, 128), "float16")
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    if where == "behind":
+        for block in (want[i : i + 64, j : j + 64] for i in (0, 64) for j in (0, 64)):
+            block *= 2.0 ** min(0, -np.ceil(np.log2(block.max() / 8)))
+
+    def launch():
+        c = np.zeros((128, 128), np.float16)
+        _until[(2, 1 if where == "around" else 2)](a, b, c, 128, where)
+        return c
+
+    for got in in_orders(launch, {"wgmma", "mbarrier"} if rings else {"wgmma"}):
+        assert (got == want.astype(np.float16)).all()
+
+
+@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster"])
+def test_launches_that_overlap(rng, in_orders, name):
+    """Each role waits for the launch before: the emulator faults where one accesses memory ahead of that."""
+    a, b = integers(rng, (144, 200), "float16"), integers(rng, (200, 136), "float16")
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+
+    def launch():
+        with launch_options(pdl=True):
+            return gemm.matmul(a, b, beta=1.0, c=np.ones((144, 136), np.float16), plan=PLANS[name])
+
+    for got in in_orders(launch, INSTRUCTIONS["cooperative"] | {"griddepcontrol"}):
+        assert (got == exact + 1).all()
+
+
+@pytest.mark.parametrize("shared", [None, "a", "b"])
+@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster"])
+def test_batches(rng, in_orders, name, shared):
+    """What a tile has over goes to no other matrix of the batch, nor comes from there."""
+    sides = {"a": (3, 72, 136), "b": (3, 136, 88), "c": (3, 72, 88)}
+    a, b, c = (integers(rng, side[1:] if which == shared else side, "float16") for which, side in sides.items())
+    exact = a.astype(np.float64) @ b.astype(np.float64) + 2 * c.astype(np.float64)
+
+    def launch():
+        return gemm.matmul(a, b, beta=2.0, c=c, plan=PLANS[name], out_dtype="float32")
+
+    for got in in_orders(launch, INSTRUCTIONS["cooperative"]):
+        assert (got == exact).all()
+
+
     GemmPlan(64, 64, 128, stages=2, consumers=1), GemmPlan(16, 128, 128, stages=3),
 ], ids=str)  # fmt: skip
 def test_sums_of_fp8(rng, in_orders, plan):

@@ -166,6 +166,22 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
   FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/false);
   if (failed(boxes))
     return failure();
+static LogicalResult emitPrefetch(Lowering &lowering, kgpu::PrefetchOp op) {
+  FailureOr<CtaBoxes> boxes = boxesOf(op, cast<kgpu::MemType>(op.getMemory()), /*sharesPieces=*/true);
+  if (failed(boxes))
+    return failure();
+  Value issuer = issuerOf(lowering, *boxes);
+  for (unsigned box : boxes->mine) {
+    SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets());
+    Copy copy;
+    std::string from = copy.box(lowering.scalar(op.getMap()), position), predicate = copy.operand("b", issuer);
+    lowering.ptx("@" + predicate + " cp.async.bulk.prefetch.tensor." + std::to_string(position.size()) +
+                     "d.L2.global.tile " + from + ";",
+                 copy.constraints, {}, copy.operands);
+  }
+  return success();
+}
+
   Value memory = lowering.addressOf(lowering.scalar(op.getMem())), issuer = issuerOf(lowering, *boxes);
   for (unsigned box : boxes->mine) {
     SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets());
@@ -213,3 +229,4 @@ void nvvm::addCopies(EmitTable &table) {
   table.add<kgpu::CopyOutWaitOp, emitCopyOutWait>();
   table.add<kgpu::FenceAsyncOp, emitFenceAsync>();
 }
+  table.add<kgpu::PrefetchOp, emitPrefetch>();

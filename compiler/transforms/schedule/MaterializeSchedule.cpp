@@ -52,6 +52,8 @@ private:
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, Value &cursor);
+  void writeAhead(scf::ForOp loop, IRMapping &map);
+  void writePrefetches(IRMapping &map);
   Value writeLoads(IRMapping &map, Value cursor);
   void writeProducts(IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneScalars(IRMapping &map);
@@ -407,6 +409,60 @@ Value Materializer::writeLoads(IRMapping &map, Value cursor) {
   return copy.getResults().back();
 }
 
+/// Where launches overlap: what fills the ring first is asked for before the launch ahead is waited for. `loop` is
+/// around the product's; its first iteration counts.
+void Materializer::writeAhead(scf::ForOp loop, IRMapping &map) {
+  auto of = [&](Value value) { return map.lookupOrDefault(value); };
+  Value begin = of(loop.getLowerBound());
+  Value runs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, of(loop.getUpperBound()));
+  b.setInsertionPointToStart(scf::IfOp::create(b, runs, /*withElseRegion=*/false).thenBlock());
+  map.map(loop.getInductionVar(), begin);
+  for (auto [argument, init] : llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs()))
+    map.map(argument, of(init));
+  for (Operation &op : loop.getBody()->without_terminator()) {
+    b.setLoc(op.getLoc());
+    if (&op == product.loop)
+      return writePrefetches(map);
+    if (auto inner = dyn_cast<scf::ForOp>(op); inner && inner->isProperAncestor(product.loop))
+      return writeAhead(inner, map);
+    if (isKept(op, Role::Load))
+      b.clone(op, map);
+  }
+}
+
+void Materializer::writePrefetches(IRMapping &map) {
+  scf::ForOp loop = product.loop;
+  auto of = [&](Value value) { return map.lookupOrDefault(value); };
+  Value begin = of(loop.getLowerBound()), end = of(loop.getUpperBound()), step = of(loop.getStep());
+  Value slots = arith::ConstantOp::create(b, b.getIntegerAttr(step.getType(), schedule.stages));
+  Value reach = arith::AddIOp::create(b, begin, arith::MulIOp::create(b, step, slots));
+  SmallVector<Value> inits;
+  for (auto [i, init] : llvm::enumerate(loop.getInitArgs()))
+    if (i != product.accumulator)
+      inits.push_back(of(init));
+  auto copy = scf::ForOp::create(b, begin, arith::MinSIOp::create(b, end, reach), step, inits);
+  map.map(loop.getInductionVar(), copy.getInductionVar());
+  unsigned next = 0;
+  for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+    if (i != product.accumulator)
+      map.map(argument, copy.getRegionIterArg(next++));
+  b.setInsertionPointToStart(copy.getBody());
+  cloneScalars(map);
+  for (auto [factor, engine, memory] :
+       {std::tuple(&product.lhs, lhsMap, lhsMemory), {&product.rhs, rhsMap, rhsMemory}}) {
+    SmallVector<Value> offsets;
+    for (Value offset : factor->load.getOffsets())
+      offsets.push_back(of(offset));
+    PrefetchOp::create(b, engine, offsets, memory);
+  }
+  SmallVector<Value> yielded;
+  for (auto [i, value] : llvm::enumerate(loop.getYieldedValues()))
+    if (i != product.accumulator)
+      yielded.push_back(of(value));
+  if (!yielded.empty())
+    scf::YieldOp::create(b, yielded);
+}
+
 void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors) {
   scf::ForOp loop = product.loop;
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
@@ -554,6 +610,12 @@ void Materializer::run() {
     Cursors cursors = {start(schedule.stages)};
     for (size_t i = 0; i < fetches.size() + (turn ? 2 : 0); ++i)
       cursors.push_back(start(1));
+    if (part.role == Role::Load && kernel->getParentOfType<ModuleOp>()->hasAttr("kgpu.pdl")) {
+      OpBuilder::InsertionGuard guard(b);
+      IRMapping ahead;
+      writeAhead(programs, ahead);
+    }
+    b.setInsertionPointToEnd(&region.front());
     writePrograms(programs, part.role, cursors);
     if (part.role == Role::Multiply && !stores.empty())
       CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);

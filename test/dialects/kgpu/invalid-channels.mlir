@@ -337,6 +337,58 @@ func.func @copy_tile_c4(%x: tensor<64x64x!tile.ptr<f16>>, %p: !kgpu.cursor<2>) {
 
 // -----
 
+// In front of the memory's dimensions a box has one element.
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_in_c3_in_front(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e, %e] strides [%e, %e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<2x64x64xf16>>
+  %t = kgpu.tensor_map %d box [2, 64, 64] swizzle 128 : !tile.desc<tensor<2x64x64xf16>>
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [2, 64, 64] swizzled over 128 for}}
+  kgpu.copy_in %t[%i, %i, %i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+// The memory has a dimension that the array has not.
+!m = !kgpu.mem<1x64xf16, #layout.map<row_major [1, 64]>>
+func.func @copy_in_c3_rank(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e] strides [%one] : !tile.ptr<f16> -> !tile.desc<tensor<64xf16>>
+  %t = kgpu.tensor_map %d box [64] swizzle 0 : !tile.desc<tensor<64xf16>>
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [64] swizzled over 0 for}}
+  kgpu.copy_in %t[%i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+func.func @prefetch_c1(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  // expected-error @below {{expected one offset per dimension of the box (because it is a position), got 3}}
+  kgpu.prefetch %t[%i, %i, %i] as !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+  return
+}
+
+// -----
+
+func.func @prefetch_c2(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [32, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [32, 64] swizzled over 128 for}}
+  kgpu.prefetch %t[%i, %i] as !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+  return
+}
+
+// -----
+
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @copy_out_c1(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
   %one = arith.constant 1 : i64
