@@ -278,9 +278,12 @@ def Kgpu_CopyInOp : Kgpu_ChannelStep<"copy_in"> {
     In a cluster, a part that is split over the ctas gets each cta's piece from that cta; a part that each cta has whole is
     cut into as many pieces as there are ctas, and each cta copies one of them to all.
 
+    The array may have more dimensions than the memory: in front, where the box has sides of 1.
+
     - `copy_in_c1`: one offset per dimension of the box.
     - `copy_in_c2`: the memory is a part that `kgpu.acquire` of this channel and cursor gave.
-    - `copy_in_c3`: the box, repeated, fills the memory of a cta as its layout says.
+    - `copy_in_c3`: the box, repeated, fills the memory of a cta as its layout says; it has sides of 1 in dimensions in front
+      of the memory's.
     - `copy_in_c4`: the channel completes by bytes.
 
     ```mlir
@@ -424,13 +427,17 @@ def Kgpu_PrefetchOp : Kgpu_EarlyOp<"prefetch", [MemoryEffects<[MemRead<Tile_Orde
   let hasVerifier = 1;
 }
 
+def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
+  let summary = "the copy engine writes a block to global memory";
+  let description = [{
     The tile in `mem` goes to the block of the mapped array that starts at `offsets`; what is outside the array is not written.
     One thread of the role issues the copies and closes their group. The memory is read until `kgpu.copy_out_wait`. What
     threads stored there is seen only behind a `kgpu.fence_async` of theirs and a barrier. In a cluster each cta writes its
-    own piece.
+    own piece. The array may have more dimensions in front, as for `kgpu.copy_in`.
 
     - `copy_out_c1`: one offset per dimension of the box.
-    - `copy_out_c2`: the box, repeated, fills the memory of a cta as its layout says.
+    - `copy_out_c2`: the box, repeated, fills the memory of a cta as its layout says; it has sides of 1 in dimensions in front
+      of the memory's.
 
     ```mlir
     func.func @copy_out(%b: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {

@@ -139,9 +139,8 @@ class GemmPlan:
 
 
 # What the compiler gives to tensor cores, from shared memory and from registers: operands, with their accumulator or
-# (float32) their precision; sums of int8 are int32 whatever is said. Everything else is multiplied by FMA, and so are
-# batches: their blocks have rank 3.
-FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32"), ("float16", "f16"), ("int8", "f32"),
+# (float32) their precision; sums of int8 are int32 whatever is said. Everything else is multiplied by FMA.
+FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32"), ("float16", "f16"), ("int8", "f32"), ("float32", "tf32"),
                *itertools.product(("float8_e4m3fn", "float8_e5m2"), ("f32", "fast", "f16"))}  # fmt: skip
 FROM_REGISTERS: set[tuple[str, str]] = set()
 
@@ -172,7 +171,7 @@ def engine(problem: Problem, machine: Machine) -> str:
     capabilities, _ = _row(machine)
     kind = (problem.dtype, problem.precision if problem.dtype == "float32" else problem.accumulator)
     # Operands that are not fetched pass through registers anyway, where they can be turned over on the way.
-    if problem.fetched and problem.batches == 1 and "warpgroup_mma" in capabilities and kind in FROM_SHARED:
+    if problem.fetched and "warpgroup_mma" in capabilities and kind in FROM_SHARED:
         return "wgmma"
     return "mma" if "warp_mma" in capabilities and kind in FROM_REGISTERS else "fma"
 
@@ -516,6 +515,10 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
         a, b = blank((m, 4096), "float8_e4m3fn"), blank((4096, 4096), "float8_e4m3fn").T
         yield (f"matmul {m}×4096×4096 float8_e4m3fn, {accumulator}",
                lambda a=a, b=b, sums=accumulator: kernel.matmul(a, b, accumulator=sums))  # fmt: skip
+    a, b = blank((8, 1024, 512), "float16"), blank((8, 512, 1024), "float16")
+    yield "matmul 8×1024×1024×512 float16", lambda a=a, b=b: kernel.matmul(a, b)
+    a, b = blank((1024, 1024), "float32"), blank((1024, 1024), "float32").T
+    yield "matmul 1024×1024×1024 float32, tf32", lambda a=a, b=b: kernel.matmul(a, b, precision="tf32")
     a, b = blank((1024, 1024), "int8"), blank((1024, 1024), "int8").T
     yield "matmul 1024×1024×1024 int8", lambda a=a, b=b: kernel.matmul(a, b)
     weights, bias = blank((28672, 4096), "float16"), blank((28672,), "float16")

@@ -58,6 +58,45 @@ def test_nothing_is_read_where_an_assertion_said_no(launched, cluster):
 
 
 @kiln.jit
+def _checked_product(a, b, c, n, refused, limit, M: kl.constexpr, K: kl.constexpr):
+    a_blocks = kl.make_tensor_descriptor(a, [n, n], [n, 1], [M, K])
+    b_blocks = kl.make_tensor_descriptor(b, [n, n], [n, 1], [K, 64])
+    c_blocks = kl.make_tensor_descriptor(c, [n, n], [n, 1], [M, 64])
+    row, column = kl.program_id(0) * M, kl.program_id(1) * 64
+    kl.device_assert(kl.program_id(0) * 2 + kl.program_id(1) != refused, "refused")
+    total = kl.zeros((M, 64), kl.float32)
+    for k in range(0, n, K):
+        total = kl.dot(a_blocks.load([row, k]), b_blocks.load([k, column]), total)
+    kl.device_assert(total < limit, "too large")
+    c_blocks.store([row, column], total.to(kl.float16))
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("refused, limit, said", [(3, 1e9, "refused"), (-1, 200.0, "too large"), (-1, 1e9, None)])
+def test_an_assertion_in_a_role_ends_the_launch(launched, emulated, cluster, refused, limit, said):
+    """One that multiplies fails: the one that loads for it, and the other cta, come to their ends."""
+    a, b = np.zeros((128 * cluster, 128 * cluster), np.float16), np.eye(128 * cluster, dtype=np.float16)
+    n, rows = len(a), 64 * cluster
+    a[rows + 5, 70] = 300
+
+    def launch():
+        c = np.zeros((n, n), np.float16)
+        grid = (2, 2 * cluster)
+        emulated.used.clear()
+        if said is None:
+            _checked_product[grid](a, b, c, n, refused, limit, M=rows, K=64, cluster=cluster)
+            kiln.synchronize()
+            assert (c == a).all()
+        else:
+            with pytest.raises(errors.DeviceAssertError, match=said) as caught:
+                _checked_product[grid](a, b, c, n, refused, limit, M=rows, K=64, cluster=cluster)
+            assert caught.value.program == (1, 1, 0)
+        assert "wgmma" in emulated.used and "setmaxnreg" not in emulated.used
+
+    launched(launch)
+
+
+@kiln.jit
 def _waits(flag, x, y, BLOCK: kl.constexpr, MEETS: kl.constexpr):
     value = kl.load(x + kl.arange(0, BLOCK))
     total = kl.sum(value, axis=0)

@@ -12,6 +12,7 @@ import pytest
 from harness import assert_close, random
 from kiln.kernels import gemm
 from kiln.kernels.gemm.configs import GemmPlan
+from kiln.kernels.machine import launch_options
 
 # What the kernels of a schedule have to consist of.
 INSTRUCTIONS = {
@@ -106,7 +107,7 @@ def test_tiles(rng, in_orders, tile):
 @pytest.mark.parametrize("dtype, acc, out", [
     ("bfloat16", kl.float32, "float32"), ("int8", kl.int32, "int32"),
     ("float8_e4m3fn", kl.float32, "float32"), ("float8_e5m2", kl.float32, "float32"),
-    ("float16", kl.float16, "float16"),
+    ("float16", kl.float16, "float16"), ("float32", kl.float32, "float32"),
 ], ids=str)  # fmt: skip
 def test_types(rng, in_orders, dtype, acc, out):
     dtype = getattr(ml_dtypes, dtype, dtype)
@@ -165,7 +166,6 @@ def test_the_library(rng, in_orders, name):
         assert got.tobytes() == results[0].tobytes(), "the order of copies shows"
 
 
-@pytest.mark.parametrize("plan", [
 @kiln.jit
 def _until(a, b, c, n, WHERE: kl.constexpr):
     """c = a @ b in blocks of 64, down the rows; a loop that runs until a condition is over stands somewhere."""
@@ -242,6 +242,7 @@ def test_batches(rng, in_orders, name, shared):
         assert (got == exact).all()
 
 
+@pytest.mark.parametrize("plan", [
     GemmPlan(64, 64, 128, stages=2, consumers=1), GemmPlan(16, 128, 128, stages=3),
 ], ids=str)  # fmt: skip
 def test_sums_of_fp8(rng, in_orders, plan):

@@ -185,7 +185,12 @@ def test_types_that_the_schedule_multiplies_from_shared_memory():
     for dtype, accumulator in (("float16", "f32"), ("bfloat16", "f32"), ("float16", "f16"), ("int8", "f32"),
                                ("float8_e4m3fn", "f32"), ("float8_e5m2", "fast"), ("float8_e5m2", "f16")):  # fmt: skip
         found = plan(Problem(4096, 4096, 4096, dtype=dtype, accumulator=accumulator), DEFAULT_GPU)
-        assert found.schedule in ("cooperative", "pingpong"), (dtype, accumulator)
+        assert found.with_roles, (dtype, accumulator)
+    wide = Problem(4096, 4096, 4096, dtype="float32", precision="tf32")
+    assert plan(wide, DEFAULT_GPU).with_roles
+    assert plan(wide._replace(precision="tf32x3"), DEFAULT_GPU).schedule == "fma"
+    for batches in (2, 64):
+        assert plan(Problem(512, 512, 512, batches), DEFAULT_GPU).with_roles
     # Bytes whose K is strided reach no instruction: nothing fetches them as products read them.
     assert plan(Problem(4096, 4096, 4096, dtype="int8", fetched=False), DEFAULT_GPU).schedule == "fma"
 
@@ -274,7 +279,7 @@ def test_operands_that_cannot_be_fetched_are_not_planned_for_it(monkeypatch):
     monkeypatch.setattr(configs, "FROM_REGISTERS", {("float16", "f32"), ("float16", "f16")})
     assert configs.engine(Problem(64, 64, 64), DEFAULT_GPU) == "wgmma"
     assert configs.engine(Problem(64, 64, 64, fetched=False), DEFAULT_GPU) == "mma"
-    assert configs.engine(Problem(64, 64, 64, batches=2), DEFAULT_GPU) == "mma"
+    assert configs.engine(Problem(64, 64, 64, batches=2), DEFAULT_GPU) == "wgmma"
     assert configs.engine(Problem(64, 64, 64, accumulator="f16"), DEFAULT_GPU) == "mma"
     assert configs.engine(Problem(64, 64, 64, dtype="int8"), DEFAULT_GPU) == "fma"
     assert configs.engine(Problem(64, 64, 64, dtype="float32", precision="tf32"), DEFAULT_GPU) == "wgmma"

@@ -12,7 +12,7 @@ from kiln.kernels.launches import Launch, launches_of
 from kiln.kernels.machine import of_target
 
 # By the type of the factors: the instruction, and how many of them it multiplies along K.
-INSTRUCTIONS = {"*fp16": ("HGMMA", 16), "*fp8e4nv": ("QGMMA", 32), "*i8": ("IGMMA", 32)}
+INSTRUCTIONS = {"*fp16": ("HGMMA", 16), "*fp8e4nv": ("QGMMA", 32), "*i8": ("IGMMA", 32), "*fp32": ("HGMMA", 8)}
 
 
 def rings() -> dict[str, Launch]:
@@ -51,6 +51,6 @@ def test_machine_code(name: str):
     # Once in the loop, however long: rows of a group by 64, K of a step by the instruction's.
     rows = (plan.n if width == plan.m else plan.m) // plan.cluster // plan.consumers
     assert len(shapes) == rows // 64 * (plan.k // step)
-    assert len(re.findall(r"UTMALDG\.2D", sass)) >= 2
+    assert len(re.findall(r"UTMALDG\.[23]D", sass)) >= 2
     if plan.consumers > 1:
         assert "USETMAXREG.DEALLOC" in sass and "USETMAXREG.TRY_ALLOC" in sass

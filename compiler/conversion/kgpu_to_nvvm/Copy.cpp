@@ -83,7 +83,11 @@ static Value ofCta(Lowering &lowering, int64_t distance) {
 static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, unsigned box, ValueRange offsets) {
   SmallVector<Value> position;
   Value moved = ofCta(lowering, boxes.distance);
-  for (auto [dim, offset] : llvm::enumerate(offsets)) {
+  // In front of the memory's dimensions the array may have others, along which nothing moves.
+  size_t inFront = offsets.size() - boxes.plan.box.size();
+  for (Value offset : offsets.take_front(inFront))
+    position.push_back(lowering.scalar(offset));
+  for (auto [dim, offset] : llvm::enumerate(offsets.drop_front(inFront))) {
     Value at = lowering.scalar(offset);
     if (moved && dim == boxes.dim)
       at = arith::AddIOp::create(lowering.b, at, moved);
@@ -162,10 +166,6 @@ static LogicalResult emitCopyIn(Lowering &lowering, kgpu::CopyInOp op) {
   return success();
 }
 
-static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
-  FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/false);
-  if (failed(boxes))
-    return failure();
 static LogicalResult emitPrefetch(Lowering &lowering, kgpu::PrefetchOp op) {
   FailureOr<CtaBoxes> boxes = boxesOf(op, cast<kgpu::MemType>(op.getMemory()), /*sharesPieces=*/true);
   if (failed(boxes))
@@ -182,6 +182,10 @@ static LogicalResult emitPrefetch(Lowering &lowering, kgpu::PrefetchOp op) {
   return success();
 }
 
+static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
+  FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/false);
+  if (failed(boxes))
+    return failure();
   Value memory = lowering.addressOf(lowering.scalar(op.getMem())), issuer = issuerOf(lowering, *boxes);
   for (unsigned box : boxes->mine) {
     SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets());
@@ -225,8 +229,8 @@ void nvvm::finishCopies(Lowering &lowering, Region &region) {
 
 void nvvm::addCopies(EmitTable &table) {
   table.add<kgpu::CopyInOp, emitCopyIn>();
+  table.add<kgpu::PrefetchOp, emitPrefetch>();
   table.add<kgpu::CopyOutOp, emitCopyOut>();
   table.add<kgpu::CopyOutWaitOp, emitCopyOutWait>();
   table.add<kgpu::FenceAsyncOp, emitFenceAsync>();
 }
-  table.add<kgpu::PrefetchOp, emitPrefetch>();

@@ -53,7 +53,13 @@ private:
   std::optional<Schedule> simple(std::string &why);
   int64_t besideSlots(tile::DotOp dot, const StagedLoop &staged) const;
   bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, int64_t accumulators) const;
-  int64_t besideRing(ProductLoop &product, const Schedule &schedule);
+  /// A block that the program loads or stores beside the product's factors.
+  struct Beside {
+    RankedTensorType tile;
+    bool isLoad, byEngine; ///< the copy engine could fetch it ahead, or store it
+  };
+  SmallVector<Beside> blocksBeside(ProductLoop &product);
+  int64_t besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) const;
 
   func::FuncOp kernel;
   const Target &target;
@@ -166,15 +172,11 @@ bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, 
   return rows / consumers / 64 * columns / 2 * bits / 32 <= accumulators;
 }
 
-/// Shared memory of each cta for blocks of the product's shape that are loaded and stored beside its loop. Groups that
-/// take turns store through memory of their own.
-int64_t Chooser::besideRing(ProductLoop &product, const Schedule &schedule) {
-  llvm::SmallDenseSet<Operation *> own;
-  if (schedule.fetched)
-    own.insert_range(fetchableLoads(kernel, product, alignment));
-  if (schedule.stagedStore)
-    own.insert_range(copyableStores(kernel, product, alignment));
-  int64_t bytes = 0, exchange = 0, each = schedule.inTurns() ? schedule.consumers : 1;
+SmallVector<Chooser::Beside> Chooser::blocksBeside(ProductLoop &product) {
+  llvm::SmallDenseSet<Operation *> engines;
+  engines.insert_range(fetchableLoads(kernel, product, alignment));
+  engines.insert_range(copyableStores(kernel, product, alignment));
+  SmallVector<Beside> blocks;
   kernel.walk([&](Operation *op) {
     Value block;
     if (isa<tile::LoadOp, tile::DescLoadOp>(op) && op != product.lhs.load && op != product.rhs.load)
@@ -184,17 +186,27 @@ int64_t Chooser::besideRing(ProductLoop &product, const Schedule &schedule) {
     else if (auto store = dyn_cast<tile::StoreOp>(op))
       block = store.getValue();
     auto type = block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
-    if (!type || type.getRank() != 2)
-      return;
-    auto memory = own.contains(op) ? storeMemory(type, ctas, schedule.swapped) : std::nullopt;
-    if (memory && isa<tile::DescLoadOp>(op)) // behind a fetched block lie its barriers
+    if (type && asMatrix(type).getRank() == 2)
+      blocks.push_back({asMatrix(type), isa<tile::LoadOp, tile::DescLoadOp>(op), engines.contains(op)});
+  });
+  return blocks;
+}
+
+/// Shared memory of each cta for blocks of the product's shape that are loaded and stored beside its loop. Groups that
+/// take turns store through memory of their own.
+int64_t Chooser::besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) const {
+  int64_t bytes = 0, exchange = 0, each = schedule.inTurns() ? schedule.consumers : 1;
+  for (const Beside &block : blocks) {
+    bool own = block.byEngine && (block.isLoad ? schedule.fetched : schedule.stagedStore);
+    auto memory = own ? storeMemory(block.tile, ctas, schedule.swapped) : std::nullopt;
+    if (memory && block.isLoad) // behind a fetched block lie its barriers
       bytes += llvm::alignTo(memory->getBytes() + 16, 1024);
     else if (memory)
       bytes += each * llvm::alignTo(memory->getBytes(), 1024);
     else // one after the other: as sums of 32 bits, or through two tiles that programs use in turn
-      exchange = std::max(exchange, type.getNumElements() / ctas *
-                                        std::max<int64_t>(4, 2 * kgpu::elementBytes(type.getElementType())));
-  });
+      exchange = std::max(exchange, block.tile.getNumElements() / ctas *
+                                        std::max<int64_t>(4, 2 * kgpu::elementBytes(block.tile.getElementType())));
+  }
   return bytes + each * exchange;
 }
 
@@ -208,12 +220,12 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   auto element = [](Factor &factor) { return factor.block().getElementType(); };
   Type sum = product.dot.getType().getElementType();
   int64_t depth = kgpu::productDepth(element(product.lhs), element(product.rhs), sum, /*warpgroup=*/true);
-  // Sums of fp8 are the instruction's at 14 bits, for one step of the loop at least; those of tf32 take factors that
-  // are not rounded to it.
+  // Sums of fp8 are the instruction's at 14 bits, for one step of the loop at least. Of f32 it reads the 11 leading
+  // bits, as tf32 allows.
   int64_t step = product.dot.getLhs().getType().getShape().back();
-  bool exact =
-      !element(product.lhs).isF32() && (!product.isSummedApart() || int64_t(product.dot.getMaxImpreciseAcc()) == step);
-  if (depth == 0 || !exact || product.lhs.block().getRank() != 2 || step % depth) {
+  bool exact = !element(product.lhs).isF32() || product.dot.getPrecision() == tile::Precision::TF32;
+  exact &= !product.isSummedApart() || int64_t(product.dot.getMaxImpreciseAcc()) == step;
+  if (depth == 0 || !exact || product.dot.getType().getRank() != 2 || step % depth) {
     why = "no instruction multiplies these types from memory as exactly as asked";
     return std::nullopt;
   }
@@ -256,12 +268,16 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   }
   // What is added comes, and results leave, through memory of their own; else they go through an exchange that the
   // layouts may ask for.
+  SmallVector<Beside> beside = blocksBeside(product);
+  auto hasEngine = [&](bool loads) {
+    return llvm::any_of(beside, [&](const Beside &block) { return block.byEngine && block.isLoad == loads; });
+  };
   for (bool fetched : {true, false})
     for (bool staged : {true, false}) {
       Schedule tried = schedule;
-      tried.fetched = fetched && !fetchableLoads(kernel, product, alignment).empty();
-      tried.stagedStore = staged && !copyableStores(kernel, product, alignment).empty();
-      int64_t slots = (bytes - besideRing(product, tried)) / slot;
+      tried.fetched = fetched && hasEngine(/*loads=*/true);
+      tried.stagedStore = staged && hasEngine(/*loads=*/false);
+      int64_t slots = (bytes - besideRing(beside, tried)) / slot;
       if (slots <= fitting || fitting >= std::min<int64_t>(wanted, 2))
         continue;
       fitting = slots;

@@ -58,8 +58,8 @@ private:
   void writeProducts(IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneScalars(IRMapping &map);
   Value transpose(Value tile);
+  Value reshape(Value tile, RankedTensorType type);
   bool isKept(Operation &op, Role role);
-  bool isPart(Operation *op);
 
   func::FuncOp kernel;
   Schedule schedule;
@@ -116,6 +116,8 @@ void Materializer::hoistDescriptors() {
 
 Value Materializer::mapOf(tile::MakeDescOp desc, MemType memory, int64_t pieces) {
   BoxPlan plan = *planBoxes(memory, pieces);
+  // One matrix of a batch.
+  plan.box.insert(plan.box.begin(), desc.getType().getBlock().getRank() - memory.getRank(), 1);
   return TensorMapOp::create(b, TensorMapType::get(b.getContext()), desc, plan.box, plan.swizzle);
 }
 
@@ -163,11 +165,6 @@ scf::ForOp Materializer::makePersistent() {
   return loop;
 }
 
-bool Materializer::isPart(Operation *op) {
-  return op == product.dot || op == product.lhs.load || op == product.rhs.load || op == product.lhs.transposition ||
-         op == product.rhs.transposition;
-}
-
 /// The loading role keeps what is scalar and has no effect; the other role everything.
 bool Materializer::isKept(Operation &op, Role role) {
   if (role == Role::Multiply)
@@ -189,7 +186,7 @@ void Materializer::writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, 
     CommitOp::create(b, fetch.channel, cursor);
   } else {
     Value part = ReceiveOp::create(b, TypeRange{fetch.memory}, fetch.channel, cursor).getParts()[0];
-    map.map(load.getResult(), LocalLoadOp::create(b, load.getType(), part).getResult());
+    map.map(load.getResult(), reshape(LocalLoadOp::create(b, asMatrix(load.getType()), part), load.getType()));
     ReleaseOp::create(b, fetch.channel, cursor, /*when=*/Value());
   }
   cursor = AdvanceOp::create(b, cursor.getType(), cursor);
@@ -224,7 +221,8 @@ void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArr
     auto write = cast<tile::DescStoreOp>(op);
     Value memory = AllocOp::create(b, store->second.memory, /*offset=*/IntegerAttr());
     CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
-    LocalStoreOp::create(b, map.lookup(write.getValue()), memory);
+    Value tile = map.lookup(write.getValue());
+    LocalStoreOp::create(b, reshape(tile, asMatrix(cast<RankedTensorType>(tile.getType()))), memory);
     SmallVector<Value> offsets;
     for (Value offset : write.getOffsets())
       offsets.push_back(map.lookupOrDefault(offset));
@@ -356,7 +354,7 @@ void Materializer::skipProgram(Block &program, IRMapping &map, MutableArrayRef<V
 /// What the product's loop computes beside the product.
 void Materializer::cloneScalars(IRMapping &map) {
   for (Operation &op : product.loop.getBody()->without_terminator())
-    if (!isPart(&op))
+    if (!product.isPart(&op))
       b.clone(op, map);
 }
 
@@ -364,6 +362,10 @@ Value Materializer::transpose(Value tile) {
   auto type = cast<RankedTensorType>(tile.getType());
   auto turned = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
   return tile::TransOp::create(b, turned, tile, ArrayRef<int32_t>{1, 0});
+}
+
+Value Materializer::reshape(Value tile, RankedTensorType type) {
+  return tile.getType() == type ? tile : tile::ReshapeOp::create(b, type, tile).getResult();
 }
 
 Value Materializer::writeLoads(IRMapping &map, Value cursor) {

@@ -10,12 +10,26 @@ using namespace kiln::schedule;
 
 static bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
 
+RankedTensorType schedule::asMatrix(RankedTensorType tile) {
+  ArrayRef<int64_t> shape = tile.getShape();
+  while (shape.size() > 2 && shape.front() == 1)
+    shape = shape.drop_front();
+  return tile.clone(shape);
+}
+
 /// The block behind one operand of the dot, loaded in the loop and used by nothing else.
 static std::optional<Factor> factorOf(Value operand, scf::ForOp loop, std::string &why) {
   Factor factor;
   if (auto trans = operand.getDefiningOp<tile::TransOp>(); trans && trans.getOrder() == ArrayRef<int32_t>{1, 0}) {
     factor.transposition = trans;
     operand = trans.getValue();
+  }
+  if (auto reshape = operand.getDefiningOp<tile::ReshapeOp>()) {
+    auto source = cast<RankedTensorType>(reshape.getValue().getType());
+    if (asMatrix(source) == reshape.getType() && operand.hasOneUse()) {
+      factor.reshape = reshape;
+      operand = reshape.getValue();
+    }
   }
   factor.load = operand.getDefiningOp<tile::DescLoadOp>();
   bool inside = factor.load && factor.load->getParentOp() == loop;
@@ -38,10 +52,8 @@ bool ProductLoop::isSummedApart() {
 }
 
 /// Scalars, and what makes up the product.
-static bool belongs(Operation &op, const ProductLoop &product) {
-  ProductLoop known = product;
-  if (&op == known.dot || &op == known.lhs.load || &op == known.rhs.load || &op == known.lhs.transposition ||
-      &op == known.rhs.transposition)
+static bool belongs(Operation &op, ProductLoop &product) {
+  if (product.isPart(&op))
     return true;
   return op.getNumRegions() == 0 && isMemoryEffectFree(&op) && llvm::none_of(op.getOperands(), isTile) &&
          llvm::none_of(op.getResults(), isTile);
@@ -155,21 +167,41 @@ bool schedule::isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignm
   return aligned;
 }
 
+/// Why programs that run `op` may wait for each other, by what it declares; "" where they cannot.
+static StringRef whyTheyMeet(Operation *op) {
+  const StringRef meet = "programs may wait for each other";
+  if (isa<tile::WaitForGridOp>(op))
+    return "the kernel says itself where it waits for the launch before";
+  if (isMemoryEffectFree(op) || op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() || isa<func::FuncOp>(op))
+    return "";
+  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
+  if (!effects)
+    return meet;
+  SmallVector<MemoryEffects::EffectInstance> list;
+  effects.getEffects(list);
+  bool reads = false, writes = false, ordered = false;
+  for (const MemoryEffects::EffectInstance &effect : list) {
+    bool global = isa<tile::GlobalMemory>(effect.getResource());
+    reads |= global && isa<MemoryEffects::Read>(effect.getEffect());
+    writes |= global && isa<MemoryEffects::Write>(effect.getEffect());
+    ordered |= isa<tile::Order>(effect.getResource());
+    if (!global && !isa<tile::Order, tile::Report>(effect.getResource()))
+      return meet;
+  }
+  // In one step, or looking again until another program has written.
+  return reads && (writes || ordered) ? meet : StringRef();
+}
+
 bool schedule::mayRunAhead(func::FuncOp kernel, ProductLoop &product, std::string &why) {
   SmallVector<Operation *> stores;
   WalkResult result = kernel.walk([&](Operation *op) {
-    if (isa<tile::StoreOp, tile::DescStoreOp>(op)) {
+    why = whyTheyMeet(op).str();
+    if (writesGlobal(op))
       stores.push_back(op);
-      return WalkResult::advance();
-    }
-    bool known = isa<func::FuncOp, scf::ForOp, scf::IfOp, scf::WhileOp, tile::LoadOp, tile::DescLoadOp>(op);
-    bool silent = known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp>(op);
-    return silent ? WalkResult::advance() : WalkResult::interrupt();
+    return why.empty() ? WalkResult::advance() : WalkResult::interrupt();
   });
-  if (result.wasInterrupted()) {
-    why = "programs may wait for each other";
+  if (result.wasInterrupted())
     return false;
-  }
   for (Operation *store : stores)
     for (Operation *load : {product.lhs.load.getOperation(), product.rhs.load.getOperation()})
       if (!areDisjoint(load, store)) {

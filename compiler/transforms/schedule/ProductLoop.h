@@ -8,14 +8,19 @@
 
 namespace kiln::schedule {
 
+/// A tile's type without the dimensions of size 1 that it has in front of its last two: one matrix of a batch.
+mlir::RankedTensorType asMatrix(mlir::RankedTensorType tile);
+
 /// One factor of the product: a block that the loop loads, maybe transposed before it is multiplied.
 struct Factor {
   tile::DescLoadOp load;
+  tile::ReshapeOp reshape;     ///< to a matrix; null: it is loaded as one
   tile::TransOp transposition; ///< null: multiplied as it is loaded
   tile::MakeDescOp desc;
-  unsigned across = 0; ///< the dimension of the loaded block that is not summed over
+  unsigned across = 0; ///< the dimension of the block that is not summed over
 
-  mlir::RankedTensorType block() { return load.getType(); }
+  mlir::RankedTensorType block() { return asMatrix(load.getType()); }
+  bool isPart(mlir::Operation *op) { return op == load || op == reshape || op == transposition; }
 };
 
 struct ProductLoop {
@@ -26,6 +31,8 @@ struct ProductLoop {
   /// Loops around it, outermost first.
   llvm::SmallVector<mlir::scf::ForOp, 2> around;
 
+  /// The product, its factors, and what is between.
+  bool isPart(mlir::Operation *op) { return op == dot || lhs.isPart(op) || rhs.isPart(op); }
   /// Each product is a sum of its own, which is added to the accumulator in f32: of 8-bit floats the instruction sums
   /// less exactly, and the program allows that for one step of the loop.
   bool isSummedApart();

@@ -70,6 +70,7 @@ std::optional<kgpu::MemType> schedule::slotMemory(Factor &factor, int64_t ctas, 
 }
 
 std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_t ctas, bool swapped) {
+  tile = asMatrix(tile);
   if (tile.getRank() != 2)
     return std::nullopt;
   return swizzledMemory(tile, ctas, ctas > 1 ? std::optional<unsigned>(swapped ? 1 : 0) : std::nullopt);
@@ -81,7 +82,7 @@ SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, Pro
   kernel.walk([&](tile::DescStoreOp store) {
     auto desc = store.getDesc().getDefiningOp<tile::MakeDescOp>();
     std::string why;
-    auto tile = cast<RankedTensorType>(store.getValue().getType());
+    auto tile = asMatrix(cast<RankedTensorType>(store.getValue().getType()));
     if (store->getBlock() == product.loop->getBlock() && product.loop->isBeforeInBlock(store) && desc &&
         isMappable(desc, alignment, why) && tile.getShape() == product.dot.getType().getShape())
       stores.push_back(store);
@@ -93,7 +94,7 @@ SmallVector<tile::DescLoadOp> schedule::fetchableLoads(func::FuncOp kernel, Prod
                                                        const AlignmentAnalysis &alignment) {
   SmallVector<Operation *> stores;
   kernel.walk([&](Operation *op) {
-    if (isa<tile::StoreOp, tile::DescStoreOp>(op))
+    if (writesGlobal(op))
       stores.push_back(op);
   });
   SmallVector<tile::DescLoadOp> loads;
@@ -102,7 +103,8 @@ SmallVector<tile::DescLoadOp> schedule::fetchableLoads(func::FuncOp kernel, Prod
     std::string why;
     bool alone = llvm::all_of(stores, [&](Operation *store) { return areDisjoint(load, store); });
     if (alone && desc && desc.getPadding() == tile::Padding::Zero && isMappable(desc, alignment, why) &&
-        load.getType().getShape() == product.dot.getType().getShape() && isScalarWork(load.getOffsets(), kernel))
+        asMatrix(load.getType()).getShape() == product.dot.getType().getShape() &&
+        isScalarWork(load.getOffsets(), kernel))
       loads.push_back(load);
   }
   return loads;

@@ -26,8 +26,8 @@ struct Schedule {
 /// Memory of one slot for a factor, as it is loaded, in each of `ctas`: split over them along the rows of the product
 /// or whole in each. Nothing where no swizzle fits the block.
 std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, bool split);
-/// Memory that a tile of the result leaves through, or one of its shape comes by: split over the ctas as the product
-/// is.
+/// Memory, of a matrix, that a tile of the result leaves through, or one of its shape comes by: split over the ctas as
+/// the product is.
 std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool swapped);
 
 /// The stores of the product's result through a descriptor, which the copy engine could make.

@@ -64,8 +64,9 @@ def dot(
     out_dtype               fp16 for operands of fp8 and fp16: rounded from sums in fp32 (a tensor core may round them
                             once for each of its instructions along K)
     input_precision         what may stand for an fp32 operand: "ieee" (if none is given) itself, "tf32" its 11 leading
-                            bits, "tf32x3" two such parts, "bf16x3" and "bf16x6" two and three parts of 8 bits. A target
-                            may be more exact than asked, never less; the CPU is always exact
+                            bits (cut off where a tensor core reads memory, else rounded), "tf32x3" two such parts,
+                            "bf16x3" and "bf16x6" two and three parts of 8 bits. A target may be more exact than asked,
+                            never less; the CPU is always exact
     allow_tf32              True for "tf32", False for "ieee"
     max_num_imprecise_acc   how many products of fp8 operands along K a tensor core may sum in what it has for that (on
                             Hopper about 14 bits) before their sum is added in fp32; 0: none. If none is given there is

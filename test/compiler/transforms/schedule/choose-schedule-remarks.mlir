@@ -258,6 +258,121 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
+  // A read that is not to be left out looks for what another program writes.
+  // expected-remark @below {{no schedule: programs may wait for each other}}
+  func.func @polls(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %seen = tile.load %flag {isVolatile} : !tile.ptr<i32> -> i32
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
+    return
+  }
+
+  // expected-remark @below {{no schedule: the kernel says itself where it waits for the launch before}}
+  func.func @waits_itself(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    tile.wait_for_grid
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
+    return
+  }
+
+  // Rows of two matrices are none of one.
+  // expected-remark @below {{no schedule: a factor is not a block that the loop loads through a descriptor for this product alone}}
+  func.func @two_matrices(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s, %s] strides [%s, %s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<2x64x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %u = tile.desc_load %da[%i, %i, %k] : !tile.desc<tensor<2x64x64xf16>> -> tensor<2x64x64xf16>
+      %x = tile.reshape %u : tensor<2x64x64xf16> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
+    return
+  }
+
+  // Products of each of several matrices.
+  // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
+  func.func @product_of_batches(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<1x128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s, %s] strides [%s, %s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<1x128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s, %s] strides [%s, %s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<1x64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s, %s] strides [%s, %s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<1x128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<1x128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %i, %k] : !tile.desc<tensor<1x128x64xf16>> -> tensor<1x128x64xf16>
+      %y = tile.desc_load %db[%i, %k, %i] : !tile.desc<tensor<1x64x128xf16>> -> tensor<1x64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<1x128x64xf16>, tensor<1x64x128xf16> -> tensor<1x128x128xf32>
+      scf.yield %d : tensor<1x128x128xf32>
+    }
+    tile.desc_store %dc[%i, %i, %i], %sum : !tile.desc<tensor<1x128x128xf32>>, tensor<1x128x128xf32>
+    return
+  }
+
+  // Standing in a loop that runs until a condition is no longer true, how often is not known to both roles.
+  // expected-remark @below {{no schedule: the loop stands in a branch}}
+  func.func @in_a_while(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %last = scf.while (%j = %i) : (i32) -> i32 {
+      %more = arith.cmpi slt, %j, %end : i32
+      scf.condition(%more) %j : i32
+    } do {
+    ^bb0(%j: i32):
+      %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+        %x = tile.desc_load %da[%j, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+        %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+        %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+        scf.yield %d : tensor<128x128xf32>
+      }
+      tile.desc_store %dc[%j, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
+      %next = arith.addi %j, %step : i32
+      scf.yield %next : i32
+    }
+    return
+  }
+
   // expected-remark @below {{no schedule: what the kernel stores may be what it multiplies}}
   func.func @may_alias(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
@@ -299,7 +414,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // A product of f32 is one of tf32 there.
+  // A product of f32 is one of tf32 there, which is less than what is asked for.
   // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
   func.func @wide_factors(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
@@ -314,6 +429,28 @@ module attributes {kgpu.num_warps = 8 : i32} {
       %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x32xf32>> -> tensor<128x32xf32>
       %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<32x128xf32>> -> tensor<32x128xf32>
       %d = tile.dot %x, %y, %acc : tensor<128x32xf32>, tensor<32x128xf32> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
+    return
+  }
+
+  // Parts of a factor are made in registers.
+  // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
+  func.func @parts_of_factors(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 32 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x32xf32>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x32xf32>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x32xf32>> -> tensor<128x32xf32>
+      %u = tile.desc_load %db[%i, %k] : !tile.desc<tensor<128x32xf32>> -> tensor<128x32xf32>
+      %y = tile.trans %u [1, 0] : tensor<128x32xf32> -> tensor<32x128xf32>
+      %d = tile.dot %x, %y, %acc {precision = #tile<precision tf32x3>} : tensor<128x32xf32>, tensor<32x128xf32> -> tensor<128x128xf32>
       scf.yield %d : tensor<128x128xf32>
     }
     tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>

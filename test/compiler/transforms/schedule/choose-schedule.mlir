@@ -396,3 +396,69 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 }
+
+// -----
+
+// The instruction reads the 11 leading bits of f32, which is what tf32 asks for.
+// CHECK-LABEL: func.func @tf32(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 5 : i32}, tile.kernel
+// MADE-LABEL: func.func @tf32(
+// MADE: kgpu.warpgroup_mma %{{.*}} : !kgpu.mem<128x32xf32, #{{.*}}>, <32x128xf32
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func @tf32(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 32 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x32xf32>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x32xf32>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x32xf32>> -> tensor<128x32xf32>
+      %u = tile.desc_load %db[%i, %k] : !tile.desc<tensor<128x32xf32>> -> tensor<128x32xf32>
+      %y = tile.trans %u [1, 0] : tensor<128x32xf32> -> tensor<32x128xf32>
+      %d = tile.dot %x, %y, %acc {precision = #tile<precision tf32>} : tensor<128x32xf32>, tensor<32x128xf32> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
+    return
+  }
+}
+
+// -----
+
+// What only keeps its place is the multiplying role's: nobody waits for another program there.
+// CHECK-LABEL: func.func @in_place(
+// CHECK-SAME: kgpu.schedule =
+// MADE-LABEL: func.func @in_place(
+// MADE: @load
+// MADE-NOT: tile.barrier
+// MADE: @multiply
+// MADE: tile.assume
+// MADE: tile.barrier
+// MADE: tile.launch_dependents
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func @in_place(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %some = arith.cmpi sgt, %end, %c0 : i32
+    tile.assume %some
+    tile.barrier
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    tile.launch_dependents
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
+    return
+  }
+}
