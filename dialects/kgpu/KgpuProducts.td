@@ -9,7 +9,7 @@ def Kgpu_Factor : AnyTypeOf<[Kgpu_MemType, Tile_NumberTile], "a tile in shared m
 def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "result"]>]> {
   let summary = "matrix product by groups of four warps, begun but not waited for";
   let description = [{
-    `result = acc + lhs * rhs`, begun: the result is in flight. So is what any `kgpu.mma_wait` with products pending gives.
+    `result = acc + lhs * rhs`, begun: the result is in flight, until a `kgpu.mma_wait` settles it.
     What is in flight is the accumulator of the next product, or is waited for (`kgpu.mma_wait`), or is carried by a loop;
     nothing else uses it. The factors' memory is read until the wait. With `accumulate` false the accumulator is taken to be
     zero, whatever it holds.
@@ -62,8 +62,9 @@ def Kgpu_MmaWaitOp : Kgpu_EarlyOp<"mma_wait", [AllTypesMatch<["acc", "result"]>]
   let summary = "wait for products";
   let description = [{
     Waits until at most the last `pending` products (`kgpu.warpgroup_mma`) that this thread's group has begun are not done.
-    The result is the accumulator: settled where nothing is pending, otherwise in flight still, but the memory that the
-    products waited for have read may be written again.
+    The result is the accumulator: settled where nothing is pending, or where, in the same block, at least so many products
+    have been begun behind the one that gives it; otherwise in flight still. In any case the memory that the products waited
+    for have read may be written again.
 
     - `mma_wait_c1`: at least 0 products pending.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kiln.kernels.machine import CPU, Machine, options
@@ -12,17 +13,49 @@ if TYPE_CHECKING:
     from kiln.kernels.case import Case
 
 
-def prefill_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, machine: Machine = CPU) -> dict[str, Any]:
-    """Queries and keys per step and the launch options, for heads of ``side`` elements (padded) of ``itemsize`` bytes.
+@dataclass(frozen=True)
+class AttentionPlan:
+    """``m`` queries and ``n`` keys a step.
+
+    schedule   "attention" (copies by a producer; ``consumers`` groups of four warps, each with queries of its own), or
+               "simple" (all of ``num_warps`` warps copy and multiply)
+    stages     slots of the rings that keys and values arrive in
+    together   heads that take turns, because a cache holds their keys and values
+    """
+
+    m: int
+    n: int
+    schedule: str = "simple"
+    stages: int = 2
+    consumers: int = 2
+    num_warps: int = 4
+    together: int = 1
+
+    def options(self, machine: Machine) -> dict[str, Any]:
+        if not machine.gpu:
+            return options()
+        if self.schedule == "attention":
+            return options(schedule="attention", stages=self.stages, consumers=self.consumers)
+        return options(num_warps=self.num_warps)
+
+
+@functools.lru_cache(maxsize=1024)
+def prefill_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetched: bool = False, causal: bool = False,
+                 machine: Machine = CPU) -> AttentionPlan:  # fmt: skip
+    """For heads of ``side`` elements (padded) of ``itemsize`` bytes; ``fetched``: the copy engine reads all arrays.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
     if not machine.gpu:
         block_m = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16
-        return {"BLOCK_M": block_m, "BLOCK_N": 64 if k_tokens > 32 else 32, **options()}
+        return AttentionPlan(block_m, 64 if k_tokens > 32 else 32)
+    # Causal programs of one head differ in length: several heads take turns, so that all processors end together.
+    together = max(1, machine.l2_bytes // 2 // (2 * k_tokens * side * itemsize)) if causal else 1
     capabilities = _capabilities(machine)
     tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
     if tensor_cores and "warpgroup_mma" in capabilities:
+        if fetched and side <= 128 and q_tokens > 64:
+            return AttentionPlan(128, 128, "attention", together=together)
         # Groups of four warps have 64 queries each; at most 64 elements leave registers for two blocks a processor.
         block_m, block_n = 128 if q_tokens > 64 else 64, 64 if side <= 128 else 32
         warps = block_m // 16
@@ -37,7 +70,7 @@ def prefill_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, machine
         # A head of 128 elements leaves 32 accumulators a thread.
         block_m, block_n = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16, 32 if side <= 128 else 16
         warps = max(2, block_m // 8)
-    return {"BLOCK_M": block_m, "BLOCK_N": block_n, **options(num_warps=warps)}
+    return AttentionPlan(block_m, block_n, num_warps=warps, together=together)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,7 +1,8 @@
 """Flash attention, forward: scores never reach memory; a block of queries walks the keys with a running maximum.
 
 Layout (batch, tokens, heads, size), any strides; K and V may have fewer heads (grouped queries). ``causal`` aligns the
-last query with the last key, as FlashAttention does. Exponentials are powers of two: the scale carries log2(e).
+last query with the last key, as FlashAttention does. Exponentials are powers of two: the scale carries log2(e). How
+blocks arrive and how products and softmax overlap is the schedule's.
 """
 
 from __future__ import annotations
@@ -13,69 +14,119 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.configs import prefill_plan
+from kiln.kernels.attention.operands import Heads, heads_of, is_fetched
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides, tile_side
+from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, tile_side
 
 LOG2_E = 1.4426950408889634
 
 
+# ---- blocks of the tokens of one head --------------------------------------------------------------------------------
 @kiln.jit
-def attention_kernel(q, k, v, y, lse, scale_log2, q_batch, q_token, q_head, q_step, k_batch, k_token, k_head, k_step,
-                     v_batch, v_token, v_head, v_step, y_batch, y_token, y_head, y_step, q_tokens, k_tokens, heads,
-                     group, size, CAUSAL: kl.constexpr, BLOCK_M: kl.constexpr, BLOCK_N: kl.constexpr,
-                     SIZE: kl.constexpr):  # fmt: skip
-    block = kl.program_id(0)
-    head = kl.program_id(1) % heads
-    batch = kl.program_id(1) // heads
-    rows = block * BLOCK_M + kl.arange(0, BLOCK_M)
-    columns = kl.arange(0, SIZE)
-    inside = columns[None, :] < size
-    q_at = q + batch * q_batch + head * q_head + rows[:, None] * q_token + columns[None, :] * q_step
-    query = kl.load(q_at, mask=(rows[:, None] < q_tokens) & inside, other=0.0)
-    # A negative scale turns the queries instead, so that the greatest product has the greatest score.
-    query = kl.where(scale_log2 < 0.0, -query, query)
-    scale = kl.where(scale_log2 == 0.0, 1e-30, kl.abs(scale_log2))
-    keys = kl.arange(0, BLOCK_N)
-    k_at = k + batch * k_batch + (head // group) * k_head + keys[:, None] * k_token + columns[None, :] * k_step
-    v_at = v + batch * v_batch + (head // group) * v_head + keys[:, None] * v_token + columns[None, :] * v_step
-    shift = k_tokens - q_tokens
+def blocks_of(x: Heads, ROWS: kl.constexpr, SIZE: kl.constexpr):
+    """The array as blocks of ROWS tokens of a head, where its elements are contiguous (else x itself)."""
+    if x.step is None:
+        return kl.make_tensor_descriptor(x.data, [x.batches, x.heads, x.tokens, x.size],
+                                         [x.batch_stride, x.head_stride, x.token_stride, 1],
+                                         [1, 1, ROWS, SIZE])  # fmt: skip
+    return x
+
+
+@kiln.jit
+def elements(x: Heads, batch, head, row, ROWS: kl.constexpr, SIZE: kl.constexpr):
+    """Pointers to the elements of a block, and which of them the array has."""
+    rows, columns = (row + kl.arange(0, ROWS))[:, None], kl.arange(0, SIZE)[None, :]
+    start = x.data + batch.to(kl.int64) * x.batch_stride + head * x.head_stride
+    return start + rows * x.token_stride + columns * x.step, (rows < x.tokens) & (columns < x.size)
+
+
+@kiln.jit
+def load(x: Heads, blocks, batch, head, row, ROWS: kl.constexpr, SIZE: kl.constexpr):
+    """ROWS tokens of a head from ``row`` on, zero outside the array."""
+    if x.step is None:
+        return blocks.load([batch, head, row, 0]).reshape(ROWS, SIZE)
+    pointers, inside = elements(x, batch, head, row, ROWS, SIZE)
+    return kl.load(pointers, mask=inside, other=0.0)
+
+
+@kiln.jit
+def store(x: Heads, batch, head, row, value):
+    ROWS: kl.constexpr = value.shape[0]
+    SIZE: kl.constexpr = value.shape[1]
+    value = value.to(x.data.dtype.element_ty)
+    if x.step is None:
+        blocks_of(x, ROWS, SIZE).store([batch, head, row, 0], value.reshape(1, 1, ROWS, SIZE))
+    else:
+        pointers, inside = elements(x, batch, head, row, ROWS, SIZE)
+        kl.store(pointers, value, mask=inside)
+
+
+# ---- the kernel ------------------------------------------------------------------------------------------------------
+@kiln.jit
+def place(blocks, heads, together, LONGEST_FIRST: kl.constexpr):
+    """Which head of all batches and which block of its queries the program is for. So many heads, whose keys and
+    values a cache holds, take turns together; the last block first where it has the most keys."""
+    program = kl.program_id(0)
+    first = program // (together * blocks) * together
+    count = kl.minimum(heads - first, together)
+    rest = program % (together * blocks)
+    block = rest // count
+    return first + rest % count, blocks - 1 - block if LONGEST_FIRST else block
+
+
+@kiln.jit
+def attention_kernel(q: Heads, k: Heads, v: Heads, y: Heads, lse, scale_log2, together, CAUSAL: kl.constexpr,
+                     TURNED: kl.constexpr, M: kl.constexpr, N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
+    """``y = softmax(q kᵀ · scale) v``; TURNED: of the negative scores, for scales below zero."""
+    of_all, block = place(kl.cdiv(q.tokens, M), q.batches * q.heads, together, CAUSAL)
+    batch, head = of_all // q.heads, of_all % q.heads
+    k_head = head // (q.heads // k.heads)
+    first = block * M
+    shift = k.tokens - q.tokens
     # Keys that some query of the block sees, and those that all of them see.
-    end = k_tokens
-    common = k_tokens
+    end = k.tokens
+    common = k.tokens
     if CAUSAL:
-        end = kl.maximum(kl.minimum(k_tokens, (block + 1) * BLOCK_M + shift), 0)
-        common = kl.minimum(k_tokens, block * BLOCK_M + shift + 1)
-    top = kl.full((BLOCK_M,), -float("inf"), kl.float32)
-    total = kl.zeros((BLOCK_M,), kl.float32)
-    result = kl.zeros((BLOCK_M, SIZE), kl.float32)
-    key = kl.load(k_at, mask=(keys[:, None] < end) & inside, other=0.0)
-    for start in range(0, end, BLOCK_N):
-        score = kl.dot(query, kl.trans(key))
-        # Under way during what follows: the values, and the keys of the next step.
-        value = kl.load(v_at + start * v_token, mask=(start + keys[:, None] < k_tokens) & inside, other=0.0)
-        after = start + BLOCK_N
-        key = kl.load(k_at + after * k_token, mask=(after + keys[:, None] < end) & inside, other=0.0)
-        if after > common:
-            allowed = start + keys[None, :] < k_tokens
+        end = kl.maximum(kl.minimum(k.tokens, first + M + shift), 0)
+        common = kl.minimum(k.tokens, first + shift + 1)
+    k_blocks, v_blocks = blocks_of(k, N, SIZE), blocks_of(v, N, SIZE)
+    query = load(q, blocks_of(q, M, SIZE), batch, head, first, M, SIZE)
+    top = kl.full((M,), -float("inf"), kl.float32)
+    total = kl.zeros((M,), kl.float32)
+    result = kl.zeros((M, SIZE), kl.float32)
+    if k.step is not None:
+        key = load(k, k_blocks, batch, k_head, 0, N, SIZE)
+    for start in range(0, end, N):
+        if k.step is None:
+            key = load(k, k_blocks, batch, k_head, start, N, SIZE)
+        score = kl.dot(query, key.T)
+        value = load(v, v_blocks, batch, k_head, start, N, SIZE)
+        if k.step is not None:
+            # Nobody fetches ahead: the keys of the next step are under way during what follows.
+            key = load(k, k_blocks, batch, k_head, start + N, N, SIZE)
+        if TURNED:
+            score = -score
+        if start + N > common:
+            column = start + kl.arange(0, N)[None, :]
+            allowed = column < k.tokens
             if CAUSAL:
-                allowed = allowed & (start + keys[None, :] <= rows[:, None] + shift)
+                allowed = allowed & (column <= (first + shift + kl.arange(0, M))[:, None])
             score = kl.where(allowed, score, -float("inf"))
-        new_top = kl.maximum(top, kl.max(score, axis=1) * scale)
+        new_top = kl.maximum(top, kl.max(score, axis=1) * scale_log2)
         # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
         safe = kl.where(new_top == -float("inf"), 0.0, new_top)
-        weight = exp2_flushed(score * scale - safe[:, None])
+        weight = exp2_flushed(score * scale_log2 - safe[:, None])
         correction = exp2_flushed(top - safe)
         total = total * correction + kl.sum(weight, axis=1)
         result = kl.dot(weight.to(value.dtype), value, result * correction[:, None])
         top = new_top
     result = result / kl.where(total == 0.0, 1.0, total)[:, None]
-    y_at = y + batch * y_batch + head * y_head + rows[:, None] * y_token + columns[None, :] * y_step
-    kl.store(y_at, result.to(y.dtype.element_ty), mask=(rows[:, None] < q_tokens) & inside)
+    store(y, batch, head, first, result)
     if lse is not None:
         # Natural logarithm; a row with no key gives -inf.
-        value = (top + kl.log2(total)) * 0.6931471805599453
-        kl.store(lse + (batch * heads + head) * q_tokens + rows, value, mask=rows < q_tokens)
+        rows = first + kl.arange(0, M)
+        kl.store(lse + of_all * q.tokens + rows, (top + kl.log2(total)) * 0.6931471805599453, mask=rows < q.tokens)
 
 
 def _specs(q: Any, k: Any, v: Any, *, return_lse: bool = False, **_: Any) -> tuple[Spec, ...]:
@@ -108,11 +159,20 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: fl
         )
     out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
     lse = empty(Spec((batch, heads, q_tokens), "float32"), q) if return_lse else None
+    if 0 in q.shape:
+        return (out, lse) if return_lse else out
     scale = (1 / math.sqrt(size) if softmax_scale is None else softmax_scale) * LOG2_E
     side = tile_side(size)
-    plan = prefill_plan(q_tokens, k_tokens, side, q.itemsize, machine_of(q))
-    attention_kernel[(kiln.cdiv(q_tokens, plan["BLOCK_M"]), batch * heads)](
-        q, k, v, out, lse, scale, *strides(q), *strides(k), *strides(v), *strides(out), q_tokens, k_tokens, heads,
-        heads // k_heads, size, CAUSAL=causal, SIZE=side, **plan,
+    machine = machine_of(q)
+    arrays = q, k, v, out
+    operands = tuple(heads_of(x) for x in arrays)
+    fetched = all(is_fetched(x) for x in operands)
+    plan = prefill_plan(q_tokens, k_tokens, side, q.itemsize, fetched, causal, machine)
+    if machine.gpu and plan.schedule != "attention":
+        operands = tuple(heads_of(x, described=False) for x in arrays)
+    # The greatest product has the greatest score: of a scale that is 0, all scores are; a negative one turns them.
+    attention_kernel[(kiln.cdiv(q_tokens, plan.m) * batch * heads,)](
+        *operands, lse, abs(scale) or 1e-30, plan.together, CAUSAL=causal, TURNED=scale < 0, M=plan.m, N=plan.n,
+        SIZE=side, **plan.options(machine),
     )  # fmt: skip
     return (out, lse) if return_lse else out

@@ -83,15 +83,16 @@ static Value ofCta(Lowering &lowering, int64_t distance) {
 static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, unsigned box, ValueRange offsets) {
   SmallVector<Value> position;
   Value moved = ofCta(lowering, boxes.distance);
-  // In front of the memory's dimensions the array may have others, along which nothing moves.
-  size_t inFront = offsets.size() - boxes.plan.box.size();
-  for (Value offset : offsets.take_front(inFront))
-    position.push_back(lowering.scalar(offset));
-  for (auto [dim, offset] : llvm::enumerate(offsets.drop_front(inFront))) {
+  // The box has one element along dimensions in front that the memory has not.
+  size_t single = offsets.size() - boxes.plan.box.size();
+  for (auto [i, offset] : llvm::enumerate(offsets)) {
     Value at = lowering.scalar(offset);
-    if (moved && dim == boxes.dim)
-      at = arith::AddIOp::create(lowering.b, at, moved);
-    position.push_back(plus(lowering, at, boxes.plan.starts[box][dim]));
+    if (i >= single) {
+      if (moved && i - single == boxes.dim)
+        at = arith::AddIOp::create(lowering.b, at, moved);
+      at = plus(lowering, at, boxes.plan.starts[box][i - single]);
+    }
+    position.push_back(at);
   }
   return position;
 }

@@ -20,6 +20,18 @@ using namespace kiln::kgpu;
 // Accumulators in flight
 //===----------------------------------------------------------------------===//
 
+/// A wait with products pending settles what the last of them have not been added to: so many were begun behind the
+/// product that gives its accumulator, in one block, that those alone may be pending.
+static bool settles(MmaWaitOp wait) {
+  auto product = wait.getAcc().getDefiningOp<WarpgroupMmaOp>();
+  if (!product || product->getBlock() != wait->getBlock())
+    return int32_t(wait.getPending()) == 0;
+  int32_t behind = 0;
+  for (Operation *op = product->getNextNode(); op != wait; op = op->getNextNode())
+    behind += isa<WarpgroupMmaOp>(op);
+  return behind >= int32_t(wait.getPending());
+}
+
 /// Follows what is in flight from product to product; refuses any other use.
 static LogicalResult verifyInFlight(func::FuncOp function) {
   SmallVector<Value> open;
@@ -30,7 +42,7 @@ static LogicalResult verifyInFlight(func::FuncOp function) {
   };
   function.walk([&](Operation *op) {
     auto wait = dyn_cast<MmaWaitOp>(op);
-    if (isa<WarpgroupMmaOp>(op) || (wait && int32_t(wait.getPending()) > 0))
+    if (isa<WarpgroupMmaOp>(op) || (wait && !settles(wait)))
       begin(op->getResult(0));
   });
   while (!open.empty()) {

@@ -1,4 +1,5 @@
 // kiln-choose-schedule: which schedule a kernel gets, and with what numbers.
+#include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/Schedule.h"
 #include "compiler/transforms/schedule/StagedLoop.h"
@@ -92,8 +93,15 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
       why = "the target multiplies from registers";
     return std::nullopt;
   }
+  if (auto chain = findChainedProducts(kernel, why); chain && ctas == 1) {
+    if (!mayRunAhead(kernel, {chain->query.load, chain->keys.load, chain->values.load}, why))
+      return std::nullopt;
+    return chooseAttention(kernel, *chain, target, alignment, askedStages, askedConsumers, why);
+  } else if (asked == kAttention) {
+    return std::nullopt;
+  }
   std::optional<ProductLoop> product = findProductLoop(kernel, why);
-  if (!product || !mayRunAhead(kernel, *product, why))
+  if (!product || !mayRunAhead(kernel, {product->lhs.load, product->rhs.load}, why))
     return std::nullopt;
   return withRoles(*product, why);
 }

@@ -1,6 +1,7 @@
 // kiln-materialize-schedule: the kernel cloned once for each role, each clone keeping its part.
+#include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/Passes.h"
-#include "compiler/transforms/schedule/Schedule.h"
+#include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,10 +17,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::schedule;
 using namespace kiln::kgpu;
-
-// Registers of a thread that copies, and of one that multiplies, by the number of multiplying groups: together what the
-// register file holds. One group alone needs no more than it is launched with.
-static constexpr int32_t kLoadRegisters[] = {0, 0, 40, 32}, kMultiplyRegisters[] = {0, 0, 232, 160};
 
 namespace {
 class Materializer {
@@ -37,8 +34,6 @@ private:
   using Cursors = SmallVector<Value, 4>;
 
   void hoistDescriptors();
-  Value mapOf(tile::MakeDescOp desc, MemType memory, int64_t pieces);
-  scf::ForOp makePersistent();
   void makeStores();
   /// Writes one role's programs: all of them, or by turns those of group `turn`.
   void writePrograms(scf::ForOp programs, Role role, MutableArrayRef<Value> cursors);
@@ -86,93 +81,17 @@ private:
 };
 } // namespace
 
-/// Moves an op and what it is computed from to the front of the kernel.
-static void moveToFront(Operation *op, Operation *&last, Block &entry) {
-  for (Value operand : op->getOperands())
-    if (Operation *def = operand.getDefiningOp())
-      moveToFront(def, last, entry);
-  if (op->getBlock() == &entry && last && !last->isBeforeInBlock(op))
-    return;
-  if (last)
-    op->moveAfter(last);
-  else
-    op->moveBefore(&entry, entry.begin());
-  last = op;
-}
-
 void Materializer::hoistDescriptors() {
-  Block &entry = kernel.front();
-  b.setInsertionPointToStart(&entry);
-  Operation *last = nullptr;
   SmallVector<tile::MakeDescOp> descs = {product.lhs.desc, product.rhs.desc};
   for (auto &[store, unused] : stores)
     descs.push_back(cast<tile::DescStoreOp>(store).getDesc().getDefiningOp<tile::MakeDescOp>());
   for (auto &[load, unused] : fetches)
     descs.push_back(cast<tile::DescLoadOp>(load).getDesc().getDefiningOp<tile::MakeDescOp>());
-  for (tile::MakeDescOp desc : descs)
-    moveToFront(desc, last, entry);
-  b.setInsertionPointAfter(last);
-}
-
-Value Materializer::mapOf(tile::MakeDescOp desc, MemType memory, int64_t pieces) {
-  BoxPlan plan = *planBoxes(memory, pieces);
-  // One matrix of a batch.
-  plan.box.insert(plan.box.begin(), desc.getType().getBlock().getRank() - memory.getRank(), 1);
-  return TensorMapOp::create(b, TensorMapType::get(b.getContext()), desc, plan.box, plan.swizzle);
-}
-
-/// Puts the program into a loop over those that this block runs.
-scf::ForOp Materializer::makePersistent() {
-  Type i32 = b.getI32Type();
-  Value sizes[3];
-  for (auto [i, axis] : llvm::enumerate(ArrayRef{tile::Axis::X, tile::Axis::Y, tile::Axis::Z}))
-    sizes[i] = tile::NumProgramsOp::create(b, i32, axis);
-  Value plane = arith::MulIOp::create(b, sizes[0], sizes[1]);
-  Value count = arith::MulIOp::create(b, plane, sizes[2]);
-  Value first = FirstProgramOp::create(b, i32), step = ProgramStepOp::create(b, i32);
-  auto loop = scf::ForOp::create(b, first, count, step);
-  Block *body = loop.getBody();
-  // Everything behind the loop but the return is the program.
-  SmallVector<Operation *> program;
-  for (Operation *op = loop->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
-    program.push_back(op);
-  for (Operation *op : program)
-    op->moveBefore(body->getTerminator());
-  b.setInsertionPointToStart(body);
-  Value number = loop.getInductionVar();
-  Value ids[3];
-  loop.walk([&](tile::ProgramIdOp op) {
-    Value &id = ids[unsigned(op.getAxis())];
-    if (!id) {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(body);
-      switch (op.getAxis()) {
-      case tile::Axis::X:
-        id = arith::RemUIOp::create(b, number, sizes[0]);
-        break;
-      case tile::Axis::Y:
-        id = arith::RemUIOp::create(b, arith::DivUIOp::create(b, number, sizes[0]), sizes[1]);
-        break;
-      case tile::Axis::Z:
-        id = arith::DivUIOp::create(b, number, plane);
-        break;
-      }
-    }
-    op.getResult().replaceAllUsesWith(id);
-    op.erase();
-  });
-  kernel->setAttr("kgpu.persistent", b.getUnitAttr());
-  return loop;
+  schedule::hoistDescriptors(kernel, descs, b);
 }
 
 /// The loading role keeps what is scalar and has no effect; the other role everything.
-bool Materializer::isKept(Operation &op, Role role) {
-  if (role == Role::Multiply)
-    return true;
-  auto isTile = [](Value value) { return isa<RankedTensorType>(value.getType()); };
-  return op.getNumRegions() == 0 && isMemoryEffectFree(&op) && llvm::none_of(op.getOperands(), isTile) &&
-         llvm::none_of(op.getResults(), isTile);
-}
+bool Materializer::isKept(Operation &op, Role role) { return role == Role::Multiply || isScalarOp(op); }
 
 /// A block beside the product: fetched by one role, received by the other, in a channel of one slot.
 void Materializer::writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, Value &cursor) {
@@ -551,10 +470,10 @@ void Materializer::run() {
       if (auto memory = storeMemory(load.getType(), ctas, schedule.swapped))
         fetches[load] = {Value(), *memory, ChannelOp()};
   hoistDescriptors();
-  lhsMap = mapOf(product.lhs.desc, lhsMemory, schedule.swapped ? ctas : 1);
-  rhsMap = mapOf(product.rhs.desc, rhsMemory, schedule.swapped ? 1 : ctas);
+  lhsMap = mapOf(b, product.lhs.desc, lhsMemory, schedule.swapped ? ctas : 1);
+  rhsMap = mapOf(b, product.rhs.desc, rhsMemory, schedule.swapped ? 1 : ctas);
   for (auto &[op, store] : stores)
-    store.map = mapOf(cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1);
+    store.map = mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1);
   // Groups that take turns read a slot each.
   int32_t consumers = schedule.consumers, together = schedule.inTurns() ? 1 : consumers;
   auto channelOf = [&](int32_t slots, ArrayRef<Type> parts, Completion completion, int32_t fillers) {
@@ -563,50 +482,29 @@ void Materializer::run() {
   };
   channel = channelOf(schedule.stages, {lhsMemory, rhsMemory}, Completion::Bytes, /*fillers=*/1);
   for (auto &[op, fetch] : fetches) {
-    fetch.map = mapOf(cast<tile::DescLoadOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), fetch.memory, 1);
+    fetch.map = mapOf(b, cast<tile::DescLoadOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), fetch.memory, 1);
     fetch.channel = channelOf(1, {fetch.memory}, Completion::Bytes, /*fillers=*/1);
   }
   if (schedule.inTurns())
     for (ChannelOp &handing : turns)
       handing = channelOf(1, {}, Completion::Threads, /*fillers=*/4);
-  scf::ForOp programs = makePersistent();
+  scf::ForOp programs = makePersistent(kernel, b);
 
   b.setInsertionPoint(programs);
   b.setLoc(programs.getLoc());
+  RoleBodies bodies = makeRoles(b, consumers, schedule.inTurns());
   struct Part {
-    StringRef name;
     Role role;
-    int32_t warps, groups, registers;
+    Block *body;
     std::optional<unsigned> turn;
   };
-  SmallVector<Part> parts = {{"load", Role::Load, 1, 1, kLoadRegisters[consumers], {}}};
-  if (schedule.inTurns())
-    for (unsigned own : {0, 1})
-      parts.push_back(
-          {own ? "multiply_odd" : "multiply_even", Role::Multiply, 4, 1, kMultiplyRegisters[consumers], own});
-  else
-    parts.push_back({"multiply", Role::Multiply, 4, consumers, kMultiplyRegisters[consumers], {}});
-  // One group needs no registers of the loading warp's, which comes last then: no warps fill up its four.
-  if (consumers == 1)
-    std::rotate(parts.begin(), parts.begin() + 1, parts.end());
-  SmallVector<StringRef> names;
-  SmallVector<int32_t> warps, groups, registers;
-  for (const Part &part : parts) {
-    names.push_back(part.name);
-    warps.push_back(part.warps);
-    groups.push_back(part.groups);
-    registers.push_back(part.registers);
+  SmallVector<Part, 3> parts = {{Role::Load, bodies.load, {}}, {Role::Multiply, bodies.multiply, {}}};
+  if (schedule.inTurns()) {
+    parts[1].turn = 0;
+    parts.push_back({Role::Multiply, bodies.odd, 1});
   }
-  OperationState state(kernel.getLoc(), RolesOp::getOperationName());
-  state.addAttribute("names", b.getStrArrayAttr(names));
-  state.addAttribute("warps", b.getDenseI32ArrayAttr(warps));
-  state.addAttribute("groups", b.getDenseI32ArrayAttr(groups));
-  state.addAttribute("registers", b.getDenseI32ArrayAttr(registers));
-  for (size_t i = 0; i < parts.size(); ++i)
-    state.addRegion();
-  auto roles = cast<RolesOp>(b.create(state));
-  for (auto [part, region] : llvm::zip_equal(parts, roles.getBodies())) {
-    b.setInsertionPointToStart(&region.emplaceBlock());
+  for (const Part &part : parts) {
+    b.setInsertionPointToStart(part.body);
     turn = part.turn;
     auto start = [&](int32_t slots) -> Value { return CursorOp::create(b, CursorType::get(b.getContext(), slots)); };
     Cursors cursors = {start(schedule.stages)};
@@ -617,7 +515,7 @@ void Materializer::run() {
       IRMapping ahead;
       writeAhead(programs, ahead);
     }
-    b.setInsertionPointToEnd(&region.front());
+    b.setInsertionPointToEnd(part.body);
     writePrograms(programs, part.role, cursors);
     if (part.role == Role::Multiply && !stores.empty())
       CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
@@ -644,6 +542,14 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
       kernel.emitOpError() << "expected a loop that multiplies what it loads (because it has the schedule simple), got "
                            << "none: " << why;
       return signalPassFailure();
+    }
+    if (schedule->name == kAttention) {
+      std::optional<ChainedProducts> chain = findChainedProducts(kernel, why);
+      if (!chain) {
+        kernel.emitOpError() << "expected two chained products (because it has their schedule), got none: " << why;
+        return signalPassFailure();
+      }
+      return materializeAttention(kernel, *schedule, *chain);
     }
     std::optional<ProductLoop> product = findProductLoop(kernel, why);
     if (!product) {

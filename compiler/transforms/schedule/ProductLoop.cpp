@@ -192,7 +192,7 @@ static StringRef whyTheyMeet(Operation *op) {
   return reads && (writes || ordered) ? meet : StringRef();
 }
 
-bool schedule::mayRunAhead(func::FuncOp kernel, ProductLoop &product, std::string &why) {
+bool schedule::mayRunAhead(func::FuncOp kernel, ArrayRef<Operation *> loads, std::string &why) {
   SmallVector<Operation *> stores;
   WalkResult result = kernel.walk([&](Operation *op) {
     why = whyTheyMeet(op).str();
@@ -203,7 +203,7 @@ bool schedule::mayRunAhead(func::FuncOp kernel, ProductLoop &product, std::strin
   if (result.wasInterrupted())
     return false;
   for (Operation *store : stores)
-    for (Operation *load : {product.lhs.load.getOperation(), product.rhs.load.getOperation()})
+    for (Operation *load : loads)
       if (!areDisjoint(load, store)) {
         why = "what the kernel stores may be what it multiplies";
         return false;

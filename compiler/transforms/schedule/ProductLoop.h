@@ -49,8 +49,8 @@ bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::
 /// Every op that `values` are computed from can be computed without tiles and without effects, in any role.
 bool isScalarWork(mlir::ValueRange values, mlir::func::FuncOp kernel);
 
-/// Programs of the kernel know nothing of each other, and what they store the product's loads do not read: one block
-/// may run several of them, loading for the next while it stores.
-bool mayRunAhead(mlir::func::FuncOp kernel, ProductLoop &product, std::string &why);
+/// Programs of the kernel know nothing of each other, and what they store these loads do not read: one block may run
+/// several of them, loading for the next while it stores.
+bool mayRunAhead(mlir::func::FuncOp kernel, llvm::ArrayRef<mlir::Operation *> loads, std::string &why);
 
 } // namespace kiln::schedule

@@ -1,0 +1,228 @@
+"""Attention, forward, on a GPU beside cuDNN, FlashAttention-2 and Triton: `python bench/attention.py`.
+
+    python bench/attention.py --csv attention.csv                   all rows, appended to a file
+    python bench/attention.py --rows "D=128 causal"                 rows whose name has these words
+
+B · N = 16384, H · D = 2048, fp16, random normal data. Method: measure.py's (graph replay, bursts of 25 ms in turn,
+order reversed every round, median), since near the peak the power limit decides. Every array is larger than the L2.
+Each peer is checked against float64 on the first and the last queries of a head before it is timed: at most twice
+cuDNN's error.
+Kiln and torch take (batch, tokens, heads, size); Triton's kernel takes heads one behind the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import math
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import measure  # noqa: E402
+from measure import summarize  # noqa: E402
+
+PEERS = ("kiln", "cudnn", "flash", "triton")
+CHECKED = 256  # queries from either end
+BURST_US, GRAPH_US = 25000.0, 2000.0
+COLUMNS = (
+    "family", "kernel", "size", "dtype", "provider", "status", "median_us", "p25_us", "p75_us", "min_us", "max_us",
+    "tflops", "over_best_peer", "error", "rounds", "note", "gpu", "driver", "cuda", "kiln", "torch", "triton", "commit",
+    "date", "method",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    size: int
+    causal: bool
+    tokens: int
+
+    @property
+    def name(self) -> str:
+        return f"attention D={self.size} {'causal' if self.causal else 'full'} {self.tokens}"
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(batch, tokens, heads, size)."""
+        return 16384 // self.tokens, self.tokens, 2048 // self.size, self.size
+
+    @property
+    def flops(self) -> float:
+        batch, tokens, heads, size = self.shape
+        return 4.0 * batch * heads * tokens * tokens * size * (0.5 if self.causal else 1.0)
+
+
+def rows() -> list[Row]:
+    return [Row(*parts) for parts in itertools.product((64, 128), (False, True), (1024, 4096, 16384))]
+
+
+class Bench:
+    def __init__(self, row: Row, device: Any):
+        import torch
+
+        self.row, self.device, self.torch = row, device, torch
+        generator = torch.Generator("cuda").manual_seed(0)
+        self.q, self.k, self.v = (
+            torch.randn(row.shape, device="cuda", dtype=torch.float16, generator=generator) for _ in range(3)
+        )
+        self.exact = {first: self._exact(first) for first in (0, row.tokens - CHECKED)}
+
+    def _exact(self, first: int) -> Any:
+        """Of queries from ``first`` on, the last head of the last batch, in float64."""
+        torch, row = self.torch, self.row
+        q, k, v = (x[-1, :, -1].double() for x in (self.q, self.k, self.v))
+        score = q[first : first + CHECKED] @ k.T / math.sqrt(row.size)
+        if row.causal:
+            queries, keys = torch.arange(first, first + CHECKED, device="cuda"), torch.arange(len(k), device="cuda")
+            score = score.masked_fill(keys[None, :] > queries[:, None], -math.inf)
+        return torch.softmax(score, 1) @ v
+
+    def error(self, out: Any) -> float:
+        """``out`` is (batch, tokens, heads, size)."""
+        worst = 0.0
+        for first, exact in self.exact.items():
+            got = out[-1, first : first + CHECKED, -1].double()
+            error = float((got - exact).norm() / exact.norm())
+            worst = max(worst, math.inf if math.isnan(error) else error)
+        return worst
+
+    # -- peers: what launches it, and its result ------------------------------------------------------------------
+
+    def kiln(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        from kiln.kernels.attention import attention
+
+        out = self.torch.full_like(self.q, math.nan)
+        return lambda: attention(self.q, self.k, self.v, causal=self.row.causal, out=out), lambda: out
+
+    def _torch(self, backend: str) -> tuple[Callable[[], None], Callable[[], Any]]:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        heads_first = [x.transpose(1, 2) for x in (self.q, self.k, self.v)]
+        found: list[Any] = []
+
+        def launch() -> None:
+            with sdpa_kernel(getattr(SDPBackend, backend)):
+                found[:] = [
+                    self.torch.nn.functional.scaled_dot_product_attention(*heads_first, is_causal=self.row.causal)
+                ]
+
+        return launch, lambda: found[0].transpose(1, 2)
+
+    def cudnn(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        return self._torch("CUDNN_ATTENTION")
+
+    def flash(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        return self._torch("FLASH_ATTENTION")
+
+    def triton(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        from baselines import triton_attention
+
+        heads_first = [x.transpose(1, 2).contiguous() for x in (self.q, self.k, self.v)]
+        out = self.torch.full_like(heads_first[0], math.nan)
+        return triton_attention.attention(*heads_first, self.row.causal, out), lambda: out.transpose(1, 2)
+
+    def run(self, peers: Sequence[str], rounds: int) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        allowed = math.inf
+        for name in sorted(peers, key=lambda peer: peer != "cudnn"):
+            peer: dict[str, Any] = {"status": "ok", "note": "", "error": ""}
+            found[name] = peer
+            try:
+                launch, result = getattr(self, name)()
+                launch()
+                self.device.synchronize()
+                peer["error"] = error = self.error(result())
+                if name == "cudnn":
+                    allowed = 2 * error
+                if not error <= allowed:
+                    peer.update(status="wrong", note=f"error {error:.2e}, allowed {allowed:.2e}")
+                    continue
+                count = max(1, math.ceil(GRAPH_US / (self.row.flops / 5e8)))
+
+                def enqueue(launch: Callable[[], None] = launch, count: int = count) -> None:
+                    for _ in range(count):
+                        launch()
+
+                replay = self.device.capture(enqueue)
+                replays = max(1, math.ceil(BURST_US / (count * self.row.flops / 5e8)))
+                peer["burst"] = self.device.burst(replay, count, replays)
+            except Exception as error:  # whatever a peer raises is its result; the others go on
+                text = str(error).strip().splitlines()
+                peer.update(status="failed", note=f"{type(error).__name__}: {text[0] if text else ''}"[:300])
+        ready = {name: peer["burst"] for name, peer in found.items() if peer["status"] == "ok"}
+        for name, times in measure.race(ready, rounds).items():
+            found[name]["times"] = times
+        return found
+
+
+def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
+    """The row's lines of the CSV, one a peer."""
+    median = {name: summarize(peer["times"]).median for name, peer in found.items() if "times" in peer}
+    rivals = [us for name, us in median.items() if name != "kiln"]
+    table = []
+    for name, peer in found.items():
+        line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
+        line |= {"family": "attention", "kernel": row.name, "size": "×".join(map(str, row.shape)), "dtype": "float16",
+                 "provider": name, "status": peer["status"], "note": peer["note"]}  # fmt: skip
+        line |= {key: about[key] for key in COLUMNS if key in about}
+        if peer["error"] != "":
+            line["error"] = f"{peer['error']:.2e}"
+        if name in median:
+            times = summarize(peer["times"])
+            line |= {"median_us": f"{times.median:.3f}", "p25_us": f"{times.p25:.3f}", "p75_us": f"{times.p75:.3f}",
+                     "min_us": f"{times.least:.3f}", "max_us": f"{times.most:.3f}", "rounds": times.rounds,
+                     "tflops": f"{row.flops / times.median / 1e6:.1f}"}  # fmt: skip
+            if name == "kiln" and rivals:
+                line["over_best_peer"] = f"{min(rivals) / times.median:.3f}"
+        table.append(line)
+    return table
+
+
+def told(row: Row, table: Sequence[dict[str, Any]]) -> str:
+    parts = [f"{line['provider']} {line['tflops'] or line['status'] + ': ' + line['note']}" for line in table]
+    return f"{row.name}: {', '.join(parts)} TFLOPS"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", default="", help="words of a row's name")
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)} (default: all)")
+    parser.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
+    parser.add_argument("--csv", help="append rows to this file")
+    options = parser.parse_args(arguments)
+    peers = options.peers.split(",")
+    if unknown := [name for name in peers if name not in PEERS]:
+        parser.error(f"unknown {', '.join(unknown)} (peers: {', '.join(PEERS)})")
+    chosen = [row for row in rows() if set(options.rows.split()) <= set(row.name.split())]
+    if not chosen:
+        parser.error(f"no row has the words {options.rows!r}")
+    from device import environment, make_device
+
+    device = make_device("cuda")
+    about = environment(device) | {"method": re.sub("v1", "attention v1", measure.METHOD)}
+    broken = 0
+    for row in chosen:
+        table = lines(row, Bench(row, device).run(peers, options.rounds), about)
+        print(told(row, table), flush=True)
+        broken += any(line["provider"] == "kiln" and line["status"] != "ok" for line in table)
+        if options.csv:
+            new = not pathlib.Path(options.csv).exists()
+            with open(options.csv, "a", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, COLUMNS)
+                if new:
+                    writer.writeheader()
+                writer.writerows(table)
+        device.torch.cuda.empty_cache()
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

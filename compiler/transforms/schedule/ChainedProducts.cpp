@@ -1,0 +1,182 @@
+// Recognising two chained products.
+#include "compiler/transforms/schedule/ChainedProducts.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+
+static bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
+
+bool Block2D::isPart(Operation *op) { return op && (op == load || op == reshape || op == transposition); }
+
+bool ChainedProducts::isPart(Operation *op) {
+  return op == scores || op == sums || query.isPart(op) || keys.isPart(op) || values.isPart(op);
+}
+
+/// The same tile without sides of 1 in front; null where the reshape does anything else.
+static RankedTensorType withoutUnitSides(RankedTensorType type, RankedTensorType reshaped) {
+  ArrayRef<int64_t> sides = type.getShape();
+  if (reshaped.getRank() != 2 || sides.size() < 2 || sides.take_back(2) != reshaped.getShape() ||
+      llvm::any_of(sides.drop_back(2), [](int64_t side) { return side != 1; }))
+    return {};
+  return reshaped;
+}
+
+/// The block behind one factor, loaded in `block` for this product alone.
+static std::optional<Block2D> blockOf(Value factor, Block *block, std::string &why) {
+  Block2D found;
+  bool alone = factor.hasOneUse();
+  if (auto trans = factor.getDefiningOp<tile::TransOp>(); trans && trans.getOrder() == ArrayRef<int32_t>{1, 0}) {
+    found.transposition = trans;
+    factor = trans.getValue();
+    alone &= factor.hasOneUse();
+  }
+  found.type = dyn_cast<RankedTensorType>(factor.getType());
+  if (auto reshape = factor.getDefiningOp<tile::ReshapeOp>()) {
+    found.reshape = reshape;
+    auto whole = cast<RankedTensorType>(reshape.getValue().getType());
+    found.type = withoutUnitSides(whole, cast<RankedTensorType>(factor.getType()));
+    factor = reshape.getValue();
+    alone &= factor.hasOneUse();
+  }
+  found.load = factor.getDefiningOp<tile::DescLoadOp>();
+  if (!found.load || found.load->getBlock() != block || !alone || !found.type || found.type.getRank() != 2) {
+    why = "a factor is not a block that is loaded through a descriptor for this product alone, keys and values in the "
+          "loop, queries in front of it";
+    return std::nullopt;
+  }
+  found.desc = found.load.getDesc().getDefiningOp<tile::MakeDescOp>();
+  if (!found.desc || found.desc.getPadding() != tile::Padding::Zero) {
+    why = "a factor's descriptor is not known, or does not pad with zeros";
+    return std::nullopt;
+  }
+  return found;
+}
+
+/// Every op of the loop's body that depends on `from`.
+static DenseSet<Operation *> dependents(Value from, scf::ForOp loop) {
+  DenseSet<Operation *> found;
+  SmallVector<Value> open = {from};
+  while (!open.empty())
+    for (Operation *user : open.pop_back_val().getUsers()) {
+      Operation *op = loop.getBody()->findAncestorOpInBlock(*user);
+      if (op && !op->hasTrait<OpTrait::IsTerminator>() && found.insert(op).second)
+        llvm::append_range(open, op->getResults());
+    }
+  return found;
+}
+
+/// From some step on the condition holds: the step's number, or a constant more, exceeds what stays.
+static bool isLate(scf::IfOp branch, scf::ForOp loop) {
+  auto compare = branch.getCondition().getDefiningOp<arith::CmpIOp>();
+  if (!compare)
+    return false;
+  using arith::CmpIPredicate;
+  bool greater = llvm::is_contained({CmpIPredicate::sgt, CmpIPredicate::sge}, compare.getPredicate());
+  bool less = llvm::is_contained({CmpIPredicate::slt, CmpIPredicate::sle}, compare.getPredicate());
+  Value step = less ? compare.getRhs() : compare.getLhs(), limit = less ? compare.getLhs() : compare.getRhs();
+  if (auto sum = step.getDefiningOp<arith::AddIOp>(); sum && loop.isDefinedOutsideOfLoop(sum.getRhs()))
+    step = sum.getLhs();
+  return (greater || less) && step == loop.getInductionVar() && loop.isDefinedOutsideOfLoop(limit);
+}
+
+std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel, std::string &why) {
+  SmallVector<tile::DotOp> dots;
+  kernel.walk([&](tile::DotOp dot) { dots.push_back(dot); });
+  ChainedProducts chain;
+  if (dots.size() != 2 || dots[0]->getBlock() != dots[1]->getBlock()) {
+    why = "there are several products";
+    return std::nullopt;
+  }
+  chain.scores = dots[0];
+  chain.sums = dots[1];
+  chain.loop = dyn_cast<scf::ForOp>(chain.scores->getParentOp());
+  if (!chain.loop || chain.loop->getParentOp() != kernel) {
+    why = "the products are not in a loop of the kernel's own";
+    return std::nullopt;
+  }
+  Block *body = chain.loop.getBody();
+  DenseSet<Operation *> behindScores = dependents(chain.scores, chain.loop);
+  Operation *left = chain.sums.getLhs().getDefiningOp();
+  if (!left || !behindScores.contains(left) || !matchPattern(chain.scores.getAcc(), m_AnyZeroFloat())) {
+    why = "the second product's left factor does not follow from the first product";
+    return std::nullopt;
+  }
+  if (!chain.sums.getResult().hasOneUse() || *chain.sums->user_begin() != body->getTerminator()) {
+    why = "the second product is not added to what the loop carries";
+    return std::nullopt;
+  }
+  chain.accumulator = chain.sums.getResult().use_begin()->getOperandNumber();
+  auto query = blockOf(chain.scores.getLhs(), chain.loop->getBlock(), why);
+  auto keys = query ? blockOf(chain.scores.getRhs(), body, why) : std::nullopt;
+  auto values = keys ? blockOf(chain.sums.getRhs(), body, why) : std::nullopt;
+  if (!values)
+    return std::nullopt;
+  chain.query = *query;
+  chain.keys = *keys;
+  chain.values = *values;
+  for (Value init : chain.loop.getInitArgs())
+    if (!isTile(init)) {
+      why = "the loop carries scalars";
+      return std::nullopt;
+    }
+  // The accumulator is scaled, and nothing else comes of it, before the second product.
+  chain.rescaling = dependents(chain.loop.getRegionIterArgs()[chain.accumulator], chain.loop);
+  chain.rescaling.erase(chain.sums);
+  for (Operation *op : chain.rescaling)
+    if (chain.isPart(op) || op == left || llvm::any_of(op->getUsers(), [&](Operation *user) {
+          return user != chain.sums && !chain.rescaling.contains(body->findAncestorOpInBlock(*user));
+        })) {
+      why = "what the second product adds to has other uses";
+      return std::nullopt;
+    }
+  for (Operation &op : body->without_terminator()) {
+    if (chain.isPart(&op))
+      continue;
+    if (!isMemoryEffectFree(&op)) {
+      why = "the loop does more than load, multiply and compute";
+      return std::nullopt;
+    }
+    auto branch = dyn_cast<scf::IfOp>(op);
+    if (branch && !chain.late && isLate(branch, chain.loop)) {
+      chain.late = branch;
+    } else if (isa<scf::IfOp, scf::ForOp, scf::WhileOp>(op)) {
+      why = "a loop or branch in the loop is not one that the last steps alone take";
+      return std::nullopt;
+    }
+  }
+  if (isa<arith::TruncFOp>(left) && left->hasOneUse())
+    chain.rounding = left;
+  SmallVector<Value> steered(chain.loop.getOperands().take_front(3));
+  for (Block2D *block : {&chain.query, &chain.keys, &chain.values})
+    llvm::append_range(steered, block->load.getOffsets());
+  if (chain.late)
+    steered.push_back(chain.late.getCondition());
+  if (!isScalarWork(steered, kernel)) {
+    why = "where to load, or how often, depends on tiles or on memory";
+    return std::nullopt;
+  }
+  return chain;
+}
+
+Value schedule::storedTile(tile::DescStoreOp store) {
+  Value tile = store.getValue();
+  auto reshape = tile.getDefiningOp<tile::ReshapeOp>();
+  bool same = reshape && withoutUnitSides(cast<RankedTensorType>(tile.getType()),
+                                          cast<RankedTensorType>(reshape.getValue().getType()));
+  return same ? reshape.getValue() : tile;
+}
+
+tile::DescStoreOp schedule::copyableStore(ChainedProducts &chain, const AlignmentAnalysis &alignment) {
+  for (auto store : chain.loop->getBlock()->getOps<tile::DescStoreOp>()) {
+    auto desc = store.getDesc().getDefiningOp<tile::MakeDescOp>();
+    std::string why;
+    auto tile = cast<RankedTensorType>(storedTile(store).getType());
+    if (chain.loop->isBeforeInBlock(store) && desc && isMappable(desc, alignment, why) &&
+        tile.getShape() == chain.sums.getType().getShape())
+      return store;
+  }
+  return {};
+}

@@ -1,0 +1,74 @@
+// The schedule of two chained products: how many groups, how many slots.
+#include "compiler/transforms/schedule/ChainedProducts.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+
+// Slots of keys and of values beyond which nothing was gained.
+static constexpr int64_t kMaxStages = 4;
+// Registers of one thread for scores, factor and sums, by the number of groups: what is left takes statistics and
+// addresses.
+static constexpr int64_t kMaxRegisters[] = {0, 200, 200, 128};
+// What barriers and mailboxes may take beside slots.
+static constexpr int64_t kSpareBytes = 2048;
+
+/// Scores and sums of f32, and the left factor that scores are rounded to.
+static int64_t registersOf(ChainedProducts &chain, int64_t consumers) {
+  ArrayRef<int64_t> scores = chain.scores.getType().getShape();
+  int64_t threads = 128 * consumers, rows = scores[0];
+  return rows * (scores[1] + scores[1] / 2 + chain.sums.getType().getShape()[1]) / threads;
+}
+
+static bool fits(ChainedProducts &chain, int64_t consumers) {
+  ArrayRef<int64_t> scores = chain.scores.getType().getShape(), sums = chain.sums.getType().getShape();
+  return scores[0] % (64 * consumers) == 0 && scores[1] % 16 == 0 && scores[1] <= 256 && sums[1] % 8 == 0 &&
+         sums[1] <= 256 && registersOf(chain, consumers) <= kMaxRegisters[consumers];
+}
+
+std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedProducts &chain, const Target &target,
+                                                  const AlignmentAnalysis &alignment, std::optional<int64_t> stages,
+                                                  std::optional<int64_t> consumers, std::string &why) {
+  auto isHalf = [](RankedTensorType type) { return type.getElementType().isF16() || type.getElementType().isBF16(); };
+  if (!llvm::all_of(ArrayRef{chain.query.type, chain.keys.type, chain.values.type}, isHalf) ||
+      !chain.scores.getType().getElementType().isF32() || !chain.sums.getType().getElementType().isF32() ||
+      chain.query.type.getShape()[1] % 16) {
+    why = "chained products are made of elements of 16 bits, and summed in f32";
+    return std::nullopt;
+  }
+  for (Block2D *block : {&chain.query, &chain.keys, &chain.values})
+    if (!isMappable(block->desc, alignment, why))
+      return std::nullopt;
+  Schedule schedule;
+  schedule.name = kAttention;
+  int64_t groups = consumers.value_or(1);
+  while (!consumers && groups < 3 && !fits(chain, groups))
+    ++groups;
+  if (groups > 3 || !fits(chain, groups)) {
+    why = "the queries do not go to groups of four warps in 64s, or scores and sums do not fit their registers";
+    return std::nullopt;
+  }
+  schedule.consumers = int32_t(groups);
+  auto bytesOf = [](RankedTensorType type) -> std::optional<int64_t> {
+    auto memory = storeMemory(type, /*ctas=*/1, /*swapped=*/false);
+    return memory ? std::optional<int64_t>(llvm::alignTo(memory->getBytes(), 1024)) : std::nullopt;
+  };
+  auto query = bytesOf(chain.query.type), keys = bytesOf(chain.keys.type), values = bytesOf(chain.values.type);
+  if (!query || !keys || !values) {
+    why = "the copy engine cannot lay the blocks out as products read them";
+    return std::nullopt;
+  }
+  tile::DescStoreOp store = copyableStore(chain, alignment);
+  auto stored = store ? bytesOf(cast<RankedTensorType>(storedTile(store).getType())) : std::nullopt;
+  // Results that no copy takes may go through an exchange, as sums of 32 bits.
+  int64_t sums = chain.sums.getType().getNumElements() * 4;
+  int64_t left = target.gpu.maxSharedBytes - kSpareBytes - *query - (stored ? *stored : sums);
+  int64_t wanted = stages.value_or(kMaxStages), fitting = left / (*keys + *values);
+  if (fitting < 1 || wanted < 1) {
+    why = "one stage does not fit shared memory";
+    return std::nullopt;
+  }
+  schedule.stagedStore = stored.has_value();
+  schedule.stages = int32_t(std::min(wanted, fitting));
+  return schedule;
+}

@@ -1,0 +1,382 @@
+// The schedule of two chained products, written out: queries, keys and values each through a channel of their own, and
+// in each group of the multiplying role one step's second product under the next step's softmax.
+//
+//   S = Q K(0); softmax
+//   for j = 1 ...: begin S = Q K(j), begin O += P V(j - 1); wait for S; softmax -> P; wait for O; O = O * correction
+//   O += P V(last)
+#include "compiler/transforms/schedule/ChainedProducts.h"
+#include "compiler/transforms/schedule/RoleWriter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+using namespace kiln::kgpu;
+
+namespace {
+enum class Role { Load, Multiply };
+
+/// A channel of one block.
+struct Ring {
+  Block2D block;
+  MemType memory;
+  Value map;
+  ChannelOp channel;
+
+  CursorType cursorType() { return CursorType::get(channel.getContext(), channel.getType().getSlots()); }
+};
+
+/// Where a role is in the rings of keys and values, and what it carries from step to step.
+struct State {
+  Value keysAt, valuesAt;
+  Value step;                 ///< of the loading role: the step whose values are to be fetched next
+  SmallVector<Value> carried; ///< of the multiplying role: as the loop carries it; the accumulator is rescaled already
+  Value factor;               ///< the second product's left one
+};
+
+class Writer {
+public:
+  Writer(func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain)
+      : kernel(kernel), schedule(schedule), chain(chain), loop(chain.loop), b(kernel.getLoc(), kernel.getContext()) {}
+  void run();
+
+private:
+  Ring makeRing(Block2D block, int32_t slots);
+  void writeRole(scf::ForOp programs, Role role);
+  void writeStore(IRMapping &map);
+  /// The loop of the products, rotated; `map` knows its results afterwards. `cursors`: of queries, keys, values.
+  void writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors);
+  State firstStep(Role role, IRMapping &map, Value begin, Value query, ArrayRef<Value> cursors);
+  /// Steps of a loop from `begin` to `end`; `late`: whether they take the branch of the last steps.
+  State steps(Role role, IRMapping &map, Value begin, Value end, Value query, const State &from,
+              std::optional<bool> late);
+  void lastStep(Role role, IRMapping &map, State &state);
+
+  /// What the step does beside loads and products.
+  void cloneScalars(IRMapping &map);
+  void cloneSoftmax(IRMapping &map, Operation *known = nullptr);
+  void cloneEnd(IRMapping &map, Value sum, State &state);
+  void fill(Ring &ring, IRMapping &map, Value &cursor);
+  Value receive(Ring &ring, Value cursor);
+  Value oriented(Ring &ring, Value memory);
+  Value beginScores(Value query, Value keys);
+  Value beginSums(const State &state, Value values);
+  Value settle(Value sum, int32_t pending) { return MmaWaitOp::create(b, sum.getType(), sum, pending); }
+  Value advance(Value cursor) { return AdvanceOp::create(b, cursor.getType(), cursor); }
+  void release(Ring &ring, Value cursor) { ReleaseOp::create(b, ring.channel, cursor, /*when=*/Value()); }
+  /// The step from which on steps take the branch of the last ones.
+  Value firstLate(IRMapping &map, Value begin, Value second, Value end);
+
+  func::FuncOp kernel;
+  Schedule schedule;
+  ChainedProducts chain;
+  scf::ForOp loop;
+  ImplicitLocOpBuilder b;
+  Ring query, keys, values;
+  tile::DescStoreOp store; ///< null: by threads
+  MemType storeMemory;
+  Value storeMap;
+};
+} // namespace
+
+Ring Writer::makeRing(Block2D block, int32_t slots) {
+  Ring ring{block, *schedule::storeMemory(block.type, /*ctas=*/1, /*swapped=*/false), Value(), ChannelOp()};
+  ring.map = mapOf(b, block.desc, ring.memory, /*pieces=*/1);
+  ring.channel = ChannelOp::create(b, ChannelType::get(b.getContext(), slots, {ring.memory}), Completion::Bytes,
+                                   /*fillers=*/1, /*readers=*/4 * schedule.consumers, /*offset=*/IntegerAttr());
+  return ring;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+/// Acquires a slot, has the copy engine fill it, and goes on to the next.
+void Writer::fill(Ring &ring, IRMapping &map, Value &cursor) {
+  b.setLoc(ring.block.load.getLoc());
+  Value part = AcquireOp::create(b, TypeRange{ring.memory}, ring.channel, cursor).getParts()[0];
+  SmallVector<Value> offsets;
+  for (Value offset : ring.block.load.getOffsets())
+    offsets.push_back(map.lookupOrDefault(offset));
+  CopyInOp::create(b, ring.map, offsets, part, ring.channel, cursor, uint32_t(ring.block.load.getEvict()));
+  CommitOp::create(b, ring.channel, cursor);
+  cursor = advance(cursor);
+}
+
+Value Writer::receive(Ring &ring, Value cursor) {
+  b.setLoc(ring.block.load.getLoc());
+  return ReceiveOp::create(b, TypeRange{ring.memory}, ring.channel, cursor).getParts()[0];
+}
+
+Value Writer::oriented(Ring &ring, Value memory) {
+  return ring.block.transposition ? TransOp::create(b, memory, ArrayRef<int32_t>{1, 0}).getResult() : memory;
+}
+
+Value Writer::beginScores(Value query, Value keys) {
+  b.setLoc(chain.scores.getLoc());
+  auto type = chain.scores.getType();
+  Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(type)));
+  Value none = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  return WarpgroupMmaOp::create(b, type, oriented(this->query, query), oriented(this->keys, keys), zero, none);
+}
+
+Value Writer::beginSums(const State &state, Value values) {
+  b.setLoc(chain.sums.getLoc());
+  Value sum = state.carried[chain.accumulator];
+  return WarpgroupMmaOp::create(b, sum.getType(), state.factor, oriented(this->values, values), sum,
+                                /*accumulate=*/Value());
+}
+
+void Writer::cloneScalars(IRMapping &map) {
+  for (Operation &op : loop.getBody()->without_terminator())
+    if (!chain.isPart(&op) && isScalarOp(op))
+      b.clone(op, map);
+}
+
+/// From the scores to what the second product multiplies, before it is rounded, and to what is carried; less what the
+/// map knows already.
+void Writer::cloneSoftmax(IRMapping &map, Operation *known) {
+  for (Operation &op : loop.getBody()->without_terminator())
+    if (!chain.isPart(&op) && !chain.rescaling.contains(&op) && &op != chain.rounding && &op != known)
+      b.clone(op, map);
+}
+
+/// Behind the second product's wait: its registers are free for the next factor, its sum to be rescaled.
+void Writer::cloneEnd(IRMapping &map, Value sum, State &state) {
+  map.map(loop.getRegionIterArgs()[chain.accumulator], sum);
+  for (Operation &op : loop.getBody()->without_terminator())
+    if (&op == chain.rounding || chain.rescaling.contains(&op))
+      b.clone(op, map);
+  state.factor = map.lookup(chain.sums.getLhs());
+  state.carried.clear();
+  for (auto [i, value] : llvm::enumerate(loop.getYieldedValues()))
+    state.carried.push_back(map.lookupOrDefault(i == chain.accumulator ? chain.sums.getAcc() : value));
+}
+
+State Writer::firstStep(Role role, IRMapping &map, Value begin, Value query, ArrayRef<Value> cursors) {
+  State state{cursors[0], cursors[1], begin, {}, Value()};
+  map.map(loop.getInductionVar(), begin);
+  if (role == Role::Load) {
+    cloneScalars(map);
+    fill(keys, map, state.keysAt);
+    return state;
+  }
+  for (auto [argument, init] : llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs()))
+    map.map(argument, map.lookupOrDefault(init));
+  Value scores = beginScores(query, receive(keys, state.keysAt));
+  map.map(chain.scores.getResult(), settle(scores, 0));
+  release(keys, state.keysAt);
+  state.keysAt = advance(state.keysAt);
+  cloneSoftmax(map);
+  cloneEnd(map, map.lookup(loop.getRegionIterArgs()[chain.accumulator]), state);
+  return state;
+}
+
+State Writer::steps(Role role, IRMapping &outer, Value begin, Value end, Value query, const State &from,
+                    std::optional<bool> late) {
+  IRMapping map = outer;
+  SmallVector<Value> inits = {from.keysAt, from.valuesAt};
+  if (role == Role::Load) {
+    inits.push_back(from.step);
+  } else {
+    inits.push_back(from.factor);
+    llvm::append_range(inits, from.carried);
+  }
+  b.setLoc(loop.getLoc());
+  auto copy = scf::ForOp::create(b, begin, end, outer.lookupOrDefault(loop.getStep()), inits);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(copy.getBody());
+  ValueRange inside = copy.getRegionIterArgs();
+  State state{inside[0], inside[1], inside[2], SmallVector<Value>(inside.drop_front(3)), inside[2]};
+  map.map(loop.getInductionVar(), copy.getInductionVar());
+  SmallVector<Value> yielded;
+  if (role == Role::Load) {
+    cloneScalars(map);
+    fill(keys, map, state.keysAt);
+    IRMapping before = outer;
+    before.map(loop.getInductionVar(), state.step);
+    cloneScalars(before);
+    fill(values, before, state.valuesAt);
+    yielded = {state.keysAt, state.valuesAt, copy.getInductionVar()};
+  } else {
+    Value scores = beginScores(query, receive(keys, state.keysAt));
+    Value sums = beginSums(state, receive(values, state.valuesAt));
+    // The second product is under way still.
+    map.map(chain.scores.getResult(), settle(scores, 1));
+    release(keys, state.keysAt);
+    for (auto [argument, value] : llvm::zip(loop.getRegionIterArgs(), state.carried))
+      map.map(argument, value);
+    if (late)
+      map.map(chain.late.getCondition(), arith::ConstantOp::create(b, b.getBoolAttr(*late)).getResult());
+    cloneSoftmax(map, late ? chain.late.getCondition().getDefiningOp() : nullptr);
+    sums = settle(sums, 0);
+    release(values, state.valuesAt);
+    cloneEnd(map, sums, state);
+    yielded = {advance(state.keysAt), advance(state.valuesAt), state.factor};
+    llvm::append_range(yielded, state.carried);
+  }
+  scf::YieldOp::create(b, yielded);
+  ValueRange results = copy.getResults();
+  return {results[0], results[1], results[2], SmallVector<Value>(results.drop_front(3)), results[2]};
+}
+
+void Writer::lastStep(Role role, IRMapping &map, State &state) {
+  if (role == Role::Load) {
+    IRMapping last = map;
+    last.map(loop.getInductionVar(), state.step);
+    cloneScalars(last);
+    fill(values, last, state.valuesAt);
+    return;
+  }
+  state.carried[chain.accumulator] = settle(beginSums(state, receive(values, state.valuesAt)), 0);
+  release(values, state.valuesAt);
+  state.valuesAt = advance(state.valuesAt);
+}
+
+Value Writer::firstLate(IRMapping &map, Value begin, Value second, Value end) {
+  auto compare = chain.late.getCondition().getDefiningOp<arith::CmpIOp>();
+  using arith::CmpIPredicate;
+  bool less = llvm::is_contained({CmpIPredicate::slt, CmpIPredicate::sle}, compare.getPredicate());
+  bool orEqual = llvm::is_contained({CmpIPredicate::sge, CmpIPredicate::sle}, compare.getPredicate());
+  Value at = less ? compare.getRhs() : compare.getLhs(), limit = less ? compare.getLhs() : compare.getRhs();
+  Value width = map.lookupOrDefault(loop.getStep());
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getIntegerAttr(width.getType(), value));
+  };
+  // From the first step on, how much is left until the limit is exceeded, in steps; before that none are late.
+  Value rest = arith::SubIOp::create(b, map.lookupOrDefault(limit), begin);
+  if (auto sum = at.getDefiningOp<arith::AddIOp>(); sum && at != loop.getInductionVar())
+    rest = arith::SubIOp::create(b, rest, map.lookupOrDefault(sum.getRhs()));
+  if (orEqual)
+    rest = arith::SubIOp::create(b, rest, constant(1));
+  rest = arith::MaxSIOp::create(b, arith::AddIOp::create(b, rest, width), constant(0));
+  Value early = arith::MulIOp::create(b, arith::DivSIOp::create(b, rest, width), width);
+  Value first = arith::AddIOp::create(b, begin, early);
+  return arith::MinSIOp::create(b, arith::MaxSIOp::create(b, first, second), end);
+}
+
+void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
+  b.setLoc(loop.getLoc());
+  Value begin = map.lookupOrDefault(loop.getLowerBound()), end = map.lookupOrDefault(loop.getUpperBound());
+  Value queries;
+  if (role == Role::Multiply)
+    queries = receive(query, cursors[0]);
+  b.setLoc(loop.getLoc());
+  Value runs = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
+  SmallVector<Type> types = {cursors[1].getType(), cursors[2].getType()};
+  if (role == Role::Multiply)
+    llvm::append_range(types, loop.getResultTypes());
+  auto branch = scf::IfOp::create(b, types, runs, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    SmallVector<Value> yielded(cursors.drop_front());
+    if (role == Role::Multiply)
+      for (Value init : loop.getInitArgs())
+        yielded.push_back(map.lookupOrDefault(init));
+    scf::YieldOp::create(b, yielded);
+
+    b.setInsertionPointToStart(branch.thenBlock());
+    IRMapping inside = map;
+    State state = firstStep(role, inside, begin, queries, cursors.drop_front());
+    b.setLoc(loop.getLoc());
+    Value second = arith::AddIOp::create(b, begin, map.lookupOrDefault(loop.getStep()));
+    if (chain.late) {
+      Value between = firstLate(map, begin, second, end);
+      state = steps(role, map, second, between, queries, state, /*late=*/false);
+      state = steps(role, map, between, end, queries, state, /*late=*/true);
+    } else {
+      state = steps(role, map, second, end, queries, state, std::nullopt);
+    }
+    lastStep(role, map, state);
+    yielded = {state.keysAt, state.valuesAt};
+    if (role == Role::Multiply)
+      llvm::append_range(yielded, state.carried);
+    b.setLoc(loop.getLoc());
+    scf::YieldOp::create(b, yielded);
+  }
+  cursors[1] = branch.getResult(0);
+  cursors[2] = branch.getResult(1);
+  if (role == Role::Load)
+    return;
+  release(query, cursors[0]);
+  cursors[0] = advance(cursors[0]);
+  for (auto [old, made] : llvm::zip(loop.getResults(), branch.getResults().drop_front(2)))
+    map.map(old, made);
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+/// Through shared memory; barriers and fences between are kiln-insert-barriers'.
+void Writer::writeStore(IRMapping &map) {
+  Value memory = AllocOp::create(b, storeMemory, /*offset=*/IntegerAttr());
+  CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+  LocalStoreOp::create(b, map.lookup(storedTile(store)), memory);
+  SmallVector<Value> offsets;
+  for (Value offset : store.getOffsets())
+    offsets.push_back(map.lookupOrDefault(offset));
+  CopyOutOp::create(b, memory, storeMap, offsets);
+}
+
+void Writer::writeRole(scf::ForOp programs, Role role) {
+  IRMapping map;
+  SmallVector<Value> inits;
+  for (Ring *ring : {&query, &keys, &values})
+    inits.push_back(CursorOp::create(b, ring->cursorType()));
+  auto copy = scf::ForOp::create(b, programs.getLowerBound(), programs.getUpperBound(), programs.getStep(), inits);
+  map.map(programs.getInductionVar(), copy.getInductionVar());
+  b.setInsertionPointToStart(copy.getBody());
+  SmallVector<Value> cursors(copy.getRegionIterArgs());
+  for (Operation &op : programs.getBody()->without_terminator()) {
+    b.setLoc(op.getLoc());
+    if (&op == loop)
+      writeLoop(role, map, cursors);
+    else if (&op == query.block.load && role == Role::Load)
+      fill(query, map, cursors[0]);
+    else if (&op == store && role == Role::Multiply)
+      writeStore(map);
+    else if (!chain.isPart(&op) && (role == Role::Multiply || isScalarOp(op)))
+      b.clone(op, map);
+  }
+  b.setLoc(programs.getLoc());
+  scf::YieldOp::create(b, cursors);
+  b.setInsertionPointAfter(copy);
+  if (role == Role::Multiply && store)
+    CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
+  EndRoleOp::create(b);
+}
+
+void Writer::run() {
+  if (schedule.stagedStore)
+    store = copyableStore(chain, AlignmentAnalysis(kernel));
+  SmallVector<tile::MakeDescOp> descs = {chain.query.desc, chain.keys.desc, chain.values.desc};
+  auto target = store ? store.getDesc().getDefiningOp<tile::MakeDescOp>() : tile::MakeDescOp();
+  if (store)
+    descs.push_back(target);
+  hoistDescriptors(kernel, descs, b);
+  if (store) {
+    storeMemory = *schedule::storeMemory(cast<RankedTensorType>(storedTile(store).getType()), /*ctas=*/1,
+                                         /*swapped=*/false);
+    storeMap = mapOf(b, target, storeMemory, /*pieces=*/1);
+  }
+  query = makeRing(chain.query, /*slots=*/1);
+  keys = makeRing(chain.keys, schedule.stages);
+  values = makeRing(chain.values, schedule.stages);
+  scf::ForOp programs = makePersistent(kernel, b);
+  b.setInsertionPoint(programs);
+  b.setLoc(programs.getLoc());
+  auto [load, multiply] = makeRoles(b, schedule.consumers);
+  b.setInsertionPointToStart(load);
+  writeRole(programs, Role::Load);
+  b.setInsertionPointToStart(multiply);
+  writeRole(programs, Role::Multiply);
+  programs.erase();
+  kernel->removeAttr(kScheduleAttrName);
+}
+
+void schedule::materializeAttention(func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain) {
+  Writer(kernel, schedule, chain).run();
+}

@@ -1,0 +1,128 @@
+// What every schedule with roles writes.
+#include "compiler/transforms/schedule/RoleWriter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+using namespace kiln::kgpu;
+
+// Registers of a thread that copies, and of one that multiplies, by the number of multiplying groups: together what the
+// register file holds. One group alone needs no more than it is launched with.
+static constexpr int32_t kLoadRegisters[] = {0, 0, 40, 32}, kMultiplyRegisters[] = {0, 0, 232, 160};
+
+/// Moves an op and what it is computed from to the front of the kernel.
+static void moveToFront(Operation *op, Operation *&last, Block &entry) {
+  for (Value operand : op->getOperands())
+    if (Operation *def = operand.getDefiningOp())
+      moveToFront(def, last, entry);
+  if (op->getBlock() == &entry && last && !last->isBeforeInBlock(op))
+    return;
+  if (last)
+    op->moveAfter(last);
+  else
+    op->moveBefore(&entry, entry.begin());
+  last = op;
+}
+
+void schedule::hoistDescriptors(func::FuncOp kernel, ArrayRef<tile::MakeDescOp> descs, ImplicitLocOpBuilder &b) {
+  Block &entry = kernel.front();
+  Operation *last = nullptr;
+  for (tile::MakeDescOp desc : descs)
+    moveToFront(desc, last, entry);
+  b.setInsertionPointAfter(last);
+}
+
+Value schedule::mapOf(ImplicitLocOpBuilder &b, tile::MakeDescOp desc, MemType memory, int64_t pieces) {
+  BoxPlan plan = *planBoxes(memory, pieces);
+  // Dimensions that a block has one element along are the array's alone.
+  SmallVector<int64_t> box(desc.getStrides().size() - plan.box.size(), 1);
+  llvm::append_range(box, plan.box);
+  return TensorMapOp::create(b, TensorMapType::get(b.getContext()), desc, box, plan.swizzle);
+}
+
+scf::ForOp schedule::makePersistent(func::FuncOp kernel, ImplicitLocOpBuilder &b) {
+  Type i32 = b.getI32Type();
+  Value sizes[3];
+  for (auto [i, axis] : llvm::enumerate(ArrayRef{tile::Axis::X, tile::Axis::Y, tile::Axis::Z}))
+    sizes[i] = tile::NumProgramsOp::create(b, i32, axis);
+  Value plane = arith::MulIOp::create(b, sizes[0], sizes[1]);
+  Value count = arith::MulIOp::create(b, plane, sizes[2]);
+  Value first = FirstProgramOp::create(b, i32), step = ProgramStepOp::create(b, i32);
+  auto loop = scf::ForOp::create(b, first, count, step);
+  Block *body = loop.getBody();
+  // Everything behind the loop but the return is the program.
+  SmallVector<Operation *> program;
+  for (Operation *op = loop->getNextNode(); !op->hasTrait<OpTrait::IsTerminator>(); op = op->getNextNode())
+    program.push_back(op);
+  for (Operation *op : program)
+    op->moveBefore(body->getTerminator());
+  b.setInsertionPointToStart(body);
+  Value number = loop.getInductionVar();
+  Value ids[3];
+  loop.walk([&](tile::ProgramIdOp op) {
+    Value &id = ids[unsigned(op.getAxis())];
+    if (!id) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(body);
+      switch (op.getAxis()) {
+      case tile::Axis::X:
+        id = arith::RemUIOp::create(b, number, sizes[0]);
+        break;
+      case tile::Axis::Y:
+        id = arith::RemUIOp::create(b, arith::DivUIOp::create(b, number, sizes[0]), sizes[1]);
+        break;
+      case tile::Axis::Z:
+        id = arith::DivUIOp::create(b, number, plane);
+        break;
+      }
+    }
+    op.getResult().replaceAllUsesWith(id);
+    op.erase();
+  });
+  kernel->setAttr("kgpu.persistent", b.getUnitAttr());
+  return loop;
+}
+
+bool schedule::isScalarOp(Operation &op) {
+  auto isTile = [](Value value) { return isa<RankedTensorType>(value.getType()); };
+  return op.getNumRegions() == 0 && isMemoryEffectFree(&op) && llvm::none_of(op.getOperands(), isTile) &&
+         llvm::none_of(op.getResults(), isTile);
+}
+
+RoleBodies schedule::makeRoles(ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns) {
+  SmallVector<StringRef> names = {"load"};
+  SmallVector<int32_t> warps = {1}, groups = {1}, registers = {kLoadRegisters[consumers]};
+  auto add = [&](StringRef name, int32_t together) {
+    names.push_back(name);
+    warps.push_back(4);
+    groups.push_back(together);
+    registers.push_back(kMultiplyRegisters[consumers]);
+  };
+  if (inTurns) {
+    add("multiply_even", 1);
+    add("multiply_odd", 1);
+  } else {
+    add("multiply", consumers);
+  }
+  // One group needs no registers of the loading warp's, which comes last then: no warps fill up its four.
+  bool loadFirst = consumers > 1;
+  if (!loadFirst) {
+    std::swap(names[0], names[1]);
+    std::swap(warps[0], warps[1]);
+    std::swap(groups[0], groups[1]);
+    std::swap(registers[0], registers[1]);
+  }
+  OperationState state(b.getLoc(), RolesOp::getOperationName());
+  state.addAttribute("names", b.getStrArrayAttr(names));
+  state.addAttribute("warps", b.getDenseI32ArrayAttr(warps));
+  state.addAttribute("groups", b.getDenseI32ArrayAttr(groups));
+  state.addAttribute("registers", b.getDenseI32ArrayAttr(registers));
+  for (size_t i = 0; i < names.size(); ++i)
+    state.addRegion();
+  auto roles = cast<RolesOp>(b.create(state));
+  for (Region &body : roles.getBodies())
+    body.emplaceBlock();
+  auto bodyOf = [&](unsigned i) { return &roles.getBodies()[i].front(); };
+  return {bodyOf(loadFirst ? 0 : 1), bodyOf(loadFirst ? 1 : 0), inTurns ? bodyOf(2) : nullptr};
+}

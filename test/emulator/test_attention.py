@@ -1,0 +1,63 @@
+"""Attention by its schedule: against float64, in every order of warps and copies, over edges of every kind."""
+
+import numpy as np
+import pytest
+from harness import assert_close, random
+from kiln.kernels import attention as library
+from kiln.kernels.attention import reference
+
+ORDERS = (1, -1, 2)
+
+
+@pytest.fixture
+def in_orders(request):
+    """Runs in every order, by products of groups on what the copy engine fetched; the order does not show."""
+    if not request.config.pluginmanager.hasplugin("emulator.plugin"):
+        pytest.skip("not under `-p emulator.plugin`")
+    emulator = request.getfixturevalue("emulated")
+
+    def run(function):
+        results = []
+        for emulator.order in ORDERS:
+            emulator.used.clear()
+            results.append(function())
+            assert emulator.used >= {"wgmma", "cp", "mbarrier"}
+        first = results[0]
+        for other in results[1:]:
+            assert all(a.tobytes() == b.tobytes() for a, b in zip(first, other, strict=True)), "the order shows"
+        return first
+
+    yield run
+    emulator.order = 1
+
+
+@pytest.fixture
+def rng(request):
+    return np.random.default_rng(list(request.node.name.encode()))
+
+
+def check(rng, in_orders, q_tokens, k_tokens, heads=1, k_heads=1, size=64, dtype="float16", causal=False, batch=1):
+    q = random(rng, (batch, q_tokens, heads, size), dtype)
+    k, v = (random(rng, (batch, k_tokens, k_heads, size), dtype) for _ in range(2))
+    y, lse = in_orders(lambda: library.attention(q, k, v, causal=causal, return_lse=True))
+    exact, exact_lse = reference.attention(q, k, v, causal=causal, return_lse=True)
+    unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+    assert np.abs(np.asarray(y, np.float64) - exact).max() <= 4 * unit * np.abs(np.asarray(v, np.float64)).max()
+    assert_close(lse, exact_lse, length=k_tokens + size)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tokens", [(128, 128), (65, 2), (127, 44), (130, 777), (300, 300), (400, 130)], ids=str)
+def test_lengths(rng, in_orders, tokens, causal):
+    """One step and many, whole blocks and not; queries that see no key."""
+    check(rng, in_orders, *tokens, causal=causal)
+
+
+@pytest.mark.parametrize("size", [64, 80, 96, 128])
+def test_sizes(rng, in_orders, size):
+    check(rng, in_orders, 128, 300, size=size, causal=True)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_heads_share_keys(rng, in_orders, dtype):
+    check(rng, in_orders, 130, 130, heads=4, k_heads=2, dtype=dtype, batch=2, causal=True)
