@@ -13,7 +13,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
-from kiln.kernels.attention.configs import prefill_plan
+from kiln.kernels.attention.configs import AttentionPlan, prefill_plan
 from kiln.kernels.attention.operands import Heads, heads_of, is_fetched
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
@@ -108,11 +108,9 @@ def attention_kernel(q: Heads, k: Heads, v: Heads, y: Heads, lse, scale_log2, to
         if TURNED:
             score = -score
         if start + N > common:
-            column = start + kl.arange(0, N)[None, :]
-            allowed = column < k.tokens
-            if CAUSAL:
-                allowed = allowed & (column <= (first + shift + kl.arange(0, M))[:, None])
-            score = kl.where(allowed, score, -float("inf"))
+            # Queries that there are see no key behind the last one, if causal.
+            last = (first + shift + kl.arange(0, M))[:, None] if CAUSAL else k.tokens - 1
+            score = kl.where(start + kl.arange(0, N)[None, :] <= last, score, -float("inf"))
         new_top = kl.maximum(top, kl.max(score, axis=1) * scale_log2)
         # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
         safe = kl.where(new_top == -float("inf"), 0.0, new_top)
@@ -121,8 +119,8 @@ def attention_kernel(q: Heads, k: Heads, v: Heads, y: Heads, lse, scale_log2, to
         total = total * correction + kl.sum(weight, axis=1)
         result = kl.dot(weight.to(value.dtype), value, result * correction[:, None])
         top = new_top
-    result = result / kl.where(total == 0.0, 1.0, total)[:, None]
-    store(y, batch, head, first, result)
+    share = 1.0 / kl.where(total == 0.0, 1.0, total)
+    store(y, batch, head, first, result * share[:, None])
     if lse is not None:
         # Natural logarithm; a row with no key gives -inf.
         rows = first + kl.arange(0, M)
@@ -141,11 +139,12 @@ def _specs(q: Any, k: Any, v: Any, *, return_lse: bool = False, **_: Any) -> tup
     types=(Types(q=FLOATS, k="q", v="q", out=FLOATS, inside="float32", result="q"),),
 )  # fmt: skip
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: float | None = None,
-              return_lse: bool = False, out: Any = None) -> Any:  # fmt: skip
+              return_lse: bool = False, plan: AttentionPlan | None = None, out: Any = None) -> Any:  # fmt: skip
     """``softmax(q kᵀ · scale) v`` for (batch, tokens, heads, size) arrays; with ``return_lse`` also log-sum-exp.
 
     Log-sum-exp is float32 of shape (batch, heads, tokens). A query that sees no key gives zeros and -inf. Scores and
-    sums are float32; weights are rounded to V's type before the second product, as tensor cores need them.
+    sums are float32; weights are rounded to V's type before the second product, as tensor cores need them. ``plan``
+    stands in the place of the one chosen from the shape.
     """
     batch, q_tokens, heads, size = q.shape
     k_tokens, k_heads = k.shape[1], k.shape[2]
@@ -167,7 +166,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: fl
     arrays = q, k, v, out
     operands = tuple(heads_of(x) for x in arrays)
     fetched = all(is_fetched(x) for x in operands)
-    plan = prefill_plan(q_tokens, k_tokens, side, q.itemsize, fetched, causal, machine)
+    plan = plan or prefill_plan(q_tokens, k_tokens, side, q.itemsize, fetched, causal, machine)
     if machine.gpu and plan.schedule != "attention":
         operands = tuple(heads_of(x, described=False) for x in arrays)
     # The greatest product has the greatest score: of a scale that is 0, all scores are; a negative one turns them.

@@ -1,4 +1,4 @@
-"""What Kiln relies on ptxas for and nothing promises: no read of a tile moves across pmevent (Lowering::holdReads)."""
+"""What Kiln relies on ptxas for and nothing promises: no read of a tile moves across pmevent (Lowering::hold)."""
 
 import pathlib
 import re

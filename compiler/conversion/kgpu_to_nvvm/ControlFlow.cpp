@@ -44,21 +44,37 @@ static bool isInFlight(Value value) {
   return isa_and_nonnull<kgpu::WarpgroupMmaOp>(value.getDefiningOp());
 }
 
-static bool isNarrowInFlight(Value value) {
-  return isInFlight(value) && elementOf(value).getIntOrFloatBitWidth() == 16;
+/// A product reads the value from registers, and nothing else reads it.
+static bool isFactor(BlockArgument value) {
+  return !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
+    auto product = dyn_cast<kgpu::WarpgroupMmaOp>(use.getOwner());
+    return product && &use == &product.getLhsMutable();
+  });
 }
 
-/// Registers as a loop carries them that ends with `yielded`: of 16 bits in flight, the words that products have them
-/// in, since taking those apart and putting them together again would be reading them.
-static Registers carried(Lowering &lowering, Value yielded, ArrayRef<Value> registers) {
-  return isNarrowInFlight(yielded) ? packWords(lowering, registers) : Registers(registers);
+/// A loop carries elements of 16 bits as the words that products have them in, where it ends with them in flight, since
+/// taking those apart and putting them together again would be reading them; and where products alone read them.
+static bool isCarriedInWords(scf::ForOp op, unsigned index) {
+  Value yielded = op.getYieldedValues()[index];
+  return isa<RankedTensorType>(yielded.getType()) && elementOf(yielded).getIntOrFloatBitWidth() == 16 &&
+         (isInFlight(yielded) || isFactor(op.getRegionIterArg(index)));
+}
+
+/// Registers as a loop carries them.
+static Registers allCarried(Lowering &lowering, scf::ForOp op, ValueRange values) {
+  Registers list;
+  for (auto [index, value] : llvm::enumerate(values)) {
+    ArrayRef<Value> registers = lowering.get(value);
+    llvm::append_range(list, isCarriedInWords(op, index) ? packWords(lowering, registers) : Registers(registers));
+  }
+  return list;
 }
 
 /// Gives each of `values` its share of `scalars`, which a loop carries.
 static void shareCarried(Lowering &lowering, scf::ForOp op, ValueRange values, ValueRange scalars) {
   unsigned next = 0;
-  for (auto [value, yielded] : llvm::zip(values, op.getYieldedValues())) {
-    bool words = isNarrowInFlight(yielded);
+  for (auto [index, value] : llvm::enumerate(values)) {
+    bool words = isCarriedInWords(op, index);
     unsigned count = lowering.registerCount(value.getType()) / (words ? 2 : 1);
     Registers own(scalars.slice(next, count));
     lowering.set(value, words ? unpackWords(lowering, own, elementOf(value)) : own);
@@ -69,9 +85,7 @@ static void shareCarried(Lowering &lowering, scf::ForOp op, ValueRange values, V
 /// The loop itself; its results are set. Fails where something in it cannot be emitted.
 static LogicalResult makeFor(Lowering &lowering, scf::ForOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
-  Registers inits;
-  for (auto [init, yielded] : llvm::zip(op.getInitArgs(), op.getYieldedValues()))
-    llvm::append_range(inits, carried(lowering, yielded, lowering.get(init)));
+  Registers inits = allCarried(lowering, op, op.getInitArgs());
   auto loop = scf::ForOp::create(b, lowering.scalar(op.getLowerBound()), lowering.scalar(op.getUpperBound()),
                                  lowering.scalar(op.getStep()), inits, /*bodyBuilder=*/nullptr, op.getUnsignedCmp());
   eraseTerminator(loop.getBody());
@@ -83,9 +97,7 @@ static LogicalResult makeFor(Lowering &lowering, scf::ForOp op) {
     if (failed(lowering.emitBlock(*op.getBody())))
       return failure();
     b.setLoc(op.getBody()->getTerminator()->getLoc());
-    Registers yields;
-    for (Value yielded : op.getYieldedValues())
-      llvm::append_range(yields, carried(lowering, yielded, lowering.get(yielded)));
+    Registers yields = allCarried(lowering, op, op.getYieldedValues());
     scf::YieldOp::create(b, yields);
   }
   shareCarried(lowering, op, op.getResults(), loop.getResults());

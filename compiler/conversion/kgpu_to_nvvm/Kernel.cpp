@@ -262,9 +262,10 @@ static bool accessesGlobal(Operation *op) {
       .wasInterrupted();
 }
 
-/// What ptxas moves no read across: pmevent, which counts for a profiler and does nothing else. Nothing promises it;
-/// test/ptxas/test_order.py holds the pinned ptxas to it. (Fences wait; barriers of a warp do not hold it.)
-void Lowering::holdReads() { ptx("pmevent 0;", "", {}, {}); }
+/// What ptxas moves neither reads nor arithmetic across: pmevent, which counts for a profiler and does nothing else.
+/// Nothing promises it; test/ptxas/test_order.py holds the pinned ptxas to it. (Fences wait; barriers of a warp do not
+/// hold it.)
+void Lowering::hold() { ptx("pmevent 0;", "", {}, {}); }
 
 void Lowering::launchDependents() {
   ptx("griddepcontrol.launch_dependents;", "", {}, {});
@@ -317,7 +318,7 @@ void Lowering::closeReads(Operation *op) {
     launchDependents(); // holds ptxas as well
     ends = true;
   } else if (ends && !holds && openReads.size() > 1) {
-    holdReads();
+    hold();
   }
   if (!ends)
     return;

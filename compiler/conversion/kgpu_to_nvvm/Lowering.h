@@ -150,6 +150,8 @@ public:
   /// clobbers memory.
   Registers ptx(llvm::StringRef text, llvm::StringRef constraints, llvm::ArrayRef<mlir::Type> results,
                 mlir::ValueRange operands, bool pure = false);
+  /// Holds ptxas: what stands before is issued before what stands behind.
+  void hold();
   /// A register as an integer of its width in memory (i1: i8, pointer: i64) and back.
   mlir::Value toBits(mlir::Value value);
   mlir::Value fromBits(mlir::Value bits, mlir::Type registerType);
@@ -252,7 +254,6 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
   llvm::DenseSet<mlir::Value> written; ///< arguments a store or atomic steps from; null stands for an unknown one
   void closeReads(mlir::Operation *op);
-  void holdReads();
   llvm::DenseSet<mlir::Value> openReads; ///< tiles read since the last closed run
   bool readsNeeded = false;
   llvm::DenseSet<mlir::Operation *> afterStores; ///< loads that mayFollowStore(); filled by the first question

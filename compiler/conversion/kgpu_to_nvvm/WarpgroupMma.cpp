@@ -172,7 +172,21 @@ Registers nvvm::waitForProducts(Lowering &lowering, ArrayRef<Value> registers, T
   return element.isF32() ? results : unpackWords(lowering, results, element);
 }
 
+/// Tiles are computed while the product is under way, between it (or the wait before) and this wait.
+static bool isWorkedUnder(kgpu::MmaWaitOp op) {
+  bool works = false;
+  for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode()) {
+    if (isa<kgpu::WarpgroupMmaOp, kgpu::MmaWaitOp>(before))
+      return works;
+    works |= llvm::any_of(before->getResultTypes(), [](Type type) { return isa<RankedTensorType>(type); });
+  }
+  return false;
+}
+
 static LogicalResult emitMmaWait(Lowering &lowering, kgpu::MmaWaitOp op) {
+  // ptxas moves the wait in front of all that does not need its product, and the warp would stand there.
+  if (isWorkedUnder(op))
+    lowering.hold();
   Type element = elementOf(op.getAcc());
   lowering.set(op, waitForProducts(lowering, lowering.get(op.getAcc()), element, op.getPending()));
   return success();

@@ -64,6 +64,11 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   int64_t sums = chain.sums.getType().getNumElements() * 4;
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - *query - (stored ? *stored : sums);
   int64_t wanted = stages.value_or(kMaxStages), fitting = left / (*keys + *values);
+  // Queries of the next program come meanwhile, if that leaves two slots of keys and of values.
+  if (int64_t beside = (left - *query) / (*keys + *values); beside >= std::min<int64_t>(wanted, 2)) {
+    schedule.queries = 2;
+    fitting = beside;
+  }
   if (fitting < 1 || wanted < 1) {
     why = "one stage does not fit shared memory";
     return std::nullopt;

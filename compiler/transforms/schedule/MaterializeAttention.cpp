@@ -272,9 +272,11 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.elseBlock());
     SmallVector<Value> yielded(cursors.drop_front());
-    if (role == Role::Multiply)
+    if (role == Role::Multiply) {
+      release(query, cursors[0]);
       for (Value init : loop.getInitArgs())
         yielded.push_back(map.lookupOrDefault(init));
+    }
     scf::YieldOp::create(b, yielded);
 
     b.setInsertionPointToStart(branch.thenBlock());
@@ -289,6 +291,9 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
     } else {
       state = steps(role, map, second, end, queries, state, std::nullopt);
     }
+    // The next program's queries may come already.
+    if (role == Role::Multiply)
+      release(query, cursors[0]);
     lastStep(role, map, state);
     yielded = {state.keysAt, state.valuesAt};
     if (role == Role::Multiply)
@@ -300,7 +305,6 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
   cursors[2] = branch.getResult(1);
   if (role == Role::Load)
     return;
-  release(query, cursors[0]);
   cursors[0] = advance(cursors[0]);
   for (auto [old, made] : llvm::zip(loop.getResults(), branch.getResults().drop_front(2)))
     map.map(old, made);
@@ -362,7 +366,7 @@ void Writer::run() {
                                          /*swapped=*/false);
     storeMap = mapOf(b, target, storeMemory, /*pieces=*/1);
   }
-  query = makeRing(chain.query, /*slots=*/1);
+  query = makeRing(chain.query, schedule.queries);
   keys = makeRing(chain.keys, schedule.stages);
   values = makeRing(chain.values, schedule.stages);
   scf::ForOp programs = makePersistent(kernel, b);

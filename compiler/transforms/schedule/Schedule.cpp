@@ -14,6 +14,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
                                          b.getNamedAttr("stages", b.getI32IntegerAttr(stages))};
   if (consumers)
     entries.push_back(b.getNamedAttr("consumers", b.getI32IntegerAttr(consumers)));
+  if (queries > 1)
+    entries.push_back(b.getNamedAttr("queries", b.getI32IntegerAttr(queries)));
   if (swapped)
     entries.push_back(b.getNamedAttr("swapped", b.getUnitAttr()));
   if (stagedStore)
@@ -32,6 +34,8 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   auto groups = attr.getAs<IntegerAttr>("consumers");
   schedule.consumers = groups ? groups.getInt() : 0;
   schedule.stages = attr.getAs<IntegerAttr>("stages").getInt();
+  if (auto queries = attr.getAs<IntegerAttr>("queries"))
+    schedule.queries = queries.getInt();
   schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");
   schedule.fetched = attr.contains("fetched");

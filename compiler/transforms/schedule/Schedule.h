@@ -12,6 +12,7 @@ struct Schedule {
   /// Groups of four warps that multiply: one tile together, or each its own by turns; 0: all threads do everything.
   int32_t consumers = 0;
   int32_t stages = 2;       ///< slots of the channel
+  int32_t queries = 1;      ///< of attention: slots of the queries' channel
   bool swapped = false;     ///< the right factor's columns go to the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
   bool fetched = false;     ///< blocks that are added to results come through channels of their own
