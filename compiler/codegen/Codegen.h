@@ -59,7 +59,8 @@ llvm::Expected<std::string> assemble(llvm::StringRef text, const Target &target)
 
 /// Names an object leaves undefined, sorted.
 llvm::Expected<std::vector<std::string>> undefinedSymbols(llvm::StringRef object);
-/// Refuses an object that does not define `symbol` or that needs anything but memcpy, memmove and memset.
+/// Refuses an object that does not define `symbol` or that needs anything but memcpy, memmove, memset and the functions
+/// of runtime/artifact/HostLibrary.h.
 llvm::Error checkObject(llvm::StringRef object, llvm::StringRef symbol);
 
 /// Functions that device code calls and does not hold, sorted.

@@ -1,5 +1,7 @@
-// What an object promises to the loader: one entry, and nothing needed but block copies.
+// What an object promises to the loader: one entry, and nothing needed but block copies and the host library.
 #include "compiler/codegen/Codegen.h"
+#include "runtime/artifact/HostLibrary.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Object/ObjectFile.h"
 #include <algorithm>
@@ -34,12 +36,19 @@ llvm::Expected<std::vector<std::string>> codegen::undefinedSymbols(llvm::StringR
   return names;
 }
 
+/// Whether the loader of the runtime defines a symbol.
+static bool isOfLoader(llvm::StringRef name) {
+  return name == "memcpy" || name == "memmove" || name == "memset" ||
+         llvm::any_of(artifact::hostFunctions,
+                      [&](const artifact::HostFunction &function) { return name == function.symbol; });
+}
+
 llvm::Error codegen::checkObject(llvm::StringRef object, llvm::StringRef symbol) {
   bool defined = false;
   std::string foreign;
   if (llvm::Error error = visitSymbols(object, [&](llvm::StringRef name, uint32_t flags) {
         if (flags & llvm::object::SymbolRef::SF_Undefined) {
-          if (!name.empty() && name != "memcpy" && name != "memmove" && name != "memset")
+          if (!name.empty() && !isOfLoader(name))
             foreign += (foreign.empty() ? "" : ", ") + name.str();
         } else if (name == symbol && flags & llvm::object::SymbolRef::SF_Global) {
           defined = true;

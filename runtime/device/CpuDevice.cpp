@@ -1,6 +1,7 @@
 // The CPU device. One ORC session for the process, one JITDylib per artifact: unloading removes the dylib. The session
 // runs its tasks on the calling thread, so it has no threads that a fork could lose.
 #include "runtime/device/CpuDevice.h"
+#include "runtime/device/HostLibrary.h"
 #include "runtime/support/Attention.h"
 #include "runtime/support/ForkGuard.h"
 #include "runtime/support/ThreadPool.h"
@@ -268,6 +269,8 @@ public:
     define("memcpy", static_cast<void *(*)(void *, const void *, size_t)>(std::memcpy));
     define("memmove", static_cast<void *(*)(void *, const void *, size_t)>(std::memmove));
     define("memset", static_cast<void *(*)(void *, int, size_t)>(std::memset));
+    for (auto [name, function] : getHostLibrary())
+      symbols[session.intern(name)] = {orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported};
     if (llvm::Error error = dylib.define(orc::absoluteSymbols(std::move(symbols))))
       return discard(std::move(error));
     if (llvm::Error error = layer.add(dylib, llvm::MemoryBuffer::getMemBufferCopy(binary, symbol)))

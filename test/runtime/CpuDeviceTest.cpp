@@ -1,9 +1,11 @@
 // Loading objects, running grids, refusing what is no artifact.
 #include "runtime/device/CpuDevice.h"
+#include "runtime/device/HostLibrary.h"
 #include "runtime/support/ThreadPool.h"
 #include "test/runtime/Objects.h"
 #include <atomic>
 #include <gtest/gtest.h>
+#include <set>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -141,4 +143,15 @@ TEST(CpuDevice, aForkedChildLoadsAndRuns) {
 
 TEST(CpuDevice, otherKindsAreRefusedByName) {
   EXPECT_NE(getDevice("nvidia").getStatus().getMessage().find("'nvidia'"), std::string::npos);
+}
+
+TEST(HostLibrary, definesWhatTheCompilerCalls) {
+  std::set<std::string> listed, defined;
+  for (const artifact::HostFunction &function : artifact::hostFunctions)
+    listed.insert(function.symbol);
+  for (auto [name, function] : device::getHostLibrary()) {
+    EXPECT_NE(function, nullptr) << name;
+    defined.insert(name);
+  }
+  EXPECT_EQ(listed, defined);
 }

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "runtime/artifact/HostLibrary.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -113,6 +114,26 @@ Value KernelLowering::indexOf(Value value) { return arith::IndexCastOp::create(b
 // Library functions
 //===----------------------------------------------------------------------===//
 
+static bool hasSignature(StringRef signature, Type result, ArrayRef<Value> operands) {
+  auto is = [](char letter, Type type) {
+    type = getElementTypeOrSelf(type);
+    switch (letter) {
+    case 'f':
+      return type.isF32();
+    case 'd':
+      return type.isF64();
+    case 'i':
+      return type.isInteger(32);
+    default:
+      return type.isInteger(64);
+    }
+  };
+  if (signature.size() != operands.size() + 1 || !is(signature.front(), result))
+    return false;
+  return llvm::all_of(llvm::zip(signature.drop_front(), operands),
+                      [&](auto pair) { return is(std::get<0>(pair), std::get<1>(pair).getType()); });
+}
+
 Value KernelLowering::emitExternCall(tile::ExternCallOp op, ArrayRef<Value> operands) {
   StringRef name = op.getSymbol();
   // libdevice spells functions __nv_NAME (double) and __nv_NAMEf (float); both are the elements' own type here.
@@ -175,11 +196,43 @@ Value KernelLowering::emitExternCall(tile::ExternCallOp op, ArrayRef<Value> oper
   }
 #undef KILN_UNARY
 #undef KILN_BINARY
-  op.emitError("expected a function that the cpu target knows (because it links no library), got '")
+  Type result = elementOf(op.getResult());
+  for (const artifact::HostFunction &function : artifact::hostFunctions)
+    if (op.getSymbol() == function.symbol && hasSignature(function.signature, result, operands))
+      return callHost(op.getSymbol(), result, operands);
+  op.emitError("expected a function of libdevice with its own types (because the cpu target links no other library), "
+               "got '")
       << op.getSymbol() << "'";
   failed = true;
-  Type result = elementOf(op.getResult());
   if (auto vector = dyn_cast<VectorType>(type))
     return zeroOf(vector.clone(result));
   return zeroOf(result);
+}
+
+/// A call for each lane of a function that the loader defines.
+Value KernelLowering::callHost(StringRef symbol, Type result, ArrayRef<Value> operands) {
+  SmallVector<Type> types =
+      llvm::map_to_vector(operands, [](Value operand) { return getElementTypeOrSelf(operand.getType()); });
+  auto module = entry->getParentOfType<ModuleOp>();
+  auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(symbol);
+  if (!callee) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    callee = LLVM::LLVMFuncOp::create(b, symbol, LLVM::LLVMFunctionType::get(result, types));
+    constexpr auto none = LLVM::ModRefInfo::NoModRef;
+    callee.setMemoryEffectsAttr(b.getAttr<LLVM::MemoryEffectsAttr>(none, none, none, none, none, none));
+    callee.setNoUnwind(true);
+    callee.setWillReturn(true);
+  }
+  auto call = [&](ArrayRef<Value> scalars) { return LLVM::CallOp::create(b, callee, scalars).getResult(); };
+  auto vector = dyn_cast<VectorType>(operands.front().getType());
+  if (!vector)
+    return call(operands);
+  Value all = zeroOf(vector.clone(result));
+  for (int64_t lane = 0; lane < vector.getNumElements(); ++lane) {
+    SmallVector<Value> scalars = llvm::map_to_vector(
+        operands, [&](Value operand) -> Value { return vector::ExtractOp::create(b, operand, lane); });
+    all = vector::InsertOp::create(b, call(scalars), all, lane);
+  }
+  return all;
 }

@@ -156,6 +156,7 @@ private:
   mlir::Value evalRange(tile::MakeRangeOp op, const Index &at);
   mlir::Value evalInlineAsm(mlir::Value tile, const Index &at);
   mlir::Value emitExternCall(tile::ExternCallOp op, llvm::ArrayRef<mlir::Value> operands);
+  mlir::Value callHost(llvm::StringRef symbol, mlir::Type result, llvm::ArrayRef<mlir::Value> operands);
   mlir::Operation *cloneFor(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
   /// Evaluates a single-block region of scalar ops on scalars or vectors.
   llvm::SmallVector<mlir::Value> emitRegion(mlir::Region &region, llvm::ArrayRef<mlir::Value> arguments);

@@ -123,6 +123,10 @@ def libdevice_setup(name: str) -> str:
         lines.append(f"x = x.to(kl.{kinds[source]})")
     elif name in ("popc", "clz", "ffs", "brev", "mulhi", "max", "min", "umax", "umin"):
         lines.append("x = offsets\ny = offsets + 1")
+    elif name in ("mul24", "hadd", "rhadd", "sad", "byte_perm", "hiloint2double"):
+        lines.append("x = offsets\ny = offsets + 1\nz = offsets\ns = offsets\nhigh = offsets\nlow = offsets")
+    elif name == "rcp64h":
+        lines.append("x = x.to(kl.float64)")
     elif name in ("llmax", "llmin", "ullmax", "ullmin"):
         lines.append("x = offsets.to(kl.int64)\ny = x + 1")
     return "\n".join(lines)

@@ -1,13 +1,14 @@
-"""The device library's names on the CPU: what has an op or an expression runs; the rest is refused by name."""
+"""The device library's names on the CPU: as ops, as expressions, as functions of the runtime."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import kiln
+import kiln.language as kl
 import numpy as np
 import pytest
-from kiln.language.extra import libdevice
 from running import evaluate
 
 F32 = np.float32
@@ -116,10 +117,166 @@ def test_conversions_round_as_they_say():
     )
 
 
+# What functions give, from tables: name, operands, result.
+VALUES = [
+    ("cyl_bessel_i0", (1.0,), 1.2660658777520084), ("cyl_bessel_i0", (-20.0,), 43558282.559553534),
+    ("cyl_bessel_i1", (1.0,), 0.5651591039924851), ("cyl_bessel_i1", (-1.0,), -0.5651591039924851),
+    ("erfcinv", (1e-10,), 4.572824967389486), ("erfcinv", (1.5,), -0.4769362762044699),
+    ("erfcinv", (0.0,), np.inf), ("erfcinv", (3.0,), np.nan), ("erfinv", (0.5,), 0.4769362762044699),
+    ("erfinv", (1e-30,), 8.862269254527580e-31), ("erfinv", (-1.0,), -np.inf), ("erfinv", (0.0,), 0.0),
+    ("erfcx", (10.0,), 0.05614099274382259), ("erfcx", (100.0,), 0.005641613782989433),
+    ("erfcx", (-2.0,), 108.94090438997797), ("j0", (1.0,), 0.7651976865579666), ("j1", (1.0,), 0.44005058574493355),
+    ("y0", (1.0,), 0.08825696421567698), ("y1", (1.0,), -0.7812128213002887), ("y0", (-1.0,), np.nan),
+    ("lgamma", (0.5,), 0.5723649429247001), ("lgamma", (-1.0,), np.inf), ("tgamma", (5.0,), 24.0),
+    ("tgamma", (-2.0,), np.nan), ("tgamma", (-0.5,), -3.5449077018110318), ("logb", (0.15,), -3.0),
+    ("normcdf", (1.0,), 0.8413447460685429), ("normcdf", (-10.0,), 7.619853024160527e-24),
+    ("normcdfinv", (0.975,), 1.959963984540054), ("sinpi", (0.25,), 0.7071067811865476), ("sinpi", (1e9 + 0.5,), 1.0),
+    ("sinpi", (7.0,), 0.0), ("cospi", (0.5,), 0.0), ("cospi", (1.0,), -1.0), ("cospi", (1 / 3,), 0.5),
+    ("norm3d", (2.0, 3.0, 6.0), 7.0), ("norm3d", (np.inf, np.nan, 1.0), np.inf), ("norm4d", (1.0, 1.0, 1.0, 1.0), 2.0),
+    ("rnorm3d", (2.0, 3.0, 6.0), 1 / 7), ("rnorm4d", (1.0, 1.0, 1.0, 1.0), 0.5), ("rhypot", (3.0, 4.0), 0.2),
+    ("rhypot", (0.0, 0.0), np.inf), ("remainder", (5.0, 3.0), -1.0), ("remainder", (7.5, 5.0), -2.5),
+]  # fmt: skip
+
+
 @pytest.mark.cpu
-@pytest.mark.parametrize("name", ["lgamma", "j0", "add_rd", "erfinv"])
-def test_what_only_a_gpu_has_is_refused_by_name(name):
-    assert hasattr(libdevice, name)
-    with pytest.raises(kiln.errors.KilnError, match=f"__nv_.*{name.split('_')[0]}"):
-        operands = "x, x" if name == "add_rd" else "x"
-        evaluate(f"kl.extra.libdevice.{name}({operands})", ((16,), F32), x=X)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name, operands, expected", VALUES, ids=[f"{name}{given}" for name, given, _ in VALUES])
+def test_special_functions(name, operands, expected, kind):
+    operands = [np.full(8, value, kind) for value in operands]
+    if kind == np.float32 and any(abs(x[0]) == 1e9 + 0.5 for x in operands):
+        pytest.skip("no number of fp32")
+    names = "xyzw"[: len(operands)]
+    call = f"kl.extra.libdevice.{name}({', '.join(names)})"
+    got = evaluate(call, ((8,), kind), **dict(zip(names, operands, strict=True)))
+    # Operands of fp32 are those of the table, rounded: how much that moves the result depends on its slope.
+    np.testing.assert_allclose(got, np.full(8, expected), rtol=4e-15 if kind == np.float64 else 3e-6, atol=1e-7 if
+                               kind == np.float32 else 1e-15)  # fmt: skip
+
+
+def at(x, kind):
+    return np.full(8, x, kind)
+
+
+@pytest.mark.cpu
+def test_functions_with_integers():
+    n, x = at(2, np.int32), at(1.0, F32)
+    for name, expected in (("jn", 0.1149034849319005), ("yn", -1.6506826068162546)):
+        got = evaluate(f"kl.extra.libdevice.{name}(n, x)", ((8,), F32), n=n, x=x)
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+    x = np.array([1, 0.15, 1e-45, 0, np.inf, -np.inf, np.nan, -1024], F32)
+    got = evaluate("kl.extra.libdevice.ilogb(x)", ((8,), np.int32), x=x)
+    least, most = -(2**31), 2**31 - 1
+    assert got.tolist() == [0, -3, -149, least, most, most, least, 10]
+    x, y = np.array([1, -1, 0, 3e38, 1, 1, np.inf, 0], F32), np.array([2, 0, -1, np.inf, 1, np.nan, 0, 0], F32)
+    got = evaluate("kl.extra.libdevice.nextafter(x, y)", ((8,), F32), x=x, y=y)
+    np.testing.assert_array_equal(got, np.nextafter(x, y))
+
+
+OPERATIONS = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
+    "rcp": lambda x: 1 / x, "fma": lambda x, y, z: x * y + z,
+}  # fmt: skip
+
+
+def rounds(got, exact, mode, kind):
+    """Whether a float is the neighbour of an exact value that a mode of rounding chooses."""
+    lower, upper = np.nextafter(got, kind(-np.inf)), np.nextafter(got, kind(np.inf))
+    lower, here, upper = (Fraction(float(v)) for v in (lower, got, upper))
+    down, up = here <= exact < upper, lower < exact <= here
+    if mode == "rn":
+        return abs(exact - here) <= min(abs(exact - lower), abs(exact - upper))
+    return {"rd": down, "ru": up, "rz": down if exact > 0 else up}[mode]
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("mode", ["rd", "rn", "ru", "rz"])
+@pytest.mark.parametrize("name", [*OPERATIONS, "sqrt"])
+def test_arithmetic_with_a_direction(name, mode, kind):
+    rng = np.random.default_rng(7)
+    x, y, z = ((rng.standard_normal(32) * 10.0 ** rng.integers(-3, 3, 32)).astype(kind) for _ in range(3))
+    if name == "sqrt":
+        x = abs(x)
+    names = "xyz"[: OPERATIONS[name].__code__.co_argcount] if name != "sqrt" else "x"
+    given = dict(zip("xyz", (x, y, z), strict=True))
+    got = evaluate(
+        f"kl.extra.libdevice.{name}_{mode}({', '.join(names)})", ((32,), kind), **{n: given[n] for n in names}
+    )
+    inexact = 0
+    for i in range(32):
+        operands = [Fraction(float(given[n][i])) for n in names]
+        if name == "sqrt":
+            # The square of a neighbour is on the other side of x.
+            here, exact = Fraction(float(got[i])), operands[0]
+            lower, upper = (Fraction(float(np.nextafter(got[i], kind(s)))) for s in (-np.inf, np.inf))
+            down, up = here**2 <= exact < upper**2, lower**2 < exact <= here**2
+            assert {"rd": down, "ru": up, "rz": down, "rn": down or up}[mode]
+            inexact += here**2 != exact
+            continue
+        exact = OPERATIONS[name](*operands)
+        assert rounds(got[i], exact, mode, kind), (i, operands)
+        inexact += Fraction(float(got[i])) != exact
+    assert inexact > 20
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("mode", ["rd", "ru", "rz"])
+@pytest.mark.parametrize(
+    "name, kind, target",
+    [("double2float", np.float64, F32), ("int2float", np.int32, F32), ("uint2float", np.uint32, F32),
+     ("ll2float", np.int64, F32), ("ull2float", np.uint64, F32), ("ll2double", np.int64, np.float64),
+     ("ull2double", np.uint64, np.float64)],
+)  # fmt: skip
+def test_conversions_with_a_direction(name, kind, target, mode):
+    rng = np.random.default_rng(3)
+    if kind == np.float64:
+        x = rng.standard_normal(32)
+    else:
+        x = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, 32, dtype=kind, endpoint=True)
+    got = evaluate(f"kl.extra.libdevice.{name}_{mode}(x)", ((32,), target), x=x)
+    for value, result in zip(x, got, strict=True):
+        exact = Fraction(float(value)) if kind == np.float64 else Fraction(int(value))
+        assert rounds(result, exact, mode, target), (value, result)
+
+
+def test_words():
+    x = np.array([5, -7, 2**31 - 1, -(2**31), 0x7FFFFF, -1, 123456789, 0], np.int32)
+    y = np.array([3, 9, 2**31 - 1, 2**31 - 1, 0x7FFFFF, -2, -987654321, 1], np.int32)
+    z = np.arange(8, dtype=np.int32)
+    wide, other = x.astype(np.int64), y.astype(np.int64)
+
+    def low24(v):
+        return ((v & 0xFFFFFF) ^ 0x800000) - 0x800000
+
+    cases = {
+        "mul24(x, y)": low24(wide) * low24(other), "sad(x, y, z)": abs(wide - other) + z,
+        "hadd(x, y)": (wide + other) >> 1, "rhadd(x, y)": (wide + other + 1) >> 1,
+        "double2hiint(libdevice.hiloint2double(x, y))": wide, "double2loint(libdevice.hiloint2double(x, y))": other,
+    }  # fmt: skip
+    for call, expected in cases.items():
+        text = f"libdevice.{call}".replace("libdevice", "kl.extra.libdevice")
+        got = evaluate(text, ((8,), np.int32), x=x, y=y, z=z)
+        np.testing.assert_array_equal(got, expected.astype(np.uint64).astype(np.uint32).view(np.int32), call)
+    s = np.array([0x3210, 0x7654, 0x0000, 0x4321, 0x0F1E, 0x5140, 0xFFFF, 0x6420], np.int32)
+    got = evaluate("kl.extra.libdevice.byte_perm(x, y, s)", ((8,), np.int32), x=x, y=y, s=s)
+    for a, b, choice, result in zip(x, y, s, got, strict=True):
+        bytes_ = a.tobytes() + b.tobytes()
+        assert result.tobytes() == bytes(bytes_[int(choice) >> 4 * i & 7] for i in range(4))
+    x = np.array([3.0, -0.1, 1e300, 7.0, 1.0, 2.0, -5.0, 1e-5])
+    got = evaluate("kl.extra.libdevice.rcp64h(x)", ((8,), np.float64), x=x)
+    np.testing.assert_allclose(got, 1 / x, rtol=2e-6)
+    assert not (got.view(np.uint64) & 0xFFFFFFFF).any()
+
+
+@pytest.mark.cpu
+def test_another_library_is_refused_by_name():
+    @kiln.jit
+    def kernel(x):
+        i = kl.arange(0, 16)
+        kl.store(x + i, kl.extern_elementwise("lib", "lib.bc", [kl.load(x + i)], NAMES, True))
+
+    with pytest.raises(kiln.errors.CompilationError, match=r"expected a function of libdevice .* got 'mine'"):
+        kernel[1](X.copy())
+
+
+NAMES = kl.constexpr({(kl.float32,): ("mine", kl.float32)})

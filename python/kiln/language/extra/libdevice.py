@@ -1,7 +1,8 @@
 """The names of NVIDIA's libdevice: `kl.extra.libdevice.tanh`.
 
-What the math dialect has becomes its op, and what a short expression says becomes that expression: both run on every
-target. The rest is a `tile.extern_call` of the `__nv_` function, which only NVIDIA targets have.
+What the math dialect has becomes its op, and what a short expression says becomes that expression. The rest is a
+`tile.extern_call` of the `__nv_` function: on NVIDIA targets of CUDA's device library (`KILN_LIBDEVICE`), on the CPU
+one of the runtime (runtime/device/HostLibrary.cpp), called for each element.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ..builtin import builtin
 from ..semantic import arithmetic, elementwise
 from ..semantic.build import constant, emit, error, shaped
 from ..semantic.cast import bitcast, cast
-from ..semantic.promotion import to_tensor
+from ..semantic.promotion import broadcast_pair, to_tensor
 from ..types import float16, float32, float64, int1, int32, int64, uint32, uint64
 from ..types import get_int_dtype as int_type
 from ..values import tensor
@@ -281,6 +282,13 @@ def _integers(name: str, *operands: Any) -> list[tensor]:
     return tensors
 
 
+def _words(name: str, *operands: Any) -> list[tensor]:
+    tensors = _integers(name, *operands)
+    if tensors[0].type.scalar.int_bitwidth != 32:
+        raise error(f"expected integers of 32 bits in {_where(name)}, got {tensors[0].type.scalar}")
+    return tensors
+
+
 @builtin
 def popc(arg0: Any) -> tensor:
     """Number of bits set: int32.
@@ -343,6 +351,66 @@ def mulhi(arg0: Any, arg1: Any) -> tensor:
     return emit_many(f"arith.mul{'s' if signed else 'u'}i_extended", [x, y], [x.type, x.type])[1]
 
 
+@builtin
+def mul24(arg0: Any, arg1: Any) -> tensor:
+    """The lower 32 bits of the product of the lower 24 bits.
+
+    >>> z = libdevice.mul24(x, y)
+    """
+    x, y = _words("mul24", arg0, arg1)
+    return ((x << 8) >> 8) * ((y << 8) >> 8)
+
+
+@builtin
+def sad(arg0: Any, arg1: Any, arg2: Any) -> tensor:
+    """|x - y| + z.
+
+    >>> z = libdevice.sad(x, y, z)
+    """
+    x, y = _words("sad", arg0, arg1)
+    distance = arithmetic.where(arithmetic.compare(">", x, y), x - y, y - x)
+    z = to_tensor(arg2)
+    return bitcast(distance, z.type) + z
+
+
+@builtin
+def hadd(arg0: Any, arg1: Any) -> tensor:
+    """(x + y) / 2 without overflow, rounded down.
+
+    >>> z = libdevice.hadd(x, y)
+    """
+    x, y = _integers("hadd", arg0, arg1)
+    return (x & y) + ((x ^ y) >> 1)
+
+
+@builtin
+def rhadd(arg0: Any, arg1: Any) -> tensor:
+    """(x + y + 1) / 2 without overflow, rounded down.
+
+    >>> z = libdevice.rhadd(x, y)
+    """
+    x, y = _integers("rhadd", arg0, arg1)
+    return (x | y) - ((x ^ y) >> 1)
+
+
+@builtin
+def byte_perm(arg0: Any, arg1: Any, arg2: Any) -> tensor:
+    """Four bytes of the eight of y and x, x the lower ones: the lowest three bits of each of the four lowest digits of
+    16 in s choose one.
+
+    >>> z = libdevice.byte_perm(x, y, s)
+    """
+    x, y, s = _words("byte_perm", arg0, arg1, arg2)
+    result_type = x.type
+    x, y, s = (cast(bitcast(v, uint32), uint64) for v in (x, y, s))
+    both = x | (y << 32)
+    result = None
+    for place in range(4):
+        byte = ((both >> (((s >> 4 * place) & 7) << 3)) & 255) << 8 * place
+        result = byte if result is None else result | byte
+    return bitcast(cast(result, uint32), result_type)
+
+
 def _integer_extremum(name: str, which: str) -> None:
     def function(arg0: Any, arg1: Any) -> tensor:
         return arithmetic.extremum(which, *_integers(name, arg0, arg1))
@@ -391,6 +459,27 @@ _convert("double", "float", "rn")
 _convert("float", "half", "rn")
 
 
+def _convert_directed(source: str, target: str, mode: str) -> None:
+    """A conversion to a float that rounds in a direction: no target but the library has one."""
+    name = f"{source}2{target}_{mode}"
+
+    def function(arg0: Any) -> tensor:
+        x = to_tensor(arg0)
+        if x.type.scalar != _NUMBERS[source]:
+            raise error(f"expected {_NUMBERS[source]} in {_where(name)}, got {x.type.scalar}")
+        return elementwise.library_call(f"__nv_{name}", _LIBRARY, [x], _NUMBERS[target])
+
+    _define(name, function, f"{_NUMBERS[source]} to {_NUMBERS[target]}.", f"y = libdevice.{name}(x)")
+
+
+for _mode in ("rd", "ru", "rz"):
+    _convert_directed("double", "float", _mode)
+    for _source in ("int", "uint", "ll", "ull"):
+        _convert_directed(_source, "float", _mode)
+    for _source in ("ll", "ull"):
+        _convert_directed(_source, "double", _mode)
+
+
 def _reinterpret(name: str, source: Any, target: Any) -> None:
     def function(arg0: Any) -> tensor:
         x = to_tensor(arg0)
@@ -407,6 +496,35 @@ _reinterpret("int_as_float", int32, float32)
 _reinterpret("uint_as_float", uint32, float32)
 _reinterpret("double_as_longlong", float64, int64)
 _reinterpret("longlong_as_double", int64, float64)
+
+
+@builtin
+def hiloint2double(arg0: Any, arg1: Any) -> tensor:
+    """The fp64 of an upper and a lower half, each of 32 bits.
+
+    >>> y = libdevice.hiloint2double(high, low)
+    """
+    high, low = _words("hiloint2double", arg0, arg1)
+    bits = (cast(bitcast(high, uint32), uint64) << 32) | cast(bitcast(low, uint32), uint64)
+    return bitcast(bits, float64)
+
+
+@builtin
+def double2hiint(arg0: Any) -> tensor:
+    """The upper 32 bits of fp64: int32.
+
+    >>> high = libdevice.double2hiint(x)
+    """
+    return bitcast(cast(bitcast(cast(arg0, float64), uint64) >> 32, uint32), int32)
+
+
+@builtin
+def double2loint(arg0: Any) -> tensor:
+    """The lower 32 bits of fp64: int32.
+
+    >>> low = libdevice.double2loint(x)
+    """
+    return bitcast(cast(bitcast(cast(arg0, float64), uint64), uint32), int32)
 
 
 @builtin
@@ -455,7 +573,7 @@ def _extern(name: str, operands: int, symbols: tuple[str, str]) -> None:
     _define(
         name,
         function,
-        f"`{name}` of fp32 and fp64, on targets that have libdevice.",
+        f"`{name}` of fp32 and fp64.",
         f"r = libdevice.{name}({letters})",
     )
 
@@ -474,9 +592,39 @@ for _name, _count in _DIRECTED.items():
             _extern(f"{_name}_{_mode}", _count, _pair)
 
 
+def _bessel(name: str) -> None:
+    def function(arg0: Any, arg1: Any) -> tensor:
+        order, x = to_tensor(arg0), to_tensor(arg1)
+        elementwise.wide_float(x, _where(name))
+        if order.type.scalar != int32:
+            raise error(f"expected int32 as the order of {_where(name)}, got {order.type.scalar}")
+        order, x = broadcast_pair(order, x, _where(name))
+        element = x.type.scalar
+        symbol = f"__nv_{name}" if element == float64 else f"__nv_{name}f"
+        return elementwise.library_call(symbol, _LIBRARY, [order, x], element)
+
+    _define(name, function, f"`{name}` of an int32 order and of fp32 and fp64.", f"r = libdevice.{name}(n, x)")
+
+
+_bessel("jn")
+_bessel("yn")
+
+
+@builtin
+def rcp64h(arg0: Any) -> tensor:
+    """The upper half of one over x, fp64; the lower half is 0.
+
+    >>> y = libdevice.rcp64h(x)
+    """
+    x = to_tensor(arg0)
+    if x.type.scalar != float64:
+        raise error(f"expected fp64 in {_where('rcp64h')}, got {x.type.scalar}")
+    return elementwise.library_call("__nv_rcp64h", _LIBRARY, [x], float64)
+
+
 @builtin
 def ilogb(arg0: Any) -> tensor:
-    """Exponent of x as int32, on targets that have libdevice.
+    """Exponent of x as int32; the least of 0 and NaN, the greatest of an infinity.
 
     >>> e = libdevice.ilogb(x)
     """
