@@ -107,7 +107,7 @@ check-ptxas: build
 # PTX on the emulator of test/emulator: the library and random programs in two orders of warps, and some of the language's
 # tests. No GPU, no ptxas.
 EMULATED := test/emulator \
-  $(addprefix test/python/language/test_run_, descriptor.py dot.py dot_scaled.py escape.py memory.py products.py tiles.py) \
+  $(addprefix test/python/language/test_run_, descriptor.py dot.py dot_scaled.py escape.py map.py memory.py products.py tiles.py) \
   $(addprefix test/python/programs/, test_pointers.py test_scans_and_reductions.py \
     $(addprefix test_order.py::test_, a_scan_of_functions_composes_them_in_order the_order_of_a_scan_is_kept booleans_sort))
 check-emulated: build

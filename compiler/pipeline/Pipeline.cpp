@@ -38,6 +38,8 @@ void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &optio
   passes.addPass(createInlinerPass());
   // The inliner folds first: functions whose only call was in a loop that never runs are left over.
   passes.addPass(createSymbolDCEPass());
+  // Before anything asks what an op on tiles is: the clean-up then merges what branches repeat.
+  passes.addNestedPass<func::FuncOp>(createExpandMapsPass());
   addCleanup(passes);
   // On the user's own sums and products, before any pass makes new ones that rely on rounding.
   if (options.enableFpFusion)

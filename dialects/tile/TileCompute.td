@@ -130,10 +130,53 @@ def Tile_ScanOp : Tile_Op<"scan", [Pure, SameOperandsShape, SingleBlock]> {
   let hasRegionVerifier = 1;
 }
 
-def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["ReduceOp", "ScanOp", "InlineAsmOp"]>]> {
-  let summary = "results of a combine or portable region";
+def Tile_MapOp : Tile_EffectOp<"map", [SingleBlock]> {
+  let summary = "a function of scalars, applied to each element";
   let description = [{
-    Ends the region of `tile.reduce`, `tile.scan` or `tile.inline_asm`; those state what it has to yield.
+    Element i of the results is what the region yields for element i of the operands. The region may branch and loop
+    (`scf`), load, store, combine atomically and assert: each element goes its own way, and what is in a branch happens
+    for the elements that take it. The elements' order is the target's choice.
+
+    `kiln-expand-maps` replaces it by ops on tiles: no later pass sees it.
+
+    - `map_c1`: all operands and results have the same shape, and there is at least one operand.
+    - `map_c2`: the region takes one scalar per operand.
+    - `map_c3`: the region ends in `tile.yield` of one scalar per result.
+    - `map_c4`: every value in the region is a number or a pointer.
+    - `map_c5`: of the ops that touch memory or say something, the region holds loads, stores, `tile.atomic_rmw` and
+      `tile.assert` alone.
+
+    ```mlir
+    func.func @map(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
+      %y = tile.map(%x) {
+      ^bb0(%a: f32):
+        %zero = arith.constant 0.0 : f32
+        %above = arith.cmpf ogt, %a, %zero : f32
+        %c = scf.if %above -> f32 {
+          scf.yield %a : f32
+        } else {
+          %e = math.exp %a : f32
+          scf.yield %e : f32
+        }
+        tile.yield %c : f32
+      } : (tensor<64x32xf32>) -> tensor<64x32xf32>
+      return %y : tensor<64x32xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Variadic<Tile_Tile>, "tiles of one shape">:$operands);
+  let results = (outs Res<Variadic<Tile_Tile>, "what the region yields">:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`(` $operands `)` $body attr-dict `:` functional-type($operands, $results)";
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike,
+                                     ParentOneOf<["ReduceOp", "ScanOp", "MapOp", "InlineAsmOp"]>]> {
+  let summary = "results of a combine, map or portable region";
+  let description = [{
+    Ends the region of `tile.reduce`, `tile.scan`, `tile.map` or `tile.inline_asm`; those state what it has to yield.
 
     - `yield_c1`: the parent is one of those ops.
 

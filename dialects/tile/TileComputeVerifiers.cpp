@@ -124,6 +124,47 @@ LogicalResult ScanOp::verify() {
 LogicalResult ScanOp::verifyRegions() { return verifyCombine(*this, getCombine()); } // scan_c3, c4, c5
 
 //===----------------------------------------------------------------------===//
+// map
+//===----------------------------------------------------------------------===//
+
+LogicalResult MapOp::verify() {
+  if (getNumOperands() == 0) // map_c1
+    return emitOpError() << "expected at least one operand (because its shape is that of the results), got none";
+  Type shape = getOperandTypes().front();
+  for (Type type : llvm::concat<const Type>(SmallVector<Type>(getOperandTypes()), SmallVector<Type>(getResultTypes())))
+    if (failed(expectShape(*this, "every operand and result", shape, "each element has its own", type))) // map_c1
+      return failure();
+  return success();
+}
+
+LogicalResult MapOp::verifyRegions() {
+  auto elements = [](TypeRange types) { return llvm::map_to_vector(types, elementOf); };
+  if (failed(expectRegion(*this, "body", getBody(), elements(getOperandTypes()), "it takes one element of each operand",
+                          elements(getResultTypes()), "it gives one element of each result"))) // map_c2, map_c3
+    return failure();
+  WalkResult result = getBody().walk([&](Operation *nested) {
+    for (Type type : llvm::concat<const Type>(SmallVector<Type>(nested->getOperandTypes()),
+                                              SmallVector<Type>(nested->getResultTypes())))
+      if (!type.isIntOrIndexOrFloat() && !isa<PtrType>(type)) { // map_c4
+        emitOpError() << "expected numbers and pointers in the region (because it is about one element), got " << type;
+        return WalkResult::interrupt();
+      }
+    auto effects = dyn_cast<MemoryEffectOpInterface>(nested);
+    SmallVector<MemoryEffects::EffectInstance> found;
+    if (effects)
+      effects.getEffects(found);
+    if (!found.empty() && !isa<LoadOp, StoreOp, AtomicRMWOp, AssertOp>(nested)) { // map_c5
+      emitOpError() << "expected loads, stores, tile.atomic_rmw and tile.assert in the region (because only these can "
+                       "happen for some elements and not for others), got "
+                    << nested->getName();
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
 // gather, histogram, sorting
 //===----------------------------------------------------------------------===//
 

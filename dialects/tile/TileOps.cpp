@@ -52,6 +52,15 @@ void AssumeOp::getEffects(Effects &effects) { keepsItsPlace(effects); }
 void BarrierOp::getEffects(Effects &effects) { keepsItsPlace(effects); }
 void LaunchDependentsOp::getEffects(Effects &effects) { keepsItsPlace(effects); }
 void WaitForGridOp::getEffects(Effects &effects) { keepsItsPlace(effects); }
+void MapOp::getEffects(Effects &effects) {
+  WalkResult found = getBody().walk([](MemoryEffectOpInterface nested) {
+    SmallVector<MemoryEffects::EffectInstance> its;
+    nested.getEffects(its);
+    return its.empty() ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  if (found.wasInterrupted())
+    readsAndWrites(effects);
+}
 void InlineAsmOp::getEffects(Effects &effects) {
   if (!getIsPure())
     readsAndWrites(effects);

@@ -4,6 +4,33 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ExpandMapsPass : Pass<"kiln-expand-maps", "::mlir::func::FuncOp"> {
+  let summary = "functions of scalars become ops on tiles";
+  let description = [{
+    Each op in the region of a `tile.map` becomes the same op on tiles; what depends on no element stays a scalar. An
+    `scf.if` on an element's value becomes both of its branches and a select, a loop that elements leave at different
+    times one that runs until the last has left. Loads, stores, atomics and assertions get the mask of the elements that
+    reach them. In the regions of `tile.reduce`, `tile.scan` and `tile.inline_asm` an `scf.if` becomes its branches and
+    selects likewise.
+
+    ```mlir
+    %y = tile.map(%x) {
+    ^bb0(%a: f32):
+      %c = scf.if %above -> f32 { scf.yield %a : f32 } else { ... scf.yield %e : f32 }
+      tile.yield %c : f32
+    } : (tensor<64xf32>) -> tensor<64xf32>
+    ```
+    becomes
+    ```mlir
+    %e = math.exp %x : tensor<64xf32>
+    %y = arith.select %above, %x, %e : tensor<64xi1>, tensor<64xf32>
+    ```
+    Needs: inlined calls. Guarantees: no `tile.map` is left. Exact.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::ub::UBDialect",
+                           "::kiln::tile::TileDialect"];
+}
+
 def LowerBlockPointersPass : Pass<"kiln-lower-block-pointers", "::mlir::func::FuncOp"> {
   let summary = "block pointers become descriptors and offsets";
   let description = [{

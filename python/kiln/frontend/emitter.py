@@ -28,6 +28,9 @@ _EFFECTS = {
     "tile.launch_dependents": "gdc_launch_dependents", "tile.wait_for_grid": "gdc_wait",
 }  # fmt: skip
 
+# Those that may happen for some elements of a tile and not for others.
+_EFFECTS_OF_ELEMENTS = ("tile.load", "tile.store", "tile.atomic_rmw", "tile.assert")
+
 
 def active() -> Emitter | None:
     """The emitter of the kernel this thread is compiling, if it is compiling one."""
@@ -65,7 +68,9 @@ class Emitter:
         self.fault: SourceRange | None = None
         """Where a failure that is no mistake of the user's happened."""
         self.combining: list[str] = []
-        """Names of the combine functions whose regions are being emitted."""
+        """Names of the functions of scalars whose regions are being emitted: of reductions, scans and maps."""
+        self.has_effects = False
+        """Whether what is being emitted for a combine function touches memory."""
         self._symbols: set[str] = set()
         self._placed = -1
 
@@ -97,11 +102,8 @@ class Emitter:
         segments: Sequence[int] | None = None,
     ) -> list[int]:
         """Any op: handles of its results. `segments` counts operands of ops with several optional groups."""
-        if self.combining and name in _EFFECTS and "isPure" not in (attrs or {}):
-            raise CompilationError(
-                f"expected a combine function that touches no memory (because elements are combined in any order), got"
-                f" {_EFFECTS[name]} in {self.combining[-1]}"
-            )
+        if self.combining:
+            self._check_scalars(name, result_types, attrs or {})
         self.place()
         return self.builder.create(
             name, list(operands), list(result_types), attrs or {}, list(regions),
@@ -142,8 +144,51 @@ class Emitter:
     def end_region(self) -> int:
         return self.builder.end_region()
 
-    def combine_region(self, fn: Any, element_types: Sequence[Any]) -> int:
-        """The region of a reduce or scan: `fn` applied to two groups of scalars, ended by tile.yield."""
+    def _check_scalars(self, name: str, result_types: Sequence[str], attrs: dict[str, Any]) -> None:
+        """A function of elements has what can happen for some of them, in any order."""
+        if name in _EFFECTS and "isPure" not in attrs:
+            self.has_effects = True
+            if name not in _EFFECTS_OF_ELEMENTS:
+                raise CompilationError(
+                    "expected loads, stores, atomics and assertions alone in a function of elements (because they"
+                    f" happen for each by itself, in any order), got {_EFFECTS[name]} in {self.combining[-1]}"
+                )
+        if any(text.startswith(("tensor<", "!tile.desc", "!tile.block_ptr")) for text in result_types):
+            raise CompilationError(
+                f"expected scalars in {self.combining[-1]} (because it is about single elements), got a tile"
+            )
+
+    def map_region(self, fn: Any, argument_types: Sequence[Any], what: str) -> tuple[int, list[Any]]:
+        """The region of a map: `fn` applied to scalars. Also the scalars that it returned."""
+        from kiln.language import semantic, values
+
+        name = getattr(fn, "__name__", what)
+        handles = self.begin_region([ty.mlir for ty in argument_types])
+        scalars = [values.tensor(handle, ty) for handle, ty in zip(handles, argument_types, strict=True)]
+        self.inlining += 1
+        self.combining.append(name)
+        try:
+            result = fn(*scalars)
+            several = isinstance(result, (tuple, list, values.tuple))
+            parts = list(result) if several else [] if values.unwrap(result) is None else [result]
+            for i, part in enumerate(parts):
+                if isinstance(part, values.constexpr) and isinstance(part.value, (bool, int, float)):
+                    parts[i] = semantic.to_tensor(part)
+                elif not isinstance(part, values.tensor) or part.type.is_block():
+                    raise self._blame_combine(
+                        fn,
+                        f"expected {name} to return scalars (because it is applied to single elements), got"
+                        f" {semantic.describe(part)}",
+                    )
+            self.op("tile.yield", [part.handle for part in parts])
+        finally:
+            self.inlining -= 1
+            self.combining.pop()
+        return self.end_region(), parts
+
+    def combine_region(self, fn: Any, element_types: Sequence[Any]) -> int | None:
+        """The region of a reduce or scan: `fn` applied to two groups of scalars, ended by tile.yield. None if it
+        touches memory: then nothing was emitted."""
         from kiln.language import values
 
         types = list(element_types)
@@ -152,6 +197,7 @@ class Emitter:
         arguments = [values.tensor(handle, ty) for handle, ty in zip(handles, types + types, strict=False)]
         self.inlining += 1
         self.combining.append(getattr(fn, "__name__", "the combine function"))
+        self.has_effects = False
         try:
             result = fn(*arguments)
         finally:
@@ -162,6 +208,38 @@ class Emitter:
         if len(parts) != len(types):
             self._combined(fn, None, types[0], len(parts), types)
         self.op("tile.yield", operands)
+        if self.has_effects:
+            self.builder.drop_region()
+            return None
+        return self.end_region()
+
+    def combine_step(self, fn: Any, element_types: Sequence[Any], guarded: bool = False) -> int:
+        """The region of a map over two groups of elements, `fn` applied to them; with `guarded` over a flag too, where
+        it is false the second group."""
+        from kiln.language import values
+
+        types = list(element_types)
+        kinds = [ty.mlir for ty in types]
+        handles = self.begin_region([*kinds * 2, *(["i1"] if guarded else [])])
+        arguments = [values.tensor(handle, ty) for handle, ty in zip(handles, types + types, strict=False)]
+        if guarded:
+            self.begin_region()
+        self.inlining += 1
+        self.combining.append(getattr(fn, "__name__", "the combine function"))
+        try:
+            result = fn(*arguments)
+        finally:
+            self.inlining -= 1
+            self.combining.pop()
+        parts = list(result) if isinstance(result, (tuple, list, values.tuple)) else [result]
+        found = [self._combined(fn, part, ty, len(parts), types) for part, ty in zip(parts, types, strict=False)]
+        if guarded:
+            self.op("scf.yield", found)
+            then = self.end_region()
+            self.begin_region()
+            self.op("scf.yield", [value.handle for value in arguments[len(types) :]])
+            found = self.op("scf.if", [handles[-1]], kinds, regions=[then, self.end_region()])
+        self.op("tile.yield", found)
         return self.end_region()
 
     def _check_arity(self, fn: Any, tiles: int) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 from . import values
 from .builtin import builtin
-from .semantic import arithmetic, combine, elementwise, memory, shape
+from .semantic import arithmetic, combine, elementwise, memory
 from .semantic import dot as products
 from .semantic.build import error
 from .semantic.cast import scalar_type
-from .semantic.promotion import describe, kernel_function
+from .semantic.promotion import describe
 from .types import float32
 from .values import tensor, unwrap
 
@@ -112,8 +112,9 @@ def dot_scaled(
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
     """All elements along an axis combined to one; of the whole tile, if the axis is None.
 
-    `combine_fn` is a jit function of two elements, associative and commutative; of a tuple of tiles it takes two groups
-    of elements and returns one.
+    `combine_fn` is a jit function of two elements, associative; of a tuple of tiles it takes two groups of elements and
+    returns one. It may branch. If it loads, stores, combines atomically or asserts, neighbours are combined step by
+    step, each pair once.
 
     >>> product = kl.reduce(x, 0, multiply)
     """
@@ -122,7 +123,8 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> An
 
 @builtin
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
-    """The running combination along an axis; from the end, if reversed. `combine_fn` as in `kl.reduce`.
+    """The running combination along an axis; from the end, if reversed. `combine_fn` as in `kl.reduce`; one with
+    effects sees each pair of a tree of partial results, some of them several times.
 
     >>> running = kl.associative_scan(x, 0, multiply)
     """
@@ -175,11 +177,11 @@ def extern_elementwise(lib_name: Any, lib_path: Any, args: Any, arg_type_symbol_
 def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     """A function of scalars applied to each element of tensors (which are brought to one shape).
 
-    The function is traced with the tensors themselves: it may use operators, `kl.where` and math, not loads or branches
-    on its arguments.
+    The function may branch and loop on its arguments, load, store, combine atomically and assert: each element goes its
+    own way, in any order. It returns a scalar, several or none: one tensor for each. With `pack` it takes that many
+    neighbouring elements of each tensor, all of the first before those of the second, and returns as many of each
+    result.
 
     >>> y = kl.map_elementwise(compare_and_pick, a, b)
     """
-    operands = shape.broadcast_many(args, "kl.map_elementwise")
-    function = kernel_function(scalar_fn, "a function of scalars in kl.map_elementwise", "that takes the elements")
-    return function(*operands)
+    return elementwise.map_elementwise(scalar_fn, args, pack)

@@ -10,6 +10,9 @@
 // TILE: builtin.module(
 // TILE-NEXT: inline{
 // TILE-NEXT: symbol-dce,
+// TILE-NEXT: func.func(
+// TILE-NEXT: kiln-expand-maps
+// TILE-NEXT: ),
 // TILE-NEXT: canonicalize{
 // TILE-NEXT: cse,
 // TILE-NEXT: kiln-allow-contraction,

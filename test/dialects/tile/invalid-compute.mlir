@@ -282,7 +282,7 @@ func.func @scan_c6_none() {
 // -----
 
 func.func @yield_c1() {
-  // expected-error @below {{expects parent op to be one of 'tile.reduce, tile.scan, tile.inline_asm'}}
+  // expected-error @below {{expects parent op to be one of 'tile.reduce, tile.scan, tile.map, tile.inline_asm'}}
   tile.yield
 }
 
@@ -371,5 +371,72 @@ func.func @topk_c2(%x: tensor<8xf32>) {
 func.func @topk_c3(%x: tensor<8xf32>) {
   // expected-error @below {{expected isUnsigned only with integers (because floats have one order), got 'f32'}}
   %y = tile.topk %x {isUnsigned} : tensor<8xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @map_c1(%x: tensor<8xf32>) {
+  // expected-error @below {{expected every operand and result to have shape [8] (because each element has its own), got shape [4]}}
+  %y = tile.map(%x) {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @map_c1_none() {
+  // expected-error @below {{expected at least one operand (because its shape is that of the results), got none}}
+  tile.map() {
+    tile.yield
+  } : () -> ()
+  return
+}
+
+// -----
+
+func.func @map_c2(%x: tensor<8xf32>) {
+  // expected-error @below {{expected body region to take ('f32') (because it takes one element of each operand), got ('f16')}}
+  %y = tile.map(%x) {
+  ^bb0(%a: f16):
+    tile.yield %a : f16
+  } : (tensor<8xf32>) -> tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @map_c3(%x: tensor<8xf32>) {
+  // expected-error @below {{expected body region to yield ('f16') (because it gives one element of each result), got ('f32')}}
+  %y = tile.map(%x) {
+  ^bb0(%a: f32):
+    tile.yield %a : f32
+  } : (tensor<8xf32>) -> tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @map_c4(%x: tensor<8xf32>) {
+  // expected-error @below {{expected numbers and pointers in the region (because it is about one element), got 'tensor<8xf32>'}}
+  %y = tile.map(%x) {
+  ^bb0(%a: f32):
+    %b = tile.splat %a : f32 -> tensor<8xf32>
+    tile.yield %a : f32
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @map_c5(%x: tensor<8xf32>) {
+  // expected-error @below {{expected loads, stores, tile.atomic_rmw and tile.assert in the region (because only these can happen for some elements and not for others), got tile.barrier}}
+  %y = tile.map(%x) {
+  ^bb0(%a: f32):
+    tile.barrier
+    tile.yield %a : f32
+  } : (tensor<8xf32>) -> tensor<8xf32>
   return
 }

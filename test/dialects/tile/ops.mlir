@@ -170,6 +170,33 @@ func.func @combines(%x: tensor<8x4xf32>, %i: tensor<8x4xi32>) {
   return
 }
 
+// CHECK-LABEL: @maps
+// CHECK: %{{.*}}:2 = tile.map(%{{.*}}, %{{.*}}) {
+// CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: !tile.ptr<i32>):
+// CHECK: scf.if %{{.*}} {
+// CHECK: tile.yield %{{.*}}, %{{.*}} : f32, !tile.ptr<i32>
+// CHECK: } : (tensor<8x4xf32>, tensor<8x4x!tile.ptr<i32>>) -> (tensor<8x4xf32>, tensor<8x4x!tile.ptr<i32>>)
+// CHECK: tile.map(%{{.*}}) {
+// CHECK: tile.yield
+// CHECK-NEXT: } : (tensor<8x4xf32>) -> ()
+func.func @maps(%x: tensor<8x4xf32>, %p: tensor<8x4x!tile.ptr<i32>>) {
+  %y:2 = tile.map(%x, %p) {
+  ^bb0(%a: f32, %q: !tile.ptr<i32>):
+    %zero = arith.constant 0.0 : f32
+    %none = arith.constant 0 : i32
+    %below = arith.cmpf olt, %a, %zero : f32
+    scf.if %below {
+      tile.store %q, %none : !tile.ptr<i32>, i32
+    }
+    tile.yield %a, %q : f32, !tile.ptr<i32>
+  } : (tensor<8x4xf32>, tensor<8x4x!tile.ptr<i32>>) -> (tensor<8x4xf32>, tensor<8x4x!tile.ptr<i32>>)
+  tile.map(%x) {
+  ^bb0(%a: f32):
+    tile.yield
+  } : (tensor<8x4xf32>) -> ()
+  return
+}
+
 // CHECK-LABEL: @orders
 // CHECK: tile.gather %{{.*}}[%{{.*}}] 0 : tensor<8x4xf32>, tensor<16x4xi64> -> tensor<16x4xf32>
 // CHECK: tile.histogram %{{.*}} mask %{{.*}} : tensor<8xi8> mask tensor<8xi1> -> tensor<24xi32>

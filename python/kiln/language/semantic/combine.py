@@ -17,7 +17,7 @@ from .arithmetic import binary, compare, extremum, where
 from .build import emit_many, emitter, error, i32
 from .cast import cast, widened_float
 from .promotion import broadcast_exact, describe, kernel_function, to_tensor
-from .shape import arange, axis_argument, expand_at, reshape
+from .shape import arange, axis_argument, cat, expand_at, gather, reshape, split, transpose
 
 Combine = Callable[..., Any]
 
@@ -46,9 +46,8 @@ def operand_list(operands: Any, what: str) -> tuple[list[tensor], bool]:
     return tiles, several
 
 
-def combine_region(function: Any, types: Sequence[Any], what: str) -> int:
-    function = kernel_function(function, f"a combining function in {what}", "that takes two elements and returns one")
-    return emitter().combine_region(function, list(types))
+def combining(function: Any, what: str) -> Any:
+    return kernel_function(function, f"a combining function in {what}", "that takes two elements and returns one")
 
 
 def traced(function: Combine) -> Combine:
@@ -89,9 +88,51 @@ def reduce(operands: Any, axis: Any, function: Any, keep_dims: Any = False, what
 def reduce_axis(tiles: list[tensor], place: int, function: Any, what: str) -> list[tensor]:
     rest = [side for dim, side in enumerate(tiles[0].type.shape) if dim != place]
     elements = [t.type.scalar for t in tiles]
-    region = combine_region(function, elements, what)
+    function = combining(function, what)
+    region = emitter().combine_region(function, elements)
+    if region is None:
+        return reduce_in_steps(tiles, place, function)
     results = [of_shape(e, rest) for e in elements]
     return emit_many("tile.reduce", tiles, results, {"axis": i32(place)}, regions=[region])
+
+
+def reduce_in_steps(tiles: list[tensor], place: int, function: Any) -> list[tensor]:
+    """With a function that touches memory: neighbours are combined, each pair once, until one is left."""
+    while (side := tiles[0].type.shape[place]) > 1:
+        last: list[tensor] = []
+        if side % 2:
+            last = [part_along(t, place, side - 1, 1) for t in tiles]
+            tiles = [part_along(t, place, 0, side - 1) for t in tiles]
+        pairs = [neighbours(t, place) for t in tiles]
+        tiles = in_step([p[0] for p in pairs] + [p[1] for p in pairs], function, len(tiles))
+        if last:
+            tiles = [cat(t, end, place) for t, end in zip(tiles, last, strict=True)]
+    rest = [side for dim, side in enumerate(tiles[0].type.shape) if dim != place]
+    return [reshape(t, rest) for t in tiles]
+
+
+def in_step(operands: list[tensor], function: Any, count: int) -> list[tensor]:
+    """`function` of two groups of `count` tiles, element by element; where a flag follows them and is false, the second
+    group."""
+    kinds = [t.type.scalar for t in operands[:count]]
+    region = emitter().combine_step(function, kinds, guarded=len(operands) > 2 * count)
+    return emit_many("tile.map", operands, [t.type for t in operands[:count]], regions=[region])
+
+
+def neighbours(tile: tensor, place: int) -> tuple[tensor, tensor]:
+    """Elements 0, 2, 4, … and 1, 3, 5, … along a dimension."""
+    shape = list(tile.type.shape)
+    pairs = reshape(tile, [*shape[:place], shape[place] // 2, 2, *shape[place + 1 :]])
+    order = [dim for dim in range(len(shape) + 1) if dim != place + 1]
+    even, odd = split(transpose(pairs, [*order, place + 1]))
+    return even, odd
+
+
+def part_along(tile: tensor, place: int, first: int, count: int) -> tensor:
+    """`count` elements along a dimension, from `first` on."""
+    shape = list(tile.type.shape)
+    shape[place] = count
+    return gather(tile, binary("+", along(place, shape), first), place)
 
 
 def reduce_all(tiles: list[tensor], function: Any, what: str) -> list[tensor]:
@@ -108,12 +149,31 @@ def scan(operands: Any, axis: Any, function: Any, reverse: Any = False, what: st
     """The running combination along an axis, from the end if reversed."""
     tiles, several = operand_list(operands, what)
     place = axis_argument(axis, len(tiles[0].type.shape), what)
-    region = combine_region(function, [t.type.scalar for t in tiles], what)
+    function = combining(function, what)
+    region = emitter().combine_region(function, [t.type.scalar for t in tiles])
+    if region is None:
+        results = scan_in_steps(tiles, place, function, bool(unwrap(reverse)))
+        return values.tuple(results) if several else results[0]
     attrs = {"axis": i32(place)}
     if unwrap(reverse):
         attrs["reverse"] = "unit"
     results = emit_many("tile.scan", tiles, [t.type for t in tiles], attrs, regions=[region])
     return values.tuple(results) if several else results[0]
+
+
+def scan_in_steps(tiles: list[tensor], place: int, function: Any, reverse: bool) -> list[tensor]:
+    """With a function that touches memory: each element takes in the one 1, 2, 4, … before it (behind, if reversed)."""
+    shape = tiles[0].type.shape
+    side = shape[place]
+    index = along(place, shape)
+    distance = 1
+    while distance < side:
+        other = binary("+" if reverse else "-", index, distance)
+        there = compare("<", other, side) if reverse else compare(">=", other, 0)
+        before = [gather(t, where(there, other, index), place) for t in tiles]
+        tiles = in_step([*before, *tiles, there], function, len(tiles))
+        distance *= 2
+    return tiles
 
 
 # --- what the library combines with -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ..values import is_number, tensor, unwrap
 from .build import emit, emit_many, error, i32, shaped, string
 from .cast import cast, float_op, scalar_type
 from .promotion import common_type, describe, kernel_function, number_type, promote, to_tensor, weak_constant
-from .shape import broadcast_many
+from .shape import broadcast_many, join, reshape, split
 
 _WIDE = (float32, float64)
 
@@ -186,3 +186,66 @@ def portable_region(function: Any, arguments: Sequence[Any], results: Sequence[A
         )
     em.op("tile.yield", [cast(v, t).handle for v, t in zip(found, results, strict=False)], [])
     return em.end_region()
+
+
+# --- functions of scalars ---------------------------------------------------------------------------------------------
+
+
+def map_elementwise(function: Any, arguments: Sequence[Any], pack: Any) -> Any:
+    what = "kl.map_elementwise"
+    function = kernel_function(function, f"a function of scalars in {what}", "that takes the elements")
+    packed = unwrap(pack)
+    if isinstance(packed, bool) or not isinstance(packed, int) or packed < 1 or packed & (packed - 1):
+        raise error(f"expected a power of two as pack of {what}, got {describe(packed)}", argument="pack")
+    if not arguments:
+        raise error(f"expected at least one tensor in {what}, got none")
+    tiles = broadcast_many(arguments, what)
+    if not tiles[0].type.is_block():
+        if packed != 1:
+            raise error(f"expected tiles in {what} (because {packed} elements are taken at a time), got a scalar")
+        return function(*tiles)
+    shape = tiles[0].type.shape
+    side = shape[-1]
+    if side % packed:
+        raise error(
+            f"expected a pack of {what} that divides the last side, which is {side}, got {packed}", argument="pack"
+        )
+    columns = [column for tile in tiles for column in unpacked(tile, packed)]
+    from .build import emitter
+
+    region, parts = emitter().map_region(function, [c.type.scalar for c in columns], what)
+    if len(parts) % packed:
+        raise error(
+            f"expected as many results of each kind as elements are taken, {packed}, in {what}, got {len(parts)}"
+        )
+    found = emit_many("tile.map", columns, [shaped(columns[0], p.type) for p in parts], regions=[region])
+    results = []
+    for i in range(0, len(found), packed):
+        group = found[i : i + packed]
+        if any(t.type != group[0].type for t in group):
+            raise error(
+                f"expected the {packed} results of one kind to have one type in {what}, got"
+                f" {', '.join(str(t.type.scalar) for t in group)}"
+            )
+        results.append(reshape(repacked(group), shape))
+    if not results:
+        return None
+    return results[0] if len(results) == 1 else values.tuple(results)
+
+
+def unpacked(tile: tensor, count: int) -> list[tensor]:
+    """The first, second, … of each `count` neighbours along the last dimension; its side is that much smaller."""
+    if count == 1:
+        return [tile]
+    *rest, side = tile.type.shape
+    even, odd = (unpacked(half, count // 2) for half in split(reshape(tile, [*rest, side // 2, 2])))
+    return [part for pair in zip(even, odd, strict=True) for part in pair]
+
+
+def repacked(parts: list[tensor]) -> tensor:
+    """The reverse."""
+    if len(parts) == 1:
+        return parts[0]
+    both = join(repacked(parts[0::2]), repacked(parts[1::2]))
+    *rest, side, _ = both.type.shape
+    return reshape(both, [*rest, side * 2])
