@@ -47,7 +47,7 @@ OPTION_KINDS = {
 
 
 def is_traced_by_torch() -> bool:
-    """Whether torch's compiler is tracing the call, instead of Python running it. (It knows the answer without a call.)"""
+    """Whether torch's compiler is tracing the call, instead of Python running it. (It answers itself.)"""
     torch = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_dynamo_compiling()
 

@@ -8,10 +8,10 @@
 
 torch's compiler runs Python on values that are not there yet, and nothing of a launch can be run then. What follows the
 values stays in Python that it traces (`launch`, `call`): tensors, integers and floats become arguments of the operator,
-so that shapes may be symbols. Everything else (which kernel, constexpr values, names, plans) is the *form* of the call, kept
-here under a name that the graph holds; it is made by functions that run for real while tracing (`_form_of…`). A form says
-which tensors the kernel may write through: those are the operator's mutated arguments, and all others are only read. The
-compiler knows them from the kernel's stores; where it does not, every tensor counts as written.
+so that shapes may be symbols. Everything else (which kernel, constexpr values, names, plans) is the *form* of the call,
+kept here under a name that the graph holds; it is made by functions that run for real while tracing (`_form_of…`). A
+form says which tensors the kernel may write through: those are the operator's mutated arguments, all others are only
+read. The compiler knows them from the kernel's stores; where it does not, every tensor counts as written.
 
 The name of a form is a digest of what it stands for, so that graphs cached on disk find it in another process: tracing,
 which always comes first, has made it there too.
@@ -21,13 +21,15 @@ Imported only while torch traces; nothing else of Kiln imports torch by itself.
 
 from __future__ import annotations
 
+import ctypes
 import operator
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, MockTensor
+from kiln.runtime.interface import LAUNCH_OPTIONS, MockTensor
 
 _library = torch.library.Library("kiln", "FRAGMENT")
 _ARGUMENTS = "str form, Tensor(a!)[] written, Tensor[] read, SymInt[] numbers, float[] floats"
@@ -66,7 +68,9 @@ class Form:
             and self.tokens == other.tokens
             and self.written == other.written
             and len(self.constants) == len(other.constants)
-            and all(a is b or (type(a) is type(b) and a == b) for a, b in zip(self.constants, other.constants))
+            and all(
+                a is b or (type(a) is type(b) and a == b) for a, b in zip(self.constants, other.constants, strict=True)
+            )
         )
 
 
@@ -128,9 +132,13 @@ def _encode(value: Any, values: _Values, constant: bool = False) -> None:
         else:
             values.tokens.append(f"i{len(values.numbers)}")
             values.numbers.append(value)
-    elif isinstance(value, float) and not constant:
-        values.tokens.append(f"f{len(values.floats)}")
-        values.floats.append(value)
+    elif isinstance(value, float):
+        if constant:
+            values.tokens.append(f"c{len(values.constants)}")
+            values.constants.append(value)
+        else:
+            values.tokens.append(f"f{len(values.floats)}")
+            values.floats.append(value)
     elif isinstance(value, (tuple, list)):
         fields = isinstance(value, tuple) and hasattr(value, "_fields")
         if fields:
@@ -140,9 +148,31 @@ def _encode(value: Any, values: _Values, constant: bool = False) -> None:
         for item in value:
             _encode(item, values, constant)
         values.tokens.append("]" if isinstance(value, list) else ")")
-    else:
+    elif isinstance(value, (torch.dtype, type, types.FunctionType)):
         values.tokens.append(f"c{len(values.constants)}")
         values.constants.append(value)
+    elif hasattr(type(value), "__dataclass_fields__"):
+        # A plan, or a tensor descriptor: made anew of its fields.
+        values.tokens.append(f"n{len(values.constants)}")
+        values.constants.append(type(value))
+        values.tokens.append("(")
+        described = hasattr(value, "block_shape")
+        for name in type(value).__dataclass_fields__:
+            _encode(getattr(value, name), values, constant or not described or name == "block_shape")
+        values.tokens.append(")")
+    else:
+        values.tokens.append(f"c{len(values.constants)}")
+        values.constants.append(("object", id(value)))
+
+
+def _object(identity: int) -> Any:
+    """The object with an identity. It lives: what is traced holds it, and torch guards that it is this one. (Not every
+    torch hands an object itself to what runs while it traces.)"""
+    return ctypes.cast(identity, ctypes.py_object).value
+
+
+def _constants(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(_object(v[1]) if isinstance(v, tuple) else v for v in values)
 
 
 def _encode_call(args: Any, kwargs: Any, values: _Values, positional: Any, constant: Any) -> None:
@@ -190,22 +220,17 @@ def _base(kernel: Any) -> Any:
 
 
 @torch.compiler.assume_constant_result
-def _parameters_of(kernel: Any) -> str:
+def _parameters_of(kernel: int) -> str:
     """The kernel's parameters by position, and the names whose values the code depends on."""
-    parameters = _base(kernel).params
+    parameters = _base(_object(kernel)).params
     names = " ".join(p.name for p in parameters if p.kind == "positional")
     return f"{names}|{' '.join([*(p.name for p in parameters if p.is_constexpr), *LAUNCH_OPTIONS])}"
 
 
 @torch.compiler.assume_constant_result
-def _configs_of(kernel: Any) -> int:
-    return len(kernel.configs)
-
-
-@torch.compiler.assume_constant_result
-def _form_of_launch(kernel: Any, tokens: str, types: int, *values: Any) -> str:
+def _form_of_launch(identity: int, tokens: str, count: int, *values: Any) -> str:
     """Runs while tracing: the form of a launch. `values`: the types of the tensors, so many, then the constants."""
-    dtypes, constants = values[:types], tuple(values[types:])
+    kernel, dtypes, constants = _object(identity), values[:count], _constants(values[count:])
     base = _base(kernel)
     written = _written_tensors(kernel, tokens, dtypes, constants)
     form = Form(kernel, tokens, constants, written, len(dtypes))
@@ -318,24 +343,25 @@ def _three(grid: Any) -> list[Any]:
     return [grid, 1, 1]
 
 
-def launch(kernel: Any, grid: Any, args: Any, kwargs: Any) -> None:
-    """`kernel[grid](*args, **kwargs)` while torch traces: a call of `kiln::launch`. Gives None."""
-    positional, constant = _parameters_of(kernel).split("|")
+def launch(kernel: Any, grid: Any, args: Any, kwargs: Any) -> Any:
+    """`kernel[grid](*args, **kwargs)` while torch traces: a call of `kiln::launch`. Gives None: nothing has run yet."""
+    positional, constant = _parameters_of(id(kernel)).split("|")
     positional, constant = positional.split(" "), constant.split(" ")
     values = _Values()
     _encode_call(args, kwargs, values, positional, constant)
-    types = [tensor.dtype for tensor in values.tensors]
-    form, written = _form_of_launch(kernel, " ".join(values.tokens), len(types), *types, *values.constants).split("|")
+    dtypes = [tensor.dtype for tensor in values.tensors]
+    tokens = " ".join(values.tokens)
+    form, written = _form_of_launch(id(kernel), tokens, len(dtypes), *dtypes, *values.constants).split("|")
     grids: list[Any] = []
     if not callable(grid):
         grids += _three(grid)
     else:
-        given = {name: value for name, value in zip(positional, args)}
+        given = dict(zip(positional, args, strict=False))
         given.update(kwargs)
         for config in _meta_of(kernel):
             grids += _three(grid({**given, **config}))
     places = [int(place) for place in written.split(",") if place]
-    torch.ops.kiln.launch(
+    torch.ops.kiln.launch.default(
         form,
         [tensor for i, tensor in enumerate(values.tensors) if i in places],
         [tensor for i, tensor in enumerate(values.tensors) if i not in places],
@@ -364,15 +390,16 @@ _functions: dict[str, Any] = {}
 
 
 @torch.compiler.assume_constant_result
-def _form_of_call(function: Any, tokens: str, ranks: str, written: str, *values: Any) -> str:
+def _form_of_call(identity: int, tokens: str, ranks: str, written: str, *values: Any) -> str:
     """Runs while tracing: the operator and the form of a call of a library function. `ranks` of the tensors; `values`:
     their types, then the constants."""
+    function = _object(identity)
     name = function.__name__
     if _functions.setdefault(name, function) is not function:
         name = f"{name}_{sum(key.startswith(name) for key in _functions)}"
         _functions[name] = function
     count = len(ranks.split())
-    constants = tuple(values[count:])
+    constants = _constants(values[count:])
     places = tuple(int(place) for place in written.split())
     tensors = [_Like(dtype, int(rank)) for dtype, rank in zip(values[:count], ranks.split(), strict=True)]
     args, kwargs = decode(tokens, {"t": tensors, "i": _Every(1), "f": _Every(0.5), "c": constants})
@@ -394,8 +421,9 @@ def _new_specs(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 @torch.compiler.assume_constant_result
-def _about(function: Any) -> str:
+def _about(identity: int) -> str:
     """Names of a function's parameters; of those that it changes; what it returns."""
+    function = _object(identity)
     parameters = function.signature.parameters
     returned = str(function.signature.return_annotation)
     shape = "none" if returned == "None" else "pair" if returned.startswith("tuple") else "any"
@@ -436,7 +464,7 @@ def _define(name: str, writes: bool, made: int) -> None:
         function, args, kwargs, _ = split(given)
         function.refuse_gradients(args, kwargs)
         with torch._C._AutoDispatchBelowAutograd():
-            return getattr(torch.ops.kiln, name)(*given)
+            return getattr(torch.ops.kiln, name).default(*given)
 
     torch.library.impl(_library, name, "CompositeExplicitAutograd")(run)
     torch.library.impl(_library, name, "Autograd")(record)
@@ -449,9 +477,9 @@ def _dtype(dtype: Any) -> Any:
 
 def call(function: Any, args: Any, kwargs: Any) -> Any:
     """A call of a library function while torch traces: a call of the operator `kiln::NAME`."""
-    parameters, mutated, shape = _about(function).split("|")
+    parameters, mutated, shape = _about(id(function)).split("|")
     names = parameters.split(" ")
-    bound = {name: value for name, value in zip(names, args)}
+    bound = dict(zip(names, args, strict=False))
     bound.update(kwargs)
     if len(args) > len(names) or any(name not in names for name in kwargs):
         raise TypeError(f"{function} does not take these arguments")
@@ -466,13 +494,13 @@ def call(function: Any, args: Any, kwargs: Any) -> Any:
             for token in values.tokens[begin:]:
                 if token[0] == "t" and int(token[1:]) not in written:
                     written.append(int(token[1:]))
-    types = [tensor.dtype for tensor in values.tensors]
+    dtypes = [tensor.dtype for tensor in values.tensors]
     ranks = " ".join([f"{tensor.dim()}" for tensor in values.tensors])
     places = " ".join([f"{place}" for place in written])
     tokens = " ".join(values.tokens)
-    name, form = _form_of_call(function, tokens, ranks, places, *types, *values.constants).split("|")
+    name, form = _form_of_call(id(function), tokens, ranks, places, *dtypes, *values.constants).split("|")
     read = [tensor for i, tensor in enumerate(values.tensors) if i not in written]
-    operation = getattr(torch.ops.kiln, name)
+    operation = getattr(torch.ops.kiln, name).default
     if written:
         made = operation(form, [values.tensors[i] for i in written], read, values.numbers, values.floats)
         new = [made] if isinstance(made, torch.Tensor) else list(made or ())
