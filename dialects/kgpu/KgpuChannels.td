@@ -395,9 +395,6 @@ def Kgpu_CopyTileOp : Kgpu_ThreadsCopy<"copy_tile"> {
   }];
 }
 
-def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
-  let summary = "the copy engine writes a block to global memory";
-  let description = [{
 def Kgpu_PrefetchOp : Kgpu_EarlyOp<"prefetch", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
   let summary = "bring a block of a mapped array near";
   let description = [{

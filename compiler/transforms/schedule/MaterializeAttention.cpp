@@ -372,10 +372,10 @@ void Writer::run() {
   scf::ForOp programs = makePersistent(kernel, b);
   b.setInsertionPoint(programs);
   b.setLoc(programs.getLoc());
-  auto [load, multiply] = makeRoles(b, schedule.consumers);
-  b.setInsertionPointToStart(load);
+  RoleBodies bodies = makeRoles(b, schedule.consumers);
+  b.setInsertionPointToStart(bodies.load);
   writeRole(programs, Role::Load);
-  b.setInsertionPointToStart(multiply);
+  b.setInsertionPointToStart(bodies.multiply);
   writeRole(programs, Role::Multiply);
   programs.erase();
   kernel->removeAttr(kScheduleAttrName);
