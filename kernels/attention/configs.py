@@ -21,15 +21,17 @@ class AttentionPlan:
                "simple" (all of ``num_warps`` warps copy and multiply)
     stages     slots of the rings that keys and values arrive in
     together   heads that take turns, because a cache holds their keys and values
+    parts      of a row's sum, each thread's own until the end
     """
 
     m: int
     n: int
     schedule: str = "simple"
-    stages: int = 2
+    stages: int = 4
     consumers: int = 2
     num_warps: int = 4
     together: int = 1
+    parts: int = 1
 
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
@@ -55,7 +57,11 @@ def prefill_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetched
     tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
     if tensor_cores and "warpgroup_mma" in capabilities:
         if fetched and side <= 128 and q_tokens > 64:
-            return AttentionPlan(128, 128, "attention", together=together)
+            # Softmax takes as long as products of 64 elements: three groups hide it better than two, where many steps
+            # outweigh what blocks of 192 queries leave without use.
+            if side <= 64 and k_tokens >= (8192 if causal else 4096):
+                return AttentionPlan(192, 128, "attention", consumers=3, together=together, parts=4)
+            return AttentionPlan(128, 128, "attention", together=together, parts=4)
         # Groups of four warps have 64 queries each; at most 64 elements leave registers for two blocks a processor.
         block_m, block_n = 128 if q_tokens > 64 else 64, 64 if side <= 128 else 32
         warps = block_m // 16

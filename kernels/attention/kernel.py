@@ -76,8 +76,18 @@ def place(blocks, heads, together, LONGEST_FIRST: kl.constexpr):
 
 
 @kiln.jit
+def row_sums(x, PARTS: kl.constexpr):
+    """Sums of rows in PARTS parts, of every so manieth pair of columns: four threads share a row of a product so, and
+    need not tell each other in each step."""
+    if PARTS == 1:
+        return kl.sum(x, axis=1)[:, None]
+    return kl.sum(kl.sum(x.reshape(x.shape[0], x.shape[1] // (2 * PARTS), PARTS, 2), axis=3), axis=1)
+
+
+@kiln.jit
 def attention_kernel(q: Heads, k: Heads, v: Heads, y: Heads, lse, scale_log2, together, CAUSAL: kl.constexpr,
-                     TURNED: kl.constexpr, M: kl.constexpr, N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
+                     TURNED: kl.constexpr, M: kl.constexpr, N: kl.constexpr, SIZE: kl.constexpr,
+                     PARTS: kl.constexpr):  # fmt: skip
     """``y = softmax(q kᵀ · scale) v``; TURNED: of the negative scores, for scales below zero."""
     of_all, block = place(kl.cdiv(q.tokens, M), q.batches * q.heads, together, CAUSAL)
     batch, head = of_all // q.heads, of_all % q.heads
@@ -93,7 +103,7 @@ def attention_kernel(q: Heads, k: Heads, v: Heads, y: Heads, lse, scale_log2, to
     k_blocks, v_blocks = blocks_of(k, N, SIZE), blocks_of(v, N, SIZE)
     query = load(q, blocks_of(q, M, SIZE), batch, head, first, M, SIZE)
     top = kl.full((M,), -float("inf"), kl.float32)
-    total = kl.zeros((M,), kl.float32)
+    total = kl.zeros((M, PARTS), kl.float32)
     result = kl.zeros((M, SIZE), kl.float32)
     if k.step is not None:
         key = load(k, k_blocks, batch, k_head, 0, N, SIZE)
@@ -116,9 +126,10 @@ def attention_kernel(q: Heads, k: Heads, v: Heads, y: Heads, lse, scale_log2, to
         safe = kl.where(new_top == -float("inf"), 0.0, new_top)
         weight = exp2_flushed(score * scale_log2 - safe[:, None])
         correction = exp2_flushed(top - safe)
-        total = total * correction + kl.sum(weight, axis=1)
+        total = total * correction[:, None] + row_sums(weight, PARTS)
         result = kl.dot(weight.to(value.dtype), value, result * correction[:, None])
         top = new_top
+    total = kl.sum(total, axis=1)
     share = 1.0 / kl.where(total == 0.0, 1.0, total)
     store(y, batch, head, first, result * share[:, None])
     if lse is not None:
@@ -172,6 +183,6 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: fl
     # The greatest product has the greatest score: of a scale that is 0, all scores are; a negative one turns them.
     attention_kernel[(kiln.cdiv(q_tokens, plan.m) * batch * heads,)](
         *operands, lse, abs(scale) or 1e-30, plan.together, CAUSAL=causal, TURNED=scale < 0, M=plan.m, N=plan.n,
-        SIZE=side, **plan.options(machine),
+        SIZE=side, PARTS=plan.parts, **plan.options(machine),
     )  # fmt: skip
     return (out, lse) if return_lse else out

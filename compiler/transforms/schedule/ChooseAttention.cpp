@@ -41,10 +41,11 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
       return std::nullopt;
   Schedule schedule;
   schedule.name = kAttention;
-  int64_t groups = consumers.value_or(1);
-  while (!consumers && groups < 3 && !fits(chain, groups))
-    ++groups;
-  if (groups > 3 || !fits(chain, groups)) {
+  // Each group has 64 queries, or several times 64: softmax of one then runs beside products of another.
+  int64_t groups = consumers.value_or(3);
+  while (!consumers && groups > 1 && !fits(chain, groups))
+    --groups;
+  if (groups < 1 || groups > 3 || !fits(chain, groups)) {
     why = "the queries do not go to groups of four warps in 64s, or scores and sums do not fit their registers";
     return std::nullopt;
   }

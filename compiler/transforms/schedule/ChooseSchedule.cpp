@@ -93,11 +93,15 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
       why = "the target multiplies from registers";
     return std::nullopt;
   }
-  if (auto chain = findChainedProducts(kernel, why); chain && ctas == 1) {
-    if (!mayRunAhead(kernel, {chain->query.load, chain->keys.load, chain->values.load}, why))
+  int64_t dots = 0;
+  kernel.walk([&](tile::DotOp) { ++dots; });
+  if (dots == 2 || asked == kAttention) {
+    std::optional<ChainedProducts> chain = findChainedProducts(kernel, why);
+    if (!chain || !mayRunAhead(kernel, {chain->query.load, chain->keys.load, chain->values.load}, why))
       return std::nullopt;
-    return chooseAttention(kernel, *chain, target, alignment, askedStages, askedConsumers, why);
-  } else if (asked == kAttention) {
+    if (ctas == 1)
+      return chooseAttention(kernel, *chain, target, alignment, askedStages, askedConsumers, why);
+    why = "a cluster has no part in chained products";
     return std::nullopt;
   }
   std::optional<ProductLoop> product = findProductLoop(kernel, why);

@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule))' --verify-diagnostics -o /dev/null
 
 module attributes {kgpu.num_warps = 8 : i32} {
-  // expected-remark @below {{no schedule: there are several products}}
+  // expected-remark @below {{no schedule: the second product's left factor does not follow from the first product}}
   func.func @several(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

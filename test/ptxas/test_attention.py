@@ -1,0 +1,77 @@
+"""Attention's schedule as ptxas leaves it: nothing spilt, no product made alone, softmax under the second product."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from kiln import toolchain
+from kiln.kernels.attention import attention
+from kiln.kernels.launches import launches_of
+from kiln.kernels.machine import of_target
+
+# Head size, tokens, causal: what the default plans tell apart. Threads of two groups begin with 168 registers, of
+# three with 128.
+CONFIGURATIONS = [
+    (64, 1024, False, 168), (64, 1024, True, 168), (64, 4096, False, 128), (64, 16384, True, 128),
+    (80, 1024, True, 168), (96, 1024, False, 168), (128, 1024, False, 168), (128, 1000, True, 168),
+]  # fmt: skip
+MARK = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(HGMMA|WARPGROUP\.DEPBAR|PMTRIG|MUFU\.EX2|BRA)\b(.*)",
+                  re.MULTILINE)  # fmt: skip
+
+
+def compiled(size: int, tokens: int, causal: bool, dtype: object, folder: Path) -> tuple[str, str]:
+    """What ptxas says, and the SASS."""
+    q = np.empty((1, tokens, 4, size), dtype)
+    k = np.empty((1, tokens, 2, size), dtype)
+    (launch,) = launches_of(lambda: attention(q, k, np.empty_like(k), causal=causal), of_target("sm_90a"))
+    assert launch.options["schedule"] == "attention"
+    source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
+    source.write_text(launch.compile("sm_90a", to="ptx").output)
+    command = [toolchain.ptxas().path, "-arch=sm_90a", "-v", source, "-o", cubin]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    if toolchain.nvdisasm() is None:
+        pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
+    return said.stdout + said.stderr, toolchain.disassemble(cubin.read_bytes())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize(("size", "tokens", "causal", "registers"), CONFIGURATIONS)
+def test_nothing_is_spilt_or_made_alone(size, tokens, causal, registers, dtype, tmp_path: Path):
+    if dtype is not np.float16 and size not in (64, 128):
+        pytest.skip("as float16")
+    said, sass = compiled(size, tokens, causal, dtype, tmp_path)
+    assert f"Used {registers} registers" in said
+    assert "0 bytes spill stores, 0 bytes spill loads" in said
+    # Notes: setmaxnreg ignored, products serialised.
+    assert not re.search(r"\(C7\d+\)|warning", said), said
+    assert not re.search(r"\bLDL|\bSTL", sass)
+    assert re.search(r"UTMALDG\.4D", sass) and re.search(r"UTMASTG\.4D", sass)
+    assert len(re.findall("USETMAXREG", sass)) == 2
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_softmax_runs_under_the_second_product(size, tmp_path: Path):
+    """Of each loop: the scores and the product are begun, only the scores waited for, and what they are exponents of
+    stands before the wait for the product."""
+    _, sass = compiled(size, 4096, True, np.float16, tmp_path)
+    marks = [(kind, "0x0" in rest) for kind, rest in MARK.findall(sass)]
+    loops = 0
+    for i, (kind, everything) in enumerate(marks):
+        if kind != "WARPGROUP.DEPBAR" or everything:
+            continue
+        last = next(j for j in range(i + 1, len(marks)) if marks[j][0] == "WARPGROUP.DEPBAR")
+        between = [kind for kind, _ in marks[i + 1 : last]]
+        assert marks[last][1] and between[-1] == "PMTRIG"
+        # Two rows of 32 scores a thread, and their corrections.
+        assert between.count("MUFU.EX2") == 66
+        behind = [kind for kind, _ in marks[last + 1 :]]
+        assert "MUFU.EX2" not in behind[: behind.index("BRA")]
+        begun = [kind for kind, _ in marks[i - 8 - size // 16 : i]]
+        assert set(begun) <= {"HGMMA", "BRA"} and begun.count("HGMMA") >= 8
+        loops += 1
+    assert loops == 2
