@@ -51,8 +51,7 @@ def prefill_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetched
     if not machine.gpu:
         block_m = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16
         return AttentionPlan(block_m, 64 if k_tokens > 32 else 32)
-    # Causal programs of one head differ in length: several heads take turns, so that all processors end together.
-    together = max(1, machine.l2_bytes // 2 // (2 * k_tokens * side * itemsize)) if causal else 1
+    together = heads_together(q_tokens, k_tokens, side, itemsize, machine) if causal else 1
     capabilities = _capabilities(machine)
     tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
     if tensor_cores and "warpgroup_mma" in capabilities:
@@ -77,6 +76,15 @@ def prefill_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetched
         block_m, block_n = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16, 32 if side <= 128 else 16
         warps = max(2, block_m // 8)
     return AttentionPlan(block_m, block_n, num_warps=warps, together=together)
+
+
+def heads_together(q_tokens: int, k_tokens: int, side: int, itemsize: int, machine: Machine) -> int:
+    """How many causal heads take turns. Their programs differ in length, the longest first, and processors get them in
+    order: of few heads, one processor would get longer ones each time. Keys and values of many leave the L2; of long
+    sequences, whose programs share them while they last, that costs little."""
+    in_cache = machine.l2_bytes // 2 // (2 * k_tokens * side * itemsize)
+    even = 16 * machine.processors * 128 // max(q_tokens, 128)
+    return max(1, in_cache, min(even, 48))
 
 
 @functools.lru_cache(maxsize=64)

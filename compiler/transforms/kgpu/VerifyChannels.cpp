@@ -66,7 +66,7 @@ static LogicalResult verifyInFlight(func::FuncOp function) {
         }
       InFlightDiagnostic error = user->emitOpError("expected a product to be waited for before its result is used "
                                                    "(because it is in flight until a kgpu.mma_wait "
-                                                   "with none pending), got it in flight");
+                                                   "settles it), got it in flight");
       if (Operation *def = value.getDefiningOp())
         error.attachNote(def->getLoc()) << "where it comes from";
       return error;

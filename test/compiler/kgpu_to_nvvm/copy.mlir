@@ -142,3 +142,28 @@ module {
     return
   }
 }
+
+// -----
+
+// Of dimensions in front that the memory has not, each box has one element: their positions are the block's.
+// CHECK-LABEL: llvm.func @kiln_of_a_head(
+// CHECK-SAME: %{{.*}}: !llvm.ptr<1>, %[[N:.*]]: i32,
+// CHECK: "@$6 cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [$0, {$1, $2, $3, $4}], [$5];", "l,r,r,r,r,r,b,~{memory}" %{{.*}}, %c0_i32, %[[N]], %c3_i32, %c5_i32,
+// CHECK: "@$6 cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [$0, {$1, $2, $3, $4}], [$5];", "l,r,r,r,r,r,b,~{memory}" %{{.*}}, %c64_i32, %[[N]], %c3_i32, %c5_i32,
+#m = #layout.map<swizzled [64, 128] element 2 bytes 128>
+module {
+  func.func public @of_a_head(%p: !tile.ptr<f16>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 16384 : i64} {
+    %one = arith.constant 1 : i64
+    %side = arith.constant 4096 : i64
+    %d = tile.make_desc %p, shape [%side, %side, %side, %side] strides [%side, %side, %side, %one] : !tile.ptr<f16> -> !tile.desc<tensor<1x1x64x128xf16>>
+    %map = kgpu.tensor_map %d box [1, 1, 64, 64] swizzle 128 : !tile.desc<tensor<1x1x64x128xf16>>
+    %zero = arith.constant 0 : i32
+    %head = arith.constant 3 : i32
+    %batch = arith.constant 5 : i32
+    %c = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x128xf16, #m>
+    kgpu.fence_async
+    kgpu.copy_out %c to %map[%batch, %head, %n, %zero] : !kgpu.mem<64x128xf16, #m>
+    kgpu.copy_out_wait 0
+    return
+  }
+}

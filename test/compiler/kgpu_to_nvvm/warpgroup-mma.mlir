@@ -200,3 +200,49 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// A factor of 16 bits that a loop carries for products alone stays in words too. What is computed while a product is
+// under way is held in front of its wait; where nothing is, nothing is held.
+// CHECK-LABEL: llvm.func @kiln_chained(
+// CHECK: scf.for {{.*}} -> (i32, i32, i32, i32, f32, f32, f32, f32) : i32 {
+// CHECK: m64n16k16.f32.f16.f16 {$0, $1, $2, $3, $4, $5, $6, $7}, left, right
+// CHECK: m64n8k16.f32.f16.f16 {$0, $1, $2, $3}, {$8, $9, $10, $11}, right
+// CHECK-NOT: pmevent
+// CHECK: wgmma.wait_group.sync.aligned 1;
+// CHECK: arith.addf
+// CHECK: "pmevent 0;"
+// CHECK-NEXT: wgmma.wait_group.sync.aligned 0;
+// CHECK: llvm.insertelement
+// CHECK-NOT: pmevent
+// CHECK: llvm.return
+#q = #layout.map<swizzled [64, 16] element 2 bytes 32>
+#k = #layout.map<swizzled [16, 16] order [0, 1] element 2 bytes 32>
+#v = #layout.map<swizzled [16, 8] order [0, 1] element 2 bytes 32>
+#s = #layout.map<wgmma_acc [64, 16] groups 1>
+#o = #layout.map<wgmma_acc [64, 8] groups 1>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @chained(%p: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 4096 : i64} {
+    %none = arith.constant dense<0.0> : tensor<64x16xf32, #s>
+    %first = arith.constant dense<1.0> : tensor<64x16xf16, #s>
+    %zero = arith.constant dense<0.0> : tensor<64x8xf32, #o>
+    %q = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x16xf16, #q>
+    %k = kgpu.alloc {offset = 2048 : i64} : !kgpu.mem<16x16xf16, #k>
+    %v = kgpu.alloc {offset = 3072 : i64} : !kgpu.mem<16x8xf16, #v>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%factor = %first, %sum = %zero) -> (tensor<64x16xf16, #s>, tensor<64x8xf32, #o>) : i32 {
+      %a = kgpu.warpgroup_mma %q, %k, %none : !kgpu.mem<64x16xf16, #q>, !kgpu.mem<16x16xf16, #k> -> tensor<64x16xf32, #s>
+      %b = kgpu.warpgroup_mma %factor, %v, %sum : tensor<64x16xf16, #s>, !kgpu.mem<16x8xf16, #v> -> tensor<64x8xf32, #o>
+      %c = kgpu.mma_wait %a pending 1 : tensor<64x16xf32, #s>
+      %d = arith.addf %c, %c : tensor<64x16xf32, #s>
+      %e = kgpu.mma_wait %b pending 0 : tensor<64x8xf32, #o>
+      %f = arith.truncf %d : tensor<64x16xf32, #s> to tensor<64x16xf16, #s>
+      scf.yield %f, %e : tensor<64x16xf16, #s>, tensor<64x8xf32, #o>
+    }
+    %t = tile.splat %p : !tile.ptr<f32> -> tensor<64x8x!tile.ptr<f32>, #o>
+    tile.store %t, %r#1 : tensor<64x8x!tile.ptr<f32>, #o>, tensor<64x8xf32, #o>
+    return
+  }
+}

@@ -194,6 +194,21 @@ func.func @copy_in_c3(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32)
 
 // -----
 
+// Of dimensions that the memory has not the box has one element.
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_in_c3_in_front(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e, %e] strides [%e, %e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<2x64x64xf16>>
+  %t = kgpu.tensor_map %d box [2, 64, 64] swizzle 128 : !tile.desc<tensor<2x64x64xf16>>
+  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [2, 64, 64] swizzled over 128 for}}
+  kgpu.copy_in %t[%i, %i, %i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
 // A box is written with its last dimension the fastest: memory that has another is not what it fills.
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128>>
 func.func @copy_in_c3_transposed(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {

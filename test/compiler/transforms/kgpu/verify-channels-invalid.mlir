@@ -379,8 +379,45 @@ func.func @used_in_flight(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %b: !kgp
   // expected-note @below {{where it comes from}}
   %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
   %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
-  // expected-error @below {{expected a product to be waited for before its result is used (because it is in flight until a kgpu.mma_wait with none pending), got it in flight}}
+  // expected-error @below {{expected a product to be waited for before its result is used (because it is in flight until a kgpu.mma_wait settles it), got it in flight}}
   %w = arith.addf %z, %y : tensor<64x64xf32>
+  return %w : tensor<64x64xf32>
+}
+
+// -----
+
+// The last two products may be under way: the first of them is not settled yet.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @used_before_it_is_settled(%c: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %m = kgpu.alloc : !a
+  %x = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+  %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+  // expected-note @below {{where it comes from}}
+  %z = kgpu.mma_wait %x pending 2 : tensor<64x64xf32>
+  // expected-error @below {{expected a product to be waited for before its result is used (because it is in flight until a kgpu.mma_wait settles it), got it in flight}}
+  %w = arith.addf %z, %z : tensor<64x64xf32>
+  %v = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
+  return %w : tensor<64x64xf32>
+}
+
+// -----
+
+// The product behind it stands in a loop that may not run.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @used_where_nothing_need_follow(%c: tensor<64x64xf32>, %n: i32) -> tensor<64x64xf32> {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %m = kgpu.alloc : !a
+  %x = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+  %y = scf.for %i = %zero to %n step %one iter_args(%s = %c) -> (tensor<64x64xf32>) : i32 {
+    %t = kgpu.warpgroup_mma %m, %m, %s : !a, !a -> tensor<64x64xf32>
+    scf.yield %t : tensor<64x64xf32>
+  }
+  // expected-note @below {{where it comes from}}
+  %z = kgpu.mma_wait %x pending 1 : tensor<64x64xf32>
+  // expected-error @below {{expected a product to be waited for before its result is used (because it is in flight until a kgpu.mma_wait settles it), got it in flight}}
+  %w = arith.addf %z, %z : tensor<64x64xf32>
+  %v = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
   return %w : tensor<64x64xf32>
 }
 

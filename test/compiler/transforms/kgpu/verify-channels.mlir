@@ -483,3 +483,19 @@ func.func @until_something(%x: tensor<64x64xf16>, %c: tensor<64x64xf32>, %p: !ti
   }
   return
 }
+
+// -----
+
+// Of two products under way the first is waited for alone, and used while the second goes on.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+// CHECK-LABEL: @one_of_two
+func.func @one_of_two(%c: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %m = kgpu.alloc : !a
+  %x = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+  %y = kgpu.warpgroup_mma %m, %m, %c : !a, !a -> tensor<64x64xf32>
+  %z = kgpu.mma_wait %x pending 1 : tensor<64x64xf32>
+  %w = arith.addf %z, %z : tensor<64x64xf32>
+  %v = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
+  %u = arith.addf %w, %v : tensor<64x64xf32>
+  return %u : tensor<64x64xf32>
+}
