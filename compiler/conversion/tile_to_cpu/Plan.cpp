@@ -94,7 +94,11 @@ void Plan::require(Value value) {
 // Which tiles live in memory
 //===----------------------------------------------------------------------===//
 
+/// How many splits into pairs are read through one another: with each of them the vector that is read doubles.
+static constexpr unsigned kNestedPairs = 2;
+
 void Plan::requireByUse() {
+  llvm::DenseMap<Operation *, unsigned> nested; // pairs that are read through pairs
   kernel.walk([&](Operation *op) {
     if (isa<tile::DotOp, tile::ScanOp, tile::SortOp, tile::TopkOp, tile::HistogramOp, tile::PrintOp>(op)) {
       for (Value operand : op->getOperands())
@@ -105,6 +109,17 @@ void Plan::requireByUse() {
     } else if (auto reshape = dyn_cast<tile::ReshapeOp>(op)) {
       if (!isUnitReshape(reshape) && !splitsPairs(reshape) && !mergesPairs(reshape))
         require(reshape.getValue());
+      if (splitsPairs(reshape)) {
+        unsigned &depth = nested[op] = 1;
+        walkValue(reshape.getValue(), {}, false, [&](Value value, Visit) {
+          if (Operation *inner = value.getDefiningOp(); inner && !stored(value))
+            depth = std::max(depth, nested.lookup(inner) + 1);
+        });
+        if (depth > kNestedPairs) {
+          require(reshape.getValue());
+          depth = 1;
+        }
+      }
     } else if (auto trans = dyn_cast<tile::TransOp>(op)) {
       // Read rows as rows: a transposed read of global memory would touch a cache line per element.
       if (!keepsInnermost(trans))

@@ -49,3 +49,32 @@ func.func @view(%x: !tile.ptr<f32>) attributes {tile.kernel} {
   tile.store %x, %t : !tile.ptr<f32>, f32
   return
 }
+
+// Each pairing that is read through another doubles the vector: the third is read from memory.
+// CHECK-LABEL: func.func @kiln_pairs_of_pairs
+// CHECK-NOT: vector<128x
+// CHECK-NOT: vector<256x
+// CHECK: return
+func.func @pairs_of_pairs(%x: !tile.ptr<f32>) attributes {tile.kernel} {
+  %r = tile.make_range 0 to 1024 : tensor<1024xi32>
+  %p = tile.splat %x : !tile.ptr<f32> -> tensor<1024x!tile.ptr<f32>>
+  %q = tile.addptr %p, %r : tensor<1024x!tile.ptr<f32>>, tensor<1024xi32>
+  %v = tile.load %q : tensor<1024x!tile.ptr<f32>> -> tensor<1024xf32>
+  %p0 = tile.reshape %v : tensor<1024xf32> -> tensor<512x2xf32>
+  %a0, %b0 = tile.split %p0 : tensor<512x2xf32> -> tensor<512xf32>
+  %s0 = arith.addf %a0, %b0 : tensor<512xf32>
+  %p1 = tile.reshape %s0 : tensor<512xf32> -> tensor<256x2xf32>
+  %a1, %b1 = tile.split %p1 : tensor<256x2xf32> -> tensor<256xf32>
+  %s1 = arith.addf %a1, %b1 : tensor<256xf32>
+  %p2 = tile.reshape %s1 : tensor<256xf32> -> tensor<128x2xf32>
+  %a2, %b2 = tile.split %p2 : tensor<128x2xf32> -> tensor<128xf32>
+  %s2 = arith.addf %a2, %b2 : tensor<128xf32>
+  %p3 = tile.reshape %s2 : tensor<128xf32> -> tensor<64x2xf32>
+  %a3, %b3 = tile.split %p3 : tensor<64x2xf32> -> tensor<64xf32>
+  %s3 = arith.addf %a3, %b3 : tensor<64xf32>
+  %w = tile.make_range 0 to 64 : tensor<64xi32>
+  %y = tile.splat %x : !tile.ptr<f32> -> tensor<64x!tile.ptr<f32>>
+  %z = tile.addptr %y, %w : tensor<64x!tile.ptr<f32>>, tensor<64xi32>
+  tile.store %z, %s3 : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+  return
+}

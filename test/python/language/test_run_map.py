@@ -185,7 +185,7 @@ def checked(a, b):
 """
 
 
-@pytest.mark.parametrize("count", [1, 2, 64, 7, 24, 62])
+@pytest.mark.parametrize("count", [1, 2, 64, 7, 24, 62, 1024])
 def test_a_reduction_whose_combine_function_stores(count):
     # Every element but the largest is beaten once, and marked.
     x, out, marks = RNG.permutation(count).astype(F32), np.zeros(1, F32), np.zeros(count, I32)
