@@ -326,13 +326,43 @@ def umulhi_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
 
 
 def mapped_value(node: Node, args: list[Value], frame: Frame) -> list[Value]:
-    """`a * 2 + b` and `a - b`, of integers of one kind."""
+    """What the function of MAPPED gives, of integers of one kind."""
     a, b = args
     if a.kind != b.kind or not a.kind.is_integer or a.shape != b.shape:
         raise Undefined("integers of one kind")
-    two = np.asarray(2, a.kind.dtype)
     with np.errstate(all="ignore"):
-        return [Value(a.kind, a.data * two + b.data), Value(a.kind, a.data - b.data)]
+        first, second = MAPPED_VALUES[node.attrs["way"]](a.data, b.data, a.kind.dtype.type)
+    return [Value(a.kind, first), Value(a.kind, second)]
+
+
+def plain_value(a: Any, b: Any, one: Any) -> tuple[Any, Any]:
+    return a * one(2) + b, a - b
+
+
+def branch_value(a: Any, b: Any, one: Any) -> tuple[Any, Any]:
+    even = (a & one(1)) == 0
+    first = np.where(a < b, a * one(2) + b, np.where(even, b, b - a))
+    return first, np.where((a < b) | ~even, a ^ b, a)
+
+
+def loop_value(a: Any, b: Any, one: Any) -> tuple[Any, Any]:
+    left, total = a & one(7), b
+    while (left > 0).any():
+        total = np.where(left > 0, total * one(3) + left, total)
+        left = np.where(left > 0, left - one(1), left)
+    return total, a ^ left
+
+
+MAPPED_VALUES = {"map": plain_value, "asm": plain_value, "branch": branch_value, "loop": loop_value}
+MAPPED = {
+    "map": ["return a * 2 + b, a - b"],
+    "asm": ["return a * 2 + b, a - b"],
+    "branch": [
+        "if a < b:", "    first = a * 2 + b", "elif (a & 1) == 0:", "    return b, a", "else:", "    first = b - a",
+        "return first, a ^ b",
+    ],
+    "loop": ["left = a & 7", "while left > 0:", "    b = b * 3 + left", "    left -= 1", "return b, a ^ left"],
+}  # fmt: skip
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -393,8 +423,9 @@ def clamp_text(node: Node, args: list[str], renderer: Renderer) -> str:
 
 def mapped_text(node: Node, args: list[str], renderer: Renderer) -> str:
     name = renderer.fresh("pair")
-    renderer.functions += ["@kiln.jit", f"def {name}(a, b):", "    return a * 2 + b, a - b", ""]
-    if node.attrs["way"] == "map":
+    lines = [f"    {line}" for line in MAPPED[node.attrs["way"]]]
+    renderer.functions += ["@kiln.jit", f"def {name}(a, b):", *lines, ""]
+    if node.attrs["way"] != "asm":
         return f"kl.map_elementwise({name}, {args[0]}, {args[1]})"
     kind = node.args[0].kind
     letter, width = ("r", "s32") if kind.bits == 32 else ("l", "s64")
@@ -526,7 +557,7 @@ def make_umulhi(g: Any) -> None:
 def make_mapped(g: Any) -> None:
     a = g.pick(lambda v: v.kind in INTEGERS and v.kind.bits >= 32 and v.shape)
     b = g.pick(lambda v: v.like(a))
-    g.emit("mapped", [a, b], {"way": g.draw.choice(["map", "asm"])})
+    g.emit("mapped", [a, b], {"way": g.draw.choice(list(MAPPED))})
 
 
 def call_text(name: str) -> Any:
@@ -543,4 +574,4 @@ register("where", 8, make_where, where_value, where_text)
 register("clamp", 1, make_clamp, clamp_value, clamp_text)
 register("fma", 3, make_fma, fma_value, call_text("kl.fma"))
 register("umulhi", 1, make_umulhi, umulhi_value, call_text("kl.umulhi"))
-register("mapped", 1, make_mapped, mapped_value, mapped_text)
+register("mapped", 2, make_mapped, mapped_value, mapped_text)
