@@ -45,9 +45,13 @@ class KernelMetadata(Metadata):
     On the CPU an instance is one thread: num_warps is what the launch asked for, or 1, and nothing is shared.
     """
 
+    _digest: Callable[[], str] | None = None
+
     def __getattr__(self, name: str) -> Any:
         if name in self:
             return self[name]
+        if name == "hash" and self._digest is not None:
+            return self._digest()
         if name in _TRITON:
             return _TRITON[name](self)
         options = self.get("options", {})
@@ -59,6 +63,9 @@ class KernelMetadata(Metadata):
             return None
         known = sorted({*self, *_TRITON, *options})
         raise AttributeError(f"the metadata has no entry {name!r}; there are {', '.join(known)}")
+
+    def __reduce__(self) -> Any:
+        return KernelMetadata, (dict(self),)
 
 
 def _cuda(metadata: KernelMetadata, name: str, otherwise: Any) -> Any:
@@ -86,14 +93,9 @@ _TRITON: dict[str, Callable[[KernelMetadata], Any]] = {
 
 def read(text: str, digest: Callable[[], str]) -> KernelMetadata:
     """An artifact's metadata; `digest` gives its hash when that is asked for."""
-
-    class WithHash(KernelMetadata):
-        def __getattr__(self, name: str) -> Any:
-            return digest() if name == "hash" else super().__getattr__(name)
-
-    top = json.loads(text)
-    found = WithHash({name: _deep(value) for name, value in top.items()})
+    found = KernelMetadata({name: _deep(value) for name, value in json.loads(text).items()})
     found["target"] = TargetMetadata(found["target"])
+    found._digest = digest
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import fake_cuda
 import kiln
 import kiln.language as kl
@@ -124,6 +126,8 @@ def test_metadata_by_attribute():
     assert (metadata.num_warps, metadata.num_stages, metadata.shared, metadata.num_ctas) == (1, 3, 0, 1)
     assert metadata.target.backend == "cpu" and metadata.target.warp_size == 1 and metadata.cluster_dims == (1, 1, 1)
     assert metadata.enable_fp_fusion is True and metadata.maxnreg is None and not hasattr(metadata, "nothing")
+    again = pickle.loads(pickle.dumps(metadata))
+    assert again == metadata and again.num_stages == 3 and again.target.backend == "cpu"
     with pytest.raises(AttributeError, match=r"no entry 'colour'; there are .*num_warps"):
         metadata.colour  # noqa: B018
     with knobs.scope(target="sm_90a"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fake_cuda
 import kiln
 import kiln.language as kl
 import numpy as np
@@ -102,3 +103,23 @@ def test_launch_metadata_says_more_of_a_launch(seen):
     touch[(2, 3)](np.zeros(16, np.float32))
     expected = {"name": "touch", "bytes": 128, "grid": (2, 3, 1), "of": "touch"}
     assert dict(seen)["launch_enter"].metadata == expected
+
+
+@pytest.mark.skipif(fake_cuda.library() is None, reason="the build has no tests (kiln_fake_cuda)")
+def test_launches_on_a_gpu(tmp_path):
+    fake_cuda.run(
+        tmp_path,
+        """
+        from kiln import hooks
+        x, out = CudaArray(np.zeros(64, np.float32)), CudaArray(np.zeros(64, np.float32))
+        seen = []
+        on_launch(lambda launch, words: seen.append("kernel"))
+        hooks.compile_end.add(lambda event: seen.append((event.target, event.device)))
+        hooks.launch_enter.add(lambda launch: seen.append((launch.grid, launch.compiled.num_warps)))
+        hooks.launch_exit.add(lambda launch: seen.append(launch.arguments["n"]))
+        double[(2,)](x, out, 64, BLOCK=32, num_warps=8)
+        kiln.synchronize()
+        assert seen == [("sm_90a", 0), ((2, 1, 1), 8), "kernel", 64], seen
+        """,
+        before=fake_cuda.DOUBLE,
+    )
