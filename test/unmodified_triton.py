@@ -95,6 +95,7 @@ class ShowAtOnce:
 def pretend_cpu_device() -> None:
     """What host code asks of `torch.cuda`, answered by `torch.cpu`, which lacks it: one device, whose number is 0."""
     import contextlib
+    import types
 
     import torch
 
@@ -105,6 +106,11 @@ def pretend_cpu_device() -> None:
     cpu.device = lambda index=None: contextlib.nullcontext()
     cpu.set_stream = lambda stream: None
     cpu.empty_cache = lambda: None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    facts = types.SimpleNamespace(
+        name="cpu", total_memory=memory, multi_processor_count=os.cpu_count() or 1, major=0, minor=0
+    )
+    cpu.get_device_properties = lambda device=None: facts
     torch.cuda.get_device_name = lambda device=None: "cpu"  # type: ignore[assignment]
     sys.meta_path.insert(0, PatchingFinder)  # type: ignore[arg-type]
 

@@ -92,7 +92,7 @@ class CompiledKernel(jit.CompiledKernel):
         """Bytes that one program instance works in: shared memory of a GPU; on the CPU its frame, a line at least."""
         known = self._known or super().metadata
         if known.get("cuda"):
-            return super().shared
+            return self.loaded.figures["shared_bytes"] if self.loaded else known["cuda"]["shared_bytes"]
         return max(_LINE_BYTES, known["frame_bytes"])
 
     @property
