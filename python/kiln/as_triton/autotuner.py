@@ -15,6 +15,8 @@ from typing import Any
 from kiln import errors
 from kiln.as_triton import knobs
 from kiln.as_triton.errors import AutotunerError, CompileTimeAssertionFailure, OutOfResources, PTXASError
+from kiln.as_triton.jit import OPTIONS_OF_AMD
+from kiln.runtime import placement
 from kiln.runtime.autotuner import Config
 from kiln.runtime.interface import KernelInterface
 
@@ -165,7 +167,7 @@ class Autotuner(_Wrapper):
         timings = _load(stored, configs)
         if timings is None:
             start = time.perf_counter()
-            timings = {config: self._bench(*args, config=config, **kwargs) for config in configs}
+            timings = self._measure(configs, args, kwargs)
             self.bench_time = time.perf_counter() - start
             _store(stored, key, timings)
         best = min(timings, key=timings.__getitem__)
@@ -175,6 +177,22 @@ class Autotuner(_Wrapper):
         self.cache[key] = best
         self.configs_timings = timings
         self.pre_hook({**(self.nargs or {}), **kwargs, **best.all_kwargs()}, reset_only=True)
+
+    def _measure(self, configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[Config, Any]:
+        """A timing for each configuration. On the CPU those that differ in what only GPUs act on are measured once."""
+        arguments = [*(self.nargs or {}).values(), *kwargs.values()]
+        on_cpu = not placement.names_gpu(placement.target_of_arguments(arguments))
+        measured: dict[Any, Any] = {}
+        timings = {}
+        for config in configs:
+            code: Any = config
+            if on_cpu:
+                meta = {name: value for name, value in config.kwargs.items() if name not in OPTIONS_OF_AMD}
+                code = repr(sorted(meta.items())), config.pre_hook
+            if code not in measured:
+                measured[code] = self._bench(*args, config=config, **kwargs)
+            timings[config] = measured[code]
+        return timings
 
     # -- launching -------------------------------------------------------------------------
 

@@ -151,12 +151,14 @@ class CompiledKernel(jit.CompiledKernel):
     def _launch(self, grid: Any, args: tuple[Any, ...]) -> Any:
         given = list(args)
         if len(given) != len(self.parameters):
-            runtime = iter(given)
-            places = sum(p.kind != "constexpr" for p in self.parameters)
+            # As written: an integer that was 1, or None, is a constant of the code but an argument all the same.
+            constants = [p.is_constexpr for p in self.kernel.params]
+            places = constants.count(False)
             if len(given) != places:
                 expected = f"expected {len(self.parameters)} arguments, or the {places} that are no constexpr"
                 raise errors.LaunchError(f"{expected}, got {len(given)}", kernel=self.kernel.__name__)
-            given = [p.value if p.kind == "constexpr" else next(runtime) for p in self.parameters]
+            rest = iter(given)
+            given = [p.value if c else next(rest) for p, c in zip(self.parameters, constants, strict=True)]
         names = [p.name for p in self.parameters]
         return self.kernel[grid](**dict(zip(names, given, strict=True)), **self.options)  # type: ignore[index]
 

@@ -57,13 +57,13 @@ class KernelParam(FunctionParameter):
 
 
 # Options of Triton for AMD's GPUs, which programs pass on every machine that is not NVIDIA's: without meaning here.
-_OPTIONS_OF_AMD = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint")
+OPTIONS_OF_AMD = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint")
 
 
 class JITFunction(kiln_jit.JITFunction):
     """A kernel, with what programs ask of Triton's."""
 
-    launch_options = [*interface.LAUNCH_OPTIONS, *_OPTIONS_OF_AMD]
+    launch_options = [*interface.LAUNCH_OPTIONS, *OPTIONS_OF_AMD]
 
     def __init__(self, fn: FunctionType, **options: Any):
         super().__init__(fn, **options)

@@ -106,6 +106,10 @@ def test_a_compiled_kernel_is_launched(double):
     y[:] = 0
     kernel.run(4, 1, 1, 0, kernel.function, kernel.packed_metadata, None, None, None, x, y, 100, 32)
     assert (y == 2 * x).all()
+    one = double.warmup(x, y, 1, BLOCK=32, grid=(1,))  # 1 is known to the code, and yet an argument
+    y[:] = 0
+    one[(1, 1, 1)](x + 1, y, 1)
+    assert y[0] == 2 and not y[1:].any()
     with pytest.raises(errors.LaunchError, match=r"expected 4 arguments, or the 3 .* got 2"):
         kernel[(4, 1, 1)](x, y)
 
@@ -358,6 +362,26 @@ def test_tuning_is_kept_on_disk_if_asked(triton, tl, monkeypatch, tmp_path):
         kernel[(1,)](np.zeros(32, np.int32), 4)
         assert kernel.best_config.kwargs == {"B": 16}
     assert len(measured) == 2
+
+
+def test_options_of_gpus_are_not_measured_on_the_cpu(triton, tl):
+    measured = []
+
+    def bench(call, quantiles):
+        call()
+        measured.append(1)
+        return [float(len(measured)), 0.0, 0.0]
+
+    options = [{"num_warps": w, "num_stages": s} for w in (1, 2, 4, 8) for s in (1, 2)]
+    configs = [triton.Config({"B": b, "waves_per_eu": o["num_warps"]}, **o) for b in (32, 16) for o in options]
+
+    @triton.autotune(configs, ["n"], do_bench=bench)
+    @triton.jit
+    def kernel(x, n, B: tl.constexpr):
+        tl.store(x + tl.arange(0, B), n)
+
+    kernel[(1,)](np.zeros(32, np.int32), 4)
+    assert len(measured) == 2 and len(kernel.configs_timings) == 16 and kernel.best_config is configs[0]
 
 
 def test_a_meta_parameter_of_the_tuner_is_not_the_caller_s(triton, tl):
