@@ -80,6 +80,7 @@ def row_of(device: int) -> str:
     """The row of the target table that fits a GPU best."""
     from kiln import _kiln
 
+    choose_driver()
     facts = _kiln.cuda_properties(device)
     major, minor = facts["capability"]
     fitting = [row["name"] for row in _kiln.targets() if _runs(row["name"], major, minor)]
