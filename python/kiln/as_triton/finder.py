@@ -60,7 +60,10 @@ def _public(module: TritonModule) -> list[str]:
     found: dict[str, None] = {}
     for source in module.__kiln_sources__:
         loaded = importlib.import_module(source)
-        found.update(dict.fromkeys(getattr(loaded, "__all__", ())))
+        public = getattr(loaded, "__all__", None)
+        if public is None:
+            public = [name for name, value in vars(loaded).items() if name[0] != "_" and _shows(loaded, name, value)]
+        found.update(dict.fromkeys(public))
     for name, value in list(vars(module).items()):
         if isinstance(value, TritonModule):
             found[name] = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 from kiln import errors
 
@@ -25,10 +26,22 @@ def get_dram_gbps(device: Any = None) -> float:
     return facts["mem_clock_rate"] * facts["mem_bus_width"] * 2 / 1e6 / 8
 
 
-# Multiply-adds of one multiprocessor in a clock, by the generation of the GPU: on tensor cores of 8, 16 and 32 bits
-# (fp32 as tf32), then in plain arithmetic of 16 and 32 bits.
-_TENSOR_CORES = {7: (1024, 512, 0), 8: (2048, 1024, 512), 9: (4096, 2048, 1024), 10: (8192, 4096, 2048)}
-_PLAIN = {7: (128, 64), 8: (256, 128), 9: (256, 128), 10: (256, 128)}
+class _Machine(NamedTuple):
+    """Multiply-adds of one multiprocessor in a clock."""
+
+    tensor: dict[int, int]
+    """On tensor cores, dense, by bits of a factor (32: tf32)."""
+    plain: dict[int, int]
+    """In plain arithmetic, by bits."""
+
+
+_V100 = _Machine({16: 512}, {16: 128, 32: 64, 64: 32})
+_T4 = _Machine({8: 1024, 16: 512}, {16: 128, 32: 64, 64: 2})
+_A100 = _Machine({8: 2048, 16: 1024, 32: 512, 64: 64}, {16: 256, 32: 64, 64: 32})
+_H100 = _Machine({8: 4096, 16: 2048, 32: 1024, 64: 128}, {16: 256, 32: 128, 64: 64})
+_B200 = _Machine({8: 8192, 16: 4096, 32: 2048, 64: 64}, {16: 256, 32: 128, 64: 64})
+_GRAPHICS = _Machine({8: 1024, 16: 512, 32: 128}, {16: 128, 32: 128, 64: 2})
+_MACHINES = {(7, 0): _V100, (7, 5): _T4, (8, 0): _A100, (9, 0): _H100, (10, 0): _B200, (10, 3): _B200}
 
 
 def _tflops(facts: dict[str, Any], clock_rate: float, per_clock: int) -> float:
@@ -36,19 +49,23 @@ def _tflops(facts: dict[str, Any], clock_rate: float, per_clock: int) -> float:
 
 
 def _bits(dtype: Any) -> int:
-    text = str(dtype)
-    return next((bits for bits in (64, 32, 16, 8) if str(bits) in text.replace("float8", "8")), 32)
+    """Of a type of torch or of the language; `fp8e5` and `float8_e4m3fn` have 8."""
+    return next(int(digits) for digits in re.findall(r"\d+", str(dtype)))
+
+
+def _reach(kind: str, dtype: Any, clock_rate: float, device: Any) -> float:
+    facts, capability = _properties(device)
+    table = getattr(_MACHINES.get(capability, _GRAPHICS), kind)
+    if _bits(dtype) not in table:
+        raise errors.UsageError(f"expected a type of {', '.join(map(str, sorted(table)))} bits, got {dtype}")
+    return _tflops(facts, clock_rate, table[_bits(dtype)])
 
 
 def get_max_tensorcore_tflops(dtype: Any, clock_rate: float, device: Any = None) -> float:
     """TFLOP/s of a GPU's tensor cores at `clock_rate` (kHz), dense."""
-    facts, (major, _) = _properties(device)
-    eight, sixteen, wide = _TENSOR_CORES.get(major, _TENSOR_CORES[10])
-    return _tflops(facts, clock_rate, {8: eight, 16: sixteen, 32: wide}.get(_bits(dtype), 0))
+    return _reach("tensor", dtype, clock_rate, device)
 
 
 def get_max_simd_tflops(dtype: Any, clock_rate: float, device: Any = None) -> float:
     """TFLOP/s of a GPU's plain arithmetic at `clock_rate` (kHz)."""
-    facts, (major, _) = _properties(device)
-    half, single = _PLAIN.get(major, _PLAIN[10])
-    return _tflops(facts, clock_rate, half if _bits(dtype) <= 16 else single)
+    return _reach("plain", dtype, clock_rate, device)
