@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kiln import errors, knobs
@@ -408,10 +408,16 @@ def _no_parameter(what: str, fn: Any, name: str) -> errors.UsageError:
     )
 
 
-def _base(fn: Any) -> Any:
+def _chain(fn: Any) -> Iterator[Any]:
+    """A decorated kernel and what each decorator wraps, down to the jit function."""
+    yield fn
     while isinstance(fn, (Autotuner, Heuristics)):
         fn = fn.fn
-    return fn
+        yield fn
+
+
+def _base(fn: Any) -> Any:
+    return list(_chain(fn))[-1]
 
 
 def _copy(array: Any) -> Any:
@@ -478,6 +484,9 @@ class Heuristics(_Decorated):
     def __init__(self, fn: Any, arg_names: list[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]):
         super().__init__(fn, arg_names)
         self.values = dict(values)
+        # What a tuner below gives to the grid's function; torch's compiler takes a function in `fn` for a method.
+        inner = next((f for f in _chain(fn) if isinstance(f, Autotuner)), None)
+        self.metas = [config.all_kwargs() for config in inner.configs] if inner is not None else [{}]
         for name in self.values:
             if name not in self.arg_names and name not in LAUNCH_OPTIONS:
                 raise _no_parameter("heuristics", fn, name)
@@ -490,6 +499,10 @@ class Heuristics(_Decorated):
             except KeyError as error:
                 self._explain_key(name, error, arguments)
                 raise
+        if is_traced_by_torch():
+            from kiln.runtime import torch_graph
+
+            return torch_graph.launch(self, grid, args, kwargs)
         return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
 
     def _explain_key(self, name: str, error: KeyError, arguments: dict[str, Any]) -> None:

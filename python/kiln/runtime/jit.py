@@ -127,7 +127,8 @@ class JITFunction(KernelFunction, KernelInterface):
         return self._launcher
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
-        if is_traced_by_torch():
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.compiler.is_dynamo_compiling():  # `is_traced_by_torch`, without a call
             return super().__getitem__(grid)
         if self.pre_run_hooks:
             return super().__getitem__(grid)

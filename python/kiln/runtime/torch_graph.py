@@ -29,6 +29,7 @@ from typing import Any
 
 import torch
 
+from kiln.runtime.autotuner import Autotuner, Heuristics
 from kiln.runtime.interface import LAUNCH_OPTIONS, MockTensor
 
 _library = torch.library.Library("kiln", "FRAGMENT")
@@ -231,6 +232,8 @@ def _parameters_of(kernel: int) -> str:
 def _form_of_launch(identity: int, tokens: str, count: int, *values: Any) -> str:
     """Runs while tracing: the form of a launch. `values`: the types of the tensors, so many, then the constants."""
     kernel, dtypes, constants = _object(identity), values[:count], _constants(values[count:])
+    while isinstance(kernel, Heuristics):
+        kernel = kernel.fn  # its values were traced
     base = _base(kernel)
     written = _written_tensors(kernel, tokens, dtypes, constants)
     form = Form(kernel, tokens, constants, written, len(dtypes))
@@ -358,8 +361,14 @@ def launch(kernel: Any, grid: Any, args: Any, kwargs: Any) -> Any:
     else:
         given = dict(zip(positional, args, strict=False))
         given.update(kwargs)
-        for config in _meta_of(kernel):
-            grids += _three(grid({**given, **config}))
+        if isinstance(kernel, Heuristics):
+            metas = kernel.metas
+        elif isinstance(kernel, Autotuner):
+            metas = [config.all_kwargs() for config in kernel.configs]
+        else:
+            metas = [{}]
+        for meta in metas:
+            grids += _three(grid({**given, **meta}))
     places = [int(place) for place in written.split(",") if place]
     torch.ops.kiln.launch.default(
         form,
@@ -369,13 +378,6 @@ def launch(kernel: Any, grid: Any, args: Any, kwargs: Any) -> Any:
         values.floats,
         grids,
     )
-
-
-def _meta_of(kernel: Any) -> list[Any]:
-    """What a tuner's configurations give to the grid's function."""
-    from kiln.runtime.autotuner import Autotuner
-
-    return [config.all_kwargs() for config in kernel.configs] if isinstance(kernel, Autotuner) else [{}]
 
 
 # ---- library functions -----------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class TensorDescriptor:
 
 def _extents(array: Any) -> tuple[list[int], list[int]]:
     """Shape and strides of an array, in elements."""
-    if callable(getattr(array, "stride", None)):  # torch
+    if hasattr(array, "stride"):  # torch
         return list(array.shape), list(array.stride())
     found = getattr(array, "__array_interface__", None) or getattr(array, "__cuda_array_interface__", None)
     if found is not None:

@@ -26,16 +26,19 @@ from kiln.kernels.softmax import softmax  # noqa: E402
 from kiln.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 BACKENDS = ["eager", "aot_eager"]
+DEVICE = "cpu"
 
 
-@pytest.fixture(autouse=True)
-def _fresh():
+@pytest.fixture(autouse=True, params=["cpu", *["cuda"] * torch.cuda.is_available()])
+def _fresh(request):
+    global DEVICE
+    DEVICE = request.param
     torch._dynamo.reset()
     torch.manual_seed(0)
 
 
 def random(*shape):
-    return torch.randn(shape)
+    return torch.randn(shape).to(DEVICE)
 
 
 class Graphs:
@@ -153,9 +156,10 @@ def through_a_table(table, out, n):
     kl.store(address + kl.arange(0, 16), 1.0)
 
 
+@pytest.mark.cpu  # the table's addresses are those of the tensors given
 def test_where_it_is_not_known_every_tensor_counts_as_written():
-    out = torch.zeros(16)
-    table = torch.tensor([0, out.data_ptr()])
+    out = random(16).zero_()
+    table = torch.tensor([0, out.data_ptr()], device=DEVICE)
     graphs = Graphs()
 
     def run(table, out):
@@ -239,6 +243,24 @@ def test_heuristics(n):
     agree(run, random(n))
 
 
+@kiln.heuristics({"EVEN": lambda args: args["n"] % 2 == 0})
+@kiln.autotune([kiln.Config({"BLOCK": 16}), kiln.Config({"BLOCK": 64})], key=["n"], warmup=1, rep=1)
+@kiln.jit
+def both(x, y, n, BLOCK: kl.constexpr, EVEN: kl.constexpr):
+    i = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    kl.store(y + i, kl.load(x + i, mask=i < n) + (1.0 if EVEN else 2.0), mask=i < n)
+
+
+@pytest.mark.parametrize("n", [64, 51])
+def test_heuristics_of_a_tuned_kernel(n):
+    def run(x):
+        y = torch.zeros_like(x)
+        both[lambda meta: (kiln.cdiv(n, meta["BLOCK"]),)](x, y, n)
+        return y
+
+    agree(run, random(n))
+
+
 @kiln.autotune([kiln.Config({"BLOCK": 32}), kiln.Config({"BLOCK": 128}, num_warps=2)], key=["n"], warmup=1, rep=1)
 @kiln.jit
 def tuned(x, y, n, BLOCK: kl.constexpr):
@@ -279,7 +301,7 @@ def test_launches_in_a_function_with_a_backward(backend):
     x = random(50).requires_grad_()
     compiled = torch.compile(lambda x: (Double.apply(x) * 3).sum(), fullgraph=True, backend=backend)
     compiled(x).backward()
-    assert torch.equal(x.grad, torch.full((50,), 6.0))
+    assert torch.equal(x.grad, torch.full_like(x, 6.0))
 
 
 @kiln.jit
@@ -291,7 +313,7 @@ def through_a_descriptor(desc, out, factor):
 
 def test_tensor_descriptors():
     def run(x):
-        out = torch.empty(4, 8)
+        out = x.new_empty(4, 8)
         through_a_descriptor[1](TensorDescriptor.from_tensor(x, [4, 8]), out, 2.0)
         return out + x[:4, :8]
 
@@ -300,7 +322,7 @@ def test_tensor_descriptors():
 
 def test_strides_are_those_of_tracing():
     def run(x):
-        y = torch.zeros(8, 8)
+        y = x.new_zeros(8, 8)
         transposed = x.t()
         scale[1](transposed, y, 64, 1.0, BLOCK=64)  # in the order of memory
         return y, transposed + 1
@@ -334,18 +356,27 @@ CALLS = {
     "softmax of a view": (lambda x: (softmax(x[1:], out=x[1:]), x + 1)[1], (3, 64)),
     "add": (lambda x, y: add(x, y), (3, 64), (3, 64)),
     "swiglu": (lambda x: swiglu(x, layout="interleaved"), (3, 64)),
-    "rope": (lambda q, k: rope(q, k, COS, SIN), (1, 3, 2, 8), (1, 3, 1, 8)),
-    "rope without k": (lambda q: rope(q, None, COS, SIN, offset=2), (1, 3, 2, 8)),
-    "rope in place": (lambda q, k: rope(q, k, COS, SIN, out=(q, k)), (1, 3, 2, 8), (1, 3, 1, 8)),
+    "rope": (lambda q, k: rope(q, k, COS.to(q.device), SIN.to(q.device)), (1, 3, 2, 8), (1, 3, 1, 8)),
+    "rope without k": (lambda q: rope(q, None, COS.to(q.device), SIN.to(q.device), offset=2), (1, 3, 2, 8)),
+    "rope in place": (
+        lambda q, k: rope(q, k, COS.to(q.device), SIN.to(q.device), out=(q, k)),
+        (1, 3, 2, 8),
+        (1, 3, 1, 8),
+    ),
     "attention": (lambda q, k: attention(q, k, k, causal=True, return_lse=True), (1, 3, 2, 8), (1, 3, 1, 8)),
     "attention out": (lambda q, k: attention(q, k, k, out=q, return_lse=True)[1] + q.sum(), (1, 3, 2, 8), (1, 3, 1, 8)),
     "matmul": (lambda a, b: matmul(a, b.t(), epilogue="gelu", alpha=2.0, out_dtype=torch.bfloat16), (5, 6), (7, 6)),
     "linear": (lambda x, w, bias: linear(x, w, bias), (2, 5, 6), (7, 6), (7,)),
     "sum_all": (lambda x: sum_all(x.to(torch.int32)) + 1, (3, 64)),
     "topk": (lambda x: topk(x, 3), (3, 64)),
-    "embedding": (lambda t: embedding(torch.tensor([1, 0, 1]), t), (3, 64)),
-    "adamw": (lambda p, g, m: (adamw(p, g, m, torch.ones(5), 3, lr=0.1), p * 1)[1], (5,), (5,), (5,)),
-    "adamw lists": (lambda p, g, m: (adamw([p], [g], [m], [p * 0], torch.tensor([3])), p * 1)[1], (5,), (5,), (5,)),
+    "embedding": (lambda t: embedding(torch.tensor([1, 0, 1], device=t.device), t), (3, 64)),
+    "adamw": (lambda p, g, m: (adamw(p, g, m, p.new_ones(5), 3, lr=0.1), p * 1)[1], (5,), (5,), (5,)),
+    "adamw lists": (
+        lambda p, g, m: (adamw([p], [g], [m], [p * 0], torch.tensor([3], device=p.device)), p * 1)[1],
+        (5,),
+        (5,),
+        (5,),
+    ),
 }
 
 
@@ -383,9 +414,10 @@ def test_refused_while_tracing(backend):
         torch._dynamo.reset()
         with pytest.raises(Exception, match=message):
             torch.compile(call, fullgraph=True, backend=backend)(random(3, 4))
+    x = random(3, 4)
     with torch.no_grad():
-        got = torch.compile(lambda x: rms_norm(x, weight), fullgraph=True, backend=backend)(torch.ones(3, 4))
-        assert torch.equal(got, rms_norm(torch.ones(3, 4), weight))
+        got = torch.compile(lambda x: rms_norm(x, weight), fullgraph=True, backend=backend)(x)
+        assert torch.equal(got, rms_norm(x, weight))
 
 
 # ---- without a compiler: gradients -----------------------------------------------------------------------------------
