@@ -162,7 +162,7 @@ class Operator:
         self.signature = inspect.signature(function)
         self._outputs = outputs
         self._ranks = {name: _ranks(shapes) for name, shapes in self.arrays.items()}
-        self._admitted: dict[Any, bool] = {}
+        self._admitted: dict[Any, int] = {}
         if arrays:
             self.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{self.table()}\n"
 
@@ -178,6 +178,10 @@ class Operator:
             if of_torch is None:
                 of_torch = self._admit(key, args, kwargs)
             if of_torch:
+                if of_torch == _DISPATCHED or sys.modules["torch"]._C._len_torch_dispatch_stack():
+                    from kiln.runtime import torch_graph
+
+                    return torch_graph.call(self, args, kwargs)
                 self.refuse_gradients(args, kwargs)
             return self.function(*args, **kwargs)
         except ArgumentError as problem:
@@ -207,12 +211,13 @@ class Operator:
 
     # -- checks ----------------------------------------------------------------------------
 
-    def _admit(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Checks a call whose like was not seen before; whether torch's tensors are among its arguments."""
+    def _admit(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """Checks a call whose like was not seen before; whether torch's tensors are among its arguments, and such whose
+        class stands between a call and the memory."""
         try:
             bound = self.signature.bind(*args, **kwargs).arguments
         except TypeError:
-            return False  # Python says it when the function is called
+            return 0  # Python says it when the function is called
         arrays = dict(self._given(bound))
         for name, value in bound.items():
             if name not in self.arrays and not (name == "out" and "out[0]" in self.arrays):
@@ -220,7 +225,7 @@ class Operator:
         for name, value in arrays.items():
             self._check_array(name, value, arrays)
         self._check_types({name: type_name(value.dtype) for name, value in arrays.items() if is_array(value)})
-        of_torch = any(map(is_torch, arrays.values()))
+        of_torch = max(map(_of_torch, arrays.values()), default=0)
         if len(self._admitted) >= 1024:
             self._admitted.clear()
         self._admitted[key] = of_torch
@@ -328,8 +333,13 @@ class Operator:
 
     def refuse_gradients(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuses tensors that require a gradient while gradients are recorded."""
-        torch = sys.modules["torch"]
-        if not torch.is_grad_enabled():
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.is_grad_enabled():
+            return
+        for value in (*args, *kwargs.values()):
+            if getattr(value, "requires_grad", False) or isinstance(value, (list, tuple)):
+                break
+        else:
             return
         bound = self.signature.bind(*args, **kwargs).arguments
         for name, value in bound.items():
@@ -353,6 +363,19 @@ def _kind(value: Any) -> Any:
     if dtype is not None:
         return type(value), dtype, value.ndim
     return tuple(map(_kind, value)) if type(value) is tuple else type(value)
+
+
+_PLAIN, _DISPATCHED = 1, 2
+
+
+def _of_torch(value: Any) -> int:
+    """Whether it is a tensor (or may hold some), and one whose class gets to see operators, such as a fake one."""
+    if isinstance(value, (list, tuple)):
+        return max(map(_of_torch, value), default=_PLAIN)
+    if not is_torch(value):
+        return 0
+    own = sys.modules["torch"].Tensor.__torch_dispatch__
+    return _PLAIN if type(value).__torch_dispatch__ is own else _DISPATCHED
 
 
 def _how_to_make_one(value: Any) -> str | None:

@@ -420,6 +420,34 @@ def test_refused_while_tracing(backend):
         assert torch.equal(got, rms_norm(x, weight))
 
 
+def test_fake_tensors_give_fake_results():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x, weight = torch.empty(3, 64, dtype=torch.float16, device=DEVICE), torch.empty(64, device=DEVICE)
+        for out in (rms_norm(x, weight), softmax(x), residual_rms_norm(x, x, weight)[1]):
+            assert (out.shape, out.dtype, out.device.type) == ((3, 64), torch.float16, DEVICE)
+        assert topk(x, 5)[1].dtype == torch.int64 and matmul(x, x.t()).shape == (3, 3)
+        with pytest.raises(errors.ArgumentError, match="rms_norm: x: expected type"):
+            rms_norm(x.int(), weight)
+
+
+def test_other_tracers_of_torch():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x, weight = random(3, 64), random(64)
+    graph = make_fx(lambda x: rms_norm(x, weight) + 1)(random(3, 64))
+    assert torch.ops.kiln.rms_norm.default in [node.target for node in graph.graph.nodes]
+    assert torch.equal(graph(x), rms_norm(x, weight) + 1)
+
+    class Module(torch.nn.Module):
+        def forward(self, x, w):
+            return rms_norm(x, w)
+
+    exported = torch.export.export(Module(), (x, weight))
+    assert torch.equal(exported.module()(x, weight), rms_norm(x, weight))
+
+
 # ---- without a compiler: gradients -----------------------------------------------------------------------------------
 def test_inputs_that_require_a_gradient_are_refused():
     x, weight = random(3, 4), torch.nn.Parameter(random(4))
