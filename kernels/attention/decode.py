@@ -47,11 +47,11 @@ def decode_kernel(q, k, v, table, lengths, partial, statistics, scale_log2, q_ba
             page = kl.load(table + batch * table_batch + keys // page_size * table_step, mask=seen, other=0).to(
                 kl.int64
             )
-            k_row = page * k_batch + (keys % page_size) * k_token
-            v_row = page * v_batch + (keys % page_size) * v_token
+            token = (keys % page_size).to(kl.int64)
+            k_row, v_row = page * k_batch + token * k_token, page * v_batch + token * v_token
         else:
-            k_row = batch.to(kl.int64) * k_batch + keys * k_token
-            v_row = batch.to(kl.int64) * v_batch + keys * v_token
+            first_row, token = batch.to(kl.int64), keys.to(kl.int64)
+            k_row, v_row = first_row * k_batch + token * k_token, first_row * v_batch + token * v_token
         present = seen[:, None] & inside
         key = kl.load(k + head * k_head + k_row[:, None] + columns[None, :] * k_step, mask=present, other=0.0)
         score = kl.where(seen[None, :], kl.dot(query, kl.trans(key)) * scale_log2, -float("inf"))
@@ -122,6 +122,10 @@ def decode_attention(q: Any, k: Any, v: Any, lengths: Any, *, block_table: Any =
         raise ArgumentError(
             "k, v", f"expected equal shapes ending in {size}, got {tuple(k.shape)} and {tuple(v.shape)}"
         )
+    if max_length is not None and max_length < 0:
+        raise ArgumentError("max_length", f"expected a number of tokens, got {max_length}")
+    if size == 0:
+        raise ArgumentError("q", f"expected heads of at least one element, got shape {tuple(q.shape)}")
     if k_heads == 0 or heads % k_heads:
         raise ArgumentError(
             "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}"

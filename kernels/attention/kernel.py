@@ -163,6 +163,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: fl
         raise ArgumentError(
             "k, v", f"expected shape ({batch}, tokens, heads, {size}), got {tuple(k.shape)} and {tuple(v.shape)}"
         )
+    if size == 0:
+        raise ArgumentError("q", f"expected heads of at least one element, got shape {tuple(q.shape)}")
     if k_heads == 0 or heads % k_heads:
         raise ArgumentError(
             "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}"

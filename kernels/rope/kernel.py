@@ -32,15 +32,18 @@ from kiln.kernels.rows import read
 
 
 @kiln.jit
-def _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch, position_token, half,
+def _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch, position_token, rows, half,
             OFFSET_IN_MEMORY: kl.constexpr, HALF: kl.constexpr, WHOLE: kl.constexpr):  # fmt: skip
     """Cosines and sines of the token's position: float32 of shape [1, HALF]."""
     if positions is not None:
-        position = kl.load(positions + batch * position_batch + token * position_token).to(kl.int32)
+        position = kl.load(positions + batch * position_batch + token * position_token)
     elif OFFSET_IN_MEMORY:
-        position = kl.load(offset).to(kl.int32) + token
+        position = kl.load(offset) + token
     else:
         position = offset + token
+    if positions is not None or OFFSET_IN_MEMORY:
+        kl.device_assert((position >= 0) & (position < rows), "rope: a position outside the tables")
+        position = position.to(kl.int32)
     angle = kl.arange(0, HALF)[None, :]
     mask = None if WHOLE else angle < half
     cosine = read(cos + position * cos_row + angle, mask)
@@ -102,20 +105,21 @@ def _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine
 def rope_kernel(q, k, q_out, k_out, cos, sin, positions, offset,
                 q_batch, q_token, q_head, q_step, k_batch, k_token, k_head, k_step,
                 qo_batch, qo_token, qo_head, qo_step, ko_batch, ko_token, ko_head, ko_step,
-                cos_row, sin_row, position_batch, position_token, q_heads, k_heads, half, size,
+                cos_row, sin_row, position_batch, position_token, rows, q_heads, k_heads, half, size,
                 OFFSET_IN_MEMORY: kl.constexpr, INTERLEAVED: kl.constexpr, Q_GROUPS: kl.constexpr,
                 GROUPS: kl.constexpr, HEADS: kl.constexpr, HALF: kl.constexpr, REST: kl.constexpr,
                 WHOLE: kl.constexpr, SERIAL: kl.constexpr, K_HEADS: kl.constexpr):  # fmt: skip
     batch = kl.program_id(1)
     token = kl.program_id(0) if SERIAL else kl.program_id(0) // GROUPS
-    q += batch * q_batch + token * q_token
-    q_out += batch * qo_batch + token * qo_token
+    # A step at a time: the sum of a wide and a narrow product would have wrapped in the narrow one.
+    q = q + batch * q_batch + token * q_token
+    q_out = q_out + batch * qo_batch + token * qo_token
     if k is not None:
-        k += batch * k_batch + token * k_token
-        k_out += batch * ko_batch + token * ko_token
+        k = k + batch * k_batch + token * k_token
+        k_out = k_out + batch * ko_batch + token * ko_token
     if SERIAL:
         cosine, sine = _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch,
-                               position_token, half, OFFSET_IN_MEMORY, HALF, WHOLE)  # fmt: skip
+                               position_token, rows, half, OFFSET_IN_MEMORY, HALF, WHOLE)  # fmt: skip
         first, second, rest, y, y_step, mask, head, heads = _load_group(
             q, None, q_out, None, 0, q_head, q_step, 0, 1, qo_head, qo_step, 0, 1, q_heads, 0, half, size, INTERLEAVED,
             1, HEADS, HALF, REST, WHOLE)  # fmt: skip
@@ -133,7 +137,7 @@ def rope_kernel(q, k, q_out, k_out, cos, sin, positions, offset,
             q, k, q_out, k_out, kl.program_id(0) % GROUPS, q_head, q_step, k_head, k_step, qo_head, qo_step, ko_head,
             ko_step, q_heads, k_heads, half, size, INTERLEAVED, Q_GROUPS, HEADS, HALF, REST, WHOLE)  # fmt: skip
         cosine, sine = _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch,
-                               position_token, half, OFFSET_IN_MEMORY, HALF, WHOLE)  # fmt: skip
+                               position_token, rows, half, OFFSET_IN_MEMORY, HALF, WHOLE)  # fmt: skip
         _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine, half, size, INTERLEAVED, HEADS,
                      HALF, REST)  # fmt: skip
 
@@ -209,10 +213,10 @@ def rope(q: Any, k: Any | None, cos: Any, sin: Any, *, positions: Any = None, of
          interleaved: bool = False, out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:  # fmt: skip
     """Rotates ``q`` and ``k`` of shape (batch, tokens, heads, size); K may have fewer heads, or be None.
 
-    ``cos`` and ``sin`` are (positions, r/2) tables. A token's position is
-    ``positions[batch, token]`` (or ``positions[token]``), else ``offset`` + token, where ``offset`` is an int or an
-    integer array of one element. Any strides: views of one fused QKV are fine. ``out=(q, k)`` rotates in place. float32
-    inside, one rounding.
+    ``cos`` and ``sin`` are (positions, r/2) tables. A token's position is ``positions[batch, token]`` (or
+    ``positions[token]``), else ``offset`` + token, where ``offset`` is an int or an integer array of one element; one
+    outside the tables stops the kernel. Any strides: views of one fused QKV are fine. ``out=(q, k)`` rotates in place.
+    float32 inside, one rounding.
     """
     batches, tokens, q_heads, size = q.shape
     half = cos.shape[-1]
@@ -255,8 +259,8 @@ def rope(q: Any, k: Any | None, cos: Any, sin: Any, *, positions: Any = None, of
     rope_kernel[(tokens if serial else tokens * (q_groups + k_groups), batches)](
         q, k, q_out, k_out, cos, sin, positions, offset, *strides(q), *(absent if k is None else strides(k)),
         *strides(q_out), *(absent if k is None else strides(k_out)), strides(cos)[0], strides(sin)[0],
-        *position_strides, q_heads, k_heads, half, size, OFFSET_IN_MEMORY=in_memory, INTERLEAVED=interleaved,
-        Q_GROUPS=q_groups, GROUPS=q_groups + k_groups, HEADS=heads, HALF=half_side,
+        *position_strides, cos.shape[0], q_heads, k_heads, half, size, OFFSET_IN_MEMORY=in_memory,
+        INTERLEAVED=interleaved, Q_GROUPS=q_groups, GROUPS=q_groups + k_groups, HEADS=heads, HALF=half_side,
         REST=tile_side(rest, 1 if rest < 16 else 16) if rest else 0,
         WHOLE=q_heads % heads == 0 and k_heads % k_side == 0 and half_side == half,
         SERIAL=serial, K_HEADS=k_side, **(options() if serial else options(num_warps=warps)),

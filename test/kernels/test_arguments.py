@@ -195,6 +195,9 @@ MESSAGES = [
     (lambda x: rope(x[None, None], None, ones(2, 3), ones(2, 3), offset=0.0), r"offset: expected an integer, or an"),
     (lambda x: rope(x[None, None], None, ones(2, 3), ones(2, 3), positions=whole(2)), r"positions: expected shape"),
     (lambda x: matmul(ones(2, 3, 4), ones(4, 5), residual=ones(3, 3, 5)), r"residual: expected 2 batches, or"),
+    (lambda x: attention(*[ones(1, 2, 2, 0)] * 3), r"attention: q: expected heads of at least one element"),
+    (lambda x: decode_attention(ones(2, 2, 0), *[ones(2, 3, 1, 0)] * 2, whole(2)), r"q: expected heads of at"),
+    (lambda x: decode_attention(ones(2, 2, 4), *[ones(2, 3, 1, 4)] * 2, whole(2), max_length=-1), r"max_length: "),
     (lambda x: decode_attention(ones(2, 2, 4), ones(3, 3, 1, 4), ones(3, 3, 1, 4), whole(2)), r"k, v: expected 2 seq"),
 ]  # fmt: skip
 

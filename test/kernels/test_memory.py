@@ -8,7 +8,7 @@ import pytest
 from harness import assert_close, random
 from kiln import errors
 from kiln.kernels.activation import bias_gelu, reference, swiglu
-from kiln.kernels.attention import decode_attention
+from kiln.kernels.attention import attention, decode_attention
 from kiln.kernels.attention import reference as attention_reference
 from kiln.kernels.elementwise import add
 from kiln.kernels.embedding import embedding
@@ -141,6 +141,13 @@ def test_softmax_of_rows_at_the_ends_of_float32(value, n):
     assert_close(softmax(x), softmax_reference.softmax(x), length=n)
 
 
+@pytest.mark.parametrize("given", [{"positions": np.array([1, 7])}, {"positions": np.array([[0, -1]])},
+                                   {"offset": np.array([2])}, {"offset": np.array(-1)}], ids=str)  # fmt: skip
+def test_positions_outside_the_tables_stop_the_kernel(rng, given):
+    with pytest.raises(errors.DeviceAssertError, match="rope: a position outside the tables"):
+        rope(random(rng, (1, 2, 1, 4)), None, *random(rng, (2, 3, 2)), **given)
+
+
 def far_rows(dtype, count, stride, n):
     """``count`` rows of ``n`` elements, ``stride`` elements apart, in memory that is taken only where it is touched."""
     size = np.dtype(dtype).itemsize
@@ -165,6 +172,26 @@ def test_rows_further_apart_than_32_bits(rng, stride):
     assert (values == -np.sort(-x, axis=1)[:, :3]).all()
     product = matmul(x, x.T, out_dtype="float32")
     assert_close(product, np.asarray(x, np.float64) @ np.asarray(x, np.float64).T, length=32)
+
+
+@pytest.mark.parametrize("stride", [(1 << 31) - 16, (1 << 31) + 16, (1 << 30) + 8])
+def test_tokens_further_apart_than_32_bits(rng, stride):
+    far = far_rows(np.float16, 4, stride, 32)
+    far[...] = random(rng, (4, 32), "float16")
+    near = far.copy()
+    for step in (1, -1):
+        x, y = far[::step].reshape(1, 4, 2, 16), near[::step].copy().reshape(1, 4, 2, 16)
+        assert x.base is not None and abs(x.strides[1]) == stride * 2
+        # As near together, to the bit.
+        assert (attention(x, x, x) == attention(y, y, y)).all()
+        cos, sin = random(rng, (2, 9, 8))
+        assert (rope(x, x, cos, sin)[0] == rope(y, y, cos, sin)[0]).all()
+        q, lengths = random(rng, (1, 2, 16), "float16"), np.array([4])
+        assert (decode_attention(q, x, x, lengths) == decode_attention(q, y, y, lengths)).all()
+        pages, copied = x.reshape(4, 1, 2, 16), y.reshape(4, 1, 2, 16)
+        table = {"block_table": np.array([[3, 1, 0, 2]], np.int32)}
+        got = decode_attention(q, pages, pages, lengths, **table)
+        assert np.shares_memory(pages, far) and (got == decode_attention(q, copied, copied, lengths, **table)).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
