@@ -8,7 +8,7 @@ from typing import Any
 from .builtin import builtin
 from .semantic import debug
 from .semantic.build import error
-from .semantic.promotion import describe
+from .semantic.promotion import describe, spell
 from .values import tensor, unwrap
 
 
@@ -63,7 +63,7 @@ def static_print(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None
 
     >>> kl.static_print("block", BLOCK, x.type)
     """
-    plain = [unwrap(v) for v in values]
+    plain = [spell(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in map(unwrap, values)]
     for name, text in (("sep", unwrap(sep)), ("end", unwrap(end))):
         if not isinstance(text, (str, type(None))):
             got = describe(text)

@@ -29,7 +29,7 @@ from .values import constexpr, tensor, unwrap
 
 @builtin
 def cdiv(x: Any, div: Any) -> Any:
-    """Ceiling of a quotient of integers; of constexprs a constexpr.
+    """Ceiling of a quotient of integers that are not negative; of constexprs a constexpr.
 
     >>> blocks = kl.cdiv(n, BLOCK)
     """
@@ -40,7 +40,7 @@ def cdiv(x: Any, div: Any) -> Any:
                 raise error(f"expected integers in kl.cdiv, got {describe(value)}")
         if div == 0:
             raise error("expected a divisor other than 0 in kl.cdiv, got 0")
-        return constexpr((x + div - 1) // div)
+        return constexpr(values.FOLD["//"](x + div - 1, div))
     return arithmetic.binary("//", arithmetic.binary("+", x, arithmetic.binary("-", div, 1)), div)
 
 
@@ -52,7 +52,9 @@ def sigmoid(x: Any) -> tensor:
     """
     x = to_tensor(x)
     elementwise.wide_float(x, "kl.sigmoid")
-    return 1 / (1 + elementwise.math_op("exp", "kl.sigmoid", -x))
+    # Of -|x|, whose exponential is not too large for its type: 1 / (1 + exp(-x)) would lose what is below normal.
+    small = elementwise.math_op("exp", "kl.sigmoid", -elementwise.absolute(x))
+    return arithmetic.where(x >= 0, 1.0, small) / (1 + small)
 
 
 @builtin

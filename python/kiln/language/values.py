@@ -8,6 +8,7 @@ functions (`x.sum(0)`) are attached by `kiln.language` when it is imported.
 from __future__ import annotations
 
 import builtins
+import math
 import numbers
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -164,13 +165,30 @@ class constexpr(Operators):
         return constexpr(not self.value)
 
 
+def _quotient(a: Any, b: Any) -> Any:
+    """Towards zero for integers, as in code that runs."""
+    if not (isinstance(a, int) and isinstance(b, int)):
+        return a // b
+    size = abs(a) // abs(b)
+    return size if (a < 0) == (b < 0) else -size
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    """Of the sign of `a` for numbers, as in code that runs."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a - _quotient(a, b) * b
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and b != 0 and abs(a) != float("inf"):
+        return math.fmod(a, b)
+    return a % b
+
+
 FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
+    "//": _quotient,
+    "%": _remainder,
     "**": lambda a, b: a**b,
     "<<": lambda a, b: a << b,
     ">>": lambda a, b: a >> b,
@@ -185,7 +203,8 @@ FOLD: dict[str, Callable[[Any, Any], Any]] = {
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
 }
-"""What each operator does to two values known at compile time: what Python does."""
+"""What each operator does to two values known at compile time: what Python does, but that quotients and remainders have
+the signs that they have at run time."""
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 

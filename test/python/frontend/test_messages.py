@@ -14,6 +14,18 @@ from kiln.frontend import emit
 # statements, what the caret marks, words of the message, words of the hint (None: no hint)
 MISTAKES = [
     ("y = nothing", "nothing", "nothing is not defined", None),
+    ("y = n + 10**5000", "n + 10**5000", "an integer of at most 64 bits, got one of 16610 bits", None),
+    ("y = kl.full([4], 10**5000, kl.float32)", "10**5000", "that fp32 can hold, got an integer of 16610 bits", None),
+    ("kl.static_assert(10**5000 < 3, 'small')", None, "small", None),
+    ("y = n.to(10**5000)", "10**5000", "expected a type such as kl.float32, got one of 16610 bits", None),
+    ("y = kl.full([4], float('inf'), kl.int32)", "float('inf')", "that int32 can hold (because its", "-2147483648 and"),
+    ("y = kl.full([4], float('nan'), kl.uint8)", "float('nan')", "that uint8 can hold (because its", "0 and 255"),
+    (
+        "y = kl.load(x.to(kl.pointer_type(kl.int32)), mask=n > 3, other=-float('inf'))",
+        "-float('inf')",
+        "expected a number that int32 can hold (because its values are integers), got -inf",
+        None,
+    ),
     ("BLOK = 3\ny = BLOC", "BLOC", "BLOC is not defined", "did you mean BLOCK?"),
     ("y = z\nz = 1", "z", "z is read before it is assigned", "before this line"),
     ("y = kl.aranje(0, 4)", "kl.aranje", "module kiln.language has no attribute aranje", "did you mean arange?"),

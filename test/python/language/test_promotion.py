@@ -200,10 +200,10 @@ def test_operands_that_do_not_fit_are_refused(expression, kinds, message):
     assert message in str(caught.value)
 
 
-def test_constexpr_arithmetic_is_pythons():
+def test_constexpr_arithmetic_is_pythons_but_for_the_sign_of_quotients():
     source = """
-    kl.static_assert(N // 4 == -2)
-    kl.static_assert(N % 4 == 1)
+    kl.static_assert(N // 4 == -1)
+    kl.static_assert(N % 4 == -3)
     kl.static_assert(N / 2 == -3.5)
     kl.static_assert(2 ** 3 == 8)
     kl.static_assert((N < 0) and not (N > 0))

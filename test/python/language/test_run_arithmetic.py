@@ -53,6 +53,20 @@ def test_integer_operators(kind):
         np.testing.assert_array_equal(got, eval(f"x {op} y"), op)
 
 
+@pytest.mark.parametrize("a", [-7, 7, -8, 0, 1])
+@pytest.mark.parametrize("b", [2, -2, 3, -1])
+def test_division_has_one_rule_for_signs(a, b):
+    """Of tiles, of constants that fold, of a 1 that is part of the key, and of numbers known while compiling."""
+    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    for expression, expected in (("//", quotient), ("%", a - quotient * b)):
+        ran = evaluate(f"x {expression} n", ((4,), np.int32), x=np.full(4, a, np.int32), n=b)
+        known = evaluate(f"n {expression} ({b})", ((), np.int32), n=a)
+        folded = evaluate(f"kl.full([4], {a}, kl.int32) {expression} ({b})", ((4,), np.int32))
+        python = evaluate(f"({a}) {expression} ({b})", ((), np.int32))
+        assert (ran == expected).all() and (folded == expected).all() and known == python == expected
+    assert evaluate(f"({a}.0) % ({b}.0)", ((), np.float32)) == np.fmod(float(a), float(b))
+
+
 @pytest.mark.parametrize("kind", SIGNED + UNSIGNED)
 def test_integer_division_truncates(kind):
     x, y = sample(kind, 3), sample(kind, 4, nonzero=True)
@@ -135,6 +149,64 @@ def test_conversions(source):
             continue  # numpy rounds these twice
         got = evaluate(f"x.to(kl.{target})", ((N,), ty), x=values)
         np.testing.assert_array_equal(got.astype(np.float64), expected.astype(np.float64), f"{source} to {target}")
+
+
+EDGES = [
+    0.0, -0.0, 0.9, -0.9, 1.5, -1.5, 100.7, 127.0, 127.9, 128.0, -128.0, -128.9, -129.0, 255.0, 256.0, -1.0, 32767.0,
+    32768.0, -32768.0, -40000.0, 65504.0, 70000.0, 2147483520.0, 2147483647.0, 2.0**31, -(2.0**31), -(2.0**31) - 256,
+    2.0**32 - 256, 2.0**32, 2.0**62, 2.0**63 - 1024, 2.0**63, -(2.0**63), -(2.0**63) - 2048, 2.0**64 - 2048, 2.0**64,
+    1e20, -1e20, 1e300, -1e300, 1e-40, -1e-40, float("inf"), -float("inf"), float("nan"),
+]  # fmt: skip
+
+
+def to_integer(value: float, target: str) -> int:
+    """The rule: towards zero, out of range the nearest that there is, 0 for NaN."""
+    limits = np.iinfo(target)
+    if value != value:
+        return 0
+    if abs(value) == float("inf"):
+        return limits.max if value > 0 else limits.min
+    return min(max(int(value), limits.min), limits.max)
+
+
+@pytest.mark.parametrize("target", [*SIGNED, *UNSIGNED])
+@pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
+def test_floats_out_of_range_become_the_nearest_integer(source, target):
+    with np.errstate(over="ignore"):
+        x = np.array(EDGES + [0.0] * (64 - len(EDGES))).astype(numpy_type(source))
+    expected = np.array([to_integer(float(v), target) for v in x], target)
+    result = evaluate(f"x.to(kl.{target})", ((64,), target), x=x)
+    np.testing.assert_array_equal(result, expected)
+    scalar = evaluate(f"kl.load(x_ptr + {EDGES.index(1e20)}).to(kl.{target})", ((), target), x=x)
+    assert scalar == expected[EDGES.index(1e20)]
+
+
+@pytest.mark.parametrize("target", [*SIGNED, *UNSIGNED])
+@pytest.mark.parametrize("value", [1e20, -1e20, 300.5, -300.5, 1e300, "inf", "-inf", "nan"])
+def test_a_conversion_folds_as_it_runs(value, target):
+    expected = to_integer(float(value), target)
+    text = f'float("{value}")'
+    assert evaluate(f"kl.cast({text}, kl.{target})", ((), target)) == expected
+    for source in ("float32", "float64"):
+        with np.errstate(over="ignore"):
+            seen = to_integer(float(np.array(float(value)).astype(source)), target)
+        folded = evaluate(f"kl.full([16], {text}, kl.{source}).to(kl.{target})", ((16,), target))
+        assert (folded == seen).all()
+    if isinstance(value, float):
+        assert (evaluate(f"kl.full([16], {text}, kl.{target})", ((16,), target)) == expected).all()
+
+
+def test_sigmoid_keeps_what_is_below_normal():
+    x = np.array(
+        [-80, -87.5, -88.5, -90, -95, -100, -103, -110, -1000, 0, 1, 90, 1000, np.inf, -np.inf, np.nan], np.float32
+    )
+    small = np.exp(-np.abs(x.astype(np.float64)))
+    exact = np.where(x < 0, small, 1) / (1 + small)
+    result = evaluate("kl.sigmoid(x)", ((16,), "float32"), x=x)
+    np.testing.assert_allclose(result, exact, rtol=1e-5, atol=1.5e-45)
+    assert (result[:7] > 0).all()
+    wide = evaluate("kl.sigmoid(x)", ((2,), "float64"), x=np.array([-720.0, -740.0]))
+    np.testing.assert_allclose(wide, np.exp([-720.0, -740.0]), rtol=1e-9, atol=5e-324)
 
 
 def test_narrowing_toward_zero():

@@ -74,16 +74,32 @@ def emit_many(
 
 
 def constant(ty: type_, value: Any) -> tensor:
-    """A scalar, or a tile whose elements are all `value`. Integers wrap to the type's width."""
+    """A scalar, or a tile whose elements are all `value`. Integers wrap to the type's width; a float becomes the
+    nearest integer towards zero that the type has, and must be finite."""
     element = ty.scalar
     if element.is_int():
         bits = element.int_bitwidth
+        if bits > 1 and isinstance(value, float) and abs(value) < float("inf"):
+            value = min(max(int(value), element.get_int_min_value()), element.get_int_max_value())  # as a cast
+        elif bits > 1 and isinstance(value, float):
+            least = element.get_int_min_value()
+            raise error(
+                f"expected a number that {element} can hold (because its values are integers), got {value}",
+                hint=f"the least and the greatest {element} are {least} and {element.get_int_max_value()}",
+                value=value,
+            )
         if bits == 1:
             value = bool(value)
         else:
             value = (int(value) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
     else:
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            bits = value.bit_length()
+            raise error(
+                f"expected a number that {element} can hold, got an integer of {bits} bits", value=value
+            ) from None
     return tensor(emitter().constant(ty.mlir, value), ty)
 
 

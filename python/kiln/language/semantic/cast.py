@@ -53,13 +53,18 @@ def bitcast(value: tensor, target: Any) -> tensor:
 def cast(value: Any, target: Any, fp_downcast_rounding: Any = None, bitcast_: bool = False) -> tensor:
     """`value` as another element type.
 
-    Floats round to nearest even (or toward zero if asked, when narrowing), floats to integers truncate, anything to
-    bool is `!= 0`. fp8 saturates: what is beyond its largest number, infinity too, becomes that.
+    Floats round to nearest even (or toward zero if asked, when narrowing), anything to bool is `!= 0`. A float becomes
+    the integer next to it towards zero; one out of range becomes the nearest integer of the type, NaN becomes 0: on
+    every target, and where the value is known while compiling too. fp8 saturates: what is beyond its largest number,
+    infinity too, becomes that.
     """
     target = scalar_type(target)
     rounding = unwrap(fp_downcast_rounding)
     if is_number(unwrap(value)) and not bitcast_:
-        return constant(target, unwrap(value)) if not target.is_ptr() else cast(to_tensor(value), target)
+        if target.is_ptr():
+            return cast(to_tensor(value), target)
+        number = unwrap(value)
+        return constant(target, truncated(number, target) if isinstance(number, float) else number)
     value = to_tensor(value)
     if unwrap(bitcast_):
         return bitcast(value, target)
@@ -79,9 +84,7 @@ def cast(value: Any, target: Any, fp_downcast_rounding: Any = None, bitcast_: bo
     if source.is_floating() and target.is_floating():
         return cast_float(value, source, target, ty, _ROUNDING.get(rounding))
     if source.is_floating():
-        if source.is_fp8():
-            value = cast(value, float32)
-        return emit("arith.fptosi" if target.is_int_signed() else "arith.fptoui", [value], ty)
+        return to_integer(value if source in (float32, float64) else cast(value, float32), target)
     if target.is_floating():
         if target.is_fp8():
             return cast(cast(value, float32), target)
@@ -137,6 +140,38 @@ def saturated(value: tensor, target: Any) -> tensor:
     wide = value if value.type.scalar in (float32, float64) else cast(value, float32)
     above = extremum("max", wide, -largest, PropagateNan.ALL)
     return extremum("min", above, largest, PropagateNan.ALL)
+
+
+def truncated(number: float, target: Any) -> int | float:
+    """What a Python float becomes as an integer of a type; for other types the number as it is."""
+    if not target.is_int() or target.is_bool():
+        return number
+    if number != number:
+        return 0
+    low, high = target.get_int_min_value(), target.get_int_max_value()
+    return int(number) if low < number < high else low if number <= low else high
+
+
+def to_integer(value: tensor, target: Any) -> tensor:
+    """fp32 or fp64 as integers, by the rule of `cast`.
+
+    arith.fptosi has no meaning out of its range, and machines differ there. So nothing out of range comes to it, or
+    what it makes of that is not taken.
+    """
+    from .arithmetic import compare, where
+
+    low, high = target.get_int_min_value(), target.get_int_max_value()
+    ordered = compare("==", value, value)
+    inside = where(compare(">", value, constant(value.type.scalar, low)), value, constant(value.type.scalar, low))
+    name = "arith.fptosi" if target.is_int_signed() else "arith.fptoui"
+    if high < 2 ** (24 if value.type.scalar == float32 else 53):  # the largest is a float, too
+        top = constant(value.type.scalar, high)
+        inside = where(compare("<", inside, top), inside, top)
+        result = emit(name, [inside], shaped(value, target))
+    else:
+        result = emit(name, [inside], shaped(value, target))
+        result = where(compare(">=", value, constant(value.type.scalar, high + 1)), constant(target, high), result)
+    return where(ordered, result, constant(target, 0))
 
 
 def float_op(name: str, operands: Sequence[tensor], attrs: dict[str, Any] | None = None) -> tensor:

@@ -38,11 +38,18 @@ def number_type(value: Any) -> dtype:
         for ty in (int32, uint32, int64, uint64):
             if ty.get_int_min_value() <= value <= ty.get_int_max_value():
                 return ty
-        raise error(f"expected an integer of at most 64 bits, got {value}")
+        raise error(f"expected an integer of at most 64 bits, got {spell(value)}")
     magnitude = abs(value)
     in_range = 2.0**-126 <= magnitude <= (2 - 2.0**-23) * 2.0**127
     special = magnitude == 0 or magnitude == float("inf") or value != value
     return float32 if in_range or special else fp64
+
+
+def spell(number: Any) -> str:
+    """A number as an error message shows it: Python refuses to write out integers of thousands of digits."""
+    if isinstance(number, int) and number.bit_length() > 256:
+        return f"one of {number.bit_length()} bits"
+    return repr(number)
 
 
 def describe(value: Any) -> str:
@@ -52,7 +59,9 @@ def describe(value: Any) -> str:
         return str(value.type)
     if isinstance(value, type_):
         return f"the type {value}"
-    if is_number(value) or isinstance(value, str) or value is None:
+    if is_number(value):
+        return spell(value)
+    if isinstance(value, str) or value is None:
         return repr(value)
     if isinstance(value, (Tuple, tuple, list)):
         return "(" + ", ".join(map(describe, value)) + (",)" if len(value) == 1 else ")")
