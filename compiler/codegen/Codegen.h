@@ -86,7 +86,21 @@ std::string withOneBlock(llvm::StringRef ptx);
 /// neg.s16 for one that never wraps and leaves out the sign extension behind it (-(-32768) became 32768), and it drops
 /// a neg.s32 that feeds one of two maximums or minimums which it makes one instruction of.
 std::string withSafeNegation(llvm::StringRef ptx);
-/// PTX to a cubin for exactly `target`, by the program at `ptxas`.
-llvm::Expected<Cubin> assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas, bool lineInfo);
+/// Something is wrong with the machine: a folder that is not there, a full disk, a program that hangs.
+class MachineError : public llvm::ErrorInfo<MachineError> {
+public:
+  static char ID;
+  explicit MachineError(std::string message) : message(std::move(message)) {}
+  void log(llvm::raw_ostream &stream) const override { stream << message; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+private:
+  std::string message;
+};
+
+/// PTX to a cubin for exactly `target`, by the program at `ptxas`. One that takes 30 seconds without doing anything, or
+/// that works for five minutes, is ended; so is one whose compile is cancelled.
+llvm::Expected<Cubin> assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas, bool lineInfo,
+                                  const std::atomic<bool> *cancelled = nullptr);
 
 } // namespace kiln::codegen

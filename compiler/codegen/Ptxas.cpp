@@ -8,9 +8,17 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
+#include <chrono>
+#include <csignal>
+#include <thread>
+#include <unistd.h>
 
 using namespace kiln;
 using namespace kiln::codegen;
+
+// For an assembler that does nothing; seconds of work for one that does not come to an end.
+static constexpr auto kPatience = std::chrono::seconds(30);
+static constexpr double kMostWork = 300;
 
 namespace {
 /// A new folder below the system's temporary one, removed with what it holds.
@@ -96,11 +104,74 @@ std::string kiln::codegen::withSafeNegation(llvm::StringRef ptx) {
   return compares ? spellOut(text, "32") : result;
 }
 
+char MachineError::ID;
+
+/// Seconds of a processor that a process has had so far.
+static double processorSeconds(llvm::sys::procid_t process) {
+  // The name, in parentheses, may hold anything.
+  auto [before, after] = llvm::StringRef(readFile(("/proc/" + llvm::Twine(process) + "/stat").str())).rsplit(')');
+  llvm::SmallVector<llvm::StringRef> fields;
+  after.trim().split(fields, ' ');
+  int64_t ticks = 0;
+  for (unsigned field : {11u, 12u, 13u, 14u}) // its own in user and system mode, its children's
+    if (int64_t part; field < fields.size() && !fields[field].getAsInteger(10, part))
+      ticks += part;
+  return double(ticks) / double(sysconf(_SC_CLK_TCK));
+}
+
+/// Runs the assembler to its end. Not by LLVM's own time limit, which is a signal for the whole process.
+static llvm::Expected<int> runAssembler(llvm::StringRef ptxas, llvm::ArrayRef<llvm::StringRef> arguments,
+                                        llvm::StringRef log, const std::atomic<bool> *cancelled, std::string &problem) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<llvm::StringRef> streams[] = {llvm::StringRef(""), log, log};
+  llvm::sys::ProcessInfo process =
+      llvm::sys::ExecuteNoWait(ptxas, arguments, std::nullopt, streams, /*MemoryLimit=*/0, &problem);
+  if (process.Pid == llvm::sys::ProcessInfo::InvalidPid)
+    return -1;
+  auto start = Clock::now(), lastWork = start, nextLook = start;
+  double worked = 0;
+  auto pause = std::chrono::microseconds(250);
+  for (;;) {
+    llvm::sys::ProcessInfo ended = llvm::sys::Wait(process, /*SecondsToWait=*/0, &problem, nullptr, /*Polling=*/true);
+    if (ended.Pid == process.Pid)
+      return ended.ReturnCode;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(2000));
+    auto now = Clock::now();
+    bool stop = cancelled && *cancelled;
+    if (now >= nextLook) {
+      nextLook = now + std::chrono::seconds(1);
+      if (double seconds = processorSeconds(process.Pid); seconds > worked) {
+        worked = seconds;
+        lastWork = now;
+      }
+      stop |= now - lastWork >= kPatience || worked >= kMostWork;
+    }
+    if (!stop)
+      continue;
+    ::kill(process.Pid, SIGKILL);
+    llvm::sys::Wait(process, std::nullopt, nullptr);
+    if (cancelled && *cancelled)
+      return llvm::make_error<MachineError>("the compile was cancelled");
+    return llvm::make_error<MachineError>(
+        llvm::formatv("expected {0} to end, got nothing in {1} seconds; set KILN_PTXAS to another ptxas, or to none "
+                      "to have the driver assemble",
+                      ptxas, std::chrono::duration_cast<std::chrono::seconds>(now - start).count())
+            .str());
+  }
+}
+
 llvm::Expected<Cubin> kiln::codegen::assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas,
-                                                 bool lineInfo) {
+                                                 bool lineInfo, const std::atomic<bool> *cancelled) {
   TemporaryFolder folder;
-  if (folder.error)
-    return llvm::createStringError("cannot make a temporary folder: " + folder.error.message());
+  if (folder.error) {
+    llvm::SmallString<128> root;
+    llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, root);
+    return llvm::make_error<MachineError>(llvm::formatv("cannot make a folder for ptxas in {0}: {1}; set TMPDIR to a "
+                                                        "folder that is there and can be written",
+                                                        root, folder.error.message())
+                                              .str());
+  }
   std::string source = folder.file("kernel.ptx"), cubin = folder.file("kernel.cubin"), log = folder.file("log");
   {
     std::error_code code;
@@ -111,18 +182,21 @@ llvm::Expected<Cubin> kiln::codegen::assemblePtx(llvm::StringRef ptx, const Targ
     if (code || stream.has_error()) {
       std::string message = (code ? code : stream.error()).message();
       stream.clear_error();
-      return llvm::createStringError("cannot write " + source + ": " + message);
+      return llvm::make_error<MachineError>("cannot write " + source + ": " + message);
     }
   }
   std::string arch = "-arch=" + target.cpu;
   llvm::SmallVector<llvm::StringRef> arguments = {ptxas, arch, "-O3", "-v", source, "-o", cubin};
   if (lineInfo)
     arguments.push_back("-lineinfo");
-  std::optional<llvm::StringRef> streams[] = {llvm::StringRef(""), llvm::StringRef(log), llvm::StringRef(log)};
   std::string problem;
-  int code = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt, streams, /*SecondsToWait=*/0, /*MemoryLimit=*/0,
-                                       &problem);
+  llvm::Expected<int> ended = runAssembler(ptxas, arguments, log, cancelled, problem);
+  if (!ended)
+    return ended.takeError();
+  int code = *ended;
   std::string said = readFile(log);
+  if (code == -1)
+    return llvm::make_error<MachineError>(llvm::formatv("cannot run {0}: {1}", ptxas, problem).str());
   if (code != 0)
     return llvm::createStringError(
         llvm::formatv("{0} failed ({1}): {2}", ptxas, code, problem.empty() ? llvm::StringRef(said).trim() : problem)

@@ -76,7 +76,10 @@ private:
     fail(Failure::Kind::Resource, stage, what.message());
     result.failure->resource = std::move(what);
   }
-  void fail(Stage stage, llvm::Error error) { fail(Failure::Kind::Internal, stage, llvm::toString(std::move(error))); }
+  void fail(Stage stage, llvm::Error error) {
+    Failure::Kind kind = error.isA<codegen::MachineError>() ? Failure::Kind::Input : Failure::Kind::Internal;
+    fail(kind, stage, llvm::toString(std::move(error)));
+  }
 
   struct Timer {
     Timer(CompileResult &result, StringRef name)
@@ -267,13 +270,18 @@ void Compilation::dump(StringRef extension, StringRef bytes) {
   llvm::sys::path::append(path, llvm::formatv("{0,0+3}.{1}.{2}", serial, name, extension).str());
   std::error_code code;
   llvm::raw_fd_ostream stream(path, code);
-  if (!code)
+  if (!code) {
     stream << bytes;
-  if (code || stream.has_error()) {
+    // What is still in the buffer may be what does not fit; left to the destructor that would end the process.
+    stream.close();
+  }
+  if (!code)
+    code = stream.error();
+  if (code) {
     stream.clear_error();
     kiln::Diagnostic warning;
     warning.severity = kiln::Diagnostic::Severity::Warning;
-    warning.message = "cannot write " + path.str().str() + ": " + (code ? code : stream.error()).message();
+    warning.message = "cannot write " + path.str().str() + ": " + code.message();
     result.diagnostics.push_back(std::move(warning));
   }
 }
@@ -499,12 +507,14 @@ void Compilation::finishAssembly(std::string ptx) {
   bool lineInfo = made && made->getBoolean("line_info").value_or(false);
   {
     Timer timer(result, "ptxas");
-    cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, lineInfo);
+    const std::atomic<bool> *cancelled = options.cancelled.get();
+    cubin = codegen::assemblePtx(ptx, target, options.pipeline.ptxas, lineInfo, cancelled);
     // ptxas spills for the sake of more blocks per processor; one that says how many it wants gets all registers. Where
     // it had them all there are none to win, and a large kernel takes seconds.
     if (cubin && (cubin->spills() || !cubin->changes.empty()) && !cuda.maxRegisters &&
         cubin->registers < target.gpu.maxRegisters) {
-      auto roomy = codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, lineInfo);
+      auto roomy =
+          codegen::assemblePtx(codegen::withOneBlock(ptx), target, options.pipeline.ptxas, lineInfo, cancelled);
       if (!roomy)
         llvm::consumeError(roomy.takeError());
       else if (std::pair(roomy->changes.size(), roomy->spills()) < std::pair(cubin->changes.size(), cubin->spills()))
@@ -517,6 +527,8 @@ void Compilation::finishAssembly(std::string ptx) {
            "ptxas says of the kernel '" + name + "': " + llvm::join(cubin->changes, "; "));
     else
       fail(Stage::Object, cubin.takeError());
+    if (result.failure->kind == Failure::Kind::Input)
+      return;
     std::string saved = saveFile(options.crashDirectory, name, "ptx", ptx);
     result.failure->irPath = saved;
     result.failure->reproduce = options.pipeline.ptxas + " -arch=" + target.cpu + " -O3 -v " +

@@ -183,6 +183,11 @@ public:
     result = run(this->options);
     if (!result.succeeded())
       raiseFailure(result);
+    // A context takes half a megabyte, for texts that are rarely asked for: what they are made from stays as text.
+    if (this->program) {
+      this->source = this->program->print(/*locations=*/true);
+      this->program = nullptr;
+    }
   }
 
   py::object output() const {

@@ -402,7 +402,8 @@ class OutOfBoundsError(DeviceError):
 
 
 class RaceError(DeviceError):
-    """KILN_CHECK=races: two instances touched one address with no atomic, one of them writing."""
+    """KILN_CHECK=races: two instances touched one address with no atomic, one of them writing; or two elements of one
+    store have one address."""
 
     title = "race between program instances"
 

@@ -1,7 +1,8 @@
 """Every switch Kiln reads from the environment: one typed registry, the only reader of ``os.environ``.
 
 A switch is an attribute of this module (``kiln.knobs.check``). Assigning to it beats the environment; ``scope()`` does
-so for a block; ``reset()`` goes back. An unknown ``KILN_…`` variable is reported once, with the nearest known name.
+so for a block, in the thread that runs it; ``reset()`` goes back. An unknown ``KILN_…`` variable is reported once, with
+the nearest known name.
 
     with kiln.knobs.scope(check="bounds"):
         kernel[grid](x, y)
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -105,6 +107,13 @@ SWITCHES: tuple[Switch, ...] = (
     Switch(
         "num_threads", _natural, 0, "worker threads of the CPU target; 0: one per core this process may use", "number"
     ),
+    Switch(
+        "specializations",
+        _natural,
+        512,
+        "how many specialisations of a kernel stay in memory: beyond, the one not used for longest goes; 0: all",
+        "number",
+    ),
     Switch("dump", str, "", "write one numbered file per stage of every compile into this directory", "directory"),
     Switch(
         "crash_dir",
@@ -131,10 +140,23 @@ SWITCHES: tuple[Switch, ...] = (
 )
 _BY_NAME = {switch.name: switch for switch in SWITCHES}
 _overrides: dict[str, Any] = {}
+
+
+class _Thread(threading.local):
+    """What the scopes that the thread is in have set, a new dictionary for each change; None outside of any."""
+
+    values: dict[str, Any] | None = None
+
+
+_thread = _Thread()
+_scoped = False  # whether any thread has been in a scope yet
 _parsed: dict[str, tuple[str, Any]] = {}
 
 
 def _read(switch: Switch) -> Any:
+    scoped = _thread.values
+    if scoped is not None and switch.name in scoped:
+        return scoped[switch.name]
     if switch.name in _overrides:
         return _overrides[switch.name]
     text = os.environ.get(switch.variable)
@@ -158,13 +180,19 @@ def _write(name: str, value: Any) -> None:
     elif type(value) is not type(switch.default_value()):
         expected = type(switch.default_value()).__name__
         raise TypeError(f"knobs.{name}: expected {expected}, got {type(value).__name__}")
-    _overrides[name] = value
+    if _thread.values is None:
+        _overrides[name] = value
+    else:
+        _thread.values = {**_thread.values, name: value}
 
 
 @contextlib.contextmanager
 def scope(**values: Any) -> Iterator[None]:
-    """Sets switches for a block: ``with scope(check="bounds"): ...``."""
-    saved = dict(_overrides)
+    """Sets switches for a block: ``with scope(check="bounds"): ...``, and for the thread that runs it alone. What is
+    assigned to a switch inside ends with the block too."""
+    saved = _thread.values
+    globals()["_scoped"] = True  # an attribute of this module would have to be a switch
+    _thread.values = saved or {}
     try:
         for name, value in values.items():
             if name not in _BY_NAME:
@@ -172,13 +200,14 @@ def scope(**values: Any) -> Iterator[None]:
             _write(name, value)
         yield
     finally:
-        _overrides.clear()
-        _overrides.update(saved)
+        _thread.values = saved
 
 
 def reset() -> None:
-    """Forgets every value assigned in code."""
+    """Forgets every value assigned in code, by this thread's scopes too."""
     _overrides.clear()
+    if _thread.values is not None:
+        _thread.values = {}
 
 
 def current() -> dict[str, Any]:
@@ -186,10 +215,13 @@ def current() -> dict[str, Any]:
     return {switch.name: _read(switch) for switch in SWITCHES}
 
 
-def places(*names: str) -> list[tuple[dict[Any, Any], Any]]:
-    """Where the values of these switches are stored, as (dict, key): they are unchanged while what stands there is."""
+def places(*names: str) -> list[tuple[Any, Any]]:
+    """Where the values of these switches are stored, as (dict, key) or (object, attribute): they are unchanged while
+    what stands there is the same object."""
     environment = os.environ._data  # type: ignore[attr-defined]
-    found: list[tuple[dict[Any, Any], Any]] = []
+    found: list[tuple[Any, Any]] = [(globals(), "_scoped")]
+    if _scoped:
+        found.append((_thread, "values"))
     for name in names:
         variable = os.environ.encodekey(_BY_NAME[name].variable)  # type: ignore[attr-defined]
         found += [(_overrides, name), (environment, variable)]

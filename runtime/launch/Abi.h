@@ -15,6 +15,9 @@ extern "C" {
 
 struct KilnLaunch;
 
+#define KILN_ACCESS_INDEX 3
+#define KILN_ACCESS_STORE_BEGINS 4
+
 /// Calls from generated code into the runtime. `site` indexes the `sites` list of the artifact's metadata (what, which
 /// source line, which operands); `program` is the linear program id, x fastest.
 struct KilnHooks {
@@ -23,7 +26,9 @@ struct KilnHooks {
   /// tile.assert failed at linear tile coordinate `element`. Does not return to the program instance.
   void (*fail)(const struct KilnLaunch *, int32_t site, int64_t program, int64_t element);
   /// Only in code compiled with a check: called before each unmasked element access.
-  /// `kind`: 0 load, 1 store, 2 atomic. May not return (bounds).
+  /// `kind`: 0 load, 1 store, 2 atomic. May not return (bounds). Two more are no accesses: KILN_ACCESS_INDEX, an index
+  /// of a tile that is not from 0 to `bytes` - 1 (`address` is the index), and KILN_ACCESS_STORE_BEGINS, before the
+  /// elements of a store (races).
   void (*access)(const struct KilnLaunch *, int32_t site, int64_t program, int64_t element, const void *address,
                  int32_t bytes, int32_t kind);
 };

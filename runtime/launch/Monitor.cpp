@@ -177,6 +177,10 @@ void Monitor::access(const KilnLaunch *launch, int32_t site, int64_t program, in
                      int32_t bytes, int32_t kindNumber) {
   Monitor &self = *static_cast<Monitor *>(launch->runtime);
   uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  if (kindNumber == KILN_ACCESS_STORE_BEGINS) {
+    self.stored[site].clear();
+    return;
+  }
   Failure failure;
   failure.site = site;
   failure.program = program;
@@ -184,7 +188,19 @@ void Monitor::access(const KilnLaunch *launch, int32_t site, int64_t program, in
   failure.address = address;
   failure.bytes = bytes;
   failure.access = AccessKind(kindNumber);
-  if (self.races) {
+  auto sameStore = [&]() -> std::optional<int64_t> {
+    auto store = self.stored.find(site);
+    if (failure.access != AccessKind::Store || store == self.stored.end())
+      return std::nullopt;
+    auto [other, isNew] = store->second.try_emplace(address, element);
+    return isNew ? std::nullopt : std::optional(other->second);
+  };
+  if (kindNumber == KILN_ACCESS_INDEX) {
+    failure.kind = Failure::Kind::Index;
+  } else if (std::optional<int64_t> other = self.races ? sameStore() : std::nullopt) {
+    failure.kind = Failure::Kind::Lanes;
+    failure.otherElement = *other;
+  } else if (self.races) {
     failure.kind = Failure::Kind::Race;
     failure.other = self.races->note({program, site, failure.access}, address, bytes);
     if (!failure.other)
@@ -242,6 +258,12 @@ std::string Monitor::getMessage(const Failure &failure) const {
   switch (failure.kind) {
   case Failure::Kind::Assert:
     return metadata.sites[failure.site].message;
+  case Failure::Kind::Index:
+    return llvm::formatv("index {0} is outside of an axis of {1} elements", int64_t(failure.address), failure.bytes);
+  case Failure::Kind::Lanes:
+    return access + " is one of two by this store: that of tile coordinate " +
+           getCoordinate(metadata.sites[failure.site].operands.front().shape, failure.otherElement) +
+           " has the same address";
   case Failure::Kind::OutOfBounds:
     return access + " is outside every buffer passed in";
   case Failure::Kind::ReadOnly:
@@ -254,7 +276,9 @@ std::string Monitor::getMessage(const Failure &failure) const {
 }
 
 std::string Monitor::getDetail(const Failure &failure) const {
-  return failure.kind == Failure::Kind::Assert ? "" : describeBuffers(failure.address, failure.bytes);
+  if (failure.kind == Failure::Kind::Assert || failure.kind == Failure::Kind::Index)
+    return "";
+  return describeBuffers(failure.address, failure.bytes);
 }
 
 std::string Monitor::describe(const Failure &failure) const {

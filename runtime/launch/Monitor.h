@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 
 namespace kiln::launch {
 
@@ -21,7 +22,7 @@ struct BufferExtent {
 };
 
 struct Failure {
-  enum class Kind { Assert, OutOfBounds, ReadOnly, Race };
+  enum class Kind { Assert, OutOfBounds, ReadOnly, Race, Index, Lanes };
   Kind kind = Kind::Assert;
   int32_t site = 0;
   int64_t program = 0;
@@ -30,6 +31,7 @@ struct Failure {
   int32_t bytes = 0;
   AccessKind access = AccessKind::Load;
   std::optional<Access> other; ///< of a race: the earlier access
+  int64_t otherElement = 0;    ///< of two elements of one store: the earlier
 };
 
 class Monitor {
@@ -74,6 +76,7 @@ private:
   device::Grid grid;
   std::vector<BufferExtent> buffers;
   std::optional<RaceDetector> races;
+  std::unordered_map<int32_t, std::unordered_map<uintptr_t, int64_t>> stored; ///< by site of the store that goes on
   std::mutex mutex;
   std::optional<Failure> failure;
   std::map<int64_t, std::string> output; ///< by program

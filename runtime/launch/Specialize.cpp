@@ -173,7 +173,7 @@ static void addText(llvm::SmallVectorImpl<char> &key, Kind kind, llvm::StringRef
   key.append(text.begin(), text.end());
 }
 
-void CallEncoder::addConstantBigInteger(llvm::StringRef decimal) { addText(key, Kind::BigInteger, decimal); }
+void CallEncoder::addConstantBigInteger(llvm::StringRef number) { addText(key, Kind::BigInteger, number); }
 void CallEncoder::addConstantString(llvm::StringRef value) { addText(key, Kind::String, value); }
 
 void CallEncoder::addConstantFloat(double value) {

@@ -62,7 +62,7 @@ struct Specialization {
   ElementType element = ElementType::I32; ///< Scalar, Pointer, Descriptor
   int64_t integer = 0;                    ///< Bool, Integer, Object (the id the caller chose)
   double number = 0;                      ///< Float
-  std::string text;                       ///< String, BigInteger (decimal), Tuple (names of fields, with commas)
+  std::string text;                       ///< String, BigInteger (hexadecimal), Tuple (names of fields, with commas)
   llvm::SmallVector<int64_t, 4> block;    ///< Descriptor
   std::vector<Specialization> items;      ///< Tuple
 
@@ -90,7 +90,7 @@ public:
   // Constants.
   void addConstantBool(bool value);
   void addConstantInteger(int64_t value);
-  void addConstantBigInteger(llvm::StringRef decimal);
+  void addConstantBigInteger(llvm::StringRef number);
   void addConstantFloat(double value);
   void addConstantString(llvm::StringRef value);
   void addConstantObject(int64_t id);

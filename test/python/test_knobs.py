@@ -4,9 +4,18 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 
+import kiln
+import kiln.language as kl
+import numpy as np
 import pytest
 from kiln import knobs
+
+
+@kiln.jit
+def fill_ones(x):
+    kl.store(x + kl.arange(0, 16), 1.0)
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess:
@@ -24,6 +33,45 @@ def test_scope_beats_environment_and_ends(monkeypatch):
             assert knobs.check == "none"
         assert knobs.check == "bounds"
     assert knobs.check == "races"
+
+
+def test_a_scope_belongs_to_its_thread():
+    seen = {}
+
+    def look(name):
+        seen[name] = knobs.check
+
+    with knobs.scope(check="bounds"):
+        knobs.timing = True
+        other = threading.Thread(target=look, args=("other",))
+        other.start()
+        other.join()
+        look("own")
+    assert seen == {"other": "none", "own": "bounds"} and not knobs.timing
+
+
+@pytest.mark.cpu
+def test_threads_with_scopes_of_their_own_launch_one_kernel():
+    """Each gets the code of its own switches, however they take turns; and scopes that overlap end right."""
+    wrong = []
+
+    def work(check):
+        for _ in range(100):
+            x = np.zeros(16, np.float32)
+            if check is None:
+                compiled = fill_ones[1](x)
+            else:
+                with knobs.scope(check=check):
+                    compiled = fill_ones[1](x)
+            if compiled.metadata["check"] != (check or "none") or x[0] != 1:
+                wrong.append((check, compiled.metadata["check"], x[0]))
+
+    threads = [threading.Thread(target=work, args=(check,)) for check in (None, "bounds", "races", "bounds")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and knobs.check == "none"
 
 
 @pytest.mark.parametrize("name,value,message", [

@@ -110,6 +110,8 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
   shapeOnly.width = walk.width;
   for (auto [index, root] : llvm::enumerate(step.roots)) {
     b.setLoc(root.op->getLoc());
+    if (root.kind == Root::Store && check == Check::Races)
+      emitStoreBegins(root.op);
     if (root.kind == Root::Materialise) {
       targets[index] = allocateFor(root.value);
     } else if (root.kind == Root::Carry) {

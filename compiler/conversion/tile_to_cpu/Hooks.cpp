@@ -108,6 +108,26 @@ void KernelLowering::emitAccess(Operation *op, Access kind, Value address, Value
   });
 }
 
+void KernelLowering::emitIndexCheck(Operation *op, Value index, int64_t side, const Index &at,
+                                    ArrayRef<int64_t> shape) {
+  Value outside = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, index, i64(side));
+  Value element = linearElement(at, shape);
+  branch(
+      outside, {},
+      [&]() -> SmallVector<Value> {
+        Value asAddress = LLVM::IntToPtrOp::create(b, ptrType, index);
+        hookCall(kAccessHook,
+                 {launch, i32(siteOf(op)), program, element, asAddress, i32(side), i32(KILN_ACCESS_INDEX)});
+        return {};
+      },
+      nullptr);
+}
+
+void KernelLowering::emitStoreBegins(Operation *op) {
+  Value none = LLVM::ZeroOp::create(b, ptrType);
+  hookCall(kAccessHook, {launch, i32(siteOf(op)), program, i64(0), none, i32(0), i32(KILN_ACCESS_STORE_BEGINS)});
+}
+
 Value KernelLowering::indexOf(Value value) { return arith::IndexCastOp::create(b, b.getIndexType(), value); }
 
 //===----------------------------------------------------------------------===//

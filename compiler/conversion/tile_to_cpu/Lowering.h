@@ -243,6 +243,11 @@ private:
   mlir::LogicalResult emitAssert(tile::AssertOp op, const Index *at);
   void emitAccess(mlir::Operation *op, Access kind, mlir::Value address, mlir::Value mask, mlir::Type element,
                   const Index &at, mlir::ArrayRef<int64_t> shape, mlir::Value strideBytes, mlir::Value addresses);
+  /// An index of a tile that must be below `side`.
+  void emitIndexCheck(mlir::Operation *op, mlir::Value index, int64_t side, const Index &at,
+                      llvm::ArrayRef<int64_t> shape);
+  /// Before the elements of one store of a tile.
+  void emitStoreBegins(mlir::Operation *op);
   int siteOf(mlir::Operation *op);
   void hookCall(int64_t hook, llvm::ArrayRef<mlir::Value> arguments);
   mlir::Value indexOf(mlir::Value value);

@@ -15,12 +15,15 @@ LogicalResult KernelLowering::emitGather(tile::GatherOp op) {
   int64_t bytes = memoryBytes(source.element), axisStride = bytes;
   for (int64_t side : ArrayRef<int64_t>(source.shape).drop_front(axis + 1))
     axisStride *= side;
-  LogicalResult result = forEach(chooseWalk(target.shape, -1, lanes()), [&](const Index &at) {
+  bool checked = check == Check::Bounds;
+  LogicalResult result = forEach(chooseWalk(target.shape, -1, checked ? 1 : lanes()), [&](const Index &at) {
     Value index = at.isVector() ? evalVector(op.getIndices(), at) : eval(op.getIndices(), at);
     Type wide = at.isVector() ? Type(VectorType::get({at.width}, b.getI64Type())) : b.getI64Type();
     if (index.getType() != wide)
       index = arith::ExtSIOp::create(b, wide, index);
     auto constant = [&](int64_t value) { return splatConstant(wide, b.getI64IntegerAttr(value)); };
+    if (checked)
+      emitIndexCheck(op, index, source.shape[axis], at, target.shape);
     // An index out of range is the program's mistake; it must not read outside of the tile.
     index = arith::MinUIOp::create(b, index, constant(source.shape[axis] - 1));
     Value offset = arith::MulIOp::create(b, index, constant(axisStride));

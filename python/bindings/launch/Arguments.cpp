@@ -37,7 +37,10 @@ bool ArgumentReader::addInteger(CallEncoder &encoder, const ParameterRule &rule,
     uint64_t large = overflow > 0 ? PyLong_AsUnsignedLongLong(value) : 0;
     if (overflow < 0 || PyErr_Occurred()) {
       PyErr_Clear();
-      return fail(llvm::formatv("expected an integer of at most 64 bits, got {0}", getText(value)));
+      std::string text = getText(value);
+      if (text == "?") // Python refuses to write thousands of digits.
+        text = "one of " + getText(py::handle(value).attr("bit_length")().ptr()) + " bits";
+      return fail("expected an integer of at most 64 bits, got " + text);
     }
     status = encoder.addUnsigned(rule, large);
   }
@@ -207,7 +210,8 @@ bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {
     int overflow;
     int64_t number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
     if (overflow)
-      encoder.addConstantBigInteger(getText(index.ptr()));
+      // In hexadecimal: Python refuses to write thousands of decimal digits.
+      encoder.addConstantBigInteger(getText(py::reinterpret_steal<py::object>(PyNumber_ToBase(index.ptr(), 16)).ptr()));
     else
       encoder.addConstantInteger(number);
   } else if (kind == ValueClass::Float || kind == ValueClass::NumpyFloat) {
@@ -262,7 +266,7 @@ py::object kiln::python::toPython(const launch::Specialization &item) {
   case Kind::Integer:
     return constant(py::int_(item.integer));
   case Kind::BigInteger:
-    return constant(py::reinterpret_steal<py::object>(PyLong_FromString(item.text.c_str(), nullptr, 10)));
+    return constant(py::reinterpret_steal<py::object>(PyLong_FromString(item.text.c_str(), nullptr, 0)));
   case Kind::Float:
     return constant(py::float_(item.number));
   case Kind::String:

@@ -41,6 +41,13 @@ public:
   /// empty.
   llvm::StringRef findReadOnly(const artifact::Metadata &metadata) const;
 
+  /// Says whether every array has memory for its elements. If one has not, false, with `problem`, and `culprit` the
+  /// parameter of the array.
+  bool haveData();
+
+  /// Counts a write to each tensor of torch that `metadata` says the code writes.
+  void countWrites(const artifact::Metadata &metadata) const;
+
   /// Decides where the launch goes from where its arrays are: a CUDA device's number, `onHost`, or `onNothing` for a
   /// launch on any GPU. If they do not fit together, false, with `problem`, and `culprit` the parameter of the array.
   bool resolveDevice(int &device);
@@ -66,10 +73,14 @@ private:
     void *address = nullptr;
     bool writable = true;
     uintptr_t begin = 0, end = UINTPTR_MAX; ///< of the storage; as here when nobody knows
+    uintptr_t viewBegin = 1, viewEnd = 0;   ///< what sizes and strides reach; as here when nobody knows
     int device = onHost;
+    bool missing = false;       ///< there are elements, but no memory holds them
+    PyObject *tensor = nullptr; ///< of torch
   };
   bool readArray(PyObject *value, Memory &memory);
   bool readNumpy(PyObject *value, Memory &memory);
+  bool refuseTorch(PyObject *value);
   bool readTorch(PyObject *value, Memory &memory);
   bool readTorchSlowly(PyObject *value, Memory &memory);
   bool readInterface(PyObject *value, Memory &memory);
@@ -84,6 +95,8 @@ private:
   llvm::SmallVector<const void *, 16> addresses;                   ///< by array
   llvm::SmallVector<unsigned, 16> parameters;                      ///< by array: the parameter it came for
   llvm::SmallVector<std::pair<uintptr_t, uintptr_t>, 16> storages; ///< by array
+  llvm::SmallVector<PyObject *, 16> tensors;                       ///< by array: of torch, or null
+  std::optional<unsigned> dataless;                                ///< the parameter of an array without data
   llvm::SmallVector<unsigned, 4> readOnly;                         ///< arrays that may not be written
   llvm::SmallVector<pybind11::object, 2> alive;
 };

@@ -80,6 +80,9 @@ bool ArgumentReader::readNumpy(PyObject *value, Memory &memory) {
     int64_t itemBytes = owner.attr("itemsize").cast<int64_t>();
     setBounds(reinterpret_cast<uintptr_t>(whole->data), whole->nd, reinterpret_cast<const int64_t *>(whole->dimensions),
               reinterpret_cast<const int64_t *>(whole->strides), itemBytes, memory.begin, memory.end);
+    setBounds(reinterpret_cast<uintptr_t>(array->data), array->nd, reinterpret_cast<const int64_t *>(array->dimensions),
+              reinterpret_cast<const int64_t *>(array->strides), artifact::getBytes(*element), memory.viewBegin,
+              memory.viewEnd);
     return true;
   }
   // On every launch: only what costs nothing. A view of another element type, or of memory that is no array's, stays
@@ -94,10 +97,34 @@ bool ArgumentReader::readNumpy(PyObject *value, Memory &memory) {
   return true;
 }
 
+/// The number of elements, as tensors of torch and their like say it; negative where they do not.
+static int64_t countElements(PyObject *value) {
+  py::object number = hasAttribute(value, "numel") ? py::handle(value).attr("numel")() : py::none();
+  if (PyLong_Check(number.ptr()))
+    return number.cast<int64_t>();
+  llvm::SmallVector<int64_t> shape;
+  py::object sides = getOptionalAttribute(value, "shape");
+  if (!sides || !PySequence_Check(sides.ptr()) || !readIntegers(sides, shape)) {
+    PyErr_Clear();
+    return -1;
+  }
+  int64_t count = 1;
+  for (int64_t side : shape)
+    count *= side;
+  return count;
+}
+
 bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
   TorchTensor tensor;
+  memory.tensor = value;
   if (!readTorchTensor(value, tensor))
-    return readTorchSlowly(value, memory);
+    return refuseTorch(value) && readTorchSlowly(value, memory);
+  if (tensor.hasView) {
+    memory.viewBegin = tensor.viewBegin;
+    memory.viewEnd = tensor.viewEnd;
+    // A storage that was made smaller, or left without memory, keeps its tensors.
+    memory.missing = tensor.viewBegin != tensor.viewEnd && (tensor.viewEnd > tensor.end || !tensor.address);
+  }
   memory.element = tensor.element;
   memory.address = tensor.address;
   memory.device = tensor.device;
@@ -108,6 +135,24 @@ bool ArgumentReader::readTorch(PyObject *value, Memory &memory) {
     memory.end = 0;
     if (memory.device == onHost)
       memory.device = onNothing;
+  }
+  return true;
+}
+
+/// What memory does not hold as a kernel would read it.
+bool ArgumentReader::refuseTorch(PyObject *value) {
+  py::object layout = getOptionalAttribute(value, "layout");
+  if (layout && !layout.is_none() && getText(layout.ptr()) != "torch.strided")
+    return fail(llvm::formatv("expected a dense tensor (because a kernel reads its memory), got one of layout {0}",
+                              getText(layout.ptr())),
+                "pass x.to_dense()");
+  for (auto [method, bit, likelyFix] :
+       {std::tuple("is_neg", "negative", "pass x.resolve_neg()"), {"is_conj", "conjugate", "pass x.resolve_conj()"}}) {
+    py::object set = hasAttribute(value, method) ? py::handle(value).attr(method)() : py::none();
+    if (set.ptr() == Py_True)
+      return fail(
+          llvm::formatv("expected a tensor whose memory holds its values, got a view with the {0} bit set", bit),
+          likelyFix);
   }
   return true;
 }
@@ -136,20 +181,24 @@ bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
   std::optional<ElementType> element = getElementType(dtype.ptr());
   if (!element)
     return fail(llvm::formatv("expected a tensor of {0}, got one of {1}", knownElementTypes, getText(dtype.ptr())));
-  PyObject *address = PyObject_CallMethodNoArgs(value, dataPtr);
-  if (!address)
-    return fail("");
   memory.element = *element;
-  memory.address = PyLong_AsVoidPtr(address);
-  Py_DECREF(address);
+  // A fake tensor has an address only under protest.
+  if (llvm::StringRef(Py_TYPE(value)->tp_name) != "FakeTensor") {
+    py::object address = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(value, dataPtr));
+    if (address)
+      memory.address = PyLong_AsVoidPtr(address.ptr());
+    else if (PyErr_ExceptionMatches(PyExc_RuntimeError))
+      PyErr_Clear(); // torch: there is no storage
+  }
   if (PyErr_Occurred())
     return fail("");
   if (!memory.address) {
+    memory.missing = countElements(value) != 0;
     memory.end = 0; // an empty tensor, or one that only stands for its type
     if (memory.device == onHost)
       memory.device = onNothing;
   }
-  if (hasAttribute(value, "untyped_storage")) {
+  if (memory.address && hasAttribute(value, "untyped_storage")) {
     py::object storage = py::handle(value).attr("untyped_storage")();
     memory.begin = storage.attr("data_ptr")().cast<uintptr_t>();
     memory.end = memory.begin + storage.attr("nbytes")().cast<uintptr_t>();
@@ -384,8 +433,13 @@ bool ArgumentReader::finishArray(const ParameterRule &rule, const Memory &memory
     return fail(llvm::formatv("expected data aligned to its element type ({0}, {1} bytes), got address {2:x}",
                               artifact::getName(memory.element), bytes, address),
                 "pass a copy");
+  bool view = memory.viewBegin <= memory.viewEnd && !placement.stage;
   if (collectExtents)
-    extents.push_back({rule.name, memory.begin, memory.end, memory.writable});
+    extents.push_back(
+        {rule.name, view ? memory.viewBegin : memory.begin, view ? memory.viewEnd : memory.end, memory.writable});
+  if (memory.missing && !dataless)
+    dataless = parameter;
+  tensors.push_back(memory.tensor);
   if (!memory.writable)
     readOnly.push_back(storages.size());
   devices.push_back(memory.device);
@@ -432,6 +486,25 @@ bool ArgumentReader::resolveDevice(int &device) {
                 "there and back");
   }
   return true;
+}
+
+bool ArgumentReader::haveData() {
+  if (!dataless)
+    return true;
+  culprit = *dataless;
+  return fail("expected an array with data, got one without (a fake tensor, one that only stands for its type, or one "
+              "whose storage was made smaller)");
+}
+
+void ArgumentReader::countWrites(const artifact::Metadata &metadata) const {
+  unsigned array = 0;
+  for (const artifact::ArgumentSpec &argument : metadata.arguments) {
+    if (argument.kind != artifact::ArgumentKind::Pointer)
+      continue;
+    PyObject *tensor = tensors[array++];
+    if (tensor && argument.written)
+      countWrite(tensor);
+  }
 }
 
 llvm::StringRef ArgumentReader::findReadOnly(const artifact::Metadata &metadata) const {

@@ -41,7 +41,7 @@ py::object readWatched(const Watched &item) {
 }
 
 bool isCurrent(const LauncherState &state) {
-  if (!state.table)
+  if (!state.current)
     return false;
   for (const Watched &item : state.watched) {
     PyObject *holder = item.holder.ptr();
@@ -53,7 +53,8 @@ bool isCurrent(const LauncherState &state) {
   return true;
 }
 
-void revalidate(LauncherState &state) {
+/// Another thread may do the same meanwhile, with other values of its own: what a call goes by is what it gets here.
+std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
   py::tuple answer = state.kernel.attr("_revalidate")();
   std::vector<Watched> watched;
   for (py::handle item : py::list(answer[1])) {
@@ -66,11 +67,16 @@ void revalidate(LauncherState &state) {
   std::unique_ptr<KernelTable> &table = state.tables[answer[0].cast<std::string>()];
   if (!table)
     table = std::make_unique<KernelTable>();
+  auto current = std::make_shared<LauncherState::Current>();
+  current->prefix = answer[0].cast<std::string>();
+  current->placement.cuda = answer[3].cast<bool>();
+  current->placement.stage = answer[4].cast<bool>();
+  current->collectExtents = answer[2].cast<bool>() || current->placement.stage;
+  current->limit = answer[5].cast<size_t>();
+  current->table = table.get();
   state.watched = std::move(watched);
-  state.placement.cuda = answer[3].cast<bool>();
-  state.placement.stage = answer[4].cast<bool>();
-  state.collectExtents = answer[2].cast<bool>() || state.placement.stage;
-  state.table = table.get();
+  state.current = current;
+  return current;
 }
 
 //===-- One call -------------------------------------------------------------------------------------------------===//
@@ -78,8 +84,9 @@ void revalidate(LauncherState &state) {
 /// A call in progress. Throws error_already_set when Python has raised.
 class Call {
 public:
-  Call(LauncherState &state, PyObject *grid)
-      : state(state), grid(grid), reader(state.collectExtents, state.placement) {}
+  Call(LauncherState &state, std::shared_ptr<const LauncherState::Current> current, PyObject *grid)
+      : state(state), current(std::move(current)), grid(grid),
+        reader(this->current->collectExtents, this->current->placement) {}
 
   PyObject *run(PyObject *const *args, size_t positional, PyObject *names);
 
@@ -92,6 +99,8 @@ private:
   device::Grid evaluateGrid();
   void callHook(PyObject *hook, const Compiled &compiled, device::Grid grid);
   Compiled findOrCompile();
+  /// Enters what was compiled, and drops what was used least of late where there is too much.
+  void keep(KernelTable *table, const Compiled &compiled);
   [[noreturn]] void refuseReadOnly(llvm::StringRef name);
   void resolveDevice();
   [[noreturn]] void explainStatus(const Compiled &compiled, const Status &status);
@@ -100,6 +109,7 @@ private:
   Status launchStaged(const Compiled &compiled, const device::LaunchRequest &request, device::CudaDevice &device);
 
   LauncherState &state;
+  std::shared_ptr<const LauncherState::Current> current;
   PyObject *grid;
   llvm::SmallVector<PyObject *, 32> values; ///< by parameter; null: not given
   llvm::SmallVector<PyObject *, 8> options; ///< by option index; null: not given
@@ -316,10 +326,12 @@ Compiled Call::findOrCompile() {
   // What is new of a GPU is at the end, so that the key without it names the code.
   size_t codeKeySize = encoder.getKey().size();
   encoder.addConstantInteger(device);
-  auto entry = state.table->find(encoder.getKey());
-  if (entry != state.table->end())
+  KernelTable *table = current->table;
+  auto entry = table->find(encoder.getKey());
+  if (entry != table->end()) {
+    entry->second.used = ++state.clock;
     return entry->second;
-  KernelTable *table = state.table; // another thread may move state.table on while we compile
+  }
   std::vector<launch::Specialization> specializations = launch::decodeKey(encoder.getKey().take_front(argumentKeySize));
   py::list parameters;
   for (const launch::Specialization &item : specializations)
@@ -332,10 +344,13 @@ Compiled Call::findOrCompile() {
   for (bool flag : disjoint)
     alone.append(flag);
   py::object object = state.kernel.attr("_compile")(
-      parameters, given, py::bytes(encoder.getKey().take_front(codeKeySize).str()), alone, device);
+      parameters, given, py::bytes(encoder.getKey().take_front(codeKeySize).str()), alone, device, current->prefix);
   Compiled compiled{nullptr, object};
-  if (device == onNothing)
-    return (*table)[encoder.getKey()] = compiled;
+  compiled.used = ++state.clock;
+  if (device == onNothing) {
+    keep(table, compiled);
+    return compiled;
+  }
   compiled.kernel = object.attr("loaded").cast<PyLoadedKernel &>().kernel;
   // The block was packed before the code existed; both must have the same idea of it.
   uint32_t blockBytes;
@@ -350,8 +365,28 @@ Compiled Call::findOrCompile() {
         object, "internal", "the arguments the code expects are not those of the launch: metadata " + metadata.print());
     mustHaveRaised();
   }
-  (*table)[encoder.getKey()] = compiled;
+  keep(table, compiled);
   return compiled;
+}
+
+void Call::keep(KernelTable *table, const Compiled &compiled) {
+  (*table)[encoder.getKey()] = compiled;
+  size_t count = 0;
+  for (auto &[prefix, entries] : state.tables)
+    count += entries->size();
+  for (; current->limit && count > current->limit; --count) {
+    KernelTable *holder = nullptr;
+    KernelTable::iterator oldest;
+    for (auto &[prefix, entries] : state.tables)
+      for (auto entry = entries->begin(); entry != entries->end(); ++entry)
+        if (!holder || entry->second.used < oldest->second.used) {
+          holder = entries.get();
+          oldest = entry;
+        }
+    py::object dropped = oldest->second.object;
+    holder->erase(oldest);
+    state.kernel.attr("_forget")(dropped);
+  }
 }
 
 void Call::explainStatus(const Compiled &compiled, const Status &status) {
@@ -450,7 +485,7 @@ void Call::launchOnGpu(const Compiled &compiled, device::Grid grid) {
     if (!status.ok())
       explainStatus(compiled, status);
   }
-  bool staged = state.placement.stage;
+  bool staged = current->placement.stage;
   Status status;
   {
     WithoutLock released;
@@ -473,6 +508,11 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
     warmup = PyObject_IsTrue(options[0]) == 1;
     options[0] = nullptr;
   }
+  if (!warmup && where.count() > 0 && !reader.haveData()) {
+    state.kernel.attr("_explain_argument")(state.parameters[reader.culprit].name, py::handle(values[reader.culprit]),
+                                           reader.problem, reader.hint);
+    mustHaveRaised();
+  }
   resolveDevice();
   encodeOptions();
   Compiled compiled = findOrCompile();
@@ -480,6 +520,7 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
     llvm::StringRef name = reader.findReadOnly(compiled.kernel->getMetadata());
     if (!name.empty())
       refuseReadOnly(name);
+    reader.countWrites(compiled.kernel->getMetadata());
     if (launchHooks.enter)
       callHook(launchHooks.enter, compiled, where);
     if (device == onHost)
@@ -519,9 +560,8 @@ PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObjec
                                    PyObject *names) {
   CallFromPython call;
   try {
-    if (!isCurrent(state))
-      revalidate(state);
-    return Call(state, grid).run(args, positional, names);
+    std::shared_ptr<const LauncherState::Current> current = isCurrent(state) ? state.current : revalidate(state);
+    return Call(state, std::move(current), grid).run(args, positional, names);
   } catch (py::error_already_set &error) {
     raiseWithoutOurFrames(error);
   } catch (const std::exception &error) {

@@ -2,10 +2,12 @@
 //
 // The kernel object (kiln.runtime.jit.JITFunction) provides:
 //   _revalidate() -> (prefix: str, watched: list[(holder, name, value)], collect_extents: bool, cuda: bool, stage:
-//   bool)
+//   bool, limit: int)
 //       the code depends on `prefix` besides its arguments; it holds while every watched value is the same object;
 //       `cuda`: the target is a GPU whatever the arrays; `stage`: arrays of the host are copied there
-//   _compile(parameters, options: dict, key: bytes, disjoint: list[bool], device: int) -> compiled, with `.loaded`;
+//   _forget(compiled)                                       the launcher has dropped it
+//   _compile(parameters, options: dict, key: bytes, disjoint: list[bool], device: int, prefix: str) -> compiled, with
+//   `.loaded`;
 //       parameters as `toPython` makes them; `disjoint`, by array: no other array overlaps its storage; `device`: the
 //       GPU it is for, -1 for the CPU, -2 for code that is only compiled (then `.loaded` is None)
 //   _explain_binding(args: tuple, kwargs: dict)             raises
@@ -34,6 +36,7 @@ struct Parameter {
 struct Compiled {
   std::shared_ptr<device::LoadedKernel> kernel;
   pybind11::object object;
+  uint64_t used = 0; ///< the state's clock at the last launch
 };
 
 /// Compiled code by key: the encoded arguments and options.
@@ -53,10 +56,17 @@ struct LauncherState {
   pybind11::dict optionIndex;
 
   std::vector<Watched> watched;
-  bool collectExtents = false;
-  PlacementRule placement;
-  KernelTable *table = nullptr; ///< of the current prefix
+  /// What holds while the watched values do: of the thread that launched last.
+  struct Current {
+    bool collectExtents = false;
+    PlacementRule placement;
+    std::string prefix;
+    size_t limit = 0;             ///< how many entries the tables may have together; 0: any number
+    KernelTable *table = nullptr; ///< of the prefix
+  };
+  std::shared_ptr<const Current> current;
   std::unordered_map<std::string, std::unique_ptr<KernelTable>> tables;
+  uint64_t clock = 0; ///< counts launches
 };
 
 /// What is called before and after each launch of any kernel, with the compiled kernel, the grid and the arguments by

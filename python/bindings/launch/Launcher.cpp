@@ -67,7 +67,7 @@ PyObject *launcherAt(PyObject *self, PyObject *grid) {
 
 /// invalidate(): the next launch asks the kernel object anew.
 PyObject *launcherInvalidate(PyObject *self, PyObject *) {
-  reinterpret_cast<LauncherObject *>(self)->state->table = nullptr;
+  reinterpret_cast<LauncherObject *>(self)->state->current = nullptr;
   Py_RETURN_NONE;
 }
 
@@ -78,6 +78,19 @@ PyObject *launcherKernels(PyObject *self, PyObject *) {
     for (auto &entry : *table)
       list.append(entry.second.object);
   return list.release().ptr();
+}
+
+/// clear(): drops every compiled kernel.
+PyObject *launcherClearKernels(PyObject *self, PyObject *) {
+  LauncherState &state = *reinterpret_cast<LauncherObject *>(self)->state;
+  // Calls in progress know their table by its address: the tables stay, and what their entries held goes after them.
+  std::vector<Compiled> dropped;
+  for (auto &[prefix, table] : state.tables) {
+    for (auto &entry : *table)
+      dropped.push_back(std::move(entry.second));
+    table->clear();
+  }
+  Py_RETURN_NONE;
 }
 
 void readParameters(LauncherState &state, py::list parameters, py::object strides) {
@@ -178,6 +191,7 @@ void kiln::python::bindLauncher(py::module_ &m) {
   static PyMethodDef launcherMethods[] = {
       {"at", launcherAt, METH_O, "at(grid): what is called with the kernel's arguments"},
       {"invalidate", launcherInvalidate, METH_NOARGS, "the next launch asks the kernel object anew"},
+      {"clear", launcherClearKernels, METH_NOARGS, "drops every compiled kernel"},
       {"kernels", launcherKernels, METH_NOARGS, "every compiled kernel"},
       {}};
   static PyType_Slot launcherSlots[] = {{Py_tp_new, reinterpret_cast<void *>(launcherNew)},

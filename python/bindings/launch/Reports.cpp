@@ -17,7 +17,7 @@ py::dict kiln::python::describeFailure(const launch::Monitor &monitor, const lau
     return list;
   };
   auto program = [&](int64_t id) { return py::make_tuple(id % grid.x, id / grid.x % grid.y, id / grid.x / grid.y); };
-  static constexpr const char *kinds[] = {"assert", "bounds", "read-only", "race"};
+  static constexpr const char *kinds[] = {"assert", "bounds", "read-only", "race", "bounds", "lanes"};
   const artifact::Site &site = metadata.sites[failure.site];
   py::dict result;
   result["kind"] = kinds[unsigned(failure.kind)];

@@ -21,6 +21,13 @@ struct Library {
   int32_t (*getStorageOffset)(Handle, int64_t *) = nullptr;
   int32_t (*getStorageBytes)(Handle, int64_t *) = nullptr;
   int32_t (*getLayout)(Handle, int32_t *) = nullptr;
+  int32_t (*getRank)(Handle, int64_t *) = nullptr;
+  int32_t (*getSizes)(Handle, int64_t **) = nullptr;
+  int32_t (*getStrides)(Handle, int64_t **) = nullptr;
+  // Of the C++ interface, which promises nothing: null where it is another. A reference is an address like a handle.
+  bool (*isNegated)(Handle) = nullptr;
+  bool (*isInference)(Handle) = nullptr;
+  void (*bumpVersion)(Handle) = nullptr;
   int32_t strided = -1;
   int32_t cpu = -1, cuda = -1;
   static constexpr int maxTypes = 64;
@@ -63,7 +70,11 @@ struct Library {
     for (auto [name, element] : types)
       if (find((std::string("aoti_torch_dtype_") + name).c_str(), number) && number() >= 0 && number() < maxTypes)
         elements[number()] = int8_t(element);
-    complete = true;
+    bool view = find("aoti_torch_get_dim", getRank) && find("aoti_torch_get_sizes", getSizes) &&
+                find("aoti_torch_get_strides", getStrides);
+    complete = find("_ZN2at6native6is_negERKNS_6TensorE", isNegated) && view;
+    find("_ZN2at6native12is_inferenceERKNS_6TensorE", isInference);
+    find("_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", bumpVersion);
   }
 };
 
@@ -104,10 +115,8 @@ PyObject *findTorchFunction(const char *name) {
 }
 } // namespace
 
-bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
-  static const Library &library = getLibrary();
-  if (!library.complete)
-    return false;
+/// The tensor's handle; null where it must be asked through Python.
+static Handle findHandle(PyObject *tensor) {
   static auto &offsets = *new llvm::DenseMap<PyTypeObject *, unsigned>;
   PyTypeObject *type = Py_TYPE(tensor);
   auto entry = offsets.find(type);
@@ -115,14 +124,21 @@ bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
     Py_INCREF(type); // the table's
     entry = offsets.try_emplace(type, findTensorOffset(tensor)).first;
   }
-  if (!entry->second)
+  return entry->second ? reinterpret_cast<char *>(tensor) + entry->second : nullptr;
+}
+
+bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
+  static const Library &library = getLibrary();
+  if (!library.complete)
     return false;
-  Handle handle = reinterpret_cast<char *>(tensor) + entry->second;
+  Handle handle = findHandle(tensor);
+  if (!handle)
+    return false;
   int32_t number, kind, index, layout;
   int64_t offset, bytes;
   if (library.getType(handle, &number) || number < 0 || number >= Library::maxTypes || library.elements[number] < 0 ||
-      library.getLayout(handle, &layout) || layout != library.strided || library.getDeviceType(handle, &kind) ||
-      (kind != library.cpu && kind != library.cuda))
+      library.getLayout(handle, &layout) || layout != library.strided || library.isNegated(handle) ||
+      library.getDeviceType(handle, &kind) || (kind != library.cpu && kind != library.cuda))
     return false;
   result.device = -1;
   if (kind != library.cpu) {
@@ -136,7 +152,35 @@ bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
   result.element = ElementType(library.elements[number]);
   result.begin = reinterpret_cast<uintptr_t>(result.address) - uintptr_t(offset) * artifact::getBytes(result.element);
   result.end = result.begin + uintptr_t(bytes);
+  int64_t rank, *sizes, *strides;
+  if (library.getRank(handle, &rank) || library.getSizes(handle, &sizes) || library.getStrides(handle, &strides))
+    return false;
+  result.hasView = true;
+  result.viewBegin = reinterpret_cast<uintptr_t>(result.address);
+  result.viewEnd = result.viewBegin + artifact::getBytes(result.element);
+  for (int64_t i = 0; i < rank; ++i) {
+    if (sizes[i] == 0) {
+      result.viewEnd = result.viewBegin;
+      break;
+    }
+    result.viewEnd += uintptr_t((sizes[i] - 1) * strides[i]) * artifact::getBytes(result.element);
+  }
   return true;
+}
+
+void kiln::python::countWrite(PyObject *tensor) {
+  static const Library &library = getLibrary();
+  Handle handle = library.bumpVersion && library.isInference ? findHandle(tensor) : nullptr;
+  if (handle) {
+    // Tensors of inference mode have no count.
+    if (!library.isInference(handle))
+      library.bumpVersion(handle);
+    return;
+  }
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.autograd.graph");
+  if (module)
+    Py_XDECREF(PyObject_CallMethod(module, "increment_version", "O", tensor));
+  PyErr_Clear(); // no tensor of torch's own, or a torch that does not count so
 }
 
 void *kiln::python::getTorchStream(int device) {

@@ -12,12 +12,18 @@ namespace kiln::python {
 struct TorchTensor {
   void *address = nullptr;
   artifact::ElementType element = artifact::ElementType::I32;
-  int device = -1;              ///< CUDA device, or -1 for the CPU
-  uintptr_t begin = 0, end = 0; ///< of the storage
+  int device = -1;                      ///< CUDA device, or -1 for the CPU
+  uintptr_t begin = 0, end = 0;         ///< of the storage
+  bool hasView = false;                 ///< whether the following two are known
+  uintptr_t viewBegin = 0, viewEnd = 0; ///< what the tensor's sizes and strides reach
 };
 
 /// Reads a tensor; false if it must be asked through Python. Sets no Python error. Under the interpreter lock.
 bool readTorchTensor(PyObject *tensor, TorchTensor &result);
+
+/// Counts a write to a tensor, as torch's own functions that write in place do: what has saved the tensor for a
+/// backward notices.
+void countWrite(PyObject *tensor);
 
 /// The stream torch is queueing on, for this device; null (the legacy stream) where torch is not loaded.
 void *getTorchStream(int device);

@@ -224,6 +224,7 @@ def failure(kernel: str, what: dict[str, Any]) -> NoReturn:
         "bounds": errors.OutOfBoundsError,
         "read-only": errors.OutOfBoundsError,
         "race": errors.RaceError,
+        "lanes": errors.RaceError,
     }
     details = [what["detail"]] if what["detail"] else []
     if "other_frames" in what:
@@ -232,7 +233,7 @@ def failure(kernel: str, what: dict[str, Any]) -> NoReturn:
             where = other[0]
             details.insert(0, f"the other access, of program {what['other_program']}: {where.file}:{where.line}")
             details[1:1] = where.excerpt()
-    raise classes[what["kind"]](
+    error = classes[what["kind"]](
         what["message"],
         kernel=kernel,
         program=what["program"],
@@ -240,6 +241,9 @@ def failure(kernel: str, what: dict[str, Any]) -> NoReturn:
         frames=_frames(what["frames"]),
         details=details,
     )
+    if what["kind"] == "lanes":
+        error.title = "race within a store"
+    raise error
 
 
 def failure_at_exit(kernel: str, what: dict[str, Any]) -> None:

@@ -109,7 +109,6 @@ class JITFunction(KernelFunction, KernelInterface):
         self._launcher: Any = None
         self._compiling: dict[tuple[int, str, bytes, int], threading.Lock] = {}
         self._compiled: dict[tuple[str, bytes, int], CompiledKernel] = {}
-        self._prefix = ""
         self._constants: list[KernelFunction] = []  # jit functions given as constexpr arguments
 
     # -- launching -------------------------------------------------------------------------
@@ -177,16 +176,17 @@ class JITFunction(KernelFunction, KernelInterface):
         functions = [function.cache_key for function in (self, *self._constants)]
         return "\n".join([*functions, f"debug={self.debug}", f"version={self.version!r}", *switches])
 
-    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool]:
+    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool, int]:
         from kiln import _kiln
         from kiln.runtime import placement
 
         placement.choose_driver()
         _kiln.set_num_threads(knobs.num_threads)
         _kiln.set_warn_strides(knobs.warn_strides)
-        self._prefix = self._make_prefix()
+        prefix = self._make_prefix()
+        switches = (*_CODE_SWITCHES, *placement.SWITCHES, "warn_strides", "specializations")
         watched: list[tuple[Any, Any, Any]] = [
-            (*place, None) for place in knobs.places(*_CODE_SWITCHES, *placement.SWITCHES, "warn_strides")
+            (*place, None) for place in knobs.places(*switches)
         ]
         for function in (self, *self._constants):
             for capture in function.captures:
@@ -195,13 +195,19 @@ class JITFunction(KernelFunction, KernelInterface):
                     holder = vars(holder)
                 watched.append((holder, capture.name, capture.value))
         gpu = placement.wants_gpu()
-        return self._prefix, watched, knobs.check != "none", gpu, gpu and knobs.stage_arrays
+        return prefix, watched, knobs.check != "none", gpu, gpu and knobs.stage_arrays, knobs.specializations
 
     def _compile(
-        self, found: list[tuple[Any, ...]], options: dict[str, Any], key: bytes, disjoint: list[bool], device: int
+        self,
+        found: list[tuple[Any, ...]],
+        options: dict[str, Any],
+        key: bytes,
+        disjoint: list[bool],
+        device: int,
+        prefix: str,
     ) -> CompiledKernel:
-        """Compiled code for a key seen for the first time; threads that ask for one key get one compile."""
-        prefix = self._prefix
+        """Compiled code for a key seen for the first time; threads that ask for one key get one compile. `prefix`: as
+        `_revalidate` gave it to the launch, on the same thread."""
         # By process: a compile that another thread had begun before a fork does not go on in the child.
         claim = (os.getpid(), prefix, key, device)
         with _lock:
@@ -224,6 +230,18 @@ class JITFunction(KernelFunction, KernelInterface):
             self._constants += new
             self._compiled[self._make_prefix(), key, device] = compiled
             self._launcher.invalidate()
+
+    def _forget(self, compiled: CompiledKernel) -> None:
+        """Drops one specialisation, which the launcher has dropped."""
+        for place in [place for place, other in list(self._compiled.items()) if other is compiled]:
+            self._compiled.pop(place, None)
+
+    def unload(self) -> None:
+        """Drops every specialisation compiled so far: the next launch compiles anew. Code that is running, and the
+        `CompiledKernel` objects somebody holds, stay as long as they are in use."""
+        self._compiled.clear()
+        if self._launcher is not None:
+            self._launcher.clear()
 
     def _explain_binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
         from kiln.runtime import explain

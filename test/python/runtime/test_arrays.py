@@ -63,6 +63,19 @@ def test_a_view_that_is_not_aligned_to_16_gets_its_own_code():
     assert "x=*fp32," in copy[1](x[1:], out, 1, 16).signature
 
 
+@pytest.mark.parametrize("name, value, message", [
+    ("layout", "torch.sparse_coo", "expected a dense tensor .* got one of layout torch.sparse_coo"),
+    ("is_neg", lambda: True, "got a view with the negative bit set"),
+    ("is_conj", lambda: True, "got a view with the conjugate bit set"),
+    ("data_ptr", lambda: 0, "expected an array with data, got one without"),
+])  # fmt: skip
+def test_tensors_that_memory_does_not_hold(name, value, message):
+    x = TensorLike(np.zeros(32, np.float32))
+    setattr(x, name, value)
+    with pytest.raises(errors.LaunchError, match=f"(?s)argument 'x': .*{message}"):
+        copy[1](x, np.zeros(32, np.float32), 1, 32)
+
+
 def test_read_only_arrays_can_be_read():
     x = np.broadcast_to(np.float32(3.0), (32,))
     out = np.zeros(32, np.float32)

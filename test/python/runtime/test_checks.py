@@ -97,7 +97,7 @@ def test_bounds_name_line_program_coordinate_and_buffer():
 
 
 @pytest.mark.cpu
-def test_bounds_ignore_masked_lanes_and_know_the_storage_of_views():
+def test_bounds_ignore_masked_lanes():
     @kiln.jit
     def masked(x, out, n, BLOCK: kl.constexpr):
         i = kl.arange(0, BLOCK)
@@ -107,8 +107,67 @@ def test_bounds_ignore_masked_lanes_and_know_the_storage_of_views():
     out = np.zeros(10, np.float32)
     with knobs.scope(check="bounds"):
         masked[1](base[90:], out, 10, 64)
-        shift[1](base[50:60], np.zeros(32, np.float32), -20, 32)  # inside the array that owns the view
     np.testing.assert_array_equal(out, base[90:])
+
+
+@kiln.jit
+def stride(x, out, start, step, BLOCK: kl.constexpr):
+    i = kl.arange(0, BLOCK)
+    kl.store(out + i, kl.load(x + start + i * step))
+
+
+@pytest.mark.cpu
+def test_bounds_are_those_of_a_view():
+    base, out = np.arange(200, dtype=np.float32), np.zeros(32, np.float32)
+    columns = base.reshape(10, 20)[2:6, 3:5]
+    with knobs.scope(check="bounds"):
+        for view, start, step in [(base[128:64:-1], 0, -1), (base[128:64:-2], 0, -2), (base[64:128], 32, 1),
+                                  (columns.T, 0, 1)]:  # fmt: skip
+            stride[1](view, out, start, step, 32)
+        # Element 129; one before the view; one past it; between its first element and the array's.
+        for view, start, step in [(base[128:64:-1], 1, -1), (base[128:96:-1], -1, -1), (base[64:128], 33, 1),
+                                  (columns, -1, 1)]:  # fmt: skip
+            with pytest.raises(errors.OutOfBoundsError, match="argument 'x'"):
+                stride[1](view, out, start, step, 32)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("index,axis", [(64, 1), (-1, 1), (4, 0), (1 << 31, 0)])
+def test_bounds_find_an_index_out_of_a_tile(index, axis):
+    @kiln.jit
+    def gather(indices, out, AXIS: kl.constexpr):
+        i, j = kl.arange(0, 4)[:, None], kl.arange(0, 64)[None, :]
+        tile = i * 64 + j
+        kl.store(out + tile, kl.gather(tile, kl.load(indices + tile), AXIS))
+
+    indices, out = np.ones((4, 64), np.int64), np.zeros((4, 64), np.int32)
+    with knobs.scope(check="bounds"):
+        gather[1](indices, out, axis)
+        indices[2, 5] = index
+        with pytest.raises(errors.OutOfBoundsError) as caught:
+            gather[1](indices, out, axis)
+    assert caught.value.coordinate == (2, 5)
+    assert f"index {index} is outside of an axis of {(4, 64)[axis]} elements" in str(caught.value)
+
+
+@pytest.mark.cpu
+def test_races_find_two_elements_of_one_store():
+    @kiln.jit
+    def kernel(x, n, BY: kl.constexpr):
+        i = kl.arange(0, 16)
+        for _ in range(3):  # another store each time
+            kl.store(x + (i * BY) % n, i)
+        kl.store(x + i * 0, i, mask=i == 5)
+
+    x = np.zeros(64, np.int32)
+    with knobs.scope(check="races"):
+        kernel[1](x, 64, 1)
+        kernel[1](x, 64, 4)
+        with pytest.raises(errors.RaceError) as caught:
+            kernel[1](x, 20, 4)
+    assert caught.value.coordinate == (5,)
+    text = str(caught.value)
+    assert "race within a store" in text and "that of tile coordinate (0) has the same address" in text
 
 
 @pytest.mark.cpu

@@ -75,6 +75,63 @@ def test_refused(make):
         assert "argument 'x'" in str(caught.value)
 
 
+def fake(*shape):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        return torch.zeros(*shape)
+
+
+def resized(elements):
+    x = torch.zeros(32)
+    x.untyped_storage().resize_(4 * elements)
+    return x
+
+
+@pytest.mark.cpu
+@pytest.mark.filterwarnings("error:Accessing the data pointer")
+@pytest.mark.parametrize("make, message", [
+    (lambda: fake(32), "expected an array with data, got one without"),
+    (lambda: resized(0), "expected an array with data, got one without"),
+    (lambda: resized(31), "expected an array with data, got one without"),
+    (lambda: torch.zeros(32, device="meta"), "expected a tensor on the CPU or a CUDA device, got one on meta"),
+    (lambda: torch.zeros(32, dtype=torch.complex64).conj().imag, "got a view with the negative bit set"),
+    (lambda: torch.nn.Parameter(torch.zeros(32, dtype=torch.complex64).conj().imag), "negative bit set"),
+    (lambda: torch.zeros(32, dtype=torch.complex64).conj(), "got a view with the conjugate bit set"),
+    (lambda: torch.eye(4).to_sparse(), "expected a dense tensor .* got one of layout torch.sparse_coo"),
+    (lambda: torch.eye(4).to_sparse_csr(), "expected a dense tensor .* got one of layout torch.sparse_csr"),
+    (lambda: torch.eye(4).to_mkldnn(), "expected a dense tensor .* got one of layout torch._mkldnn"),
+])  # fmt: skip
+def test_what_memory_does_not_hold_is_refused_by_name(make, message):
+    with pytest.raises(errors.LaunchError, match=f"(?s)argument 'x': .*{message}"):
+        copy[1](make(), torch.zeros(32), 1, 32)
+    with pytest.raises(errors.LaunchError, match=f"(?s)argument 'out': .*{message}"):
+        copy[1](torch.zeros(32), make(), 1, 32)
+
+
+@pytest.mark.cpu
+def test_what_needs_no_data_does_without():
+    x = torch.zeros(0)
+    copy[0](x, x, 1, 32)
+    assert copy.warmup(fake(32), fake(32), 1, 32, grid=(1,)).signature.startswith("x=*fp32")
+    copy[1](torch.zeros(32, dtype=torch.complex64).conj().imag.resolve_neg(), torch.zeros(32), 1, 32)
+
+
+def test_a_write_counts_as_one():
+    x, out = torch.arange(32.0), torch.zeros(32)
+    base = torch.ones(32, requires_grad=True)
+    saved = (base * out).sum()
+    view, parameter = out[:], torch.nn.Parameter(torch.zeros(32))
+    versions = [t._version for t in (x, out, parameter)]
+    copy[1](x, view, 1, 32)
+    copy[1](x, parameter, 1, 32)
+    assert [t._version - v for t, v in zip((x, out, parameter), versions, strict=True)] == [0, 1, 1]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        saved.backward()
+    with torch.inference_mode():
+        copy[1](x, torch.zeros(32), 1, 32)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_tensors_of_two_machines_are_refused_by_name():
     with pytest.raises(errors.LaunchError, match="argument 'out': expected an array on CUDA device 0"):
