@@ -49,7 +49,7 @@ class _Specialised(Exception):
 class _Binder(JITFunction):
     """A kernel that stops where its code would be compiled."""
 
-    def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any, device: int = -1) -> Any:
+    def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any, device: int = -1, prefix: str = "") -> Any:
         raise _Specialised(found, disjoint)
 
 
