@@ -94,6 +94,33 @@ LogicalResult ChannelOp::verify() {
   return success();
 }
 
+ReceiveOp kgpu::lastMeetingAt(ChannelOp channel) {
+  if (channel.getCompletion() != Completion::Groups)
+    return {};
+  Block *body = channel->getBlock();
+  ReceiveOp last;
+  for (Operation *user : channel->getUsers())
+    if (auto receive = dyn_cast<ReceiveOp>(user))
+      if (receive->getBlock() == body && (!last || last->isBeforeInBlock(receive)))
+        last = receive;
+  if (!last || int32_t(last.getPending()) > 0)
+    return {};
+  auto isBefore = [&](Operation *op) {
+    Operation *around = body->findAncestorOpInBlock(*op);
+    return around && around != last && around->isBeforeInBlock(last);
+  };
+  for (Operation *user : channel->getUsers()) {
+    // A release touches nothing.
+    if (user != last && !isa<ReleaseOp>(user) && !isBefore(user))
+      return {};
+    for (Value part : user->getResults())
+      for (Value view : viewsOf(part))
+        if (!llvm::all_of(view.getUsers(), isBefore))
+          return {};
+  }
+  return last;
+}
+
 /// The values are the parts of the channel, in order.
 static LogicalResult verifyParts(Operation *op, ChannelType channel, ValueRange parts) {
   if (llvm::equal(parts.getTypes(), channel.getParts())) // acquire_c2, receive_c2

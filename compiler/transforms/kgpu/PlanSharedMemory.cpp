@@ -40,9 +40,12 @@ public:
     function.walk([&](Operation *op) {
       if (auto alloc = dyn_cast<AllocOp>(op))
         lives.push_back(lifeOf(alloc));
-      // Copies that are under way, and arrivals of others, keep no time that can be read off the text.
-      if (auto channel = dyn_cast<ChannelOp>(op))
-        lives.push_back({channel, channel.getBytes(), kSwizzleAlign, 0, count});
+      // Copies that are under way, and arrivals of others, keep no time that can be read off the text; but where all
+      // threads have met for the last time.
+      if (auto channel = dyn_cast<ChannelOp>(op)) {
+        ReceiveOp last = lastMeetingAt(channel);
+        lives.push_back({channel, channel.getBytes(), kSwizzleAlign, 0, last ? number[last] : count});
+      }
     });
     // Where a barrier is certain: between the stores and the loads of an exchange.
     for (const Life &life : lives) {
@@ -63,7 +66,7 @@ public:
     std::vector<FrameRequest> requests;
     for (const Life &life : lives) {
       FrameRequest request{life.bytes, life.align, life.begin, life.end, life.role};
-      if (untilBarrier)
+      if (untilBarrier && life.alloc())
         request.end = barrierAfter(life);
       requests.push_back(request);
     }

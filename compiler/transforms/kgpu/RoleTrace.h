@@ -98,10 +98,8 @@ private:
   std::deque<UnderWay> products, copies;
   /// Fills of each part of the slots that are being filled.
   std::map<std::pair<unsigned, int64_t>, llvm::SmallVector<int64_t>> fills;
-  /// Groups of copies that each thread has closed, of all channels: whose slot each was for. The first `landed` are
-  /// done.
+  /// Groups of copies that each thread has closed, of all channels: whose slot (channel, place) each was for.
   std::vector<std::pair<unsigned, int64_t>> groups;
-  size_t landed = 0;
   /// Parts of slots (channel, place, part) whose copy was not made, whose copy was, and that have been read.
   std::set<std::tuple<unsigned, int64_t, unsigned>> skipped, copied, read;
   /// Stores that no fence has followed.

@@ -303,6 +303,39 @@ static LogicalResult verifyStart(func::FuncOp function) {
   return failure(result.wasInterrupted());
 }
 
+/// Bytes of a ring are an allocation's only behind the last meeting at it.
+static LogicalResult verifyRings(func::FuncOp function) {
+  for (auto channel : function.getOps<ChannelOp>()) {
+    auto offset = channel.getOffset();
+    if (!offset)
+      continue;
+    int64_t begin = int64_t(*offset), end = begin + channel.getBytes();
+    ReceiveOp last = lastMeetingAt(channel);
+    auto isBehind = [&](Operation *op) {
+      Operation *around = last ? last->getBlock()->findAncestorOpInBlock(*op) : nullptr;
+      return around && last->isBeforeInBlock(around);
+    };
+    WalkResult result = function.walk([&](AllocOp alloc) {
+      auto place = alloc.getOffset();
+      if (!place || int64_t(*place) >= end || int64_t(*place) + alloc.getBytes() <= begin)
+        return WalkResult::advance();
+      for (Value view : viewsOf(alloc))
+        for (Operation *user : view.getUsers())
+          if (!isa<SlotOp, ViewOp, TransOp>(user) && !isBehind(user)) {
+            InFlightDiagnostic error =
+                user->emitOpError("expected memory that no ring has, or that is used behind the last meeting of all "
+                                  "threads at it (because slots are filled and read until then), got it before");
+            error.attachNote(channel.getLoc()) << "the ring";
+            return WalkResult::interrupt();
+          }
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return failure();
+  }
+  return success();
+}
+
 /// Roles run at once, and only channels order what one does before what another does.
 static LogicalResult verifyApart(const MemoryAccesses &accesses) {
   for (const Access &one : accesses.all()) {
@@ -342,7 +375,7 @@ struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
     if (failed(verifyMeetings(getOperation())) || failed(checkAccesses(getOperation())))
       return signalPassFailure();
     MemoryAccesses accesses(getOperation());
-    failedOnce |= failed(verifyApart(accesses));
+    failedOnce |= failed(verifyRings(getOperation())) || failed(verifyApart(accesses));
     Owners owners;
     for (const Access &access : accesses.all()) {
       // Most accesses to global memory conflict with none: no path is worth walking.

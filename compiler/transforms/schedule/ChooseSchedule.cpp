@@ -137,8 +137,8 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
     why = "there are several products";
     return std::nullopt;
   }
-  // What is loaded and stored beside goes through exchanges, one after the other.
-  int64_t exchange = 0, copies = 0;
+  // What is loaded and stored beside goes through exchanges, one after the other; behind the loop in the ring's bytes.
+  int64_t before = 0, behind = 0, copies = 0;
   kernel.walk([&](Operation *op) {
     Value block;
     if (isa<tile::LoadOp, tile::DescLoadOp>(op))
@@ -151,20 +151,25 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
     bool isStaged = llvm::any_of(staged->loads, [&](const StagedLoad &load) { return load.op == op; });
     if (auto dot = dyn_cast<tile::DotOp>(op))
       copies += besideSlots(dot, *staged);
-    if (type && type.getRank() == 2 && !isStaged)
-      exchange = std::max(exchange, type.getNumElements() * kgpu::elementBytes(type.getElementType()) *
-                                        (staged->around.empty() ? 1 : 2));
+    if (!type || type.getRank() != 2 || isStaged)
+      return;
+    Operation *top = kernel.front().findAncestorOpInBlock(*op);
+    // Behind the loop perhaps as sums of 32 bits; in a loop around it, through two tiles in turn.
+    bool isBehind = staged->around.empty() && staged->loop->isBeforeInBlock(top);
+    int64_t bytes = kgpu::elementBytes(type.getElementType());
+    int64_t &exchange = isBehind ? behind : before;
+    exchange = std::max(exchange, type.getNumElements() * (isBehind                 ? std::max<int64_t>(4, bytes)
+                                                           : staged->around.empty() ? bytes
+                                                                                    : 2 * bytes));
   });
-  exchange += copies;
-  int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes - exchange;
   Schedule schedule;
   schedule.name = "simple";
-  int64_t wanted = askedStages.value_or(kSimpleStages);
-  schedule.stages = std::min(wanted, bytes / staged->slotBytes());
+  int64_t wanted = askedStages.value_or(kSimpleStages), beside = kSpareBytes + before + copies;
+  auto fitting = [&](int64_t bytes) { return behind > bytes ? 0 : (bytes - beside) / staged->slotBytes(); };
+  schedule.stages = std::min(wanted, fitting(target.gpu.maxSharedBytes));
   // Two blocks of a processor hide what each waits for.
-  int64_t shared = target.gpu.sharedBytesPerProcessor / 2 - kSpareBytes - exchange;
-  if (!askedStages && shared / staged->slotBytes() >= kSharedStages)
-    schedule.stages = std::min(wanted, shared / staged->slotBytes());
+  if (int64_t shared = fitting(target.gpu.sharedBytesPerProcessor / 2); !askedStages && shared >= kSharedStages)
+    schedule.stages = std::min(wanted, shared);
   if (schedule.stages < 2) {
     why = wanted < 2 ? "one stage was asked for, and a slot is read while the next is filled"
                      : "two stages do not fit shared memory";

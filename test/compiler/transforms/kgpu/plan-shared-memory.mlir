@@ -110,3 +110,43 @@ func.func @under_way() attributes {tile.kernel} {
   %e = kgpu.mma_wait %d pending 0 : tensor<64x64xf32, #acc>
   return
 }
+
+// -----
+
+// A ring of the threads' own copies is over with the last receive, of which nothing is read: what follows has its bytes.
+// What comes before the ring has not.
+#t = #layout.map<blocked [512] vector 4 warps 4>
+#m = #layout.map<row_major [512]>
+!mem = !kgpu.mem<512xf32, #m>
+!ring = !kgpu.channel<2 x (!mem)>
+// CHECK-LABEL: @behind_a_ring
+// CHECK-SAME: kgpu.shared_bytes = 6144 : i64
+// CHECK: kgpu.channel {{.*}}offset = [[RING:[0-9]+]]
+// CHECK: kgpu.alloc {offset = {{[0-9]+}} : i64}
+// CHECK: kgpu.alloc {offset = [[RING]] : i64}
+func.func @behind_a_ring(%p: !tile.ptr<f32>, %n: i64, %i: i32) attributes {tile.kernel} {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %p, shape [%n] strides [%one] : !tile.ptr<f32> -> !tile.desc<tensor<512xf32>>
+  %z = arith.constant dense<0.0> : tensor<512xf32, #t>
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %e = kgpu.advance %c : !kgpu.cursor<2>
+  %b = kgpu.alloc : !mem
+  kgpu.local_store %z, %b : tensor<512xf32, #t>, !mem
+  %w = kgpu.local_load %b : !mem -> tensor<512xf32, #t>
+  %s = kgpu.acquire %ch[%c] : !ring -> !mem
+  kgpu.copy_block %d[%i] to %s of %ch[%c] : !tile.desc<tensor<512xf32>>, !mem, !ring
+  kgpu.commit %ch[%c] : !ring
+  %s1 = kgpu.acquire %ch[%e] : !ring -> !mem
+  kgpu.commit %ch[%e] : !ring
+  %r = kgpu.receive %ch[%c] pending 1 : !ring -> !mem
+  %x = kgpu.local_load %r : !mem -> tensor<512xf32, #t>
+  kgpu.release %ch[%c] : !ring
+  %r1 = kgpu.receive %ch[%e] : !ring -> !mem
+  kgpu.release %ch[%e] : !ring
+  %sum = arith.addf %x, %w : tensor<512xf32, #t>
+  %a = kgpu.alloc : !mem
+  kgpu.local_store %sum, %a : tensor<512xf32, #t>, !mem
+  %y = kgpu.local_load %a : !mem -> tensor<512xf32, #t>
+  return
+}

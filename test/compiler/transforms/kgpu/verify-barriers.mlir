@@ -86,3 +86,93 @@ func.func @narrow(%x: tensor<128xf32, #row>) -> tensor<128xf32, #row> {
   %y = kgpu.local_load %a : !kgpu.mem<128xf32, #each> -> tensor<128xf32, #row>
   return %y : tensor<128xf32, #row>
 }
+
+// -----
+
+// Bytes of a ring are free behind its last receive, of which nothing is read: all threads meet there.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+!mem = !kgpu.mem<128xf32, #m>
+!ring = !kgpu.channel<2 x (!mem)>
+func.func @behind_the_ring(%d: !tile.desc<tensor<128xf32>>, %i: i32) -> tensor<128xf32, #t> {
+  %ch = kgpu.channel groups fillers 4 readers 4 {offset = 0 : i64} : !ring
+  %a = kgpu.alloc {offset = 512 : i64} : !mem
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %e = kgpu.advance %c : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !mem
+  kgpu.copy_block %d[%i] to %s of %ch[%c] : !tile.desc<tensor<128xf32>>, !mem, !ring
+  kgpu.commit %ch[%c] : !ring
+  %s1 = kgpu.acquire %ch[%e] : !ring -> !mem
+  kgpu.commit %ch[%e] : !ring
+  %r = kgpu.receive %ch[%c] pending 1 : !ring -> !mem
+  %x = kgpu.local_load %r : !mem -> tensor<128xf32, #t>
+  kgpu.release %ch[%c] : !ring
+  %r1 = kgpu.receive %ch[%e] : !ring -> !mem
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
+  kgpu.barrier cta
+  %y = kgpu.local_load %a : !mem -> tensor<128xf32, #t>
+  kgpu.release %ch[%e] : !ring
+  return %y : tensor<128xf32, #t>
+}
+
+// -----
+
+// The slot is read behind the last receive: threads may still do so.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+!mem = !kgpu.mem<128xf32, #m>
+!ring = !kgpu.channel<2 x (!mem)>
+func.func @still_read(%d: !tile.desc<tensor<128xf32>>, %i: i32) -> tensor<128xf32, #t> {
+  // expected-note @below {{the ring}}
+  %ch = kgpu.channel groups fillers 4 readers 4 {offset = 0 : i64} : !ring
+  %a = kgpu.alloc {offset = 512 : i64} : !mem
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !mem
+  kgpu.copy_block %d[%i] to %s of %ch[%c] : !tile.desc<tensor<128xf32>>, !mem, !ring
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !mem
+  %x = kgpu.local_load %r : !mem -> tensor<128xf32, #t>
+  kgpu.release %ch[%c] : !ring
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
+  kgpu.barrier cta
+  // expected-error @below {{expected memory that no ring has, or that is used behind the last meeting of all threads at it (because slots are filled and read until then), got it before}}
+  %y = kgpu.local_load %a : !mem -> tensor<128xf32, #t>
+  return %y : tensor<128xf32, #t>
+}
+
+// -----
+
+// Copies may be under way where the allocation is used; and a ring of barriers is one as long as the kernel runs.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+!mem = !kgpu.mem<128xf32, #m>
+!ring = !kgpu.channel<2 x (!mem)>
+func.func @before_the_ring_is_done(%d: !tile.desc<tensor<128xf32>>, %i: i32, %x: tensor<128xf32, #t>) {
+  // expected-note @below {{the ring}}
+  %ch = kgpu.channel groups fillers 4 readers 4 {offset = 0 : i64} : !ring
+  %a = kgpu.alloc {offset = 0 : i64} : !mem
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !mem
+  kgpu.copy_block %d[%i] to %s of %ch[%c] : !tile.desc<tensor<128xf32>>, !mem, !ring
+  kgpu.commit %ch[%c] : !ring
+  // expected-error @below {{expected memory that no ring has, or that is used behind the last meeting}}
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
+  %r = kgpu.receive %ch[%c] : !ring -> !mem
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#m = #layout.map<row_major [128]>
+!mem = !kgpu.mem<128xf32, #m>
+!ring = !kgpu.channel<2 x (!mem)>
+func.func @a_ring_with_barriers(%x: tensor<128xf32, #t>) {
+  // expected-note @below {{the ring}}
+  %ch = kgpu.channel threads fillers 4 readers 4 {offset = 0 : i64} : !ring
+  %a = kgpu.alloc {offset = 0 : i64} : !mem
+  // expected-error @below {{expected memory that no ring has, or that is used behind the last meeting}}
+  kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
+  return
+}

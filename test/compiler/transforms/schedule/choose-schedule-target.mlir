@@ -3,13 +3,13 @@
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_80},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefixes=CHECK,LARGE
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_86},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefixes=CHECK,SMALL
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_89},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefixes=CHECK,SMALL
-// RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_100a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefixes=CHECK,LARGE
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_100a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefixes=CHECK,SMALL
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_120a},func.func(kiln-choose-schedule))' | FileCheck %s --check-prefixes=CHECK,SMALL
 
 module attributes {kgpu.num_warps = 4 : i32} {
   // CHECK-LABEL: func.func @wide
   // LARGE-SAME: kgpu.schedule = {name = "simple", stages = 4 : i32}
-  // SMALL-SAME: kgpu.schedule = {name = "simple", stages = 2 : i32}
+  // SMALL-SAME: kgpu.schedule = {name = "simple", stages = 3 : i32}
   func.func @wide(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
