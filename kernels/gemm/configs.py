@@ -142,7 +142,7 @@ class GemmPlan:
 # (float32) their precision; sums of int8 are int32 whatever is said. Everything else is multiplied by FMA.
 FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32"), ("float16", "f16"), ("int8", "f32"), ("float32", "tf32"),
                *itertools.product(("float8_e4m3fn", "float8_e5m2"), ("f32", "fast", "f16"))}  # fmt: skip
-FROM_REGISTERS: set[tuple[str, str]] = set()
+FROM_REGISTERS = {*FROM_SHARED, *(("float32", precision) for precision in ("tf32x3", "bf16x3", "bf16x6"))}
 
 # ---- what fits -------------------------------------------------------------------------------------------------------
 # One step of K is a swizzled row of shared memory.
@@ -173,7 +173,10 @@ def engine(problem: Problem, machine: Machine) -> str:
     # Operands that are not fetched pass through registers anyway, where they can be turned over on the way.
     if problem.fetched and "warpgroup_mma" in capabilities and kind in FROM_SHARED:
         return "wgmma"
-    return "mma" if "warp_mma" in capabilities and kind in FROM_REGISTERS else "fma"
+    # Bytes whose K is strided are no fragments: nothing reads four of them at once.
+    strided = problem.itemsize == 1 and not problem.fetched
+    by_warps = "warp_mma" in capabilities and kind in FROM_REGISTERS and not strided
+    return "mma" if by_warps else "fma"
 
 
 def step(problem: Problem) -> int:
@@ -200,6 +203,8 @@ def exchanged(plan: GemmPlan, problem: Problem) -> int:
 
 def shared_bytes(plan: GemmPlan, problem: Problem) -> int:
     ring = plan.stages * stage_bytes(plan, problem)
+    if plan.schedule == "simple":  # results leave through the bytes of the ring, when it is done
+        return max(ring, staged_output(plan, problem)) + RESERVED_SHARED
     return ring + exchanged(plan, problem) + staged_output(plan, problem) + RESERVED_SHARED
 
 
@@ -217,6 +222,14 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
         return ""
     if plan.cluster > machine.largest_cluster:
         return f"a cluster of {plan.cluster}, of {machine.largest_cluster}"
+    if plan.schedule == "simple":
+        if plan.cluster > 1:
+            return f"a cluster of {plan.cluster}, of which each block would copy the whole"
+        if (need := shared_bytes(plan, problem)) > limits["max_shared_bytes"]:
+            return f"{need} bytes of shared memory, of {limits['max_shared_bytes']}"
+        if (need := plan.m * plan.n // (32 * plan.num_warps)) > 128:
+            return f"{need} accumulators a thread, of 128"
+        return ""
     if plan.rows % WARPGROUP_ROWS or plan.rows // WARPGROUP_ROWS % plan.sharers:
         return f"{plan.rows} rows for {plan.sharers} groups of {WARPGROUP_ROWS}"
     if plan.width % 8 or (plan.width > 256):
@@ -368,14 +381,25 @@ def ranked(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
 
 
 def _mma_plan(problem: Problem, machine: Machine, splits: int) -> GemmPlan:
-    """For tensor cores that each warp feeds from its own registers, copies by all warps."""
+    """For tensor cores that each warp feeds from its own registers, copies by all warps.
+
+    A warp has 64 × 64 of a large tile, which four read once from shared memory for 32 products; two blocks share a
+    multiprocessor where their rings fit. Float32 is taken apart in registers, which leaves room for half of that.
+    """
     m = 128 if problem.m > 64 else 64 if problem.m > 32 else 32 if problem.m > 16 else 16
     n = 128 if problem.n > 64 else 64
     while m * n > 4096 and -(-problem.m // m) * -(-problem.n // n) * problem.batches < machine.processors:
         m, n = (m // 2, n) if m >= n else (m, n // 2)
-    warps = 8 if m * n >= 128 * 128 else 4
-    plan = GemmPlan(m, n, step(problem) // 2, "simple", consumers=1, splits=splits, num_warps=warps)
-    return replace(plan, stages=max(2, min(4, _stages(plan, problem, machine))))
+    warps = 8 if m * n >= 128 * 128 and (problem.itemsize != 2 or problem.pairs) else 4
+    # Few rows are waiting for memory: longer requests.
+    k = step(problem) if m * n <= 64 * 64 else step(problem) // 2
+    plan = GemmPlan(m, n, k, "simple", consumers=1, splits=splits, num_warps=warps)
+    _, limits = _row(machine)
+    half = limits["shared_bytes_per_processor"] // 2 - RESERVED_SHARED
+    stages = half // stage_bytes(plan, problem)
+    if stages < 3:
+        stages = (limits["max_shared_bytes"] - RESERVED_SHARED) // stage_bytes(plan, problem)
+    return replace(plan, stages=max(2, min(4, stages)))
 
 
 # Rows of a that are multiplied by CUDA cores while their weights stream by, without and beside tensor cores.

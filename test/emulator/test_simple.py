@@ -185,3 +185,22 @@ def test_the_library(rng, in_orders, about):
     for got in results:
         assert_close(got, exact, length=k, scale=np.sqrt(k) * 8)
         assert got.tobytes() == results[0].tobytes(), "the order of copies shows"
+
+
+@pytest.mark.parametrize("dtype, options", [
+    ("float16", {}), ("float16", {"accumulator": "f16"}), ("float32", {"precision": "tf32"}),
+    ("float32", {"precision": "bf16x3"}), ("float8_e4m3fn", {}), ("int8", {}),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("shape", [(2, 24, 72, 80), (1, 72, 104, 48), (1, 33, 65, 47)], ids=str)
+def test_the_plans_of_targets_without_groups(rng, in_orders, monkeypatch, dtype, options, shape):
+    """As the library plans them where warps multiply, for this target: also batches, and strides that no copy has."""
+    monkeypatch.setattr(gemm.configs, "FROM_SHARED", set())
+    gemm.configs.plan.cache_clear()
+    batches, m, n, k = shape
+    dtype = getattr(ml_dtypes, dtype, dtype)
+    a, b = integers(rng, (batches, m, k), dtype), integers(rng, (batches, k, n), dtype)
+    a, b = (a[0], b[0]) if batches == 1 else (a, b)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    for got in in_orders(lambda: gemm.matmul(a, b, **options), set()):
+        assert (np.asarray(got).astype(np.float64) == exact.astype(got.dtype).astype(np.float64)).all()
+    gemm.configs.plan.cache_clear()

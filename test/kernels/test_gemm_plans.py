@@ -233,7 +233,28 @@ def test_warps_that_feed_tensor_cores_from_registers(monkeypatch):
         assert found.schedule == "simple" and found.m % 16 == 0 and found.n % 8 == 0 and found.k * BYTES[dtype] >= 32
         assert found.stages * (found.m + found.n) * found.k * BYTES[dtype] <= limits["max_shared_bytes"]
         assert found.m * found.n // (32 * found.num_warps) <= 128
+        assert refusal(found, problem, of_target(row)) == ""
     configs.plan.cache_clear()
+
+
+def test_targets_that_multiply_from_registers_have_plans_for_it():
+    """Of every type that has an instruction; float32 only where it may be rounded on the way."""
+    kinds = [("float16", "f32", "ieee"), ("bfloat16", "f32", "ieee"), ("float16", "f16", "ieee"),
+             ("int8", "f32", "ieee"), ("float8_e4m3fn", "f32", "ieee"), ("float32", "f32", "tf32"),
+             ("float32", "f32", "bf16x3")]  # fmt: skip
+    for row in ("sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"):
+        limits = _kiln.target(row)["limits"]
+        for dtype, accumulator, precision in kinds:
+            problem = Problem(4096, 4096, 4096, dtype=dtype, accumulator=accumulator, precision=precision)
+            found = plan(problem, of_target(row))
+            assert found.schedule == "simple" and (found.m, found.n) == (128, 128), (row, dtype)
+            assert refusal(found, problem, of_target(row)) == ""
+        # Two blocks of a multiprocessor, each with a KiB of the system's.
+        found = plan(Problem(4096, 4096, 4096), of_target(row))
+        ring = found.stages * (found.m + found.n) * found.k * 2
+        assert found.stages >= 3 and 2 * (ring + 1024) <= limits["shared_bytes_per_processor"]
+        assert plan(Problem(4096, 4096, 4096, dtype="float32"), of_target(row)).schedule == "fma"
+        assert plan(Problem(4096, 4096, 4096, dtype="int8", fetched=False), of_target(row)).schedule == "fma"
 
 
 def test_splits_that_are_asked_for(wgmma):

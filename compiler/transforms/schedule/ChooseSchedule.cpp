@@ -154,22 +154,21 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
     if (!type || type.getRank() != 2 || isStaged)
       return;
     Operation *top = kernel.front().findAncestorOpInBlock(*op);
-    // Behind the loop perhaps as sums of 32 bits; in a loop around it, through two tiles in turn.
+    // In a loop around it, through two tiles in turn.
+    int64_t bytes = kgpu::elementBytes(type.getElementType()) * (staged->around.empty() ? 1 : 2);
     bool isBehind = staged->around.empty() && staged->loop->isBeforeInBlock(top);
-    int64_t bytes = kgpu::elementBytes(type.getElementType());
     int64_t &exchange = isBehind ? behind : before;
-    exchange = std::max(exchange, type.getNumElements() * (isBehind                 ? std::max<int64_t>(4, bytes)
-                                                           : staged->around.empty() ? bytes
-                                                                                    : 2 * bytes));
+    exchange = std::max(exchange, type.getNumElements() * bytes);
   });
   Schedule schedule;
   schedule.name = "simple";
   int64_t wanted = askedStages.value_or(kSimpleStages), beside = kSpareBytes + before + copies;
-  auto fitting = [&](int64_t bytes) { return behind > bytes ? 0 : (bytes - beside) / staged->slotBytes(); };
+  int64_t half = target.gpu.sharedBytesPerProcessor / 2;
+  auto fitting = [&](int64_t bytes) { return (bytes - beside) / staged->slotBytes(); };
   schedule.stages = std::min(wanted, fitting(target.gpu.maxSharedBytes));
   // Two blocks of a processor hide what each waits for.
-  if (int64_t shared = fitting(target.gpu.sharedBytesPerProcessor / 2); !askedStages && shared >= kSharedStages)
-    schedule.stages = std::min(wanted, shared);
+  if (!askedStages && behind <= half && fitting(half) >= kSharedStages)
+    schedule.stages = std::min(wanted, fitting(half));
   if (schedule.stages < 2) {
     why = wanted < 2 ? "one stage was asked for, and a slot is read while the next is filled"
                      : "two stages do not fit shared memory";
