@@ -13,6 +13,8 @@ def ChooseSchedulePass : Pass<"kiln-choose-schedule", "::mlir::func::FuncOp"> {
 
     - `cooperative`: a warp copies, one to three groups of four warps multiply, each its rows of the tile. Blocks stay and
       run one program after the other.
+    - `simple`: all threads copy ahead, through descriptors or pointers, and multiply what has come. Where the target
+      could do the former a remark says why it does not.
     - none: a remark says why; products are made where they stand.
 
     ```mlir
@@ -45,6 +47,14 @@ def MaterializeSchedulePass : Pass<"kiln-materialize-schedule", "::mlir::func::F
     %ring = kgpu.channel bytes ...
     kgpu.roles @load warps 1 { loops of kgpu.acquire, kgpu.copy_in, kgpu.commit }
       @multiply groups 2 warps 4 { loops of kgpu.receive, kgpu.warpgroup_mma, kgpu.release; the store }
+    ```
+    `simple` leaves the kernel as it is but for the loop that multiplies, whose loads become `kgpu.copy_block` or
+    `kgpu.copy_tile` some iterations ahead and `kgpu.local_load` of a slot:
+    ```mlir
+    %ring = kgpu.channel groups ...
+    loop of as many iterations as slots less one: kgpu.acquire, kgpu.copy_block, kgpu.commit
+    scf.for ... { kgpu.receive; the same for an iteration to come; kgpu.local_load, tile.dot; kgpu.release }
+    kgpu.receive, kgpu.release of what was closed for nothing
     ```
     Needs: `kgpu.schedule` as kiln-choose-schedule writes it; no layouts yet. Guarantees: no tile crosses roles. Numeric
     effect: products are added in the order of the instruction, which sums several at once.
