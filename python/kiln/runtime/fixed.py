@@ -31,7 +31,7 @@ class FixedKernel:
 
         return _kiln.Launcher(self, list(self.params), ["warmup"], descriptor_strides(self.kernel))
 
-    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool]:
+    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool, int]:
         from kiln import _kiln
         from kiln.runtime import placement
 
@@ -39,10 +39,17 @@ class FixedKernel:
         _kiln.set_num_threads(knobs.num_threads)
         watched = [(*place, None) for place in knobs.places(*placement.SWITCHES)]
         gpu = "cuda" in self.compiled.metadata
-        return "", watched, self.compiled.metadata["check"] != "none", gpu, gpu and knobs.stage_arrays
+        checks = self.compiled.metadata["check"] != "none"
+        return "", watched, checks, gpu, gpu and knobs.stage_arrays, knobs.specializations
 
     def _compile(
-        self, found: list[tuple[Any, ...]], options: dict[str, Any], key: bytes, disjoint: list[bool], device: int
+        self,
+        found: list[tuple[Any, ...]],
+        options: dict[str, Any],
+        key: bytes,
+        disjoint: list[bool],
+        device: int,
+        prefix: str,
     ) -> Any:
         from kiln.runtime.jit import make_parameter
 
