@@ -9,9 +9,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-LABEL: func.func @attention
 // CHECK-SAME: kgpu.persistent
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [1, 1, 128, 64] swizzle 128 : <tensor<1x1x128x64xf16>>
-// CHECK-DAG: %[[QUERIES:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <2 x(!kgpu.mem<128x64xf16
-// CHECK-DAG: %[[KEYS:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <4 x(!kgpu.mem<64x64xf16
-// CHECK-DAG: %[[VALUES:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <4 x(!kgpu.mem<64x64xf16
+// CHECK-DAG: %[[QUERIES:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <2 x (!kgpu.mem<128x64xf16
+// CHECK-DAG: %[[KEYS:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <4 x (!kgpu.mem<64x64xf16
+// CHECK-DAG: %[[VALUES:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <4 x (!kgpu.mem<64x64xf16
 // CHECK: kgpu.roles @load warps 1 registers 40 {
 // CHECK:   scf.for
 // CHECK:     kgpu.copy_in %{{.*}} of %[[QUERIES]]

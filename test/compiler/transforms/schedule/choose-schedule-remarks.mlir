@@ -436,7 +436,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Parts of a factor are made in registers.
-  // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
+  // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
   func.func @parts_of_factors(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

@@ -91,7 +91,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
+  // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
   func.func @within_a_step(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -114,7 +114,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // The sum of a step beside that of all steps: 256 registers.
-  // expected-remark @below {{no schedule: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @too_many_sums(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

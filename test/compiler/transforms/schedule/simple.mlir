@@ -11,7 +11,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
 // CHECK-DAG: %[[TWO:.*]] = arith.constant 2 : i32
 // CHECK-DAG: %[[ZERO:.*]] = arith.constant 0 : i32
 // CHECK-DAG: %[[AHEAD:.*]] = arith.constant 64 : i32
-// CHECK: %[[RING:.*]] = kgpu.channel {{ *}}groups fillers 4 readers 4 : <3 x(!kgpu.mem<64x32xf16, #[[A]]>, !kgpu.mem<32x64xf16, #[[B]]>)>
+// CHECK: %[[RING:.*]] = kgpu.channel {{ *}}groups fillers 4 readers 4 : <3 x (!kgpu.mem<64x32xf16, #[[A]]>, !kgpu.mem<32x64xf16, #[[B]]>)>
 // CHECK: %[[START:.*]] = kgpu.cursor
 // CHECK: %[[DA:.*]] = tile.make_desc
 // CHECK: %[[DB:.*]] = tile.make_desc
