@@ -113,7 +113,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
   }
 
   // expected-remark @below {{no schedule: what the kernel stores may be what it multiplies}}
-  func.func @stores(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64},
+  func.func @stores(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 32 : i32
