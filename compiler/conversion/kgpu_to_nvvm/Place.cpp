@@ -159,7 +159,7 @@ Value Lowering::sharedBase() {
   if (team.memory)
     return team.memory;
   auto module = source->getParentOfType<ModuleOp>();
-  static constexpr StringLiteral name = "kiln_shared";
+  static constexpr StringLiteral name = "shared_memory"; // kernels are kiln_...
   auto symbol = module.lookupSymbol<LLVM::GlobalOp>(name);
   int64_t align = alignmentOfShared(source);
   if (!symbol) {

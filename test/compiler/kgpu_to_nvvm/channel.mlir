@@ -4,7 +4,7 @@
 // Two slots of 1024 bytes at 2048, barriers at 4096: full (one arrival), empty (four warps). The fence tells the copy
 // engine; then all threads meet, once, behind the last channel.
 // CHECK-LABEL: llvm.func @kiln_bytes(
-// CHECK: %[[SHARED:.*]] = llvm.mlir.addressof @kiln_shared
+// CHECK: %[[SHARED:.*]] = llvm.mlir.addressof @shared_memory
 // CHECK: %[[ADDRESS:.*]] = llvm.ptrtoint %[[SHARED]] : !llvm.ptr<3> to i32
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i32
 // CHECK: scf.if %[[FIRST]] {

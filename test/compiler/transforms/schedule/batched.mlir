@@ -56,14 +56,14 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // -----
 
-// One right factor for all.
-// CHECK-LABEL: func.func @one_for_all(
+// One right factor for all. (A kernel of this name is no symbol of ours.)
+// CHECK-LABEL: func.func @shared(
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [1, 128, 64] swizzle 128
 // CHECK-DAG: kgpu.tensor_map %{{.*}} box [128, 64] swizzle 128
 // CHECK: kgpu.copy_in %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] to
 // CHECK: kgpu.copy_in %{{.*}}[%{{.*}}, %{{.*}}] to
 module attributes {kgpu.num_warps = 8 : i32} {
-  func.func @one_for_all(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %e: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+  func.func @shared(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %e: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %t: i64 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
