@@ -106,6 +106,11 @@ LogicalResult WarpgroupMmaOp::verify() {
     return refuseSides(*this, "M of a cta in 64s, N in 8s up to 256 or in 256s, K in the instruction's",
                        "instructions multiply tiles of 64 by N")
            << rows << ", " << columns << " and " << k;
+  ArrayRef<int64_t> part = getDepth();
+  if (!part.empty() && (part.size() != 2 || part[0] < 0 || part[0] >= part[1] || part[1] > k || part[0] % depth ||
+                        part[1] % depth)) // warpgroup_mma_c6
+    return emitOpError() << "expected a beginning and an end within K of " << k << " in " << depth
+                         << "s (because an instruction multiplies so many), got [" << part << "]";
   auto groupsOf = [](const Layout &layout) { return layout.size(Coord::Group); };
   auto sameAs = [](const Layout &layout, llvm::function_ref<std::optional<Layout>(ArrayRef<int64_t>)> make) {
     std::optional<layout::ClusterPiece> held = layout::pieceOf(layout);

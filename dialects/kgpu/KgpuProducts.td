@@ -16,7 +16,8 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
 
     Each group of four warps has 64 rows, or several times 64, of the accumulator, as `wgmma_accumulator` says; the right
     factor is in memory, the left one too or in registers, as `wgmma_operand_a` says. Memory is swizzled, and its layout says
-    which of its two dimensions is contiguous; elements of 16 bits may be contiguous along any, others along K only.
+    which of its two dimensions is contiguous; elements of 16 bits may be contiguous along any, others along K only. With
+    `depth`, the elements of K from the first of its numbers to before the second are multiplied alone.
 
     | inputs | accumulator | K of one instruction |
     |---|---|---|
@@ -34,6 +35,7 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
       the accumulator has the rows and columns of its factors.
     - `warpgroup_mma_c5`: memory is laid out by `swizzled`, with all of K in each cta, and elements of other than 16 bits are
       contiguous along K.
+    - `warpgroup_mma_c6`: `depth` is a beginning and an end within K, multiples of the instruction's.
 
     ```mlir
     func.func @warpgroup_mma(%c: tensor<64x128xf32>) -> tensor<64x128xf32> {
@@ -49,7 +51,8 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
   let arguments = (ins Arg<Kgpu_Factor, "M by K", [MemRead<Kgpu_SharedMemory>]>:$lhs,
                        Arg<Kgpu_MemType, "K by N", [MemRead<Kgpu_SharedMemory>]>:$rhs,
                        Arg<Tile_NumberTile, "M by N", [MemWrite<Kgpu_Asynchrony>]>:$acc,
-                       Arg<Optional<I1>, "false: begin from zero">:$accumulate);
+                       Arg<Optional<I1>, "false: begin from zero">:$accumulate,
+                       Arg<DefaultValuedAttr<DenseI64ArrayAttr, "{}">, "which part of K; empty: all">:$depth);
   let results = (outs Res<Tile_NumberTile, "M by N, in flight">:$result);
   let assemblyFormat = [{
     $lhs `,` $rhs `,` $acc (`accumulate` $accumulate^)? attr-dict

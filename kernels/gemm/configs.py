@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
     @property
     def promoted(self) -> bool:
-        """Tensor cores sum fp8 to about 14 bits: the sum of each step has registers of its own, and is added."""
+        """Tensor cores sum fp8 to about 14 bits: sums of PROMOTED elements have registers of their own."""
         return self.dtype.startswith("float8") and self.accumulator == "f32"
 
 
@@ -57,13 +57,13 @@ _ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "flo
 @dataclass(frozen=True)
 class Formula:
     """What of the product's meaning the kernel's code depends on: the accumulator's type (of ``kl``), the precision of
-    float32 operands, whether there are several products, and whether the sum of each step is added in float32, whatever
-    tensor cores sum it in."""
+    float32 operands, whether there are several products, and how many of K tensor cores sum as they may before float32
+    takes over (None: all)."""
 
     accumulator: Any
     precision: str
     batched: bool
-    promoted: bool = False
+    promoted: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,6 +143,9 @@ class GemmPlan:
 FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32"), ("float16", "f16"), ("int8", "f32"), ("float32", "tf32"),
                *itertools.product(("float8_e4m3fn", "float8_e5m2"), ("f32", "fast", "f16"))}  # fmt: skip
 FROM_REGISTERS = {*FROM_SHARED, *(("float32", precision) for precision in ("tf32x3", "bf16x3", "bf16x6"))}
+
+# Of K: how many products of fp8 tensor cores sum to their 14 bits, unless the whole sum is theirs.
+PROMOTED = 128
 
 # ---- what fits -------------------------------------------------------------------------------------------------------
 # One step of K is a swizzled row of shared memory.
@@ -266,7 +269,7 @@ OVERLAP = 4.0
 # A launch with its first latency and its last stores; the end of a tile, and an element's way out, which tensor cores
 # wait for unless another group has its turn then.
 START, TILE_END, TILE_END_ELEMENT = 4600.0, 100.0, 0.06
-# From the last product of a step to its sum.
+# From the last product to its sum.
 PROMOTION = 100.0
 # Blocks of a cluster start, and end, together.
 CLUSTER_START = 550.0
@@ -284,11 +287,12 @@ def product_clocks(plan: GemmPlan, problem: Problem) -> float:
 
 
 def promoting_clocks(plan: GemmPlan, problem: Problem) -> float:
-    """From one group's products to its next ones, where it adds the sum of each step in between: 128 additions a clock,
-    and a wait. What other groups multiply meanwhile is hidden."""
+    """From one group's products to its next ones, where it adds the sums in between: 128 additions a clock, and a wait.
+    What other groups multiply meanwhile is hidden."""
     if not problem.promoted:
         return 0.0
-    return product_clocks(plan, problem) / plan.consumers + plan.rows * plan.width / 128 + PROMOTION
+    adding = plan.k / PROMOTED * (plan.rows * plan.width / 128 + PROMOTION)
+    return product_clocks(plan, problem) / plan.sharers + adding
 
 
 def tile_end_clocks(plan: GemmPlan, problem: Problem) -> float:

@@ -214,7 +214,7 @@ def matmul_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.
         left = load(a, a_blocks, batch, row, k, PLAN.m, PLAN.k)
         right = load(b, b_blocks, batch, k, column, PLAN.k, PLAN.n)
         total = kl.dot(left, right, total, input_precision=FORMULA.precision, out_dtype=FORMULA.accumulator,
-                       max_num_imprecise_acc=PLAN.k if FORMULA.promoted else None)  # fmt: skip
+                       max_num_imprecise_acc=FORMULA.promoted)  # fmt: skip
     if PLAN.splits > 1:
         row += product * (kl.cdiv(a.rows, PLAN.m) * PLAN.m)
     finish(total, batch, row, column, terms, out, EPILOGUE)
@@ -366,7 +366,8 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
         gemv_kernel[(kiln.cdiv(n, plan.n),)](a, b, out, terms, function, plan, **plan.options(machine))
         return
     kind = kl.int32 if name == "int8" else ACCUMULATORS[accumulator]
-    formula = Formula(kind, precision, batches > 1, name in FP8 and accumulator == "f32")
+    promoted = min(plan.k, configs.PROMOTED) if name in FP8 and accumulator == "f32" else None
+    formula = Formula(kind, precision, batches > 1, promoted)
     grid = (kiln.cdiv(m, plan.m) * kiln.cdiv(n, plan.n) * batches * plan.splits,)
     if plan.splits == 1:
         matmul_kernel[grid](a, b, out, terms, function, formula, plan, **plan.options(machine))
@@ -404,8 +405,8 @@ def matmul(a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = No
 
     epilogue     None, "gelu" (by erf), "gelu_tanh", "silu", or "swiglu": silu(gate) · up of columns gate, up, gate, …
     accumulator  "f32"; "f16" for operands of float16 and fp8: faster, rounded along the sum; "fast" for operands of
-                 fp8: left to tensor cores, which keep about 14 bits of a sum (with "f32" they sum a step of K, 128 to
-                 512, and steps are added in float32)
+                 fp8: left to tensor cores, which keep about 14 bits of a sum (with "f32" they sum 128 of K, and these
+                 sums are added in float32)
     precision    of float32 operands: "ieee", or "tf32" and the others of ``kl.dot``
     splits       parts of K that run side by side and are added in their order (chosen from the shape when None)
     plan         a ``GemmPlan``, in the place of the one chosen from the shape

@@ -213,7 +213,7 @@ def test_loops_with_conditions(rng, in_orders, where, rings):
         assert (got == want.astype(np.float16)).all()
 
 
-@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster"])
+@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster", "turns", "turns in a cluster"])
 def test_launches_that_overlap(rng, in_orders, name):
     """Each role waits for the launch before: the emulator faults where one accesses memory ahead of that."""
     a, b = integers(rng, (144, 200), "float16"), integers(rng, (200, 136), "float16")
@@ -228,7 +228,7 @@ def test_launches_that_overlap(rng, in_orders, name):
 
 
 @pytest.mark.parametrize("shared", [None, "a", "b"])
-@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster"])
+@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster", "turns"])
 def test_batches(rng, in_orders, name, shared):
     """What a tile has over goes to no other matrix of the batch, nor comes from there."""
     sides = {"a": (3, 72, 136), "b": (3, 136, 88), "c": (3, 72, 88)}
@@ -244,6 +244,7 @@ def test_batches(rng, in_orders, name, shared):
 
 @pytest.mark.parametrize("plan", [
     GemmPlan(64, 64, 128, stages=2, consumers=1), GemmPlan(16, 128, 128, stages=3),
+    GemmPlan(64, 64, 128, "pingpong", stages=2),
 ], ids=str)  # fmt: skip
 def test_sums_of_fp8(rng, in_orders, plan):
     """Sixteen steps of numbers above zero: what is cut off adds up, unless each step is a sum of its own."""
@@ -258,6 +259,35 @@ def test_sums_of_fp8(rng, in_orders, plan):
         return max(np.abs(got / exact - 1).max() for got in in_orders(launch, INSTRUCTIONS["cooperative"]))
 
     assert error("f32") < 0.01 < 0.02 < error("fast")
+
+
+@kiln.jit
+def _limited(a, b, c, k, LIMIT: kl.constexpr):
+    a_blocks = kl.make_tensor_descriptor(a, [64, k], [k, 1], [64, 128])
+    b_blocks = kl.make_tensor_descriptor(b, [64, k], [k, 1], [64, 128])
+    total = kl.zeros((64, 64), kl.float32)
+    for i in range(0, k, 128):
+        total = kl.dot(a_blocks.load([0, i]), b_blocks.load([0, i]).T, total, max_num_imprecise_acc=LIMIT)
+    kl.make_tensor_descriptor(c, [64, 64], [64, 1], [64, 64]).store([0, 0], total)
+
+
+@pytest.mark.parametrize("limit, least, most", [
+    (None, 2.0**-7, 2.0**-4), (128, 2.0**-14, 2.0**-11), (90, 0, 2.0**-13), (32, 0, 2.0**-20), (31, 0, 2.0**-20),
+    (0, 0, 2.0**-20),
+])  # fmt: skip
+def test_how_many_products_of_fp8_are_summed_by_the_instruction(rng, in_orders, limit, least, most):
+    """Products of such numbers are multiples of 2^-8: they lose bits once a sum is above 32, more with each that is."""
+    a, b = (rng.uniform(0.5, 1.5, (64, 2048)).astype(ml_dtypes.float8_e4m3fn) for _ in range(2))
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+
+    def launch():
+        c = np.zeros((64, 64), np.float32)
+        _limited[(1,)](a, b, c, 2048, limit)
+        return c
+
+    rings = limit is None or limit >= 32
+    for got in in_orders(launch, INSTRUCTIONS["cooperative"] if rings else set()):
+        assert least <= np.abs(got / exact - 1).max() <= most
 
 
 @pytest.mark.parametrize("plan", [

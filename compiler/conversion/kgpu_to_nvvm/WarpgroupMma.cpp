@@ -96,6 +96,7 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
   auto right = cast<kgpu::MemType>(op.getRhs().getType());
   Type lhsElement = memory ? memory.getElementType() : elementOf(op.getLhs());
   int64_t depth = right.getShape()[0], columns = acc.shape()[1];
+  int64_t begin = op.getDepth().empty() ? 0 : op.getDepth()[0], end = op.getDepth().empty() ? depth : op.getDepth()[1];
   int64_t step = kgpu::productDepth(lhsElement, right.getElementType(), element, /*warpgroup=*/true);
   // Registers of one block of 64 rows lie one behind the other, in it those of eight columns after the other.
   ArrayRef<Value> registers = lowering.get(op.getAcc());
@@ -135,7 +136,7 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
     int64_t row = acc.at(Coord::Reg, block * perBlock)[0], column = 0;
     for (int64_t piece : instructionColumns(columns, integers)) {
       std::string sums = listOf((block * perBlock + column / 2) / perWord, piece / 2 / perWord);
-      for (int64_t k = 0; k < depth; k += step) {
+      for (int64_t k = begin; k < end; k += step) {
         std::string left = "left";
         if (memory) {
           lhs->describe(text, "left", row, k);
@@ -145,7 +146,7 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
                  lhsWords[word + 3] + "}";
         }
         rhs.describe(text, "right", column, k);
-        std::string tail = ", " + (k == 0 ? first : std::string("1"));
+        std::string tail = ", " + (k == begin ? first : std::string("1"));
         if (!integers)
           tail += ", 1, 1";
         if (halves)

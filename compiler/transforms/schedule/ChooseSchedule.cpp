@@ -236,11 +236,11 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   auto element = [](Factor &factor) { return factor.block().getElementType(); };
   Type sum = product.dot.getType().getElementType();
   int64_t depth = kgpu::productDepth(element(product.lhs), element(product.rhs), sum, /*warpgroup=*/true);
-  // Sums of fp8 are the instruction's at 14 bits, for one step of the loop at least. Of f32 it reads the 11 leading
+  // Sums of fp8 are the instruction's at 14 bits, for one of its own at least. Of f32 it reads the 11 leading
   // bits, as tf32 allows.
   int64_t step = product.dot.getLhs().getType().getShape().back();
   bool exact = !element(product.lhs).isF32() || product.dot.getPrecision() == tile::Precision::TF32;
-  exact &= !product.isSummedApart() || int64_t(product.dot.getMaxImpreciseAcc()) == step;
+  exact &= !product.isSummedApart() || int64_t(product.dot.getMaxImpreciseAcc()) >= depth;
   if (depth == 0 || !exact || product.dot.getType().getRank() != 2 || step % depth) {
     why = "no instruction multiplies these types from memory as exactly as asked";
     return std::nullopt;

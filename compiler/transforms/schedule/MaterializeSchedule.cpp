@@ -423,10 +423,21 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
     if (apart) {
       Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(acc.getType())));
       Value adds = arith::ConstantOp::create(b, b.getBoolAttr(false));
-      Value own = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, zero, adds);
-      own = MmaWaitOp::create(b, acc.getType(), own, /*pending=*/0);
-      ReleaseOp::create(b, channel, place, /*when=*/Value());
-      sum = arith::AddFOp::create(b, acc, own);
+      // As many products of each element as may be summed so, in whole instructions.
+      auto element = [](Factor &factor) { return factor.block().getElementType(); };
+      int64_t step = product.dot.getLhs().getType().getShape().back();
+      int64_t depth = productDepth(element(product.lhs), element(product.rhs),
+                                   cast<RankedTensorType>(acc.getType()).getElementType(), /*warpgroup=*/true);
+      int64_t most = std::max<int64_t>(1, int64_t(product.dot.getMaxImpreciseAcc()) / depth) * depth;
+      sum = acc;
+      for (int64_t first = 0; first < step; first += most) {
+        int64_t end = std::min(step, first + most);
+        Value own = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, zero, adds, ArrayRef{first, end});
+        own = MmaWaitOp::create(b, acc.getType(), own, /*pending=*/0);
+        if (end == step)
+          ReleaseOp::create(b, channel, place, /*when=*/Value());
+        sum = arith::AddFOp::create(b, sum, own);
+      }
     } else {
       sum = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, acc, /*accumulate=*/Value());
       sum = MmaWaitOp::create(b, acc.getType(), sum, /*pending=*/1);

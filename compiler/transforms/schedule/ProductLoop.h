@@ -33,8 +33,8 @@ struct ProductLoop {
 
   /// The product, its factors, and what is between.
   bool isPart(mlir::Operation *op) { return op == dot || lhs.isPart(op) || rhs.isPart(op); }
-  /// Each product is a sum of its own, which is added to the accumulator in f32: of 8-bit floats the instruction sums
-  /// less exactly, and the program allows that for one step of the loop.
+  /// Products are sums of their own, which are added to the accumulator in f32: of 8-bit floats the instruction sums
+  /// less exactly, and the program allows that for a step of the loop at most.
   bool isSummedApart();
 };
 

@@ -51,6 +51,43 @@ func.func @warpgroup_mma_c3_registers(%a: tensor<32x64xf16>, %b: !b, %c: tensor<
 
 // -----
 
+// 40 is no multiple of 16.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @warpgroup_mma_c6(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
+  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because an instruction multiplies so many), got [0, 40]}}
+  %d = kgpu.warpgroup_mma %a, %b, %c {depth = array<i64: 0, 40>} : !a, !a -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @warpgroup_mma_c6_outside(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
+  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because an instruction multiplies so many), got [32, 80]}}
+  %d = kgpu.warpgroup_mma %a, %b, %c {depth = array<i64: 32, 80>} : !a, !a -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @warpgroup_mma_c6_empty(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
+  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because an instruction multiplies so many), got [32, 32]}}
+  %d = kgpu.warpgroup_mma %a, %b, %c {depth = array<i64: 32, 32>} : !a, !a -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @warpgroup_mma_c6_number(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
+  // expected-error @below {{expected a beginning and an end within K of 64 in 16s (because an instruction multiplies so many), got [32]}}
+  %d = kgpu.warpgroup_mma %a, %b, %c {depth = array<i64: 32>} : !a, !a -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c4(%a: !a, %b: !a, %c: tensor<64x64xf32, #layout.map<blocked [64, 64] vector 4 warps 4>>) {
   // expected-error @below {{expected the accumulator in the layout of the instruction (because it is a fragment), got}}

@@ -37,7 +37,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // MADE: } @multiply
   // MADE: scf.for %{{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[AT:.*]] = %{{.*}})
   // MADE: kgpu.receive %[[RING:.*]][%[[AT]]]
-  // MADE: %[[BEGUN:.*]] = kgpu.warpgroup_mma %{{.*}}, %{{.*}}, %{{.*}} accumulate %false
+  // MADE: %[[BEGUN:.*]] = kgpu.warpgroup_mma %{{.*}}, %{{.*}}, %{{.*}} accumulate %false {depth = array<i64: 0, 128>}
   // MADE: %[[OWN:.*]] = kgpu.mma_wait %[[BEGUN]] pending 0
   // MADE: kgpu.release %[[RING]][%[[AT]]] :
   // MADE: %[[SUM:.*]] = arith.addf %[[ACC]], %[[OWN]]
@@ -91,7 +91,19 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
+  // Several sums in a step, the slot free behind the last.
+  // CHECK-LABEL: func.func @within_a_step(
+  // CHECK-SAME: kgpu.schedule =
+  // MADE-LABEL: func.func @within_a_step(
+  // MADE: kgpu.receive %[[RING:.*]][%[[AT:.*]]]
+  // MADE: %[[BEGUN:.*]] = kgpu.warpgroup_mma %[[A:.*]], %[[B:.*]], %{{.*}} accumulate %false {depth = array<i64: 0, 64>}
+  // MADE: %[[OWN:.*]] = kgpu.mma_wait %[[BEGUN]] pending 0
+  // MADE-NOT: kgpu.release
+  // MADE: %[[FIRST:.*]] = arith.addf %{{.*}}, %[[OWN]]
+  // MADE: %[[BEGUN:.*]] = kgpu.warpgroup_mma %[[A]], %[[B]], %{{.*}} accumulate %false {depth = array<i64: 64, 128>}
+  // MADE: %[[OWN:.*]] = kgpu.mma_wait %[[BEGUN]] pending 0
+  // MADE: kgpu.release %[[RING]][%[[AT]]] :
+  // MADE: arith.addf %[[FIRST]], %[[OWN]]
   func.func @within_a_step(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -105,7 +117,30 @@ module attributes {kgpu.num_warps = 8 : i32} {
       %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x128xf8E4M3FN>> -> tensor<128x128xf8E4M3FN>
       %u = tile.desc_load %db[%i, %k] : !tile.desc<tensor<128x128xf8E4M3FN>> -> tensor<128x128xf8E4M3FN>
       %y = tile.trans %u [1, 0] : tensor<128x128xf8E4M3FN> -> tensor<128x128xf8E4M3FN>
-      %d = tile.dot %x, %y, %acc {maxImpreciseAcc = 64 : i32} : tensor<128x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<128x128xf32>
+      %d = tile.dot %x, %y, %acc {maxImpreciseAcc = 90 : i32} : tensor<128x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    %out = arith.truncf %sum : tensor<128x128xf32> to tensor<128x128xbf16>
+    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<128x128xbf16>>, tensor<128x128xbf16>
+    return
+  }
+
+  // One instruction sums 32.
+  // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
+  func.func @within_an_instruction(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 128 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f8E4M3FN> -> !tile.desc<tensor<128x128xf8E4M3FN>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f8E4M3FN> -> !tile.desc<tensor<128x128xf8E4M3FN>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<bf16> -> !tile.desc<tensor<128x128xbf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x128xf8E4M3FN>> -> tensor<128x128xf8E4M3FN>
+      %u = tile.desc_load %db[%i, %k] : !tile.desc<tensor<128x128xf8E4M3FN>> -> tensor<128x128xf8E4M3FN>
+      %y = tile.trans %u [1, 0] : tensor<128x128xf8E4M3FN> -> tensor<128x128xf8E4M3FN>
+      %d = tile.dot %x, %y, %acc {maxImpreciseAcc = 31 : i32} : tensor<128x128xf8E4M3FN>, tensor<128x128xf8E4M3FN> -> tensor<128x128xf32>
       scf.yield %d : tensor<128x128xf32>
     }
     %out = arith.truncf %sum : tensor<128x128xf32> to tensor<128x128xbf16>
