@@ -7,7 +7,6 @@ series takes its place, so that no digit of float32 is lost.
 
 from __future__ import annotations
 
-import itertools
 import math
 import numbers
 from typing import Any
@@ -18,8 +17,8 @@ from kiln.errors import ArgumentError
 from kiln.kernels import flat
 from kiln.kernels.flat import FlatPlan, needs_wide_index
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import FLOATS, Types, check_apart, check_contiguous, check_written, operator
-from kiln.kernels.optimizer.lists import CHUNK_WORDS, ROLES, TensorLists, bytes_read, place_of
+from kiln.kernels.operator import FLOATS, Types, check_contiguous, check_written, operator
+from kiln.kernels.optimizer.lists import CHUNK_WORDS, ROLES, TensorLists, bytes_read, check_all_apart, place_of
 
 
 @kiln.jit
@@ -210,8 +209,7 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
                 name, f"expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}"
             )
     constants = _constants(step, lr, betas, eps, weight_decay)
-    for name, other in itertools.combinations(arrays, 2):
-        check_apart(other, arrays[other], name, arrays[name])
+    check_all_apart((name, name, array) for name, array in arrays.items())
     n = math.prod(parameter.shape)
     machine = machine_of(parameter)
     plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2, many_arrays=True,

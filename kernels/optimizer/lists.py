@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import kiln.language as kl
@@ -67,7 +67,11 @@ class TensorLists:
         self.place = place_of(parameters[0]) if parameters and parameters[0] is not None else ""
         for index, arrays in enumerate(self.arrays):
             _check(index, arrays, parameters[0], self.place)
-        _check_apart(self.arrays)
+        check_all_apart(
+            (f"{role}[{index}]", role, array)
+            for index, arrays in enumerate(self.arrays)
+            for role, array in zip(ROLES, arrays, strict=True)
+        )
         self.machine: Machine = machine_of(parameters[0]) if parameters else Machine()
         widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
         lengths = [math.prod(arrays[0].shape) for arrays in self.arrays]
@@ -219,12 +223,12 @@ def _records_gradients() -> bool:
     return bool(torch.is_grad_enabled())
 
 
-def _check_apart(lists: Sequence[tuple[Any, ...]]) -> None:
-    """Refuses memory that is written and also another argument's: in the order of addresses only neighbours meet."""
+def check_all_apart(given: Iterable[tuple[str, str, Any]]) -> None:
+    """Refuses contiguous memory that is written and also another argument's: in the order of addresses only neighbours
+    meet. Each argument by its name and its role."""
     spans = sorted(
-        (address(array), math.prod(array.shape) * array.itemsize, f"{role}[{index}]", role)
-        for index, arrays in enumerate(lists)
-        for role, array in zip(ROLES, arrays, strict=True)
+        (address(array), math.prod(array.shape) * array.itemsize, name, role)
+        for name, role, array in given
         if array is not None and 0 not in array.shape
     )
     end, before, read_only = 0, "", False
