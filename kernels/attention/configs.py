@@ -37,7 +37,8 @@ class AttentionPlan:
         if not machine.gpu:
             return options()
         if self.schedule == "attention":
-            return options(schedule="attention", stages=self.stages, consumers=self.consumers)
+            # Arrays of one storage get no schedule: then so many warps make the products where they stand.
+            return options(schedule="attention", stages=self.stages, consumers=self.consumers, num_warps=8)
         return options(num_warps=self.num_warps)
 
 

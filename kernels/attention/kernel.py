@@ -178,7 +178,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: fl
     machine = machine_of(q)
     arrays = q, k, v, out
     operands = tuple(heads_of(x) for x in arrays)
-    fetched = all(is_fetched(x) for x in operands)
+    # Queries that results overwrite are not fetched ahead.
+    fetched = out is not q and all(is_fetched(x) for x in operands)
     plan = plan or prefill_plan(q_tokens, k_tokens, side, q.itemsize, fetched, causal, machine)
     if machine.gpu and plan.schedule != "attention":
         operands = tuple(heads_of(x, described=False) for x in arrays)

@@ -24,12 +24,15 @@ MARK = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(HGMMA|WARPGROUP
                   re.MULTILINE)  # fmt: skip
 
 
-def compiled(size: int, tokens: int, causal: bool, dtype: object, folder: Path) -> tuple[str, str]:
+def compiled(
+    size: int, tokens: int, causal: bool, dtype: object, folder: Path, in_place: bool = False
+) -> tuple[str, str]:
     """What ptxas says, and the SASS."""
     q = np.empty((1, tokens, 4, size), dtype)
     k = np.empty((1, tokens, 2, size), dtype)
-    (launch,) = launches_of(lambda: attention(q, k, np.empty_like(k), causal=causal), of_target("sm_90a"))
-    assert launch.options["schedule"] == "attention"
+    out = q if in_place else None
+    (launch,) = launches_of(lambda: attention(q, k, np.empty_like(k), causal=causal, out=out), of_target("sm_90a"))
+    assert launch.options.get("schedule") == (None if in_place else "attention")
     source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_text(launch.compile("sm_90a", to="ptx").output)
     command = [toolchain.ptxas().path, "-arch=sm_90a", "-v", source, "-o", cubin]
@@ -75,3 +78,13 @@ def test_softmax_runs_under_the_second_product(size, tmp_path: Path):
         assert set(begun) <= {"HGMMA", "BRA"} and begun.count("HGMMA") >= 8
         loops += 1
     assert loops == 2
+
+
+@pytest.mark.parametrize(("size", "tokens"), [(64, 1024), (64, 8192), (128, 1024)])
+def test_in_place_there_is_no_schedule_and_nothing_spills(size, tokens, tmp_path: Path):
+    """The loading role would fetch queries that the other one overwrites."""
+    said, sass = compiled(size, tokens, False, np.float16, tmp_path, in_place=True)
+    assert "USETMAXREG" not in sass and "UTMALDG" not in sass
+    assert "HGMMA" in sass or "HMMA" in sass
+    assert "0 bytes spill stores, 0 bytes spill loads" in said
+    assert not re.search(r"\(C7\d+\)|warning", said), said
