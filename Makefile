@@ -10,6 +10,9 @@ SETUP ?= 1
 JOBS ?= $(shell nproc)
 WHEEL_PYTHONS ?= python3.11 python3.12
 FUZZ ?= 2000
+# make check-fuzz: damaged .mlir files, and specialisations of one kernel
+MUTANTS ?= 20000
+SPECIALIZATIONS ?= 2000
 # make test-gpu: which parts (all if empty), how many random programs, the Python that has torch
 GPU_PARTS ?=
 GPU_PYTHON ?= $(VENV)/bin/python
@@ -117,7 +120,8 @@ check-emulated: build
 	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) test/emulator/test_simple.py
 
 check-fuzz: build
-	@KILN_FUZZ_PROGRAMS=$(FUZZ) $(PYTEST) -n $(JOBS) -m fuzz test/python
+	@KILN_BUILD=$(BUILD) KILN_FUZZ_PROGRAMS=$(FUZZ) KILN_FUZZ_MUTANTS=$(MUTANTS) KILN_FUZZ_SPECIALIZATIONS=$(SPECIALIZATIONS) \
+	  $(PYTEST) -n $(JOBS) -m fuzz test/python
 
 docs-check: build
 	@$(RUN) test/docs_check.py

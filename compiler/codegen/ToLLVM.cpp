@@ -26,6 +26,24 @@ namespace kiln {
 
 using namespace mlir;
 
+// Far beyond any machine's registers; the masks of shuffles alone would fill the memory.
+static constexpr int64_t kMaxVectorElements = int64_t(1) << 16;
+
+/// The first vector type of the operation, its blocks' arguments included, that is too long; null if there is none.
+static VectorType findLongVector(Operation *op) {
+  auto find = [](TypeRange types) -> VectorType {
+    for (Type type : types)
+      if (auto vector = dyn_cast<VectorType>(type); vector && vector.getNumElements() > kMaxVectorElements)
+        return vector;
+    return {};
+  };
+  for (Region &region : op->getRegions())
+    for (Block &block : region)
+      if (VectorType vector = find(block.getArgumentTypes()))
+        return vector;
+  return find(op->getResultTypes());
+}
+
 static bool isNvvm(Operation *op) { return op->getName().getDialectNamespace() == "nvvm"; }
 
 namespace {
@@ -35,6 +53,16 @@ struct ToLLVM : kiln::impl::ToLLVMPassBase<ToLLVM> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     MLIRContext *context = &getContext();
+    WalkResult result = module.walk([](Operation *op) {
+      VectorType vector = findLongVector(op);
+      if (!vector)
+        return WalkResult::advance();
+      op->emitOpError("expected vectors of at most ")
+          << kMaxVectorElements << " elements (because vectors stand for registers), got " << vector;
+      return WalkResult::interrupt();
+    });
+    if (result.wasInterrupted())
+      return signalPassFailure();
 
     // Branches first and on their own: converting scf and block arguments in one go would leave casts on loop-carried
     // index values.

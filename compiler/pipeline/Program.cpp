@@ -44,7 +44,35 @@ Program::Program() : context(makeContext()) {
   module = ModuleOp::create(UnknownLoc::get(context.get()));
 }
 
+std::string kiln::findUnparsable(llvm::StringRef text) {
+  bool inString = false;
+  unsigned line = 1;
+  for (size_t at = 0; at < text.size(); ++at) {
+    llvm::StringRef rest = text.drop_front(at);
+    if (rest.front() == '\n')
+      ++line;
+    if (inString && rest.front() == '\\') {
+      ++at;
+    } else if (rest.front() == '"') {
+      inString = !inString;
+    } else if (inString) {
+      continue;
+    } else if (rest.starts_with("//")) {
+      at += rest.find_first_of('\n') == llvm::StringRef::npos ? rest.size() : rest.find_first_of('\n') - 1;
+    } else if (rest.consume_front("array") && rest.ltrim().consume_front("<")) {
+      llvm::StringRef element = rest.ltrim().drop_front().ltrim();
+      element = element.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+      if (element == "index")
+        return "line " + std::to_string(line) + ": expected an integer or float type in array<...>, got index";
+    }
+  }
+  return "";
+}
+
 std::unique_ptr<Program> Program::parse(const std::string &text, std::string &error) {
+  error = findUnparsable(text);
+  if (!error.empty())
+    return nullptr;
   auto program = std::make_unique<Program>();
   llvm::raw_string_ostream stream(error);
   ScopedDiagnosticHandler handler(program->context.get(), [&](Diagnostic &diagnostic) {

@@ -13,6 +13,10 @@ namespace kiln {
 /// Registers every dialect and extension Kiln uses, lazily loaded.
 void registerDialects(mlir::DialectRegistry &registry);
 
+/// What MLIR's parser would not survive in `text`, as a sentence with its line; empty if there is nothing. MLIR 22
+/// takes the width of `index` in `array<index: 1>`, which has none.
+std::string findUnparsable(llvm::StringRef text);
+
 class Program {
 public:
   /// An empty module in a fresh context with the front end's dialects loaded.

@@ -53,7 +53,7 @@ double assign::costOf(const Node &node, const Layout &layout) {
   auto once = [&]() -> double {
     if (node.access)
       return accessCost(*node.access, layout);
-    if (layout.contiguity(layout.rank() - 1) % packedBy(node) != 0)
+    if (layout.rank() && layout.contiguity(layout.rank() - 1) % packedBy(node) != 0)
       return kImpossible;
     // Moves: loops, ifs, what is handed over.
     if (node.op->getNumRegions() > 0 && !isa<tile::ReduceOp, tile::ScanOp>(node.op))

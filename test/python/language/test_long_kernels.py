@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import time
 
+import kiln
+import kiln.language
 import numpy as np
 import pytest
+from emitting import kernel_of
+from kiln import knobs
 from kiln.errors import CompilationError
 from running import launch
 
@@ -33,6 +37,24 @@ def seconds(lines: list[str], dtype: str) -> float:
 def test_a_value_used_twice_by_what_is_used_twice(lines):
     """Tens of millions of paths lead from the last value to the first."""
     assert seconds(lines, "int32") < 1
+
+
+@pytest.mark.parametrize(
+    "lines, bound",
+    [
+        (["v ^= v << 13", "v ^= v >> 17", "v ^= v << 5"] * 9, 1),
+        (["v = v * v + j"] * 24, 1),
+        (["for i in kl.static_range(3000):", "    v = v * 3 + i"], 3),
+    ],
+    ids=["shifts", "squares", "static range"],
+)
+def test_the_same_for_a_gpu(lines, bound):
+    body = ["j = kl.arange(0, 64)", "v = kl.load(x + j)", *lines, "kl.store(out + j, v)"]
+    kernel = kernel_of("def kernel(x, out):\n" + "".join(f"    {line}\n" for line in body))
+    start = time.process_time()
+    with knobs.scope(target="sm_90a", ptxas="none"):
+        kiln.jit(kernel.fn).warmup(kiln.language.int32, kiln.language.int32, grid=(1,))
+    assert time.process_time() - start < bound
 
 
 def test_what_many_nests_need_is_computed_once():
@@ -81,7 +103,7 @@ def test_a_long_chain_of_elif(count):
 
 @pytest.mark.parametrize(
     "lines", [["v = " + " + ".join(["v"] * 600)], ["n = kl.load(x)", "if n == 0:", "    v = j", *(
-        line for i in range(1, 400) for line in (f"elif n == {i}:", f"    v = j + {i}"))]], ids=["terms", "elifs"]
+        line for i in range(1, 200) for line in (f"elif n == {i}:", f"    v = j + {i}"))]], ids=["terms", "elifs"]
 )  # fmt: skip
 def test_what_is_nested_too_deeply_is_refused_with_its_place(lines):
     with pytest.raises(CompilationError, match="nested less deeply") as caught:
