@@ -564,8 +564,8 @@ class CompiledKernel:
 
     @property
     def n_spills(self) -> int:
-        """Words of 4 bytes that a thread keeps in local memory (on the CPU: on its stack); 0 if everything fits its
-        registers."""
+        """Words of 4 bytes that a thread keeps in local memory; 0 if everything fits its registers. On the CPU all that
+        it has on its stack, what waits there while the launch is asked whether to stop among it."""
         usage = self._on_cpu()
         return (self._figure("n_spills", "local_bytes") if usage is None else usage.stack_bytes) // 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import fake_cuda
 import kiln
@@ -139,7 +140,10 @@ def test_metadata_by_attribute():
 def test_what_it_takes_of_the_cpu():
     x, out = arrays()
     light = scaled[(1,)](x, out, 33, 2.0, BLOCK=64)
-    assert 1 <= light.n_regs <= 32 and light.n_spills == 0 and light.n_max_threads == 1 and light.shared == 0
+    assert 1 <= light.n_regs <= 32 and light.n_max_threads == 1 and light.shared == 0
+    # Its one function reserves what it keeps across the question whether to stop.
+    reserved = re.search(r"subq\s+\$(\d+), %rsp", light.asm["asm"])
+    assert light.n_spills == (int(reserved[1]) // 4 if reserved else 0)
     assert light.num_warps == 1 and light.num_ctas == 1
     with pytest.raises(AttributeError, match="kernel scaled for cpu has no occupancy"):
         light.occupancy  # noqa: B018
