@@ -27,7 +27,7 @@ from kiln.runtime.interface import (
 )
 
 if TYPE_CHECKING:
-    from kiln.runtime.metadata import CpuUsage, KernelMetadata, KernelSource
+    from kiln.runtime.metadata import CpuUsage, KernelMetadata
 
 # Switches that compiled code depends on; a launch notices when one changes.
 _CODE_SWITCHES = ("target", "check", "device_assert", "line_info", "ptxas", "libdevice")
@@ -185,9 +185,7 @@ class JITFunction(KernelFunction, KernelInterface):
         _kiln.set_warn_strides(knobs.warn_strides)
         prefix = self._make_prefix()
         switches = (*_CODE_SWITCHES, *placement.SWITCHES, "warn_strides", "specializations")
-        watched: list[tuple[Any, Any, Any]] = [
-            (*place, None) for place in knobs.places(*switches)
-        ]
+        watched: list[tuple[Any, Any, Any]] = [(*place, None) for place in knobs.places(*switches)]
         for function in (self, *self._constants):
             for capture in function.captures:
                 holder = capture.holder
@@ -506,8 +504,8 @@ class CompiledKernel:
     # -- where it comes from ---------------------------------------------------------------
 
     @property
-    def src(self) -> KernelSource:
-        """The jit function, and what it is specialised for."""
+    def src(self) -> Any:
+        """The jit function, and what it is specialised for: a `KernelSource`."""
         from kiln.runtime.metadata import describe_source
 
         return describe_source(self.kernel, self.parameters)
@@ -546,7 +544,7 @@ class CompiledKernel:
             raise errors.UsageError(f"kernel {self.name} is not loaded: {asked} is known on a machine with a GPU only")
         return usage[known[name]]
 
-    def _on_cpu(self) -> CpuUsage | None:
+    def _cpu_usage(self) -> CpuUsage | None:
         """What it takes of the CPU; None for a GPU's code."""
         if "cuda" in self.metadata:
             return None
@@ -559,14 +557,14 @@ class CompiledKernel:
     @property
     def n_regs(self) -> int:
         """Registers of a thread: of 32 bits on a GPU; on the CPU the vector registers that the code names."""
-        usage = self._on_cpu()
+        usage = self._cpu_usage()
         return self._figure("n_regs", "registers") if usage is None else usage.vector_registers
 
     @property
     def n_spills(self) -> int:
         """Words of 4 bytes that a thread keeps in local memory; 0 if everything fits its registers. On the CPU all that
         it has on its stack, what waits there while the launch is asked whether to stop among it."""
-        usage = self._on_cpu()
+        usage = self._cpu_usage()
         return (self._figure("n_spills", "local_bytes") if usage is None else usage.stack_bytes) // 4
 
     @property

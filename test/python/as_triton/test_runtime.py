@@ -97,6 +97,13 @@ def test_a_compiled_kernel_tells(triton, double):
     assert kernel.src.attrs[(0,)] == [["tt.divisibility", 16]]
 
 
+def test_what_code_takes_of_a_gpu_that_is_not_here(triton, tl, double):
+    with kiln.knobs.scope(target="sm_90a"):
+        kernel = double.warmup(tl.float32, tl.float32, 100, BLOCK=128, num_warps=8, grid=(1,))
+        assert kernel.n_regs == kernel.metadata["cuda"]["usage"]["registers"] and kernel.n_spills == 0
+    assert kernel.metadata.num_warps == 8 and kernel.metadata.target.backend == "cuda"
+
+
 def test_a_compiled_kernel_is_launched(double):
     x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
     kernel = double.warmup(x, y, 100, BLOCK=32, grid=(1,))
