@@ -13,7 +13,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from harness import assert_close, random
-from kiln.kernels import gemm
+from kiln.kernels import attention, gemm
+from kiln.kernels.attention import reference as attention_reference
 from kiln.kernels.gemm import reference
 from kiln.kernels.gemm.configs import GemmPlan
 
@@ -145,6 +146,17 @@ def test_two_products_in_a_loop_around(rng, in_orders):
 
     for got in in_orders(launch, COPIES):
         assert (got == want).all()
+
+
+@pytest.mark.skipif(GROUPS, reason="has a schedule of its own there")
+@pytest.mark.parametrize("tokens", [(65, 130), (130, 64), (64, 300)], ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_has_keys_and_values_ahead(rng, in_orders, tokens, causal):
+    q = random(rng, (1, tokens[0], 1, 64), "float16")
+    k, v = (random(rng, (1, tokens[1], 1, 64), "float16") for _ in range(2))
+    exact, _ = attention_reference.attention(q, k, v, causal=causal, return_lse=True)
+    for got in in_orders(lambda: attention.attention(q, k, v, causal=causal), BY_WARPS):
+        assert np.abs(np.asarray(got, np.float64) - exact).max() <= 2.0**-9 * np.abs(np.asarray(v, np.float64)).max()
 
 
 @kiln.jit

@@ -133,7 +133,8 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
   std::optional<StagedLoop> staged = findStagedLoop(kernel, alignment, why);
   if (!staged)
     return std::nullopt;
-  if (asked == "auto" && staged->products > 1) {
+  // Groups multiply what follows from another product better where it stands.
+  if (asked == "auto" && staged->products > 1 && target.has(Feature::WarpgroupMma)) {
     why = "there are several products";
     return std::nullopt;
   }
