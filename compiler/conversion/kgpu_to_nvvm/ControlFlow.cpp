@@ -56,7 +56,8 @@ static bool isFactor(BlockArgument value) {
 /// taking those apart and putting them together again would be reading them; and where products alone read them.
 static bool isCarriedInWords(scf::ForOp op, unsigned index) {
   Value yielded = op.getYieldedValues()[index];
-  return isa<RankedTensorType>(yielded.getType()) && elementOf(yielded).getIntOrFloatBitWidth() == 16 &&
+  return isa<RankedTensorType>(yielded.getType()) && elementOf(yielded).isIntOrFloat() &&
+         elementOf(yielded).getIntOrFloatBitWidth() == 16 &&
          (isInFlight(yielded) || isFactor(op.getRegionIterArg(index)));
 }
 

@@ -103,3 +103,26 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// Pointers are carried as they are: no two fit a register.
+// CHECK-LABEL: llvm.func @kiln_carried_pointers(
+// CHECK: scf.for %{{.*}} iter_args(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) -> ({{i64|!llvm.ptr<1>}}, {{i64|!llvm.ptr<1>}})
+#b = #layout.map<blocked [256] order [0] vector 2 warps 4>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @carried_pointers(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %one = arith.constant dense<1.0> : tensor<256xf16, #b>
+    %r = tile.make_range 0 to 256 : tensor<256xi32, #b>
+    %s = tile.splat %x : !tile.ptr<f16> -> tensor<256x!tile.ptr<f16>, #b>
+    %p = tile.addptr %s, %r : tensor<256x!tile.ptr<f16>, #b>, tensor<256xi32, #b>
+    %end = scf.for %i = %c0 to %n step %c1 iter_args(%at = %p) -> tensor<256x!tile.ptr<f16>, #b> : i32 {
+      tile.store %at, %one : tensor<256x!tile.ptr<f16>, #b>, tensor<256xf16, #b>
+      %next = tile.addptr %at, %r : tensor<256x!tile.ptr<f16>, #b>, tensor<256xi32, #b>
+      scf.yield %next : tensor<256x!tile.ptr<f16>, #b>
+    }
+    return
+  }
+}
