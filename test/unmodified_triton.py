@@ -133,7 +133,11 @@ def tests_of(root: str, source: str, words: list[str], environment: dict[str, st
     return int(pytest.main([*quiet, *words], plugins=[ShowAtOnce()]))
 
 
-def tutorial(path: str, benchmarks: bool) -> None:
+# Tutorials that are tests too: their smallest cases.
+TESTED = {"06-fused-attention": "64-128-2-1]"}
+
+
+def tutorial(path: str, benchmarks: bool) -> int:
     """One tutorial, as `kiln run --as-triton` runs it; its benchmarks take hours on a CPU and are left out."""
     import runpy
 
@@ -145,7 +149,13 @@ def tutorial(path: str, benchmarks: bool) -> None:
         kiln.testing.Mark.run = lambda self, *args, **kwargs: None  # type: ignore[method-assign]
     sys.argv = [path]
     sys.path.insert(0, os.path.dirname(path))
+    selected = TESTED.get(pathlib.Path(path).stem)
+    if selected:
+        import pytest
+
+        return int(pytest.main(["-q", "-p", "no:cacheprovider", "--tb=line", path, "-k", selected]))
     runpy.run_path(path, run_name="__main__")
+    return 0
 
 
 def tutorials(folder: str, timeout: int, benchmarks: bool, words: list[str]) -> int:
@@ -176,8 +186,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=300, help="for each tutorial")
     options, words = parser.parse_known_args()
     if options.what == "tutorial":
-        tutorial(options.path, options.benchmarks)
-        return 0
+        return tutorial(options.path, options.benchmarks)
     if options.what == "tutorials":
         return tutorials(options.path, options.seconds, options.benchmarks, words)
     return tests_of(options.path, SOURCES[options.what], words, ENVIRONMENT.get(options.what, {}))
