@@ -248,13 +248,17 @@ class Operator:
         return parameter.default is None or "None" in str(parameter.annotation)
 
     def _check_plain(self, name: str, value: Any) -> None:
-        kind = str(self.signature.parameters[name].annotation)
+        parameter = self.signature.parameters[name]
+        kind = str(parameter.annotation)
         words, fits = _KINDS.get(kind.removesuffix(" | None"), ("", None))
         if fits is None or (value is None and kind.endswith("None")) or fits(value):
             return
-        default = self.signature.parameters[name].default
-        hint = f"pass {name} by name" if is_array(value) and default is not inspect.Parameter.empty else None
-        raise ArgumentError(name, f"expected {words}{' or None' * kind.endswith('None')}, got {show(value)}", hint=hint)
+        misplaced = is_array(value) and parameter.default is not parameter.empty
+        raise ArgumentError(
+            name,
+            f"expected {words}{' or None' * kind.endswith('None')}, got {show(value)}",
+            hint="name the parameter that it is for, as out=…" if misplaced else None,
+        )
 
     def _check_array(self, name: str, value: Any, given: Mapping[str, Any]) -> None:
         if isinstance(value, (list, tuple)) and self.lists:

@@ -273,7 +273,7 @@ def _stored(kernel: Any, config: Any, tokens: str, dtypes: Any, constants: tuple
     ordered = {**dict(zip(names, args, strict=False)), "*": args[len(names) :], **kwargs}
     places = [place for name in [*names, "*"] for place in _places(ordered.get(name))]
     try:
-        Probe(base.fn)[1](*args, **{name: value for name, value in kwargs.items() if name in names})
+        Probe(base.fn)[1](*args, warmup=True, **{name: value for name, value in kwargs.items() if name in names})
     except _Found as stopped:
         parameters = [make_parameter(p.name, item) for p, item in zip(base.params, stopped.args[0], strict=True)]
     module = frontend.emit(base, parameters, base.__name__)
