@@ -16,6 +16,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "triton.language.standard": ("kiln.language.standard",),
     "triton.language.math": ("kiln.language.math",),
     "triton.language.random": ("kiln.language.random",),
+    "triton.language.target_info": ("kiln.language.target_info",),
     "triton.language.extra": ("kiln.language.extra",),
     "triton.language.extra.libdevice": ("kiln.language.extra.libdevice",),
     "triton.language.extra.cuda": ("kiln.language.extra.cuda",),

@@ -34,6 +34,7 @@ def test_names_are_the_same_whichever_way_they_are_imported(layer):
     assert driver is driver_object is from_module is triton.runtime.driver
     assert triton.jit is triton.runtime.jit.jit
     assert triton.testing.do_bench is kiln.testing.do_bench
+    assert importlib.import_module("triton.language.target_info").is_cuda is kl.target_info.is_cuda
 
 
 def test_every_module_of_the_table_has_every_name_it_shows(layer):
