@@ -371,7 +371,8 @@ static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path pa
       !mapper.map("symbol", metadata.symbol) || !mapper.mapOptional("check", metadata.check) ||
       !mapper.map("arguments", metadata.arguments) || !mapper.map("arguments_bytes", argumentsBytes) ||
       !mapper.map("frame_bytes", frameBytes) || !mapper.mapOptional("workspace_bytes", workspaceBytes) ||
-      !mapper.mapOptional("sites", metadata.sites) || !mapper.mapOptional("waits", metadata.waits) || !mapper.mapOptional("cuda", metadata.cuda))
+      !mapper.mapOptional("sites", metadata.sites) || !mapper.mapOptional("waits", metadata.waits) ||
+      !mapper.mapOptional("cuda", metadata.cuda))
     return false;
   if (argumentsBytes < 0 || argumentsBytes > (1 << 20) || frameBytes < 0 || workspaceBytes < 0) {
     path.report("expected sizes that are not negative and at most 1 MiB of arguments");
