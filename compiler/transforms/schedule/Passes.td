@@ -29,6 +29,7 @@ def ChooseSchedulePass : Pass<"kiln-choose-schedule", "::mlir::func::FuncOp"> {
 
     Needs: stage opt, a target. Changes nothing else.
   }];
+  let dependentDialects = ["::kiln::kgpu::KgpuDialect"];
 }
 
 def MaterializeSchedulePass : Pass<"kiln-materialize-schedule", "::mlir::func::FuncOp"> {

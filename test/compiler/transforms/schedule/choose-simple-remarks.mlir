@@ -204,7 +204,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // -----
 
-module attributes {kgpu.num_warps = 4 : i32} {
+// Nor need anything of kgpu be there before.
+module {
   // Where warps multiply, both products have their factors from one slot.
   // CHECK: func.func @copies_for_both
   // CHECK-SAME: name = "simple"
