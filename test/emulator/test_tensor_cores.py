@@ -295,9 +295,10 @@ def test_how_many_products_of_fp8_are_summed_by_the_instruction(rng, in_orders, 
     GemmPlan(256, 64, 64, stages=2, cluster=2), GemmPlan(64, 64, 64, "pingpong", stages=2),
     GemmPlan(16, 128, 64, stages=3, consumers=1),
 ], ids=str)  # fmt: skip
-def test_what_is_added_comes_through_a_channel_too(rng, in_orders, plan):
-    """Blocks work off several tiles: the one slot is filled again."""
-    m, n, k = 144, 200, 136
+@pytest.mark.parametrize("k", [64, 136])
+def test_what_is_added_comes_through_a_channel_too(rng, in_orders, plan, k):
+    """Blocks work off several tiles: the one slot is filled again, also where a tile is one step."""
+    m, n = 144, 200
     a, b, c, bias = (integers(rng, sides, "float16") for sides in ((m, k), (k, n), (m, n), (n,)))
     exact = 2 * (a.astype(np.float64) @ b.astype(np.float64)) + 3 * c.astype(np.float64) + bias.astype(np.float64)
 

@@ -328,9 +328,9 @@ LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
     if (step.kind == ChannelStep::Acquire && slotBefore(step) >= 0)
       join(clock, slotAt(step.channel, slotBefore(step)).released);
     if (step.kind == ChannelStep::Receive) {
-      join(clock, slot.committed);
       slot.received = {role, at[role] + 1};
-      // A barrier's parity tells apart a round and the one before it, no more.
+      // A barrier's parity tells apart a round and the one before it, no more. So that the barrier itself says that the
+      // slot is full does not count: it has to be known before.
       auto before = inTurns[step.channel] && step.place ? slotAt(step.channel, step.place - 1).received : std::nullopt;
       if (inTurns[step.channel] && step.place &&
           (!before || (before->first != role && clock[before->first] < before->second)))
@@ -338,6 +338,7 @@ LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
                                       << " to wait for its turn (because a slot's barrier tells a "
                                       << "round from the one before alone, and place " << step.place - 1
                                       << " may not have been received yet), got nothing that says so";
+      join(clock, slot.committed);
     }
     clock[role] = at[role] + 1;
     if (step.kind == ChannelStep::Commit) {

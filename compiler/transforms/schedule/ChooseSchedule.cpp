@@ -289,10 +289,13 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   auto hasEngine = [&](bool loads) {
     return llvm::any_of(beside, [&](const Beside &block) { return block.byEngine && block.isLoad == loads; });
   };
+  // Who takes turns has to have what is added before the next turn begins: none can be loaded before its own.
+  bool mayFetch = !schedule.inTurns() || llvm::all_of(fetchableLoads(kernel, product, alignment),
+                                                      [&](auto load) { return product.loop->isBeforeInBlock(load); });
   for (bool fetched : {true, false})
     for (bool staged : {true, false}) {
       Schedule tried = schedule;
-      tried.fetched = fetched && hasEngine(/*loads=*/true);
+      tried.fetched = fetched && mayFetch && hasEngine(/*loads=*/true);
       tried.stagedStore = staged && hasEngine(/*loads=*/false);
       int64_t slots = (bytes - besideRing(beside, tried)) / slot;
       if (slots <= fitting || fitting >= std::min<int64_t>(wanted, 2))

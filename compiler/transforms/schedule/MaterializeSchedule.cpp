@@ -42,7 +42,7 @@ private:
   void skipProgram(Block &program, IRMapping &map, MutableArrayRef<Value> cursors);
   void stepWhen(Value condition, Value &cursor, llvm::function_ref<void(Value)> steps);
   void takeTurn(Value &cursor);
-  void handOver(Value &cursor);
+  void handOver(Value &cursor, ArrayRef<Value> fetched);
   /// Clones a block for the role, with the product's loop written for it. `cursors` go on to where they are behind it.
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
@@ -73,6 +73,7 @@ private:
     Value map;
     MemType memory;
     ChannelOp channel;
+    Value part; ///< received before the turn was handed over
   };
   llvm::MapVector<Operation *, Fetch> fetches; ///< loads beside the product that it makes too
   std::optional<unsigned> turn;                ///< of the group that is being written, where groups take turns
@@ -104,7 +105,9 @@ void Materializer::writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, 
     CopyInOp::create(b, fetch.map, offsets, part, fetch.channel, cursor, uint32_t(load.getEvict()));
     CommitOp::create(b, fetch.channel, cursor);
   } else {
-    Value part = ReceiveOp::create(b, TypeRange{fetch.memory}, fetch.channel, cursor).getParts()[0];
+    Value part = std::exchange(fetch.part, Value());
+    if (!part)
+      part = ReceiveOp::create(b, TypeRange{fetch.memory}, fetch.channel, cursor).getParts()[0];
     map.map(load.getResult(), reshape(LocalLoadOp::create(b, asMatrix(load.getType()), part), load.getType()));
     ReleaseOp::create(b, fetch.channel, cursor, /*when=*/Value());
   }
@@ -249,9 +252,12 @@ void Materializer::takeTurn(Value &cursor) {
   });
 }
 
-/// All products have begun: those of the program behind it may follow, if there is one.
-void Materializer::handOver(Value &cursor) {
+/// All products have begun: those of the program behind it may follow, if there is one. What is added to this one's has
+/// come by then, so that the other group cannot take it for its own.
+void Materializer::handOver(Value &cursor, ArrayRef<Value> fetched) {
   ChannelOp handing = turns[*turn];
+  for (auto [entry, at] : llvm::zip_equal(fetches, fetched))
+    entry.second.part = ReceiveOp::create(b, TypeRange{entry.second.memory}, entry.second.channel, at).getParts()[0];
   stepWhen(follows, cursor, [&](Value at) {
     AcquireOp::create(b, TypeRange(), handing, at);
     CommitOp::create(b, handing, at);
@@ -454,7 +460,7 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
     scf::YieldOp::create(b, yielded);
   }
   if (turn)
-    handOver(cursors[cursors.size() - 2]);
+    handOver(cursors[cursors.size() - 2], cursors.slice(1, fetches.size()));
   Value settled = copy.getResult(product.accumulator);
   if (!apart) {
     Value ran = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);

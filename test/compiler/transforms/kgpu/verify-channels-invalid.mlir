@@ -550,33 +550,33 @@ func.func @groups_of_two_channels(%d: !tile.desc<tensor<64x64xf16>>, %i: i32) {
 
 // -----
 
-// Two readers take turns, a slot each, and nothing says that the second waits for the first: what its barrier tells it may
-// be of the round before.
+// Two readers take turns, and nothing says that the second waits for the first. That the slot is filled again only when the
+// first has read it does not help: the barrier tells the second so before it was filled at all.
 !m = !kgpu.mem<32xf32, #layout.map<row_major [32]>>
-!ring = !kgpu.channel<2 x (!m)>
+!ring = !kgpu.channel<1 x (!m)>
 func.func @no_turn() {
   %c = kgpu.channel threads fillers 1 readers 1 : !ring
   kgpu.roles @store warps 1 {
-    %p = kgpu.cursor : !kgpu.cursor<2>
+    %p = kgpu.cursor : !kgpu.cursor<1>
     %v = arith.constant dense<1.0> : tensor<32xf32>
     %m0 = kgpu.acquire %c[%p] : !ring -> !m
     kgpu.local_store %v, %m0 : tensor<32xf32>, !m
     kgpu.commit %c[%p] : !ring
-    %q = kgpu.advance %p : !kgpu.cursor<2>
+    %q = kgpu.advance %p : !kgpu.cursor<1>
     %m1 = kgpu.acquire %c[%q] : !ring -> !m
     kgpu.local_store %v, %m1 : tensor<32xf32>, !m
     kgpu.commit %c[%q] : !ring
     kgpu.end_role
   } @even warps 1 {
-    %p = kgpu.cursor : !kgpu.cursor<2>
+    %p = kgpu.cursor : !kgpu.cursor<1>
     %m0 = kgpu.receive %c[%p] : !ring -> !m
     kgpu.release %c[%p] : !ring
     kgpu.end_role
   } @odd warps 1 {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
-    %p = kgpu.cursor : !kgpu.cursor<2>
-    %q = kgpu.skip %p for %c0 to %c1 step %c1 : !kgpu.cursor<2>, i32
+    %p = kgpu.cursor : !kgpu.cursor<1>
+    %q = kgpu.skip %p for %c0 to %c1 step %c1 : !kgpu.cursor<1>, i32
     // expected-error @below {{expected role @odd to wait for its turn (because a slot's barrier tells a round from the one before alone, and place 0 may not have been received yet), got nothing that says so}}
     %m1 = kgpu.receive %c[%q] : !ring -> !m
     kgpu.release %c[%q] : !ring
