@@ -47,6 +47,7 @@ def close(got: np.ndarray, a: np.ndarray, b: np.ndarray, acc: Any = 0.0, unit: f
     assert np.all(np.abs(got.astype(F64) - (a @ b + acc)) <= bound), np.max(np.abs(got - (a @ b + acc)) / bound)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("scaled", [(True, True), (True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("left, right", itertools.product(FORMATS, FORMATS))
 def test_every_pair_of_formats(left, right, scaled):

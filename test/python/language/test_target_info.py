@@ -32,6 +32,7 @@ def test_on_the_cpu():
     assert kl.target_info.is_cpu() and not kl.target_info.is_cuda()
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("row, value", [("sm_80", 80), ("sm_86", 80), ("sm_90a", 90), ("sm_120a", 90)])
 def test_rows_of_gpus(row, value):
     with knobs.scope(target=row):

@@ -153,6 +153,7 @@ def options_of(compiled):
     return {name: compiled.metadata["options"].get(name) for name in ("num_warps", "num_stages", "maxnreg")}
 
 
+@pytest.mark.cpu
 def test_heuristics_and_configs_set_launch_options():
     @kiln.heuristics({"num_warps": lambda args: 8 if args["n"] > 4 else 2, "maxnreg": lambda args: 64})
     @kiln.jit

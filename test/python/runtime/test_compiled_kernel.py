@@ -120,6 +120,7 @@ def make_other():
     return scaled
 
 
+@pytest.mark.cpu
 def test_metadata_by_attribute():
     x, out = arrays()
     metadata = scaled[(1,)](x, out, 33, 2.0, BLOCK=64, num_stages=3).metadata
@@ -137,6 +138,7 @@ def test_metadata_by_attribute():
     assert metadata.target.backend == "cuda" and metadata.target.arch == 90 and metadata.warp_size == 32
 
 
+@pytest.mark.cpu
 def test_what_it_takes_of_the_cpu():
     x, out = arrays()
     light = scaled[(1,)](x, out, 33, 2.0, BLOCK=64)
@@ -201,6 +203,7 @@ def test_on_a_gpu(tmp_path):
     )
 
 
+@pytest.mark.cpu
 def test_code_without_a_device_says_so():
     with knobs.scope(target="sm_90a"):
         compiled = scaled.warmup(kl.float32, kl.float32, 32, 2.0, BLOCK=64)

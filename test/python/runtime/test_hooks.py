@@ -32,6 +32,7 @@ def make():
     return add_one
 
 
+@pytest.mark.cpu
 def test_all_of_a_first_launch_in_order(seen):
     kernel, x = make(), np.zeros(64, np.float32)
     compiled = kernel[lambda meta: (64 // meta["BLOCK"],)](x, 64, BLOCK=32, num_warps=2)

@@ -12,8 +12,10 @@ import pytest
 
 pytestmark = pytest.mark.cpu
 
+# A shell that starts the tests in the background has the interrupt ignored, by what they start too.
 KERNELS = """
-import sys, threading, time
+import signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np
 import kiln
 import kiln.language as kl
