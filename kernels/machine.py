@@ -37,7 +37,7 @@ CPU = Machine()
 PROCESSORS = 132
 DEFAULT_GPU = Machine(PROCESSORS, largest_cluster=16)
 
-_TARGET_PLACES = knobs.places("target")
+_target_places = knobs.places("target")
 _options: dict[str, Any] = {}
 _planned: Machine | None = None
 
@@ -105,12 +105,19 @@ _seen: tuple[list[Any], Machine] | None = None
 
 def _of_switch() -> Machine:
     """The machine that the target switch names. Reading a switch takes longer than seeing that it has not changed."""
-    global _seen
-    now = [place.get(key) for place, key in _TARGET_PLACES]
+    global _seen, _target_places
+    now = _standing(_target_places)
     if _seen is None or _seen[0] != now:
+        _target_places = knobs.places("target")  # since the first scope, one of the thread's more
         target = knobs.target
-        _seen = now, of_target(target) if target.startswith(("sm_", "cuda")) else CPU
+        seen = of_target(target) if target.startswith(("sm_", "cuda")) else CPU
+        _seen = _standing(_target_places), seen
+        return seen
     return _seen[1]
+
+
+def _standing(places: list[tuple[Any, Any]]) -> list[Any]:
+    return [place.get(key) if isinstance(place, dict) else getattr(place, key) for place, key in places]
 
 
 @functools.lru_cache(maxsize=64)

@@ -358,7 +358,8 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
     for rows, consumers, cluster in ((64, 1, 1), (128, 2, 1), (192, 3, 1), (256, 2, 1), (128, 1, 1), (256, 2, 2)):
         for width in WIDTHS:
             # With C, 4096³ took 1.3 times as long in tiles of 176 columns as in tiles of 128.
-            if width <= max(2 * problem.n, WIDTHS[0]) and not (problem.addends and width % 32):
+            slow = problem.addends and width > 32 and width % 32
+            if width <= max(2 * problem.n, WIDTHS[0]) and not slow:
                 shapes.append(GemmPlan(rows, width, unit, consumers=consumers, cluster=cluster))
     if problem.m > FEW_ROWS and not problem.addends:  # with C, 4096³ took 1.3 times as long by turns
         shapes += [GemmPlan(128 * cluster, width, unit, schedule="pingpong", cluster=cluster)

@@ -12,9 +12,12 @@ import time
 import kiln.toolchain
 import pytest
 
+# A shell that starts the tests in the background has the interrupt ignored, by what they start too.
 PROGRAM = textwrap.dedent("""
-    import sys, kiln, kiln.language as kl
+    import signal, sys, kiln, kiln.language as kl
     from kiln import errors
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @kiln.jit
     def fill(x, N: kl.constexpr):

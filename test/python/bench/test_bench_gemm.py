@@ -128,7 +128,7 @@ def test_without_a_gpu_there_are_lists_and_models(capsys):
                                                "fp8", "fp8", "gate_up", "16", "fp8", "fp8", "down", "16"]  # fmt: skip
     assert gemm.main(["--model", "--rows", "linear o 1; linear o 4096"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert "'gemv'" in first and "TFLOPS" in second and "GemmPlan(256, 256, 64" in second
+    assert "'gemv'" in first and "TFLOPS" in second and "GemmPlan(256, 128, 64" in second
     for wrong in (["--rows", "nothing"], ["--peers", "cudnn"]):
         with pytest.raises(SystemExit):
             gemm.main(wrong)
