@@ -109,7 +109,7 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, co
   for (llvm::Function &function : *unit.module) {
     storeSingleLanes(function);
     if (cpu && function.hasExternalLinkage() && !function.isDeclaration() && isEntry(function))
-      pollAttention(function, functions);
+      insertSafepoints(function, functions);
   }
   return diagnosticsOf(unit);
 }

@@ -18,7 +18,7 @@ llvm::Error diagnosticsOf(Unit &unit);
 
 /// Whether the function has KilnEntry's signature.
 bool isEntry(const llvm::Function &function);
-/// Lets an entry for the CPU look up in each loop that may take long; see PollAttention.cpp.
-void pollAttention(llvm::Function &function, llvm::FunctionAnalysisManager &analyses);
+/// Lets an entry for the CPU look up in each loop that may take long; see Safepoints.cpp.
+void insertSafepoints(llvm::Function &function, llvm::FunctionAnalysisManager &analyses);
 
 } // namespace kiln::codegen

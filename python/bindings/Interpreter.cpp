@@ -1,8 +1,8 @@
 // See Interpreter.h.
 #include "python/bindings/Interpreter.h"
 #include "python/bindings/Bindings.h"
-#include "runtime/support/Attention.h"
 #include "runtime/support/ForkGuard.h"
+#include "runtime/support/Safepoint.h"
 #include "runtime/support/WithoutSignals.h"
 #include <chrono>
 #include <condition_variable>
@@ -151,7 +151,7 @@ void kiln::python::runApart(std::function<void()> work, std::shared_ptr<std::ato
       return;
     }
     std::unique_lock<std::mutex> lock(shared->mutex);
-    while (!raised && !shared->changed.wait_for(lock, Attention::kPeriod, [&] { return shared->done; })) {
+    while (!raised && !shared->changed.wait_for(lock, Safepoint::kPeriod, [&] { return shared->done; })) {
       lock.unlock();
       raised = !released.attend();
       lock.lock();

@@ -2,8 +2,8 @@
 // runs its tasks on the calling thread, so it has no threads that a fork could lose.
 #include "runtime/device/CpuDevice.h"
 #include "runtime/device/HostLibrary.h"
-#include "runtime/support/Attention.h"
 #include "runtime/support/ForkGuard.h"
+#include "runtime/support/Safepoint.h"
 #include "runtime/support/ThreadPool.h"
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
@@ -89,7 +89,7 @@ struct Job : ThreadPool::Job {
       return false;
     }
     const KilnHooks *hooks = self.request.hooks ? self.request.hooks : &silentHooks;
-    std::atomic<int32_t> &word = worker == 0 ? self.attention.word : self.word;
+    std::atomic<int32_t> &word = worker == 0 ? self.safepoint.word : self.word;
     launch.abi = {{grid.x, grid.y, grid.z},
                   int32_t(worker),
                   frame.memory,
@@ -97,7 +97,7 @@ struct Job : ThreadPool::Job {
                   hooks,
                   self.request.runtime,
                   reinterpret_cast<const volatile int32_t *>(&word),
-                  attend};
+                  atSafepoint};
     launch.job = &self;
     launch.waiting = false;
     bool counted = self.metadata.waits;
@@ -115,7 +115,7 @@ struct Job : ThreadPool::Job {
   }
 
   /// What code calls when it looks up.
-  static int32_t attend(const KilnLaunch *abi, int32_t waiting) {
+  static int32_t atSafepoint(const KilnLaunch *abi, int32_t waiting) {
     auto &launch = *reinterpret_cast<ChunkLaunch *>(const_cast<KilnLaunch *>(abi));
     Job &self = *launch.job;
     self.sees(launch, waiting);
@@ -137,7 +137,7 @@ struct Job : ThreadPool::Job {
   void stop() {
     stopped = true;
     word = 1;
-    attention.word = 1;
+    safepoint.word = 1;
   }
 
   /// On the launching thread, about every 50 ms; more often once `watched`.
@@ -146,7 +146,7 @@ struct Job : ThreadPool::Job {
     if (stopped || (watched && now - lastLook < std::chrono::milliseconds(10)))
       return;
     lastLook = now;
-    attention.word = watched;
+    safepoint.word = watched;
     if (request.attend && request.attend(request.attendant))
       return stop();
     if (metadata.waits)
@@ -165,7 +165,7 @@ struct Job : ThreadPool::Job {
     // From now on everybody says at each turn whether it waits.
     if (!std::exchange(watched, true)) {
       word = 1;
-      attention.word = 1;
+      safepoint.word = 1;
       return;
     }
     // One after the other they are one chunk.
@@ -191,7 +191,7 @@ struct Job : ThreadPool::Job {
   const LaunchRequest &request;
   const artifact::Metadata &metadata;
   void *workspace;
-  Attention &attention = Attention::get();
+  Safepoint &safepoint = Safepoint::get();
   std::atomic<int32_t> word{0}; ///< what all but the launching thread look at
   std::atomic<bool> noMemory{false}, stopped{false}, failed{false};
   std::atomic<int> running{0}, waiting{0}; ///< chunks; of those, chunks that wait
@@ -321,12 +321,12 @@ public:
     if (metadata.workspaceBytes && !workspace.allocate(metadata.workspaceBytes))
       return resourceError(llvm::formatv("expected {0} bytes of workspace, got no memory", metadata.workspaceBytes));
     Job job(entry, request, metadata, workspace.memory);
-    job.attention.begin();
+    job.safepoint.begin();
     if (count == 1)
       Job::runChunk(&job, 0, 0, 1);
     else
       ThreadPool::get()->run(job);
-    job.attention.end();
+    job.safepoint.end();
     if (job.allWait && request.sequential)
       return invalidArgument(llvm::formatv("expected program instances that do not wait for later ones (because check "
                                            "'{0}' runs them one after the other), got one that waits",

@@ -42,11 +42,11 @@ struct KilnLaunch {
   const struct KilnHooks *hooks; ///< never null
   void *runtime;                 ///< the runtime's own
   /// Code looks at this word at least every few milliseconds: in each loop that may take longer, and before each
-  /// program instance. Where it is not 0 it calls `attend`.
-  const volatile int32_t *attention;
+  /// program instance. Where it is not 0 it calls `atSafepoint`.
+  const volatile int32_t *safepoint;
   /// Returns 0 to go on; otherwise the code returns at once, whatever it has left to do. `waiting`: 1 from a loop that
   /// does nothing but read memory that others write.
-  int32_t (*attend)(const struct KilnLaunch *, int32_t waiting);
+  int32_t (*atSafepoint)(const struct KilnLaunch *, int32_t waiting);
 };
 
 /// Runs program instances [begin, end) of the grid in order. `arguments` is the packed block.

@@ -1,8 +1,8 @@
 // The pool: a list of jobs under one mutex, an atomic counter inside each job. Short spins before blocking keep the
 // cost of back-to-back small launches at a few microseconds without burning a core between them.
 #include "runtime/support/ThreadPool.h"
-#include "runtime/support/Attention.h"
 #include "runtime/support/ForkGuard.h"
+#include "runtime/support/Safepoint.h"
 #include "runtime/support/WithoutSignals.h"
 #include <algorithm>
 #include <atomic>
@@ -171,7 +171,7 @@ void ThreadPool::run(Job &job) {
   state->remove(&job); // now no further worker enters
   if (!job.tick)
     state->finished.wait(lock, haveLeft);
-  while (!state->finished.wait_for(lock, Attention::kPeriod, haveLeft)) {
+  while (!state->finished.wait_for(lock, Safepoint::kPeriod, haveLeft)) {
     lock.unlock();
     job.tick(job.context);
     lock.lock();

@@ -1,6 +1,6 @@
-// See Attention.h. The clock is one thread; what it shares with others is a list under a mutex that busy threads take
+// See Safepoint.h. The clock is one thread; what it shares with others is a list under a mutex that busy threads take
 // only when they come or when they find the clock asleep.
-#include "runtime/support/Attention.h"
+#include "runtime/support/Safepoint.h"
 #include "runtime/support/WithoutSignals.h"
 #include <algorithm>
 #include <condition_variable>
@@ -14,17 +14,17 @@
 using namespace kiln;
 
 namespace kiln {
-class AttentionClock {
+class SafepointClock {
 public:
   /// Asks threads that are busy with what they were busy with at the last tick. Returns whether any is busy at all.
   bool tick() {
     bool busy = false;
-    for (auto &attention : all) {
-      uint64_t serial = attention->serial.load();
+    for (auto &safepoint : all) {
+      uint64_t serial = safepoint->serial.load();
       busy |= serial & 1;
-      if ((serial & 1) && serial == attention->seen)
-        attention->word.store(1, std::memory_order_relaxed);
-      attention->seen = serial;
+      if ((serial & 1) && serial == safepoint->seen)
+        safepoint->word.store(1, std::memory_order_relaxed);
+      safepoint->seen = serial;
     }
     return busy;
   }
@@ -33,7 +33,7 @@ public:
     std::unique_lock<std::mutex> lock(mutex);
     for (int idle = 0;;) {
       lock.unlock();
-      std::this_thread::sleep_for(Attention::kPeriod);
+      std::this_thread::sleep_for(Safepoint::kPeriod);
       lock.lock();
       idle = tick() ? 0 : idle + 1;
       if (idle < kIdleTicks)
@@ -64,7 +64,7 @@ public:
 
   std::mutex mutex;
   std::condition_variable wake;
-  std::vector<std::shared_ptr<Attention>> all;
+  std::vector<std::shared_ptr<Safepoint>> all;
   std::atomic<bool> asleep{true};
   bool started = false;
 
@@ -76,46 +76,46 @@ private:
 namespace {
 /// What makes the thread's word go when the thread does.
 struct Own {
-  std::shared_ptr<Attention> attention;
+  std::shared_ptr<Safepoint> safepoint;
   ~Own();
 };
 thread_local Own own;
 
 // Static storage, never destroyed: threads end after static destructors.
-alignas(AttentionClock) unsigned char storage[sizeof(AttentionClock)];
-AttentionClock &getClock() { return *reinterpret_cast<AttentionClock *>(storage); }
+alignas(SafepointClock) unsigned char storage[sizeof(SafepointClock)];
+SafepointClock &getClock() { return *reinterpret_cast<SafepointClock *>(storage); }
 
 [[maybe_unused]] const bool ready = [] {
-  new (storage) AttentionClock;
+  new (storage) SafepointClock;
   // The child has neither the clock's thread nor any other that was busy.
   pthread_atfork(nullptr, nullptr, [] {
-    new (storage) AttentionClock;
-    if (own.attention)
-      getClock().all.push_back(own.attention);
+    new (storage) SafepointClock;
+    if (own.safepoint)
+      getClock().all.push_back(own.safepoint);
   });
   return true;
 }();
 
 Own::~Own() {
-  if (!attention)
+  if (!safepoint)
     return;
-  AttentionClock &clock = getClock();
+  SafepointClock &clock = getClock();
   std::lock_guard<std::mutex> lock(clock.mutex);
-  clock.all.erase(std::remove(clock.all.begin(), clock.all.end(), attention), clock.all.end());
+  clock.all.erase(std::remove(clock.all.begin(), clock.all.end(), safepoint), clock.all.end());
 }
 } // namespace
 
-Attention &Attention::get() {
-  if (!own.attention) {
-    own.attention = std::make_shared<Attention>();
-    AttentionClock &clock = getClock();
+Safepoint &Safepoint::get() {
+  if (!own.safepoint) {
+    own.safepoint = std::make_shared<Safepoint>();
+    SafepointClock &clock = getClock();
     std::lock_guard<std::mutex> lock(clock.mutex);
-    clock.all.push_back(own.attention);
+    clock.all.push_back(own.safepoint);
   }
-  return *own.attention;
+  return *own.safepoint;
 }
 
-void Attention::begin() {
+void Safepoint::begin() {
   // Sequentially consistent, as the clock's side: of this and the look at `asleep` the other sees at least one.
   serial.fetch_add(depth++ ? 2 : 1);
   word.store(0, std::memory_order_relaxed);
@@ -123,7 +123,7 @@ void Attention::begin() {
     getClock().wakeUp();
 }
 
-void Attention::end() {
+void Safepoint::end() {
   if (--depth) {
     // What was asked of the outer one may have been taken by this one.
     word.store(1, std::memory_order_relaxed);

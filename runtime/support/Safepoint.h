@@ -10,12 +10,12 @@
 
 namespace kiln {
 
-class Attention {
+class Safepoint {
 public:
   static constexpr auto kPeriod = std::chrono::milliseconds(50);
 
   /// The calling thread's.
-  static Attention &get();
+  static Safepoint &get();
 
   /// Around what may take long; may nest, as where a signal's handler launches a kernel.
   void begin();
@@ -25,7 +25,7 @@ public:
   std::atomic<int32_t> word{0};
 
 private:
-  friend class AttentionClock;
+  friend class SafepointClock;
   std::atomic<uint64_t> serial{0}; ///< of what the thread is busy with; odd while it is
   uint64_t seen = 0;               ///< what `serial` was at the last tick
   unsigned depth = 0;

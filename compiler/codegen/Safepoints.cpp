@@ -1,4 +1,4 @@
-// Code for the CPU looks at its launch's attention word (runtime/launch/Abi.h) in every loop that may take long, and
+// Code for the CPU looks at its launch's safepoint word (runtime/launch/Abi.h) in every loop that may take long, and
 // returns if it is told to: that is how a launch can be interrupted, an endless loop too.
 //
 // After all optimisation, so that nothing is kept from being moved or merged by an exit in the middle of a loop. Loops
@@ -37,8 +37,8 @@ public:
     forgetEffects();
     llvm::IRBuilder<> b(&*function.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
     llvm::Value *launch = function.getArg(1);
-    attention = b.CreateAlignedLoad(b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), launch, kAttention),
-                                    llvm::Align(8), "attention");
+    safepoint = b.CreateAlignedLoad(b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), launch, kSafepoint),
+                                    llvm::Align(8), "safepoint");
     llvm::BasicBlock *leave = llvm::BasicBlock::Create(function.getContext(), "leave", &function);
     llvm::ReturnInst::Create(function.getContext(), leave);
     // Everything is measured before anything changes.
@@ -55,7 +55,8 @@ private:
     function.getArg(1)->removeAttr(llvm::Attribute::Captures);
   }
 
-  static constexpr uint64_t kAttention = offsetof(KilnLaunch, attention), kAttend = offsetof(KilnLaunch, attend);
+  static constexpr uint64_t kSafepoint = offsetof(KilnLaunch, safepoint),
+                            kAtSafepoint = offsetof(KilnLaunch, atSafepoint);
 
   /// Instructions that one run of the loop takes until it looks up, or until it ends.
   uint64_t measure(llvm::Loop *loop) {
@@ -95,17 +96,17 @@ private:
 
   void poll(llvm::BasicBlock *header, bool waits, llvm::BasicBlock *leave) {
     llvm::BasicBlock *body = llvm::SplitBlock(header, header->getFirstNonPHIOrDbg(), &dominators, &loops);
-    llvm::BasicBlock *called = llvm::BasicBlock::Create(function.getContext(), "attend", &function, leave);
+    llvm::BasicBlock *called = llvm::BasicBlock::Create(function.getContext(), "atSafepoint", &function, leave);
     llvm::IRBuilder<> b(header->getTerminator());
     llvm::MDNode *unlikely = llvm::MDBuilder(function.getContext()).createUnlikelyBranchWeights();
-    llvm::Value *word = b.CreateAlignedLoad(b.getInt32Ty(), attention, llvm::Align(4), /*isVolatile=*/true);
+    llvm::Value *word = b.CreateAlignedLoad(b.getInt32Ty(), safepoint, llvm::Align(4), /*isVolatile=*/true);
     b.CreateCondBr(b.CreateIsNotNull(word), called, body, unlikely);
     header->getTerminator()->eraseFromParent();
 
     b.SetInsertPoint(called);
     llvm::Value *launch = function.getArg(1);
-    llvm::Value *callee =
-        b.CreateAlignedLoad(b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), launch, kAttend), llvm::Align(8));
+    llvm::Value *callee = b.CreateAlignedLoad(
+        b.getPtrTy(), b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), launch, kAtSafepoint), llvm::Align(8));
     auto *type = llvm::FunctionType::get(b.getInt32Ty(), {b.getPtrTy(), b.getInt32Ty()}, false);
     llvm::CallInst *call = b.CreateCall(type, callee, {launch, b.getInt32(waits)});
     call->setDoesNotThrow();
@@ -116,12 +117,12 @@ private:
   llvm::LoopInfo &loops;
   llvm::DominatorTree &dominators;
   llvm::ScalarEvolution &evolution;
-  llvm::Value *attention = nullptr;
+  llvm::Value *safepoint = nullptr;
   llvm::SmallVector<std::pair<llvm::BasicBlock *, bool>> chosen;
 };
 } // namespace
 
-void kiln::codegen::pollAttention(llvm::Function &function, llvm::FunctionAnalysisManager &analyses) {
+void kiln::codegen::insertSafepoints(llvm::Function &function, llvm::FunctionAnalysisManager &analyses) {
   Poller(function, analyses).run();
   analyses.invalidate(function, llvm::PreservedAnalyses::none());
 }

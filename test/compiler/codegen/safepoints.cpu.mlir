@@ -1,4 +1,4 @@
-// Code looks at its launch's attention word before each program instance and in loops that may take long, and leaves
+// Code looks at its launch's safepoint word before each program instance and in loops that may take long, and leaves
 // when it is told to; loops with few steps, and what surrounds them, are left alone. A loop that only reads what others
 // write says that it waits.
 // RUN: %python -m kiln.cli compile %s --to llvm --target cpu-avx512 | FileCheck %s
