@@ -11,8 +11,8 @@ JOBS ?= $(shell nproc)
 WHEEL_PYTHONS ?= python3.11 python3.12
 FUZZ ?= 2000
 # make check-fuzz: damaged .mlir files, and specialisations of one kernel
-MUTANTS ?= 20000
-SPECIALIZATIONS ?= 2000
+MUTANTS ?= 2000
+SPECIALIZATIONS ?= 400
 # make test-gpu: which parts (all if empty), how many random programs, the Python that has torch
 GPU_PARTS ?=
 GPU_PYTHON ?= $(VENV)/bin/python

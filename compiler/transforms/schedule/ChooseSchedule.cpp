@@ -259,11 +259,12 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   int64_t consumers = schedule.inTurns() ? 2 : askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
   auto fits = [&](int64_t groups) {
     // Of those who take turns each has the whole tile.
-    return fitsGroups(product, schedule.inTurns() ? 1 : groups, schedule.swapped, kMaxAccumulators[groups]);
+    bool known = groups >= 1 && groups < int64_t(std::size(kMaxAccumulators));
+    return known && fitsGroups(product, schedule.inTurns() ? 1 : groups, schedule.swapped, kMaxAccumulators[groups]);
   };
   while (!schedule.inTurns() && !askedConsumers && consumers < 3 && !fits(consumers))
     ++consumers;
-  if (!schedule.inTurns() && (consumers > 3 || !fits(consumers)))
+  if (!schedule.inTurns() && !fits(consumers))
     for (consumers = 3; consumers > 0 && !fits(consumers);)
       --consumers;
   if (consumers < 1 || (askedConsumers && consumers != *askedConsumers) || !fits(consumers)) {
