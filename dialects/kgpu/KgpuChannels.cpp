@@ -15,14 +15,17 @@ using layout::Coord;
 
 /// A full and an empty barrier for each slot.
 static constexpr int64_t kBarrierBytes = 16;
+/// More than any shared memory holds.
+static constexpr int32_t kMaxSlots = 1 << 14;
 
 //===----------------------------------------------------------------------===//
 // Types
 //===----------------------------------------------------------------------===//
 
 LogicalResult ChannelType::verify(function_ref<InFlightDiagnostic()> emitError, int32_t slots, ArrayRef<Type> parts) {
-  if (slots < 1) // channel_type_c1
-    return emitError() << "expected at least one slot (because it is a ring), got " << slots;
+  if (slots < 1 || slots > kMaxSlots) // channel_type_c1
+    return emitError() << "expected 1 to " << kMaxSlots << " slots (because each has barriers in shared memory), got "
+                       << slots;
   for (Type part : parts)
     if (!isa<MemType>(part)) // channel_type_c2
       return emitError() << "expected parts that are a !kgpu.mem (because slots are shared memory), got " << part;

@@ -51,7 +51,7 @@ def Kgpu_ChannelType : Kgpu_TypeDef<"Channel", "channel"> {
     are is dictated by the copies that fill them and the products that read them. A channel without parts, `<1 x ()>`, says
     only that something has happened: one role hands its turn to another.
 
-    - `channel_type_c1`: at least one slot.
+    - `channel_type_c1`: 1 to 16384 slots.
     - `channel_type_c2`: every part is a `!kgpu.mem`.
 
     ```mlir

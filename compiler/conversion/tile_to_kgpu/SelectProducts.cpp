@@ -242,7 +242,7 @@ static bool comesFromSlot(Value factor) { return factor.getDefiningOp<kgpu::Loca
 
 bool Selector::suitsGroup(tile::DotOp dot, const Recipe &recipe, int64_t groups) {
   ArrayRef<int64_t> shape = shapeOf(dot.getAcc());
-  if (shape.size() != 2)
+  if (shape.size() != 2 || groups < 1)
     return false;
   int64_t rows = shape[0], columns = shape[1], depth = shapeOf(dot.getLhs())[1];
   int64_t step = kgpu::productDepth(recipe.lhs, recipe.rhs, recipe.sum, /*warpgroup=*/true);

@@ -1,7 +1,7 @@
 // What channels, copies and roles refuse: one test per constraint, named after it.
 // RUN: kiln-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @below {{expected at least one slot (because it is a ring), got 0}}
+// expected-error @below {{expected 1 to 16384 slots (because each has barriers in shared memory), got 0}}
 func.func private @channel_type_c1(!kgpu.channel<0 x (!kgpu.mem<32xf32, #layout.map<row_major [32]>>)>)
 
 // -----
