@@ -485,7 +485,7 @@ void Materializer::run() {
   if (schedule.fetched)
     for (tile::DescLoadOp load : fetchableLoads(kernel, product, alignment))
       if (auto memory = storeMemory(load.getType(), ctas, schedule.swapped))
-        fetches[load] = {Value(), *memory, ChannelOp()};
+        fetches[load] = {Value(), *memory, ChannelOp(), Value()};
   hoistDescriptors();
   lhsMap = mapOf(b, product.lhs.desc, lhsMemory, schedule.swapped ? ctas : 1);
   rhsMap = mapOf(b, product.rhs.desc, rhsMemory, schedule.swapped ? 1 : ctas);
