@@ -13,7 +13,6 @@ Kiln and torch take (batch, tokens, heads, size); Triton's kernel takes heads on
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import math
 import pathlib
@@ -178,9 +177,7 @@ def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> 
             line["error"] = f"{peer['error']:.2e}"
         if name in median:
             times = summarize(peer["times"])
-            line |= {"median_us": f"{times.median:.3f}", "p25_us": f"{times.p25:.3f}", "p75_us": f"{times.p75:.3f}",
-                     "min_us": f"{times.least:.3f}", "max_us": f"{times.most:.3f}", "rounds": times.rounds,
-                     "tflops": f"{row.flops / times.median / 1e6:.1f}"}  # fmt: skip
+            line |= measure.columns(times) | {"tflops": f"{row.flops / times.median / 1e6:.1f}"}
             if name == "kiln" and rivals:
                 line["over_best_peer"] = f"{min(rivals) / times.median:.3f}"
         table.append(line)
@@ -215,12 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(told(row, table), flush=True)
         broken += any(line["provider"] == "kiln" and line["status"] != "ok" for line in table)
         if options.csv:
-            new = not pathlib.Path(options.csv).exists()
-            with open(options.csv, "a", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, COLUMNS)
-                if new:
-                    writer.writeheader()
-                writer.writerows(table)
+            measure.append(options.csv, COLUMNS, table)
         device.torch.cuda.empty_cache()
     return 1 if broken else 0
 

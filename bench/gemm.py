@@ -506,9 +506,8 @@ def lines(row: Row, found: Mapping[str, dict[str, Any]], about: Mapping[str, Any
             line["error"] = f"{peer['error']:.2e}"
         if name in median:
             times = summarize(peer["times"])
-            line |= {"median_us": f"{times.median:.3f}", "p25_us": f"{times.p25:.3f}", "p75_us": f"{times.p75:.3f}",
-                     "min_us": f"{times.least:.3f}", "max_us": f"{times.most:.3f}", "rounds": times.rounds,
-                     "tb_per_s": f"{row.bytes / times.median / 1e6:.3f}",
+            line |= measure.columns(times)
+            line |= {"tb_per_s": f"{row.bytes / times.median / 1e6:.3f}",
                      "tflops": "" if name == "ceiling" else f"{row.flops / times.median / 1e6:.1f}"}  # fmt: skip
             if name.startswith("kiln") and rivals:
                 line["over_best_peer"] = f"{min(rivals) / times.median:.3f}"
@@ -653,12 +652,7 @@ def _measure(options: argparse.Namespace, chosen: Sequence[Row]) -> int:
         print(told(row, table), flush=True)
         broken += any(peer["status"] in ("wrong", "failed") for name, peer in found.items() if name.startswith("kiln"))
         if options.csv:
-            new = not pathlib.Path(options.csv).exists()
-            with open(options.csv, "a", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, COLUMNS)
-                if new:
-                    writer.writeheader()
-                writer.writerows(table)
+            measure.append(options.csv, COLUMNS, table)
         del bench, found
         gc.collect()
         if device.name == "cuda":

@@ -33,6 +33,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
@@ -103,6 +104,12 @@ def summarize(values: Sequence[float]) -> Summary:
     ordered = sorted(values)
     return Summary(quantile(ordered, 0.5), quantile(ordered, 0.25), quantile(ordered, 0.75), ordered[0], ordered[-1],
                    len(ordered))  # fmt: skip
+
+
+def columns(times: Summary) -> dict[str, Any]:
+    """A summary as the columns of a recorded row."""
+    return {"median_us": f"{times.median:.3f}", "p25_us": f"{times.p25:.3f}", "p75_us": f"{times.p75:.3f}",
+            "min_us": f"{times.least:.3f}", "max_us": f"{times.most:.3f}", "rounds": times.rounds}  # fmt: skip
 
 
 def race(bursts: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
@@ -213,3 +220,13 @@ def write(name: str, table: list[Row]) -> pathlib.Path:
         for row in table:
             writer.writerow({**asdict(row), **about})
     return path
+
+
+def append(path: str, names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> None:
+    """Adds rows to a file of recorded ones, which begins with its columns' names."""
+    new = not pathlib.Path(path).exists()
+    with open(path, "a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        if new:
+            writer.writeheader()
+        writer.writerows(table)

@@ -56,6 +56,7 @@ private:
   bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, int64_t accumulators) const;
   /// A block that the program loads or stores beside the product's factors.
   struct Beside {
+    Operation *op;
     RankedTensorType tile;
     bool isLoad, byEngine; ///< the copy engine could fetch it ahead, or store it
   };
@@ -70,6 +71,18 @@ private:
   std::optional<int64_t> askedStages, askedConsumers;
 };
 } // namespace
+
+/// The tile that an op loads or stores; null for other ops, and for scalars.
+static RankedTensorType blockOf(Operation *op) {
+  Value block;
+  if (isa<tile::LoadOp, tile::DescLoadOp>(op))
+    block = op->getResult(0);
+  else if (auto store = dyn_cast<tile::DescStoreOp>(op))
+    block = store.getValue();
+  else if (auto store = dyn_cast<tile::StoreOp>(op))
+    block = store.getValue();
+  return block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
+}
 
 std::optional<Schedule> Chooser::choose(std::string &why) {
   if (asked == "none") {
@@ -141,14 +154,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
   // What is loaded and stored beside goes through exchanges, one after the other; behind the loop in the ring's bytes.
   int64_t before = 0, behind = 0, copies = 0;
   kernel.walk([&](Operation *op) {
-    Value block;
-    if (isa<tile::LoadOp, tile::DescLoadOp>(op))
-      block = op->getResult(0);
-    else if (auto store = dyn_cast<tile::DescStoreOp>(op))
-      block = store.getValue();
-    else if (auto store = dyn_cast<tile::StoreOp>(op))
-      block = store.getValue();
-    auto type = block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
+    RankedTensorType type = blockOf(op);
     bool isStaged = llvm::any_of(staged->loads, [&](const StagedLoad &load) { return load.op == op; });
     if (auto dot = dyn_cast<tile::DotOp>(op))
       copies += besideSlots(dot, *staged);
@@ -195,16 +201,11 @@ SmallVector<Chooser::Beside> Chooser::blocksBeside(ProductLoop &product) {
   engines.insert_range(copyableStores(kernel, product, alignment));
   SmallVector<Beside> blocks;
   kernel.walk([&](Operation *op) {
-    Value block;
-    if (isa<tile::LoadOp, tile::DescLoadOp>(op) && op != product.lhs.load && op != product.rhs.load)
-      block = op->getResult(0);
-    else if (auto store = dyn_cast<tile::DescStoreOp>(op))
-      block = store.getValue();
-    else if (auto store = dyn_cast<tile::StoreOp>(op))
-      block = store.getValue();
-    auto type = block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
+    if (op == product.lhs.load || op == product.rhs.load)
+      return;
+    RankedTensorType type = blockOf(op);
     if (type && asMatrix(type).getRank() == 2)
-      blocks.push_back({asMatrix(type), isa<tile::LoadOp, tile::DescLoadOp>(op), engines.contains(op)});
+      blocks.push_back({op, asMatrix(type), isa<tile::LoadOp, tile::DescLoadOp>(op), engines.contains(op)});
   });
   return blocks;
 }
@@ -291,8 +292,9 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
     return llvm::any_of(beside, [&](const Beside &block) { return block.byEngine && block.isLoad == loads; });
   };
   // Who takes turns has to have what is added before the next turn begins: none can be loaded before its own.
-  bool mayFetch = !schedule.inTurns() || llvm::all_of(fetchableLoads(kernel, product, alignment),
-                                                      [&](auto load) { return product.loop->isBeforeInBlock(load); });
+  bool mayFetch = !schedule.inTurns() || llvm::all_of(beside, [&](const Beside &block) {
+    return !block.byEngine || !block.isLoad || product.loop->isBeforeInBlock(block.op);
+  });
   for (bool fetched : {true, false})
     for (bool staged : {true, false}) {
       Schedule tried = schedule;
