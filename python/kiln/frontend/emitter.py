@@ -195,19 +195,8 @@ class Emitter:
         self._check_arity(fn, len(types))
         handles = self.begin_region([ty.mlir for ty in types] * 2)
         arguments = [values.tensor(handle, ty) for handle, ty in zip(handles, types + types, strict=False)]
-        self.inlining += 1
-        self.combining.append(getattr(fn, "__name__", "the combine function"))
         self.has_effects = False
-        try:
-            result = fn(*arguments)
-        finally:
-            self.inlining -= 1
-            self.combining.pop()
-        parts = list(result) if isinstance(result, (tuple, list, values.tuple)) else [result]
-        operands = [self._combined(fn, part, ty, len(parts), types) for part, ty in zip(parts, types, strict=False)]
-        if len(parts) != len(types):
-            self._combined(fn, None, types[0], len(parts), types)
-        self.op("tile.yield", operands)
+        self.op("tile.yield", self._combine(fn, arguments, types))
         if self.has_effects:
             self.builder.drop_region()
             return None
@@ -224,6 +213,20 @@ class Emitter:
         arguments = [values.tensor(handle, ty) for handle, ty in zip(handles, types + types, strict=False)]
         if guarded:
             self.begin_region()
+        found = self._combine(fn, arguments, types)
+        if guarded:
+            self.op("scf.yield", found)
+            then = self.end_region()
+            self.begin_region()
+            self.op("scf.yield", [value.handle for value in arguments[len(types) :]])
+            found = self.op("scf.if", [handles[-1]], kinds, regions=[then, self.end_region()])
+        self.op("tile.yield", found)
+        return self.end_region()
+
+    def _combine(self, fn: Any, arguments: list[Any], types: list[Any]) -> list[Any]:
+        """What `fn` makes of two groups of elements, as handles of these types."""
+        from kiln.language import values
+
         self.inlining += 1
         self.combining.append(getattr(fn, "__name__", "the combine function"))
         try:
@@ -233,14 +236,9 @@ class Emitter:
             self.combining.pop()
         parts = list(result) if isinstance(result, (tuple, list, values.tuple)) else [result]
         found = [self._combined(fn, part, ty, len(parts), types) for part, ty in zip(parts, types, strict=False)]
-        if guarded:
-            self.op("scf.yield", found)
-            then = self.end_region()
-            self.begin_region()
-            self.op("scf.yield", [value.handle for value in arguments[len(types) :]])
-            found = self.op("scf.if", [handles[-1]], kinds, regions=[then, self.end_region()])
-        self.op("tile.yield", found)
-        return self.end_region()
+        if len(parts) != len(types):
+            self._combined(fn, None, types[0], len(parts), types)
+        return found
 
     def _check_arity(self, fn: Any, tiles: int) -> None:
         """A combine function takes the elements of one group, then those of the other."""
