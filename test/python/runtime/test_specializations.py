@@ -115,8 +115,8 @@ def growth(specializations: int, bound: int) -> int:
 
 
 def test_memory_is_bounded():
-    """Without the bound 250 would take more than 16 MB, and 180 if each kept its context."""
-    assert growth(250, 16) < 14 << 10
+    """Beside the same without a bound: how much a process grows by differs from run to run by as much as 10 MB."""
+    assert growth(600, 16) < growth(600, 0) / 2
 
 
 @pytest.mark.fuzz
