@@ -9,28 +9,6 @@ using namespace kiln::nvvm;
 // How registers form vectors
 //===----------------------------------------------------------------------===//
 
-static int64_t powerOf2Factor(int64_t value) { return value & -value; }
-
-Grouping nvvm::groupPointers(Lowering &lowering, Value pointers, Value mask) {
-  const layout::Layout &layout = *layoutOf(pointers.getType());
-  const AlignmentAnalysis &alignment = lowering.alignment;
-  int64_t bytes = memoryBytes(cast<tile::PtrType>(elementOf(pointers)).getPointee());
-  Grouping best{1, bytes};
-  for (unsigned dim = 0; dim < layout.rank(); ++dim) {
-    int64_t side = layout.shape()[dim];
-    int64_t run = alignment.contiguousElements(pointers, dim);
-    int64_t count =
-        std::min({powerOf2Factor(layout.contiguity(dim)), powerOf2Factor(run),
-                  powerOf2Factor(alignment.maskConstancy(mask, dim, side)), lowering.target.vectorBytes / bytes});
-    int64_t known = powerOf2Factor(alignment.alignmentInBytes(pointers, dim));
-    while (count > 1 && count * bytes > known)
-      count /= 2;
-    if (count > best.count)
-      best = {count, count * bytes};
-  }
-  return best;
-}
-
 //===----------------------------------------------------------------------===//
 // Registers as 32-bit (or 16-, 64-bit) words
 //===----------------------------------------------------------------------===//

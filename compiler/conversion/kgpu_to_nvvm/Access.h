@@ -1,5 +1,6 @@
 // One access to global memory by one thread: a vector of neighbouring elements under one predicate.
 #pragma once
+#include "compiler/analysis/Grouping.h"
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 
 namespace kiln::nvvm {
@@ -30,12 +31,5 @@ void storeVector(Lowering &lowering, const Access &access, mlir::Value address, 
 
 /// The registers of an access as the words that PTX moves: 32 bits (64 for elements of 8 bytes, less for what is less).
 Registers packWords(Lowering &lowering, const Access &access, llvm::ArrayRef<mlir::Value> values);
-
-/// How the registers of a tile of pointers form such accesses: `count` consecutive ones along `dim`.
-struct Grouping {
-  int64_t count = 1;
-  int64_t alignment = 1;
-};
-Grouping groupPointers(Lowering &lowering, mlir::Value pointers, mlir::Value mask);
 
 } // namespace kiln::nvvm

@@ -207,7 +207,7 @@ static Access packedAdds(Lowering &lowering, tile::AtomicRMWOp op, Value mask) {
   if (op.getKind() != tile::RMWKind::FAdd || !op.getResult().use_empty() || !isTile(op.getPtr()) ||
       (!isVector && !isPairable))
     return access;
-  Grouping grouping = groupPointers(lowering, op.getPtr(), mask);
+  Grouping grouping = groupPointers(lowering.alignment, op.getPtr(), mask, lowering.target.vectorBytes);
   access.count = std::min<int64_t>(grouping.count, isVector ? 16 / memoryBytes(access.element) : 2);
   return access;
 }

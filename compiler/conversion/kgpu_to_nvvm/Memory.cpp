@@ -21,7 +21,7 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
   access.isOrdered = layout != nullptr;
   Grouping grouping{1, memoryBytes(access.element)};
   if (layout)
-    grouping = groupPointers(lowering, pointers, mask);
+    grouping = groupPointers(lowering.alignment, pointers, mask, lowering.target.vectorBytes);
   access.count = grouping.count;
   access.alignment = grouping.alignment;
 
@@ -61,7 +61,7 @@ static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
   const Layout *layout = layoutOf(pointers.getType());
   Grouping grouping{1, memoryBytes(access.element)};
   if (layout)
-    grouping = groupPointers(lowering, pointers, mask);
+    grouping = groupPointers(lowering.alignment, pointers, mask, lowering.target.vectorBytes);
   access.count = grouping.count;
   access.alignment = grouping.alignment;
 

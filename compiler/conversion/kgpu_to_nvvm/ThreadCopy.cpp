@@ -152,7 +152,7 @@ static LogicalResult emitCopyBlock(Lowering &lowering, kgpu::CopyBlockOp op) {
 
 static LogicalResult emitCopyTile(Lowering &lowering, kgpu::CopyTileOp op) {
   const Layout &tile = *layoutOf(op.getPtr().getType());
-  Grouping grouping = groupPointers(lowering, op.getPtr(), op.getMask());
+  Grouping grouping = groupPointers(lowering.alignment, op.getPtr(), op.getMask(), lowering.target.vectorBytes);
   ArrayRef<Value> pointers = lowering.get(op.getPtr());
   Copier copier(lowering, tile, op.getMem().getType(), op.getMem(), tile::Eviction(int32_t(op.getEvict())),
                 op.getWhen());

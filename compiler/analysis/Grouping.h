@@ -1,0 +1,16 @@
+// How the elements of a tile of pointers that one thread holds form accesses: vectors of neighbours under one
+// predicate.
+#pragma once
+#include "compiler/analysis/Alignment.h"
+
+namespace kiln {
+
+/// `count` consecutive registers, a power of two, whose first address is a multiple of `alignment` bytes.
+struct Grouping {
+  int64_t count = 1;
+  int64_t alignment = 1;
+};
+/// The widest that is provably right, of at most `widest` bytes. `pointers` have a layout; `mask` may be null.
+Grouping groupPointers(const AlignmentAnalysis &alignment, mlir::Value pointers, mlir::Value mask, int64_t widest);
+
+} // namespace kiln
