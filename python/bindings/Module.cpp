@@ -7,4 +7,5 @@ PYBIND11_MODULE(_kiln, m) {
   kiln::python::bindBuilder(m);
   kiln::python::bindCompiler(m);
   kiln::python::bindLaunch(m);
+  kiln::python::bindExplain(m);
 }

@@ -15,6 +15,7 @@ def main(arguments: list[str] | None = None) -> int:
     from kiln import __version__, errors
     from kiln.cli import bench as bench_verb
     from kiln.cli import compile as compile_verb
+    from kiln.cli import explain as explain_verb
     from kiln.cli import info as info_verb
     from kiln.cli import run as run_verb
 
@@ -23,6 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     bench_verb.add_parser(verbs)
     compile_verb.add_parser(verbs)
+    explain_verb.add_parser(verbs)
     info_verb.add_parser(verbs)
     run_verb.add_parser(verbs)
     words = sys.argv[1:] if arguments is None else arguments
