@@ -41,9 +41,35 @@ def check_switches() -> list[str]:
     return ["README.md: the table of switches differs from `python -m kiln.knobs`; paste its output"]
 
 
+def pass_order() -> list[str]:
+    """The names of passes that Pipeline.cpp adds, in the order of its lines."""
+    flags = {"Inliner": "inline", "SymbolDCE": "symbol-dce", "CSE": "cse", "Canonicalizer": "canonicalize"}
+    for path in ROOT.glob("compiler/**/Passes.td"):
+        flags |= re.findall(r'^def (\w+)Pass : Pass<"([\w-]+)"', path.read_text(), re.MULTILINE)
+    source = (ROOT / "compiler/pipeline/Pipeline.cpp").read_text()
+    cleanup, source = source[: source.index("void kiln::build")], source[source.index("void kiln::build") :]
+    assert cleanup.count("addPass(createCanonicalizerPass(") == cleanup.count("addPass(createCSEPass(") == 2
+    names: list[str] = []
+    for made, tidied in re.findall(r"create(\w+)Pass\(|\b(addCleanup|addScalarCleanup)\(", source):
+        names += ["canonicalize", "cse"] if tidied else [flags[made]]
+    return names
+
+
+def check_pass_order() -> list[str]:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    said = re.search(r"^Pass order \(.*?\):\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    names = re.findall(r"`([\w-]+)`", said[1]) if said else []
+    order = pass_order()
+    if names == order:
+        return []
+    place = next((i for i, (a, b) in enumerate(zip(names, order, strict=False)) if a != b), min(len(names), len(order)))
+    here, there = [list[place] if place < len(list) else "the end" for list in (names, order)]
+    return [f"ARCHITECTURE.md: pass {place + 1} of the list is {here}; in Pipeline.cpp it is {there}"]
+
+
 def main() -> int:
     documents = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(ROOT.glob("kernels/**/README.md"))]
-    passed, failures = 0, check_switches()
+    passed, failures = 0, check_switches() + check_pass_order()
     for path in documents:
         count, failed = run_examples(path)
         passed += count - len(failed)

@@ -86,7 +86,15 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   // As soon as layouts say how many registers a tile takes: everything after this costs time for each.
   kernel.addPass(createCheckRegistersPass());
   kernel.addPass(createVerifyLayoutsPass());
+  // What these leave to exchange is conversions and reductions.
+  kernel.addPass(createLowerSortsPass());
+  // Before reductions are taken apart: one exchange for several.
+  kernel.addPass(createMergeReductionsPass());
+  // While conversions are ops that can move.
+  kernel.addPass(createSinkFactorsPass());
   kernel.addPass(createLowerExchangesPass());
+  // When every exchange of a loop is there to be counted.
+  kernel.addPass(createAlternateSlotsPass());
   kernel.addPass(createVerifyLayoutsPass());
   // Two trips of one value to one place are one.
   kernel.addPass(createCSEPass());

@@ -1,10 +1,17 @@
-// Slots used in turn by the iterations of a loop. An exchange in a loop stores, meets, loads; the next iteration's
-// stores must not overtake this one's loads. Where another exchange of the loop's body brings its barrier in between
-// nothing is needed; where there is none, the memory gets two slots, and the barrier of the iteration in between is
-// enough.
-#include "compiler/transforms/kgpu/Exchange.h"
+// kiln-alternate-slots: slots used in turn by the iterations of a loop. An exchange in a loop stores, meets, loads; the
+// next iteration's stores must not overtake this one's loads. Where another exchange of the loop's body brings its
+// barrier in between nothing is needed; where there is none, the memory gets two slots, and the barrier of the
+// iteration in between is enough.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
+#include "compiler/transforms/kgpu/Passes.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_ALTERNATESLOTSPASS
+#include "compiler/transforms/kgpu/Passes.h.inc"
+} // namespace kiln
 
 using namespace mlir;
 using namespace kiln;
@@ -56,35 +63,40 @@ static std::pair<scf::ForOp, Value> addPhase(scf::ForOp loop) {
   return {grown, grown.getRegionIterArgs().back()};
 }
 
-void kgpu::alternateSlots(func::FuncOp function) {
-  // By loop, innermost loops first: replacing one leaves the ops in its body where they are.
-  llvm::MapVector<scf::ForOp, SmallVector<AllocOp>> byLoop;
-  function.walk([&](AllocOp alloc) {
-    // What is read past the threads is waited for: one place is enough.
-    if (scf::ForOp loop = isReadAsynchronously(alloc) ? scf::ForOp() : loopOf(alloc))
-      byLoop[loop].push_back(alloc);
-  });
-  for (auto &[loop, allocs] : byLoop) {
-    unsigned count = 0;
-    DenseMap<Operation *, unsigned> groups = exchangesOf(*loop.getBody(), count);
-    SmallVector<AllocOp> alternating;
-    for (AllocOp alloc : allocs) {
-      unsigned own = 0;
-      for (Operation *user : alloc.getMem().getUsers())
-        if (unsigned group = groups.lookup(user))
-          own = group;
-      if (alloc.getMailbox() || count == 0 || (count == 1 && own == 1))
-        alternating.push_back(alloc);
-    }
-    if (alternating.empty())
-      continue;
-    auto [grown, phase] = addPhase(loop);
-    for (AllocOp alloc : alternating) {
-      alloc.setSlots(2);
-      OpBuilder builder(alloc->getContext());
-      builder.setInsertionPointAfter(alloc);
-      Value slot = SlotOp::create(builder, alloc.getLoc(), alloc.getMem().getType(), alloc.getMem(), phase);
-      alloc.getMem().replaceAllUsesExcept(slot, slot.getDefiningOp());
+namespace {
+struct AlternateSlots : kiln::impl::AlternateSlotsPassBase<AlternateSlots> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    // By loop, innermost loops first: replacing one leaves the ops in its body where they are.
+    llvm::MapVector<scf::ForOp, SmallVector<AllocOp>> byLoop;
+    function.walk([&](AllocOp alloc) {
+      // What is read past the threads is waited for: one place is enough.
+      if (scf::ForOp loop = isReadAsynchronously(alloc) ? scf::ForOp() : loopOf(alloc))
+        byLoop[loop].push_back(alloc);
+    });
+    for (auto &[loop, allocs] : byLoop) {
+      unsigned count = 0;
+      DenseMap<Operation *, unsigned> groups = exchangesOf(*loop.getBody(), count);
+      SmallVector<AllocOp> alternating;
+      for (AllocOp alloc : allocs) {
+        unsigned own = 0;
+        for (Operation *user : alloc.getMem().getUsers())
+          if (unsigned group = groups.lookup(user))
+            own = group;
+        if (alloc.getMailbox() || count == 0 || (count == 1 && own == 1))
+          alternating.push_back(alloc);
+      }
+      if (alternating.empty())
+        continue;
+      auto [grown, phase] = addPhase(loop);
+      for (AllocOp alloc : alternating) {
+        alloc.setSlots(2);
+        OpBuilder builder(alloc->getContext());
+        builder.setInsertionPointAfter(alloc);
+        Value slot = SlotOp::create(builder, alloc.getLoc(), alloc.getMem().getType(), alloc.getMem(), phase);
+        alloc.getMem().replaceAllUsesExcept(slot, slot.getDefiningOp());
+      }
     }
   }
-}
+};
+} // namespace

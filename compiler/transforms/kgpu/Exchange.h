@@ -72,11 +72,4 @@ void addGatherExchange(ExchangeTable &table);
 void addHistogramExchange(ExchangeTable &table);
 void addDotExchange(ExchangeTable &table);
 
-/// Makes every tile.sort and tile.topk steps of a network; what these leave to exchange is conversions and reductions.
-void lowerOrder(Exchanges &exchanges, mlir::func::FuncOp function);
-/// Merges reductions that need nothing of each other: one exchange for all of them.
-void mergeReductions(mlir::func::FuncOp function);
-/// Gives allocations in loops two slots where one barrier per iteration then suffices.
-void alternateSlots(mlir::func::FuncOp function);
-
 } // namespace kiln::kgpu

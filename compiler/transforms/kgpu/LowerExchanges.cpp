@@ -28,25 +28,11 @@ static const kgpu::ExchangeTable &rewrites() {
   return table;
 }
 
-/// Converts factors of warps' products only where they are multiplied: fragments repeat in the warps that share them,
-/// so that they take several times the registers of what was loaded.
-static void sinkFactors(func::FuncOp function) {
-  function.walk([](kgpu::WarpMmaOp product) {
-    for (Value factor : {product.getLhs(), product.getRhs()})
-      if (auto convert = factor.getDefiningOp<kgpu::ConvertOp>())
-        if (convert->hasOneUse() && convert->getBlock() == product->getBlock())
-          convert->moveBefore(product);
-  });
-}
-
 namespace {
 struct LowerExchanges : kiln::impl::LowerExchangesPassBase<LowerExchanges> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     kgpu::Exchanges exchanges(function);
-    kgpu::lowerOrder(exchanges, function);
-    kgpu::mergeReductions(function);
-    sinkFactors(function);
     SmallVector<std::pair<Operation *, kgpu::Exchanges::Rewrite>> found;
     function.walk([&](Operation *op) {
       auto entry = rewrites().find(op->getName().getStringRef());
@@ -59,7 +45,6 @@ struct LowerExchanges : kiln::impl::LowerExchangesPassBase<LowerExchanges> {
       if (failed(rewrite(exchanges, op)))
         return signalPassFailure();
     }
-    kgpu::alternateSlots(function);
   }
 };
 } // namespace

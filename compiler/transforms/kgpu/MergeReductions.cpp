@@ -1,8 +1,16 @@
-// Reductions of tiles of one layout along one axis that need nothing of each other become one op: their parts cross the
-// warps together, behind one barrier.
-#include "compiler/transforms/kgpu/Exchange.h"
+// kiln-merge-reductions: reductions of tiles of one layout along one axis that need nothing of each other become one
+// op: their parts cross the warps together, behind one barrier.
+#include "compiler/transforms/kgpu/Passes.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/kgpu/PartialLayout.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_MERGEREDUCTIONSPASS
+#include "compiler/transforms/kgpu/Passes.h.inc"
+} // namespace kiln
 
 using namespace mlir;
 using namespace kiln;
@@ -89,23 +97,27 @@ static tile::ReduceOp merge(tile::ReduceOp first, tile::ReduceOp second, ArrayRe
   return both;
 }
 
-void kgpu::mergeReductions(func::FuncOp function) {
-  SmallVector<Block *> blocks;
-  function.walk([&](Block *block) { blocks.push_back(block); });
-  for (Block *block : blocks) {
-    SmallVector<tile::ReduceOp> reductions;
-    for (auto reduce : block->getOps<tile::ReduceOp>())
-      if (crossesWarps(reduce))
-        reductions.push_back(reduce);
-    for (size_t i = 0; i < reductions.size(); ++i)
-      for (size_t j = i + 1; j < reductions.size(); ++j) {
-        if (!isLike(reductions[i], reductions[j]))
-          continue;
-        auto behind = dependents(reductions[i], reductions[j]);
-        if (!behind)
-          continue;
-        reductions[j] = merge(reductions[i], reductions[j], *behind);
-        break;
-      }
+namespace {
+struct MergeReductions : kiln::impl::MergeReductionsPassBase<MergeReductions> {
+  void runOnOperation() override {
+    SmallVector<Block *> blocks;
+    getOperation().walk([&](Block *block) { blocks.push_back(block); });
+    for (Block *block : blocks) {
+      SmallVector<tile::ReduceOp> reductions;
+      for (auto reduce : block->getOps<tile::ReduceOp>())
+        if (crossesWarps(reduce))
+          reductions.push_back(reduce);
+      for (size_t i = 0; i < reductions.size(); ++i)
+        for (size_t j = i + 1; j < reductions.size(); ++j) {
+          if (!isLike(reductions[i], reductions[j]))
+            continue;
+          auto behind = dependents(reductions[i], reductions[j]);
+          if (!behind)
+            continue;
+          reductions[j] = merge(reductions[i], reductions[j], *behind);
+          break;
+        }
+    }
   }
-}
+};
+} // namespace

@@ -17,6 +17,59 @@ def CheckRegistersPass : Pass<"kiln-check-registers", "::mlir::func::FuncOp"> {
   }];
 }
 
+def LowerSortsPass : Pass<"kiln-lower-sorts", "::mlir::func::FuncOp"> {
+  let summary = "a sort becomes steps of a bitonic network";
+  let description = [{
+    `tile.sort` and `tile.topk` become integers that order as their elements do, rows a power of two long, and steps that
+    stay inside a warp (`kgpu.compare`). Where a row is spread over warps, digits of warps are swapped with digits of
+    registers between steps: conversions, which kiln-lower-exchanges lowers with all others. The first k of a row: runs of
+    k in alternating order, of which pairs are reduced to the first of each two until one is left.
+
+    ```mlir
+    %s = tile.sort %x : tensor<2x16xi32, #rows_in_a_warp>
+    ```
+    becomes
+    ```mlir
+    %1 = kgpu.compare %x from 1 to 1 run 2 : ...
+    %2 = kgpu.compare %1 from 2 to 1 run 4 : ...
+    %3 = kgpu.compare %2 from 4 to 1 run 8 : ...
+    %s = kgpu.compare %3 from 8 to 1 run 16 : ...
+    ```
+    Needs: layouts on every tile. Guarantees: no `tile.sort`, no `tile.topk`. Numeric effect: every NaN becomes one NaN, the
+    last of all.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::kgpu::KgpuDialect"];
+}
+
+def MergeReductionsPass : Pass<"kiln-merge-reductions", "::mlir::func::FuncOp"> {
+  let summary = "reductions that need nothing of each other share an exchange";
+  let description = [{
+    Reductions across warps of tiles of one layout, along one axis, neither of which waits for the other, become one op of
+    several operands: their parts cross the warps together, behind one barrier. What needs the first and is pure moves
+    behind the second.
+
+    ```mlir
+    %s = tile.reduce(%x) axis 0 {sum} : (tensor<4096xf32, #four_warps>) -> f32
+    %m = tile.reduce(%y) axis 0 {max} : (tensor<4096xf32, #four_warps>) -> f32
+    ```
+    becomes
+    ```mlir
+    %s, %m = tile.reduce(%x, %y) axis 0 {sum, max} : ...
+    ```
+    Needs: layouts on every tile. Guarantees: nothing more than before. Numeric effect: none.
+  }];
+}
+
+def SinkFactorsPass : Pass<"kiln-sink-factors", "::mlir::func::FuncOp"> {
+  let summary = "convert factors of products where they are multiplied";
+  let description = [{
+    Fragments repeat in the warps that share them, so that they take several times the registers of what was loaded. A
+    conversion used only by a `kgpu.warp_mma` of its block moves down to it.
+
+    Needs: layouts on every tile. Guarantees: nothing more than before. Numeric effect: none.
+  }];
+}
+
 def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
   let summary = "what has to cross warps or ctas goes through shared memory";
   let description = [{
@@ -28,22 +81,16 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
     - a reduction along warps: `kgpu.partial_reduce`, store of one element per warp, load of all of them into each warp, and
       the rest inside the warp: one exchange. Along ctas, each cta stores into every cta's memory: a mailbox, which is
       awaited, where elements are of 4 or 8 bytes and the reduction stands in the kernel's body or a loop there.
-      Independent reductions along the same axis that wait for nothing of each other become one op first, and so share
-      the barrier.
     - a scan along warps: `kgpu.partial_scan`, an exchange of the segments' sums, their scan in each warp, `kgpu.add_prefix`.
       One whose axis is spread in no order of registers, lanes, registers: of a layout whose axis is inside a warp.
     - a shape op whose layouts do not follow from each other: on the layout that does follow, then a conversion; where none
       does, a store row-major and a load of the same bytes as the other shape.
-    - a sort, and the first k of a row: steps of a bitonic network that stay inside a warp (`kgpu.compare`), with
-      conversions between them where the row is spread over warps.
     - a gather whose axis is not inside a warp: store, and a load by index (`kgpu.local_gather`).
     - a histogram: counters in memory, set to zero, counted up by the owners (`kgpu.local_atomic_add`), and loaded.
     - a product: both inputs are stored, and read by the threads of the accumulator (`kgpu.dot`).
     - an atomic whose result is used by threads that do not own its element: store by the owners, load by all.
     - a scalar read from memory that decides where control goes: store by one thread, load by all, unless nothing writes
       there during the launch.
-    - an allocation whose loop has no other exchange gets two slots, used in turn by the iterations, so that the next
-      iteration's stores need no barrier after this one's loads.
 
     ```mlir
     %s = tile.reduce(%x) axis 0 {...} : (tensor<4096xf32, #four_warps>) -> f32
@@ -56,8 +103,33 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
     %q = kgpu.local_load %m : ... -> tensor<4xf32, #all_in_each>
     %s = tile.reduce(%q) axis 0 {...} : (tensor<4xf32, #all_in_each>) -> f32
     ```
-    Needs: layouts on every tile. Guarantees: the above. Numeric effect: a reduction's operands are combined in another
+    Needs: layouts on every tile, no sorts. Guarantees: the above. Numeric effect: a reduction's operands are combined in another
     grouping; their order is kept unless its region is seen to be commutative.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::kgpu::KgpuDialect"];
+}
+
+def AlternateSlotsPass : Pass<"kiln-alternate-slots", "::mlir::func::FuncOp"> {
+  let summary = "iterations of a loop use two slots of memory in turn";
+  let description = [{
+    An exchange in a loop stores, waits, loads; the next iteration's stores must not overtake this one's loads. Where the
+    loop's body has another exchange, the barrier of that one is in between. Where it has none, the allocation gets two
+    slots, and the barrier of the iteration in between is enough.
+
+    ```mlir
+    scf.for ... {
+      %m = kgpu.alloc : !kgpu.mem<4xf32, #m>      (store, load)
+    }
+    ```
+    becomes
+    ```mlir
+    scf.for ... iter_args(%phase = %zero) {
+      %m = kgpu.alloc {slots = 2 : i32} : !kgpu.mem<4xf32, #m>
+      %slot = kgpu.slot %m[%phase] : ...          (store, load)
+      ... yield %phase xor 1
+    }
+    ```
+    Needs: exchanges lowered. Guarantees: nothing more than before. Numeric effect: none.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::kiln::kgpu::KgpuDialect"];
 }

@@ -52,7 +52,11 @@
 // KGPU-NEXT: kiln-assign-layouts
 // KGPU: kiln-check-registers
 // KGPU: kiln-verify-layouts
-// KGPU: kiln-lower-exchanges
+// KGPU: kiln-lower-sorts
+// KGPU-NEXT: kiln-merge-reductions
+// KGPU-NEXT: kiln-sink-factors
+// KGPU-NEXT: kiln-lower-exchanges
+// KGPU-NEXT: kiln-alternate-slots
 // KGPU: kiln-verify-layouts
 // KGPU: cse,
 // KGPU-NEXT: kiln-recompute-after-exchange,

@@ -76,34 +76,6 @@ func.func @ordered(%x: tensor<4096xf32, #row>) -> f32 {
 
 // -----
 
-// Mean and mean of squares wait for nothing of each other: one op, and all stores before all loads.
-// CHECK-LABEL: @merged
-// CHECK: kgpu.partial_reduce(%{{.*}}, %{{.*}}) axis 0 {
-// CHECK: kgpu.local_store
-// CHECK: kgpu.local_store
-// CHECK: kgpu.local_load
-// CHECK: kgpu.local_load
-// CHECK: %[[R:.*]]:2 = tile.reduce(
-// CHECK: arith.mulf %[[R]]#0
-#row = #layout.map<blocked [4096] vector 8 warps 4>
-func.func @merged(%x: tensor<4096xf32, #row>, %k: f32) -> (f32, f32) {
-  %s = tile.reduce(%x) axis 0 {
-  ^bb0(%a: f32, %b: f32):
-    %c = arith.addf %a, %b : f32
-    tile.yield %c : f32
-  } : (tensor<4096xf32, #row>) -> f32
-  %mean = arith.mulf %s, %k : f32
-  %y = arith.mulf %x, %x : tensor<4096xf32, #row>
-  %t = tile.reduce(%y) axis 0 {
-  ^bb0(%a: f32, %b: f32):
-    %c = arith.addf %a, %b : f32
-    tile.yield %c : f32
-  } : (tensor<4096xf32, #row>) -> f32
-  return %mean, %t : f32, f32
-}
-
-// -----
-
 // Mean, then the squares of what is left: the second needs the first.
 // CHECK-LABEL: @dependent
 // CHECK-COUNT-2: kgpu.partial_reduce
@@ -122,35 +94,6 @@ func.func @dependent(%x: tensor<4096xf32, #row>) -> f32 {
     tile.yield %c : f32
   } : (tensor<4096xf32, #row>) -> f32
   return %t : f32
-}
-
-// -----
-
-// A loop with one exchange: two slots, used in turn.
-// CHECK-LABEL: @loop
-// CHECK: %[[R:.*]]:2 = scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[PHASE:.*]] = %c0_i32{{.*}}) -> (f32, i32)
-// CHECK: %[[M:.*]] = kgpu.alloc {slots = 2 : i32}
-// CHECK: %[[S:.*]] = kgpu.slot %[[M]][%[[PHASE]]]
-// CHECK: kgpu.local_store %{{.*}}, %[[S]]
-// CHECK: kgpu.local_load %[[S]]
-// CHECK: %[[NEXT:.*]] = arith.xori %[[PHASE]], %c1_i32{{.*}}
-// CHECK: scf.yield %{{.*}}, %[[NEXT]]
-#row = #layout.map<blocked [4096] vector 8 warps 4>
-func.func @loop(%x: tensor<4096xf32, #row>, %n: i32) -> f32 {
-  %zero = arith.constant 0 : i32
-  %one = arith.constant 1 : i32
-  %start = arith.constant 0.0 : f32
-  %r = scf.for %i = %zero to %n step %one iter_args(%sum = %start) -> f32 : i32 {
-    %m = tile.splat %sum : f32 -> tensor<4096xf32, #row>
-    %y = arith.addf %x, %m : tensor<4096xf32, #row>
-    %s = tile.reduce(%y) axis 0 {
-    ^bb0(%a: f32, %b: f32):
-      %c = arith.addf %a, %b : f32
-      tile.yield %c : f32
-    } : (tensor<4096xf32, #row>) -> f32
-    scf.yield %s : f32
-  }
-  return %r : f32
 }
 
 // -----

@@ -1,5 +1,5 @@
 // Sorting, selecting, gathering, counting and multiplying as steps inside warps and ways through shared memory.
-// RUN: kiln-opt %s --split-input-file --kiln-lower-exchanges | FileCheck %s
+// RUN: kiln-opt %s --split-input-file --kiln-lower-sorts --kiln-lower-exchanges | FileCheck %s
 
 // A row in one warp: seven runs would be 128 elements, six are 64; floats are compared as integers that order alike.
 // CHECK-LABEL: @in_one_warp

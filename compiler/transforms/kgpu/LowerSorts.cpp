@@ -1,11 +1,18 @@
-// tile.sort and tile.topk as steps of a bitonic network. Elements become integers that order as they do; a row becomes
-// a power of two long, filled up with what comes last. Steps stay inside a warp: a long row is spread over warps, and
-// for the strides between them the digits of warps are swapped with digits of registers, by a conversion. The first k
-// of a row: runs of k in alternating order, of which pairs are reduced to the first of each two until one is left.
+// kiln-lower-sorts: tile.sort and tile.topk as steps of a bitonic network. Elements become integers that order as they
+// do; a row becomes a power of two long, filled up with what comes last. Steps stay inside a warp: a long row is spread
+// over warps, and for the strides between them the digits of warps are swapped with digits of registers, by a
+// conversion. The first k of a row: runs of k in alternating order, of which pairs are reduced to the first of each two
+// until one is left.
 #include "compiler/transforms/kgpu/Exchange.h"
+#include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/PartialLayout.h"
 #include "dialects/layout/Constructors.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_LOWERSORTSPASS
+#include "compiler/transforms/kgpu/Passes.h.inc"
+} // namespace kiln
 
 using namespace mlir;
 using namespace kiln;
@@ -304,18 +311,24 @@ void Rows::run() {
   exchanges.replace(op, fromKeys(firstOf(keys, wanted, layoutOf(result))));
 }
 
-void kgpu::lowerOrder(Exchanges &exchanges, func::FuncOp function) {
-  SmallVector<Operation *> found;
-  function.walk([&](Operation *op) {
-    if (isa<tile::SortOp, tile::TopkOp>(op))
-      found.push_back(op);
-  });
-  for (Operation *op : found) {
-    exchanges.b.setInsertionPoint(op);
-    exchanges.b.setLoc(op->getLoc());
-    if (auto sort = dyn_cast<tile::SortOp>(op))
-      Rows(exchanges, op, sort.getDescending(), sort.getIsUnsigned()).run();
-    else if (auto topk = dyn_cast<tile::TopkOp>(op))
-      Rows(exchanges, op, !topk.getAscending(), topk.getIsUnsigned()).run();
+namespace {
+struct LowerSorts : kiln::impl::LowerSortsPassBase<LowerSorts> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    Exchanges exchanges(function);
+    SmallVector<Operation *> found;
+    function.walk([&](Operation *op) {
+      if (isa<tile::SortOp, tile::TopkOp>(op))
+        found.push_back(op);
+    });
+    for (Operation *op : found) {
+      exchanges.b.setInsertionPoint(op);
+      exchanges.b.setLoc(op->getLoc());
+      if (auto sort = dyn_cast<tile::SortOp>(op))
+        Rows(exchanges, op, sort.getDescending(), sort.getIsUnsigned()).run();
+      else if (auto topk = dyn_cast<tile::TopkOp>(op))
+        Rows(exchanges, op, !topk.getAscending(), topk.getIsUnsigned()).run();
+    }
   }
-}
+};
+} // namespace
