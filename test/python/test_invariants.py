@@ -31,6 +31,48 @@ def test_includes(folder, forbidden, allowed):
     assert not wrong
 
 
+def rooms() -> dict[str, list[str]]:
+    """What each folder of C++ may include, by ARCHITECTURE.md's table: folders, or the beginnings of some."""
+    table = re.findall(r"^\| `([\w/]+)` \|.*\|([^|]*)\|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    short = {"all": "", "all of compiler": "compiler", "dialects": "dialects"}
+    allowed: dict[str, list[str]] = {}
+    for folder, may in table:
+        if folder.split("/")[0] in ("dialects", "compiler", "runtime") or folder == "python/bindings":
+            names = [name.strip().strip("`") for name in may.split(",") if name.strip()]
+            allowed[folder] = [short.get(name, name if "/" in name else f"compiler/{name}") for name in names]
+    return allowed
+
+
+def room_of(path: str, folders: list[str]) -> str | None:
+    inside = [folder for folder in folders if path.startswith(folder + "/")]
+    return max(inside, key=len, default=None)
+
+
+def test_rooms_include_what_the_table_says():
+    allowed = rooms()
+    assert len(allowed) > 15
+    for names in allowed.values():
+        assert all(not name or (ROOT / name).is_dir() for name in names), names
+    wrong, without = [], set()
+    for top in ("dialects", "compiler", "runtime", "python/bindings"):
+        for path, names in includes(top).items():
+            here = room_of(path, list(allowed))
+            if here is None:
+                without.add(path)
+                continue
+            for name in names:
+                if re.match(r"(dialects|compiler|runtime|python)/", name) and name != "runtime/launch/Abi.h":
+                    if not any(name.startswith(may) for may in (here + "/", *allowed[here])):
+                        wrong.append(f"{path}: {name}")
+    assert not wrong
+    # What holds no room: the precompiled header of the dialects, kiln-opt.
+    assert {pathlib.Path(path).parts[:2] for path in without} <= {
+        ("dialects", "Pch.h"),
+        ("dialects", "Pch.cpp"),
+        ("compiler", "tools"),
+    }
+
+
 def test_barriers_are_emitted_in_one_place():
     """So that kiln-verify-barriers, which asks the same function as that place, has seen every one."""
     barrier = re.compile(

@@ -3,8 +3,8 @@
 // another.
 #pragma once
 #include "compiler/analysis/Alignment.h"
+#include "compiler/analysis/LayoutRules.h"
 #include "compiler/conversion/tile_to_kgpu/Access.h"
-#include "compiler/conversion/tile_to_kgpu/LayoutRules.h"
 #include "dialects/layout/Constructors.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <vector>

@@ -1,5 +1,5 @@
 // The pass kiln-verify-layouts: each op against its rule.
-#include "compiler/conversion/tile_to_kgpu/LayoutRules.h"
+#include "compiler/analysis/LayoutRules.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/LayoutDialect.h"

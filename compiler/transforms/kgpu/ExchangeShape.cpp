@@ -1,7 +1,7 @@
 // Ops that change the shape. Where the result's layout does not follow from the operand's, the op is done on what does
 // follow and converted; where nothing follows (a reshape across odd sides, halves that share no register digit), the
 // tile is stored row-major and read as the other shape.
-#include "compiler/conversion/tile_to_kgpu/LayoutRules.h"
+#include "compiler/analysis/LayoutRules.h"
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/layout/Constructors.h"
 

@@ -1,5 +1,5 @@
 // The rules of layouts, op by op.
-#include "compiler/conversion/tile_to_kgpu/LayoutRules.h"
+#include "compiler/analysis/LayoutRules.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
