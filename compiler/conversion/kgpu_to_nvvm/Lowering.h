@@ -138,7 +138,7 @@ public:
   /// that its threads do.
   mlir::Value atEntry(llvm::function_ref<mlir::Value()> body);
 
-  //--- Helpers.cpp: constants, PTX, packing
+  //--- Values.cpp, Ptx.cpp, ScalarOps.cpp: constants, instructions by name, registers as bits, ops on scalars
   mlir::Value i1(bool value);
   mlir::Value i32(int64_t value);
   mlir::Value i64(int64_t value);

@@ -223,7 +223,7 @@ private:
   void storeReduced(tile::ReduceOp op, mlir::ValueRange values, const Index &at, llvm::ArrayRef<Storage> results);
   llvm::SmallVector<mlir::Value> foldLanes(tile::ReduceOp op, llvm::SmallVector<mlir::Value> lanes, int64_t width);
 
-  //--- Dot.cpp, Scan.cpp, Sort.cpp, Order.cpp, Atomics.cpp, Hooks.cpp, ControlFlow.cpp
+  //--- Dot.cpp, Scan.cpp, Sort.cpp, Gather.cpp, Histogram.cpp, Atomics.cpp, Hooks.cpp, ControlFlow.cpp
   mlir::LogicalResult emitDot(tile::DotOp op);
   mlir::LogicalResult emitScan(tile::ScanOp op);
   llvm::SmallVector<mlir::Value> scanLanes(tile::ScanOp op, llvm::SmallVector<mlir::Value> values, int64_t width);

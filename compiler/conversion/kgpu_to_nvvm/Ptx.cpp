@@ -1,0 +1,37 @@
+// Instructions by name: intrinsics of LLVM and inline PTX.
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+Value Lowering::intrinsic(StringRef name, Type result, ValueRange operands) {
+  StringAttr attr = b.getStringAttr(name);
+  if (!result) {
+    LLVM::CallIntrinsicOp::create(b, attr, operands);
+    return {};
+  }
+  return LLVM::CallIntrinsicOp::create(b, result, attr, operands).getResult(0);
+}
+
+Registers Lowering::ptx(StringRef text, StringRef constraints, ArrayRef<Type> results, ValueRange operands, bool pure) {
+  MLIRContext *context = b.getContext();
+  Type type;
+  if (results.size() == 1)
+    type = results.front();
+  else if (results.size() > 1)
+    type = LLVM::LLVMStructType::getLiteral(context, results);
+  std::string all = constraints.str();
+  if (!pure)
+    all += all.empty() ? "~{memory}" : ",~{memory}";
+  auto op = LLVM::InlineAsmOp::create(b, type ? TypeRange(type) : TypeRange(), operands, b.getStringAttr(text),
+                                      b.getStringAttr(all), pure ? UnitAttr() : b.getUnitAttr(), UnitAttr(),
+                                      LLVM::TailCallKindAttr::get(context, LLVM::tailcallkind::TailCallKind::None),
+                                      LLVM::AsmDialectAttr(), ArrayAttr());
+  if (results.size() <= 1)
+    return type ? Registers{op.getRes()} : Registers();
+  Registers values;
+  for (unsigned i = 0; i < results.size(); ++i)
+    values.push_back(LLVM::ExtractValueOp::create(b, op.getRes(), ArrayRef<int64_t>{int64_t(i)}));
+  return values;
+}
