@@ -1,10 +1,9 @@
 // The CPU device. One ORC session for the process, one JITDylib per artifact: unloading removes the dylib. The session
 // runs its tasks on the calling thread, so it has no threads that a fork could lose.
 #include "runtime/device/CpuDevice.h"
+#include "runtime/device/CpuKernel.h"
 #include "runtime/device/HostLibrary.h"
 #include "runtime/support/ForkGuard.h"
-#include "runtime/support/Safepoint.h"
-#include "runtime/support/ThreadPool.h"
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/Core.h"
@@ -13,217 +12,13 @@
 #include "llvm/ExecutionEngine/Orc/TaskDispatch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <atomic>
-#include <chrono>
-#include <csetjmp>
 #include <cstring>
 #include <mutex>
-#include <sched.h>
 #include <utility>
 
 using namespace kiln;
 using namespace kiln::device;
 namespace orc = llvm::orc;
-
-//===-- Running --------------------------------------------------------------------------------------------------===//
-
-// How many instances may run at once because they wait for one another: more than any GPU holds, where they would have
-// to be resident.
-static constexpr unsigned kMaxTogether = 4096;
-
-namespace {
-struct Job;
-
-/// KilnLaunch as one chunk sees it; `abandonInstance` finds the way back from the first member.
-struct ChunkLaunch {
-  KilnLaunch abi;
-  Job *job;
-  bool waiting; ///< when last seen, in a loop that only waits
-  std::jmp_buf exit;
-};
-
-/// Memory of a chunk's frame: the thread's own, unless a chunk runs on the thread already (below a signal's handler
-/// that launches).
-class Frame {
-public:
-  explicit Frame(size_t bytes) {
-    memory = depth++ ? nested = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096) : getThreadFrame(bytes);
-  }
-  ~Frame() {
-    --depth;
-    std::free(nested);
-  }
-  void *memory = nullptr;
-
-private:
-  void *nested = nullptr;
-  static thread_local unsigned depth;
-};
-thread_local unsigned Frame::depth = 0;
-
-/// For launches that nobody observes: prints go nowhere, a failed assertion still stops the launch.
-const KilnHooks silentHooks = {
-    [](const KilnLaunch *, int32_t, int64_t, const void *const *) {},
-    [](const KilnLaunch *launch, int32_t, int64_t, int64_t) { abandonInstance(launch); },
-    [](const KilnLaunch *, int32_t, int64_t, int64_t, const void *, int32_t, int32_t) {},
-};
-
-/// One launch. An instance may wait for what another writes, and that other may not have begun: there are as many
-/// threads as processors, and an instance that waits keeps its own. Where all that run wait, more threads begin the
-/// others, until somebody gets on.
-struct Job : ThreadPool::Job {
-  Job(KilnEntry entry, const LaunchRequest &request, const artifact::Metadata &metadata, void *workspace)
-      : ThreadPool::Job(request.grid.count(), runChunk, this), entry(entry), request(request), metadata(metadata),
-        workspace(workspace) {
-    parallel = !request.sequential;
-    oneByOne = metadata.waits && parallel;
-    tick = [](void *job) { static_cast<Job *>(job)->lookUp(); };
-  }
-
-  static bool runChunk(void *context, unsigned worker, int64_t begin, int64_t end) {
-    Job &self = *static_cast<Job *>(context);
-    ChunkLaunch launch;
-    const Grid &grid = self.request.grid;
-    Frame frame(self.metadata.frameBytes);
-    if (!frame.memory && self.metadata.frameBytes) {
-      self.noMemory = true;
-      return false;
-    }
-    const KilnHooks *hooks = self.request.hooks ? self.request.hooks : &silentHooks;
-    std::atomic<int32_t> &word = worker == 0 ? self.safepoint.word : self.word;
-    launch.abi = {{grid.x, grid.y, grid.z},
-                  int32_t(worker),
-                  frame.memory,
-                  self.workspace,
-                  hooks,
-                  self.request.runtime,
-                  reinterpret_cast<const volatile int32_t *>(&word),
-                  atSafepoint};
-    launch.job = &self;
-    launch.waiting = false;
-    bool counted = self.metadata.waits;
-    self.running += counted;
-    // No local changes between setjmp and the jump, and no destructor lies in between.
-    bool finished = setjmp(launch.exit) == 0;
-    if (finished)
-      self.entry(self.request.arguments, &launch.abi, begin, end);
-    if (!finished)
-      self.failed = true;
-    self.sees(launch, false);
-    self.running -= counted;
-    self.ended += counted;
-    return finished && !self.stopped;
-  }
-
-  /// What code calls when it looks up.
-  static int32_t atSafepoint(const KilnLaunch *abi, int32_t waiting) {
-    auto &launch = *reinterpret_cast<ChunkLaunch *>(const_cast<KilnLaunch *>(abi));
-    Job &self = *launch.job;
-    self.sees(launch, waiting);
-    if (abi->worker == 0)
-      self.lookUp();
-    // Whoever is waited for should have the processor.
-    if (waiting && !self.stopped)
-      sched_yield();
-    return self.stopped;
-  }
-
-  void sees(ChunkLaunch &launch, bool waiting) {
-    if (launch.waiting == waiting)
-      return;
-    launch.waiting = waiting;
-    this->waiting += waiting ? 1 : -1;
-  }
-
-  void stop() {
-    stopped = true;
-    word = 1;
-    safepoint.word = 1;
-  }
-
-  /// On the launching thread, about every 50 ms; more often once `watched`.
-  void lookUp() {
-    auto now = std::chrono::steady_clock::now();
-    if (stopped || (watched && now - lastLook < std::chrono::milliseconds(10)))
-      return;
-    lastLook = now;
-    safepoint.word = watched;
-    if (request.attend && request.attend(request.attendant))
-      return stop();
-    if (metadata.waits)
-      help(now);
-  }
-
-  void help(std::chrono::steady_clock::time_point now) {
-    int64_t steps = getBegun() + ended;
-    if (steps != lastSteps) {
-      lastSteps = steps;
-      lastStep = now;
-      return;
-    }
-    if (now - lastStep < std::chrono::milliseconds(watched ? 20 : 100))
-      return;
-    // From now on everybody says at each turn whether it waits.
-    if (!std::exchange(watched, true)) {
-      word = 1;
-      safepoint.word = 1;
-      return;
-    }
-    // One after the other they are one chunk.
-    int64_t others = parallel ? getCount() - getBegun() : getCount() - 1;
-    if (waiting < running)
-      return;
-    if (others == 0) {
-      // Whoever fails is not there any more to be waited for.
-      if (failed && now - lastStep > std::chrono::seconds(1))
-        stop();
-      return;
-    }
-    unsigned have = unsigned(running), room = parallel && have < kMaxTogether ? kMaxTogether - have : 0;
-    if (room && addThreads(unsigned(std::min<int64_t>({others, int64_t(room), std::max(2u, have)}))))
-      return;
-    if (now - lastStep < std::chrono::seconds(1))
-      return;
-    allWait = have;
-    stop();
-  }
-
-  KilnEntry entry;
-  const LaunchRequest &request;
-  const artifact::Metadata &metadata;
-  void *workspace;
-  Safepoint &safepoint = Safepoint::get();
-  std::atomic<int32_t> word{0}; ///< what all but the launching thread look at
-  std::atomic<bool> noMemory{false}, stopped{false}, failed{false};
-  std::atomic<int> running{0}, waiting{0}; ///< chunks; of those, chunks that wait
-  std::atomic<int64_t> ended{0};
-  // The launching thread's:
-  bool watched = false;
-  int64_t lastSteps = -1;
-  std::chrono::steady_clock::time_point lastLook, lastStep;
-  unsigned allWait = 0; ///< so many instances waited for others that could not begin
-};
-
-/// Zeroed, 64-byte aligned scratch of one launch.
-struct Workspace {
-  void *memory = nullptr;
-  ~Workspace() { std::free(memory); }
-  bool allocate(size_t bytes) {
-    size_t rounded = (bytes + 63) / 64 * 64;
-    memory = std::aligned_alloc(64, rounded);
-    if (memory)
-      std::memset(memory, 0, rounded);
-    return memory;
-  }
-};
-} // namespace
-
-static_assert(offsetof(ChunkLaunch, abi) == 0, "abandonInstance casts");
-
-void kiln::device::abandonInstance(const KilnLaunch *launch) {
-  std::longjmp(reinterpret_cast<ChunkLaunch *>(const_cast<KilnLaunch *>(launch))->exit, 1);
-}
-
-//===-- Loading --------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// One loader at a time. Never destroyed, as the session.
@@ -306,49 +101,6 @@ private:
 
 thread_local std::string *Session::reported = nullptr;
 
-class CpuKernel final : public LoadedKernel {
-public:
-  CpuKernel(artifact::Metadata metadata, Session &session, orc::JITDylib &dylib, KilnEntry entry)
-      : LoadedKernel(std::move(metadata)), session(session), dylib(dylib), entry(entry) {}
-  ~CpuKernel() override { session.unload(dylib); }
-
-  Status launch(const LaunchRequest &request) override {
-    const artifact::Metadata &metadata = getMetadata();
-    int64_t count = request.grid.count();
-    if (count == 0)
-      return {};
-    Workspace workspace;
-    if (metadata.workspaceBytes && !workspace.allocate(metadata.workspaceBytes))
-      return resourceError(llvm::formatv("expected {0} bytes of workspace, got no memory", metadata.workspaceBytes));
-    Job job(entry, request, metadata, workspace.memory);
-    job.safepoint.begin();
-    if (count == 1)
-      Job::runChunk(&job, 0, 0, 1);
-    else
-      ThreadPool::get()->run(job);
-    job.safepoint.end();
-    if (job.allWait && request.sequential)
-      return invalidArgument(llvm::formatv("expected program instances that do not wait for later ones (because check "
-                                           "'{0}' runs them one after the other), got one that waits",
-                                           metadata.check));
-    if (job.allWait)
-      return invalidArgument(llvm::formatv("expected a grid whose program instances can all run at once (because those "
-                                           "that run wait for others), got {0} instances, of which {1} wait and no "
-                                           "more can run",
-                                           count, job.allWait));
-    if (job.noMemory)
-      return resourceError(llvm::formatv("expected {0} bytes of scratch memory for each worker (because the kernel's "
-                                         "tiles live there), got no memory; use smaller tiles",
-                                         metadata.frameBytes));
-    return {};
-  }
-
-private:
-  Session &session;
-  orc::JITDylib &dylib;
-  KilnEntry entry;
-};
-
 class CpuDevice final : public Device {
 public:
   llvm::StringRef getKind() const override { return "cpu"; }
@@ -361,8 +113,8 @@ public:
     if (!loaded)
       return corrupt(llvm::formatv("cannot load the object of kernel '{0}': {1}", artifact.metadata.name,
                                    llvm::toString(loaded.takeError())));
-    return std::shared_ptr<LoadedKernel>(
-        std::make_shared<CpuKernel>(std::move(artifact.metadata), **session, *loaded->first, loaded->second));
+    std::shared_ptr<void> code(loaded->first, [session = *session](orc::JITDylib *dylib) { session->unload(*dylib); });
+    return makeCpuKernel(std::move(artifact.metadata), loaded->second, std::move(code));
   }
 };
 } // namespace

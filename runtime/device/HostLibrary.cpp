@@ -193,83 +193,93 @@ template <typename To, typename From, int mode> static To convert(From x) {
 
 //===-- The table ------------------------------------------------------------------------------------------------===//
 
+#define KILN_ONE(X, NAME, FUNCTION)                                                                                    \
+  X("__nv_" NAME "f", (ofOne<float, FUNCTION>)) X("__nv_" NAME, (ofOne<double, FUNCTION>))
+#define KILN_EACH_WAY(X, NAME, T, OPERATION, ARITY)                                                                    \
+  X("__nv_" NAME "_rd", (Directed<T, FE_DOWNWARD, OPERATION<T>>::ARITY))                                               \
+  X("__nv_" NAME "_rn", (Directed<T, FE_TONEAREST, OPERATION<T>>::ARITY))                                              \
+  X("__nv_" NAME "_ru", (Directed<T, FE_UPWARD, OPERATION<T>>::ARITY))                                                 \
+  X("__nv_" NAME "_rz", (Directed<T, FE_TOWARDZERO, OPERATION<T>>::ARITY))
+#define KILN_CONVERT(X, NAME, TO, FROM)                                                                                \
+  X("__nv_" NAME "_rd", (convert<TO, FROM, FE_DOWNWARD>))                                                              \
+  X("__nv_" NAME "_rn", (convert<TO, FROM, FE_TONEAREST>))                                                             \
+  X("__nv_" NAME "_ru", (convert<TO, FROM, FE_UPWARD>))                                                                \
+  X("__nv_" NAME "_rz", (convert<TO, FROM, FE_TOWARDZERO>))
+
+/// Every function, as X(its symbol, the function).
+#define KILN_HOST_LIBRARY(X)                                                                                           \
+  KILN_ONE(X, "cospi", cosPi)                                                                                          \
+  KILN_ONE(X, "cyl_bessel_i0", besselI0)                                                                               \
+  KILN_ONE(X, "cyl_bessel_i1", besselI1)                                                                               \
+  KILN_ONE(X, "erfcinv", erfcInverse)                                                                                  \
+  KILN_ONE(X, "erfcx", erfcScaled)                                                                                     \
+  KILN_ONE(X, "erfinv", erfInverse)                                                                                    \
+  KILN_ONE(X, "j0", besselJ0)                                                                                          \
+  KILN_ONE(X, "j1", besselJ1)                                                                                          \
+  KILN_ONE(X, "lgamma", logGamma)                                                                                      \
+  KILN_ONE(X, "logb", logB)                                                                                            \
+  KILN_ONE(X, "normcdf", normalCdf)                                                                                    \
+  KILN_ONE(X, "normcdfinv", normalCdfInverse)                                                                          \
+  KILN_ONE(X, "sinpi", sinPi)                                                                                          \
+  KILN_ONE(X, "tgamma", gammaOf)                                                                                       \
+  KILN_ONE(X, "y0", besselY0)                                                                                          \
+  KILN_ONE(X, "y1", besselY1)                                                                                          \
+  X("__nv_nextafterf", (next<float>))                                                                                  \
+  X("__nv_nextafter", (next<double>))                                                                                  \
+  X("__nv_remainderf", (remainderOf<float>))                                                                           \
+  X("__nv_remainder", (remainderOf<double>))                                                                           \
+  X("__nv_rhypotf", (inverseLength<float, float, float>))                                                              \
+  X("__nv_rhypot", (inverseLength<double, double, double>))                                                            \
+  X("__nv_norm3df", (length<float, float, float, float>))                                                              \
+  X("__nv_norm3d", (length<double, double, double, double>))                                                           \
+  X("__nv_rnorm3df", (inverseLength<float, float, float, float>))                                                      \
+  X("__nv_rnorm3d", (inverseLength<double, double, double, double>))                                                   \
+  X("__nv_norm4df", (length<float, float, float, float, float>))                                                       \
+  X("__nv_norm4d", (length<double, double, double, double, double>))                                                   \
+  X("__nv_rnorm4df", (inverseLength<float, float, float, float, float>))                                               \
+  X("__nv_rnorm4d", (inverseLength<double, double, double, double, double>))                                           \
+  X("__nv_jnf", (besselJ<float>))                                                                                      \
+  X("__nv_jn", (besselJ<double>))                                                                                      \
+  X("__nv_ynf", (besselY<float>))                                                                                      \
+  X("__nv_yn", (besselY<double>))                                                                                      \
+  X("__nv_ilogbf", (exponentOf<float>))                                                                                \
+  X("__nv_ilogb", (exponentOf<double>))                                                                                \
+  X("__nv_rcp64h", (reciprocalUpper))                                                                                  \
+  KILN_EACH_WAY(X, "fadd", float, add, two)                                                                            \
+  KILN_EACH_WAY(X, "dadd", double, add, two)                                                                           \
+  KILN_EACH_WAY(X, "fsub", float, subtract, two)                                                                       \
+  KILN_EACH_WAY(X, "dsub", double, subtract, two)                                                                      \
+  KILN_EACH_WAY(X, "fmul", float, multiply, two)                                                                       \
+  KILN_EACH_WAY(X, "dmul", double, multiply, two)                                                                      \
+  KILN_EACH_WAY(X, "fdiv", float, divide, two)                                                                         \
+  KILN_EACH_WAY(X, "ddiv", double, divide, two)                                                                        \
+  KILN_EACH_WAY(X, "fmaf", float, multiplyAdd, three)                                                                  \
+  KILN_EACH_WAY(X, "fma", double, multiplyAdd, three)                                                                  \
+  KILN_EACH_WAY(X, "frcp", float, invert, one)                                                                         \
+  KILN_EACH_WAY(X, "drcp", double, invert, one)                                                                        \
+  KILN_EACH_WAY(X, "fsqrt", float, root, one)                                                                          \
+  KILN_EACH_WAY(X, "dsqrt", double, root, one)                                                                         \
+  KILN_CONVERT(X, "double2float", float, double)                                                                       \
+  KILN_CONVERT(X, "int2float", float, int32_t)                                                                         \
+  KILN_CONVERT(X, "uint2float", float, uint32_t)                                                                       \
+  KILN_CONVERT(X, "ll2float", float, int64_t)                                                                          \
+  KILN_CONVERT(X, "ull2float", float, uint64_t)                                                                        \
+  KILN_CONVERT(X, "ll2double", double, int64_t)                                                                        \
+  KILN_CONVERT(X, "ull2double", double, uint64_t)
+
 template <typename Function> static void *address(Function *function) { return reinterpret_cast<void *>(function); }
 
-#define KILN_ONE(NAME, FUNCTION)                                                                                       \
-  {"__nv_" NAME "f", address(&ofOne<float, FUNCTION>)}, { "__nv_" NAME, address(&ofOne<double, FUNCTION>) }
-#define KILN_EACH_WAY(NAME, T, OPERATION, ARITY)                                                                       \
-  {"__nv_" NAME "_rd", address(&Directed<T, FE_DOWNWARD, OPERATION<T>>::ARITY)},                                       \
-      {"__nv_" NAME "_rn", address(&Directed<T, FE_TONEAREST, OPERATION<T>>::ARITY)},                                  \
-      {"__nv_" NAME "_ru", address(&Directed<T, FE_UPWARD, OPERATION<T>>::ARITY)}, {                                   \
-    "__nv_" NAME "_rz", address(&Directed<T, FE_TOWARDZERO, OPERATION<T>>::ARITY)                                      \
-  }
-#define KILN_CONVERT(NAME, TO, FROM)                                                                                   \
-  {"__nv_" NAME "_rd", address(&convert<TO, FROM, FE_DOWNWARD>)},                                                      \
-      {"__nv_" NAME "_rn", address(&convert<TO, FROM, FE_TONEAREST>)},                                                 \
-      {"__nv_" NAME "_ru", address(&convert<TO, FROM, FE_UPWARD>)}, {                                                  \
-    "__nv_" NAME "_rz", address(&convert<TO, FROM, FE_TOWARDZERO>)                                                     \
-  }
-
 const std::vector<std::pair<const char *, void *>> &kiln::device::getHostLibrary() {
-  static const std::vector<std::pair<const char *, void *>> table = {
-      KILN_ONE("cospi", cosPi),
-      KILN_ONE("cyl_bessel_i0", besselI0),
-      KILN_ONE("cyl_bessel_i1", besselI1),
-      KILN_ONE("erfcinv", erfcInverse),
-      KILN_ONE("erfcx", erfcScaled),
-      KILN_ONE("erfinv", erfInverse),
-      KILN_ONE("j0", besselJ0),
-      KILN_ONE("j1", besselJ1),
-      KILN_ONE("lgamma", logGamma),
-      KILN_ONE("logb", logB),
-      KILN_ONE("normcdf", normalCdf),
-      KILN_ONE("normcdfinv", normalCdfInverse),
-      KILN_ONE("sinpi", sinPi),
-      KILN_ONE("tgamma", gammaOf),
-      KILN_ONE("y0", besselY0),
-      KILN_ONE("y1", besselY1),
-      {"__nv_nextafterf", address(&next<float>)},
-      {"__nv_nextafter", address(&next<double>)},
-      {"__nv_remainderf", address(&remainderOf<float>)},
-      {"__nv_remainder", address(&remainderOf<double>)},
-      {"__nv_rhypotf", address(&inverseLength<float, float, float>)},
-      {"__nv_rhypot", address(&inverseLength<double, double, double>)},
-      {"__nv_norm3df", address(&length<float, float, float, float>)},
-      {"__nv_norm3d", address(&length<double, double, double, double>)},
-      {"__nv_rnorm3df", address(&inverseLength<float, float, float, float>)},
-      {"__nv_rnorm3d", address(&inverseLength<double, double, double, double>)},
-      {"__nv_norm4df", address(&length<float, float, float, float, float>)},
-      {"__nv_norm4d", address(&length<double, double, double, double, double>)},
-      {"__nv_rnorm4df", address(&inverseLength<float, float, float, float, float>)},
-      {"__nv_rnorm4d", address(&inverseLength<double, double, double, double, double>)},
-      {"__nv_jnf", address(&besselJ<float>)},
-      {"__nv_jn", address(&besselJ<double>)},
-      {"__nv_ynf", address(&besselY<float>)},
-      {"__nv_yn", address(&besselY<double>)},
-      {"__nv_ilogbf", address(&exponentOf<float>)},
-      {"__nv_ilogb", address(&exponentOf<double>)},
-      {"__nv_rcp64h", address(&reciprocalUpper)},
-      KILN_EACH_WAY("fadd", float, add, two),
-      KILN_EACH_WAY("dadd", double, add, two),
-      KILN_EACH_WAY("fsub", float, subtract, two),
-      KILN_EACH_WAY("dsub", double, subtract, two),
-      KILN_EACH_WAY("fmul", float, multiply, two),
-      KILN_EACH_WAY("dmul", double, multiply, two),
-      KILN_EACH_WAY("fdiv", float, divide, two),
-      KILN_EACH_WAY("ddiv", double, divide, two),
-      KILN_EACH_WAY("fmaf", float, multiplyAdd, three),
-      KILN_EACH_WAY("fma", double, multiplyAdd, three),
-      KILN_EACH_WAY("frcp", float, invert, one),
-      KILN_EACH_WAY("drcp", double, invert, one),
-      KILN_EACH_WAY("fsqrt", float, root, one),
-      KILN_EACH_WAY("dsqrt", double, root, one),
-      KILN_CONVERT("double2float", float, double),
-      KILN_CONVERT("int2float", float, int32_t),
-      KILN_CONVERT("uint2float", float, uint32_t),
-      KILN_CONVERT("ll2float", float, int64_t),
-      KILN_CONVERT("ull2float", float, uint64_t),
-      KILN_CONVERT("ll2double", double, int64_t),
-      KILN_CONVERT("ull2double", double, uint64_t),
-  };
+#define KILN_ENTRY(SYMBOL, FUNCTION) {SYMBOL, address(&FUNCTION)},
+  static const std::vector<std::pair<const char *, void *>> table = {KILN_HOST_LIBRARY(KILN_ENTRY)};
+#undef KILN_ENTRY
   return table;
+}
+
+// Under the same names for the linker: an exported object of the CPU target refers to them.
+[[gnu::used, gnu::noinline]] static void nameForLinker() {
+#define KILN_NAME(SYMBOL, FUNCTION)                                                                                    \
+  asm volatile(".globl " SYMBOL "\n.type " SYMBOL ", @function\n.set " SYMBOL ", %c0" ::"i"(&FUNCTION));
+  KILN_HOST_LIBRARY(KILN_NAME)
+#undef KILN_NAME
 }

@@ -1,6 +1,6 @@
 // Hooks of a launch, and what they have to say.
 #include "runtime/launch/Monitor.h"
-#include "runtime/device/CpuDevice.h"
+#include "runtime/device/CpuKernel.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
