@@ -186,6 +186,37 @@ void CallEncoder::addConstantObject(int64_t id) {
   addKeyInteger(id);
 }
 
+Status kiln::launch::checkDescriptor(ElementType element, const void *base, llvm::ArrayRef<int64_t> block,
+                                     llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides) {
+  if (shape.size() != block.size() || strides.size() != block.size() || block.empty() || block.size() > 5)
+    return invalidArgument(llvm::formatv("expected shape, strides and block shape of one rank from 1 to 5, got ranks "
+                                         "{0}, {1} and {2}",
+                                         shape.size(), strides.size(), block.size()));
+  if (strides.back() != 1)
+    return invalidArgument(llvm::formatv("expected a descriptor whose last stride is 1, got {0}", strides.back()));
+  int64_t bytes = artifact::getBytes(element);
+  if (block.back() * bytes < 16)
+    return invalidArgument(llvm::formatv("expected a descriptor of blocks with rows of 16 bytes or more, got {0} bytes",
+                                         block.back() * bytes));
+  if (reinterpret_cast<uintptr_t>(base) % 16)
+    return invalidArgument(llvm::formatv("expected a descriptor whose base is aligned to 16 bytes, got address {0:x}",
+                                         reinterpret_cast<uintptr_t>(base)));
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] < 0 || shape[i] > int64_t(1) << 32)
+      return invalidArgument(llvm::formatv("expected extents of 0 to 2^32, got {0} in dimension {1}", shape[i], i));
+  for (size_t i = 0; i + 1 < strides.size(); ++i) {
+    if (strides[i] < 0 || strides[i] >= (int64_t(1) << 40) / bytes)
+      return invalidArgument(llvm::formatv(
+          "expected strides of 0 to 2^40 bytes, got {0} elements of {1} bytes in dimension {2}", strides[i], bytes, i));
+    if (strides[i] * bytes % 16)
+      return invalidArgument(
+          llvm::formatv("expected strides that are multiples of 16 bytes, got {0} bytes in dimension "
+                        "{1}",
+                        strides[i] * bytes, i));
+  }
+  return {};
+}
+
 //===-- Decoding -------------------------------------------------------------------------------------------------===//
 
 namespace {
@@ -359,6 +390,17 @@ std::vector<ArgumentSpec> kiln::launch::flatten(llvm::ArrayRef<std::string> name
   return arguments;
 }
 
+bool kiln::launch::isPackedFor(const artifact::Metadata &metadata, llvm::ArrayRef<ArgumentSpec> packed,
+                               uint32_t blockBytes) {
+  if (metadata.arguments.size() != packed.size() || metadata.argumentsBytes > blockBytes + 8)
+    return false;
+  for (size_t i = 0; i < packed.size(); ++i)
+    if (metadata.arguments[i].offset != packed[i].offset || metadata.arguments[i].size != packed[i].size ||
+        metadata.arguments[i].kind != packed[i].kind)
+      return false;
+  return true;
+}
+
 //===-- From text ------------------------------------------------------------------------------------------------===//
 
 static Status unreadable(llvm::StringRef text) {
@@ -392,6 +434,18 @@ static llvm::SmallVector<llvm::StringRef> splitItems(llvm::StringRef text) {
   if (!text.drop_front(begin).trim().empty())
     items.push_back(text.drop_front(begin).trim());
   return items;
+}
+
+/// Takes the name off an item such as "rows=i32:16"; empty if it has none.
+static llvm::StringRef takeField(llvm::StringRef &item) {
+  size_t letters = 0;
+  while (letters < item.size() && (isalnum(static_cast<unsigned char>(item[letters])) || item[letters] == '_'))
+    ++letters;
+  llvm::StringRef name = item.take_front(letters), rest = item.drop_front(letters).ltrim();
+  if (name.empty() || isdigit(static_cast<unsigned char>(name[0])) || !rest.consume_front("="))
+    return {};
+  item = rest.trim();
+  return name;
 }
 
 static bool parseConstant(llvm::StringRef text, Specialization &result) {
@@ -430,12 +484,21 @@ ErrorOr<Specialization> kiln::launch::parseSpecialization(llvm::StringRef text) 
     if (!text.consume_back(")"))
       return unreadable(whole);
     result.kind = Kind::Tuple;
+    unsigned named = 0;
     for (llvm::StringRef item : splitItems(text)) {
+      llvm::StringRef field = takeField(item);
+      named += !field.empty();
+      result.text += (result.items.empty() ? "" : ",") + field.str();
       ErrorOr<Specialization> inner = parseSpecialization(item);
       if (!inner.ok())
         return inner;
       result.items.push_back(std::move(*inner));
     }
+    // All items have names, or none.
+    if (named && named != result.items.size())
+      return unreadable(whole);
+    if (!named)
+      result.text.clear();
     return result;
   }
   result.wholeRows = text.consume_back(":rows");
@@ -477,5 +540,16 @@ ErrorOr<Specialization> kiln::launch::parseSpecialization(llvm::StringRef text) 
       (result.wholeRows && result.kind != Kind::Descriptor))
     return unreadable(whole);
   result.element = *type;
+  return result;
+}
+
+ErrorOr<std::vector<Specialization>> kiln::launch::parseSignature(llvm::StringRef text) {
+  std::vector<Specialization> result;
+  for (llvm::StringRef item : splitItems(text)) {
+    ErrorOr<Specialization> parsed = parseSpecialization(item);
+    if (!parsed.ok())
+      return parsed.getStatus();
+    result.push_back(std::move(*parsed));
+  }
   return result;
 }

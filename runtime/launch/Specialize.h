@@ -111,6 +111,11 @@ private:
   size_t used = 0;
 };
 
+/// What every target asks of a tensor descriptor, which is what the copy engines of GPUs do: so that a program that
+/// runs on one runs on all.
+Status checkDescriptor(ElementType element, const void *base, llvm::ArrayRef<int64_t> block,
+                       llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides);
+
 /// The specialisations in a key, one for each parameter.
 std::vector<Specialization> decodeKey(llvm::StringRef key);
 
@@ -122,9 +127,17 @@ std::string encodeKey(llvm::ArrayRef<Specialization> specializations);
 std::vector<artifact::ArgumentSpec> flatten(llvm::ArrayRef<std::string> names,
                                             llvm::ArrayRef<Specialization> specializations, uint32_t &blockBytes);
 
+/// Whether code expects its arguments where a call packs them.
+bool isPackedFor(const artifact::Metadata &metadata, llvm::ArrayRef<artifact::ArgumentSpec> packed,
+                 uint32_t blockBytes);
+
 /// Reads one item of a textual signature: "*fp32:16", "i32", "i32:1", "1024", "2.5", "True", "None", "'text'",
-/// "tensordesc<fp16[64,32]>:16:rows", "(*fp32, i32:16)". ":16" states divisibility (of integers also ":8" and ":4"),
+/// "tensordesc<fp16[64,32]>:16:rows", "(*fp32, i32:16)", "(data=*fp32, rows=i32)". ":16" states divisibility (of
+/// integers also ":8" and ":4"),
 /// ":rows" rows of a multiple of 16 bytes; ":1" makes the constant 1.
 ErrorOr<Specialization> parseSpecialization(llvm::StringRef text);
+
+/// Reads the items of a signature, with commas between them.
+ErrorOr<std::vector<Specialization>> parseSignature(llvm::StringRef text);
 
 } // namespace kiln::launch

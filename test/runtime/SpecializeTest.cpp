@@ -204,6 +204,31 @@ TEST(Specialize, aSignatureGivesTheKeyOfTheLaunch) {
   EXPECT_EQ(encodeKey(items), encoder.getKey().str());
 }
 
+TEST(Specialize, itemsOfNamedTuplesHaveNames) {
+  ErrorOr<Specialization> parsed = parseSpecialization("(data=*fp16:16, rows = i32, step=None, block=(a=1, b='x=y'))");
+  ASSERT_TRUE(parsed.ok()) << parsed.getStatus().getMessage();
+  EXPECT_EQ(parsed->text, "data,rows,step,block");
+  ASSERT_EQ(parsed->items.size(), 4u);
+  EXPECT_EQ(parsed->items[0].getType(), "*fp16");
+  EXPECT_TRUE(parsed->items[0].divisible);
+  EXPECT_EQ(parsed->items[2].kind, Kind::None);
+  EXPECT_EQ(parsed->items[3].text, "a,b");
+  EXPECT_EQ(parsed->items[3].items[1].text, "x=y");
+  EXPECT_EQ(parseSpecialization("(*fp16, i32)")->text, "");
+  for (const char *text : {"(a=i32, i32)", "(i32, b=i32)", "(1=i32)", "(a=)"})
+    EXPECT_FALSE(parseSpecialization(text).ok()) << text;
+}
+
+TEST(Specialize, signaturesAreItemsInOrder) {
+  ErrorOr<std::vector<Specialization>> parsed = parseSignature("*fp32:16, (i32, 'a, b'), 2.5");
+  ASSERT_TRUE(parsed.ok());
+  ASSERT_EQ(parsed->size(), 3u);
+  EXPECT_EQ(parsed->at(1).items.size(), 2u);
+  EXPECT_EQ(parsed->at(2).number, 2.5);
+  EXPECT_TRUE(parseSignature("")->empty());
+  EXPECT_FALSE(parseSignature("i32, what").ok());
+}
+
 TEST(Specialize, unreadableTextIsRefused) {
   for (const char *text :
        {"", "f32", "*", "fp32:16", "*fp32:8", "fp32:1", "tensordesc<fp32[]>", "tensordesc<fp32[0]>", "tensordesc<fp32>",

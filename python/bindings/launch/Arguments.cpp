@@ -92,35 +92,12 @@ bool ArgumentReader::addDescriptor(CallEncoder &encoder, const ParameterRule &ru
                                 sequence ? getText(sequence.ptr()) : "none"));
     }
   }
-  if (shape.size() != block.size() || strides.size() != block.size() || block.empty() || block.size() > 5)
-    return fail(llvm::formatv("expected shape, strides and block shape of one rank from 1 to 5, got ranks {0}, {1} and "
-                              "{2}",
-                              shape.size(), strides.size(), block.size()));
-  if (strides.back() != 1)
-    return fail(llvm::formatv("expected a descriptor whose last stride is 1, got {0}", strides.back()));
   py::object padding = getOptionalAttribute(value, "padding");
   Memory memory;
   if (!readArray(base.ptr(), memory) || !finishArray(rule, memory))
     return false;
-  // What the copy engines of GPUs ask for holds on every target, so that a program that runs here runs there.
-  int64_t bytes = artifact::getBytes(memory.element);
-  if (block.back() * bytes < 16)
-    return fail(llvm::formatv("expected a descriptor of blocks with rows of 16 bytes or more, got {0} bytes",
-                              block.back() * bytes));
-  if (reinterpret_cast<uintptr_t>(memory.address) % 16)
-    return fail(llvm::formatv("expected a descriptor whose base is aligned to 16 bytes, got address {0:x}",
-                              reinterpret_cast<uintptr_t>(memory.address)));
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] < 0 || shape[i] > int64_t(1) << 32)
-      return fail(llvm::formatv("expected extents of 0 to 2^32, got {0} in dimension {1}", shape[i], i));
-  for (size_t i = 0; i + 1 < strides.size(); ++i) {
-    if (strides[i] < 0 || strides[i] >= (int64_t(1) << 40) / bytes)
-      return fail(llvm::formatv("expected strides of 0 to 2^40 bytes, got {0} elements of {1} bytes in dimension {2}",
-                                strides[i], bytes, i));
-    if (strides[i] * bytes % 16)
-      return fail(llvm::formatv("expected strides that are multiples of 16 bytes, got {0} bytes in dimension {1}",
-                                strides[i] * bytes, i));
-  }
+  if (Status status = launch::checkDescriptor(memory.element, memory.address, block, shape, strides); !status.ok())
+    return fail(status.getMessage());
   encoder.addDescriptor(rule, memory.element, memory.address, block, padding && getText(padding.ptr()) == "nan", shape,
                         strides);
   return true;

@@ -356,11 +356,7 @@ Compiled Call::findOrCompile() {
   uint32_t blockBytes;
   std::vector<artifact::ArgumentSpec> packed = launch::flatten(state.names, specializations, blockBytes);
   const artifact::Metadata &metadata = compiled.kernel->getMetadata();
-  bool same = metadata.arguments.size() == packed.size() && metadata.argumentsBytes <= blockBytes + 8;
-  for (size_t i = 0; same && i < packed.size(); ++i)
-    same = metadata.arguments[i].offset == packed[i].offset && metadata.arguments[i].size == packed[i].size &&
-           metadata.arguments[i].kind == packed[i].kind;
-  if (!same) {
+  if (!launch::isPackedFor(metadata, packed, blockBytes)) {
     state.kernel.attr("_explain_status")(
         object, "internal", "the arguments the code expects are not those of the launch: metadata " + metadata.print());
     mustHaveRaised();
@@ -390,7 +386,7 @@ void Call::keep(KernelTable *table, const Compiled &compiled) {
 }
 
 void Call::explainStatus(const Compiled &compiled, const Status &status) {
-  static constexpr const char *codes[] = {"ok", "invalid", "internal", "resource", "internal", "lost"};
+  static constexpr const char *codes[] = {"ok", "invalid", "internal", "resource", "internal", "lost", "invalid", "invalid"};
   py::object need = py::none();
   if (const ResourceNeed *amount = status.getNeed())
     need = py::make_tuple(amount->resource, amount->required, amount->available, amount->option);
