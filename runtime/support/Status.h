@@ -17,6 +17,8 @@ enum class StatusCode {
   Resource,        ///< valid, but does not fit this machine
   Internal,        ///< our own mistake
   DeviceLost,      ///< the device's context answers every call with an error from now on
+  NoVariant,       ///< there is no code for such arguments, or for such a device
+  AssertionFailed, ///< an assertion of the kernel did
 };
 
 /// What a valid kernel asks of a machine, and what there is: of a Resource status that can say so.

@@ -2,6 +2,7 @@
 // memory of the host as memory of the device, and hands every launch to a function of the test's. Two devices: an sm_90
 // with clusters and an sm_80 without.
 #include "runtime/device/CudaApi.h"
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -194,6 +195,32 @@ EXPORT Result cuFuncSetAttribute(Function function, FunctionAttribute attribute,
   reinterpret_cast<FakeFunction *>(function)->attributes[int(attribute)] = value;
   return call("cuFuncSetAttribute", std::to_string(int(attribute)) + "=" + std::to_string(value));
 }
+/// One line for a launch in the file FAKE_CUDA_RECORD, if there is one: all that the driver was given.
+static void record(const FakeLaunch &launch, const LaunchConfig &config) {
+  const char *path = std::getenv("FAKE_CUDA_RECORD");
+  FILE *file = path ? std::fopen(path, "a") : nullptr;
+  if (!file)
+    return;
+  std::fprintf(file, "%s grid %u %u %u block %u %u %u shared %u stream %p", launch.name, config.grid[0], config.grid[1],
+               config.grid[2], config.block[0], config.block[1], config.block[2], config.sharedBytes,
+               static_cast<void *>(config.stream));
+  for (unsigned i = 0; i < config.attributeCount; ++i) {
+    const LaunchAttribute &attribute = config.attributes[i];
+    std::fprintf(file, " attribute %d:", int(attribute.id));
+    // Of a value the driver reads what its kind has.
+    if (attribute.id == LaunchAttributeId::ClusterDimension)
+      std::fprintf(file, "%u,%u,%u", attribute.value.cluster[0], attribute.value.cluster[1],
+                   attribute.value.cluster[2]);
+    else
+      std::fprintf(file, "%d", attribute.value.programmatic);
+  }
+  std::fprintf(file, " parameters ");
+  for (size_t i = 0; i < launch.bytes; ++i)
+    std::fprintf(file, "%02x", static_cast<const unsigned char *>(launch.arguments)[i]);
+  std::fprintf(file, "\n");
+  std::fclose(file);
+}
+
 EXPORT Result cuLaunchKernelEx(const LaunchConfig *config, Function function, void **parameters, void **extra) {
   FakeLaunch launch = {};
   launch.name = reinterpret_cast<FakeFunction *>(function)->name.c_str();
@@ -227,6 +254,7 @@ EXPORT Result cuLaunchKernelEx(const LaunchConfig *config, Function function, vo
                      std::to_string(launch.device);
   if (Result result = call("cuLaunchKernelEx", what))
     return result;
+  record(launch, *config);
   return parameters ? errorInvalidValue : state().onLaunch ? state().onLaunch(&launch) : success;
 }
 EXPORT Result cuLaunchHostFunc(Stream, HostFunction function, void *context) {

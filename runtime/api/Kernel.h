@@ -1,0 +1,77 @@
+// An exported kernel: its variants, and for each device that it has been launched on those that run there.
+#pragma once
+#include "kiln/runtime.h"
+#include "runtime/device/Device.h"
+#include "runtime/launch/Dispatch.h"
+#include <array>
+#include <atomic>
+#include <mutex>
+
+/// Behind the handle of kiln/runtime.h. Counts its owners; starts with one.
+struct kiln_kernel {
+  using Status = kiln::Status;
+  template <typename T> using ErrorOr = kiln::ErrorOr<T>;
+
+  static ErrorOr<kiln_kernel *> create(const kiln_export &source);
+  void retain() { owners.fetch_add(1, std::memory_order_relaxed); }
+  void release() {
+    if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete this;
+  }
+
+  Status prepare(int32_t device);
+  Status launch(kiln_stream stream, kiln_grid grid, llvm::ArrayRef<kiln_argument> arguments);
+
+private:
+  /// One variant of the export.
+  struct Variant {
+    const kiln_variant *source;
+    kiln::artifact::Metadata metadata;
+    std::vector<kiln::launch::Specialization> parameters;
+  };
+  /// How a parameter is looked at: at what some variant states of it.
+  struct Parameter {
+    kiln::launch::ParameterRule rule;
+    bool isConstant = false; ///< every variant has a constant there
+    bool mayBeNone = false;  ///< a null pointer is None
+    bool hasDescriptor = false;
+    llvm::SmallVector<int64_t, 4> block; ///< of descriptors, in the first variant that has one
+    bool nanPadding = false;
+  };
+  /// Code of one variant on one device, loaded when it is first needed.
+  struct Slot {
+    std::mutex mutex; ///< of loading
+    std::shared_ptr<kiln::device::LoadedKernel> owner;
+    std::atomic<kiln::device::LoadedKernel *> kernel{nullptr};
+  };
+  /// What runs on one device.
+  struct Table {
+    Table(std::vector<unsigned> chosen, std::vector<kiln::launch::Dispatcher::Variant> variants)
+        : chosen(std::move(chosen)), dispatcher(std::move(variants)), slots(this->chosen.size()) {}
+    std::vector<unsigned> chosen; ///< of the export's variants, those of the dispatcher
+    kiln::launch::Dispatcher dispatcher;
+    std::vector<Slot> slots;
+  };
+
+  explicit kiln_kernel(const kiln_export &source) : source(source) {}
+  ~kiln_kernel();
+  Status read();
+  Status readParameter(size_t index);
+  ErrorOr<Table *> getTable(int32_t device);
+  ErrorOr<std::vector<unsigned>> chooseVariants(int32_t device) const;
+  ErrorOr<kiln::device::LoadedKernel *> load(Table &table, unsigned index, int32_t device);
+  Status encode(kiln::launch::CallEncoder &encoder, llvm::ArrayRef<kiln_argument> arguments,
+                const kiln::launch::Dispatcher::Variant *variant) const;
+  Status encodeOne(kiln::launch::CallEncoder &encoder, size_t index, const kiln_argument &argument,
+                   const kiln::launch::Specialization *code) const;
+  Status refuse(size_t parameter, const std::string &problem) const;
+
+  static constexpr int mostDevices = 64;
+  const kiln_export &source;
+  std::atomic<int64_t> owners{1};
+  std::vector<std::string> names;
+  std::vector<Variant> variants;
+  std::vector<Parameter> parameters;
+  std::mutex mutex;                                           ///< of making tables
+  std::array<std::atomic<Table *>, mostDevices + 1> tables{}; ///< by device, the CPU first
+};

@@ -1,0 +1,13 @@
+// Which code runs on which machine: rows of the target table against processors and GPUs that are there.
+#pragma once
+#include "runtime/artifact/Artifact.h"
+#include "runtime/device/CudaDevice.h"
+
+namespace kiln::api {
+
+/// How well code for the target fits the machine: the higher, the more of it the code uses. Nothing if it does not run
+/// there; then `why` says what the machine lacks.
+std::optional<int> rankOnCpu(const artifact::Metadata &metadata, std::string &why);
+std::optional<int> rankOnGpu(const artifact::Metadata &metadata, const device::CudaProperties &has, std::string &why);
+
+} // namespace kiln::api

@@ -1,0 +1,12 @@
+# find_package(kiln): the target kiln::runtime, which exported kernels link. Lies in the folder `cmake` of the package,
+# beside `include` and `lib`; `kiln config --cmake-dir` says where.
+get_filename_component(kiln_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+if(NOT TARGET kiln::runtime)
+  # Global: an exported folder finds the package, and programs beside it link what it made.
+  add_library(kiln::runtime SHARED IMPORTED GLOBAL)
+  set_target_properties(kiln::runtime PROPERTIES
+    IMPORTED_LOCATION "${kiln_root}/lib/libkiln_runtime.so"
+    IMPORTED_SONAME "libkiln_runtime.so"
+    INTERFACE_INCLUDE_DIRECTORIES "${kiln_root}/include")
+endif()
+unset(kiln_root)
