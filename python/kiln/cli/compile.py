@@ -145,8 +145,6 @@ def load_kernel(path: str, name: str) -> Any:
     """The jit function `name` of the Python file `path`."""
     import importlib.util
 
-    from kiln.frontend.function import KernelFunction
-
     if not os.path.isfile(path):
         raise errors.UserError(f"no such file: {path}")
     module_name = os.path.splitext(os.path.basename(path))[0]
@@ -161,6 +159,13 @@ def load_kernel(path: str, name: str) -> Any:
         spec.loader.exec_module(module)
     finally:
         sys.path.pop(0)
+    return find_kernel(module, path, name)
+
+
+def find_kernel(module: Any, path: str, name: str) -> Any:
+    """The jit function `name` of a module that was imported from `path`."""
+    from kiln.frontend.function import KernelFunction
+
     function = getattr(module, name, None)
     # Autotuned and heuristic kernels hold the function they wrap.
     while function is not None and not isinstance(function, KernelFunction) and hasattr(function, "fn"):

@@ -2,7 +2,9 @@
 
     NAME=TYPE        an argument of that type: *fp32, i32, u8, fp32, i1, tensordesc<fp32[64,64]>, a tuple of these
     NAME=TYPE:16     which is a multiple of 16 (a pointer or an integer)
-    NAME=VALUE       a constexpr: a literal, or a type of the language such as kl.float32
+    NAME=(A, B)      a tuple of these; of a named tuple's items NAME=(x=*fp32, rows=i32, step=None)
+    NAME=VALUE       a constexpr: a literal, a type of the language such as kl.float32, or an expression in the names of
+                     the kernel's module, such as Plan(64, 64)
 
 Parameters left out take their default, which makes them constexpr. What a type or value means is decided by the
 launcher's own C++ function, so that a kernel compiled here is the one a launch would compile. What a launch sees of its
@@ -11,6 +13,7 @@ arrays together, which of them overlap, is said beside the signature: `--disjoin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kiln import errors
@@ -28,7 +31,7 @@ def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
         if name in given:
             raise errors.UserError(f"signature: {name!r} is given twice")
         given[name] = value
-    parameters = [_parameter(p, given.pop(p.name, None)) for p in function.params]
+    parameters = [_parameter(p, given.pop(p.name, None), function.fn.__globals__) for p in function.params]
     if given:
         name = next(iter(given))
         near = errors.near_match(name, [p.name for p in function.params])
@@ -109,7 +112,7 @@ def _spelling(value: str) -> str | None:
     return f"{star}{known}{colon}{divisor}" if known and name else None
 
 
-def _parameter(parameter: Any, value: str | None) -> Parameter:
+def _parameter(parameter: Any, value: str | None, names: Mapping[str, Any]) -> Parameter:
     if value is None:
         if not parameter.has_default:
             raise errors.UserError(f"signature: expected a type or a value for parameter {parameter.name!r}, got none")
@@ -127,6 +130,11 @@ def _parameter(parameter: Any, value: str | None) -> Parameter:
     try:
         (item,) = _kiln.parse_signature([value])
     except errors.LaunchError as error:
+        if parameter.is_constexpr:
+            try:
+                return Parameter(parameter.name, "constexpr", value=eval(value, dict(names)))
+            except Exception as problem:
+                raise errors.UserError(f"signature: {parameter.name!r}: {value}: {problem}") from None
         near = _spelling(value)
         meant = f" (did you mean {near!r}?)" if near else ""
         raise errors.UserError(f"signature: {parameter.name!r}: {error.message}{meant}") from None
