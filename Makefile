@@ -127,7 +127,7 @@ docs-check: build
 	@$(RUN) test/docs_check.py
 
 # ---- form ------------------------------------------------------------------------------------------------------------
-CXX_FILES = $(shell git ls-files '*.cpp' '*.h')
+CXX_FILES = $(shell git ls-files '*.cpp' '*.h' '*.hpp' '*.c')
 lint: setup
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .

@@ -67,7 +67,12 @@ def check(wheel: pathlib.Path) -> None:
         (extension,) = [name for name in archive.namelist() if "/_kiln." in name and name.endswith(".so")]
         path = archive.extract(extension, folder)
         exported = re.findall(r" [TDBVW] (\S+)", run("nm", "-D", "--defined-only", path))
-        needed = re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", path))
+        library = archive.extract("kiln/lib/libkiln_runtime.so", folder)
+        needed = [
+            name for file in (path, library) for name in re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", file))
+        ]
+        for file in ("include/kiln/runtime.h", "include/kiln/runtime.hpp", "cmake/kilnConfig.cmake"):
+            archive.getinfo(f"kiln/{file}")
     print(f"{wheel.name}  {size:.1f} MB  exports {', '.join(exported)}  needs {', '.join(needed)}")
     if size > LIMIT_MEGABYTES:
         raise SystemExit(f"expected at most {LIMIT_MEGABYTES} MB, got {size:.1f}")
@@ -94,6 +99,7 @@ def check_running(wheel: pathlib.Path, interpreter: str, folder: pathlib.Path) -
         # Isolated: neither PYTHONPATH nor the working directory may lend it anything.
         run(python, "-I", str(program))
         run(str(venv / "bin" / "kiln"), "info")
+        run(str(venv / "bin" / "kiln"), "config", "--cmake-dir")
         run(python, "-I", "-m", "kiln.demo", "--device", "cpu", "--only", "add")
         run(python, "-I", "-m", "compileall", "-q", str(next(venv.glob("lib/python*/site-packages/kiln"))))
 
