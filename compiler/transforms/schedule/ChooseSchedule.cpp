@@ -84,6 +84,23 @@ static RankedTensorType blockOf(Operation *op) {
   return block ? dyn_cast<RankedTensorType>(block.getType()) : RankedTensorType();
 }
 
+/// Threads load or store by pointers what lies in memory as accumulators do, eight elements in a row: those that hold
+/// it.
+static bool liesAsAccumulators(Operation *op, const AlignmentAnalysis &alignment) {
+  Value pointers;
+  if (auto load = dyn_cast<tile::LoadOp>(op))
+    pointers = load.getPtr();
+  else if (auto store = dyn_cast<tile::StoreOp>(op))
+    pointers = store.getPtr();
+  auto type = pointers ? dyn_cast<RankedTensorType>(pointers.getType()) : RankedTensorType();
+  if (!type)
+    return false;
+  for (auto [dim, side] : llvm::enumerate(type.getShape()))
+    if (alignment.contiguousElements(pointers, dim) == 8 && side > 8)
+      return true;
+  return false;
+}
+
 std::optional<Schedule> Chooser::choose(std::string &why) {
   if (asked == "none") {
     why = "the launch asked for products where they stand";
@@ -158,7 +175,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
     bool isStaged = llvm::any_of(staged->loads, [&](const StagedLoad &load) { return load.op == op; });
     if (auto dot = dyn_cast<tile::DotOp>(op))
       copies += besideSlots(dot, *staged);
-    if (!type || type.getRank() != 2 || isStaged)
+    if (!type || type.getRank() != 2 || isStaged || liesAsAccumulators(op, alignment))
       return;
     Operation *top = kernel.front().findAncestorOpInBlock(*op);
     // In a loop around it, through two tiles in turn.
@@ -201,7 +218,7 @@ SmallVector<Chooser::Beside> Chooser::blocksBeside(ProductLoop &product) {
   engines.insert_range(copyableStores(kernel, product, alignment));
   SmallVector<Beside> blocks;
   kernel.walk([&](Operation *op) {
-    if (op == product.lhs.load || op == product.rhs.load)
+    if (op == product.lhs.load || op == product.rhs.load || liesAsAccumulators(op, alignment))
       return;
     RankedTensorType type = blockOf(op);
     if (type && asMatrix(type).getRank() == 2)

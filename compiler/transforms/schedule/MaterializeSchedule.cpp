@@ -55,6 +55,7 @@ private:
   Value transpose(Value tile);
   Value reshape(Value tile, RankedTensorType type);
   bool isKept(Operation &op, Role role);
+  bool isKnown(Operation &op, IRMapping &map);
 
   func::FuncOp kernel;
   Schedule schedule;
@@ -94,6 +95,14 @@ void Materializer::hoistDescriptors() {
 /// The loading role keeps what is scalar and has no effect; the other role everything.
 bool Materializer::isKept(Operation &op, Role role) { return role == Role::Multiply || isScalarOp(op); }
 
+/// Every operand is of this role, or stands in front of the programs.
+bool Materializer::isKnown(Operation &op, IRMapping &map) {
+  return llvm::all_of(op.getOperands(), [&](Value operand) {
+    Operation *def = operand.getDefiningOp();
+    return map.contains(operand) || !def || !def->getParentOfType<scf::ForOp>();
+  });
+}
+
 /// A block beside the product: fetched by one role, received by the other, in a channel of one slot.
 void Materializer::writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, Value &cursor) {
   Fetch &fetch = fetches[load];
@@ -132,7 +141,8 @@ void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArr
       writeFetch(cast<tile::DescLoadOp>(op), role, map, cursors[1 + (fetch - fetches.begin())]);
       continue;
     }
-    if (!isKept(op, role))
+    // Nor is anything kept that hangs on what is not, such as what an atomic or a branch gives.
+    if (!isKept(op, role) || !isKnown(op, map))
       continue;
     auto store = stores.find(&op);
     if (store == stores.end()) {
@@ -266,7 +276,7 @@ void Materializer::handOver(Value &cursor, ArrayRef<Value> fetched) {
 
 void Materializer::skipProgram(Block &program, IRMapping &map, MutableArrayRef<Value> cursors) {
   for (Operation &op : program.without_terminator())
-    if (isKept(op, Role::Load))
+    if (isKept(op, Role::Load) && isKnown(op, map))
       b.clone(op, map);
   auto of = [&](Value value) { return map.lookupOrDefault(value); };
   b.setLoc(product.loop.getLoc());
@@ -352,7 +362,7 @@ void Materializer::writeAhead(scf::ForOp loop, IRMapping &map) {
       return writePrefetches(map);
     if (auto inner = dyn_cast<scf::ForOp>(op); inner && inner->isProperAncestor(product.loop))
       return writeAhead(inner, map);
-    if (isKept(op, Role::Load))
+    if (isKept(op, Role::Load) && isKnown(op, map))
       b.clone(op, map);
   }
 }

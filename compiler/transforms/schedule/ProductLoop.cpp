@@ -1,6 +1,7 @@
 // Recognising the product loop.
 #include "compiler/transforms/schedule/ProductLoop.h"
 #include "compiler/analysis/Disjoint.h"
+#include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
@@ -167,8 +168,9 @@ bool schedule::isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignm
   return aligned;
 }
 
-/// Why programs that run `op` may wait for each other, by what it declares; "" where they cannot.
-static StringRef whyTheyMeet(Operation *op) {
+/// Why programs that run `op` may wait for each other, by what it declares; "" where they cannot. Only who looks again
+/// and again waits: `looks` says whether the kernel has a loop that runs until a condition is over.
+static StringRef whyTheyMeet(Operation *op, bool looks) {
   const StringRef meet = "programs may wait for each other";
   if (isa<tile::WaitForGridOp>(op))
     return "the kernel says itself where it waits for the launch before";
@@ -179,23 +181,31 @@ static StringRef whyTheyMeet(Operation *op) {
     return meet;
   SmallVector<MemoryEffects::EffectInstance> list;
   effects.getEffects(list);
-  bool reads = false, writes = false, ordered = false;
+  bool reads = false, writes = false, ordered = false, anywhere = false;
   for (const MemoryEffects::EffectInstance &effect : list) {
     bool global = isa<tile::GlobalMemory>(effect.getResource());
     reads |= global && isa<MemoryEffects::Read>(effect.getEffect());
     writes |= global && isa<MemoryEffects::Write>(effect.getEffect());
+    anywhere |= global && !effect.getValue();
     ordered |= isa<tile::Order>(effect.getResource());
     if (!global && !isa<tile::Order, tile::Report>(effect.getResource()))
       return meet;
   }
-  // In one step, or looking again until another program has written.
-  return reads && (writes || ordered) ? meet : StringRef();
+  // In one step, or looking again until another program has written. A text may hold a loop of its own.
+  if (reads && (writes || ordered) && (looks || anywhere))
+    return meet;
+  // Atomics that order meet before or behind: of a role of several ctas there is no barrier.
+  if (kgpu::Meetings meetings = kgpu::meetingsOf(op);
+      kgpu::clusterSize(op) > 1 && reads && writes && (meetings.before || meetings.after))
+    return "a role of a cluster has no barrier to order its accesses by";
+  return "";
 }
 
 bool schedule::mayRunAhead(func::FuncOp kernel, ArrayRef<Operation *> loads, std::string &why) {
   SmallVector<Operation *> stores;
+  bool looks = kernel.walk([](scf::WhileOp) { return WalkResult::interrupt(); }).wasInterrupted();
   WalkResult result = kernel.walk([&](Operation *op) {
-    why = whyTheyMeet(op).str();
+    why = whyTheyMeet(op, looks).str();
     if (writesGlobal(op))
       stores.push_back(op);
     return why.empty() ? WalkResult::advance() : WalkResult::interrupt();

@@ -177,8 +177,9 @@ static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::str
     bool silent = known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp>(op);
     if (silent)
       return WalkResult::advance();
-    // Behind the loop anything may come that does not reach what it has read.
-    if (op->getBlock() == staged.loop->getBlock() && staged.loop->isBeforeInBlock(op) && staged.around.empty() &&
+    // Behind the loop anything may come that does not reach what it has read, in a branch too.
+    Operation *top = staged.loop->getBlock()->findAncestorOpInBlock(*op);
+    if (top && staged.loop->isBeforeInBlock(top) && staged.around.empty() &&
         isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
       stores.push_back(op);
       return WalkResult::advance();

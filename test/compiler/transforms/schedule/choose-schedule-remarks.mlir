@@ -244,7 +244,13 @@ module attributes {kgpu.num_warps = 8 : i32} {
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
     %zero = arith.constant dense<0.0> : tensor<128x128xf32>
-    %old = tile.atomic_rmw add relaxed gpu %flag, %c0 : !tile.ptr<i32>, i32
+    scf.while : () -> () {
+      %old = tile.atomic_rmw add acquire gpu %flag, %c0 : !tile.ptr<i32>, i32
+      %again = arith.cmpi eq, %old, %c0 : i32
+      scf.condition(%again)
+    } do {
+      scf.yield
+    }
     %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
     %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
     %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
@@ -258,7 +264,29 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // A read that is not to be left out looks for what another program writes.
+  // Nobody knows what a text does: it may hold a loop.
+  // expected-remark @below {{no schedule: programs may wait for each other}}
+  func.func @does_what_it_wants(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    tile.inline_asm "membar.gl;" "" () : () -> ()
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
+    return
+  }
+
+  // A read that is not to be left out looks for what another program writes, where it stands in a loop without a count.
   // expected-remark @below {{no schedule: programs may wait for each other}}
   func.func @polls(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
@@ -266,7 +294,13 @@ module attributes {kgpu.num_warps = 8 : i32} {
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
     %zero = arith.constant dense<0.0> : tensor<128x128xf32>
-    %seen = tile.load %flag {isVolatile} : !tile.ptr<i32> -> i32
+    scf.while : () -> () {
+      %seen = tile.load %flag {isVolatile} : !tile.ptr<i32> -> i32
+      %again = arith.cmpi eq, %seen, %c0 : i32
+      scf.condition(%again)
+    } do {
+      scf.yield
+    }
     %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
     %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
     %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
@@ -781,6 +815,32 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
       scf.yield %d : tensor<192x256xf32>
     }
     tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<192x256xf32>>, tensor<192x256xf32>
+    return
+  }
+}
+
+// -----
+
+// Of a role of several ctas there is no barrier.
+module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
+  // expected-remark @below {{no schedule: a role of a cluster has no barrier to order its accesses by}}
+  func.func @counts_in_a_cluster(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    %old = tile.atomic_rmw add acq_rel gpu %flag, %step : !tile.ptr<i32>, i32
+    tile.desc_store %dc[%i, %old], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
     return
   }
 }
