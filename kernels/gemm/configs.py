@@ -77,6 +77,10 @@ class GemmPlan:
     stages     slots of the ring that operands arrive in
     cluster    blocks that share a tile's rows, and fetch the other operand once for all
     splits     parts of K that are computed side by side and added in their order
+    reduce     who adds them: a second "launch", or the program that is "last" with its part
+    workers    stream-K: so many programs share the steps of the last tiles equally, whatever tile they are of; the
+               parts of a tile are added as with reduce="last". ``waves``: of how many of the last waves of ``workers``
+               tiles (1: of those alone that make no whole wave)
     num_warps  of the schedules without a producer
     even       "gemv": no program has columns or steps to leave out; ``evict``: the eviction policy of its weights
     described  operands arrive in blocks that the copy engine can be told to fetch
@@ -90,6 +94,9 @@ class GemmPlan:
     consumers: int = 2
     cluster: int = 1
     splits: int = 1
+    reduce: str = "launch"
+    workers: int = 0
+    waves: int = 2
     group: int = 8
     num_warps: int = 4
     even: bool = False
@@ -102,6 +109,15 @@ class GemmPlan:
         parts = [f"{getattr(self, f.name)!r}" if f.name in "mnk" else f"{f.name}={getattr(self, f.name)!r}"
                  for f in fields(self) if f.name in "mnk" or getattr(self, f.name) != f.default]  # fmt: skip
         return f"GemmPlan({', '.join(parts)})"
+
+    @property
+    def hands_in(self) -> bool:
+        """Parts of a tile meet within the launch."""
+        return self.workers > 0 or (self.splits > 1 and self.reduce == "last")
+
+    @property
+    def with_tensor_cores(self) -> bool:
+        return self.with_roles or self.schedule == "simple"
 
     @property
     def with_roles(self) -> bool:
@@ -136,6 +152,38 @@ class GemmPlan:
     def sum_options(self, machine: Machine) -> dict[str, Any]:
         """Of the launch that adds splits: four elements a thread."""
         return options(num_warps=max(1, self.sum_n // 128)) if machine.gpu else options()
+
+
+class Shares(NamedTuple):
+    """A launch's programs: ``plan`` (without workers where nothing is to be shared), how many programs there are, and
+    slots for partial sums; of stream-K, how many tiles are left whole, and of the steps of all others a worker's share
+    and their number."""
+
+    plan: GemmPlan
+    programs: int
+    slots: int = 0
+    whole: int | None = None
+    share: int | None = None
+    steps: int | None = None
+
+
+def shares(plan: GemmPlan, tiles: int, k: int) -> Shares:
+    """Who does what of so many tiles, of sums over k (kernel.py: share_of)."""
+    if plan.reduce not in ("launch", "last"):
+        raise ArgumentError("plan", f"expected reduce of launch or last, got {plan}")
+    if not plan.workers:
+        return Shares(plan, tiles * plan.splits, tiles * plan.splits if plan.splits > 1 else 0)
+    if plan.splits > 1 or plan.workers < 0 or plan.waves < 1:
+        raise ArgumentError("plan", "expected workers and waves of at least 1, and splits of 1 (because workers share "
+                            f"all of K), got {plan}")  # fmt: skip
+    of_tile = -(-k // plan.k)
+    whole = max(0, tiles // plan.workers - (plan.waves - 1)) * plan.workers
+    if tiles % plan.workers == 0 or of_tile == 0:  # nothing is ragged
+        return Shares(replace(plan, workers=0), tiles)
+    steps = (tiles - whole) * of_tile
+    share = -(-steps // plan.workers)
+    visits = 1 + -(-share // of_tile)
+    return Shares(plan, whole + visits * plan.workers, plan.workers + tiles - whole, whole, share, steps)
 
 
 # What the compiler gives to tensor cores, from shared memory and from registers: operands, with their accumulator or

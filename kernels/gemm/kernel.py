@@ -3,8 +3,9 @@
     out = epilogue(alpha · row_scale · (a @ b) + beta · c + bias) + residual
 
 The tile kernel is the plain loop `total = dot(a's block, b's block, total)`; how its blocks arrive, by how many warps
-and how many tiles a block works off is the schedule's, which the plan names (configs.py). With `splits`, programs write
-partial products that a second launch adds in their order: the same bits every time.
+and how many tiles a block works off is the schedule's, which the plan names (configs.py). Where several programs sum
+parts of one tile (`splits` of K, or equal shares of the steps of many tiles: stream-K), the sums meet in a workspace,
+where the program that is last, or a second launch, adds them in their order: the same bits every time.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
+from kiln.kernels.counters import zeros
 from kiln.kernels.fast import gelu_narrow, sigmoid_narrow
 from kiln.kernels.gemm import configs
 from kiln.kernels.gemm.configs import Formula, GemmPlan, Problem
 from kiln.kernels.gemm.operands import (
+    Cut,
     Matrix,
     Terms,
     Vector,
@@ -155,8 +158,9 @@ EPILOGUES = {None: identity, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu,
 
 
 @kiln.jit
-def finish(total, batch, row, column, terms: Terms, out: Matrix, EPILOGUE: kl.constexpr):
-    """out = EPILOGUE(alpha · row_scale · total + beta · c + bias) + residual, for the tile at (row, column)."""
+def finish(total, batch, row, column, to, terms: Terms, out: Matrix, EPILOGUE: kl.constexpr):
+    """out = EPILOGUE(alpha · row_scale · total + beta · c + bias) + residual, for the tile at (row, column); written at
+    row ``to``, which may be one that out does not have."""
     M: kl.constexpr = total.shape[0]
     N: kl.constexpr = total.shape[1]
     value = total
@@ -176,15 +180,14 @@ def finish(total, batch, row, column, terms: Terms, out: Matrix, EPILOGUE: kl.co
             column = column // N * value.shape[1]
         if terms.residual is not None:
             value += load_once(terms.residual, batch, row, column, M, value.shape[1]).to(kl.float32)
-    store(out, batch, row, column, value)
+    store(out, batch, to, column, value)
 
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------
 @kiln.jit
-def place(tiles_m, tiles_n, SEVERAL: kl.constexpr, GROUP: kl.constexpr):
-    """Which of SEVERAL products (batches, splits) the program is for, and row and column of its tile: down a group of
-    GROUP rows first, then right, so that neighbours share what they read."""
-    tile = kl.program_id(0)
+def place(tile, tiles_m, tiles_n, SEVERAL: kl.constexpr, GROUP: kl.constexpr):
+    """Which of SEVERAL products (batches, splits) the tile is of, and its row and column there: down a group of GROUP
+    rows first, then right, so that neighbours share what they read."""
     product = 0
     if SEVERAL:
         product = tile // (tiles_m * tiles_n)
@@ -196,17 +199,89 @@ def place(tiles_m, tiles_n, SEVERAL: kl.constexpr, GROUP: kl.constexpr):
 
 
 @kiln.jit
-def matmul_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.constexpr, FORMULA: kl.constexpr,
-                  PLAN: kl.constexpr):  # fmt: skip
-    """out = epilogue(a @ b); with splits, out takes the product of each share of K."""
-    product, row, column = place(kl.cdiv(a.rows, PLAN.m), kl.cdiv(b.columns, PLAN.n),
-                                 FORMULA.batched or PLAN.splits > 1, PLAN.group)  # fmt: skip
-    row, column = row * PLAN.m, column * PLAN.n
-    batch, first, last = product, 0, a.columns
+def share_of(program, steps, cut: Cut, PLAN: kl.constexpr):
+    """Stream-K: the program's tile, its steps from first to last, and its part of how many (0: it has nothing to do).
+
+    The first ``cut.whole`` programs have a tile each. The steps of all other tiles, one tile after the other, are cut
+    into one equal share for each worker. A worker's share is the end of a tile that began in shares before (visit 0),
+    then one tile after the other that begins in it, the last of which may end in shares behind: a program for each.
+    """
+    worker, visit = (program - cut.whole) % PLAN.workers, (program - cut.whole) // PLAN.workers
+    begin = worker * cut.share
+    end = kl.minimum(begin + cut.share, cut.steps)
+    tile = kl.cdiv(begin, steps) + visit - 1
+    start = tile * steps
+    first, last = kl.maximum(begin - start, 0), kl.minimum(end - start, steps)
+    # Who has its first step, and who its last one.
+    before = start // cut.share
+    parts = kl.where(first < last, (start + steps - 1) // cut.share - before + 1, 0)
+    whole = program < cut.whole
+    return (
+        kl.where(whole, program, cut.whole + tile),
+        kl.where(whole, 0, first),
+        kl.where(whole, steps, last),
+        kl.where(whole, 0, worker - before),
+        kl.where(whole, 1, parts),
+        before + tile,
+    )
+
+
+@kiln.jit
+def partial(cut: Cut, slot, PLAN: kl.constexpr):
+    """Pointers to the partial sums of a slot: as tensor cores hold sums, where they do, so that no thread has to give
+    another what it stores. A warp has eight rows of eight columns, a thread pairs of columns (else pairs of rows)."""
+    rows, columns = kl.arange(0, PLAN.m)[:, None], kl.arange(0, PLAN.n)[None, :]
+    start = cut.sums + slot.to(kl.int64) * (PLAN.m * PLAN.n)
+    if not PLAN.with_tensor_cores:
+        return start + rows * PLAN.n + columns
+    if PLAN.m >= 64 or not PLAN.with_roles:
+        return start + (rows // 8 * (PLAN.n * 8) + rows % 8 * 8) + (columns // 8 * 64 + columns % 8)
+    return start + (columns // 8 * (PLAN.m * 8) + columns % 8 * 8) + (rows // 8 * 64 + rows % 8)
+
+
+@kiln.jit
+def hand_in(total, part, parts, slot, cut: Cut, PLAN: kl.constexpr):
+    """Hands in one of the parts of a tile, whose slots begin at ``slot``. Returns a sum, and whether it is that of all
+    parts: it is for the program that is last.
+
+    Nobody waits: each part is written, then counted (the atomic releases what was written, and acquires what others
+    wrote before they were counted), and who counts the last part adds. So no order of programs can block, and one block
+    may run any of them after any other. Parts are read back and added in their order, whoever does it: the same bits
+    every time. The counter is left as it was found, zero.
+    """
+    kl.store(partial(cut, slot + part, PLAN), total)
+    is_last = kl.atomic_add(cut.arrived + slot, 1, sem="acq_rel") == parts - 1
+    if is_last:
+        kl.store(cut.arrived + slot, 0)
+        total = kl.load(partial(cut, slot, PLAN))
+        for i in range(1, parts):
+            total += kl.load(partial(cut, slot + i, PLAN))
+    return total, is_last
+
+
+@kiln.jit
+def matmul_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, cut: Cut, EPILOGUE: kl.constexpr,
+                  FORMULA: kl.constexpr, PLAN: kl.constexpr):  # fmt: skip
+    """out = epilogue(a @ b); with splits that a second launch adds, out takes the product of each share of K."""
+    matmul_program(kl.program_id(0), a, b, out, terms, cut, EPILOGUE, FORMULA, PLAN)
+
+
+@kiln.jit
+def matmul_program(program, a: Matrix, b: Matrix, out: Matrix, terms: Terms, cut: Cut, EPILOGUE: kl.constexpr,
+                   FORMULA: kl.constexpr, PLAN: kl.constexpr):  # fmt: skip
+    tiles_m, tiles_n = kl.cdiv(a.rows, PLAN.m), kl.cdiv(b.columns, PLAN.n)
+    tile, first, last = program, 0, a.columns
+    if PLAN.workers:
+        tile, first, last, part, parts, slot = share_of(program, kl.cdiv(a.columns, PLAN.k), cut, PLAN)
+        first, last = first * PLAN.k, kl.minimum(last * PLAN.k, a.columns)
+    product, row, column = place(tile, tiles_m, tiles_n, FORMULA.batched or PLAN.splits > 1, PLAN.group)
+    row, column, batch = row * PLAN.m, column * PLAN.n, product
     if PLAN.splits > 1:
         batch = product // PLAN.splits
         share = kl.cdiv(kl.cdiv(a.columns, PLAN.k), PLAN.splits) * PLAN.k
-        first = product % PLAN.splits * share
+        part, parts = product % PLAN.splits, PLAN.splits
+        slot = (batch * (tiles_m * tiles_n) + tile % (tiles_m * tiles_n)) * PLAN.splits
+        first = part * share
         last = kl.minimum(first + share, a.columns)
     a_blocks, b_blocks = blocks_of(a, PLAN.m, PLAN.k), blocks_of(b, PLAN.k, PLAN.n)
     total = kl.zeros((PLAN.m, PLAN.n), FORMULA.accumulator)
@@ -215,9 +290,20 @@ def matmul_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.
         right = load(b, b_blocks, batch, k, column, PLAN.k, PLAN.n)
         total = kl.dot(left, right, total, input_precision=FORMULA.precision, out_dtype=FORMULA.accumulator,
                        max_num_imprecise_acc=FORMULA.promoted)  # fmt: skip
-    if PLAN.splits > 1:
-        row += product * (kl.cdiv(a.rows, PLAN.m) * PLAN.m)
-    finish(total, batch, row, column, terms, out, EPILOGUE)
+    to = row
+    if PLAN.hands_in:
+        total = total.to(cut.sums.dtype.element_ty)
+        is_whole = parts == 1
+        if parts > 1:
+            total, is_whole = hand_in(total, part, parts, slot, cut, PLAN)
+        # Outside the result nothing is written. Nor are addends read there, unless a producer fetches them ahead of the
+        # sum; what it fetches for a tile that another program writes is of no use to anybody, whatever it is.
+        to = kl.where(is_whole, row, a.rows)
+        row = row if PLAN.with_roles else to
+    elif PLAN.splits > 1:
+        row += product * (tiles_m * PLAN.m)
+        to = row
+    finish(total, batch, row, column, to, terms, out, EPILOGUE)
 
 
 @kiln.jit
@@ -231,7 +317,7 @@ def add_splits_kernel(partial: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.c
     total = load_once(partial, 0, first, column, 1, PLAN.sum_n)
     for split in kl.static_range(1, PLAN.splits):
         total += load_once(partial, 0, first + split * height, column, 1, PLAN.sum_n)
-    finish(total, batch, row, column, terms, out, EPILOGUE)
+    finish(total, batch, row, column, row, terms, out, EPILOGUE)
 
 
 @kiln.jit
@@ -256,7 +342,7 @@ def gemv_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, EPILOGUE: kl.co
         weights = along_k(b.data, b.column_stride, column, b.columns, k, b.rows, PLAN.n, PLAN.evict, PLAN)
         products = x[:, None, :] * weights[None, :, :]
         total += kl.sum(products.reshape(PLAN.m, PLAN.n, PLAN.k // VECTOR, VECTOR), axis=3)
-    finish(kl.sum(total, axis=2), 0, 0, column, terms, out, EPILOGUE)
+    finish(kl.sum(total, axis=2), 0, 0, column, 0, terms, out, EPILOGUE)
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
@@ -368,15 +454,21 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
     kind = kl.int32 if name == "int8" else ACCUMULATORS[accumulator]
     promoted = min(plan.k, configs.PROMOTED) if name in FP8 and accumulator == "f32" else None
     formula = Formula(kind, precision, batches > 1, promoted)
-    grid = (kiln.cdiv(m, plan.m) * kiln.cdiv(n, plan.n) * batches * plan.splits,)
+    tiles = kiln.cdiv(m, plan.m) * kiln.cdiv(n, plan.n) * batches
+    plan, programs, slots, *shares = configs.shares(plan, tiles, k)
+    if plan.hands_in:
+        wide = "int32" if name == "int8" else "float32"
+        cut = Cut(empty(Spec((slots * plan.m * plan.n,), wide), like), zeros(slots, like), *shares)
+        matmul_kernel[(programs,)](a, b, out, terms, cut, function, formula, plan, **plan.options(machine))
+        return
     if plan.splits == 1:
-        matmul_kernel[grid](a, b, out, terms, function, formula, plan, **plan.options(machine))
+        matmul_kernel[(programs,)](a, b, out, terms, Cut(), function, formula, plan, **plan.options(machine))
         return
     # Rows of partial products begin where the copy engine can put them.
     height, pitch = batches * plan.splits * kiln.cdiv(m, plan.m) * plan.m, kiln.cdiv(n, 4) * 4
     space = empty(Spec((height, pitch), "int32" if name == "int8" else "float32"), like)
     partial = view(space, 1, height, n, 0, pitch, 1, plan.described)
-    matmul_kernel[grid](a, b, partial, Terms(), identity, formula, plan, **plan.options(machine))
+    matmul_kernel[(programs,)](a, b, partial, Terms(), Cut(), identity, formula, plan, **plan.options(machine))
     grid = (m * kiln.cdiv(n, plan.sum_n) * batches,)
     add_splits_kernel[grid](addressed(partial), addressed(out), addressed_terms(terms), function, plan,
                             **plan.sum_options(machine))  # fmt: skip

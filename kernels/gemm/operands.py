@@ -43,6 +43,21 @@ class Terms(NamedTuple):
     residual: Any = None
 
 
+class Cut(NamedTuple):
+    """How tiles are cut along K, and where their parts meet; None where a program has a tile alone, or a split of K.
+
+    ``sums``     a tile for each part, part after part
+    ``arrived``  as many counters: how many parts there are, where those of a tile begin. Zero between launches
+    ``whole``    so many tiles are not cut; of all others together there are ``steps``, and ``share`` for each worker
+    """
+
+    sums: Any = None
+    arrived: Any = None
+    whole: Any = None
+    share: Any = None
+    steps: Any = None
+
+
 def matrix(array: Any, described: bool = True) -> Matrix:
     """An array of rank 2 or 3, rows before columns. ``described``: in blocks, where its strides allow that."""
     *batches, rows, columns = array.shape

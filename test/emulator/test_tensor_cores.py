@@ -151,6 +151,11 @@ PLANS = {
     "turns": GemmPlan(64, 96, 64, "pingpong", stages=3),
     "turns in a cluster": GemmPlan(128, 64, 64, "pingpong", stages=2, cluster=2),
     "simple": GemmPlan(64, 64, 32, "simple", stages=2),
+    "last": GemmPlan(128, 64, 64, stages=2, splits=3, reduce="last"),
+    "shares": GemmPlan(64, 64, 64, stages=2, consumers=1, workers=4),
+    "shares of few rows": GemmPlan(16, 128, 64, stages=3, workers=11, waves=1),
+    "shares by turns": GemmPlan(64, 64, 64, "pingpong", stages=3, workers=7),
+    "shares, simple": GemmPlan(64, 64, 32, "simple", stages=2, workers=5, waves=1),
 }
 
 

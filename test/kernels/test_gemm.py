@@ -42,6 +42,9 @@ FORMS = {
     "split": GemmPlan(32, 32, 32, splits=3),
     "split, few rows": GemmPlan(16, 64, 32, splits=2, sum_n=64),
     "addressed": GemmPlan(32, 64, 32, described=False),
+    "shares": GemmPlan(32, 48, 32, workers=7),
+    "shares, few rows": GemmPlan(16, 32, 64, workers=100, waves=1),
+    "split, last adds": GemmPlan(32, 32, 32, splits=3, reduce="last"),
 }
 
 
@@ -197,7 +200,7 @@ def test_precision_of_float32(rng, precision):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 @pytest.mark.parametrize("b_batched", [True, False])
-@pytest.mark.parametrize("plan", ["own", "described", "split", "few rows"])
+@pytest.mark.parametrize("plan", ["own", "described", "split", "few rows", "shares", "split, last adds"])
 @pytest.mark.parametrize("terms", ["plain", "swiglu, all"])
 @pytest.mark.host
 def test_batches(rng, dtype, b_batched, plan, terms):

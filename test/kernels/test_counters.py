@@ -1,0 +1,99 @@
+"""Counters that launches find and leave at zero: no two launches that may run at once have the same."""
+
+import itertools
+import sys
+import types
+
+import numpy as np
+import pytest
+from kiln.kernels import counters
+
+pytestmark = pytest.mark.host
+
+
+class FakeTorch(types.ModuleType):
+    """As much of torch as counters ask for; arrays are numpy's with torch's names."""
+
+    def __init__(self):
+        super().__init__("torch")
+        self.int32, self.stream, self.capturing, self.cleared = np.int32, 0, False, 0
+        self.cuda = types.SimpleNamespace(
+            is_current_stream_capturing=lambda: self.capturing,
+            current_stream=lambda device: types.SimpleNamespace(cuda_stream=self.stream, synchronize=self._synchronize),
+        )
+
+    def _synchronize(self):
+        assert not self.capturing, "a stream that captures cannot be waited for"
+
+    def zeros(self, count, dtype, device):
+        self.cleared += 1
+        return Counters(np.zeros(count, dtype))
+
+
+class Counters:
+    def __init__(self, array):
+        self.array = array
+
+    def numel(self):
+        return len(self.array)
+
+    def __getitem__(self, index):
+        return Counters(self.array[index])
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    fake = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setattr(counters, "is_torch", lambda like: True)
+    for name, value in (("_supplies", {}), ("_held", {}), ("_cleared", [])):
+        monkeypatch.setattr(counters, name, value)
+    return fake
+
+
+class Device:
+    type = "cuda"
+
+
+class Like:
+    device = Device()
+
+
+def share_memory(one, other):
+    return np.shares_memory(one.array, other.array)
+
+
+def test_counters_are_of_one_stream(torch):
+    """Launches that may run at once and count together."""
+    like = Like()
+    first = counters.zeros(100, like)
+    assert first.numel() == 100 and share_memory(first, counters.zeros(50, like)), "one after the other"
+    torch.stream = 1
+    other = counters.zeros(100, like)
+    larger = counters.zeros(5000, like)
+    assert not share_memory(first, other) and not share_memory(first, larger)
+    torch.stream = 0
+    assert share_memory(first, counters.zeros(100, like))
+    assert torch.cleared == 1
+
+
+def test_counters_of_a_graph_are_its_own(torch):
+    """A graph may be replayed beside anything: its launches share with none. Nothing is cleared while it is captured,
+    as long as there are some; and memory that a graph counts in is never given back."""
+    like = Like()
+    before = counters.zeros(100, like)
+    torch.capturing = True
+    captured = [counters.zeros(100, like) for _ in range(20)]
+    assert torch.cleared == 1
+    torch.capturing = False
+    every = [before, *captured, counters.zeros(1 << 20, like)]
+    assert not any(share_memory(one, other) for one, other in itertools.combinations(every, 2))
+    kept = [memory.array for memory in counters._cleared]
+    assert all(any(np.shares_memory(each.array, memory) for memory in kept) for each in every)
+
+
+def test_a_first_call_that_is_captured_clears_its_own(torch):
+    like = Like()
+    torch.capturing = True
+    one, other = counters.zeros(100, like), counters.zeros(100, like)
+    assert torch.cleared == 2 and not share_memory(one, other)
