@@ -49,7 +49,7 @@ std::optional<ConstantIntRanges> exactSignedRange(Operation *op, const ConstantI
   return std::nullopt;
 }
 
-RangeAnalysis::RangeAnalysis(Operation *root) {
+RangeAnalysis::RangeAnalysis(Operation *root, std::optional<LaunchBounds> launch) : launch(launch) {
   collectAssumptions(root);
   run(root);
 }
@@ -70,6 +70,19 @@ std::optional<APInt> RangeAnalysis::constant(Value value) const {
 
 RangeAnalysis::Range RangeAnalysis::pessimistic(Value value) const {
   return Range::maxRange(isIntegerLike(value.getType()) ? integerWidth(value.getType()) : 0);
+}
+
+RangeAnalysis::Range RangeAnalysis::entry(BlockArgument argument) {
+  Range range = pessimistic(argument);
+  Type type = argument.getType();
+  if (launch && type.isInteger() && !type.isInteger(1)) {
+    unsigned width = integerWidth(type);
+    APInt most = width < 64
+                     ? llvm::APIntOps::smin(APInt(64, launch->mostCount), APInt::getSignedMaxValue(width).zext(64))
+                     : APInt(64, launch->mostCount);
+    range = Range::fromSigned(APInt::getZero(width), most.trunc(width));
+  }
+  return refine(argument, range);
 }
 
 //===----------------------------------------------------------------------===//
@@ -239,6 +252,7 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::loopCarried(scf::ForOp op, un
 
 std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value result) const {
   unsigned width = integerWidth(result.getType());
+  int64_t mostPrograms = launch ? launch->mostPrograms : INT32_MAX;
   auto sameAs = [&](Value source) { return std::optional<Range>(get(source)); };
   auto signedBounds = [&](int64_t low, int64_t high) {
     return Range::fromSigned(APInt(width, low, /*isSigned=*/true), APInt(width, high, /*isSigned=*/true));
@@ -256,8 +270,8 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
             all = all.rangeUnion(Range::constant(value));
         return all;
       })
-      .Case([&](tile::ProgramIdOp) { return signedBounds(0, INT32_MAX - 1); })
-      .Case([&](tile::NumProgramsOp) { return signedBounds(1, INT32_MAX); })
+      .Case([&](tile::ProgramIdOp) { return signedBounds(0, mostPrograms - 1); })
+      .Case([&](tile::NumProgramsOp) { return signedBounds(1, mostPrograms); })
       .Case(
           [&](tile::MakeRangeOp range) { return signedBounds(int32_t(range.getStart()), int64_t(range.getEnd()) - 1); })
       .Case<tile::SplatOp, tile::UnsplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::TransOp,

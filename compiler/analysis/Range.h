@@ -10,14 +10,21 @@ bool isIntegerLike(mlir::Type type);
 /// Bits of an integer-like type's elements (64 for index).
 unsigned integerWidth(mlir::Type type);
 
+/// What a launch has been looked at for: integer arguments of a kernel are from 0 to `mostCount`, and its grid has at
+/// most `mostPrograms` programs along each axis.
+struct LaunchBounds {
+  int64_t mostCount, mostPrograms;
+};
+
 /// Signed and unsigned bounds per value. Sources: constants, tile.make_range, tile.program_id and tile.num_programs
-/// (grid sizes are positive 32-bit integers), loop bounds, and comparisons promised by tile.assume. An assumption
+/// (grid sizes are positive 32-bit integers), what is promised of the launch, loop bounds, and comparisons promised by
+/// tile.assume. An assumption
 /// bounds a value if both live in one block, so that the promise is made whenever the value exists. Arithmetic wraps: a
 /// sum that may pass its width is unbounded.
 class RangeAnalysis : public StructuredForward<RangeAnalysis, mlir::ConstantIntRanges> {
 public:
   /// `root`: a function or anything that holds functions.
-  explicit RangeAnalysis(mlir::Operation *root);
+  explicit RangeAnalysis(mlir::Operation *root, std::optional<LaunchBounds> launch = std::nullopt);
 
   /// True when add, sub, mul or shl of signed operands (the ops of offset arithmetic) may leave its width; true for
   /// every other op, of which nothing is known.
@@ -35,7 +42,7 @@ private:
 
   Range pessimistic(mlir::Value value) const;
   Range join(mlir::Value value, const Range &a, const Range &b) const { return a.rangeUnion(b); }
-  Range entry(mlir::BlockArgument argument) { return refine(argument, pessimistic(argument)); }
+  Range entry(mlir::BlockArgument argument);
   Range inductionVariable(mlir::scf::ForOp op);
   std::optional<Range> loopCarried(mlir::scf::ForOp op, unsigned index);
   void transfer(mlir::Operation *op);
@@ -45,6 +52,7 @@ private:
   Range refine(mlir::Value value, Range range) const;
   std::optional<Range> infer(mlir::Operation *op, mlir::Value result) const;
 
+  std::optional<LaunchBounds> launch;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Bound, 2>> bounds;
 };
 

@@ -227,6 +227,8 @@ bool Compilation::chooseLaunch(ModuleOp module) {
   // A hint about time only: without the instructions the grids run one after the other.
   if (asked.pdl && target.has(Feature::Pdl))
     module->setAttr(kPdlAttr, b.getUnitAttr());
+  if (asked.describePointers)
+    module->setAttr(kDescribePointersAttr, b.getUnitAttr());
   auto version = settle(kPtxVersionAttr, "the PTX version", 0, asked.ptxVersion);
   int64_t ptx = *version ? *version : codegen::kNewestPtx;
   if (ptx < target.gpu.minPtxVersion) {

@@ -134,7 +134,7 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
   for (auto &[tool, id] : toolchain())
     tools[tool] = id;
   if (target.isGpu()) {
-    for (StringRef settled : {"num_warps", "cluster", "maxnreg", "pdl"})
+    for (StringRef settled : {"num_warps", "cluster", "maxnreg", "pdl", "describe_pointers"})
       object.getObject("options")->erase(settled);
     // As the file says, also where a compile goes on from it.
     for (auto [attr, option] :

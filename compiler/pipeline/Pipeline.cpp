@@ -5,6 +5,7 @@
 #include "compiler/conversion/tile_to_cpu/TileToCpu.h"
 #include "compiler/conversion/tile_to_kgpu/TileToKgpu.h"
 #include "compiler/target/Passes.h"
+#include "compiler/transforms/describe/Passes.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/math/Passes.h"
 #include "compiler/transforms/schedule/Passes.h"
@@ -74,6 +75,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   passes.addPass(createCSEPass());
   // Before layouts: a loop is split between roles without moving a tile, and each role is then laid out by itself.
   OpPassManager &scheduled = passes.nest<func::FuncOp>();
+  // Schedules fetch what is loaded through descriptors; after widening, which leaves no address that wraps.
+  scheduled.addPass(createDescribePointersPass());
   scheduled.addPass(createChooseSchedulePass());
   scheduled.addPass(createMaterializeSchedulePass());
   // Each role was cloned whole: what it does not use goes, and its scalars fold. From here on nothing canonicalizes:
@@ -150,6 +153,7 @@ void kiln::registerPasses() {
   registerTileToCpuPasses();
   registerTileToKgpuPasses();
   registerKgpuPasses();
+  registerDescribePasses();
   registerSchedulePasses();
   registerKgpuToNvvmPasses();
 

@@ -1,5 +1,6 @@
 // The pass order of every stage that is passes: one straight line per stage (Pipeline.cpp).
 #pragma once
+#include "runtime/artifact/Artifact.h"
 #include <cstdint>
 #include <string>
 
@@ -23,16 +24,20 @@ struct PipelineOptions {
   std::string schedule;     ///< one of kSchedules; empty: what the module says, else the compiler chooses
   int64_t stages = 0;       ///< slots of the channels that feed products; the compiler chooses
   int64_t consumers = 0;    ///< groups of warps that multiply; the compiler chooses
+  /// Loads and stores through pointers that walk a box go through descriptors, where the launch keeps to what
+  /// artifact::kMostCount and kMostPrograms say.
+  bool describePointers = artifact::kDescribePointers;
   int64_t ptxVersion = 0;   ///< major * 10 + minor; the newest LLVM writes
   std::string ptxas;        ///< the assembler; empty: the driver assembles
   std::string ptxasVersion; ///< its id, for keys and metadata
   std::string libdevice;    ///< CUDA's device library, for kernels that call it
 };
 
-/// Attributes of a module on the way to a GPU: what was chosen for the launch (integers; pdl a unit attribute).
+/// Attributes of a module on the way to a GPU: what was chosen for the launch (integers; pdl and describe_pointers unit
+/// attributes).
 constexpr const char *kNumWarpsAttr = "kgpu.num_warps", *kClusterAttr = "kgpu.cluster",
                      *kMaxRegistersAttr = "kgpu.max_registers", *kPdlAttr = "kgpu.pdl",
-                     *kPtxVersionAttr = "kgpu.ptx_version";
+                     *kPtxVersionAttr = "kgpu.ptx_version", *kDescribePointersAttr = "kgpu.describe_pointers";
 /// The same for how products are scheduled (a string, integers); absent where the compiler chooses.
 constexpr const char *kScheduleAttr = "kgpu.schedule", *kStagesAttr = "kgpu.stages", *kConsumersAttr = "kgpu.consumers";
 /// What a schedule may be called: chosen by the compiler, the materialisers, or none of them.

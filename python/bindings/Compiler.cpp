@@ -85,7 +85,8 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
   for (auto [key, value] : dictionary) {
     auto name = py::cast<std::string>(key);
     // Of these the metadata keeps what was asked for: what was made of it on a GPU stands in its object "cuda".
-    for (const char *launch : {"num_warps", "cluster", "maxnreg", "pdl", "schedule", "stages", "consumers"})
+    for (const char *launch :
+         {"num_warps", "cluster", "maxnreg", "pdl", "schedule", "stages", "consumers", "describe_pointers"})
       if (name == launch)
         options.recorded[name] = fromPython(value);
     if (name == "target")
@@ -115,6 +116,8 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
       options.pipeline.stages = numberFrom(value);
     else if (name == "consumers")
       options.pipeline.consumers = numberFrom(value);
+    else if (name == "describe_pointers")
+      options.pipeline.describePointers = value.is_none() ? artifact::kDescribePointers : py::cast<bool>(value);
     else if (name == "ptx_version")
       options.pipeline.ptxVersion = numberFrom(value);
     else if (name == "ptxas")
@@ -307,8 +310,8 @@ void kiln::python::bindCompiler(py::module_ &m) {
       },
       py::arg("module"), py::arg("options") = py::dict(),
       "Compiles a module of tile IR. Options: target, to, check, enable_fp_fusion, line_info, verify_each, "
-      "dump_directory, crash_directory; for GPUs num_warps, cluster, maxnreg, pdl, ptx_version, ptxas, ptxas_version, "
-      "libdevice; any other is recorded in the metadata. Raises what kiln.errors describes.");
+      "dump_directory, crash_directory; for GPUs num_warps, cluster, maxnreg, pdl, describe_pointers, ptx_version, "
+      "ptxas, ptxas_version, libdevice; any other is recorded in the metadata. Raises what kiln.errors describes.");
   m.def(
       "compile_text",
       [](const std::string &text, const std::string &stage, const py::dict &options) {

@@ -2,6 +2,7 @@
 #include "runtime/artifact/Artifact.h"
 #include "runtime/launch/Abi.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cstring>
 
 using namespace kiln;
 using namespace kiln::artifact;
@@ -104,6 +105,24 @@ static json::Value toJSON(const TensorMapSpec &map) {
                       {"padding", map.nanPadding ? "nan" : "zero"}};
 }
 
+int64_t artifact::readInteger(const ArgumentSpec &argument, const char *parameters, bool isUnsigned) {
+  const char *at = parameters + argument.offset;
+  auto as = [&](auto value) {
+    std::memcpy(&value, at, sizeof value);
+    return int64_t(value);
+  };
+  switch (argument.size) {
+  case 1:
+    return isUnsigned ? as(uint8_t()) : as(int8_t());
+  case 2:
+    return isUnsigned ? as(uint16_t()) : as(int16_t());
+  case 4:
+    return isUnsigned ? as(uint32_t()) : as(int32_t());
+  default:
+    return as(int64_t());
+  }
+}
+
 static json::Value toJSON(const CudaLaunch &cuda) {
   json::Object object{{"num_warps", cuda.numWarps},
                       {"threads", cuda.threads},
@@ -117,6 +136,8 @@ static json::Value toJSON(const CudaLaunch &cuda) {
     object["persistent"] = true;
   if (cuda.roles)
     object["roles"] = true;
+  if (cuda.bounded)
+    object["bounded"] = true;
   if (!cuda.tensorMaps.empty()) {
     json::Array maps;
     for (const TensorMapSpec &map : cuda.tensorMaps)
@@ -350,7 +371,8 @@ static bool fromJSON(const json::Value &value, CudaLaunch &cuda, json::Path path
       !mapper.map("max_registers", cuda.maxRegisters) || !mapper.map("pdl", cuda.pdl) ||
       !mapper.map("ptx_version", cuda.ptxVersion) || !mapper.map("form", cuda.form) ||
       !mapper.mapOptional("persistent", cuda.persistent) || !mapper.mapOptional("roles", cuda.roles) ||
-      !mapper.mapOptional("tensor_maps", cuda.tensorMaps) || !mapper.mapOptional("usage", cuda.usage))
+      !mapper.mapOptional("bounded", cuda.bounded) || !mapper.mapOptional("tensor_maps", cuda.tensorMaps) ||
+      !mapper.mapOptional("usage", cuda.usage))
     return false;
   if (cuda.numWarps < 1 || cuda.threads < cuda.numWarps || cuda.threads > 1024 || cuda.cluster < 1 ||
       cuda.cluster > 16 || cuda.sharedBytes < 0 || cuda.maxRegisters < 0) {

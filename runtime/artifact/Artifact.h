@@ -27,6 +27,9 @@ struct ArgumentSpec {
   bool disjoint = false; ///< a pointer whose storage the code takes to be reached through no other
 };
 
+/// The value of an integer argument among packed parameters.
+int64_t readInteger(const ArgumentSpec &argument, const char *parameters, bool isUnsigned);
+
 /// A spec with everything but its offset filled in from a type such as "*fp32" or "i32".
 ErrorOr<ArgumentSpec> makeArgument(std::string name, std::string type);
 
@@ -76,6 +79,14 @@ struct TensorMapSpec {
 
   unsigned rank() const { return unsigned(box.size()); }
 };
+
+/// Whether pointers that walk a box become descriptors (launch option `describe_pointers`) where nobody says so.
+constexpr bool kDescribePointers = false;
+/// What code takes for granted whose pointers may have become descriptors: integer arguments are from 0 to
+/// `kMostCount`, so that sums and products of positions do not wrap, and the grid has at most `kMostPrograms` along
+/// each axis.
+constexpr int64_t kMostCount = int64_t(1) << 30, kMostPrograms = int64_t(1) << 19;
+
 constexpr uint32_t kTensorMapBytes = 128, kTensorMapAlign = 64;
 
 /// What a launch on an NVIDIA GPU needs to know of the code, the metadata object "cuda".
@@ -95,7 +106,8 @@ struct CudaLaunch {
   /// The grid of the launch has as many clusters as are resident at once, or fewer; the grid that is counted comes as
   /// three i32 behind the other parameters.
   bool persistent = false;
-  bool roles = false; ///< its warps do different things, each with registers of its own
+  bool roles = false;   ///< its warps do different things, each with registers of its own
+  bool bounded = false; ///< it holds for launches within kMostCount and kMostPrograms alone
   std::vector<TensorMapSpec> tensorMaps;
   std::optional<Usage> usage;
 };

@@ -264,6 +264,9 @@ public:
     const Grid &grid = request.grid;
     if (grid.count() == 0)
       return {};
+    if (getMetadata().cuda->bounded)
+      if (Status status = checkBounds(request); !status.ok())
+        return status;
     CudaShape where = shape;
     if (Status status = placeGrid(grid, where); !status.ok())
       return status;
@@ -274,6 +277,29 @@ public:
   }
 
 private:
+  /// What the code takes for granted that pointers were made descriptors for. A launch through a kernel looks before it
+  /// chooses such code; one of code that is given does not.
+  Status checkBounds(const LaunchRequest &request) const {
+    const Grid &grid = request.grid;
+    for (int64_t side : {grid.x, grid.y, grid.z})
+      if (side > artifact::kMostPrograms)
+        return invalidArgument(llvm::formatv("grid ({0}, {1}, {2}): expected at most {3} program instances along each "
+                                             "axis (because the code was compiled with describe_pointers), got {4}",
+                                             grid.x, grid.y, grid.z, artifact::kMostPrograms, side));
+    for (const artifact::ArgumentSpec &argument : getMetadata().arguments) {
+      if (argument.kind != artifact::ArgumentKind::Scalar || !artifact::isInteger(argument.element) ||
+          argument.element == artifact::ElementType::I1)
+        continue;
+      int64_t value = artifact::readInteger(argument, static_cast<const char *>(request.arguments),
+                                            !artifact::isSignedInteger(argument.element));
+      if (value < 0 || value > artifact::kMostCount)
+        return invalidArgument(llvm::formatv("argument '{0}': expected 0 to 2^30 (because the code was compiled with "
+                                             "describe_pointers), got {1}",
+                                             argument.name, value));
+    }
+    return {};
+  }
+
   /// Clusters that are on the device at once.
   uint64_t countResident() const {
     int processors = device.getProperties().multiprocessors;

@@ -51,22 +51,7 @@ static int64_t valueOf(const TensorMapSpec::Number &number, const std::vector<ar
                        const char *parameters) {
   if (number.argument < 0)
     return number.constant;
-  const artifact::ArgumentSpec &argument = arguments[number.argument];
-  const char *at = parameters + argument.offset;
-  auto as = [&](auto value) {
-    std::memcpy(&value, at, sizeof value);
-    return int64_t(value);
-  };
-  switch (argument.size) {
-  case 1:
-    return number.isUnsigned ? as(uint8_t()) : as(int8_t());
-  case 2:
-    return number.isUnsigned ? as(uint16_t()) : as(int16_t());
-  case 4:
-    return number.isUnsigned ? as(uint32_t()) : as(int32_t());
-  default:
-    return as(int64_t());
-  }
+  return artifact::readInteger(arguments[number.argument], parameters, number.isUnsigned);
 }
 
 Status CudaTensorMaps::read(const TensorMapSpec &map, const char *parameters, Inputs &inputs) const {

@@ -20,6 +20,7 @@ void CallEncoder::clear() {
   key.clear();
   block.clear();
   used = 0;
+  bounded = true;
 }
 
 void *CallEncoder::reserve(unsigned bytes) {
@@ -72,6 +73,8 @@ static bool fits(ElementType type, int64_t value) {
   return value >= 0 && (bits == 64 || uint64_t(value) < (uint64_t(1) << bits));
 }
 
+static bool isCount(int64_t value) { return value >= 0 && value <= artifact::kMostCount; }
+
 static Status doesNotFit(const ParameterRule &rule, std::string value) {
   return invalidArgument(llvm::formatv("expected a value of {0} (because the parameter is annotated so), got {1}",
                                        artifact::getLanguageName(*rule.annotation), value));
@@ -101,6 +104,7 @@ Status CallEncoder::addInteger(const ParameterRule &rule, int64_t value) {
     type = fits(ElementType::I32, value) ? ElementType::I32 : ElementType::I64;
   }
   unsigned bytes = artifact::getBytes(type);
+  bounded &= isCount(value);
   addScalarKey(type, type == ElementType::I1 ? 0 : divisibilityOf(rule, uint64_t(value)));
   std::memcpy(reserve(bytes), &value, bytes);
   return {};
@@ -111,6 +115,7 @@ Status CallEncoder::addUnsigned(const ParameterRule &rule, uint64_t value) {
     return addFloat(rule, double(value));
   if (rule.annotation && *rule.annotation != ElementType::U64)
     return doesNotFit(rule, std::to_string(value));
+  bounded &= value <= uint64_t(artifact::kMostCount);
   addScalarKey(ElementType::U64, divisibilityOf(rule, value));
   std::memcpy(reserve(8), &value, 8);
   return {};
@@ -145,8 +150,10 @@ void CallEncoder::addDescriptor(const ParameterRule &rule, ElementType element, 
     addKeyInteger(side);
   std::memcpy(reserve(8), &base, 8);
   for (llvm::ArrayRef<int64_t> list : {shape, strides})
-    for (int64_t number : list)
+    for (int64_t number : list) {
+      bounded &= isCount(number);
       std::memcpy(reserve(8), &number, 8);
+    }
 }
 
 void CallEncoder::beginTuple(size_t items, llvm::StringRef fields) {

@@ -95,6 +95,9 @@ public:
   void addConstantString(llvm::StringRef value);
   void addConstantObject(int64_t id);
 
+  /// Every integer added so far that is no constant, and every extent and stride, is from 0 to artifact::kMostCount.
+  bool isBounded() const { return bounded; }
+
   llvm::StringRef getKey() const { return {key.data(), key.size()}; }
   /// The packed block; valid until the next change, 16-byte aligned, at least 8 bytes readable past the last argument.
   const void *getBlock();
@@ -109,6 +112,7 @@ private:
   llvm::SmallVector<char, 256> key;
   llvm::SmallVector<uint64_t, 64> block;
   size_t used = 0;
+  bool bounded = true;
 };
 
 /// What every target asks of a tensor descriptor, which is what the copy engines of GPUs do: so that a program that

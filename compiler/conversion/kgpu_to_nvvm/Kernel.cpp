@@ -120,6 +120,8 @@ void Lowering::createEntry() {
     describeCuda("persistent", b.getBoolAttr(true));
   if (!source.getBody().getOps<kgpu::RolesOp>().empty())
     describeCuda("roles", b.getBoolAttr(true));
+  if (source->hasAttr(kgpu::kDescribedAttrName))
+    describeCuda("bounded", b.getBoolAttr(true));
 }
 
 void Lowering::describeCuda(StringRef name, Attribute value) {

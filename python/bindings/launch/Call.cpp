@@ -94,6 +94,7 @@ private:
   void bind(PyObject *const *args, size_t positional, PyObject *names);
   [[noreturn]] void explainBinding(PyObject *const *args, size_t positional, PyObject *names);
   void encodeArguments();
+  bool asksForDescriptors() const;
   void encodeOptions();
   py::dict collectNamed();
   device::Grid evaluateGrid();
@@ -182,6 +183,7 @@ void Call::bind(PyObject *const *args, size_t positional, PyObject *names) {
 }
 
 void Call::encodeArguments() {
+  const bool describes = asksForDescriptors();
   for (size_t i = 0; i < values.size(); ++i) {
     const Parameter &parameter = state.parameters[i];
     reader.parameter = unsigned(i);
@@ -193,6 +195,11 @@ void Call::encodeArguments() {
     } else if (PyUnicode_Check(values[i]) && values[i] != parameter.defaultValue.ptr()) {
       reader.problem = "expected an array or a number (because the parameter is no constexpr), got a string";
       reader.hint = "annotate the parameter with kl.constexpr, if the string chooses between variants of the kernel";
+    } else if (describes && !parameter.rule.isStride) {
+      // Any integer may turn out to be the stride of a descriptor.
+      launch::ParameterRule rule = parameter.rule;
+      rule.isStride = true;
+      ok = reader.addValue(encoder, rule, values[i]);
     } else {
       ok = reader.addValue(encoder, parameter.rule, values[i]);
     }
@@ -207,6 +214,12 @@ void Call::encodeArguments() {
   disjoint = reader.findDisjoint();
   for (bool alone : disjoint)
     encoder.addConstantBool(alone);
+}
+
+/// Whether pointers may become descriptors. What is no answer (refused later) counts as one.
+bool Call::asksForDescriptors() const {
+  PyObject *given = state.describePointers >= 0 ? options[state.describePointers] : nullptr;
+  return given && given != Py_None ? given == Py_True : artifact::kDescribePointers;
 }
 
 void Call::encodeOptions() {
@@ -510,6 +523,10 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
     mustHaveRaised();
   }
   resolveDevice();
+  // Code with descriptors in place of pointers holds for counts that do not wrap; others get code without.
+  bool bounded = encoder.isBounded() && std::max({where.x, where.y, where.z}) <= artifact::kMostPrograms;
+  if (!bounded && asksForDescriptors() && state.describePointers >= 0)
+    options[state.describePointers] = Py_False;
   encodeOptions();
   Compiled compiled = findOrCompile();
   if (!warmup && where.count() > 0) {

@@ -54,6 +54,7 @@ struct LauncherState {
   int variadicIndex = -1;
   std::vector<pybind11::object> optionNames; ///< interned, "warmup" first; the index orders options in the key
   pybind11::dict optionIndex;
+  int describePointers = -1; ///< index of the option of this name
 
   std::vector<Watched> watched;
   /// What holds while the watched values do: of the thread that launched last.

@@ -138,6 +138,8 @@ PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
     for (py::handle option : py::reinterpret_borrow<py::list>(options)) {
       py::object name =
           py::reinterpret_steal<py::object>(PyUnicode_InternFromString(option.cast<std::string>().c_str()));
+      if (option.cast<std::string>() == "describe_pointers")
+        self->state->describePointers = int(self->state->optionNames.size());
       self->state->optionIndex[name] = py::int_(self->state->optionNames.size());
       self->state->optionNames.push_back(name);
     }

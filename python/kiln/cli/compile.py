@@ -54,6 +54,11 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--schedule", metavar="NAME", help="how products are scheduled, on a GPU (default: auto)")
     parser.add_argument("--stages", type=int, metavar="N", help="slots of the channels of a schedule")
     parser.add_argument("--consumers", type=int, metavar="N", help="groups of warps that multiply in a schedule")
+    parser.add_argument(
+        "--describe-pointers",
+        action="store_true",
+        help="loads and stores through pointers that walk a box go through descriptors, on a GPU",
+    )
     parser.add_argument("--pdl", action="store_true", help="programmatic dependent launch, on a GPU")
     parser.add_argument("--no-fp-fusion", action="store_true", help="never fuse a product and a sum")
     parser.add_argument("--line-info", action="store_true", help="keep source lines in the code")
@@ -80,6 +85,8 @@ def run(options: argparse.Namespace) -> int:
             settings[option] = getattr(options, option)
     if options.pdl:
         settings["pdl"] = True
+    if options.describe_pointers:
+        settings["describe_pointers"] = True
     if options.check:
         settings["check"] = options.check
     if options.no_fp_fusion:

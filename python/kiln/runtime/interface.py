@@ -22,6 +22,7 @@ LAUNCH_OPTIONS = [
     "schedule",
     "stages",
     "consumers",
+    "describe_pointers",
     "launch_cooperative_grid",
     "ptx_options",
     "ir_override",
@@ -43,6 +44,7 @@ OPTION_KINDS = {
     "extern_libs": "a table of libraries and their files, {{'libdevice': path}}",
     "pdl": "True or False",
     "launch_pdl": "True or False",
+    "describe_pointers": "True or False",
 }
 
 

@@ -46,8 +46,12 @@ _COMPILE_OPTIONS = {
         "schedule": "schedule",
         "stages": "stages",
         "consumers": "consumers",
+        "describe_pointers": "describe_pointers",
     },
 }
+
+# Those that are on or off.
+_SWITCHED = ("pdl", "enable_fp_fusion", "describe_pointers")
 
 # Everything a first compile would import on its way. Python cannot import in a child that was forked while another
 # thread was importing; loaded here, under the lock that a fork waits for, nothing is left to import later.
@@ -401,7 +405,7 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
         if known == "schedule":
             result[known] = value
         else:
-            result[known] = bool(value) if known in ("pdl", "enable_fp_fusion") else int(value)
+            result[known] = bool(value) if known in _SWITCHED else int(value)
     return result
 
 
@@ -415,7 +419,7 @@ def _is_option(name: str, value: Any) -> bool:
         return isinstance(value, Mapping) and all(isinstance(v, (str, os.PathLike)) for v in value.values())
     if name == "num_warps":
         return _is_positive(value) and int(value) in (1, 2, 4, 8, 16, 32)
-    return isinstance(value, bool) if "pdl" in name else _is_positive(value)
+    return isinstance(value, bool) if "pdl" in name or name in _SWITCHED else _is_positive(value)
 
 
 def _is_positive(value: Any) -> bool:

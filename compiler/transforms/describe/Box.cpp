@@ -1,0 +1,358 @@
+// Reading a box off the polynomial of its addresses, and its extents off the mask.
+#include "compiler/transforms/describe/Box.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::describe;
+using llvm::APInt;
+
+// What the copy engine knows: dimensions, the bytes that divide bases and strides, coordinates (32 bits with a sign).
+static constexpr size_t kMostDims = 5;
+static constexpr int64_t kAlign = 16, kMostCoordinate = std::numeric_limits<int32_t>::max();
+
+namespace {
+class Finder {
+public:
+  Finder(RankedTensorType tile, Polynomials &polynomials, const AlignmentAnalysis &alignment, std::string &why)
+      : tile(tile), polynomials(polynomials), alignment(alignment), why(why) {
+    bytes = bytesInMemory(cast<tile::PtrType>(tile.getElementType()).getPointee());
+  }
+
+  std::optional<Box> find(Value pointers, Value mask);
+
+private:
+  bool takeBase(Polynomial &address);
+  bool takeStrides(const Polynomial &address);
+  bool takeMask(Value mask);
+  bool takeCondition(const Polynomial &condition);
+  bool pin(BoxDim &dim, const Polynomial &condition);
+  bool placeRest();
+  bool placeInBatch(const std::vector<unsigned> &term, int64_t coefficient);
+  bool fitsCopyEngine();
+
+  bool fail(const Twine &reason) {
+    why = reason.str();
+    return false;
+  }
+  /// The argument of the kernel that a polynomial is; null for others.
+  Value argumentOf(const Polynomial &polynomial) const;
+  Value argumentOf(unsigned id) const;
+  bool isAligned(const Polynomial &stride) const;
+  /// Takes `part` out of what the dimensions have not accounted for yet, if every term of it is there as it is.
+  bool takeRest(const std::optional<Polynomial> &part);
+
+  RankedTensorType tile;
+  Polynomials &polynomials;
+  const AlignmentAnalysis &alignment;
+  std::string &why;
+  int64_t bytes = 1;
+  Box box;
+  SmallVector<bool> pinned; ///< by dimension of the tile: the mask or a fold says where it begins
+  SmallVector<bool> below;  ///< the mask excludes what lies in front of the array
+  Polynomial rest;          ///< of the addresses, without what depends on an index
+};
+} // namespace
+
+Value Finder::argumentOf(unsigned id) const {
+  const Symbol &symbol = polynomials[id];
+  auto argument = dyn_cast_or_null<BlockArgument>(symbol.value);
+  bool isArgument =
+      symbol.kind == Symbol::Kind::Scalar && argument && isa<func::FuncOp>(argument.getOwner()->getParentOp());
+  return isArgument ? symbol.value : Value();
+}
+
+Value Finder::argumentOf(const Polynomial &polynomial) const {
+  if (polynomial.size() != 1 || polynomial.begin()->second != 1 || polynomial.begin()->first.size() != 1)
+    return {};
+  return argumentOf(polynomial.begin()->first.front());
+}
+
+bool Finder::isAligned(const Polynomial &stride) const {
+  if (std::optional<int64_t> number = asConstant(stride))
+    return *number > 0 && *number * bytes % kAlign == 0;
+  Value argument = argumentOf(stride);
+  return argument && alignment.get(argument).everyElement() * bytes % kAlign == 0;
+}
+
+bool Finder::takeRest(const std::optional<Polynomial> &part) {
+  if (!part)
+    return false;
+  for (auto &[term, coefficient] : *part) {
+    auto found = rest.find(term);
+    if (found == rest.end() || found->second != coefficient)
+      return false;
+  }
+  for (auto &entry : *part)
+    rest.erase(entry.first);
+  return true;
+}
+
+bool Finder::takeBase(Polynomial &address) {
+  for (auto &[term, coefficient] : address)
+    for (unsigned id : term) {
+      const Symbol &symbol = polynomials[id];
+      if (symbol.kind != Symbol::Kind::Scalar || !isa<tile::PtrType>(symbol.value.getType()))
+        continue;
+      box.base = dyn_cast_or_null<BlockArgument>(argumentOf(id));
+      if (!box.base || term.size() != 1 || coefficient != 1)
+        return fail("the array begins at no argument of the kernel");
+      if (alignment.get(box.base).everyElement() % kAlign)
+        return fail("the array is not known to begin at a multiple of 16 bytes");
+      address.erase(term);
+      return true;
+    }
+  return fail("the array begins at no argument of the kernel");
+}
+
+/// Each dimension of the tile goes in steps of one size; one of them is contiguous.
+bool Finder::takeStrides(const Polynomial &address) {
+  box.dims.resize(2);
+  SmallVector<std::optional<unsigned>> symbols(2);
+  for (auto &[term, coefficient] : address) {
+    bool more = false;
+    std::optional<unsigned> along = polynomials.alongDim(term, more);
+    if (!along) {
+      rest[term] = coefficient;
+      continue;
+    }
+    unsigned dim = polynomials[*along].dim;
+    BoxDim &where = box.dims[dim];
+    if (more || !where.stride.empty() || (symbols[dim] && symbols[dim] != along))
+      return fail("addresses do not go in steps of one size along each dimension");
+    symbols[dim] = along;
+    std::vector<unsigned> factor(term);
+    factor.erase(llvm::find(factor, *along));
+    where.stride[factor] = coefficient;
+    where.dim = dim;
+    const Symbol &symbol = polynomials[*along];
+    if (symbol.kind == Symbol::Kind::Folded) {
+      where.folds = pinned[dim] = true;
+      where.start = symbol.start;
+      where.extent = symbol.limit;
+    }
+  }
+  for (BoxDim &dim : box.dims)
+    if (dim.stride.empty())
+      return fail("addresses do not go in steps of one size along each dimension");
+  bool columns = asConstant(box.dims[1].stride) == 1, rows = asConstant(box.dims[0].stride) == 1;
+  if (columns == rows)
+    return fail("no dimension, or more than one, is known to be contiguous");
+  const Polynomial &stride = box.dims[columns ? 0 : 1].stride;
+  if (!asConstant(stride) && !argumentOf(stride))
+    return fail("a stride is neither a constant nor an argument of the kernel");
+  if (!isAligned(stride))
+    return fail("a stride is not known to be a multiple of 16 bytes");
+  return true;
+}
+
+/// `condition`, less than 0, bounds the tile's dimension from above: it is `start + i - extent`. Which of its terms are
+/// the extent is seen from the addresses, which have the others too.
+bool Finder::pin(BoxDim &dim, const Polynomial &condition) {
+  std::optional<Polynomial> bound = add(condition, symbol(polynomials.index(*dim.dim)), -1);
+  if (!bound)
+    return false;
+  SmallVector<Polynomial> extents;
+  for (auto &[term, coefficient] : *bound)
+    if (coefficient == -1 && term.size() == 1 && argumentOf(term.front()))
+      extents.push_back({{term, 1}});
+  if (auto number = bound->find({}); number != bound->end() && number->second < 0)
+    extents.push_back(constant(-number->second));
+  for (const Polynomial &extent : extents) {
+    std::optional<Polynomial> start = add(*bound, extent);
+    if (!start)
+      continue;
+    if (pinned[*dim.dim]) {
+      if (*start != dim.start || extent != dim.extent)
+        continue;
+      dim.folds = false; // what lies behind is masked
+      return true;
+    }
+    if (!takeRest(multiply(*start, dim.stride)))
+      continue;
+    dim.start = *start;
+    dim.extent = extent;
+    pinned[*dim.dim] = true;
+    return true;
+  }
+  return false;
+}
+
+bool Finder::takeCondition(const Polynomial &condition) {
+  auto bounds = polynomials.bounds(condition, tile.getShape());
+  if (bounds && bounds->second.isNegative())
+    return true;
+  const char *other = "the mask is more than the bounds of an array that is as large as arguments or constants say";
+  std::optional<unsigned> symbol;
+  int64_t sign = 0;
+  for (auto &[term, coefficient] : condition) {
+    bool more = false;
+    std::optional<unsigned> along = polynomials.alongDim(term, more);
+    if (!along)
+      continue;
+    if (symbol || more || term.size() != 1)
+      return fail(other);
+    symbol = along;
+    sign = coefficient;
+  }
+  if (!symbol)
+    return fail("the mask depends on more than where an element is");
+  const Symbol &along = polynomials[*symbol];
+  BoxDim &dim = box.dims[along.dim];
+  if (along.kind == Symbol::Kind::Folded) {
+    // A remainder is less than what it is taken by.
+    std::optional<Polynomial> bound = add(describe::symbol(*symbol), along.limit, -1);
+    bool holds = isa<arith::RemSIOp, arith::RemUIOp>(along.value.getDefiningOp()) && bound && condition == *bound;
+    return holds || fail(other);
+  }
+  if (sign == 1)
+    return pin(dim, condition) || fail(other);
+  if (sign == -1) {
+    // From 0 on: `-1 - start - i` is less than 0. Where the box begins has to be known by then.
+    std::optional<Polynomial> front = pinned[along.dim] ? add(constant(-1), dim.start, -1) : std::nullopt;
+    front = front ? add(*front, describe::symbol(*symbol), -1) : std::nullopt;
+    below[along.dim] = true;
+    return (front && condition == *front) || fail(other);
+  }
+  return fail(other);
+}
+
+bool Finder::takeMask(Value mask) {
+  std::optional<SmallVector<Polynomial>> conditions = polynomials.conditionsOf(mask, why);
+  if (!conditions)
+    return false;
+  // Upper bounds first: they say where the box begins.
+  llvm::stable_sort(*conditions, [&](const Polynomial &a, const Polynomial &b) {
+    auto isLower = [&](const Polynomial &condition) {
+      return llvm::any_of(condition, [&](const auto &entry) {
+        return entry.first.size() == 1 && entry.second == -1 && polynomials[entry.first.front()].alongDim();
+      });
+    };
+    return isLower(a) < isLower(b);
+  });
+  return llvm::all_of(*conditions, [&](const Polynomial &condition) { return takeCondition(condition); });
+}
+
+/// A term of the addresses that moves the whole box in a dimension of its own: the matrices of a batch.
+bool Finder::placeInBatch(const std::vector<unsigned> &term, int64_t coefficient) {
+  Polynomial stride, start;
+  for (size_t i = 0; i < term.size() && stride.empty(); ++i)
+    if (argumentOf(term[i]) && isAligned(symbol(term[i]))) {
+      stride = symbol(term[i]);
+      std::vector<unsigned> factor(term);
+      factor.erase(factor.begin() + i);
+      start[factor] = coefficient;
+    }
+  if (stride.empty() && isAligned(constant(coefficient))) {
+    stride = constant(coefficient);
+    start[term] = 1;
+  }
+  if (stride.empty())
+    return false;
+  for (BoxDim &dim : box.dims)
+    if (!dim.dim && dim.stride == stride) {
+      std::optional<Polynomial> sum = add(dim.start, start);
+      if (sum)
+        dim.start = *sum;
+      return sum.has_value();
+    }
+  BoxDim dim;
+  dim.stride = stride;
+  dim.start = start;
+  dim.extent = constant(kMostCoordinate);
+  box.dims.insert(box.dims.begin(), dim);
+  return true;
+}
+
+/// What neither an index nor the mask has said: where dimensions without bounds begin, and which matrix of a batch it
+/// is.
+bool Finder::placeRest() {
+  SmallVector<BoxDim *> open;
+  for (BoxDim &dim : box.dims)
+    if (!pinned[*dim.dim]) {
+      dim.extent = constant(kMostCoordinate);
+      open.push_back(&dim);
+    }
+  Polynomial left;
+  for (auto &[term, coefficient] : rest) {
+    bool placed = false;
+    for (BoxDim *dim : open) {
+      std::optional<int64_t> number = asConstant(dim->stride);
+      if (number == 1 || placed)
+        continue;
+      std::vector<unsigned> factor(term);
+      int64_t times = coefficient;
+      if (number) {
+        placed = times % *number == 0;
+        times /= *number;
+      } else if (auto found = llvm::find(factor, dim->stride.begin()->first.front()); found != factor.end()) {
+        factor.erase(found);
+        placed = true;
+      }
+      if (placed)
+        dim->start[factor] += times;
+    }
+    if (!placed)
+      left[term] = coefficient;
+  }
+  bool contiguousIsOpen = llvm::any_of(open, [](BoxDim *dim) { return asConstant(dim->stride) == 1; });
+  for (auto &[term, coefficient] : left) {
+    bool alone = term.size() < 2;
+    if (contiguousIsOpen && (alone || !placeInBatch(term, coefficient)))
+      for (BoxDim &dim : box.dims) {
+        if (asConstant(dim.stride) == 1)
+          dim.start[term] += coefficient;
+      }
+    else if (!contiguousIsOpen && !placeInBatch(term, coefficient))
+      return fail("the box is moved by other than the bounds that are asked about, and by no multiple of 16 bytes");
+  }
+  return true;
+}
+
+bool Finder::fitsCopyEngine() {
+  if (box.dims.size() > kMostDims)
+    return fail("the array has more than 5 dimensions");
+  for (BoxDim &dim : box.dims) {
+    std::optional<int64_t> extent = asConstant(dim.extent);
+    if (extent ? *extent < 1 || *extent > kMostCoordinate : !argumentOf(dim.extent))
+      return fail("an extent is neither a constant nor an argument of the kernel");
+    int64_t side = dim.dim ? tile.getShape()[*dim.dim] : 1;
+    auto bounds = polynomials.bounds(dim.start, {});
+    if (!bounds || bounds->second.sgt(APInt(512, uint64_t(kMostCoordinate - side))) || !bounds->first.isSignedIntN(32))
+      return fail("a position is not known to stay inside of 32 bits");
+    if (bounds->first.isNegative() && !(dim.dim && below[*dim.dim]))
+      return fail("a position is not known to be 0 or more");
+  }
+  return true;
+}
+
+std::optional<Box> Finder::find(Value pointers, Value mask) {
+  Type pointee = cast<tile::PtrType>(tile.getElementType()).getPointee();
+  if (!pointee.isIntOrFloat() || pointee.isInteger(1)) {
+    fail("the copy engine moves numbers of whole bytes");
+    return std::nullopt;
+  }
+  if (tile.getRank() != 2 || tile.getShape()[0] == 1 || tile.getShape()[1] == 1) {
+    fail("the tile is no matrix");
+    return std::nullopt;
+  }
+  std::optional<Polynomial> address = polynomials.of(pointers, why);
+  pinned.assign(2, false);
+  below.assign(2, false);
+  if (!address || !takeBase(*address) || !takeStrides(*address) || !takeMask(mask) || !placeRest())
+    return std::nullopt;
+  // Outermost first, the contiguous one last.
+  llvm::stable_sort(box.dims, [](const BoxDim &a, const BoxDim &b) {
+    auto place = [](const BoxDim &dim) { return !dim.dim ? 0 : asConstant(dim.stride) == 1 ? 2 : 1; };
+    return place(a) < place(b);
+  });
+  if (!fitsCopyEngine())
+    return std::nullopt;
+  return box;
+}
+
+std::optional<Box> describe::findBox(Value pointers, Value mask, Polynomials &polynomials,
+                                     const AlignmentAnalysis &alignment, std::string &why) {
+  return Finder(cast<RankedTensorType>(pointers.getType()), polynomials, alignment, why).find(pointers, mask);
+}

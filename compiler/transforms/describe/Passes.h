@@ -1,0 +1,10 @@
+// The pass that turns pointers into descriptors; see Passes.td.
+#pragma once
+#include "mlir/Pass/Pass.h"
+
+namespace kiln {
+#define GEN_PASS_DECL
+#include "compiler/transforms/describe/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "compiler/transforms/describe/Passes.h.inc"
+} // namespace kiln

@@ -1,0 +1,89 @@
+// Integers of tile IR as polynomials: exact sums of products of what is not taken apart any further.
+//
+// `start + i * stride`, element by element, is one polynomial over the scalars `start` and `stride` and the index i
+// along a dimension. Two values are the same number in every element of every program if their polynomials are the
+// same. All is exact: an op that may wrap in its width is not looked into.
+#pragma once
+#include "compiler/analysis/Range.h"
+#include "dialects/tile/TileOps.h"
+#include <map>
+
+namespace kiln::describe {
+
+/// Coefficients by the symbols they multiply, which are sorted and may repeat. No coefficient is 0.
+using Polynomial = std::map<std::vector<unsigned>, int64_t>;
+
+Polynomial constant(int64_t value);
+Polynomial symbol(unsigned id);
+/// Nothing where a coefficient passes 64 bits.
+std::optional<Polynomial> add(const Polynomial &a, const Polynomial &b, int64_t times = 1);
+std::optional<Polynomial> multiply(const Polynomial &a, const Polynomial &b);
+/// The number, if that is all.
+std::optional<int64_t> asConstant(const Polynomial &polynomial);
+
+/// What polynomials are made of.
+struct Symbol {
+  enum class Kind {
+    Scalar,    ///< `value`, an integer or a pointer
+    Iteration, ///< how many iterations of the loop with the induction variable `value` came before
+    Index,     ///< the index along dimension `dim` of a tile
+    /// `value`: a number for each index i along `dim`, which is `start + i` where that is from 0 to `limit` - 1, and
+    /// some other elsewhere. Programs write `(start + i) % limit`, or `where(start + i < limit, start + i, 0)`, to stay
+    /// inside of an array.
+    Folded,
+    Carried, ///< what a loop carries, while it is being worked out
+  };
+  Kind kind;
+  mlir::Value value;
+  unsigned dim = 0;
+  Polynomial start, limit;
+
+  bool alongDim() const { return kind == Kind::Index || kind == Kind::Folded; }
+};
+
+class Polynomials {
+public:
+  explicit Polynomials(const RangeAnalysis &ranges) : ranges(ranges) {}
+
+  /// The value, of which pointers count in elements. Nothing, with a sentence in `why`, if it is a tile whose elements
+  /// are no polynomial.
+  std::optional<Polynomial> of(mlir::Value value, std::string &why);
+  /// Conditions that together are the mask: each holds where its polynomial is less than 0. Nothing, with a sentence in
+  /// `why`, where the mask is more than comparisons.
+  std::optional<llvm::SmallVector<Polynomial>> conditionsOf(mlir::Value mask, std::string &why);
+
+  const Symbol &operator[](unsigned id) const { return symbols[id]; }
+  unsigned index(unsigned dim) { return intern({Symbol::Kind::Index, {}, dim, {}, {}}); }
+  /// The one symbol along a dimension that a term has; nothing if it has none. Two are said by `more`.
+  std::optional<unsigned> alongDim(const std::vector<unsigned> &term, bool &more) const;
+  bool isUniform(const Polynomial &polynomial) const;
+
+  /// Least and greatest of a polynomial over tiles of a shape, in 512 bits; nothing for one of high degree.
+  std::optional<std::pair<llvm::APInt, llvm::APInt>> bounds(const Polynomial &polynomial,
+                                                            llvm::ArrayRef<int64_t> shape) const;
+
+private:
+  using Memo = llvm::DenseMap<mlir::Value, std::optional<Polynomial>>;
+  std::optional<Polynomial> get(mlir::Value value, Memo &memo);
+  std::optional<Polynomial> compute(mlir::Value value, Memo &memo);
+  std::optional<Polynomial> ofArgument(mlir::BlockArgument argument, Memo &memo);
+  std::optional<Polynomial> ofCarried(mlir::scf::ForOp loop, unsigned index, Memo &memo);
+  std::optional<Polynomial> folded(mlir::Value value, mlir::Value number, mlir::Value limit, Memo &memo);
+  /// A scalar as itself; of a tile, nothing is known for the reason given.
+  std::optional<Polynomial> leaf(mlir::Value value, llvm::StringRef reason);
+  std::optional<Polynomial> renamed(std::optional<Polynomial> polynomial, llvm::ArrayRef<int64_t> dims);
+  bool collectConditions(mlir::Value mask, llvm::ArrayRef<int64_t> dims, llvm::SmallVector<Polynomial> &conditions);
+  bool isInvariant(const Polynomial &polynomial, mlir::scf::ForOp loop) const;
+  unsigned intern(Symbol symbol);
+
+  const RangeAnalysis &ranges;
+  std::vector<Symbol> symbols;
+  Memo known;
+  llvm::DenseSet<mlir::Value> open; ///< carried values that are being worked out
+  std::string reason;
+};
+
+/// Step of a loop that counts up with its sign by a constant.
+std::optional<int64_t> constantStep(mlir::scf::ForOp loop);
+
+} // namespace kiln::describe
