@@ -203,6 +203,21 @@ def scope(**values: Any) -> Iterator[None]:
         _thread.values = saved
 
 
+def current_scope() -> dict[str, Any] | None:
+    """What the scopes that this thread is in have set, for `enter_scope`; None outside of any."""
+    return _thread.values
+
+
+@contextlib.contextmanager
+def enter_scope(values: dict[str, Any] | None) -> Iterator[None]:
+    """Has a block see switches as another thread does: for work that it hands on."""
+    if values is None:
+        yield
+    else:
+        with scope(**values):
+            yield
+
+
 def reset() -> None:
     """Forgets every value assigned in code, by this thread's scopes too."""
     _overrides.clear()

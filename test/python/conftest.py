@@ -3,7 +3,18 @@
 What is about the CPU target alone (its stages, checks, threads, vectors) is marked `cpu` and skipped there.
 """
 
+import os
+import shutil
+import tempfile
+
 import pytest
+
+
+def pytest_configure(config):
+    """What is kept between processes (times of tuned kernels) is kept for this run alone, by all of its workers."""
+    if "XDG_CACHE_HOME" not in os.environ:
+        os.environ["XDG_CACHE_HOME"] = folder = tempfile.mkdtemp(prefix="kiln-test-cache-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items):

@@ -4,88 +4,15 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from kiln import errors, knobs
-from kiln.runtime import placement
+from kiln import errors
 from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, is_traced_by_torch, module_attribute
+from kiln.tune.configs import Config, Hook
 
-log = logging.getLogger("kiln.autotune")
-
-_Hook = Callable[..., Any]
-
-
-class Config:
-    """One configuration: meta-parameters of the kernel and launch options.
-
-    kwargs        the meta-parameters by name; launch options may be among them
-    num_warps …   launch options, passed on with each launch
-    pre_hook      called with the arguments by name before each launch of this configuration
-    """
-
-    def __init__(
-        self,
-        kwargs: Mapping[str, Any],
-        num_warps: int = 4,
-        num_stages: int = 3,
-        num_ctas: int = 1,
-        maxnreg: int | None = None,
-        pre_hook: _Hook | None = None,
-        ir_override: str | None = None,
-        *,
-        schedule: str | None = None,
-        stages: int | None = None,
-        consumers: int | None = None,
-        cluster: int | None = None,
-    ):
-        self.kwargs = dict(kwargs)
-        self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
-        self.maxnreg, self.pre_hook, self.ir_override = maxnreg, pre_hook, ir_override
-        self.schedule, self.stages, self.consumers, self.cluster = schedule, stages, consumers, cluster
-        # Options among the meta-parameters are the same as those given by name.
-        for name in self.kwargs.keys() & self.options().keys():
-            setattr(self, name, self.kwargs.pop(name))
-
-    def options(self) -> dict[str, Any]:
-        """The launch options that are set."""
-        found = {
-            "num_warps": self.num_warps,
-            "num_stages": self.num_stages,
-            "num_ctas": self.num_ctas if self.cluster is None else None,
-            "maxnreg": self.maxnreg,
-            "schedule": self.schedule,
-            "stages": self.stages,
-            "consumers": self.consumers,
-            "cluster": self.cluster,
-            "ir_override": self.ir_override,
-        }
-        return {name: value for name, value in found.items() if value is not None}
-
-    def all_kwargs(self) -> dict[str, Any]:
-        """What a launch with this configuration is given beside the user's arguments."""
-        return {**self.kwargs, **self.options()}
-
-    def _identity(self) -> tuple[Any, ...]:
-        return (*sorted(self.all_kwargs().items(), key=lambda item: item[0]), self.pre_hook)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Config) and self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
-
-    def __repr__(self) -> str:
-        parts = [repr(self.kwargs), *(f"{name}={value!r}" for name, value in self.options().items())]
-        return f"Config({', '.join(parts)})"
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name}: {value}" for name, value in self.all_kwargs().items())
+__all__ = ["Autotuner", "Config", "Heuristics", "autotune", "heuristics"]
 
 
 class _Decorated(KernelInterface):
@@ -139,14 +66,14 @@ class Autotuner(_Decorated):
         key: Iterable[str],
         reset_to_zero: Iterable[str] | None = None,
         restore_value: Iterable[str] | None = None,
-        pre_hook: _Hook | None = None,
-        post_hook: _Hook | None = None,
+        pre_hook: Hook | None = None,
+        post_hook: Hook | None = None,
         prune_configs_by: Mapping[str, Any] | None = None,
         warmup: float | None = None,
         rep: float | None = None,
         use_cuda_graph: bool = False,
         do_bench: Callable[..., Any] | None = None,
-        cache_results: bool = False,
+        cache_results: bool | None = None,
     ):
         super().__init__(fn, arg_names)
         self.configs = list(configs) or [Config({})]
@@ -175,13 +102,12 @@ class Autotuner(_Decorated):
         self.warmup_ms, self.rep_ms = warmup, rep
         self.use_cuda_graph = use_cuda_graph
         self.user_do_bench = do_bench
-        self._row = ""  # of the target table, that is being tuned for
         self.cache_results = cache_results
         self.cache: dict[tuple[Any, ...], Config] = {}
         self.timings: dict[tuple[Any, ...], dict[Config, float]] = {}
         self.configs_timings: dict[Config, list[float]] = {}
         self.best_config: Config | None = None
-        self._refused: dict[Config, errors.KilnError] = {}
+        self._refused: dict[Config, Exception] = {}
         self.bench_time = 0.0
         self._lock = threading.RLock()
         self._key_places = [(name, self.arg_names.index(name)) for name in self.keys if name in self.arg_names]
@@ -235,57 +161,17 @@ class Autotuner(_Decorated):
                 configs = sorted(configs, key=expected.__getitem__)[:count]
         return configs
 
-    def _measure(self, config: Config, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> list[float]:
-        """Milliseconds for one launch, the median first; infinite for a configuration that does not fit."""
-        self._check_conflicts(config, kwargs)
-        arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
-        saved = {name: _copy(arguments[name]) for name in self.restore_value}
+    @property
+    def keeps_times(self) -> bool:
+        """Whether times are kept for other processes: those of a measuring function of the user's only if asked."""
+        return self.user_do_bench is None if self.cache_results is None else self.cache_results
 
-        def prepare() -> None:
-            for name in self.reset_to_zero:
-                _fill(arguments[name], 0)
-            for name, value in saved.items():
-                _fill(arguments[name], value)
+    @property
+    def method(self) -> str:
+        """How times are taken: those of two methods are not compared."""
+        return "race" if self.user_do_bench is None else "do_bench"
 
-        def launch() -> None:
-            if config.pre_hook is not None:
-                config.pre_hook({**arguments, **config.all_kwargs()})
-            prepare()
-            if self.user_pre_hook is not None:
-                self.user_pre_hook(arguments, reset_only=False)
-            try:
-                self.fn.run(*args, grid=grid, **{**config.all_kwargs(), **kwargs})
-            except Exception as error:
-                if self.user_post_hook is not None:
-                    self.user_post_hook(arguments, exception=error)
-                raise
-            if self.user_post_hook is not None:
-                self.user_post_hook(arguments, exception=None)
-
-        try:
-            return self._bench(launch)
-        except (errors.ResourceError, errors.StaticAssertionError) as error:
-            log.info("%s: %s does not fit: %s", self.base_fn.__name__, config, error)
-            self._refused[config] = error
-            return [float("inf")] * 3
-        finally:
-            prepare()
-
-    def _bench(self, launch: Callable[[], None]) -> list[float]:
-        from kiln.testing import do_bench, do_bench_cudagraph
-
-        options: dict[str, Any] = {"warmup": self.warmup_ms, "rep": self.rep_ms}
-        options = {name: ms for name, ms in options.items() if ms is not None}
-        if self.user_do_bench is not None:
-            measured = self.user_do_bench(launch, quantiles=(0.5, 0.2, 0.8))
-        elif self.use_cuda_graph:
-            options.pop("warmup", None)
-            measured = do_bench_cudagraph(launch, quantiles=(0.5, 0.2, 0.8), **options)
-        else:
-            measured = do_bench(launch, quantiles=(0.5, 0.2, 0.8), **options)
-        return [float(ms) for ms in (measured if isinstance(measured, (list, tuple)) else [measured])]
-
-    def _check_conflicts(self, config: Config, kwargs: Mapping[str, Any]) -> None:
+    def check_conflicts(self, config: Config, kwargs: Mapping[str, Any]) -> None:
         if not config.kwargs.keys().isdisjoint(kwargs):
             both = sorted(config.kwargs.keys() & kwargs.keys())
             raise errors.LaunchError(
@@ -296,35 +182,13 @@ class Autotuner(_Decorated):
             )
 
     def _choose(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Config:
-        arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
-        configs = self.prune_configs(arguments, kwargs)
-        self._row = placement.target_of_arguments(arguments.values()) if self.cache_results else ""
-        stored = self._load(key, configs) if self.cache_results else None
-        if stored is not None:
-            return stored
-        knobs.start_logging()
-        start = time.perf_counter()
-        self._refused = {}
-        measured = {}
-        for config in configs:
-            measured[config] = self._measure(config, args, kwargs, grid)
-            if config not in self._refused:
-                log.info("%s %s: %s takes %.4f ms", self.base_fn.__name__, key, config, measured[config][0])
-        timings = {config: times[0] for config, times in measured.items()}
-        self.bench_time = time.perf_counter() - start
-        best = min(timings, key=timings.__getitem__)
-        if timings[best] == float("inf"):
-            config, problem = next(iter(self._refused.items()))
-            error = errors.LaunchError(
-                f"expected a configuration that compiles and fits, got none of {len(configs)} (the first is {config})",
-                kernel=self.base_fn.__name__,
-            )
-            error.details = str(problem)
-            raise error from problem
-        self.timings[key], self.configs_timings = timings, measured
-        log.info("%s %s: best of %d is %s (%.4f ms)", self.base_fn.__name__, key, len(configs), best, timings[best])
-        if self.cache_results:
-            self._store(key, configs, best, [measured[config] for config in configs])
+        from kiln.tune.tuning import Tuning
+
+        tuning = Tuning(self, key, args, kwargs, grid)
+        best = tuning.run()
+        self.configs_timings = tuning.measured
+        self.timings[key] = {config: times[0] for config, times in tuning.measured.items()}
+        self._refused = tuning.refused
         return best
 
     # -- launching -------------------------------------------------------------------------
@@ -347,51 +211,11 @@ class Autotuner(_Decorated):
                     if found is None:
                         found = self.cache[key] = self._choose(key, args, kwargs, grid)
             config = found
-        self._check_conflicts(config, kwargs)
+        self.check_conflicts(config, kwargs)
         self.best_config = config
         if config.pre_hook is not None:
             config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
         return self.fn.run(*args, grid=grid, **{**config.all_kwargs(), **kwargs})
-
-    # -- results on disk -------------------------------------------------------------------
-
-    def _path(self, key: tuple[Any, ...], configs: list[Config]) -> str:
-        from kiln import _kiln
-
-        target = json.dumps(_kiln.target(self._row), sort_keys=True)
-        toolchain = json.dumps(_kiln.toolchain(), sort_keys=True)
-        parts = [self.base_fn.cache_key, target, toolchain, *map(str, key), *map(str, configs)]
-        name = _kiln.digest("\0".join(parts).encode())
-        return os.path.join(os.path.dirname(knobs.crash_dir), "autotune", name + ".json")
-
-    def _load(self, key: tuple[Any, ...], configs: list[Config]) -> Config | None:
-        try:
-            with open(self._path(key, configs), encoding="utf-8") as file:
-                content = json.load(file)
-            best, times = configs[content["best"]], content["times"]
-            self.configs_timings = {c: [float(t) for t in ms] for c, ms in zip(configs, times, strict=True)}
-            return best
-        except (OSError, ValueError, KeyError, IndexError, TypeError):
-            return None
-
-    def _store(self, key: tuple[Any, ...], configs: list[Config], best: Config, times: list[list[float]]) -> None:
-        import tempfile
-
-        path = self._path(key, configs)
-        content = {
-            "kernel": self.base_fn.__name__,
-            "key": repr(key),
-            "config": str(best),
-            "best": configs.index(best),
-            "times": times,
-        }
-        try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path), delete=False, encoding="utf-8") as file:
-                json.dump(content, file)
-            os.replace(file.name, path)
-        except OSError as error:
-            log.warning("cannot keep the result of tuning %s: %s", self.base_fn.__name__, error)
 
 
 def _check_kernel(what: str, fn: Any) -> None:
@@ -420,34 +244,19 @@ def _base(fn: Any) -> Any:
     return list(_chain(fn))[-1]
 
 
-def _copy(array: Any) -> Any:
-    clone = getattr(array, "clone", None)
-    return clone() if clone is not None else array.copy()
-
-
-def _fill(array: Any, value: Any) -> None:
-    copy = getattr(array, "copy_", None)
-    if copy is None:
-        array[...] = value
-    elif isinstance(value, (int, float)):
-        array.fill_(value)
-    else:
-        copy(value)
-
-
 def autotune(
     configs: Iterable[Config],
     key: Iterable[str],
     prune_configs_by: Mapping[str, Any] | None = None,
     reset_to_zero: Iterable[str] | None = None,
     restore_value: Iterable[str] | None = None,
-    pre_hook: _Hook | None = None,
-    post_hook: _Hook | None = None,
+    pre_hook: Hook | None = None,
+    post_hook: Hook | None = None,
     warmup: float | None = None,
     rep: float | None = None,
     use_cuda_graph: bool = False,
     do_bench: Callable[..., Any] | None = None,
-    cache_results: bool = False,
+    cache_results: bool | None = None,
 ) -> Callable[[Any], Autotuner]:
     """Measures `configs` when the values of the `key` arguments (or an array's type) are new, and keeps the best.
 

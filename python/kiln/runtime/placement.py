@@ -57,9 +57,9 @@ def choose_target(device: int) -> str:
     return row_of(device)
 
 
-def target_of_arguments(values: Iterable[Any]) -> str:
-    """The row that a launch with these arguments is compiled for, as far as arrays say where they are: for the tuner,
-    which must not take a result of one machine for another's."""
+def device_of_arguments(values: Iterable[Any]) -> int:
+    """The GPU that a launch with these arguments goes to, as far as arrays say where they are; -1 for the CPU, -2 for a
+    GPU that is not here."""
     device = -1
     for value in values:
         place = getattr(value, "device", None)
@@ -72,7 +72,13 @@ def target_of_arguments(values: Iterable[Any]) -> str:
 
         choose_driver()
         device = _kiln.cuda_current_device() if _kiln.cuda_device_count() else -2
-    return choose_target(device)
+    return device
+
+
+def target_of_arguments(values: Iterable[Any]) -> str:
+    """The row that a launch with these arguments is compiled for: for the tuner, which must not take a result of one
+    machine for another's."""
+    return choose_target(device_of_arguments(values))
 
 
 @functools.lru_cache(maxsize=64)

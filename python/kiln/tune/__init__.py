@@ -1,0 +1,16 @@
+"""Tuning: which configuration of a kernel is fastest here, and how that is found out, kept and shipped.
+
+configs.py     one configuration: meta-parameters and launch options
+tuning.py      one tuning, from the list of configurations to the best: what the others below are put together to
+compiling.py   configurations to code, in parallel; which of them do not fit
+race.py        samples in turn until there is a winner; knows no clock
+clock.py       one sample: the wall clock for the CPU target, replays of a graph over rotated arrays on a GPU
+isolate.py     samples taken in another process, which may hang or die
+numerics.py    configurations that give the same bits
+store.py       times between processes: what a time is kept under, and where
+progress.py    what a terminal shows meanwhile
+ahead.py       `kiln tune`: problems tuned ahead of time, into a file that a package ships
+models.py      linear layers of known models, by name
+
+`kiln.autotune` (`kiln.runtime.autotuner`) decorates a kernel with all that.
+"""

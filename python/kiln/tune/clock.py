@@ -1,0 +1,212 @@
+"""One sample of one configuration: milliseconds of a launch. What the race asks for, in turn, of every contestant.
+
+WallClock    the CPU target: as many launches as the clock needs to resolve them
+EventClock   a GPU, between two marks in its stream: where something has to happen before each launch
+GraphClock   a GPU, by replays of a graph: no time of the host is in it, and launch i works on copy i of all arrays, so
+             that nothing is found in the L2 cache that a program's next launch would not find there
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+log = logging.getLogger("kiln.autotune")
+
+# A sample lasts so long where launches are shorter: 50 to 500 times what clocks and marks resolve.
+SAMPLE_MS = 0.25
+GRAPH_MS = 0.5
+MOST_LAUNCHES = 4096
+# Copies of the arrays together are so many times what the L2 holds.
+L2S = 3
+
+
+class WallClock:
+    """`launch()` runs and returns when it has; `before()` and `after()` are no part of its time, and where there are
+    any a sample is one launch. The first sample comes after `warmup` milliseconds of launches, at least two."""
+
+    def __init__(
+        self,
+        launch: Callable[[], Any],
+        before: Callable[[], Any] | None = None,
+        after: Callable[[], Any] | None = None,
+        warmup: float = 0.0,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ):
+        self.launch, self.before, self.after = launch, before, after
+        self.warmup, self.clock = warmup, clock
+        self.launches = 0
+
+    def __call__(self) -> float:
+        if not self.launches:
+            self._warm_up()
+        return self._time(self.launches)
+
+    def _warm_up(self) -> None:
+        start = self.clock()
+        self._time(1)
+        last = self._time(1)
+        while (self.clock() - start) / 1e6 < self.warmup:
+            last = self._time(1)
+        alone = self.before is not None or self.after is not None
+        self.launches = 1 if alone else min(MOST_LAUNCHES, max(1, math.ceil(SAMPLE_MS / last)))
+
+    def _time(self, launches: int) -> float:
+        if self.before is not None:
+            self.before()
+        start = self.clock()
+        for _ in range(launches):
+            self.launch()
+        spent = self.clock() - start
+        if self.after is not None:
+            self.after()
+        return max(spent, 1) / 1e6 / launches
+
+
+class EventClock:
+    """As WallClock, by marks in the current stream of a GPU. `device`: makes marks (`kiln.cuda`)."""
+
+    def __init__(
+        self,
+        launch: Callable[[], Any],
+        before: Callable[[], Any] | None = None,
+        after: Callable[[], Any] | None = None,
+        warmup: float = 0.0,
+        device: Any = None,
+    ):
+        if device is None:
+            from kiln import cuda as device
+        self.launch, self.before, self.after, self.device = launch, before, after, device
+        self.warmup, self.launches = warmup, 0
+
+    def __call__(self) -> float:
+        if not self.launches:
+            self._time(1)
+            last = self._time(1)
+            for _ in range(min(MOST_LAUNCHES, int(self.warmup / last))):
+                self._time(1)
+            alone = self.before is not None or self.after is not None
+            self.launches = 1 if alone else min(MOST_LAUNCHES, max(1, math.ceil(SAMPLE_MS / last)))
+        return self._time(self.launches)
+
+    def _time(self, launches: int) -> float:
+        if self.before is not None:
+            self.before()
+        start, end = self.device.Event(), self.device.Event()
+        start.record()
+        for _ in range(launches):
+            self.launch()
+        end.record()
+        self.device.synchronize()
+        if self.after is not None:
+            self.after()
+        return max(end.elapsed_since(start), 1e-6) / launches
+
+
+class GraphClock:
+    """Replays of a graph of launches, captured by torch when the first sample is asked for. `launches`: one for each
+    set of arrays; launch i of the graph is of set i modulo their number."""
+
+    def __init__(self, launches: Sequence[Callable[[], Any]], torch: Any = None, warmup: float = 0.0):
+        self.sets, self.torch, self.warmup = list(launches), torch or sys.modules["torch"], warmup
+        self.count = 0
+        self._graph: Any = None
+        self._stream: Any = None
+
+    def __call__(self) -> float:
+        if self._graph is None:
+            self._capture()
+        return self._replay() / self.count
+
+    def _capture(self) -> None:
+        cuda = self.torch.cuda
+        self._stream = cuda.Stream()
+        self._stream.wait_stream(cuda.current_stream())
+        with cuda.stream(self._stream):
+            self.sets[0]()
+            each = max(self._marked(lambda: [launch() for launch in self.sets[:8]]) / min(8, len(self.sets)), 1e-3)
+            rounds = math.ceil(min(MOST_LAUNCHES, GRAPH_MS / each) / len(self.sets))
+            self.count = max(1, rounds) * len(self.sets)
+            graph = cuda.CUDAGraph()
+            with cuda.graph(graph, stream=self._stream):
+                for i in range(self.count):
+                    self.sets[i % len(self.sets)]()
+            self._graph = graph
+        spent = self._replay()
+        while spent < self.warmup:
+            spent += self._replay()
+
+    def _replay(self) -> float:
+        with self.torch.cuda.stream(self._stream):
+            return max(self._marked(self._graph.replay), 1e-6)
+
+    def _marked(self, what: Callable[[], Any]) -> float:
+        start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        what()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end))
+
+
+class Rotation:
+    """Copies of the memory behind a launch's arguments: together with the memory itself L2S times the L2 cache at
+    least, as few as possible. Tensors that share storage share it in each copy. What is no tensor of torch on a GPU has
+    no copies."""
+
+    def __init__(self, values: Sequence[Any], l2_bytes: int, torch: Any):
+        self.torch = torch
+        self.copies: list[dict[int, Any]] = []
+        storages = {}
+        for value in _tensors(values, torch):
+            storage = value.untyped_storage()
+            storages[storage.data_ptr()] = storage
+        footprint = sum(storage.nbytes() for storage in storages.values())
+        count = min(MOST_LAUNCHES, math.ceil(L2S * l2_bytes / footprint)) if footprint else 1
+        try:
+            for _ in range(1, count):
+                self.copies.append({address: storage.clone() for address, storage in storages.items()})
+        except torch.cuda.OutOfMemoryError:
+            self.copies.clear()
+            log.info("no memory for %d copies of the arrays: they are found in the L2 cache", count)
+
+    def sets(self, values: Sequence[Any]) -> list[list[Any]]:
+        """The arguments themselves, then with each copy in their place."""
+        return [list(values), *([_copied(value, copy, self.torch) for value in values] for copy in self.copies)]
+
+
+def _is_tensor(value: Any, torch: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_cuda
+
+
+def _tensors(values: Any, torch: Any) -> list[Any]:
+    found = []
+    for value in values:
+        if _is_tensor(value, torch):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found += _tensors(value, torch)
+        elif _is_tensor(getattr(value, "base", None), torch):
+            found.append(value.base)
+    return found
+
+
+def _copied(value: Any, storages: Any, torch: Any) -> Any:
+    if _is_tensor(value, torch):
+        storage = storages[value.untyped_storage().data_ptr()]
+        made = torch.empty(0, dtype=value.dtype, device=value.device)
+        return made.set_(storage, value.storage_offset(), value.size(), value.stride())
+    if isinstance(value, tuple):
+        items = [_copied(item, storages, torch) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if not isinstance(value, torch.Tensor) and _is_tensor(getattr(value, "base", None), torch):
+        import copy
+
+        made = copy.copy(value)
+        made.base = _copied(value.base, storages, torch)
+        return made
+    return value

@@ -1,0 +1,127 @@
+"""Configurations to code, several at a time, and which of them do not fit.
+
+A compile is C++ without the interpreter's lock, but for the front end that makes its IR: threads overlap the one with
+the others. A configuration that does not fit the machine costs only itself; a mistake in the kernel is the same in all,
+and is raised on the thread that asked, whose line the message names.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kiln import errors, knobs
+from kiln.tune.configs import Config
+
+# What a configuration may fail with: it is too large for the machine, or the kernel says that it is not made for it.
+REFUSALS = (errors.ResourceError, errors.StaticAssertionError)
+
+
+def find_misfit(config: Config, given: Mapping[str, Any], row: str) -> str:
+    """Why a configuration cannot fit the row's machine whatever the kernel is; "" where only a compile can tell.
+    `given`: what the launch says itself, which counts more."""
+    from kiln import _kiln
+
+    target = _kiln.target(row)
+    if target["kind"] != "cuda":
+        return ""
+    limits, options = target["limits"], {**config.all_kwargs(), **given}
+    cluster = options.get("cluster") or options.get("num_ctas") or 1
+    threads = 32 * (options.get("num_warps") or 4)
+    registers = options.get("maxnreg") or 0
+    for what, need, most in (
+        ("threads of a block", threads, limits["max_threads"]),
+        ("blocks of a cluster", cluster, limits["max_cluster"]),
+        ("registers of a thread", registers, limits["max_registers"]),
+    ):
+        if isinstance(need, int) and need > most:
+            return f"{need} {what}, of {most}"
+    return ""
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compile_all(
+    configs: Sequence[Config],
+    compile: Callable[[Config], Any],
+    watch: Callable[[int], Any] = lambda done: None,
+    threads: int | None = None,
+) -> tuple[dict[Config, Any], dict[Config, Exception]]:
+    """The code of each configuration, or why it has none. Anything that is not one of REFUSALS is raised: of several,
+    what the first configuration met. `watch` is told how many are done."""
+    threads = min(threads or processors(), len(configs))
+    if threads <= 1:
+        return _compile_in_turn(configs, compile, watch)
+    scope = knobs.current_scope()
+
+    def work(config: Config) -> Any:
+        with knobs.enter_scope(scope):
+            return compile(config)
+
+    pool = concurrent.futures.ThreadPoolExecutor(threads, "kiln-tune")
+    try:
+        futures = {config: pool.submit(work, config) for config in configs}
+        for done, _ in enumerate(concurrent.futures.as_completed(futures.values()), 1):
+            watch(done)
+    finally:
+        # After Ctrl-C nobody waits for what is being compiled.
+        pool.shutdown(wait=False, cancel_futures=True)
+    codes: dict[Config, Any] = {}
+    refused: dict[Config, Exception] = {}
+    for config, future in futures.items():
+        problem = future.exception()
+        if problem is None:
+            codes[config] = future.result()
+        elif isinstance(problem, REFUSALS):
+            refused[config] = problem
+        elif isinstance(problem, errors.UserError):
+            codes[config] = compile(config)  # raises it here, where the caller's line is found
+        else:
+            raise problem
+    return codes, refused
+
+
+def _compile_in_turn(
+    configs: Sequence[Config], compile: Callable[[Config], Any], watch: Callable[[int], Any]
+) -> tuple[dict[Config, Any], dict[Config, Exception]]:
+    codes: dict[Config, Any] = {}
+    refused: dict[Config, Exception] = {}
+    for done, config in enumerate(configs, 1):
+        try:
+            codes[config] = compile(config)
+        except REFUSALS as problem:
+            refused[config] = problem
+        watch(done)
+    return codes, refused
+
+
+def spilled(codes: Mapping[Config, Any]) -> dict[Config, int]:
+    """Configurations whose threads keep registers in local memory, and how many words: none where all do, and none of
+    the CPU, whose stack is another matter."""
+    found = {}
+    for config, compiled in codes.items():
+        if "cuda" in compiled.metadata and (compiled.loaded is not None or compiled.metadata["cuda"].get("usage")):
+            words = compiled.n_spills
+            if words:
+                found[config] = words
+    return found if len(found) < len(codes) else {}
+
+
+def same_code(codes: Mapping[Config, Any]) -> dict[Config, Config]:
+    """For each configuration the first one that runs the same code on the same grid, itself perhaps. On the CPU target
+    many options change nothing."""
+    from kiln import _kiln
+
+    seen: dict[Any, Config] = {}
+    found = {}
+    for config, compiled in codes.items():
+        launch = ("launch", repr(sorted(compiled.metadata["cuda"].items()))) if "cuda" in compiled.metadata else ()
+        meta = repr(sorted(config.kwargs.items(), key=lambda item: item[0]))
+        code = (_kiln.digest(compiled.artifact.binary), launch, meta, config.pre_hook)
+        found[config] = seen.setdefault(code, config)
+    return found

@@ -1,0 +1,75 @@
+"""`kiln.Config`: one configuration of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Hook = Callable[..., Any]
+
+
+class Config:
+    """One configuration: meta-parameters of the kernel and launch options.
+
+    kwargs        the meta-parameters by name; launch options may be among them
+    num_warps …   launch options, passed on with each launch
+    pre_hook      called with the arguments by name before each launch of this configuration
+    """
+
+    def __init__(
+        self,
+        kwargs: Mapping[str, Any],
+        num_warps: int = 4,
+        num_stages: int = 3,
+        num_ctas: int = 1,
+        maxnreg: int | None = None,
+        pre_hook: Hook | None = None,
+        ir_override: str | None = None,
+        *,
+        schedule: str | None = None,
+        stages: int | None = None,
+        consumers: int | None = None,
+        cluster: int | None = None,
+    ):
+        self.kwargs = dict(kwargs)
+        self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
+        self.maxnreg, self.pre_hook, self.ir_override = maxnreg, pre_hook, ir_override
+        self.schedule, self.stages, self.consumers, self.cluster = schedule, stages, consumers, cluster
+        # Options among the meta-parameters are the same as those given by name.
+        for name in self.kwargs.keys() & self.options().keys():
+            setattr(self, name, self.kwargs.pop(name))
+
+    def options(self) -> dict[str, Any]:
+        """The launch options that are set."""
+        found = {
+            "num_warps": self.num_warps,
+            "num_stages": self.num_stages,
+            "num_ctas": self.num_ctas if self.cluster is None else None,
+            "maxnreg": self.maxnreg,
+            "schedule": self.schedule,
+            "stages": self.stages,
+            "consumers": self.consumers,
+            "cluster": self.cluster,
+            "ir_override": self.ir_override,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """What a launch with this configuration is given beside the user's arguments."""
+        return {**self.kwargs, **self.options()}
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (*sorted(self.all_kwargs().items(), key=lambda item: item[0]), self.pre_hook)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __repr__(self) -> str:
+        parts = [repr(self.kwargs), *(f"{name}={value!r}" for name, value in self.options().items())]
+        return f"Config({', '.join(parts)})"
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}: {value}" for name, value in self.all_kwargs().items())

@@ -1,0 +1,229 @@
+"""Times of configurations, kept for other processes: one entry for each configuration, so that a new one costs the time
+of one.
+
+An entry is found by a digest of all that a time is about: the kernel's source with all it reaches and the switches its
+code depends on, what the tuner's key and the kinds of the arguments are, the configuration, the device, and the build
+of Kiln. It says which code was timed, by the digest of the artifact. Who launches a stored winner compares that with
+the code at hand (`Tuning`): where it differs, for a reason that no text of the kernel shows, the time is of something
+else.
+
+Entries are bytes by key in a `Store`; this module does not care where.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import logging
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from kiln import knobs
+
+log = logging.getLogger("kiln.autotune")
+
+# Of the entries' form, and of how times are taken: figures of two methods are not compared.
+FORMAT = 1
+
+
+class Store(Protocol):
+    """Where bytes are kept by key between processes. Both are safe from several at once; what is got was put whole."""
+
+    def get(self, key: str) -> bytes | None: ...
+    def put(self, key: str, content: bytes) -> None: ...
+
+
+class FolderStore:
+    """A file for each key in a folder of the user's own. A file begins with the digest of what follows; one that is
+    damaged counts as missing. Problems with the folder are told once, and are nobody's error: then nothing is kept."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+        self._told = False
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            self._check()
+            with open(self._path(key), "rb") as file:
+                digest, _, content = file.read().partition(b"\n")
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            self._tell(problem)
+            return None
+        return content if digest.decode("ascii", "replace") == hashlib.sha256(content).hexdigest() else None
+
+    def put(self, key: str, content: bytes) -> None:
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            self._check()
+            handle, part = tempfile.mkstemp(dir=self.folder, suffix=".part")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(part, self._path(key))
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(part)
+                raise
+        except OSError as problem:
+            self._tell(problem)
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self.folder, key + ".time")
+
+    def _check(self) -> None:
+        """Whether the folder is nobody else's: what others write there would choose code for this user."""
+        found = os.lstat(self.folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise PermissionError(f"expected {self.folder} to be a folder that its owner alone, this user, may write")
+
+    def _tell(self, problem: OSError) -> None:
+        if not self._told:
+            log.warning("cannot keep results of tuning: %s", problem)
+            self._told = True
+
+
+@functools.lru_cache(maxsize=8)
+def _folder_store(folder: str) -> FolderStore:
+    return FolderStore(folder)
+
+
+def default_store() -> Store:
+    """The store of this user."""
+    return _folder_store(os.path.join(os.path.dirname(knobs.crash_dir), "autotune"))
+
+
+class Time(NamedTuple):
+    """What is known of a configuration: milliseconds (median, 20 and 80 percent), and the digest of the code."""
+
+    milliseconds: list[float]
+    artifact: str
+
+
+class TimeStore:
+    """Times of the configurations of one kernel for one key."""
+
+    def __init__(self, store: Store, about: Mapping[str, Any]):
+        self.store, self.about = store, dict(about)
+        self._base = json.dumps({"format": FORMAT, **self.about}, sort_keys=True, default=str)
+
+    def _key(self, config: Any) -> str:
+        return hashlib.sha256(f"{self._base}\0{describe(config)}".encode()).hexdigest()
+
+    def get(self, config: Any) -> Time | None:
+        """A time that was put for this configuration under exactly what this store is about."""
+        content = self.store.get(self._key(config))
+        if content is None:
+            return None
+        try:
+            entry = json.loads(content)
+            times = [float(ms) for ms in entry["milliseconds"]]
+            # The digest stands for these; they are in the entry for people, and against a collision of our own making.
+            if entry["config"] != describe(config) or not times or not all(ms > 0 for ms in times):
+                return None
+            return Time(times, str(entry["artifact"]))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, config: Any, time: Time) -> None:
+        entry = {**self.about, "config": describe(config), **time._asdict()}
+        self.store.put(self._key(config), json.dumps(entry, sort_keys=True, default=str, indent=1).encode())
+
+
+def describe(config: Any) -> str:
+    """A configuration as text that is the same in every process. A hook counts by its code: what it does to arguments
+    is part of what is timed."""
+    parts = [f"{name}={_text(value)}" for name, value in sorted(config.all_kwargs().items())]
+    if config.pre_hook is not None:
+        parts.append(f"pre_hook={_text(config.pre_hook)}")
+    return ", ".join(parts)
+
+
+def _text(value: Any) -> str:
+    code = getattr(value, "__code__", None)
+    if code is not None:
+        held = [_text(cell.cell_contents) for cell in value.__closure__ or () if not _is_empty(cell)]
+        what = repr((code.co_code, [c for c in code.co_consts if not hasattr(c, "co_code")], code.co_names, held))
+        return f"{value.__module__}.{value.__qualname__}#{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+    key = getattr(value, "cache_key", None)
+    if isinstance(key, str):
+        return key
+    # An address is another one in the next process.
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - raises where a variable has no value yet
+    except ValueError:
+        return True
+    return False
+
+
+def signature(arguments: Iterable[tuple[str, Any]]) -> list[str]:
+    """What of the arguments code may be specialised for, and a tuner's key need not name: types, and whether 16 divides
+    an address or a number."""
+    found = []
+    for name, value in arguments:
+        if isinstance(value, bool) or value is None or isinstance(value, str):
+            found.append(f"{name}={value!r}")
+        elif isinstance(value, int):
+            found.append(f"{name}=int:{'1' if value == 1 else '16' if value % 16 == 0 else ''}")
+        elif hasattr(value, "dtype"):
+            found.append(f"{name}=*{value.dtype}:{'16' if _address(value) % 16 == 0 else ''}")
+        else:
+            found.append(f"{name}={type(value).__module__}.{type(value).__qualname__}")
+    return found
+
+
+def _address(array: Any) -> int:
+    try:
+        if hasattr(array, "data_ptr"):
+            return int(array.data_ptr())
+        for name in ("__array_interface__", "__cuda_array_interface__"):
+            if hasattr(array, name):
+                return int(getattr(array, name)["data"][0] or 0)
+    except Exception:  # whatever another library raises, the address is not known
+        return 1
+    return 1
+
+
+@functools.lru_cache(maxsize=64)
+def device_identity(device: int, threads: int = 0) -> dict[str, Any]:
+    """The machine that times are of: another one of the same kind is as good. Of a GPU (its number), what it is and
+    not who drives it; of the CPU (-1), its model and the threads that kernels get."""
+    if device >= 0:
+        from dataclasses import asdict
+
+        from kiln import cuda
+
+        properties = asdict(cuda.get_device_properties(device))
+        return {name: properties[name] for name in _OF_A_GPU}
+    from kiln import _kiln
+
+    row = _kiln.host_target()
+    return {"name": _cpu_model() or row["cpu"], "cpu": row["cpu"], "threads": threads or _kiln.num_threads()}
+
+
+_OF_A_GPU = (
+    "name", "capability", "multiprocessors", "shared_bytes_per_multiprocessor", "l2_bytes", "memory_bytes",
+    "memory_bus_bits", "clock_khz", "memory_clock_khz",
+)  # fmt: skip
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            found = re.search(r"^model name\s*:\s*(.*)$", file.read(), re.MULTILINE)
+    except OSError:
+        return ""
+    return found[1].strip() if found else ""

@@ -1,0 +1,363 @@
+"""One tuning: from a kernel's configurations and the arguments of one launch to the configuration that is fastest.
+
+    prune (the user's rules) → times of before → misfits → compile, in parallel → spills → race → keep the times
+
+`Autotuner` makes one when a key is new. Everything here happens once for a key; nothing is on a launch's path.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kiln import errors, knobs
+from kiln.runtime import placement
+from kiln.tune import clock, compiling
+from kiln.tune.configs import Config
+from kiln.tune.progress import Progress
+from kiln.tune.race import Disqualified, Outcome, Rules, quantiles, race
+from kiln.tune.store import Time, TimeStore, default_store, device_identity, signature
+
+log = logging.getLogger("kiln.autotune")
+
+NEVER = [math.inf] * 3
+# Milliseconds of samples for each configuration where the user says nothing; most need far fewer.
+REP_MS = 100.0
+
+
+class Tuning:
+    """What is found out about `configs` of a tuner for one launch.
+
+    measured   milliseconds by configuration (median, 20 and 80 percent); infinite for one that is not in
+    refused    why a configuration is not in
+    """
+
+    def __init__(self, tuner: Any, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any):
+        self.tuner, self.key, self.args, self.kwargs, self.grid = tuner, key, args, kwargs, grid
+        self.name = tuner.base_fn.__name__
+        self.arguments = {**dict(zip(tuner.arg_names, args, strict=False)), **kwargs}
+        self.device = placement.device_of_arguments(self.arguments.values())
+        self.row = placement.choose_target(self.device)
+        self.configs: list[Config] = []
+        self.measured: dict[Config, list[float]] = {}
+        self.refused: dict[Config, Exception] = {}
+        self.codes: dict[Config, Any] = {}
+        self.samples = 0
+        self._times: TimeStore | None = None
+        self._saved: dict[str, Any] = {}
+
+    def run(self) -> Config:
+        """The fastest configuration."""
+        tuner = self.tuner
+        self.configs = list(dict.fromkeys(tuner.prune_configs(self.arguments, self.kwargs)))
+        for config in self.configs:
+            tuner.check_conflicts(config, self.kwargs)
+        knobs.start_logging()
+        kept = self._look_up()
+        best = self._best(kept)
+        if best is not None and len(kept) == len(self.configs) and self._is_current(best, kept[best]):
+            self.measured = {config: kept[config].milliseconds for config in self.configs}
+            return best
+        if best is not None and not self._is_current(best, kept[best]):
+            log.info("%s %s: times of before are of other code; measuring again", self.name, self.key)
+            kept = {}
+        start = time.perf_counter()
+        new = [config for config in self.configs if config not in kept]
+        with Progress(self.name) as progress:
+            fitting = self._compile(new, progress)
+            taken = self._measure(fitting, progress)
+        tuner.bench_time = time.perf_counter() - start
+        self._keep(taken)
+        taken.update({config: time.milliseconds for config, time in kept.items()})
+        self.measured = {config: taken.get(config, NEVER) for config in self.configs}
+        for config in self.configs:
+            if config in taken and config in new:
+                log.info("%s %s: %s takes %.4f ms", self.name, self.key, config, taken[config][0])
+        if not taken:
+            self._raise_none_fits()
+        best = min(taken, key=lambda config: taken[config][0])
+        log.info("%s %s: best of %d is %s (%.4f ms)", self.name, self.key, len(self.configs), best, taken[best][0])
+        return best
+
+    # -- times of before -------------------------------------------------------------------
+
+    def _look_up(self) -> dict[Config, Time]:
+        if not self.tuner.keeps_times:
+            return {}
+        self._times = TimeStore(default_store(), self._about())
+        found = {config: self._times.get(config) for config in self.configs}
+        return {config: time for config, time in found.items() if time is not None}
+
+    def _about(self) -> dict[str, Any]:
+        """Everything that a time depends on beside the configuration."""
+        from kiln import _kiln
+
+        base = self.tuner.base_fn
+        threads = knobs.num_threads if self.device == -1 else 0
+        try:
+            device = device_identity(self.device, threads) if self.device != -2 else {"name": "none"}
+        except errors.KilnError:
+            device = {"name": "unknown"}
+        return {
+            "kernel": self.name,
+            "source": _kiln.digest(base._make_prefix().encode()),
+            "key": [str(value) for value in self.key],
+            "arguments": signature(self.arguments.items()),
+            "device": device,
+            "target": _kiln.digest(json.dumps(_kiln.target(self.row), sort_keys=True).encode()),
+            "toolchain": _kiln.toolchain(),
+            "method": self.tuner.method,
+        }
+
+    def _best(self, kept: Mapping[Config, Time]) -> Config | None:
+        return min(kept, key=lambda config: kept[config].milliseconds[0], default=None)
+
+    def _is_current(self, config: Config, kept: Time) -> bool:
+        """Whether the code that was timed is the code that would run. The launch that follows needs it anyway."""
+        try:
+            return self._compile_one(config).cache_key == kept.artifact
+        except compiling.REFUSALS:
+            return False
+
+    def _keep(self, taken: Mapping[Config, list[float]]) -> None:
+        if self._times is not None:
+            for config, milliseconds in taken.items():
+                self._times.put(config, Time(milliseconds, self.codes[config].cache_key))
+
+    # -- code ------------------------------------------------------------------------------
+
+    def _compile_one(self, config: Config) -> Any:
+        if config not in self.codes:
+            self._run_pre_hook(config)  # it may set what the code depends on, such as the block of a descriptor
+            meta = {**config.all_kwargs(), **self.kwargs}
+            self.codes[config] = self.tuner.fn.run(*self.args, grid=self.grid, warmup=True, **meta)
+        return self.codes[config]
+
+    def _compile(self, configs: Sequence[Config], progress: Progress) -> list[Config]:
+        """Those that fit, compiled; the others are in `refused`."""
+        from kiln import hooks
+
+        asked = []
+        for config in configs:
+            misfit = compiling.find_misfit(config, self.kwargs, self.row)
+            if misfit:
+                self._refuse(config, errors.ResourceError(misfit, kernel=self.name))
+            else:
+                asked.append(config)
+        # Hooks are promised the thread that launches; those of configurations may change arguments.
+        told = any((hooks.compile_start, hooks.compile_end, hooks.load_start, hooks.load_end))
+        hooked = any(config.pre_hook is not None for config in asked)
+        codes, refused = compiling.compile_all(
+            asked, self._compile_one, lambda done: progress.compiling(done, len(asked)), 1 if told or hooked else None
+        )
+        for config, problem in refused.items():
+            self._refuse(config, problem)
+        for config, words in compiling.spilled(codes).items():
+            problem = errors.ResourceError("registers", detail=f"a thread spills {words} words", kernel=self.name)
+            self._refuse(config, problem)
+            del codes[config]
+        return list(codes)
+
+    def _refuse(self, config: Config, problem: Exception) -> None:
+        self.refused[config] = problem
+        log.info("%s: %s does not fit: %s", self.name, config, problem)
+
+    def _raise_none_fits(self) -> None:
+        config, problem = next(iter(self.refused.items()))
+        error = errors.LaunchError(
+            f"expected a configuration that compiles and fits, got none of {len(self.configs)} (the first is {config})",
+            kernel=self.name,
+        )
+        error.details = str(problem)
+        raise error from problem
+
+    # -- measuring -------------------------------------------------------------------------
+
+    def _measure(self, configs: Sequence[Config], progress: Progress) -> dict[Config, list[float]]:
+        """Milliseconds of each configuration that can be launched."""
+        if not configs:
+            return {}
+        self._saved = {name: _copy(self.arguments[name]) for name in self.tuner.restore_value}
+        try:
+            if self.tuner.user_do_bench is not None:
+                return self._measure_by(self.tuner.user_do_bench, configs)
+            return self._race(configs, progress)
+        finally:
+            self._prepare()
+
+    def _measure_by(self, do_bench: Callable[..., Any], configs: Sequence[Config]) -> dict[Config, list[float]]:
+        """By the user's own function, one after the other."""
+        taken: dict[Config, list[float]] = {}
+        for config in configs:
+            launch = self._launcher(config)
+            try:
+                found = do_bench(launch, quantiles=(0.5, 0.2, 0.8))
+                taken[config] = [float(ms) for ms in (found if isinstance(found, (list, tuple)) else [found])]
+            except compiling.REFUSALS as problem:
+                self._refuse(config, problem)
+            except KeyboardInterrupt:
+                if not taken:
+                    raise
+                log.warning("%s: interrupted; the best of %d of %d is used", self.name, len(taken), len(configs))
+                break
+        return taken
+
+    def _race(self, configs: Sequence[Config], progress: Progress) -> dict[Config, list[float]]:
+        alike = compiling.same_code({config: self.codes[config] for config in configs})
+        runners = [config for config in configs if alike[config] is config]
+        samplers = self._samplers(runners)
+        rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
+        start = time.perf_counter()
+
+        def watch(outcome: Outcome[Config]) -> None:
+            if outcome.winner is not None:
+                left = sum(not standing.out for standing in outcome.standings.values())
+                best = outcome.standings[outcome.winner]
+                progress.racing(outcome.rounds, left, len(runners), best.name, best.time)
+
+        rules = Rules(seconds=rep * len(runners) / 1e3)
+        outcome = race(samplers, rules, watch, lambda: time.perf_counter() - start)
+        self.samples = outcome.count
+        for config, standing in outcome.standings.items():
+            if standing.problem is not None:
+                self._refuse(config, standing.problem.__cause__ or standing.problem)  # type: ignore[arg-type]
+            else:
+                log.debug("%s: %s: %d samples, %s", self.name, config, len(standing.samples),
+                          f"out in round {standing.out}" if standing.out else "in to the end")  # fmt: skip
+        if outcome.why == "interrupted":
+            log.warning("%s: interrupted; the best so far is used: %s", self.name, outcome.winner)
+        taken = {
+            config: quantiles(standing.samples, (0.5, 0.2, 0.8))
+            for config, standing in outcome.standings.items()
+            if standing.samples and standing.problem is None
+        }
+        return {config: taken[alike[config]] for config in configs if alike[config] in taken}
+
+    def _samplers(self, configs: Sequence[Config]) -> dict[Config, Callable[[], float]]:
+        warmup = self.tuner.warmup_ms or 0.0
+        rotation = self._rotation()
+
+        def make(config: Config) -> Callable[[], float]:
+            before, after = self._before(config), self._after()
+            if self.device == -1:
+                return clock.WallClock(self._bare(config, self.args, self.kwargs), before, after, warmup)
+            if rotation is None or before is not None or after is not None:
+                return clock.EventClock(self._bare(config, self.args, self.kwargs), before, after, warmup)
+            self._run_pre_hook(config)
+            sets = rotation.sets([*self.args, *self.kwargs.values()])
+            places = len(self.args)
+            launches = [
+                self._bare(config, tuple(values[:places]), dict(zip(self.kwargs, values[places:], strict=True)))
+                for values in sets
+            ]
+            return clock.GraphClock(launches, warmup=warmup)
+
+        return {config: self._guarded(make, config) for config in configs}
+
+    def _guarded(self, make: Callable[[Config], Callable[[], float]], config: Config) -> Callable[[], float]:
+        """A sampler that leaves the race where its configuration does not fit; made when it is first asked."""
+        sampler: list[Callable[[], float]] = []
+
+        def sample() -> float:
+            try:
+                if not sampler:
+                    sampler.append(make(config))
+                return sampler[0]()
+            except compiling.REFUSALS as problem:
+                raise Disqualified(str(problem)) from problem
+
+        return sample
+
+    def _rotation(self) -> clock.Rotation | None:
+        """Copies of the arrays for graphs of launches; None where launches cannot be captured."""
+        torch = sys.modules.get("torch")
+        if self.device < 0 or torch is None or not torch.cuda.is_initialized():
+            if self.tuner.use_cuda_graph and self.device >= 0:
+                raise errors.LaunchError(
+                    "expected torch to be imported (because it captures the graph that use_cuda_graph asks for)",
+                    kernel=self.name,
+                )
+            return None
+        from kiln import cuda
+
+        l2_bytes = cuda.get_device_properties(self.device).l2_bytes
+        return clock.Rotation([*self.args, *self.kwargs.values()], l2_bytes, torch)
+
+    # -- one launch ------------------------------------------------------------------------
+
+    def _bare(self, config: Config, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+        run, grid, meta = self.tuner.fn.run, self.grid, {**config.all_kwargs(), **kwargs}
+        post_hook, arguments = self.tuner.user_post_hook, self.arguments
+
+        def launch() -> None:
+            try:
+                run(*args, grid=grid, **meta)
+            except Exception as error:
+                if post_hook is not None:
+                    post_hook(arguments, exception=error)
+                raise
+
+        return launch
+
+    def _before(self, config: Config) -> Callable[[], None] | None:
+        """What has to happen before each measured launch; None if nothing has."""
+        tuner = self.tuner
+        if not (tuner.user_pre_hook or tuner.reset_to_zero or self._saved or (self.device == -1 and config.pre_hook)):
+            return None
+
+        def before() -> None:
+            self._run_pre_hook(config)
+            self._prepare()
+            if tuner.user_pre_hook is not None:
+                tuner.user_pre_hook(self.arguments, reset_only=False)
+
+        return before
+
+    def _after(self) -> Callable[[], None] | None:
+        hook = self.tuner.user_post_hook
+        return None if hook is None else lambda: hook(self.arguments, exception=None)
+
+    def _launcher(self, config: Config) -> Callable[[], None]:
+        """A launch with all that belongs to it."""
+        bare, before, after = self._bare(config, self.args, self.kwargs), self._before(config), self._after()
+
+        def launch() -> None:
+            if before is not None:
+                before()
+            elif config.pre_hook is not None:
+                self._run_pre_hook(config)
+            bare()
+            if after is not None:
+                after()
+
+        return launch
+
+    def _run_pre_hook(self, config: Config) -> None:
+        if config.pre_hook is not None:
+            config.pre_hook({**self.arguments, **config.all_kwargs()})
+
+    def _prepare(self) -> None:
+        for name in self.tuner.reset_to_zero:
+            _fill(self.arguments[name], 0)
+        for name, value in self._saved.items():
+            _fill(self.arguments[name], value)
+
+
+def _copy(array: Any) -> Any:
+    clone = getattr(array, "clone", None)
+    return clone() if clone is not None else array.copy()
+
+
+def _fill(array: Any, value: Any) -> None:
+    copy = getattr(array, "copy_", None)
+    if copy is None:
+        array[...] = value
+    elif isinstance(value, (int, float)):
+        array.fill_(value)
+    else:
+        copy(value)

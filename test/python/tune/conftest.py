@@ -1,0 +1,58 @@
+"""Tuned kernels whose times are told by the tests: no test here asks a real clock which configuration is faster."""
+
+from __future__ import annotations
+
+import kiln
+import kiln.language as kl
+import pytest
+from kiln import knobs
+from kiln.tune.race import Disqualified
+from kiln.tune.tuning import Tuning
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path):
+    """A place of its own for what is kept."""
+    with knobs.scope(crash_dir=str(tmp_path / "kiln" / "crashes")):
+        yield tmp_path / "kiln" / "autotune"
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """`told.times`: milliseconds by BLOCK (or an exception to raise); `told.sampled`: the BLOCKs that were sampled."""
+
+    class Told:
+        times: dict = {}
+        sampled: list = []
+
+    Told.times, Told.sampled = {}, []
+
+    def samplers(self, configs):
+        def sampler(config):
+            def sample():
+                block = config.kwargs["BLOCK"]
+                Told.sampled.append(block)
+                time = Told.times[block]
+                if isinstance(time, Disqualified):
+                    raise time
+                if isinstance(time, BaseException):
+                    raise time
+                # Not all alike: half a percent up and down.
+                return time * (1 + 0.005 * (-1) ** len(Told.sampled))
+
+            return sample
+
+        return {config: sampler(config) for config in configs}
+
+    monkeypatch.setattr(Tuning, "_samplers", samplers)
+    return Told
+
+
+def blocks(*sizes, **options):
+    return [kiln.Config({"BLOCK": size}, **options) for size in sizes]
+
+
+@kiln.jit
+def fill(out, n, BLOCK: kl.constexpr):
+    i = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    kl.store(out + i, BLOCK, mask=i < n)

@@ -1,0 +1,352 @@
+"""One tuning after another: what is compiled, what is measured, what is kept and who is told."""
+
+from __future__ import annotations
+
+import threading
+
+import kiln
+import kiln.language as kl
+import numpy as np
+import pytest
+from conftest import blocks, fill
+from kiln import errors, hooks, knobs
+from kiln.tune import compiling
+from kiln.tune.race import Disqualified
+
+
+def tune(configs, kernel=fill, **options):
+    return kiln.autotune(configs, key=["n"], **options)(kernel)
+
+
+def out(length=64):
+    return np.zeros(length, np.int32)
+
+
+def sampled(told):
+    return set(told.sampled)
+
+
+# ---- what is measured ------------------------------------------------------------------------------------------------
+def test_the_fastest_is_chosen_by_a_race(told):
+    told.times = {16: 3.0, 32: 1.0, 64: 2.0}
+    tuned = tune(blocks(16, 32, 64))
+    x = out()
+    tuned[1](x, 5)
+    assert tuned.best_config.kwargs == {"BLOCK": 32} and (x[:5] == 32).all() and (x[5:] == 0).all()
+    medians = {config.kwargs["BLOCK"]: times[0] for config, times in tuned.configs_timings.items()}
+    assert medians == pytest.approx(told.times, rel=0.01)
+    low, high = zip(*(times[1:] for times in tuned.configs_timings.values()), strict=True)
+    assert all(a <= b for a, b in zip(low, high, strict=True))
+
+
+def test_one_configuration_that_hangs_or_dies_costs_itself(told, caplog):
+    told.times = {16: Disqualified("hangs"), 32: 2.0, 64: 1.0}
+    with caplog.at_level("INFO", logger="kiln.autotune"):
+        tuned = tune(blocks(16, 32, 64))
+        tuned[1](out(), 5)
+    assert tuned.best_config.kwargs == {"BLOCK": 64}
+    assert tuned.configs_timings[tuned.configs[0]] == [float("inf")] * 3
+    assert "BLOCK: 16, num_warps: 4, num_stages: 3, num_ctas: 1 does not fit: hangs" in caplog.text
+
+
+def test_an_interrupt_launches_the_best_so_far(told, caplog):
+    told.times = {16: 2.0, 32: 1.0, 64: KeyboardInterrupt()}
+    tuned = tune(blocks(16, 32, 64))
+    tuned[1](out(), 5)
+    assert tuned.best_config.kwargs == {"BLOCK": 32}
+    assert "interrupted; the best so far is used" in caplog.text
+    told.times = {16: KeyboardInterrupt(), 32: 1.0}
+    with pytest.raises(KeyboardInterrupt):
+        tune(blocks(16, 32))[1](out(), 6)
+
+
+def test_a_mistake_in_the_kernel_is_raised(told):
+    """And is no configuration that does not fit."""
+
+    @kiln.jit
+    def kernel(x, n, BLOCK: kl.constexpr):
+        kl.store(x + kl.arange(0, BLOCK), undefined_name)  # noqa: F821
+
+    with pytest.raises(errors.CompilationError, match="undefined_name"):
+        tune(blocks(16, 32), kernel)[1](out(), 5)
+    assert told.sampled == []
+
+
+def test_an_option_that_the_kernel_lacks_is_told_with_the_line_of_the_launch(told):
+    with pytest.raises(errors.LaunchError, match="expected a parameter or a launch option, got 'BLOK'") as caught:
+        tune([kiln.Config({"BLOK": 16}), kiln.Config({"BLOK": 32})])[1](out(), 5)
+    assert caught.value.caller.file == __file__, "though it was met on another thread"
+
+
+def test_configurations_that_the_kernel_refuses_cost_only_themselves(told, caplog):
+    @kiln.jit
+    def kernel(x, n, BLOCK: kl.constexpr):
+        kl.static_assert(BLOCK < 64, "too wide")
+        kl.store(x, BLOCK)
+
+    told.times = {16: 2.0, 32: 1.0}
+    with caplog.at_level("INFO", logger="kiln.autotune"):
+        tuned = tune(blocks(16, 64, 32), kernel)
+        tuned[1](out(), 5)
+    assert sampled(told) == {16, 32} and tuned.best_config.kwargs == {"BLOCK": 32}
+    assert "BLOCK: 64" in caplog.text and "too wide" in caplog.text
+
+
+def test_arrays_are_as_a_single_launch_leaves_them():
+    @kiln.jit
+    def kernel(x, y, n, BLOCK: kl.constexpr):
+        kl.store(x, kl.load(x) + BLOCK)
+        kl.store(y, kl.load(y) + BLOCK)
+
+    x, y = np.full(1, 100, np.int64), np.full(1, 100, np.int64)
+    tuned = tune(blocks(16, 32), kernel, restore_value=["x"], reset_to_zero=["y"], rep=1)
+    tuned[1](x, y, 5)
+    best = tuned.best_config.kwargs["BLOCK"]
+    assert x[0] == 100 + best and y[0] == best
+
+
+def test_hooks_surround_each_measured_launch():
+    calls = []
+    tuned = tune(blocks(16, 32), rep=0.1, pre_hook=lambda arguments, reset_only: calls.append("pre"),
+                 post_hook=lambda arguments, exception: calls.append("post"))  # fmt: skip
+    tuned[1](out(), 5)
+    assert calls == ["pre", "post"] * (len(calls) // 2) and len(calls) >= 4
+
+
+def test_configurations_with_the_same_code_are_measured_once(told):
+    """On the CPU target the number of warps changes nothing."""
+    told.times = {16: 2.0, 32: 1.0}
+    configs = [*blocks(16, 32, num_warps=4), *blocks(16, 32, num_warps=8)]
+    tuned = tune(configs)
+    tuned[1](out(), 5)
+    assert len(told.sampled) <= 2 * 12 and len(tuned.configs_timings) == 4
+    times = [tuned.configs_timings[config] for config in configs]
+    assert times[0] == times[2] and times[1] == times[3] and times[0] != times[1]
+
+
+# ---- code ------------------------------------------------------------------------------------------------------------
+def test_configurations_compile_in_threads(told, monkeypatch):
+    """Two compiles wait for each other: in turn, neither would come to its end."""
+    monkeypatch.setattr(compiling, "processors", lambda: 2)
+    met, real = threading.Barrier(2, timeout=60), fill.run
+
+    def run(*args, warmup=False, **kwargs):
+        if warmup:
+            met.wait()
+        return real(*args, warmup=warmup, **kwargs)
+
+    monkeypatch.setattr(fill, "run", run)
+    told.times = {16: 2.0, 32: 1.0}
+    tune(blocks(16, 32))[1](out(), 5)
+    assert not met.broken and sampled(told) == {16, 32}
+
+
+def test_compiles_in_threads_see_the_switches_of_the_launch():
+    seen = {}
+
+    def compile(config):
+        seen[config] = knobs.check, knobs.num_threads, threading.current_thread().name
+        return config
+
+    configs = blocks(16, 32, 64)
+    with knobs.scope(check="bounds", num_threads=3):
+        codes, refused = compiling.compile_all(configs, compile, threads=2)
+    assert list(codes) == configs and refused == {}
+    assert {values[:2] for values in seen.values()} == {("bounds", 3)}
+    assert all(name.startswith("kiln-tune") for *_, name in seen.values())
+
+
+def test_of_several_mistakes_the_first_configurations_is_raised():
+    def compile(config):
+        raise errors.CompilationError(f"mistake of {config.kwargs['BLOCK']}")
+
+    for _ in range(5):
+        with pytest.raises(errors.CompilationError, match="mistake of 16"):
+            compiling.compile_all(blocks(16, 32, 64), compile, threads=3)
+
+
+def test_hooks_of_compiles_are_called_on_the_thread_that_launches(told):
+    told.times = {16: 1.0, 32: 2.0}
+    threads = set()
+    hook = hooks.compile_start.add(lambda event: threads.add(threading.get_ident()))
+    try:
+        tune(blocks(16, 32), kiln.jit(fill.fn))[1](out(), 7)
+    finally:
+        hooks.compile_start.remove(hook)
+    assert threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("config,given,told_why", [
+    (kiln.Config({}, num_warps=64), {}, "2048 threads of a block, of 1024"),
+    (kiln.Config({}, cluster=32), {}, "32 blocks of a cluster, of 16"),
+    (kiln.Config({}, num_ctas=32), {}, "32 blocks of a cluster, of 16"),
+    (kiln.Config({}, maxnreg=512), {}, "512 registers of a thread, of 255"),
+    (kiln.Config({}, num_warps=32, cluster=16, maxnreg=255), {}, ""),
+    (kiln.Config({}, num_warps=64), {"num_warps": 8}, ""),
+])  # fmt: skip
+def test_what_cannot_fit_is_known_before_it_is_compiled(config, given, told_why):
+    assert compiling.find_misfit(config, given, "sm_90a") == told_why
+    assert compiling.find_misfit(config, given, "cpu") == ""
+
+
+def test_misfits_are_not_compiled(monkeypatch, told, caplog):
+    monkeypatch.setattr(compiling, "find_misfit", lambda config, *_: "too large" if config.num_warps > 4 else "")
+    told.times = {16: 1.0, 32: 2.0}
+    compiled = []
+    hook = hooks.compile_start.add(lambda event: compiled.append(event.options["num_warps"]))
+    try:
+        with caplog.at_level("INFO", logger="kiln.autotune"):
+            tune([*blocks(16, 32), *blocks(64, num_warps=8)], kiln.jit(fill.fn))[1](out(), 5)
+    finally:
+        hooks.compile_start.remove(hook)
+    assert compiled == [4, 4] and "BLOCK: 64, num_warps: 8, num_stages: 3, num_ctas: 1 does not fit" in caplog.text
+
+
+class FakeCode:
+    """What `spilled` asks of a compiled kernel."""
+
+    def __init__(self, words, kind="cuda"):
+        self.n_spills, self.loaded = words, object()
+        self.metadata = {kind: {}}
+
+
+def test_what_spills_is_dropped_unless_all_do():
+    a, b, c = blocks(16, 32, 64)
+    assert compiling.spilled({a: FakeCode(0), b: FakeCode(8), c: FakeCode(4)}) == {b: 8, c: 4}
+    assert compiling.spilled({a: FakeCode(2), b: FakeCode(8)}) == {}
+    assert compiling.spilled({a: FakeCode(0), b: FakeCode(8, "cpu")}) == {}, "the CPU's stack is no spill"
+
+
+# ---- what is kept ----------------------------------------------------------------------------------------------------
+def again(configs, kernel=fill, **options):
+    """The tuner of another process: nothing in memory but the kernel's source."""
+    return tune(configs, kiln.jit(kernel.fn), **options)
+
+
+def test_times_are_kept_for_the_next_process(told):
+    told.times = {16: 2.0, 32: 1.0}
+    tune(blocks(16, 32))[1](out(), 5)
+    told.sampled.clear()
+    other = again(blocks(16, 32))
+    other[1](out(), 5)
+    assert told.sampled == [] and other.best_config.kwargs == {"BLOCK": 32}
+    assert {c.kwargs["BLOCK"]: t[0] for c, t in other.configs_timings.items()} == pytest.approx(told.times, rel=0.01)
+    other[1](out(), 6)
+    assert sampled(told) == {16, 32}, "another key"
+
+
+def test_a_new_configuration_costs_the_time_of_one(told):
+    told.times = {16: 2.0, 32: 1.5, 64: 1.0}
+    tune(blocks(16, 32))[1](out(), 5)
+    told.sampled.clear()
+    other = again(blocks(16, 32, 64))
+    other[1](out(), 5)
+    assert sampled(told) == {64} and other.best_config.kwargs == {"BLOCK": 64}
+    told.sampled.clear()
+    fewer = again(blocks(32, 16))
+    fewer[1](out(), 5)
+    assert told.sampled == [] and fewer.best_config.kwargs == {"BLOCK": 32}
+
+
+def test_nothing_is_kept_where_that_is_not_wanted(told, cache):
+    told.times = {16: 2.0, 32: 1.0}
+    tune(blocks(16, 32), cache_results=False)[1](out(), 5)
+    tune(blocks(16, 32), do_bench=lambda launch, quantiles: [1.0])[1](out(), 5)
+    assert not cache.exists(), "a function of the user's says who knows what"
+    tune(blocks(16, 32), do_bench=lambda launch, quantiles: [1.0], cache_results=True)[1](out(), 5)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_times_of_other_kinds_of_arguments_are_not_taken(told):
+    told.times = {16: 2.0, 32: 1.0}
+    tune(blocks(16, 32))[1](out(), 5)
+    whole = np.zeros(65, np.int32)
+    for x, n in ((out().astype(np.int64), 5), (whole[1:], 5)):
+        told.sampled.clear()
+        again(blocks(16, 32))[1](x, n)
+        assert sampled(told) == {16, 32}, "another type; an address that 16 does not divide"
+
+
+def test_times_of_another_source_are_not_taken(told):
+    told.times = {16: 2.0, 32: 1.0}
+    sources = [f"def scale(x, n, BLOCK: kl.constexpr):\n    kl.store(x, n * {factor})\n" for factor in (2, 3)]
+    for source in (*sources, sources[0]):
+        told.sampled.clear()
+        names = {"kl": kl}
+        exec(source, names)
+        tune(blocks(16, 32), kiln.jit(source=source)(names["scale"]))[1](out(), 5)
+        if source is sources[1]:
+            assert sampled(told) == {16, 32}
+    assert told.sampled == [], "the first is known still"
+
+
+def test_times_of_another_device_build_or_switch_are_not_taken(told, monkeypatch):
+    from kiln import _kiln
+    from kiln.tune import tuning
+
+    told.times = {16: 2.0, 32: 1.0}
+    tune(blocks(16, 32))[1](out(), 5)
+
+    def measured_again():
+        told.sampled.clear()
+        again(blocks(16, 32))[1](out(), 5)
+        return sampled(told) == {16, 32}
+
+    assert not measured_again()
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning, "device_identity", lambda device, threads: {"name": "another"})
+        assert measured_again()
+    with monkeypatch.context() as patch:
+        real = _kiln.toolchain()
+        patch.setattr(_kiln, "toolchain", lambda: {**real, "build": "another"})
+        assert measured_again()
+    with knobs.scope(check="bounds"):
+        assert measured_again()
+    assert not measured_again()
+
+
+def test_a_kept_time_of_other_code_is_not_used(told):
+    """What a heuristic computes stands in no text of the kernel, but in its code."""
+    factor = {"value": 2}
+
+    def make():
+        @kiln.jit
+        def kernel(x, n, FACTOR: kl.constexpr, BLOCK: kl.constexpr):
+            kl.store(x, n * FACTOR)
+
+        return kiln.heuristics({"FACTOR": lambda arguments: factor["value"]})(kernel)
+
+    told.times = {16: 2.0, 32: 1.0}
+    tune(blocks(16, 32), make())[1](out(), 5)
+    told.sampled.clear()
+    tune(blocks(16, 32), make())[1](out(), 5)
+    assert told.sampled == []
+    factor["value"] = 3
+    told.times = {16: 1.0, 32: 2.0}
+    tuned = tune(blocks(16, 32), make())
+    tuned[1](out(), 5)
+    assert sampled(told) == {16, 32} and tuned.best_config.kwargs == {"BLOCK": 16}
+
+
+def test_hooks_of_configurations_count_by_their_code(told):
+    told.times = {16: 2.0, 32: 1.0}
+
+    def configs(hook):
+        return [kiln.Config({"BLOCK": size}, pre_hook=hook) for size in (16, 32)]
+
+    def one(arguments):
+        arguments["out"][0] = 1
+
+    def same(arguments):
+        arguments["out"][0] = 1
+
+    def other(arguments):
+        arguments["out"][0] = 2
+
+    same.__qualname__, other.__qualname__ = one.__qualname__, one.__qualname__
+    tune(configs(one))[1](out(), 5)
+    told.sampled.clear()
+    again(configs(same))[1](out(), 5)
+    assert told.sampled == []
+    again(configs(other))[1](out(), 5)
+    assert sampled(told) == {16, 32}
