@@ -27,6 +27,7 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "autotune": ("kiln.runtime.autotuner", "autotune"),
     "heuristics": ("kiln.runtime.autotuner", "heuristics"),
     "constexpr_function": ("kiln.frontend.function", "constexpr_function"),
+    "struct": ("kiln.frontend.struct", "struct"),
     "Config": ("kiln.runtime.autotuner", "Config"),
 }
 
@@ -69,5 +70,6 @@ if TYPE_CHECKING:
     from kiln import cuda, errors, hooks, knobs, language, testing
     from kiln.cuda.devices import synchronize
     from kiln.frontend.function import constexpr_function
+    from kiln.frontend.struct import struct
     from kiln.runtime.autotuner import Config, autotune, heuristics
     from kiln.runtime.jit import CompiledKernel, JITFunction, jit

@@ -156,8 +156,9 @@ void CallEncoder::addDescriptor(const ParameterRule &rule, ElementType element, 
     }
 }
 
-void CallEncoder::beginTuple(size_t items, llvm::StringRef fields) {
+void CallEncoder::beginTuple(size_t items, llvm::StringRef fields, int64_t classId) {
   key.push_back(char(Kind::Tuple));
+  addKeyInteger(classId);
   addKeyInteger(items);
   addKeyInteger(fields.size());
   addKeyBytes(fields.data(), fields.size());
@@ -267,6 +268,7 @@ public:
       break;
     }
     case Kind::Tuple: {
+      result.integer = read<int64_t>();
       int64_t items = read<int64_t>();
       readText(result.text);
       for (; items > 0; --items)
@@ -332,7 +334,7 @@ static void encode(CallEncoder &encoder, const Specialization &item) {
     return encoder.addDescriptor(rule, item.element, address, item.block, item.nanPadding, shape, strides);
   }
   case Kind::Tuple:
-    encoder.beginTuple(item.items.size(), item.text);
+    encoder.beginTuple(item.items.size(), item.text, item.integer);
     for (const Specialization &inner : item.items)
       encode(encoder, inner);
   }

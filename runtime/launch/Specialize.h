@@ -15,7 +15,8 @@
 //   float                      fp32
 //   array                      pointer to its element type; divisibility of the address by 16 is noted as for int
 //   annotated with a type      that type, whatever the value: an int is not made constant
-//   tuple                      item by item, and the names of its fields if it has any
+//   tuple                      item by item, and the names of its fields if it has any; of a struct its class, and the
+//                              fields that are constexpr as constants
 //   descriptor                 by element type, block shape and padding; its base like an array; whether rows are a
 //                              multiple of 16 bytes is noted likewise (all of its strides are)
 #pragma once
@@ -60,11 +61,11 @@ struct Specialization {
   bool wholeRows = false;                 ///< Descriptor: 16 divides the bytes of a row
   bool nanPadding = false;                ///< Descriptor
   ElementType element = ElementType::I32; ///< Scalar, Pointer, Descriptor
-  int64_t integer = 0;                    ///< Bool, Integer, Object (the id the caller chose)
-  double number = 0;                      ///< Float
-  std::string text;                       ///< String, BigInteger (hexadecimal), Tuple (names of fields, with commas)
-  llvm::SmallVector<int64_t, 4> block;    ///< Descriptor
-  std::vector<Specialization> items;      ///< Tuple
+  int64_t integer = 0; ///< Bool, Integer, Object (the id the caller chose), Tuple (that of its class, 0 for none)
+  double number = 0;   ///< Float
+  std::string text;    ///< String, BigInteger (hexadecimal), Tuple (names of fields, with commas)
+  llvm::SmallVector<int64_t, 4> block; ///< Descriptor
+  std::vector<Specialization> items;   ///< Tuple
 
   bool isConstant() const { return kind < Kind::Scalar; }
   /// "*fp32", "i32", "tensordesc<fp32[64,64]>"; empty for constants and tuples.
@@ -85,7 +86,9 @@ public:
   void addPointer(const ParameterRule &rule, ElementType element, const void *address);
   void addDescriptor(const ParameterRule &rule, ElementType element, const void *base, llvm::ArrayRef<int64_t> block,
                      bool nanPadding, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides);
-  void beginTuple(size_t items, llvm::StringRef fields = {}); ///< the items follow; `fields`: names, with commas
+  /// The items follow. `fields`: names, with commas. `classId`: what the caller calls the class of a struct, 0 for
+  /// none.
+  void beginTuple(size_t items, llvm::StringRef fields = {}, int64_t classId = 0);
 
   // Constants.
   void addConstantBool(bool value);

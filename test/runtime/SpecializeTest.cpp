@@ -155,6 +155,11 @@ TEST(Specialize, constantsDifferByTypeAndBits) {
       e.beginTuple(1, fields);
       e.addNone();
     });
+  for (int64_t classId : {1, 2})
+    add([&](CallEncoder &e) {
+      e.beginTuple(1, "", classId);
+      e.addNone();
+    });
 }
 
 TEST(Specialize, keysSurviveDecodingAndEncoding) {

@@ -1,7 +1,9 @@
 // Encoding Python values: numbers, tuples, descriptors and constants here, arrays in Arrays.cpp.
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Values.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace py = pybind11;
@@ -47,35 +49,81 @@ bool ArgumentReader::addInteger(CallEncoder &encoder, const ParameterRule &rule,
   return status.ok() || fail(status.getMessage());
 }
 
-/// The names of a named tuple's fields, with commas; nothing for a plain tuple.
-static std::string getFieldNames(PyObject *value) {
-  std::string names;
+namespace {
+/// What the class of a tuple says about its items: found once, because named tuples and structs come with every launch.
+struct TupleClass {
+  llvm::SmallVector<std::string, 8> names; ///< of the fields; none for a plain tuple
+  std::string joined;                      ///< the names with commas; empty for a struct, whose class knows them
+  int64_t id = 0;                          ///< of a struct: what its class is called in keys
+  llvm::SmallVector<bool, 8> isConstexpr;  ///< of a struct, by field
+  llvm::SmallVector<bool, 8> isStride;     ///< of a struct, by field: its methods make strides of descriptors of it
+};
+} // namespace
+
+static int64_t getConstantId(PyObject *value);
+
+/// Null with a Python error set.
+static const TupleClass *findTupleClass(PyObject *value) {
+  static const TupleClass plain;
   if (PyTuple_CheckExact(value))
-    return names;
+    return &plain;
+  // Types live as long as their entry: the table owns a reference. Under the interpreter lock, like all of this file.
+  static auto &table = *new llvm::DenseMap<PyTypeObject *, const TupleClass *>;
+  PyTypeObject *type = Py_TYPE(value);
+  if (const TupleClass *known = table.lookup(type))
+    return known;
+  auto found = std::make_unique<TupleClass>();
   py::object fields = getOptionalAttribute(value, "_fields");
-  if (!fields || !PyTuple_Check(fields.ptr()) || PyTuple_GET_SIZE(fields.ptr()) != PyTuple_GET_SIZE(value))
-    return names;
-  for (py::handle field : py::reinterpret_borrow<py::tuple>(fields))
-    names += (names.empty() ? "" : ",") + std::string(py::str(field));
-  return names;
+  if (fields && PyTuple_Check(fields.ptr()) && PyTuple_GET_SIZE(fields.ptr()) == PyTuple_GET_SIZE(value)) {
+    for (py::handle field : py::reinterpret_borrow<py::tuple>(fields))
+      found->names.push_back(py::str(field));
+    try {
+      py::object flags = py::module_::import("kiln.frontend.struct").attr("launch_flags")(py::handle((PyObject *)type));
+      if (flags.is_none()) {
+        found->joined = llvm::join(found->names, ",");
+      } else {
+        for (py::handle flag : flags[py::int_(0)])
+          found->isConstexpr.push_back(flag.cast<bool>());
+        for (py::handle flag : flags[py::int_(1)])
+          found->isStride.push_back(flag.cast<bool>());
+        found->id = getConstantId(reinterpret_cast<PyObject *>(type)) + 1;
+      }
+    } catch (py::error_already_set &error) {
+      error.restore();
+      return nullptr;
+    }
+  }
+  Py_INCREF(type);
+  return table[type] = found.release();
 }
 
 bool ArgumentReader::addTuple(CallEncoder &encoder, const ParameterRule &rule, PyObject *value) {
+  const TupleClass *kind = findTupleClass(value);
+  if (!kind)
+    return false;
   Py_ssize_t size = PyTuple_GET_SIZE(value);
-  std::string fields = getFieldNames(value);
-  encoder.beginTuple(size, fields);
-  ParameterRule item = rule;
-  item.annotation.reset();
-  llvm::StringRef field, rest = fields;
+  encoder.beginTuple(size, kind->joined, kind->id);
+  ParameterRule item;
+  item.specialize = rule.specialize;
+  item.specializeAlignment = rule.specializeAlignment;
+  item.strideFields = rule.strideFields;
+  bool isNamed = Py_ssize_t(kind->names.size()) == size;
+  if (kind->id && !isNamed)
+    return fail(llvm::formatv("expected {0} fields, got {1}", kind->names.size(), size));
   for (Py_ssize_t i = 0; i < size; ++i) {
-    std::tie(field, rest) = rest.split(',');
-    item.isStride = rule.isStride || (!field.empty() && llvm::is_contained(rule.strideFields, field));
-    item.name = rule.name + "." + std::to_string(i);
-    if (!addValue(encoder, item, PyTuple_GET_ITEM(value, i))) {
-      if (!problem.empty() && problem.compare(0, 5, "item ") != 0)
-        problem = "item " + std::to_string(i) + ": " + problem;
-      return false;
-    }
+    item.isStride = rule.isStride || (kind->id && kind->isStride[i]) ||
+                    (isNamed && llvm::is_contained(rule.strideFields, kind->names[i]));
+    if (collectExtents) // what checks call the array
+      item.name = rule.name + "." + (isNamed ? kind->names[i] : std::to_string(i));
+    PyObject *part = PyTuple_GET_ITEM(value, i);
+    if (kind->id && kind->isConstexpr[i] ? addConstant(encoder, part) : addValue(encoder, item, part))
+      continue;
+    llvm::StringRef inner = problem;
+    if (inner.consume_front("field "))
+      problem = "field " + (isNamed ? kind->names[i] : std::to_string(i)) + "." + inner.str();
+    else if (!problem.empty() && !inner.starts_with("item "))
+      problem = (isNamed ? "field " + kind->names[i] : "item " + std::to_string(i)) + ": " + problem;
+    return false;
   }
   return true;
 }
@@ -170,6 +218,17 @@ static std::vector<py::object> &getObjects() {
 
 py::object kiln::python::getConstantObject(int64_t id) { return getObjects().at(id); }
 
+/// The number of a constant in keys; below zero, with a Python error set, for one that cannot be hashed.
+static int64_t getConstantId(PyObject *value) {
+  PyObject *known = PyDict_GetItemWithError(getObjectIds().ptr(), value);
+  if (known || PyErr_Occurred())
+    return known ? PyLong_AsLongLong(known) : -1;
+  int64_t id = int64_t(getObjects().size());
+  getObjectIds()[py::handle(value)] = py::int_(id);
+  getObjects().push_back(py::reinterpret_borrow<py::object>(value));
+  return id;
+}
+
 bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {
   ValueClass kind = classify(value);
   if (kind == ValueClass::Constexpr) {
@@ -202,30 +261,31 @@ bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {
     if (!text)
       return false;
     encoder.addConstantString({text, size_t(size)});
-  } else if (PyTuple_Check(value) || PyList_Check(value)) {
-    py::object items = py::reinterpret_steal<py::object>(PySequence_Tuple(value));
-    encoder.beginTuple(PyTuple_GET_SIZE(items.ptr()), PyTuple_Check(value) ? getFieldNames(value) : std::string());
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.ptr()); ++i)
-      if (!addConstant(encoder, PyTuple_GET_ITEM(items.ptr(), i)))
+  } else if (PyTuple_Check(value)) {
+    const TupleClass *kind = findTupleClass(value);
+    if (!kind)
+      return false;
+    encoder.beginTuple(PyTuple_GET_SIZE(value), kind->joined, kind->id);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+      if (!addConstant(encoder, PyTuple_GET_ITEM(value, i)))
         return false;
+  } else if (PyList_Check(value)) {
+    // As it is now: what hashing an item does may change the list.
+    py::object items = py::reinterpret_steal<py::object>(PySequence_Tuple(value));
+    return addConstant(encoder, items.ptr());
   } else if (kind == ValueClass::NumpyArray || kind == ValueClass::TorchTensor || kind == ValueClass::Interface ||
              kind == ValueClass::Dlpack || kind == ValueClass::CudaArray) {
     return fail(llvm::formatv("expected a value known while compiling (because the parameter is constexpr), got {0}",
                               getTypeName(value)),
                 "drop the constexpr annotation");
   } else {
-    PyObject *known = PyDict_GetItemWithError(getObjectIds().ptr(), value);
-    if (!known && PyErr_Occurred()) {
+    int64_t id = getConstantId(value);
+    if (id < 0) {
       PyErr_Clear();
       return fail(
           llvm::formatv("expected a constant that can be hashed (because compiled code is looked up by it), got "
                         "{0}",
                         getTypeName(value)));
-    }
-    int64_t id = known ? PyLong_AsLongLong(known) : int64_t(getObjects().size());
-    if (!known) {
-      getObjectIds()[py::handle(value)] = py::int_(id);
-      getObjects().push_back(py::reinterpret_borrow<py::object>(value));
     }
     encoder.addConstantObject(id);
   }
@@ -259,8 +319,11 @@ py::object kiln::python::toPython(const launch::Specialization &item) {
     py::tuple items(item.items.size());
     for (size_t i = 0; i < item.items.size(); ++i)
       items[i] = toPython(item.items[i]);
-    py::tuple fields = item.text.empty() ? py::tuple() : py::tuple(py::str(item.text).attr("split")(","));
-    return py::make_tuple("tuple", items, fields);
+    py::object type = item.integer ? getConstantObject(item.integer - 1) : py::none();
+    py::object fields = !type.is_none()     ? type.attr("_fields")
+                        : item.text.empty() ? py::object(py::tuple())
+                                            : py::tuple(py::str(item.text).attr("split")(","));
+    return py::make_tuple("tuple", items, fields, type);
   }
   }
   return py::none();

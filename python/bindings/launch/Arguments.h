@@ -102,7 +102,8 @@ private:
 };
 
 /// A decoded specialisation as the nested tuples `kiln.runtime.jit` reads: ("constexpr", value),
-/// ("runtime", type, divisible, padding, divisor, whole rows) or ("tuple", items, fields).
+/// ("runtime", type, divisible, padding, divisor, whole rows) or ("tuple", items, fields, the class of a struct or
+/// None).
 pybind11::object toPython(const launch::Specialization &specialization);
 
 /// The object a constant of kind Object stands for.

@@ -5,6 +5,8 @@
     NAME=(A, B)      a tuple of these; of a named tuple's items NAME=(x=*fp32, rows=i32, step=None)
     NAME=VALUE       a constexpr: a literal, a type of the language such as kl.float32, or an expression in the names of
                      the kernel's module, such as Plan(64, 64)
+    NAME=Rows(…)     a struct: its fields in order or by name, Rows(data=*fp32:16, stride=i32); the class is found where
+                     the kernel finds it, and a parameter annotated with a class needs no name: (*fp32:16, i32)
 
 Parameters left out take their default, which makes them constexpr. What a type or value means is decided by the
 launcher's own C++ function, so that a kernel compiled here is the one a launch would compile. What a launch sees of its
@@ -13,12 +15,12 @@ arrays together, which of them overlap, is said beside the signature: `--disjoin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from kiln import errors
 from kiln.frontend.function import KernelFunction
 from kiln.frontend.signature import Parameter, array_names
+from kiln.frontend.struct import annotation_of, class_of, constexpr_fields, is_struct
 
 
 def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
@@ -31,7 +33,7 @@ def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
         if name in given:
             raise errors.UserError(f"signature: {name!r} is given twice")
         given[name] = value
-    parameters = [_parameter(p, given.pop(p.name, None), function.fn.__globals__) for p in function.params]
+    parameters = [_parameter(p, given.pop(p.name, None), function) for p in function.params]
     if given:
         name = next(iter(given))
         near = errors.near_match(name, [p.name for p in function.params])
@@ -112,34 +114,114 @@ def _spelling(value: str) -> str | None:
     return f"{star}{known}{colon}{divisor}" if known and name else None
 
 
-def _parameter(parameter: Any, value: str | None, names: Mapping[str, Any]) -> Parameter:
+def _parameter(parameter: Any, value: str | None, function: KernelFunction) -> Parameter:
     if value is None:
         if not parameter.has_default:
             raise errors.UserError(f"signature: expected a type or a value for parameter {parameter.name!r}, got none")
-        return Parameter(parameter.name, "constexpr", value=parameter.default)
+        value_of_default = parameter.default
+        if class_of(value_of_default) is None:
+            return Parameter(parameter.name, "constexpr", value=value_of_default)
+        from kiln.runtime.jit import make_parameter
+
+        return make_parameter(parameter.name, _constant(value_of_default))
+    from kiln.runtime.jit import make_parameter
+
+    if parameter.is_constexpr and value.rstrip().endswith(")"):
+        try:
+            return Parameter(parameter.name, "constexpr", value=eval(value, dict(function.fn.__globals__)))
+        except Exception as problem:
+            raise errors.UserError(f"signature: {parameter.name!r}: {value}: {problem}") from None
+    item = _item(value, parameter.name, function, _class(_annotation(parameter), function))
+    if parameter.is_constexpr and _is_runtime(item):
+        raise errors.UserError(
+            f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"
+        )
+    return make_parameter(parameter.name, item)
+
+
+def _is_runtime(item: tuple[Any, ...]) -> bool:
+    return item[0] == "runtime" or (item[0] == "tuple" and any(map(_is_runtime, item[1])))
+
+
+def _item(value: str, name: str, function: KernelFunction, annotated: Any = None) -> tuple[Any, ...]:
+    """A type or a value as the launcher describes it; `annotated`: the class of a struct that is expected."""
     if value.startswith(("kl.", "tl.")):
         from kiln import language
 
         constant = getattr(language, value[3:], None)
         if constant is None:
-            raise errors.UserError(f"signature: {parameter.name!r}: kiln.language has no {value[3:]!r}")
-        return Parameter(parameter.name, "constexpr", value=constant)
+            raise errors.UserError(f"signature: {name!r}: kiln.language has no {value[3:]!r}")
+        return "constexpr", constant
+    written, bracket, rest = value.partition("(")
+    if bracket and rest.endswith(")") and (not written or written.replace(".", "_").isidentifier()):
+        cls = annotated
+        if written:
+            cls = _class(written.strip(), function)
+            if cls is None:
+                raise errors.UserError(f"signature: {name!r}: expected the name of a struct that the module of"
+                                       f" {function.__name__} has, got {written!r}")  # fmt: skip
+        if cls is not None:
+            return _struct(split(rest[:-1]), cls, name, function)
+        inner = [_item(part, f"{name}.{i}", function) for i, part in enumerate(split(rest[:-1]))]
+        return "tuple", inner, (), None
     from kiln import _kiln
-    from kiln.runtime.jit import make_parameter
 
     try:
         (item,) = _kiln.parse_signature([value])
     except errors.LaunchError as error:
-        if parameter.is_constexpr:
-            try:
-                return Parameter(parameter.name, "constexpr", value=eval(value, dict(names)))
-            except Exception as problem:
-                raise errors.UserError(f"signature: {parameter.name!r}: {value}: {problem}") from None
         near = _spelling(value)
         meant = f" (did you mean {near!r}?)" if near else ""
-        raise errors.UserError(f"signature: {parameter.name!r}: {error.message}{meant}") from None
-    if parameter.is_constexpr and item[0] == "runtime":
-        raise errors.UserError(
-            f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"
-        )
-    return make_parameter(parameter.name, item)
+        raise errors.UserError(f"signature: {name!r}: {error.message}{meant}") from None
+    return item
+
+
+def _struct(parts: list[str], cls: Any, name: str, function: KernelFunction) -> tuple[Any, ...]:
+    """`Rows(data=*fp32:16, stride=i32)`, or without names in order; fields left out take their default."""
+    given: dict[str, str] = {}
+    for i, part in enumerate(parts):
+        field, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not field.isidentifier():
+            if i >= len(cls._fields):
+                raise errors.UserError(f"signature: {name!r}: expected at most {len(cls._fields)} fields of"
+                                       f" {cls.__name__}, got {len(parts)}")  # fmt: skip
+            field, value = cls._fields[i], part
+        if field not in cls._fields:
+            near = errors.near_match(field, cls._fields)
+            raise errors.UserError(f"signature: {name!r}: {cls.__name__} has no field {field!r}"
+                                   + (f"; did you mean {near!r}?" if near else ""))  # fmt: skip
+        if field in given:
+            raise errors.UserError(f"signature: {name!r}: field {field!r} is given twice")
+        given[field] = value
+    items = []
+    for field, known in zip(cls._fields, constexpr_fields(cls), strict=True):
+        if field not in given and field not in cls._field_defaults:
+            raise errors.UserError(f"signature: {name!r}: expected a type or a value for field {field!r}, got none")
+        annotated = _class(annotation_of(cls, field), function)
+        item = (_item(given[field], f"{name}.{field}", function, annotated) if field in given
+                else _constant(cls._field_defaults[field]))  # fmt: skip
+        if known and _is_runtime(item):
+            raise errors.UserError(f"signature: expected a value for {f'{name}.{field}'!r} (because it is constexpr),"
+                                   f" got {given[field]!r}")  # fmt: skip
+        items.append(item)
+    return "tuple", items, cls._fields, cls
+
+
+def _constant(value: Any) -> tuple[Any, ...]:
+    """A value of the host that is known while compiling."""
+    cls = class_of(value)
+    return ("constexpr", value) if cls is None else ("tuple", [*map(_constant, value)], cls._fields, cls)
+
+
+def _annotation(parameter: Any) -> Any:
+    return None if parameter.is_constexpr else parameter.annotation
+
+
+def _class(annotation: Any, function: KernelFunction) -> Any:
+    """The class of structs that an annotation is or names; None if it is no such."""
+    if isinstance(annotation, str):
+        first, *path = annotation.strip("\"' ").split(".")
+        found = function.lookup(first) if first.isidentifier() else None
+        annotation = found.value if found is not None else None
+        for name in path:
+            annotation = getattr(annotation, name, None)
+    return annotation if is_struct(annotation) else None

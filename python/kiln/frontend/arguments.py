@@ -8,6 +8,7 @@ from types import MethodType
 from typing import Any
 
 from kiln.errors import CompilationError
+from kiln.frontend import struct as structs
 from kiln.frontend.function import BoundFunction, KernelFunction
 from kiln.language import values
 
@@ -47,6 +48,10 @@ def argument_node(node: ast.AST, function: Any, argument: str | None) -> ast.AST
         names, shift = function.function.arg_names, 1
     elif isinstance(function, KernelFunction):
         names = function.arg_names
+    elif structs.is_struct(function):
+        names = list(function._fields)
+    elif isinstance(function, structs.Replace):
+        names = list(function.value.fields or ())
     elif argument.isdigit():
         names = [str(i) for i in range(len(node.args))]
     else:

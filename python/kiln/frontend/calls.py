@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.errors import CompilationError, near_match
 from kiln.frontend import scope as scopes
+from kiln.frontend import struct as structs
 from kiln.frontend.arguments import argument_node, culprit_node
 from kiln.frontend.function import BoundFunction, KernelFunction, plain
 from kiln.frontend.python_builtins import TABLE, PythonBuiltin
@@ -116,6 +117,9 @@ class Calls(Walker):
             function = TABLE["tuple"]
         if isinstance(function, PythonBuiltin):
             function = function.run
+        elif structs.is_struct(function):
+            args = [as_argument(value) for value in args]
+            return structs.construct(function, args, {name: as_argument(value) for name, value in kwargs.items()})
         elif getattr(function, "__kiln_builtin__", False) or _owner(function) in _VALUES:
             pass
         else:
@@ -125,7 +129,7 @@ class Calls(Walker):
                     raise self._not_static(function, name, value)
             prepare = values.unwrap_deep
             if isinstance(function, ConstantFunction):
-                function, prepare = function.function, _argument
+                function, prepare = function.function, as_argument
             args = [prepare(value) for value in args]
             kwargs = {name: prepare(value) for name, value in kwargs.items()}
         try:
@@ -152,7 +156,7 @@ class Calls(Walker):
             getattr(function, "fn", None), KernelFunction
         ):
             function = function.fn
-        if isinstance(function, (KernelFunction, BoundFunction, PythonBuiltin)):
+        if isinstance(function, (KernelFunction, BoundFunction, PythonBuiltin)) or structs.is_struct(function):
             return function
         if isinstance(node.func, ast.Subscript) and isinstance(function, Launch):
             raise self.locate(
@@ -318,7 +322,7 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
         else:
             missing.append(parameter.name)
             continue
-        value = _argument(value)
+        value = as_argument(value)
         result[parameter.name] = scopes.as_const(value) if parameter.is_const else value
     if missing:
         raise CompilationError(
@@ -328,20 +332,20 @@ def bind_arguments(function: KernelFunction, args: list[Any], kwargs: dict[str, 
     return result
 
 
-def _argument(value: Any) -> Any:
+def as_argument(value: Any) -> Any:
     """What a parameter is bound to. A call inside a kernel passes each value as it is, `kl.constexpr` annotation or
     not (as Triton does, and public kernels rely on it): an operation that needs a constant says so itself."""
     if isinstance(value, (bool, int, float, str, type(None), types.type_, KernelFunction)):
         value = values.constexpr(value)
-    elif isinstance(value, (tuple, list)):
-        value = values.tuple([_argument(item) for item in value], getattr(value, "_fields", None))
+    elif isinstance(value, (tuple, list)) and not isinstance(value, BoundFunction):
+        value = structs.of_host(value, [as_argument(item) for item in value])
     return value
 
 
 def _key(value: Any) -> Any:
     """What of an argument decides the code: its type, or the value itself if it is known now."""
     if isinstance(value, values.tuple):
-        return (*(_key(item) for item in value.values), tuple(value.fields or ()))
+        return (*(_key(item) for item in value.values), tuple(value.fields or ()), value.cls)
     if not scopes.is_static(value):
         return str(values.type_of(value))
     known = values.unwrap(value)

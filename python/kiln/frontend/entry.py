@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.errors import CompilationError, InternalError, KilnError
 from kiln.frontend import scope as scopes
+from kiln.frontend import struct as structs
 from kiln.frontend.emitter import Emitter
 from kiln.frontend.function import KernelFunction
 from kiln.frontend.signature import FlatParameter, Parameter, flat_parameters
@@ -98,7 +99,7 @@ def _like(parameter: Parameter) -> Any:
     if parameter.kind == "constexpr":
         return _static(parameter.value)
     if parameter.kind == "tuple":
-        return values.tuple([_like(item) for item in parameter.items], parameter.fields or None)
+        return values.tuple([_like(item) for item in parameter.items], parameter.fields or None, parameter.cls)
     ty = types.parse(parameter.type or "")
     if isinstance(ty, types.tensor_descriptor_type) and parameter.padding != "zero":
         ty = types.tensor_descriptor_type(ty.block_type, parameter.padding)
@@ -107,7 +108,7 @@ def _like(parameter: Parameter) -> Any:
 
 def _static(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
-        return values.tuple([_static(item) for item in value], getattr(value, "_fields", None))
+        return structs.of_host(value, [_static(item) for item in value])
     return values.constexpr(value)
 
 
@@ -142,6 +143,9 @@ def _reproduce(fn: KernelFunction, parameters: Sequence[Parameter]) -> str | Non
 def _spelled(parameter: Parameter) -> str:
     """A parameter as `kiln compile --signature` reads it."""
     if parameter.kind == "tuple":
+        if parameter.cls is not None:
+            items = zip(parameter.fields, parameter.items, strict=True)
+            return f"{parameter.cls.__name__}({', '.join(f'{name}={_spelled(item)}' for name, item in items)})"
         return "(" + "".join(f"{_spelled(item)}, " for item in parameter.items) + ")"
     if parameter.kind != "constexpr":
         return parameter.spelled_type

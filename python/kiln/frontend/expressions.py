@@ -11,6 +11,7 @@ from typing import Any
 from kiln.errors import CompilationError, near_match
 from kiln.frontend import python_builtins, suggestions
 from kiln.frontend import scope as scopes
+from kiln.frontend import struct as structs
 from kiln.frontend.arguments import culprit_node
 from kiln.frontend.calls import Launch, substitute
 from kiln.frontend.function import BoundFunction, KernelFunction, plain
@@ -76,7 +77,7 @@ class Expressions(Walker):
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         base, name = self.visit(node.value), node.attr
         try:
-            value = getattr(base, name)
+            value = python_builtins.attribute(base, name)
         except AttributeError as problem:
             raise self._no_attribute(base, name, problem) from None
         if isinstance(base, ModuleType):
@@ -92,6 +93,10 @@ class Expressions(Walker):
             owner = f"module {base.__name__}"
         elif isinstance(base, values.constexpr):
             owner = f"the constexpr {base.value!r}"
+        elif isinstance(base, values.tuple) and base.cls is not None:
+            match = near_match(name, structs.member_names(base.cls))
+            hint = f"did you mean {match}?" if match else f"its fields are {', '.join(base.cls._fields)}"
+            return CompilationError(f"a {base.cls.__name__} has no field or method {name}", hint=hint)
         elif isinstance(base, values.tuple):
             owner = "a tuple"
         elif isinstance(base, values.tensor_descriptor):

@@ -299,6 +299,8 @@ class KernelFunction:
                 yield capture
 
     def _collect(self, visited: dict[int, KernelFunction]) -> Iterator[tuple[KernelFunction, Capture]]:
+        from kiln.frontend.struct import functions_of, is_struct
+
         visited[id(self)] = self
         for capture in self._references():
             value = capture.value
@@ -309,6 +311,11 @@ class KernelFunction:
                     yield from function._collect(visited)
             elif _is_captured_data(value) or self.annotated_constexpr(capture.name):
                 yield self, capture
+            elif is_struct(value):
+                yield self, capture
+                for method in functions_of(value):
+                    if id(method) not in visited:
+                        yield from method._collect(visited)
 
     @property
     def captures(self) -> tuple[Capture, ...]:
@@ -416,13 +423,18 @@ def _is_captured_data(value: Any) -> bool:
 
 def _stable(value: Any) -> str:
     """Text that is the same in every process for the same value."""
+    from kiln.frontend.struct import class_of, describe_class, is_struct
+
     value = plain(value)
     if isinstance(value, KernelFunction):
         return value.__qualname__
+    if is_struct(value):
+        return describe_class(value)
     if isinstance(value, (bool, int, float, str, bytes, type(None))):
         return repr(value)
     if isinstance(value, (tuple, list)):
-        return "(" + ",".join(map(_stable, value)) + ")"
+        cls = class_of(value)
+        return f"{describe_class(cls) if cls else ''}({','.join(map(_stable, value))})"
     if isinstance(value, FunctionType):
         return f"{value.__qualname__}:{source_text.fingerprint(value.__code__)}"
     return str(getattr(value, "name", None) or getattr(value, "__qualname__", None) or type(value).__qualname__)

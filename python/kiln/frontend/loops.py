@@ -339,7 +339,8 @@ class Loops(Walker):
         return handles
 
     def _same_type(self, variable: Carried, like: Any, value: Any, node: ast.AST) -> list[int]:
-        if isinstance(like, values.tuple) and isinstance(value, values.tuple) and len(like) == len(value):
+        both = isinstance(like, values.tuple) and isinstance(value, values.tuple)
+        if both and len(like) == len(value) and like.cls is value.cls:
             pairs = zip(like.values, value.values, strict=False)
             return [handle for a, b in pairs for handle in self._same_type(variable, a, b, node)]
         if isinstance(like, values.tensor) and scopes.is_static_number(value) and scopes.fits(value, like.type):

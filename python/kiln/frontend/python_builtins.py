@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kiln.errors import CompilationError
+from kiln.frontend import struct as structs
 from kiln.frontend import suggestions
 from kiln.language import semantic, values
 
@@ -108,16 +109,39 @@ def _isinstance(value: Any, classes: Any) -> Any:
         for cls in wanted
         if isinstance(cls, type)
         for candidate in (value, values.unwrap(value))
+    ) or (
+        isinstance(value, values.tuple)
+        and value.cls is not None
+        and any(isinstance(cls, type) and issubclass(value.cls, cls) for cls in wanted)
     )
     return values.constexpr(matches)
 
 
+def attribute(value: Any, name: str) -> Any:
+    """`value.name`; AttributeError if there is none."""
+    if isinstance(value, values.tuple):
+        if value.cls is not None:
+            return structs.member(value, name)
+        if value.fields and name in value.fields:
+            return value.values[value.fields.index(name)]
+    return getattr(value, name)
+
+
 def _getattr(value: Any, name: Any, *default: Any) -> Any:
-    return getattr(value, values.unwrap(name), *default)
+    try:
+        return attribute(value, values.unwrap(name))
+    except AttributeError:
+        if not default:
+            raise
+        return default[0]
 
 
 def _hasattr(value: Any, name: Any) -> Any:
-    return values.constexpr(hasattr(value, values.unwrap(name)))
+    try:
+        attribute(value, values.unwrap(name))
+    except AttributeError:
+        return values.constexpr(False)
+    return values.constexpr(True)
 
 
 def _tuple(items: Any = ()) -> Any:

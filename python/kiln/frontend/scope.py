@@ -82,7 +82,7 @@ def rebuild(like: Any, handles: list[int]) -> Any:
             count = len(ir_types(item))
             items.append(rebuild(item, handles[:count]))
             handles = handles[count:]
-        return values.tuple(items, like.fields)
+        return like.like(items)
     return values.unflatten(like, handles) if ir_types(like) else like
 
 
@@ -94,7 +94,7 @@ def as_const(value: Any) -> Any:
         kind = types.as_const(value.type)
         return values.tensor_descriptor(kind, as_const(value.base), value._shape, value._strides)
     if isinstance(value, values.tuple):
-        return values.tuple([as_const(item) for item in value.values], value.fields)
+        return value.like([as_const(item) for item in value.values])
     return value
 
 
@@ -113,7 +113,7 @@ def same_static(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if isinstance(a, values.tuple) and isinstance(b, values.tuple):
-        return len(a) == len(b) and all(map(same_static, a.values, b.values))
+        return len(a) == len(b) and a.cls is b.cls and all(map(same_static, a.values, b.values))
     if type(a) is not type(b) or not is_static(a) or not is_static(b):
         return False
     if isinstance(a, float) and a != a:
@@ -237,13 +237,13 @@ def unify(
 
 def _unify(x: Any, y: Any) -> tuple[Any, Callable[[], list[int]], Callable[[], list[int]]]:
     if isinstance(x, values.tuple) and isinstance(y, values.tuple):
-        if len(x) != len(y):
+        if len(x) != len(y) or x.cls is not y.cls:
             raise _Conflict
         parts = [
             (a, (lambda: []), (lambda: [])) if is_static(a) and same_static(a, b) else _unify(a, b)
             for a, b in zip(x.values, y.values, strict=False)
         ]  # fmt: skip
-        like = values.tuple([part[0] for part in parts], x.fields)
+        like = x.like([part[0] for part in parts])
         return like, (lambda: [h for p in parts for h in p[1]()]), (lambda: [h for p in parts for h in p[2]()])
     if is_static_number(x) and is_static_number(y):
         ty = number_type(x.value, y.value)

@@ -20,7 +20,8 @@ class Parameter:
 
     kind       "constexpr": known while compiling, `value` holds it (None, bool, int, float, str, a dtype, a jit
                function or a tuple of these). "runtime": passed at launch, `type` names it. "tuple": a tuple of further
-               parameters, in `items`, with the names of its fields in `fields` if it is a named one.
+               parameters, in `items`, with the names of its fields in `fields` if it is a named one, and its class in
+               `cls` if it is a struct.
     type       "*fp32", "i32", "u8", "fp32", "i1", "tensordesc<fp32[64,64]>"; read by kiln.language.types.parse.
     divisible  the pointer or integer is a multiple of 16; of a descriptor: its base pointer.
     divisor    of an integer that is not, where it is a stride of descriptors: 8 or 4 if that divides it.
@@ -41,6 +42,7 @@ class Parameter:
     whole_rows: bool = False
     items: tuple[Parameter, ...] = ()
     fields: tuple[str, ...] = ()
+    cls: Any = None
 
     @property
     def spelled_type(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from kiln.errors import CompilationError, StaticAssertionError
 from kiln.frontend import scope as scopes
 from kiln.frontend.scan import absorb, is_constexpr
+from kiln.frontend.struct import constexpr_fields
 from kiln.frontend.syntax import OPERATORS
 from kiln.frontend.walker import Walker
 from kiln.language import semantic, types, values
@@ -189,6 +190,9 @@ class Statements(Walker):
             )
 
     def settle(self, value: Any) -> Any:
+        if isinstance(value, values.tuple) and value.cls is not None:
+            known = constexpr_fields(value.cls)
+            return value.like([v if k else self.settle(v) for v, k in zip(value.values, known, strict=True)])
         if isinstance(value, (values.tuple, tuple, list)):
             return values.tuple([self.settle(item) for item in value], getattr(value, "fields", None))
         if scopes.is_static_number(value):
@@ -233,6 +237,17 @@ class Statements(Walker):
                 "expected a name to assign to (because tiles are values: their elements do not change), got a"
                 " subscript",
                 hint="write memory with kl.store; choose elements with kl.where",
+            )
+        owner = self.visit(target.value) if isinstance(target, ast.Attribute) else None
+        if isinstance(owner, values.tuple) and owner.cls is not None and isinstance(target, ast.Attribute):
+            name, field = owner.cls.__name__, target.attr
+            written = ast.unparse(target.value)
+            return CompilationError(
+                f"expected a name to assign to (because a struct is a value: its fields do not change), got {field} of"
+                f" {written}, a {name}",
+                hint=f"make another: {written} = {written}._replace({field}=...)"
+                if field in owner.cls._fields
+                else f"its fields are {', '.join(owner.cls._fields)}",
             )
         return CompilationError(
             "expected a name to assign to, got an attribute", hint="values of a kernel have no attributes to set"

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kiln.errors import CompilationError, SourceRange, UnsupportedSyntaxError
 from kiln.frontend import scope as scopes
+from kiln.frontend import struct as structs
 from kiln.frontend import syntax
 from kiln.frontend.arguments import argument_node
-from kiln.frontend.function import KernelFunction
+from kiln.frontend.function import BoundFunction, KernelFunction
 from kiln.language import values
 
 if TYPE_CHECKING:
@@ -138,8 +139,10 @@ class Walker:
         """A Python object as a value of the language: data becomes constexpr, sequences become tuples."""
         if isinstance(obj, (bool, int, float, str, type(None))):
             return values.constexpr(obj)
+        if isinstance(obj, BoundFunction):
+            return obj
         if isinstance(obj, (tuple, list)):
-            return values.tuple([self.value(item) for item in obj], getattr(obj, "_fields", None))
+            return structs.of_host(obj, [self.value(item) for item in obj])
         if isinstance(obj, values.constexpr) and isinstance(obj.value, (tuple, list, values.tuple)):
             return self.value(obj.value)
         return obj

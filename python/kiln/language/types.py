@@ -461,15 +461,16 @@ class tensor_descriptor_type(type_):
 
 
 class tuple_type(type_):
-    """Several values, with field names if they came from a named tuple."""
+    """Several values, with field names if they came from a named tuple, and the class of a struct."""
 
-    def __init__(self, types: Sequence[type_], fields: Sequence[str] | None = None):
+    def __init__(self, types: Sequence[type_], fields: Sequence[str] | None = None, cls: Any = None):
         self.types = list(types)
         self.fields = list(fields) if fields else None
+        self.cls = cls
         names = (
             [f"{f}:{t}" for f, t in zip(self.fields, self.types, strict=False)] if self.fields else map(str, self.types)
         )
-        self.name = "[" + ",".join(names) + "]"
+        self.name = (cls.__name__ if cls is not None else "") + "[" + ",".join(names) + "]"
 
     def __iter__(self) -> Iterator[type_]:
         return iter(self.types)

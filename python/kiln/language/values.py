@@ -44,7 +44,8 @@ def unwrap_deep(value: Any) -> Any:
     """`unwrap`, through tuples and lists (as Python tuples and lists)."""
     value = unwrap(value)
     if isinstance(value, tuple):
-        return builtins.tuple(unwrap_deep(v) for v in value.values)
+        items = [unwrap_deep(v) for v in value.values]
+        return builtins.tuple(items) if value.cls is None else builtins.tuple.__new__(value.cls, items)
     if isinstance(value, (builtins.tuple, list)):
         return type(value)(unwrap_deep(v) for v in value) if not hasattr(value, "_fields") else value
     return value
@@ -365,17 +366,25 @@ class tensor(Operators):
 
 
 class tuple:
-    """Several values of a kernel. Of any types; made by `(a, b)`, taken apart by unpacking and indexing."""
+    """Several values of a kernel. Of any types; made by `(a, b)`, taken apart by unpacking and indexing.
 
-    __slots__ = ("fields", "values")
+    `fields`: their names, of a named tuple. `cls`: the class of a struct (`kiln.struct`), whose methods it has.
+    """
 
-    def __init__(self, values: Sequence[Any], fields: Sequence[str] | None = None):
+    __slots__ = ("cls", "fields", "values")
+
+    def __init__(self, values: Sequence[Any], fields: Sequence[str] | None = None, cls: Any = None):
         self.values = list(values)
         self.fields = list(fields) if fields else None
+        self.cls = cls
+
+    def like(self, values: Sequence[Any]) -> tuple:
+        """Other values under the same names."""
+        return tuple(values, self.fields, self.cls)
 
     @property
     def type(self) -> tuple_type:
-        return tuple_type([type_of(v) for v in self.values], self.fields)
+        return tuple_type([type_of(v) for v in self.values], self.fields, self.cls)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__") and self.fields and name in self.fields:
@@ -538,11 +547,11 @@ def _take(like: Any, handles: list[int]) -> Any:
     if isinstance(like, tensor_descriptor_type):
         return _take_descriptor(like, handles)
     if isinstance(like, tuple_type):
-        return tuple([_take(t, handles) for t in like.types], like.fields)
+        return tuple([_take(t, handles) for t in like.types], like.fields, like.cls)
     if isinstance(like, (dtype, pointer_type, block_type)):
         return tensor(handles.pop(0), like)
     if isinstance(like, tuple):
-        return tuple([_take(v, handles) for v in like.values], like.fields)
+        return like.like([_take(v, handles) for v in like.values])
     if isinstance(like, (builtins.tuple, list)):
         return tuple([_take(v, handles) for v in like], getattr(like, "_fields", None))
     return like

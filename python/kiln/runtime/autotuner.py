@@ -110,10 +110,12 @@ class Autotuner(_Decorated):
         self._refused: dict[Config, Exception] = {}
         self.bench_time = 0.0
         self._lock = threading.RLock()
-        self._key_places = [(name, self.arg_names.index(name)) for name in self.keys if name in self.arg_names]
+        # `x.rows` is a field of the struct that is given for x.
         for name in (*self.keys, *self.reset_to_zero, *self.restore_value):
-            if name not in self.arg_names:
+            if name.partition(".")[0] not in self.arg_names:
                 raise _no_parameter("autotune", fn, name)
+        parts = [(name.partition(".")[0], name.partition(".")[2]) for name in self.keys]
+        self._key_places = [(name, self.arg_names.index(name), fields) for name, fields in parts]
 
     @property
     def base_fn(self) -> Any:
@@ -126,18 +128,17 @@ class Autotuner(_Decorated):
         asked at each launch."""
         key: list[Any] = []
         device = None
-        for name, place in self._key_places:
+        for name, place, fields in self._key_places:
             if place < len(args):
-                key.append(args[place])
+                key.append(field_of(args[place], fields))
             elif name in kwargs:
-                key.append(kwargs[name])
-        for values in (args, kwargs.values()):
-            for value in values:
-                kind = getattr(value, "dtype", None)
-                if kind is not None:
-                    key.append(kind)
-                    if device is None and getattr(getattr(value, "device", None), "type", "cpu") == "cuda":
-                        device = value.device
+                key.append(field_of(kwargs[name], fields))
+        for value in leaves((*args, *kwargs.values())):
+            kind = getattr(value, "dtype", None)
+            if kind is not None:
+                key.append(kind)
+                if device is None and getattr(getattr(value, "device", None), "type", "cpu") == "cuda":
+                    device = value.device
         if device is not None:
             key.append(device)
         return tuple(key)

@@ -77,6 +77,8 @@ def strides(kernel: Any, name: str, value: Any) -> None:
     """Warns of an array whose elements do not lie in the order of their indices (`KILN_WARN_STRIDES`)."""
     import warnings
 
+    if isinstance(value, tuple):
+        return  # it may hold the strides as well
     if hasattr(value, "stride"):
         steps = tuple(value.stride())
     elif getattr(value, "strides", None) is not None and hasattr(value, "itemsize"):

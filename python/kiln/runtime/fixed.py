@@ -122,6 +122,8 @@ def _difference(code: Parameter, given: Parameter) -> tuple[str, str] | None:
         same = given.kind == "constexpr" and type(given.value) is type(code.value) and _equal(given.value, code.value)
         return None if same else (repr(code.value), _shown(given))
     if code.kind == "tuple":
+        if code.cls is not None and given.cls is not code.cls:
+            return f"a {code.cls.__name__}", _shown(given)
         if given.kind != "tuple" or len(given.items) != len(code.items) or given.fields != code.fields:
             return f"a tuple of {len(code.items)}", _shown(given)
         return next(filter(None, map(_difference, code.items, given.items)), None)
@@ -146,4 +148,6 @@ def _equal(a: Any, b: Any) -> bool:
 def _shown(parameter: Parameter) -> str:
     if parameter.kind == "constexpr":
         return repr(parameter.value)
-    return "a tuple" if parameter.kind == "tuple" else f"a value of type {parameter.type}"
+    if parameter.kind == "tuple":
+        return "a tuple" if parameter.cls is None else f"a {parameter.cls.__name__}"
+    return f"a value of type {parameter.type}"

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from kiln.frontend.struct import constexpr_fields, is_struct
+
 # Every keyword a launch takes beside the kernel's own parameters. "warmup" comes first: the launcher knows it by place.
 LAUNCH_OPTIONS = [
     "warmup",
@@ -96,8 +98,12 @@ class MockTensor:
 
     @classmethod
     def wrap(cls, value: Any) -> Any:
-        """A type of the language or of torch as a tensor of it; anything else as it is."""
+        """A type of the language or of torch as a tensor of it, in tuples too; anything else as it is."""
         kind = type(value)
+        if isinstance(value, tuple):
+            known = constexpr_fields(kind) if is_struct(kind) else ()
+            items = [item if i < len(known) and known[i] else cls.wrap(item) for i, item in enumerate(value)]
+            return value if all(a is b for a, b in zip(items, value, strict=True)) else tuple.__new__(kind, items)
         if (kind.__module__, kind.__name__) in (("kiln.language.types", "dtype"), ("torch", "dtype")):
             return cls(value)
         return value

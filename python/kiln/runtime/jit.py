@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from kiln import errors, knobs
 from kiln.frontend.function import KernelFunction
+from kiln.frontend.struct import functions_of
 from kiln.runtime.interface import (
     LAUNCH_OPTIONS,
     OPTION_KINDS,
@@ -226,7 +227,8 @@ class JITFunction(KernelFunction, KernelInterface):
         return compiled
 
     def _watch_constants(self, found: list[tuple[Any, ...]], key: bytes, device: int, compiled: CompiledKernel) -> None:
-        """From now on the prefix covers jit functions that came as arguments, whose globals may change too."""
+        """From now on the prefix covers jit functions that came as arguments, alone or as methods of structs, whose
+        globals may change too."""
         new = [f for f in _functions(found) if f is not self and f not in self._constants]
         if new:
             self._constants += new
@@ -302,6 +304,8 @@ def _functions(found: Any) -> Iterator[KernelFunction]:
             yield from _functions(item)
         elif isinstance(item, KernelFunction):
             yield item
+        elif isinstance(item, type):  # the class of a struct
+            yield from functions_of(item)
 
 
 def make_parameter(name: str, item: tuple[Any, ...]) -> Any:
@@ -315,11 +319,12 @@ def make_parameter(name: str, item: tuple[Any, ...]) -> Any:
             name, "runtime", type=ty, divisible=divisible, padding=padding, divisor=divisor, whole_rows=whole_rows
         )
     if kind == "tuple":
-        items = tuple(make_parameter(f"{name}.{i}", inner) for i, inner in enumerate(item[1]))
-        fields = item[2]
+        fields, cls = item[2], item[3]
+        names = fields or range(len(item[1]))
+        items = tuple(make_parameter(f"{name}.{i}", inner) for i, inner in zip(names, item[1], strict=True))
         if all(inner.kind == "constexpr" for inner in items) and not fields:
             return Parameter(name, "constexpr", value=tuple(inner.value for inner in items))
-        return Parameter(name, "tuple", items=items, fields=fields)
+        return Parameter(name, "tuple", items=items, fields=fields, cls=cls)
     return Parameter(name, "constexpr", value=item[1])
 
 
@@ -643,7 +648,8 @@ def _describe(parameter: Any) -> str:
     if parameter.kind == "constexpr":
         return repr(parameter.value)
     if parameter.kind == "tuple":
-        return "(" + ", ".join(_describe(item) for item in parameter.items) + ")"
+        name = parameter.cls.__name__ if parameter.cls is not None else ""
+        return f"{name}({', '.join(_describe(item) for item in parameter.items)})"
     return parameter.spelled_type
 
 

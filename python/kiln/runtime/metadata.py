@@ -139,7 +139,8 @@ def describe_source(kernel: Any, parameters: tuple[Any, ...]) -> KernelSource:
 
 def _type(parameter: Any) -> str:
     if parameter.kind == "tuple":
-        return "(" + ", ".join(_type(item) for item in parameter.items) + ")"
+        name = parameter.cls.__name__ if parameter.cls is not None else ""
+        return f"{name}({', '.join(_type(item) for item in parameter.items)})"
     return "constexpr" if parameter.kind == "constexpr" else parameter.type
 
 

@@ -29,6 +29,7 @@ from typing import Any
 
 import torch
 
+from kiln.frontend.struct import MARK
 from kiln.runtime.autotuner import Autotuner, Heuristics
 from kiln.runtime.interface import LAUNCH_OPTIONS, MockTensor
 
@@ -146,8 +147,9 @@ def _encode(value: Any, values: _Values, constant: bool = False) -> None:
             values.tokens.append(f"n{len(values.constants)}")
             values.constants.append(type(value))
         values.tokens.append("[" if isinstance(value, list) else "(")
-        for item in value:
-            _encode(item, values, constant)
+        known = getattr(type(value), MARK, ()) if fields else ()  # the constexpr fields of a struct
+        for i, item in enumerate(value):
+            _encode(item, values, constant or (i < len(known) and known[i]))
         values.tokens.append("]" if isinstance(value, list) else ")")
     elif isinstance(value, (torch.dtype, type, types.FunctionType)):
         values.tokens.append(f"c{len(values.constants)}")

@@ -18,6 +18,7 @@ from typing import Any
 from kiln import errors, knobs
 from kiln.runtime import placement
 from kiln.tune import clock, compiling
+from kiln.tune.arguments import leaves, named
 from kiln.tune.configs import Config
 from kiln.tune.progress import Progress
 from kiln.tune.race import Disqualified, Outcome, Rules, quantiles, race
@@ -41,7 +42,7 @@ class Tuning:
         self.tuner, self.key, self.args, self.kwargs, self.grid = tuner, key, args, kwargs, grid
         self.name = tuner.base_fn.__name__
         self.arguments = {**dict(zip(tuner.arg_names, args, strict=False)), **kwargs}
-        self.device = placement.device_of_arguments(self.arguments.values())
+        self.device = placement.device_of_arguments(leaves(self.arguments.values()))
         self.row = placement.choose_target(self.device)
         self.configs: list[Config] = []
         self.measured: dict[Config, list[float]] = {}
@@ -182,7 +183,7 @@ class Tuning:
         """Milliseconds of each configuration that can be launched."""
         if not configs:
             return {}
-        self._saved = {name: _copy(self.arguments[name]) for name in self.tuner.restore_value}
+        self._saved = {name: _copy(named(self.arguments, name)) for name in self.tuner.restore_value}
         try:
             if self.tuner.user_do_bench is not None:
                 return self._measure_by(self.tuner.user_do_bench, configs)
@@ -343,9 +344,9 @@ class Tuning:
 
     def _prepare(self) -> None:
         for name in self.tuner.reset_to_zero:
-            _fill(self.arguments[name], 0)
+            _fill(named(self.arguments, name), 0)
         for name, value in self._saved.items():
-            _fill(self.arguments[name], value)
+            _fill(named(self.arguments, name), value)
 
 
 def _copy(array: Any) -> Any:

@@ -64,6 +64,9 @@ def describe(value: Any) -> str:
     if isinstance(value, str) or value is None:
         return repr(value)
     if isinstance(value, (Tuple, tuple, list)):
+        cls = getattr(value, "cls", None)
+        if cls is not None:
+            return f"{cls.__name__}({', '.join(map(describe, value))})"
         return "(" + ", ".join(map(describe, value)) + (",)" if len(value) == 1 else ")")
     if callable(value) or hasattr(value, "__name__"):
         return f"the function {getattr(value, '__name__', value)}"

@@ -1,0 +1,28 @@
+"""Arguments of a launch, those inside of tuples and structs among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+def leaves(given: Iterable[Any]) -> Iterator[Any]:
+    """Values, those in tuples and structs among them."""
+    for value in given:
+        if isinstance(value, tuple):
+            yield from leaves(value)
+        else:
+            yield value
+
+
+def field_of(value: Any, fields: str) -> Any:
+    """`value.a.b` for the fields "a.b"; the value itself for none."""
+    for name in fields.split(".") if fields else ():
+        value = getattr(value, name)
+    return value
+
+
+def named(arguments: Mapping[str, Any], name: str) -> Any:
+    """The argument `x`, or the field `x.data` of one."""
+    first, _, fields = name.partition(".")
+    return field_of(arguments[first], fields)
