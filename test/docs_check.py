@@ -7,10 +7,13 @@ name that linecache knows.
 from __future__ import annotations
 
 import linecache
+import os
 import pathlib
 import re
 import sys
 import traceback
+
+os.environ["KILN_CACHE"] = "0"  # what the documents show is compiled anew
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

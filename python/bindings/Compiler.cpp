@@ -1,11 +1,14 @@
 // Targets, stages and compile() for Python. Compiling runs without the interpreter lock; what went wrong is handed as
 // plain data to kiln.compiler.raise_failure, which knows the exception classes.
+#include "compiler/pipeline/ArtifactKey.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Toolchain.h"
 #include "python/bindings/Bindings.h"
+#include "python/bindings/Cache.h"
 #include "python/bindings/Interpreter.h"
 #include "python/bindings/ModuleHandle.h"
+#include "llvm/Support/FormatVariadic.h"
 #include <map>
 #include <mutex>
 #include <pybind11/stl.h>
@@ -193,6 +196,34 @@ public:
     }
   }
 
+  /// What an earlier compile of `source`, text of the first stage, left; nothing is compiled before it is asked for.
+  PyArtifact(std::string source, CompileOptions options, std::string object, artifact::Metadata metadata,
+             std::string key)
+      : source(std::move(source)), from(Stage::Tile), options(std::move(options)), key(std::move(key)),
+        diagnosed(false) {
+    result.output = std::move(object);
+    result.kind = metadata.cuda ? TargetKind::Cuda : TargetKind::Cpu;
+    result.metadata = std::move(metadata);
+  }
+
+  const std::string &getKey() {
+    if (key.empty())
+      key = artifact::makeKey(kArtifactKind, fields().fields);
+    return key;
+  }
+
+  /// What its bytes follow from.
+  kiln::python::PyFields fields() const {
+    std::string text = source, error;
+    if (!isLocated() && from <= Stage::Lowered)
+      if (std::unique_ptr<Program> parsed = Program::parse(text, error))
+        text = parsed->print();
+    return {artifactFields(text, from, options)};
+  }
+
+  /// Whether positions in the source are part of it.
+  bool isLocated() const { return !result.metadata.sites.empty() || options.pipeline.lineInfo; }
+
   py::object output() const {
     if (options.to == Stage::Object)
       return py::bytes(result.output);
@@ -243,7 +274,11 @@ public:
     return texts[stage] = std::move(made.output);
   }
 
-  py::list diagnostics() const { return diagnosticsToPython(result); }
+  py::list diagnostics() {
+    if (!std::exchange(diagnosed, true))
+      result.diagnostics = run(options).diagnostics;
+    return diagnosticsToPython(result);
+  }
 
   CompileResult result;
 
@@ -271,6 +306,8 @@ private:
   std::string source;               ///< text
   Stage from;
   CompileOptions options;
+  std::string key;       ///< empty until it is asked for
+  bool diagnosed = true; ///< the result's diagnostics are those of a compile
   std::map<Stage, std::string> texts;
 };
 
@@ -296,6 +333,9 @@ void kiln::python::bindCompiler(py::module_ &m) {
             return timings;
           },
           "Milliseconds by step.")
+      .def_property_readonly("fields", &PyArtifact::fields, "What its bytes follow from: the fields of its key.")
+      .def_property_readonly("key", &PyArtifact::getKey, "The key of these, under which the cache keeps it.")
+      .def_property_readonly("located", &PyArtifact::isLocated, "Whether positions in the source are part of it.")
       .def_property_readonly("diagnostics", &PyArtifact::diagnostics, "Warnings and remarks, as dictionaries.")
       .def(
           "text", &PyArtifact::text, py::arg("stage") = py::none(),
@@ -320,6 +360,33 @@ void kiln::python::bindCompiler(py::module_ &m) {
       py::arg("text"), py::arg("stage"), py::arg("options") = py::dict(),
       "Compiles the text of any stage but the last.");
 
+  m.def(
+      "restore",
+      [](const std::string &tile, const py::dict &options, const py::bytes &object, const std::string &metadataText,
+         const std::string &key) {
+        ErrorOr<artifact::Metadata> metadata = artifact::Metadata::parse(metadataText);
+        if (!metadata.ok())
+          throw py::value_error(metadata.getStatus().getMessage());
+        return std::make_unique<PyArtifact>(tile, optionsFrom(options), object, std::move(*metadata), key);
+      },
+      py::arg("tile"), py::arg("options"), py::arg("object"), py::arg("metadata"), py::arg("key"),
+      "The artifact of an earlier compile of tile IR with these options; nothing is compiled.");
+  m.def(
+      "artifact_fields",
+      [](const PyModule &module, const py::dict &options, bool located) {
+        std::string text = module.program->print(located);
+        return std::make_tuple(kiln::python::PyFields{artifactFields(text, Stage::Tile, optionsFrom(options))}, text);
+      },
+      py::arg("module"), py::arg("options"), py::arg("located"),
+      "What the bytes of an artifact follow from, and the text of its tile IR: with positions in the source, or "
+      "without.");
+  m.def(
+      "target_text",
+      [](const std::string &name) -> py::object {
+        std::optional<Target> row = lookupTarget(name);
+        return row ? py::object(py::str(llvm::formatv("{0}", json::Value(targetJSON(*row))).str())) : py::none();
+      },
+      py::arg("name"), "One row of the target table as JSON text, None if there is none.");
   m.def(
       "targets",
       [] {

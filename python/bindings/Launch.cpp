@@ -64,11 +64,6 @@ void kiln::python::bindLaunch(py::module_ &m) {
         "Whether launches warn of arrays whose elements are not in the order of their indices.");
   m.def("num_threads", [] { return ThreadPool::get()->getSize(); });
   m.def("digest", [](py::bytes bytes) { return artifact::digest(std::string(bytes)); }, py::arg("bytes"), "SHA-256.");
-  m.def(
-      "artifact_key",
-      [](const std::string &ir, const std::string &target, const std::string &options,
-         const std::vector<std::string> &toolchain) { return artifact::makeKey({ir, target, options, toolchain}); },
-      py::arg("ir"), py::arg("target"), py::arg("options"), py::arg("toolchain"));
   m.def("set_launch_hooks", setLaunchHooks, py::arg("enter"), py::arg("exit"),
         "What is called before and after each launch, with the compiled kernel, the grid and the arguments by name.");
   bindLauncher(m);

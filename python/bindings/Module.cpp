@@ -5,6 +5,7 @@ PYBIND11_MODULE(_kiln, m) {
   m.doc() = "Kiln's compiler and runtime";
   kiln::python::bindInterpreter(m);
   kiln::python::bindBuilder(m);
+  kiln::python::bindCache(m);
   kiln::python::bindCompiler(m);
   kiln::python::bindLaunch(m);
   kiln::python::bindExplain(m);

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kiln import errors, knobs, toolchain
+from kiln import errors, knobs
 
 if TYPE_CHECKING:
     from kiln._kiln import Artifact, Module
@@ -30,6 +30,8 @@ def complete(options: Mapping[str, Any] | None = None) -> dict[str, Any]:
     if full["target"] == "cuda":
         full["target"] = _device_row()
     if full["target"] and is_gpu(full["target"]):
+        from kiln import toolchain
+
         full.update({name: value for name, value in toolchain.options().items() if name not in full})
     return full
 
@@ -75,6 +77,8 @@ def compile_text(text: str, stage: str, options: Mapping[str, Any] | None = None
         full["target"] = None
         # The attribute of a module, or the metadata in the first line.
         if 'kind = "cuda"' in text or '"kind":"cuda"' in text.partition("\n")[0]:
+            from kiln import toolchain
+
             full.update({name: value for name, value in toolchain.options().items() if name not in full})
     return _report(_kiln.compile_text(text, stage, full))
 

@@ -2,7 +2,7 @@
 
     kiln.hooks.launch_enter.add(lambda launch: print(launch.name, launch.grid))
 
-    compile_start, compile_end    a `CompileEvent`; only where code is new to the process
+    compile_start, compile_end    a `CompileEvent`; only where code is new to the process, `cached` if not to the cache
     load_start, load_end          the `CompiledKernel`, before and after its code is in memory
     launch_enter, launch_exit     a `LaunchEvent`; on the CPU the kernel has run when `launch_exit` is called, on a GPU
                                   it is queued
@@ -33,6 +33,8 @@ class CompileEvent(NamedTuple):
     """The GPU it is for, -1 for the CPU, -2 for code that is only compiled."""
     compiled: Any = None
     seconds: float = 0.0
+    cached: bool = False
+    """Nothing was compiled: the cache had it."""
 
     @property
     def name(self) -> str:

@@ -51,7 +51,18 @@ def _log_text(text: str) -> str:
     return text
 
 
-def _user_cache() -> str:
+def _bytes(text: str) -> int:
+    number, unit = text.strip(), 1
+    if number[-1:].upper() in ("K", "M", "G", "T") and number[:-1]:
+        unit = 1024 ** (1 + "KMGT".index(number[-1].upper()))
+        number = number[:-1]
+    if not number.strip().isdigit():
+        raise ValueError("expected a size such as 512M or 2G")
+    return int(number) * unit
+
+
+def user_cache() -> str:
+    """Kiln's folder among the user's caches."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(root, "kiln")
 
@@ -114,11 +125,28 @@ SWITCHES: tuple[Switch, ...] = (
         "how many specialisations of a kernel stay in memory: beyond, the one not used for longest goes; 0: all",
         "number",
     ),
+    Switch(
+        "cache",
+        str,
+        "1",
+        "the artifact cache: 1, in the user's cache directory; a folder; 0: every process compiles for itself",
+        "0, 1, folder",
+    ),
+    Switch(
+        "cache_size",
+        _bytes,
+        2 << 30,
+        "what the cache may take of the disk: beyond, what was not used for longest goes; 0: no bound",
+        "512M, 2G, …",
+    ),
+    Switch(
+        "cache_readonly", str, "", "a cache that is looked into first and never written, as packages ship it", "folder"
+    ),
     Switch("dump", str, "", "write one numbered file per stage of every compile into this directory", "directory"),
     Switch(
         "crash_dir",
         str,
-        lambda: os.path.join(_user_cache(), "crashes"),
+        lambda: os.path.join(user_cache(), "crashes"),
         "where an internal failure saves its IR",
         "directory",
     ),
@@ -260,6 +288,13 @@ def start_logging() -> None:
     logger.setLevel(level.strip().upper())
 
 
+def tell(component: str, message: str, *values: Any) -> None:
+    """Tells the logger `kiln.COMPONENT`. A program that has not loaded `logging` has nobody who listens."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logging.getLogger(f"kiln.{component}").info(message, *values)
+
+
 def cuda_home() -> str | None:
     """Where the user says the CUDA toolkit is, by the variables other tools use."""
     return os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or None
@@ -295,6 +330,8 @@ def markdown() -> str:
     rows = ["| switch | values | default | meaning |", "|---|---|---|---|"]
     for switch in SWITCHES:
         default = "the user's cache directory" if callable(switch.default) else str(switch.default) or "unset"
+        if switch.parse is _bytes:
+            default = f"{switch.default >> 30}G"
         if isinstance(switch.default, bool):
             default = str(int(switch.default))
         rows.append(f"| `{switch.variable}` | {switch.values} | {default} | {switch.meaning} |")

@@ -1,8 +1,8 @@
 // Keys of artifacts.
 #include "runtime/artifact/Key.h"
-#include "runtime/launch/Abi.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/SHA256.h"
 
 using namespace kiln::artifact;
@@ -13,21 +13,32 @@ std::string kiln::artifact::digest(llvm::StringRef bytes) {
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }
 
-static void addField(llvm::SHA256 &hash, llvm::StringRef field) {
-  uint8_t length[8];
-  llvm::support::endian::write64le(length, field.size());
-  hash.update(length);
-  hash.update(field);
+static void addNumber(llvm::SHA256 &hash, uint64_t number) {
+  uint8_t bytes[8];
+  llvm::support::endian::write64le(bytes, number);
+  hash.update(bytes);
 }
 
-std::string kiln::artifact::makeKey(const KeyInputs &inputs) {
+static void addText(llvm::SHA256 &hash, llvm::StringRef text) {
+  addNumber(hash, text.size());
+  hash.update(text);
+}
+
+KeyField kiln::artifact::makeField(llvm::StringRef name, llvm::StringRef value) {
+  if (value.size() <= kLongestFieldValue && llvm::json::isUTF8(value))
+    return {name.str(), value.str(), 0};
+  return {name.str(), digest(value), value.size()};
+}
+
+std::string kiln::artifact::makeKey(llvm::StringRef kind, llvm::ArrayRef<KeyField> fields) {
   llvm::SHA256 hash;
-  addField(hash, "kiln artifact, interface " + std::to_string(KILN_ABI_VERSION));
-  addField(hash, inputs.ir);
-  addField(hash, inputs.target);
-  addField(hash, inputs.options);
-  addField(hash, std::to_string(inputs.toolchain.size()));
-  for (llvm::StringRef tool : inputs.toolchain)
-    addField(hash, tool);
+  addText(hash, "kiln key 1");
+  addText(hash, kind);
+  addNumber(hash, fields.size());
+  for (const KeyField &field : fields) {
+    addText(hash, field.name);
+    addText(hash, field.value);
+    addNumber(hash, field.bytes);
+  }
   return llvm::toHex(hash.final(), /*LowerCase=*/true);
 }

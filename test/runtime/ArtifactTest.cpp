@@ -263,13 +263,35 @@ TEST(ElementType, integersExtendBySign) {
   EXPECT_EQ(decodeInteger(ElementType::U16, bytes), 65535u);
 }
 
+static std::string keyOf(std::initializer_list<std::pair<const char *, std::string>> fields,
+                         const char *kind = "artifact") {
+  std::vector<KeyField> list;
+  for (auto &[name, value] : fields)
+    list.push_back(makeField(name, value));
+  return makeKey(kind, list);
+}
+
 TEST(Key, everyFieldCountsAndFieldsDoNotRunTogether) {
-  std::vector<std::string> none, one{"llvm 22"}, two{"llvm", " 22"};
   std::set<std::string> keys{
-      makeKey({"ab", "c", "", none}), makeKey({"a", "bc", "", none}), makeKey({"ab", "", "c", none}),
-      makeKey({"ab", "c", "", one}),  makeKey({"ab", "c", "", two}),  makeKey({"abc", "", "", none}),
+      keyOf({}),
+      keyOf({{"a", "b"}}),
+      keyOf({{"a", "b"}}, "index"),
+      keyOf({{"ab", ""}}),
+      keyOf({{"", "ab"}}),
+      keyOf({{"a", "b"}, {"c", ""}}),
+      keyOf({{"c", ""}, {"a", "b"}}),
+      keyOf({{"a", ""}, {"b", ""}}),
   };
-  EXPECT_EQ(keys.size(), 6u);
-  EXPECT_EQ(makeKey({"ab", "c", "", one}), makeKey({"ab", "c", "", one}));
+  EXPECT_EQ(keys.size(), 8u);
+  EXPECT_EQ(keyOf({{"a", "b"}}), keyOf({{"a", "b"}}));
   EXPECT_EQ(digest("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Key, aLongValueIsKeptAsItsDigestAndIsNotThatText) {
+  std::string text(kLongestFieldValue + 1, 'x');
+  KeyField field = makeField("ir", text);
+  EXPECT_EQ(field.value, digest(text));
+  EXPECT_EQ(field.bytes, text.size());
+  EXPECT_NE(keyOf({{"ir", text}}), keyOf({{"ir", digest(text)}}));
+  EXPECT_EQ(makeField("ir", std::string(kLongestFieldValue, 'x')).bytes, 0u);
 }

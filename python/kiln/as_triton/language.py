@@ -34,6 +34,11 @@ def debugging(on: bool) -> Iterator[None]:
         _debug.reset(token)
 
 
+def spell_switches() -> str:
+    """What kernels mean by these names besides what is written: for keys."""
+    return f"fp32={knobs.language.fp32_default} debug={_debug.get() or knobs.runtime.debug}"
+
+
 @builtin
 def dot(
     input: Any,

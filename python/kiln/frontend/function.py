@@ -7,13 +7,16 @@ modules.
 
 from __future__ import annotations
 
+import builtins
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kiln.frontend import identity as identity  # before the files it looks at are loaded
 from kiln.frontend import source as source_text
 
 if TYPE_CHECKING:
@@ -153,7 +156,7 @@ class KernelFunction:
         self._do_not_specialize = tuple(do_not_specialize or ())
         self._do_not_specialize_on_alignment = tuple(do_not_specialize_on_alignment or ())
         self._snapshot: source_text.Snapshot | None = None
-        self._key: tuple[str, tuple[Capture, ...]] | None = None
+        self._reach: Reach | None = None
         if source is not None:
             import textwrap
 
@@ -271,22 +274,17 @@ class KernelFunction:
             annotations = getattr(sys.modules.get(str(names.get("__name__"))), "__annotations__", None)
         return is_constexpr_annotation((annotations or {}).get(name))
 
-    def _references(self) -> Iterator[Capture]:
-        """Everything outside itself that the body can name, attributes of modules included."""
-        import ast
-
+    def _references(self) -> Iterator[tuple[str, Capture]]:
+        """Everything outside itself that the body can name, attributes of modules included, and the name. Found in its
+        text rather than its syntax tree: what stands in a comment is found too, which costs less than parsing."""
         local = set(self.fn.__code__.co_varnames)
         seen: set[tuple[str, int]] = set()
-        for node in ast.walk(self.tree):
-            path: list[str] = []
-            base: ast.AST = node
-            while isinstance(base, ast.Attribute):
-                path.insert(0, base.attr)
-                base = base.value
-            if not isinstance(base, ast.Name) or base.id in local:
+        for chain in dict.fromkeys(_NAMES.findall(_normal(self.reach_text))):
+            parts = _PLAIN.findall(_COMMENT.sub("", chain)) if "." in chain else [chain]
+            if parts[0] in local:
                 continue
-            capture = self.lookup(base.id)
-            for attr in path:
+            capture = self.lookup(parts[0])
+            for attr in parts[1:]:
                 if capture is None or not isinstance(capture.value, ModuleType):
                     break
                 value = getattr(capture.value, attr, _MISSING)
@@ -296,38 +294,31 @@ class KernelFunction:
             key = (capture.name, id(capture.holder))
             if key not in seen:
                 seen.add(key)
-                yield capture
+                yield ".".join(parts), capture
 
-    def _collect(self, visited: dict[int, KernelFunction]) -> Iterator[tuple[KernelFunction, Capture]]:
-        from kiln.frontend.struct import functions_of, is_struct
+    @lazy
+    def reach_text(self) -> str:
+        """The text that the definition lies in: its own, or that with what follows it in the file."""
+        text = source_text.reach(self.fn, self._snapshot) if "_found" not in self.__dict__ else None
+        return self.source.text if text is None else text
 
-        visited[id(self)] = self
-        for capture in self._references():
-            value = capture.value
-            function = value if isinstance(value, KernelFunction) else None
-            if function is not None:
-                yield self, capture
-                if id(function) not in visited:
-                    yield from function._collect(visited)
-            elif _is_captured_data(value) or self.annotated_constexpr(capture.name):
-                yield self, capture
-            elif is_struct(value):
-                yield self, capture
-                for method in functions_of(value):
-                    if id(method) not in visited:
-                        yield from method._collect(visited)
+    @property
+    def places(self) -> list[str]:
+        """Where the functions that it reaches are written: FILE:LINE."""
+        codes = [function.fn.__code__ for function in self.reach.functions]
+        return [f"{code.co_filename}:{code.co_firstlineno}" for code in codes]
 
     @property
     def captures(self) -> tuple[Capture, ...]:
         """What the function and the jit functions it calls take from outside, as of the current key."""
-        return self._current_key()[1]
+        return self.reach.captures
 
     def is_current(self) -> bool:
         """Whether nothing captured has changed since the cache key was computed: cheap, asked at each launch."""
-        key = self._key
-        if key is None:
+        known = self._reach
+        if known is None:
             return False
-        for capture in key[1]:
+        for capture in known.captures:
             if not capture.is_current():
                 return False
         return True
@@ -335,25 +326,15 @@ class KernelFunction:
     @property
     def cache_key(self) -> str:
         """Digest of the source, of the jit functions it calls and of the constexpr globals; follows their changes."""
-        return self._current_key()[0]
+        return self.reach.key
 
-    def _current_key(self) -> tuple[str, tuple[Capture, ...]]:
-        if self._key is None or not self.is_current():
-            import hashlib
-
+    @property
+    def reach(self) -> Reach:
+        """The function and all it reaches; follows its changes."""
+        if self._reach is None or not self.is_current():
             with _PARSE_LOCK:
-                visited: dict[int, KernelFunction] = {}
-                found = list(self._collect(visited))
-                digest = hashlib.sha256()
-                for function in visited.values():
-                    digest.update(f"{function.__qualname__}\0{function.source.text}\0".encode())
-                    digest.update(
-                        repr([(p.name, p.is_constexpr, _stable(p.default)) for p in function.params]).encode()
-                    )
-                for owner, capture in found:
-                    digest.update(f"{owner.__qualname__}.{capture.name}={_stable(capture.value)}\0".encode())
-                self._key = (digest.hexdigest(), tuple(capture for _, capture in found))
-        return self._key
+                self._reach = _reach_of(self)
+        return self._reach
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__module__}.{self.__qualname__}>"
@@ -421,23 +402,198 @@ def _is_captured_data(value: Any) -> bool:
     )
 
 
-def _stable(value: Any) -> str:
-    """Text that is the same in every process for the same value."""
-    from kiln.frontend.struct import class_of, describe_class, is_struct
+# A name, or several with points between them, as they may stand in a text. A superset: words of comments and strings.
+_BETWEEN = r"(?:[\s\\]|\#[^\n]*\n)*"
+_PLAIN = re.compile(r"[^\W\d]\w*")
+_NAMES = re.compile(rf"[^\W\d]\w*(?:{_BETWEEN}\.{_BETWEEN}[^\W\d]\w*)*")
+_COMMENT = re.compile(r"#[^\n]*\n")
 
-    value = plain(value)
-    if isinstance(value, KernelFunction):
-        return value.__qualname__
-    if is_struct(value):
-        return describe_class(value)
-    if isinstance(value, (bool, int, float, str, bytes, type(None))):
-        return repr(value)
-    if isinstance(value, (tuple, list)):
-        cls = class_of(value)
-        return f"{describe_class(cls) if cls else ''}({','.join(map(_stable, value))})"
-    if isinstance(value, FunctionType):
-        return f"{value.__qualname__}:{source_text.fingerprint(value.__code__)}"
-    return str(getattr(value, "name", None) or getattr(value, "__qualname__", None) or type(value).__qualname__)
+
+def _normal(text: str) -> str:
+    """The text with its names as Python knows them."""
+    if text.isascii():
+        return text
+    import unicodedata
+
+    return text + "\n" + unicodedata.normalize("NFKC", text)
+
+
+class Reach(NamedTuple):
+    """A function with all the jit functions it reaches, and what they take from outside."""
+
+    functions: tuple[KernelFunction, ...]
+    captures: tuple[Capture, ...]
+    """What a change of is noticed."""
+    fields: tuple[tuple[str, str], ...]
+    """What the functions mean, by name: their text, their parameters, what they take from outside."""
+    inexact: tuple[str, ...]
+    """What has no text that is the same in every process; if there is any, the fields mean nothing outside of this."""
+    key: str
+
+
+def _reach_of(start: KernelFunction) -> Reach:
+    from kiln.frontend.struct import is_struct
+
+    spelling = Spelling([start])
+    captures: list[Capture] = []
+    fields: list[tuple[str, str]] = []
+    for function in spelling.functions:  # which grows
+        label = function.__qualname__
+        used = set(_names_of(function.fn.__code__))
+        fields.append((f"source of {label}", function.reach_text))
+        fields.append((f"parameters of {label}", _head(function, spelling)))
+        for name, capture in function._references():
+            value = capture.value
+            annotated = function.annotated_constexpr(capture.name)
+            if annotated or isinstance(value, KernelFunction) or _is_captured_data(value) or is_struct(value):
+                captures.append(capture)
+                text = spelling.of(plain(value) if annotated else value)
+                fields.append((f"{name} of {label}", f"constexpr {text}" if annotated else text))
+            elif capture.name in used:
+                fields.append((f"{name} of {label}", spelling.of(value, captured=True)))
+            else:  # named in a comment, an annotation or what makes no code
+                fields.append((f"{name} of {label}", _name_of(value)))
+    from kiln import _kiln
+
+    key = _kiln.digest(repr(fields).encode("utf-8", "surrogatepass"))
+    return Reach(tuple(spelling.functions), tuple(captures), tuple(fields), tuple(spelling.inexact), key)
+
+
+def _head(function: KernelFunction, spelling: Spelling) -> str:
+    """What is known of a function beside its text."""
+    code = function.fn.__code__
+    parameters = [
+        (
+            p.name, p.kind, p.is_constexpr, p.is_const, p.annotation_type, p.do_not_specialize,
+            p.do_not_specialize_on_alignment, spelling.of(p.default) if p.has_default else "",
+        )
+        for p in function.params
+    ]  # fmt: skip
+    return repr((code.co_name, function.noinline, parameters))
+
+
+def _names_of(code: CodeType) -> Iterator[str]:
+    """Names of globals, variables of enclosing functions and attributes that the code uses."""
+    yield from code.co_names
+    yield from code.co_freevars
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_of(constant)
+
+
+# Modules that mean the same wherever Kiln is the same.
+_OURS = ("kiln.language", "kiln.frontend", "kiln.as_triton")
+_PURE_MODULES = ("math", "operator", "builtins")
+# What a constexpr function may use of Python: results that depend on nothing but arguments.
+_PURE_BUILTINS = frozenset(
+    "abs all any bin bool bytes callable chr complex dict divmod enumerate filter float format getattr hasattr hex int"
+    " isinstance issubclass iter len list map max min next oct ord pow print range repr reversed round slice sorted str"
+    " sum tuple type zip ArithmeticError AssertionError Exception KeyError NotImplementedError RuntimeError TypeError"
+    " ValueError ZeroDivisionError True False None".split()
+)
+
+
+def _is_ours(value: Any) -> bool:
+    module = str(getattr(value, "__module__", ""))
+    return module in _PURE_MODULES or any(module == ours or module.startswith(ours + ".") for ours in _OURS)
+
+
+def _name_of(value: Any) -> str:
+    kind = type(value)
+    name = getattr(value, "__qualname__", "") if isinstance(value, type) or callable(value) else ""
+    module = getattr(value, "__module__", "") if name else ""
+    return f"{kind.__module__}.{kind.__qualname__} {module}.{name}"
+
+
+class Spelling:
+    """Values as texts that are the same in every process for the same value; notes those that have none."""
+
+    def __init__(self, functions: list[KernelFunction]):
+        self.functions = functions
+        """Jit functions that were met, in order; a text names them by place."""
+        self.inexact: list[str] = []
+
+    def of(self, value: Any, captured: bool = False) -> str:
+        """`captured`: what kernels cannot take from outside, and refuse, is told by its type alone."""
+        kind = type(value)
+        if kind in (bool, int, float, complex, str, bytes, type(None)):
+            return f"{kind.__name__} {value!r}"
+        if isinstance(value, KernelFunction):
+            if not any(value is known for known in self.functions):
+                self.functions.append(value)
+            number = next(i for i, known in enumerate(self.functions) if known is value)
+            return f"jit {number} {value.__qualname__}"
+        if isinstance(value, BoundFunction):
+            return f"method {self.of(value.function)} of {self.of(value.instance)}"
+        if kind.__module__ == "kiln.language.values" and kind.__name__ == "constexpr":
+            return f"constexpr({self.of(value.value)})"
+        if kind.__module__ == "kiln.language.values" and kind.__name__ == "tuple":
+            return f"tuple {value.fields}({', '.join(map(self.of, value.values))})"
+        if kind.__module__ == "kiln.language.types" and hasattr(value, "name"):
+            return f"type {kind.__name__} {value.name} {getattr(value, 'address_space', '')}"
+        from kiln.frontend.struct import is_struct
+
+        if is_struct(value):
+            return self._struct(value)
+        if isinstance(value, (tuple, list)):
+            if is_struct(kind):
+                return f"{self._struct(kind)}({', '.join(map(self.of, value))})"
+            if kind in (tuple, list) or hasattr(kind, "_fields"):
+                named = f" {kind.__qualname__} {kind._fields}" if hasattr(kind, "_fields") else ""
+                return f"{'list' if kind is list else 'tuple'}{named}({', '.join(map(self.of, value))})"
+        elif isinstance(value, FunctionType) and not _is_ours(value):
+            return self._plain_function(value)
+        elif (isinstance(value, type) or callable(value)) and _is_ours(value) and hasattr(value, "__qualname__"):
+            return f"{value.__module__}.{value.__qualname__}"
+        elif captured and not isinstance(value, type) and not callable(value):
+            return _name_of(value)
+        self.inexact.append(f"a value of type {kind.__module__}.{kind.__qualname__}")
+        return _name_of(value)
+
+    def _struct(self, cls: Any) -> str:
+        """A class of structs: its fields, and the jit functions that kernels may call on one."""
+        from kiln.frontend.struct import describe_class, members_of
+
+        members = ", ".join(f"{name}={self.of(function)}" for name, function in members_of(cls))
+        return f"struct {describe_class(cls)}({members})"
+
+    def _plain_function(self, function: FunctionType, seen: tuple[FunctionType, ...] = ()) -> str:
+        """A Python function by what it does, if that follows from its code and what it names."""
+        text = [f"{function.__qualname__}:{source_text.fingerprint(function.__code__)}"]
+        text += [self.of(value) for value in (function.__defaults__ or ())]
+        text += [f"{name}={self.of(value)}" for name, value in sorted((function.__kwdefaults__ or {}).items())]
+        codes = [function.__code__]
+        for code in codes:  # which grows
+            codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        import opcode
+
+        imports = opcode.opmap["IMPORT_NAME"]
+        if any(imports in code.co_code[::2] for code in codes):
+            self.inexact.append(f"{function.__qualname__} imports as it runs")
+        for name in dict.fromkeys(name for code in codes for name in code.co_names):
+            if name in function.__globals__:
+                text.append(f"{name}={self._used(name, function.__globals__[name], (*seen, function))}")
+            elif hasattr(builtins, name) and name not in _PURE_BUILTINS:
+                self.inexact.append(f"{function.__qualname__} uses {name}")
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            text.append(f"{name}={self._used(name, _content(cell), (*seen, function))}")
+        return "python " + repr(text)
+
+    def _used(self, name: str, value: Any, seen: tuple[FunctionType, ...]) -> str:
+        if isinstance(value, ModuleType):
+            if value.__name__ not in _PURE_MODULES and not value.__name__.startswith(_OURS):
+                self.inexact.append(f"module {value.__name__} of {name}")
+            return f"module {value.__name__}"
+        if isinstance(value, FunctionType) and not _is_ours(value):
+            return "itself" if value in seen else self._plain_function(value, seen)
+        return self.of(value)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def _frame_outside() -> Any:

@@ -5,8 +5,7 @@ The launcher (and ahead-of-time compilation) makes this list; `kiln.frontend.emi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kiln.language import types
 
@@ -14,8 +13,7 @@ DIVISIBILITY = 16
 """What `Parameter.divisible` promises, and bytes that a copy engine reads at once."""
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter of a kernel, specialised.
 
     kind       "constexpr": known while compiling, `value` holds it (None, bool, int, float, str, a dtype, a jit
@@ -51,8 +49,7 @@ class Parameter:
         return f"{self.type}{f':{divisor}' if divisor > 1 else ''}{':rows' if self.whole_rows else ''}"
 
 
-@dataclass(frozen=True)
-class FlatParameter:
+class FlatParameter(NamedTuple):
     """One argument of the compiled function: what the packed argument block holds, in order."""
 
     name: str

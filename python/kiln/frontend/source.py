@@ -109,6 +109,62 @@ def find(fn: FunctionType, snapshot: Snapshot | None) -> Source | None:
     return source
 
 
+def reach(fn: FunctionType, snapshot: Snapshot | None) -> str | None:
+    """Text of the file that the definition of `fn` lies in, from its first line on: found without reading it as Python,
+    so it may go on behind the definition. None where only `find` can say: code of no file, files of an encoding or with
+    line ends of their own, and files that were edited since (which `find` warns of)."""
+    code = fn.__code__
+    if snapshot is None or sys.flags.optimize:
+        return None
+    lines = _lines_of(code.co_filename, snapshot)
+    first = code.co_firstlineno
+    if lines is None or not 0 < first <= len(lines):
+        return None
+    try:
+        status = os.stat(code.co_filename)
+        if (status.st_mtime_ns, status.st_size) != snapshot.stamp:
+            return None
+    except OSError:
+        return None
+    end = _last_line(code)
+    indent = len(lines[first - 1]) - len(lines[first - 1].lstrip(b" \t"))
+    for number in range(end, len(lines)):
+        line = lines[number].lstrip(b" \t")
+        if not line or line.startswith(b"#"):
+            continue
+        if len(lines[number]) - len(line) > indent:
+            end = len(lines)  # of what makes no code, where it ends is not known
+        break
+    try:
+        return b"\n".join(lines[first - 1 : end]).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+_split: dict[str, tuple[Snapshot, list[bytes] | None]] = {}
+
+
+def _lines_of(name: str, snapshot: Snapshot) -> list[bytes] | None:
+    known = _split.get(name)
+    if known is None or known[0] is not snapshot:
+        content = snapshot.content
+        lines = content.split(b"\n")
+        plain = not any(end in content for end in (b"\r", b"\f", b"\v")) and b"coding" not in b"".join(lines[:2])
+        known = _split[name] = (snapshot, lines if plain else None)
+    return known[1]
+
+
+def _last_line(code: CodeType) -> int:
+    """The last line of the file that some instruction of the code stands on."""
+    last = code.co_firstlineno
+    if hasattr(code, "co_positions"):
+        ends = [position[1] for position in code.co_positions()]
+    else:  # Python 3.10 knows where instructions begin
+        ends = [line for _, _, line in code.co_lines()]
+    inner = [_last_line(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return max([last, *inner, *(end for end in ends if end is not None)])
+
+
 def _warn_if_edited(source: Source, name: str, snapshot: Snapshot) -> None:
     try:
         status = os.stat(source.file)

@@ -7,7 +7,6 @@ found in vain costs a specialisation: neither makes code wrong.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kiln.errors import KilnError
 
 if TYPE_CHECKING:
+    import ast
+
     from kiln.frontend.function import KernelFunction
 
 MAKER = "make_tensor_descriptor"
@@ -41,6 +42,8 @@ def descriptor_strides(function: KernelFunction) -> Strides:
 
 
 def _strides_of(function: KernelFunction, known: dict[int, Strides]) -> Strides:
+    import ast
+
     if id(function) in known:
         return known[id(function)]
     known[id(function)] = Strides()  # of a function that calls itself: what is found besides
@@ -79,6 +82,8 @@ def _strides_of(function: KernelFunction, known: dict[int, Strides]) -> Strides:
 
 def _read_by(node: ast.AST) -> Strides:
     """The names and the fields that an expression is computed from; `x.stride` is a field, and not all of x."""
+    import ast
+
     names: set[str] = set()
     fields: set[str] = set()
     open_nodes = [node]
@@ -96,6 +101,8 @@ def _read_by(node: ast.AST) -> Strides:
 
 def _called(function: KernelFunction, node: ast.AST) -> KernelFunction | None:
     """The jit function that `node`, what is called, names: `f`, or `module.f`."""
+    import ast
+
     path: list[str] = []
     while isinstance(node, ast.Attribute):
         path.insert(0, node.attr)

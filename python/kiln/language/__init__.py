@@ -17,6 +17,8 @@ becomes its largest number on every target and in constants, `-x` of a float cha
 offset is never read as negative, and a constexpr number has the methods of a scalar.
 """
 
+from kiln.frontend import identity as _identity  # noqa: F401 (before the files it looks at are loaded)
+
 from . import core as core
 from . import extra, math, random, target_info
 from . import standard as standard

@@ -57,6 +57,10 @@ def debug_barrier() -> None:
     debug.barrier()
 
 
+# How many times something was printed while compiling: what does so is not left out when the result is known.
+prints = [0]
+
+
 @builtin
 def static_print(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: Any = False) -> None:
     """Prints while the kernel is compiled.
@@ -70,6 +74,7 @@ def static_print(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None
             raise error(f"expected a constexpr string as {name} of kl.static_print, got {got}", argument=name)
     if unwrap(file) is not None and not hasattr(unwrap(file), "write"):
         raise error(f"expected an open file as file of kl.static_print, got {describe(file)}", argument="file")
+    prints[0] += 1
     builtins.print(*plain, sep=unwrap(sep), end=unwrap(end), file=unwrap(file), flush=bool(unwrap(flush)))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kiln import errors
 from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, is_traced_by_torch, module_attribute
+from kiln.tune.arguments import field_of, leaves
 from kiln.tune.configs import Config, Hook
 
 __all__ = ["Autotuner", "Config", "Heuristics", "autotune", "heuristics"]

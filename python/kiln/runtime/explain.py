@@ -169,12 +169,6 @@ def device(kernel: JITFunction, message: str) -> NoReturn:
     )
 
 
-def label(kernel: KernelFunction) -> str:
-    """The kernel in messages about what a GPU did: its name and where its source is."""
-    code = kernel.fn.__code__
-    return f"{kernel.__name__} ({code.co_filename}:{code.co_firstlineno})"
-
-
 def show(text: str) -> None:
     """What kernels on a GPU have printed."""
     sys.stdout.write(text)

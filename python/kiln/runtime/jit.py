@@ -56,16 +56,30 @@ _SWITCHED = ("pdl", "enable_fp_fusion", "describe_pointers")
 
 # Everything a first compile would import on its way. Python cannot import in a child that was forked while another
 # thread was importing; loaded here, under the lock that a fork waits for, nothing is left to import later.
+# Everything that a first launch of code from the cache would import on its way, and what a first compile would. Python
+# cannot import in a child that was forked while another thread was importing; loaded under the lock that a fork waits
+# for, nothing is left to import later.
+_LAUNCH_MODULES = (
+    "kiln._kiln", "kiln.compiler", "kiln.frontend", "kiln.frontend.signature", "kiln.frontend.strides", "kiln.hooks",
+    "kiln.runtime.cache", "kiln.runtime.placement",
+)  # fmt: skip
 _COMPILER_MODULES = (
-    "ast", "hashlib", "inspect", "json", "linecache", "logging", "textwrap",
-    "kiln._kiln", "kiln.compiler", "kiln.hooks", "kiln.runtime.metadata",
-    "kiln.frontend.entry", "kiln.frontend.signature", "kiln.frontend.strides",
-    "kiln.language",
-    "kiln.runtime.explain", "kiln.runtime.placement",
+    "ast", "inspect", "json", "linecache", "logging", "textwrap",
+    "kiln.toolchain",
+    "kiln.frontend.entry", "kiln.language", "kiln.runtime.explain", "kiln.runtime.metadata",
 )  # fmt: skip
 
 # Held to look something up, and while the modules load; never by a compile.
 _lock = threading.Lock()
+
+
+def _load(modules: Sequence[str]) -> None:
+    """Imports, with the lock held."""
+    for module in modules:
+        if module not in sys.modules:
+            importlib.import_module(module)
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
@@ -121,8 +135,7 @@ class JITFunction(KernelFunction, KernelInterface):
     def _make_launcher(self) -> Any:
         with _lock:
             if self._launcher is None:
-                for module in _COMPILER_MODULES:
-                    importlib.import_module(module)
+                _load(_LAUNCH_MODULES)
                 from kiln import _kiln
                 from kiln.frontend.strides import descriptor_strides
 
@@ -337,8 +350,8 @@ def compile_kernel(
 ) -> CompiledKernel:
     """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage. `device`:
     the GPU it is loaded on, -1 for the CPU, -2 for code of the target switch that is not loaded."""
-    from kiln import _kiln, compiler, frontend, hooks
-    from kiln.runtime import explain, placement
+    from kiln import _kiln, hooks
+    from kiln.runtime import placement
 
     start = time.perf_counter()
     try:
@@ -349,15 +362,16 @@ def compile_kernel(
         raise errors.LaunchError(message, kernel=kernel.__name__) from None
     kind = "cpu" if device == -1 else "cuda"
     if kind == "cuda" and knobs.check != "none":
+        from kiln.runtime import explain
+
         explain.check(kernel, knobs.check)
     chosen = _compile_options(kernel, options, kind)
     event = None
     if hooks.compile_start or hooks.compile_end:
         event = hooks.CompileEvent(kernel, tuple(parameters), dict(options), target, device)
         hooks.compile_start(event)
-    module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint, target=target)
     try:
-        artifact = compiler.compile(module, {**chosen, "target": target})
+        artifact, reused = _make_artifact(kernel, parameters, {**chosen, "target": target}, disjoint)
     except errors.UserError as problem:
         if type(problem) is not errors.UserError:
             raise
@@ -370,23 +384,56 @@ def compile_kernel(
     if device != -2:
         hooks.load_start(compiled)
         try:
-            compiled.loaded = _kiln.load(artifact.binary, artifact.metadata, max(device, 0), explain.label(kernel))
+            compiled.loaded = _kiln.load(artifact.binary, artifact.metadata, max(device, 0), _label(kernel))
         except errors.ResourceError as problem:
             raise problem.of(kernel.__name__) from None
         hooks.load_end(compiled)
     seconds = time.perf_counter() - start
     if event is not None:
-        hooks.compile_end(event._replace(compiled=compiled, seconds=seconds))
-    import logging
-
-    logging.getLogger("kiln.jit").info("compiled %s in %.1f ms", compiled, seconds * 1e3)
+        hooks.compile_end(event._replace(compiled=compiled, seconds=seconds, cached=reused))
+    knobs.tell("jit", "%s %s in %.1f ms", "loaded" if reused else "compiled", compiled, seconds * 1e3)
     return compiled
+
+
+def _label(kernel: KernelFunction) -> str:
+    """The kernel in messages about what a GPU did: its name and where its source is."""
+    code = kernel.fn.__code__
+    return f"{kernel.__name__} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _make_artifact(
+    kernel: KernelFunction, parameters: list[Any], options: dict[str, Any], disjoint: Sequence[bool]
+) -> tuple[Any, bool]:
+    """From the cache, else compiled; and whether it was there."""
+    from kiln import compiler
+    from kiln.runtime import cache
+
+    lookup = None
+    if cache.is_wanted():
+        options = compiler.complete(options)
+        lookup = cache.Lookup(kernel, parameters, options, disjoint)
+        artifact = lookup.by_source()
+        if artifact is not None:
+            return artifact, True
+    with _lock:
+        _load(_COMPILER_MODULES)
+    from kiln import frontend
+    from kiln.language import debugging
+
+    prints = debugging.prints[0]
+    module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint, target=options["target"])
+    if lookup is not None:
+        artifact = lookup.by_module(module, quiet=prints == debugging.prints[0])
+        if artifact is not None:
+            return artifact, True
+    artifact = compiler.compile(module, options)
+    if lookup is not None:
+        lookup.keep(artifact)
+    return artifact, False
 
 
 def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Launch options as the compiler takes them: what the target does not act on becomes plain data in the metadata."""
-    from kiln.runtime import explain
-
     plain = (bool, int, float, str, type(None))
     result: dict[str, Any] = {}
     given: dict[str, str] = {}
@@ -394,6 +441,8 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
         if value is None:
             continue
         if name in OPTION_KINDS and not _is_option(name, value):
+            from kiln.runtime import explain
+
             explain.option(kernel, name, value)
         if name == "extern_libs":
             # Triton's way to name CUDA's device library; the CPU target has those functions in itself.
@@ -405,6 +454,8 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
             result[name] = value if isinstance(value, plain) else str(value)
             continue
         if known in given and result[known] != value:
+            from kiln.runtime import explain
+
             explain.conflict(kernel, given[known], name)
         given[known] = name
         if known == "schedule":
@@ -498,7 +549,6 @@ class CompiledKernel:
         self._metadata: KernelMetadata | None = None
         self._launcher: Any = None
         self._usage: CpuUsage | None = None
-        self._key = ""
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
         if self._launcher is None:
@@ -522,20 +572,7 @@ class CompiledKernel:
     @property
     def cache_key(self) -> str:
         """A digest of the tile IR, the target, the options and the tools: code with one key is the same code."""
-        if not self._key:
-            import json
-
-            from kiln import _kiln
-
-            found = self.metadata
-            # What a launch on a GPU asks for stands in the IR with layouts, and what was chosen for want of it.
-            self._key = _kiln.artifact_key(
-                self.asm["tile"] + (self.asm["kgpu"] if "cuda" in found else ""),
-                json.dumps(found["target"], sort_keys=True),
-                json.dumps({"options": found["options"], "check": found["check"]}, sort_keys=True),
-                [f"{name}={version}" for name, version in sorted(found["toolchain"].items())],
-            )
-        return self._key
+        return self.artifact.key
 
     @property
     def hash(self) -> str:

@@ -1,0 +1,51 @@
+// See ArtifactKey.h.
+#include "compiler/pipeline/ArtifactKey.h"
+#include "compiler/pipeline/Metadata.h"
+#include "compiler/pipeline/Toolchain.h"
+#include "runtime/launch/Abi.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace kiln;
+namespace json = llvm::json;
+
+static std::string print(json::Value value) { return llvm::formatv("{0}", value).str(); }
+
+static std::string digestOfFile(llvm::StringRef path) {
+  if (path.empty())
+    return "none";
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  return buffer ? artifact::digest((*buffer)->getBuffer()) : "unreadable " + path.str();
+}
+
+std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage from, const CompileOptions &options) {
+  std::vector<artifact::KeyField> fields;
+  auto add = [&](llvm::StringRef name, const std::string &value) {
+    fields.push_back(artifact::makeField(name, value));
+  };
+  const PipelineOptions &pipeline = options.pipeline;
+  add("ir", ir.str());
+  add("stage", stageInfo(from).name.str());
+  std::optional<Target> row = lookupTarget(options.target);
+  add("target", row ? print(targetJSON(*row)) : options.target);
+  // Every option of the pipeline but where tools lie.
+  add("options", print(json::Object{{"check", pipeline.check},
+                                    {"enable_fp_fusion", pipeline.enableFpFusion},
+                                    {"line_info", pipeline.lineInfo},
+                                    {"num_warps", pipeline.numWarps},
+                                    {"cluster", pipeline.cluster},
+                                    {"maxnreg", pipeline.maxRegisters},
+                                    {"pdl", pipeline.pdl},
+                                    {"schedule", pipeline.schedule},
+                                    {"stages", pipeline.stages},
+                                    {"consumers", pipeline.consumers},
+                                    {"ptx_version", pipeline.ptxVersion}}));
+  add("launch options", print(json::Object(options.recorded)));
+  // How it is called follows from target, options and Kiln's build.
+  add("assembler", pipeline.ptxas.empty() ? "none" : "ptxas " + pipeline.ptxasVersion);
+  add("libdevice", digestOfFile(pipeline.libdevice));
+  add("metadata", std::to_string(KILN_ABI_VERSION));
+  for (auto &[tool, id] : toolchain())
+    add(tool, id);
+  return fields;
+}

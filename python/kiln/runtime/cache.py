@@ -1,0 +1,312 @@
+"""The artifact cache of compiles: what is compiled once is loaded by later processes.
+
+Two kinds of entries of one store (`runtime/cache` in C++, which says how they are kept):
+
+artifact   by what its bytes follow from (tile IR, target, options, tools): object, metadata and tile IR
+index      by what the tile IR follows from (sources of the kernel and of all it reaches, specialisation, options,
+           target, tools, the front end): the key of the artifact. With it a launch neither parses nor emits.
+
+Positions in the source are part of an artifact that can tell them (prints, assertions, checks, line tables). Such a
+one is kept under a key with positions; of all others, neither a comment nor a moved file changes the key.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kiln import knobs
+
+if TYPE_CHECKING:
+    from kiln._kiln import Artifact, Cache, CacheEntry, Fields, Module
+    from kiln.frontend.function import KernelFunction
+
+ARTIFACT, INDEX, NOTE = "artifact", "index", "note"
+OBJECT, METADATA, TILE = "object", "metadata.json", "tile.mlir"
+
+# Options of a compile that do not decide what comes out, or that stand in the index by their contents.
+_NOT_IN_INDEX = ("verify_each", "dump_directory", "crash_directory", "ptxas", "libdevice")
+
+_stores: dict[tuple[str, int, bool], Cache | None] = {}
+_warned: set[str] = set()
+
+
+# -- The stores --------------------------------------------------------------------------------------------------------
+
+
+def root() -> str:
+    """The folder of the cache; empty if there is none."""
+    setting = knobs.cache
+    if setting.strip().lower() in ("0", "off", "false", "no"):
+        return ""
+    if setting.strip().lower() in ("", "1", "on", "true", "yes"):
+        return os.path.join(knobs.user_cache(), "artifacts")
+    return os.path.abspath(os.path.expanduser(setting))
+
+
+def store() -> Cache | None:
+    """The store that is read and written; None without one."""
+    path = root()
+    return _open(path, False) if path else None
+
+
+def shipped() -> Cache | None:
+    """The store that is only read, before the other; None without one."""
+    path = knobs.cache_readonly
+    return _open(os.path.abspath(os.path.expanduser(path)), True) if path else None
+
+
+def _open(path: str, read_only: bool) -> Cache | None:
+    from kiln import _kiln
+
+    bound = 0 if read_only else knobs.cache_size
+    place = (path, bound, read_only)
+    if place not in _stores:
+        try:
+            _stores[place] = _kiln.Cache(path, read_only, bound)
+        except OSError as problem:
+            _stores[place] = None
+            warn(f"{problem}; {'it is not used' if read_only else 'kernels are compiled for this process alone'}")
+    return _stores[place]
+
+
+def warn(message: str) -> None:
+    """Once per process for each message."""
+    if message in _warned:
+        return
+    _warned.add(message)
+    import warnings
+
+    warnings.warn(f"kiln's cache: {message}", RuntimeWarning, stacklevel=2)
+
+
+def is_wanted() -> bool:
+    """Whether compiles go by the cache. Those that are asked to show or to check their stages do not."""
+    return bool(root() or knobs.cache_readonly) and not (knobs.dump or knobs.verify_each)
+
+
+def load(key: str) -> CacheEntry | None:
+    """The entry with this key, from the first store that has it."""
+    for opened in (shipped(), store()):
+        if opened is None:
+            continue
+        entry, doubt = opened.load(key)
+        if entry is not None:
+            return entry
+        if doubt:
+            warn(f"entry {key[:12]} of {opened.path} is not used: {doubt}")
+    return None
+
+
+def publish(kind: str, subject: str, fields: Fields, files: Mapping[str, bytes], **facts: str) -> None:
+    """Adds an entry where there is a store to write; a full or read-only disk costs a warning."""
+    opened = store()
+    if opened is None:
+        return
+    try:
+        opened.publish(kind, subject, fields, dict(files), facts)
+    except OSError as problem:
+        warn(f"{problem}; kernels are compiled for this process alone")
+
+
+# -- Facts that are remembered between processes -----------------------------------------------------------------------
+
+_notes: dict[tuple[str, ...], str] = {}
+
+
+def note(subject: str, about: Sequence[tuple[str, str]], newest: int, compute: Any) -> str:
+    """`compute()`, remembered by what it is `about`. What was written less than two seconds ago (`newest`, in
+    nanoseconds) may be written again without a change of its time, and is not remembered."""
+    place = (subject, *(text for pair in about for text in pair))
+    if place in _notes:
+        return _notes[place]
+    from kiln import _kiln
+
+    fields = _kiln.Fields(list(about))
+    entry = load(fields.key(NOTE))
+    text = entry.fact("text") if entry is not None else None
+    if text is None:
+        text = compute()
+        if text and newest + 2_000_000_000 < time.time_ns():
+            publish(NOTE, subject, fields, {}, text=text)
+    _notes[place] = text
+    return text
+
+
+def front_end() -> str:
+    """The digest of the front end that runs; empty where it cannot be told."""
+    from kiln.frontend import identity
+
+    if not identity.AT_IMPORT:
+        return ""
+    about = [("folder", identity.folder()), ("files", repr(identity.AT_IMPORT))]
+    return note("front end", about, identity.newest(), identity.digest)
+
+
+def file_digest(path: str) -> str:
+    """The digest of a file's contents; empty for no file."""
+    from kiln import _kiln
+
+    def compute() -> str:
+        with open(path, "rb") as file:
+            return _kiln.digest(file.read())
+
+    try:
+        status = os.stat(path)
+        about = [("file", os.path.abspath(path)), ("written", f"{status.st_mtime_ns} {status.st_size}")]
+        return note("file", about, status.st_mtime_ns, compute)
+    except OSError:
+        return ""
+
+
+# -- One compile -------------------------------------------------------------------------------------------------------
+
+
+class Lookup:
+    """One kernel with what it is specialised for, on its way through the cache."""
+
+    def __init__(
+        self,
+        kernel: KernelFunction,
+        parameters: Sequence[Any],
+        options: dict[str, Any],
+        disjoint: Sequence[bool],
+    ):
+        """`options`: those of the compile, completed from the switches."""
+        self.kernel = kernel
+        self.options = options
+        self.subject = kernel.__qualname__
+        self.inexact = ""
+        """Why there is no index entry for it; empty if there may be one."""
+        self._fields: list[tuple[str, str]] = self._describe(parameters, disjoint)
+        self._plain: Fields | None = None
+        self._located: Fields | None = None
+        self._candidates: list[tuple[Fields, str]] = []
+
+    # -- by what was written ---------------------------------------------------------------
+
+    def _describe(self, parameters: Sequence[Any], disjoint: Sequence[bool]) -> list[tuple[str, str]]:
+        """All that the artifact follows from, without emitting it."""
+        from kiln import _kiln
+        from kiln.frontend.function import Spelling
+
+        reach = self.kernel.reach
+        spelling = Spelling(list(reach.functions))
+        known = len(reach.functions)
+        fields = list(reach.fields)
+        for parameter in parameters:
+            fields.append((f"argument {parameter.name}", _spell(parameter, spelling)))
+        # Jit functions that came as arguments.
+        for function in spelling.functions[known:]:
+            inner = function.reach
+            fields.append((f"jit function {function.__qualname__}", inner.key))
+            spelling.inexact += inner.inexact
+        options = {name: value for name, value in self.options.items() if name not in _NOT_IN_INDEX}
+        fields.append(("disjoint", "".join("01"[bool(alone)] for alone in disjoint)))
+        fields.append(("options", spelling.of(tuple(sorted(options.items())))))
+        fields.append(("libdevice", file_digest(self.options["libdevice"]) if "libdevice" in self.options else ""))
+        fields.append(("target", _kiln.target_text(self.options["target"] or "cpu") or ""))
+        fields.append(("switches", f"device_assert={knobs.device_assert}"))
+        jit = (getattr(self.kernel, "debug", None), getattr(self.kernel, "version", None))
+        fields.append(("debug and version", spelling.of(jit)))
+        triton = sys.modules.get("kiln.as_triton.language")
+        if triton is not None:
+            fields.append(("triton", triton.spell_switches()))
+        fields.append(("tools", repr(sorted(_kiln.toolchain().items()))))
+        fields.append(("python", ".".join(map(str, sys.version_info[:2]))))
+        front = front_end()
+        fields.append(("front end", front))
+        inexact = [*reach.inexact, *spelling.inexact]
+        self.inexact = inexact[0] if inexact else "" if front else "the files of the front end changed"
+        return fields
+
+    def by_source(self) -> Artifact | None:
+        """The artifact, if an index entry leads to it."""
+        from kiln import _kiln
+
+        if self.inexact:
+            return None
+        self._plain = _kiln.Fields(self._fields)
+        entry = load(self._plain.key(INDEX))
+        if entry is not None and entry.fact("located"):
+            entry = load(self._with_places().key(INDEX))
+        key = entry.fact("artifact") if entry is not None else None
+        return self._restore(key) if key else None
+
+    def _with_places(self) -> Fields:
+        from kiln import _kiln
+
+        if self._located is None:
+            self._located = _kiln.Fields([*self._fields, ("places", repr(_places(self.kernel)))])
+        return self._located
+
+    # -- by the IR -------------------------------------------------------------------------
+
+    def by_module(self, module: Module, quiet: bool) -> Artifact | None:
+        """The artifact of a compile of the same IR. `quiet`: making the IR has shown the user nothing."""
+        from kiln import _kiln
+
+        if not quiet:
+            self.inexact = "it prints while it is compiled"
+        for located in (False, True):
+            fields, text = _kiln.artifact_fields(module, self.options, located)
+            self._candidates.append((fields, text))
+            artifact = self._restore(fields.key(ARTIFACT))
+            if artifact is not None:
+                self._publish_index(artifact)
+                return artifact
+        return None
+
+    def _restore(self, key: str) -> Artifact | None:
+        from kiln import _kiln
+
+        entry = load(key)
+        if entry is None or entry.kind != ARTIFACT:
+            return None
+        try:
+            tile, metadata = entry.read(TILE).decode(), entry.read(METADATA).decode()
+            return _kiln.restore(tile, self.options, entry.read(OBJECT), metadata, key)
+        except (KeyError, ValueError) as problem:
+            warn(f"entry {key[:12]} is not used: {problem}")
+            return None
+
+    # -- what a compile adds ---------------------------------------------------------------
+
+    def keep(self, artifact: Artifact) -> None:
+        """Publishes what was compiled."""
+        # A warning would be given once only.
+        if any(diagnostic["severity"] == "warning" for diagnostic in artifact.diagnostics):
+            return
+        fields, text = self._candidates[artifact.located]
+        files = {OBJECT: artifact.binary, METADATA: artifact.metadata.encode(), TILE: text.encode()}
+        publish(ARTIFACT, self.subject, fields, files)
+        self._publish_index(artifact)
+
+    def _publish_index(self, artifact: Artifact) -> None:
+        from kiln.frontend import identity
+
+        if self.inexact or self._plain is None or not identity.is_current():
+            return
+        key = self._candidates[artifact.located][0].key(ARTIFACT)
+        if artifact.located:
+            publish(INDEX, self.subject, self._with_places(), {}, artifact=key)
+            publish(INDEX, self.subject, self._plain, {}, located="by FILE:LINE")
+        else:
+            publish(INDEX, self.subject, self._plain, {}, artifact=key)
+
+
+def _places(kernel: KernelFunction) -> list[str]:
+    return kernel.places
+
+
+def _spell(parameter: Any, spelling: Any) -> str:
+    if parameter.kind == "constexpr":
+        return f"constexpr {spelling.of(parameter.value)}"
+    if parameter.kind == "tuple":
+        items = ", ".join(_spell(item, spelling) for item in parameter.items)
+        cls = spelling.of(parameter.cls) if parameter.cls is not None else ""
+        return f"({items}) {parameter.fields} {cls}"
+    return f"{parameter.spelled_type} {parameter.padding}"

@@ -1,0 +1,59 @@
+"""What a second process finds: nothing is parsed, emitted or compiled, and the result is the same."""
+
+import pytest
+
+pytestmark = pytest.mark.cpu
+
+PROGRAM = """
+import sys
+import numpy as np
+import kiln
+import kiln.language as kl
+
+events = []
+kiln.hooks.compile_end.add(lambda event: events.append(event.cached))
+
+SCALE = kl.constexpr(3)
+
+@kiln.jit
+def helper(v):
+    return v * SCALE
+
+@kiln.jit
+def kernel(x, y, n, BLOCK: kl.constexpr):
+    i = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    kl.store(y + i, helper(kl.load(x + i, mask=i < n)) + 1, mask=i < n)
+
+x = np.arange(100, dtype=np.float32)
+y = np.empty_like(x)
+compiled = kernel[(2,)](x, y, 100, BLOCK=64)
+assert (y == x * 3 + 1).all()
+loaded = [m for m in ("kiln.frontend.entry", "kiln.frontend.emitter", "kiln.toolchain") if m in sys.modules]
+print(events, loaded)
+print(compiled.cache_key)
+print(compiled.asm["asm"].split("\\n", 1)[1])
+print(compiled.metadata)
+print(compiled.n_regs, compiled.src.signature)
+"""
+
+
+def test_a_second_process_neither_parses_nor_emits(place):
+    cold = place.run(PROGRAM).split("\n", 1)
+    assert cold[0].startswith("[False] ['kiln.frontend.entry'")
+    warm = place.run(PROGRAM).split("\n", 1)
+    assert warm[0] == "[True] []"
+    assert warm[1] == cold[1], "stages are made of the stored tile IR when asked for"
+
+
+def test_without_a_cache_nothing_is_kept(place):
+    for _ in range(2):
+        assert place.run(PROGRAM, kiln_cache=0).startswith("[False]")
+    assert not place.root.exists()
+
+
+def test_the_cache_of_a_user_is_below_the_cache_home(place):
+    home = place.folder / "home"
+    for expected in ("[False]", "[True]"):
+        assert place.run(PROGRAM, kiln_cache=1, xdg_cache_home=home).startswith(expected)
+    root = home / "kiln" / "artifacts"
+    assert root.is_dir() and root.stat().st_mode & 0o777 == 0o700
