@@ -13,6 +13,8 @@ FUZZ ?= 2000
 # make check-fuzz: damaged .mlir files, and specialisations of one kernel
 MUTANTS ?= 2000
 SPECIALIZATIONS ?= 400
+# and instructions of the emulator that are dropped, which its tests must find
+INSTRUCTIONS ?= 16
 # make test-gpu: which parts (all if empty), how many random programs, the Python that has torch
 GPU_PARTS ?=
 GPU_PYTHON ?= $(VENV)/bin/python
@@ -115,13 +117,15 @@ EMULATED := test/emulator \
     $(addprefix test_order.py::test_, a_scan_of_functions_composes_them_in_order the_order_of_a_scan_is_kept booleans_sort))
 check-emulated: build
 	@KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
-	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) $(EMULATED)
+	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) -m "not fuzz" $(EMULATED)
 	@KILN_TARGET=sm_80 KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
 	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) test/emulator/test_simple.py
 
 check-fuzz: build
 	@KILN_BUILD=$(BUILD) KILN_FUZZ_PROGRAMS=$(FUZZ) KILN_FUZZ_MUTANTS=$(MUTANTS) KILN_FUZZ_SPECIALIZATIONS=$(SPECIALIZATIONS) \
 	  $(PYTEST) -n $(JOBS) -m fuzz test/python
+	@KILN_FUZZ_EMULATOR=$(INSTRUCTIONS) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
+	  -p no:cacheprovider -n $(JOBS) -m fuzz test/emulator/test_mutants.py
 
 docs-check: build
 	@$(RUN) test/docs_check.py

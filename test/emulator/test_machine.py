@@ -105,9 +105,28 @@ HALVES = "ld.global.v2.b32 {%r4, %r5}, [%d1];"
     ("setp.lt.s32 %p1, %r4, 0; selp.b32 %r6, 7, 9, %p1;", 0xFFFFFFFF, 7),
     ("mov.pred %p1, -1; setp.eq.and.b32 %p2, %r4, 3, %p1; selp.b32 %r6, 7, 9, %p2;", 3, 7),
     ("setp.eq.and.b32 %p2, %r4, 3, !%p2; not.pred %p3, %p2; selp.b32 %r6, 7, 9, %p3;", 3, 9),
+    ("sub.s32 %r6, %r4, 5;", 3, raw("i4", -2)[0]),
+    ("or.b32 %r6, %r4, 0xF0;", 0x3C, 0xFC),
+    ("not.b32 %r6, %r4;", 0x0000FFFF, 0xFFFF0000),
+    ("neg.s32 %r6, %r4;", 7, raw("i4", -7)[0]),
+    ("neg.f32 %r6, %r4;", raw("f4", 1.5)[0], raw("f4", -1.5)[0]),
+    ("abs.s32 %r6, %r4;", raw("i4", -7)[0], 7),
+    ("copysign.f32 %r6, 0f80000000, %r4;", raw("f4", 1.5)[0], raw("f4", -1.5)[0]),
+    ("sqrt.rn.f32 %r6, %r4;", raw("f4", 9)[0], raw("f4", 3)[0]),
+    ("rsqrt.approx.f32 %r6, %r4;", raw("f4", 16)[0], raw("f4", 0.25)[0]),
+    ("rcp.rn.f32 %r6, %r4;", raw("f4", 8)[0], raw("f4", 0.125)[0]),
+    ("ex2.approx.f32 %r6, %r4;", raw("f4", 5)[0], raw("f4", 32)[0]),
+    ("lg2.approx.f32 %r6, %r4;", raw("f4", 0.125)[0], raw("f4", -3)[0]),
+    ("sin.approx.f32 %r6, %r4;", raw("f4", 1)[0], raw("f4", np.sin(np.float32(1)))[0]),
+    ("cos.approx.f32 %r6, %r4;", raw("f4", 1)[0], raw("f4", np.cos(np.float32(1)))[0]),
+    ("tanh.approx.f32 %r6, %r4;", raw("f4", 1)[0], raw("f4", np.tanh(np.float32(1)))[0]),
+    ("testp.infinite.f32 %p1, %r4; selp.b32 %r6, 7, 9, %p1;", raw("f4", -np.inf)[0], 7),
+    ("testp.finite.f32 %p1, %r4; not.pred %p1, %p1; selp.b32 %r6, 7, 9, %p1;", raw("f4", 2)[0], 9),
+    ("testp.notanumber.f32 %p1, %r4; selp.b32 %r6, 7, 9, %p1;", raw("f4", np.nan)[0], 7),
 ])  # fmt: skip
 def test_values_of_32_bits(code, given, expected):
-    out = run(f"{HALVES} mov.b32 %r6, 0; {code} st.global.b32 [%d2], %r6;", [given])
+    # A value that no case expects: an instruction that does nothing is found.
+    out = run(f"{HALVES} mov.b32 %r6, 0x5EED5EED; {code} st.global.b32 [%d2], %r6;", [given])
     assert out[0] == expected, f"{int(out[0]):#x}"
 
 
@@ -119,9 +138,15 @@ def test_values_of_32_bits(code, given, expected):
     ("cvt.rn.f32.u64 %r6, %d4; cvt.u64.u32 %d5, %r6;", 2**24 + 1, raw("f4", 2**24)[0]),
     ("mov.b64 {%r6, %r7}, %d4; mov.b64 %d5, {%r7, %r6};", 0x1122334455667788, 0x5566778811223344),
     ("{ .reg .b64 %d4; mov.b64 %d4, 5; } mov.b64 %d5, %d4;", 3, 3),
+    ("cvta.to.global.u64 %d5, %d4;", 0x123456789A, 0x123456789A),
 ])  # fmt: skip
 def test_values_of_64_bits(code, given, expected):
-    assert run(f"{ONE} {code} st.global.b64 [%d2], %d5;", [given])[0] == expected
+    out = run(f"{ONE} mov.b64 %d5, 0x5EED5EED5EED5EED; {code} st.global.b64 [%d2], %d5;", [given])
+    assert out[0] == expected, f"{int(out[0]):#x}"
+
+
+def test_who_waits_for_the_launch_before_may_read():
+    assert run("griddepcontrol.wait; ld.global.b64 %d4, [%d1]; st.global.b64 [%d2], %d4;", [5])[0] == 5
 
 
 @pytest.mark.parametrize("code, source", [
