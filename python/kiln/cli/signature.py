@@ -126,17 +126,27 @@ def _parameter(parameter: Any, value: str | None, function: KernelFunction) -> P
         return make_parameter(parameter.name, _constant(value_of_default))
     from kiln.runtime.jit import make_parameter
 
-    if parameter.is_constexpr and value.rstrip().endswith(")"):
-        try:
-            return Parameter(parameter.name, "constexpr", value=eval(value, dict(function.fn.__globals__)))
-        except Exception as problem:
-            raise errors.UserError(f"signature: {parameter.name!r}: {value}: {problem}") from None
-    item = _item(value, parameter.name, function, _class(_annotation(parameter), function))
+    if parameter.is_constexpr and value.endswith(")"):
+        return Parameter(parameter.name, "constexpr", value=_evaluated(parameter.name, value, function))
+    try:
+        item = _item(value, parameter.name, function, _class(_annotation(parameter), function))
+    except errors.UserError:
+        if not parameter.is_constexpr:
+            raise
+        return Parameter(parameter.name, "constexpr", value=_evaluated(parameter.name, value, function))
     if parameter.is_constexpr and _is_runtime(item):
         raise errors.UserError(
             f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"
         )
     return make_parameter(parameter.name, item)
+
+
+def _evaluated(name: str, value: str, function: KernelFunction) -> Any:
+    """An expression in the names of the kernel's module."""
+    try:
+        return eval(value, dict(function.fn.__globals__))
+    except Exception as problem:
+        raise errors.UserError(f"signature: {name!r}: {value}: {problem}") from None
 
 
 def _is_runtime(item: tuple[Any, ...]) -> bool:
@@ -162,6 +172,10 @@ def _item(value: str, name: str, function: KernelFunction, annotated: Any = None
                                        f" {function.__name__} has, got {written!r}")  # fmt: skip
         if cls is not None:
             return _struct(split(rest[:-1]), cls, name, function)
+        named = [tuple(piece.strip() for piece in part.split("=", 1)) for part in split(rest[:-1])]
+        if named and all(len(piece) == 2 and piece[0].isidentifier() for piece in named):
+            inner = [_item(value, f"{name}.{field}", function) for field, value in named]  # type: ignore[misc]
+            return "tuple", inner, tuple(field for field, *_ in named), None
         inner = [_item(part, f"{name}.{i}", function) for i, part in enumerate(split(rest[:-1]))]
         return "tuple", inner, (), None
     from kiln import _kiln

@@ -31,7 +31,7 @@ def test_without_the_option_there_is_no_triton(program):
 
 def test_a_module(program):
     done = kiln("run", "--as-triton", "-m", "program", "a", cwd=program.parent)
-    assert (done.returncode, done.stdout) == (0, "__main__ ['a'] triton True\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "__main__ ['a'] triton True\n", "")
 
 
 def test_the_exit_code_is_the_program_s(tmp_path):

@@ -94,9 +94,10 @@ def test_kernels_of_the_library_by_cmake(tmp_path):
            ["cpu-avx2", "cpu-sse"], "--name", "rms_norm")  # fmt: skip
     matrix = "(data=*fp32, batches=1, rows=i32, columns=i32, batch_stride=None, row_stride=i32, column_stride=1)"
     none = "(alpha=None, row_scale=None, beta=None, c=None, bias=None, residual=None)"
+    uncut = "(sums=None, arrived=None, whole=None, share=None, steps=None)"
     plan = "GemmPlan(64, 64, 64, 'cpu', described=False)"
     export(exported, "kiln.kernels.gemm.kernel", "matmul_kernel",
-           [f"a={matrix}, b={matrix}, out={matrix}, terms={none}, EPILOGUE=identity, "
+           [f"a={matrix}, b={matrix}, out={matrix}, terms={none}, cut={uncut}, EPILOGUE=identity, "
             f"FORMULA=Formula(kl.float32, 'ieee', False), PLAN={plan}"],
            ["cpu-avx2", "cpu-sse"], "--name", "matmul")  # fmt: skip
     place = call(sys.executable, "-m", "kiln.cli", "config", "--cmake-dir").strip()
@@ -241,8 +242,9 @@ MATRIX = (
     "(data=*fp16:16, batches=1, rows=i32:16, columns=i32:16, batch_stride=None, row_stride=i32:16, column_stride=None)"
 )
 NONE = "(alpha=None, row_scale=None, beta=None, c=None, bias=None, residual=None)"
+UNCUT = "(sums=None, arrived=None, whole=None, share=None, steps=None)"
 PRODUCT = (
-    f"a={MATRIX}, b={MATRIX}, out={MATRIX}, terms={NONE}, EPILOGUE=identity,"
+    f"a={MATRIX}, b={MATRIX}, out={MATRIX}, terms={NONE}, cut={UNCUT}, EPILOGUE=identity,"
     " FORMULA=Formula(kl.float32, 'ieee', False), PLAN=GemmPlan(128, 128, 64), schedule=cooperative,"
     " stages=4, consumers=2"
 )
@@ -257,7 +259,7 @@ def test_the_driver_is_given_what_python_gives_it(tmp_path):
         f"""
     import importlib.util, sys, types
     from kiln.tools.tensor_descriptor import TensorDescriptor
-    from kiln.kernels.gemm.kernel import Formula, GemmPlan, Matrix, Terms, identity, matmul_kernel
+    from kiln.kernels.gemm.kernel import Cut, Formula, GemmPlan, Matrix, Terms, identity, matmul_kernel
     spec = importlib.util.spec_from_file_location("kernels", {KERNELS!r})
     kernels = importlib.util.module_from_spec(spec)
     sys.modules["kernels"] = kernels
@@ -290,7 +292,7 @@ def test_the_driver_is_given_what_python_gives_it(tmp_path):
     result = Matrix(out, 1, 512, 512, None, 512, None)
     plan = GemmPlan(128, 128, 64)
     for tiles in (16, 1000):
-        matmul_kernel[(tiles,)](left, right, result, Terms(), identity, Formula(kl.float32, "ieee", False), plan,
+        matmul_kernel[(tiles,)](left, right, result, Terms(), Cut(), identity, Formula(kl.float32, "ieee", False), plan,
                                 schedule="cooperative", stages=4, consumers=2)
     """,
         FAKE_CUDA_RECORD=str(python),

@@ -112,8 +112,9 @@ def test_a_kernel_of_a_module(tmp_path):
     """`kiln.kernels…` needs no path; an expression of the module is a constexpr; names may be others."""
     matrix = "(data=*fp32, batches=1, rows=i32, columns=i32, batch_stride=None, row_stride=i32, column_stride=1)"
     none = "(alpha=None, row_scale=None, beta=None, c=None, bias=None, residual=None)"
+    uncut = "(sums=None, arrived=None, whole=None, share=None, steps=None)"
     signature = (
-        f"a={matrix}, b={matrix}, out={matrix}, terms={none}, EPILOGUE=identity, "
+        f"a={matrix}, b={matrix}, out={matrix}, terms={none}, cut={uncut}, EPILOGUE=identity, "
         "FORMULA=Formula(kl.float32, 'ieee', False), PLAN=GemmPlan(32, 32, 32, 'cpu', described=False)"
     )
     words = ("--signature", signature, "--name", "product", "--namespace", "my::kernels", "-o", str(tmp_path))
