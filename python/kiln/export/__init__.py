@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,24 @@ class Variant:
     target: str
     options: Mapping[str, Any] = field(default_factory=dict)
     disjoint: Sequence[bool] = ()
+
+
+def variants_of(run: Callable[[], Any], target: str) -> list[tuple[KernelFunction, Variant]]:
+    """What functions of the library would launch for the calls that `run()` makes, with the plans that they would
+    choose: each launch as its kernel and a variant of it. Nothing is run; arrays are the host's, of the shapes meant.
+
+    ((kernel, variant),) = variants_of(lambda: matmul(a, b), "sm_90a")
+    export_kernel(kernel, [variant], "exported", "matmul")
+    """
+    from kiln import _kiln
+    from kiln.kernels.launches import launches_of
+    from kiln.kernels.machine import CPU, DEFAULT_GPU
+
+    where = DEFAULT_GPU if _kiln.target(target)["kind"] == "cuda" else CPU
+    return [
+        (launch.kernel, Variant(launch.parameters, target, dict(launch.options), launch.disjoint))
+        for launch in launches_of(run, where)
+    ]
 
 
 def export_kernel(

@@ -35,8 +35,9 @@ class Compiled:
     @property
     def arrays_apart(self) -> list[str]:
         """Arrays that the caller keeps apart from all others."""
+        labels = {item.name: label for label, item in self.leaves}
         names = array_names(list(self.parameters))
-        return [name for name, alone in zip(names, self.disjoint, strict=False) if alone]
+        return [labels.get(name, name) for name, alone in zip(names, self.disjoint, strict=False) if alone]
 
 
 @dataclass(frozen=True)

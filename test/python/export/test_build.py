@@ -202,6 +202,40 @@ int main(int count, char **words) {
     assert ((narrow[~number, 1] & 0x7FFF) > 0x7F80).all()
 
 
+def test_element_types_and_constants_choose_the_variant(tmp_path):
+    scale = "x=*{0}, y=*{0}, n=i32, factor=fp32, BLOCK={1}"
+    signatures = [scale.format("fp32", 64), scale.format("fp16", 64), scale.format("fp16", 128)]
+    export(tmp_path, KERNELS, "scale", signatures, ["cpu"])
+    program = build(tmp_path, '#include "scale.hpp"\n' + PRELUDE + """
+struct half {
+  std::uint16_t bits;
+};
+template <> struct kiln::Element<half> : kiln::Element<kiln::f16> {};
+
+int main() {
+  const auto kernel = kernels::scale::load();
+  EXPECT(kernel);
+  const auto cpu = kiln::Stream::cpu();
+  std::vector<float> x(100, 3.0f), y(100);
+  EXPECT(kernel->launch(cpu, 2, x.data(), y.data(), 100, 2.0f, 64));
+  for (float element : y)
+    EXPECT(element == 6.0f);
+  std::vector<half> narrow(100, {kiln::f16(1.5f).bits});
+  const kiln::Array<const kiln::f16> from(narrow.data());
+  EXPECT(kernel->launch(cpu, 1, from, narrow.data(), 100, 2.0f, 128));
+  EXPECT(kernel->launch(cpu, 2, kiln::AnyArray(narrow.data(), KILN_FP16), narrow.data(), 100, 2.0f, 64));
+  for (half element : narrow)
+    EXPECT(element.bits == kiln::f16(6.0f).bits);
+  EXPECT(kernel->launch(cpu, 1, x.data(), y.data(), 100, 2.0f, 128).code() == kiln::Code::NoVariant);
+  EXPECT(kernel->launch(cpu, 1, x.data(), narrow.data(), 100, 2.0f, 64).code() == kiln::Code::NoVariant);
+  EXPECT(kernel->launch(cpu, 1, nullptr, y.data(), 100, 2.0f, 64).code() == kiln::Code::NoVariant);
+  EXPECT(kernel->launch(kiln::Stream::cuda(nullptr, 63), 1, x.data(), y.data(), 100, 2.0f, 64).code() !=
+         kiln::Code::Ok);
+}
+""")  # fmt: skip
+    call(program)
+
+
 def test_what_compiled_code_calls_is_in_the_library(tmp_path):
     export(tmp_path, KERNELS, "special", ["x=*fp32, y=*fp32, n=i32, BLOCK=16"], ["cpu-sse"])
     program = build(tmp_path, '#include "special.hpp"\n' + PRELUDE + """

@@ -1,15 +1,17 @@
 """`kiln export`: what is written, what is refused."""
 
+import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 from kiln import errors
 from kiln.cli import main
 from kiln.cli.compile import load_kernel
 from kiln.cli.signature import parse_signature
-from kiln.export import Variant, export_kernel
+from kiln.export import Variant, export_kernel, variants_of
 
 HERE = pathlib.Path(__file__).parent
 KERNELS = str(HERE / "kernels.py")
@@ -124,6 +126,25 @@ def test_a_kernel_of_a_module(tmp_path):
     assert "PLAN=GemmPlan(32, 32, 32, schedule='cpu', described=False)" in " ".join(text.replace("///", "").split())
 
 
+def test_what_the_library_launches(tmp_path):
+    """With the library's own plan, for a GPU and for the CPU."""
+    import numpy as np
+    from kiln.kernels.gemm import matmul
+
+    a, b = np.zeros((512, 256), np.float16), np.zeros((256, 512), np.float16)
+    found = [each for target in ("sm_90a", "cpu-avx2") for each in variants_of(lambda: matmul(a, b), target)]
+    assert [kernel.__name__ for kernel, _ in found] == ["matmul_kernel"] * 2
+    export_kernel(found[0][0], [variant for _, variant in found], tmp_path, "matmul")
+    said = " ".join((tmp_path / "matmul.hpp").read_text().replace("///", "").split())
+    assert "0. sm_90a: a.data=*fp16:16" in said and "1. cpu-avx2: a.data=*fp16:16" in said
+    assert "schedule='cooperative'" in said and "no other array may overlap a.data, b.data, out.data" in said
+    # Constants without a name in C++, None among them, are no arguments: one function for both.
+    assert (
+        "launch(kiln::Stream stream, kiln::Grid grid, kiln::Array<const kiln::f16> a_data, std::int32_t a_rows,"
+        " std::int32_t a_columns, std::int32_t a_row_stride, kiln::Array<const kiln::f16> b_data,"
+    ) in said
+
+
 @pytest.mark.parametrize("signatures, words, message", [
     ([], ("--target", "cpu-avx2"), "expected at least one signature and target, got none"),
     ([SCALE.format("")], (), "expected --target, or target= in the signature"),
@@ -160,6 +181,20 @@ def test_tuples_of_other_items():
     other = one.replace("out=(data=*fp16, count=i32, step=1)", "out=(data=*fp16, count=i32)")
     with pytest.raises(errors.UserError, match="signature 2: expected tuples of the same items as in signature 1"):
         export_kernel(kernel, variants(kernel, one, other), "/nonexistent")
+
+
+def test_without_an_assembler_the_driver_assembles(tmp_path):
+    program = f"""
+from kiln.cli import main
+words = ["--signature", {SCALE.format("")!r}, "--target", "sm_80", "-o", "."]
+assert main(["export", {KERNELS!r} + "::scale", *words]) == 0
+"""
+    environment = {**os.environ, "KILN_PTXAS": "none"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert ".entry kiln_scale" in (tmp_path / "scale.0.sm_80.ptx").read_text()
 
 
 def test_where_things_are(capsys):
