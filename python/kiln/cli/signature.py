@@ -126,14 +126,12 @@ def _parameter(parameter: Any, value: str | None, function: KernelFunction) -> P
         return make_parameter(parameter.name, _constant(value_of_default))
     from kiln.runtime.jit import make_parameter
 
-    if parameter.is_constexpr and value.endswith(")"):
-        return Parameter(parameter.name, "constexpr", value=_evaluated(parameter.name, value, function))
-    try:
-        item = _item(value, parameter.name, function, _class(_annotation(parameter), function))
-    except errors.UserError:
-        if not parameter.is_constexpr:
-            raise
-        return Parameter(parameter.name, "constexpr", value=_evaluated(parameter.name, value, function))
+    if parameter.is_constexpr and _is_expression(value, function):
+        try:
+            return Parameter(parameter.name, "constexpr", value=eval(value, dict(function.fn.__globals__)))
+        except Exception as problem:
+            raise errors.UserError(f"signature: {parameter.name!r}: {value}: {problem}") from None
+    item = _item(value, parameter.name, function, _class(_annotation(parameter), function))
     if parameter.is_constexpr and _is_runtime(item):
         raise errors.UserError(
             f"signature: expected a value for {parameter.name!r} (because it is constexpr), got {value!r}"
@@ -141,12 +139,14 @@ def _parameter(parameter: Any, value: str | None, function: KernelFunction) -> P
     return make_parameter(parameter.name, item)
 
 
-def _evaluated(name: str, value: str, function: KernelFunction) -> Any:
-    """An expression in the names of the kernel's module."""
-    try:
-        return eval(value, dict(function.fn.__globals__))
-    except Exception as problem:
-        raise errors.UserError(f"signature: {name!r}: {value}: {problem}") from None
+def _is_expression(value: str, function: KernelFunction) -> bool:
+    """Whether the value of a constexpr is a call, a tuple, or begins with a name that is none of signatures."""
+    first = value.partition(".")[0].strip()
+    if value.rstrip().endswith(")"):
+        return True
+    if not first.isidentifier() or first in ("kl", "tl", "None", "True", "False", "inf", "nan"):
+        return False
+    return first in function.fn.__globals__ or _spelling(value) is None
 
 
 def _is_runtime(item: tuple[Any, ...]) -> bool:
@@ -172,12 +172,12 @@ def _item(value: str, name: str, function: KernelFunction, annotated: Any = None
                                        f" {function.__name__} has, got {written!r}")  # fmt: skip
         if cls is not None:
             return _struct(split(rest[:-1]), cls, name, function)
-        named = [tuple(piece.strip() for piece in part.split("=", 1)) for part in split(rest[:-1])]
-        if named and all(len(piece) == 2 and piece[0].isidentifier() for piece in named):
-            inner = [_item(value, f"{name}.{field}", function) for field, value in named]  # type: ignore[misc]
-            return "tuple", inner, tuple(field for field, *_ in named), None
-        inner = [_item(part, f"{name}.{i}", function) for i, part in enumerate(split(rest[:-1]))]
-        return "tuple", inner, (), None
+        parts = [_named(part) for part in split(rest[:-1])]
+        fields = tuple(field for field, _ in parts if field)
+        if fields and len(fields) < len(parts):
+            raise errors.UserError(f"signature: {name!r}: expected names of all items or of none, got {value!r}")
+        inner = [_item(part, f"{name}.{field or i}", function) for i, (field, part) in enumerate(parts)]
+        return "tuple", inner, fields, None
     from kiln import _kiln
 
     try:
@@ -189,16 +189,22 @@ def _item(value: str, name: str, function: KernelFunction, annotated: Any = None
     return item
 
 
+def _named(part: str) -> tuple[str, str]:
+    """`rows=i32` as its name and the rest; the name is empty where there is none."""
+    field, equals, value = (piece.strip() for piece in part.partition("="))
+    return (field, value) if equals and field.isidentifier() else ("", part)
+
+
 def _struct(parts: list[str], cls: Any, name: str, function: KernelFunction) -> tuple[Any, ...]:
     """`Rows(data=*fp32:16, stride=i32)`, or without names in order; fields left out take their default."""
     given: dict[str, str] = {}
     for i, part in enumerate(parts):
-        field, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not field.isidentifier():
+        field, value = _named(part)
+        if not field:
             if i >= len(cls._fields):
                 raise errors.UserError(f"signature: {name!r}: expected at most {len(cls._fields)} fields of"
                                        f" {cls.__name__}, got {len(parts)}")  # fmt: skip
-            field, value = cls._fields[i], part
+            field = cls._fields[i]
         if field not in cls._fields:
             near = errors.near_match(field, cls._fields)
             raise errors.UserError(f"signature: {name!r}: {cls.__name__} has no field {field!r}"

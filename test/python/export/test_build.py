@@ -93,6 +93,7 @@ def test_kernels_of_the_library_by_cmake(tmp_path):
     export(exported, "kiln.kernels.norm.kernel", "rms_norm_kernel", [norm.format(":16"), norm.format("")],
            ["cpu-avx2", "cpu-sse"], "--name", "rms_norm")  # fmt: skip
     matrix = "(data=*fp32, batches=1, rows=i32, columns=i32, batch_stride=None, row_stride=i32, column_stride=1)"
+    uncut = "(sums=None, arrived=None, whole=None, share=None, steps=None)"
     none = "(alpha=None, row_scale=None, beta=None, c=None, bias=None, residual=None)"
     uncut = "(sums=None, arrived=None, whole=None, share=None, steps=None)"
     plan = "GemmPlan(64, 64, 64, 'cpu', described=False)"
@@ -275,6 +276,7 @@ int main() {
 MATRIX = (
     "(data=*fp16:16, batches=1, rows=i32:16, columns=i32:16, batch_stride=None, row_stride=i32:16, column_stride=None)"
 )
+UNCUT = "(sums=None, arrived=None, whole=None, share=None, steps=None)"
 NONE = "(alpha=None, row_scale=None, beta=None, c=None, bias=None, residual=None)"
 UNCUT = "(sums=None, arrived=None, whole=None, share=None, steps=None)"
 PRODUCT = (
