@@ -1,6 +1,7 @@
 // Builder and Module: how the Python front end makes tile IR. Python names values, locations and regions by integer
 // handles and types and attributes by their text, so no MLIR object outlives or escapes the program that owns it.
 #include "compiler/analysis/Disjoint.h"
+#include "compiler/analysis/Numerics.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -299,6 +300,21 @@ void kiln::python::bindBuilder(py::module_ &m) {
               throw std::runtime_error(error);
           },
           "Raises RuntimeError with the diagnostics unless the module is valid.")
+      .def(
+          "numerics",
+          [](PyModule &self) {
+            std::lock_guard lock(self.program->getMutex());
+            py::list found;
+            for (auto kernel : self.program->getModule().getOps<func::FuncOp>()) {
+              if (!kernel->hasAttr("tile.kernel"))
+                continue;
+              kiln::Numerics numerics = kiln::describeNumerics(kernel);
+              found.append(py::make_tuple(numerics.digest, numerics.facts, kiln::describeProducts(kernel)));
+            }
+            return found;
+          },
+          "For each kernel: a digest of the order in which it combines floats, what in it is about order, and its "
+          "products and reductions with layouts.")
       .def(
           "written_pointers",
           [](PyModule &self) {
