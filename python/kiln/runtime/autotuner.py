@@ -75,6 +75,9 @@ class Autotuner(_Decorated):
         use_cuda_graph: bool = False,
         do_bench: Callable[..., Any] | None = None,
         cache_results: bool | None = None,
+        isolate: bool = False,
+        timeout: float = 10.0,
+        same_numerics: bool = False,
     ):
         super().__init__(fn, arg_names)
         self.configs = list(configs) or [Config({})]
@@ -104,6 +107,12 @@ class Autotuner(_Decorated):
         self.use_cuda_graph = use_cuda_graph
         self.user_do_bench = do_bench
         self.cache_results = cache_results
+        self.isolate, self.timeout, self.same_numerics = isolate, timeout, same_numerics
+        if isolate and do_bench is not None:
+            raise errors.UsageError(
+                f"autotune of {_base(fn).__name__}: expected no do_bench with isolate=True (because it would run in"
+                " another process), got both"
+            )
         self.cache: dict[tuple[Any, ...], Config] = {}
         self.timings: dict[tuple[Any, ...], dict[Config, float]] = {}
         self.configs_timings: dict[Config, list[float]] = {}
@@ -259,8 +268,16 @@ def autotune(
     use_cuda_graph: bool = False,
     do_bench: Callable[..., Any] | None = None,
     cache_results: bool | None = None,
+    *,
+    isolate: bool = False,
+    timeout: float = 10.0,
+    same_numerics: bool = False,
 ) -> Callable[[Any], Autotuner]:
     """Measures `configs` when the values of the `key` arguments (or an array's type) are new, and keeps the best.
+
+    All are compiled in parallel; those that do not fit the machine are left out, and those that spill unless all do.
+    The others race: they are launched in turn until one is surely the fastest. Ctrl-C takes the best so far. With
+    KILN_LOG=info,autotune each one's time is told.
 
     prune_configs_by   {"early_config_prune": f(configs, arguments, **kwargs) -> configs,
                         "perf_model": f(**arguments) -> expected time, "top_k": how many (or which share) to measure}
@@ -268,10 +285,16 @@ def autotune(
     restore_value      arrays put back after each measured launch
     pre_hook           f(arguments, reset_only=False), before each measured launch
     post_hook          f(arguments, exception=…), after each
-    warmup, rep        milliseconds given to each configuration
-    use_cuda_graph     measure replays of a graph, `kiln.testing.do_bench_cudagraph`: on a GPU, without the host's time
-    do_bench           measures instead of `kiln.testing.do_bench`
-    cache_results      keep the choice on disk, for the next process
+    warmup             milliseconds of launches before the first that counts of a configuration (two launches)
+    rep                most milliseconds of launches for each configuration, on the average (100)
+    use_cuda_graph     an error where graphs cannot be captured. They are replayed anyway where torch is imported and
+                       nothing has to happen before each launch: on a GPU, without the host's time
+    do_bench           measures one configuration after the other, f(launch, quantiles=…), in the place of the race
+    cache_results      keep each configuration's time for other processes: unless `do_bench` measures
+    isolate            launch in another process, where a configuration that hangs, faults or runs out of memory costs
+                       only itself. Hooks are called once for each configuration, in this process
+    timeout            with `isolate`, the seconds after which a launch hangs
+    same_numerics      only configurations that give the bits of the first one
 
     >>> @kiln.autotune(configs=[kiln.Config({"BLOCK": 128}), kiln.Config({"BLOCK": 1024})], key=["n"])
     ... @kiln.jit
@@ -283,7 +306,7 @@ def autotune(
         _check_kernel("autotune", fn)
         return Autotuner(
             fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by,
-            warmup, rep, use_cuda_graph, do_bench, cache_results,
+            warmup, rep, use_cuda_graph, do_bench, cache_results, isolate, timeout, same_numerics,
         )  # fmt: skip
 
     return decorate

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import logging
 import math
@@ -29,6 +31,10 @@ log = logging.getLogger("kiln.autotune")
 NEVER = [math.inf] * 3
 # Milliseconds of samples for each configuration where the user says nothing; most need far fewer.
 REP_MS = 100.0
+
+
+class LeftOut(errors.KilnError):
+    """Why the tuner does not take a configuration that nothing is wrong with."""
 
 
 class Tuning:
@@ -59,6 +65,9 @@ class Tuning:
         for config in self.configs:
             tuner.check_conflicts(config, self.kwargs)
         knobs.start_logging()
+        if tuner.same_numerics:
+            with Progress(self.name) as progress:
+                self.configs = self._drop_other_numerics(progress)
         kept = self._look_up()
         best = self._best(kept)
         if best is not None and len(kept) == len(self.configs) and self._is_current(best, kept[best]):
@@ -75,7 +84,7 @@ class Tuning:
         tuner.bench_time = time.perf_counter() - start
         self._keep(taken)
         taken.update({config: time.milliseconds for config, time in kept.items()})
-        self.measured = {config: taken.get(config, NEVER) for config in self.configs}
+        self.measured = {config: taken.get(config, NEVER) for config in [*self.configs, *self.refused]}
         for config in self.configs:
             if config in taken and config in new:
                 log.info("%s %s: %s takes %.4f ms", self.name, self.key, config, taken[config][0])
@@ -147,7 +156,7 @@ class Tuning:
         for config in configs:
             misfit = compiling.find_misfit(config, self.kwargs, self.row)
             if misfit:
-                self._refuse(config, errors.ResourceError(misfit, kernel=self.name))
+                self._refuse(config, LeftOut(misfit))
             else:
                 asked.append(config)
         # Hooks are promised the thread that launches; those of configurations may change arguments.
@@ -159,14 +168,40 @@ class Tuning:
         for config, problem in refused.items():
             self._refuse(config, problem)
         for config, words in compiling.spilled(codes).items():
-            problem = errors.ResourceError("registers", detail=f"a thread spills {words} words", kernel=self.name)
-            self._refuse(config, problem)
+            self._refuse(config, LeftOut(f"a thread spills {words} words of registers"))
             del codes[config]
         return list(codes)
 
+    def _drop_other_numerics(self, progress: Progress) -> list[Config]:
+        """The configurations that give the bits of the first one that the tuner has."""
+        from kiln.tune.numerics import difference, signature_of
+
+        default = self.tuner.configs[0]
+        try:
+            wanted = signature_of(self._compile_one(default))
+        except compiling.REFUSALS as problem:
+            error = errors.LaunchError(
+                f"expected the first configuration to compile (because same_numerics keeps those that give its bits): "
+                f"{default}",
+                kernel=self.name,
+            )
+            error.details = str(problem)
+            raise error from problem
+        if not wanted.has_order:
+            log.warning("%s: the first configuration adds floats in memory, in no order: no two launches of it need "
+                        "give the same bits", self.name)  # fmt: skip
+        found = []
+        for config in self._compile(self.configs, progress):
+            why = difference(wanted, signature_of(self.codes[config]))
+            if why:
+                self._refuse(config, LeftOut(why))
+            else:
+                found.append(config)
+        return found
+
     def _refuse(self, config: Config, problem: Exception) -> None:
         self.refused[config] = problem
-        log.info("%s: %s does not fit: %s", self.name, config, problem)
+        log.info("%s: %s is left out: %s", self.name, config, problem)
 
     def _raise_none_fits(self) -> None:
         config, problem = next(iter(self.refused.items()))
@@ -183,7 +218,7 @@ class Tuning:
         """Milliseconds of each configuration that can be launched."""
         if not configs:
             return {}
-        self._saved = {name: _copy(named(self.arguments, name)) for name in self.tuner.restore_value}
+        self._saved = {name: copy_of(named(self.arguments, name)) for name in self.tuner.restore_value}
         try:
             if self.tuner.user_do_bench is not None:
                 return self._measure_by(self.tuner.user_do_bench, configs)
@@ -211,7 +246,6 @@ class Tuning:
     def _race(self, configs: Sequence[Config], progress: Progress) -> dict[Config, list[float]]:
         alike = compiling.same_code({config: self.codes[config] for config in configs})
         runners = [config for config in configs if alike[config] is config]
-        samplers = self._samplers(runners)
         rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
         start = time.perf_counter()
 
@@ -222,7 +256,9 @@ class Tuning:
                 progress.racing(outcome.rounds, left, len(runners), best.name, best.time)
 
         rules = Rules(seconds=rep * len(runners) / 1e3)
-        outcome = race(samplers, rules, watch, lambda: time.perf_counter() - start)
+        with contextlib.ExitStack() as held:
+            samplers = self._isolated(runners, held) if self.tuner.isolate else self._samplers(runners)
+            outcome = race(samplers, rules, watch, lambda: time.perf_counter() - start)
         self.samples = outcome.count
         for config, standing in outcome.standings.items():
             if standing.problem is not None:
@@ -259,6 +295,25 @@ class Tuning:
             return clock.GraphClock(launches, warmup=warmup)
 
         return {config: self._guarded(make, config) for config in configs}
+
+    def _isolated(self, configs: Sequence[Config], held: contextlib.ExitStack) -> dict[Config, Callable[[], float]]:
+        """Samplers in another process. Hooks run here, once for each configuration, before arguments are sent."""
+        from kiln.tune import isolate
+
+        tuner, sender = self.tuner, isolate.Sender(self.name)
+        held.callback(sender.close)
+        jobs = {}
+        for config in configs:
+            self._run_pre_hook(config)
+            if tuner.user_pre_hook is not None:
+                tuner.user_pre_hook(self.arguments, reset_only=False)
+            bound = isolate.bind(tuner.fn, self.args, {**config.all_kwargs(), **self.kwargs})
+            jobs[config] = isolate.make_job(
+                self.codes[config], self.grid, bound, sender, reset_to_zero=tuple(tuner.reset_to_zero),
+                restore_value=tuple(tuner.restore_value), warmup=tuner.warmup_ms or 0.0,
+            )  # fmt: skip
+        isolation = held.enter_context(isolate.Isolation(jobs, sender, tuner.timeout))
+        return {config: functools.partial(isolation.sample, config) for config in configs}
 
     def _guarded(self, make: Callable[[Config], Callable[[], float]], config: Config) -> Callable[[], float]:
         """A sampler that leaves the race where its configuration does not fit; made when it is first asked."""
@@ -344,17 +399,19 @@ class Tuning:
 
     def _prepare(self) -> None:
         for name in self.tuner.reset_to_zero:
-            _fill(named(self.arguments, name), 0)
+            fill(named(self.arguments, name), 0)
         for name, value in self._saved.items():
-            _fill(named(self.arguments, name), value)
+            fill(named(self.arguments, name), value)
 
 
-def _copy(array: Any) -> Any:
+def copy_of(array: Any) -> Any:
+    """An array of its own with the same values: of torch, of numpy and their like."""
     clone = getattr(array, "clone", None)
     return clone() if clone is not None else array.copy()
 
 
-def _fill(array: Any, value: Any) -> None:
+def fill(array: Any, value: Any) -> None:
+    """Sets an array to a number or to the values of another."""
     copy = getattr(array, "copy_", None)
     if copy is None:
         array[...] = value

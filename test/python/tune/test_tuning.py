@@ -46,7 +46,7 @@ def test_one_configuration_that_hangs_or_dies_costs_itself(told, caplog):
         tuned[1](out(), 5)
     assert tuned.best_config.kwargs == {"BLOCK": 64}
     assert tuned.configs_timings[tuned.configs[0]] == [float("inf")] * 3
-    assert "BLOCK: 16, num_warps: 4, num_stages: 3, num_ctas: 1 does not fit: hangs" in caplog.text
+    assert "BLOCK: 16, num_warps: 4, num_stages: 3, num_ctas: 1 is left out: hangs" in caplog.text
 
 
 def test_an_interrupt_launches_the_best_so_far(told, caplog):
@@ -199,7 +199,7 @@ def test_misfits_are_not_compiled(monkeypatch, told, caplog):
             tune([*blocks(16, 32), *blocks(64, num_warps=8)], kiln.jit(fill.fn))[1](out(), 5)
     finally:
         hooks.compile_start.remove(hook)
-    assert compiled == [4, 4] and "BLOCK: 64, num_warps: 8, num_stages: 3, num_ctas: 1 does not fit" in caplog.text
+    assert compiled == [4, 4] and "BLOCK: 64, num_warps: 8, num_stages: 3, num_ctas: 1 is left out" in caplog.text
 
 
 class FakeCode:

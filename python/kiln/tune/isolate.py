@@ -1,0 +1,502 @@
+"""Samples taken in another process, where a configuration that hangs, faults or runs out of memory costs only itself.
+
+The process is a fresh Python (a driver's context does not survive a fork, nor would one that a fault has destroyed). It
+is sent code, not kernels: binary and metadata of each configuration, the specialisation without its constants, and the
+arguments. Memory behind the arrays comes as files in memory that the process maps for itself alone, with addresses
+around it that nobody may touch: each process finds them as they were, and what is written just outside faults there.
+
+`Isolation` is this side, `serve` the other. Between them go tuples through a pipe of their own; an answer that does not
+come in time, or a process that ends, is what the configuration that was asked for has done. One that had given samples
+before is asked again alone, in a new process, before it is blamed for what another may have left behind.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from kiln import errors, knobs
+from kiln.tune.race import Disqualified
+
+# Seconds for a process to come up with everything imported, and for it to take over code.
+START_TIMEOUT = 120.0
+# Switches that the other side reads.
+SWITCHES = ("num_threads", "libcuda", "stage_arrays", "target", "specializations")
+ALIGNMENT = 64
+# Addresses before and behind each array that nobody may touch; they cost no memory.
+GUARD = 64 << 20
+
+
+# ---- arguments, as they are sent -------------------------------------------------------------------------------------
+class Array(NamedTuple):
+    """An array: which memory it lies in and where. `kind`: "numpy", or the device of a tensor of torch."""
+
+    kind: str
+    memory: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+
+
+class Descriptor(NamedTuple):
+    """A tensor descriptor."""
+
+    base: Array
+    fields: dict[str, Any]
+
+
+class Memory(NamedTuple):
+    """Bytes in a file without a name. They begin at `offset`, so that they end where a page does if their alignment
+    lets them."""
+
+    file: int
+    offset: int
+    size: int
+
+
+class Sender:
+    """Arguments of launches, as the other side takes them; the memory behind them, once."""
+
+    def __init__(self, kernel: str):
+        self.kernel = kernel
+        self.memories: list[Memory] = []
+        self._known: dict[tuple[str, int], int] = {}
+        self._held: list[Any] = []
+
+    def close(self) -> None:
+        for memory in self.memories:
+            os.close(memory.file)
+        self.memories.clear()
+
+    def send(self, name: str, value: Any) -> Any:
+        if isinstance(value, tuple):
+            items = [self.send(f"{name}.{i}", item) for i, item in enumerate(value)]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if type(value).__module__.split(".")[0] == "numpy" and not hasattr(value, "shape"):
+            return value.item()
+        if hasattr(value, "block_shape") and hasattr(value, "base"):
+            fields = {key: getattr(value, key) for key in ("shape", "strides", "block_shape", "padding")}
+            return Descriptor(self.send(name, value.base), fields)
+        if hasattr(value, "untyped_storage"):
+            storage = value.untyped_storage()
+            device = str(value.device)
+            memory = self._memory((device, storage.data_ptr()), lambda: _bytes_of_storage(storage), storage.data_ptr())
+            return Array(device, memory, value.storage_offset() * value.element_size(), tuple(value.shape),
+                         tuple(value.stride()), value.dtype)  # fmt: skip
+        import numpy as np
+
+        if isinstance(value, np.ndarray):
+            return self._send_numpy(value)
+        raise errors.LaunchError(
+            f"expected arrays of numpy or torch (because isolate=True sends them to another process), got a value of"
+            f" type {type(value).__name__}",
+            kernel=self.kernel,
+            argument=name,
+        )
+
+    def _send_numpy(self, array: Any) -> Array:
+        import numpy as np
+
+        low, high = np.lib.array_utils.byte_bounds(array) if array.size else (array.ctypes.data, array.ctypes.data)
+        memory = self._memory(("numpy", low), lambda: ctypes.string_at(low, high - low), low, high - low)
+        self._held.append(array)
+        return Array("numpy", memory, array.ctypes.data - low, array.shape, array.strides, array.dtype)
+
+    def _memory(self, key: tuple[str, int], read: Callable[[], bytes], address: int, size: int = -1) -> int:
+        known = self._known.get(key)
+        if known is not None and (size < 0 or self.memories[known].size >= size):
+            return known
+        content = read()
+        offset = -len(content) % mmap.PAGESIZE
+        # Not further than its alignment allows: code may rely on that.
+        offset -= (offset - address) % ALIGNMENT
+        if offset < 0:
+            offset += mmap.PAGESIZE
+        file = os.memfd_create("kiln-tune")
+        os.truncate(file, max(mmap.PAGESIZE, -(-(offset + len(content)) // mmap.PAGESIZE) * mmap.PAGESIZE))
+        os.pwrite(file, content, offset)
+        self.memories.append(Memory(file, offset, len(content)))
+        self._known[key] = len(self.memories) - 1
+        return self._known[key]
+
+
+def _bytes_of_storage(storage: Any) -> bytes:
+    on_host = storage.cpu()
+    return ctypes.string_at(on_host.data_ptr(), on_host.nbytes())
+
+
+def bind(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the jit function's parameters and of launch options in a launch of `fn`, which may wrap it."""
+    values = dict(kwargs)
+    while hasattr(fn, "fn") and hasattr(fn, "values") and hasattr(fn, "arg_names"):
+        for name, rule in fn.values.items():
+            values[name] = rule({**dict(zip(fn.arg_names, args, strict=False)), **values})
+        fn = fn.fn
+    bound = {**dict(zip(fn.arg_names, args, strict=False)), **values}
+    return {**{p.name: p.default for p in fn.params if p.has_default and p.name not in bound}, **bound}
+
+
+def evaluate_grid(grid: Any, bound: Mapping[str, Any]) -> tuple[int, ...]:
+    found = grid(dict(bound)) if callable(grid) else grid
+    return tuple(int(side) for side in found) if isinstance(found, (tuple, list)) else (int(found),)
+
+
+class Job(NamedTuple):
+    """A configuration to sample."""
+
+    binary: bytes
+    metadata: str
+    name: str
+    written: tuple[Any, ...]
+    found: tuple[Any, ...]
+    strides: Any
+    disjoint: tuple[bool, ...]
+    device: int
+    grid: tuple[int, ...]
+    arguments: dict[str, Any]
+    reset_to_zero: tuple[str, ...]
+    restore_value: tuple[str, ...]
+    warmup: float
+
+
+def make_job(compiled: Any, grid: Any, bound: Mapping[str, Any], sender: Sender, **rest: Any) -> Job:
+    """What the other side is told of a compiled configuration. Constants are in its code, and are not sent."""
+    from kiln.frontend.strides import descriptor_strides
+
+    written, found, arguments = [], [], {}
+    for parameter, special in zip(compiled.kernel.params, compiled.parameters, strict=True):
+        if special.kind == "constexpr":
+            written.append(parameter._replace(default=None, is_constexpr=True))
+            found.append(replace(special, value=None))
+        else:
+            written.append(parameter)
+            found.append(special)
+            arguments[parameter.name] = sender.send(parameter.name, bound[parameter.name])
+    artifact = compiled.artifact
+    return Job(
+        artifact.binary, artifact.metadata, compiled.name, tuple(written), tuple(found),
+        descriptor_strides(compiled.kernel), tuple(compiled._disjoint), compiled.device, evaluate_grid(grid, bound),
+        arguments, **rest,
+    )  # fmt: skip
+
+
+# ---- this side -------------------------------------------------------------------------------------------------------
+class _Process:
+    """The other side, started."""
+
+    def __init__(self, sender: Sender, memory_limit: int):
+        ours, theirs = socket.socketpair()
+        self.connection = Connection(ours.detach())
+        code = (
+            f"import sys; sys.path[:] = {sys.path!r}\n"
+            f"from kiln.tune.isolate import serve; serve({theirs.fileno()}, {memory_limit})"
+        )
+        files = [theirs.fileno(), *(memory.file for memory in sender.memories)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, pass_fds=files, start_new_session=True,
+        )  # fmt: skip
+        theirs.close()
+        self.loaded: set[Any] = set()
+        self.sampled: set[Any] = set()
+
+    def ask(self, request: tuple[Any, ...], seconds: float) -> Any:
+        """The answer; raises `_Died` where there is none."""
+        try:
+            self.connection.send(request)
+            if not self.connection.poll(seconds):
+                raise _Died(f"hangs: no answer within {seconds:g} s", hangs=True)
+            kind, value = self.connection.recv()
+        except (EOFError, OSError):
+            raise _Died(_how(self.process.wait())) from None
+        if kind == "refused":
+            raise Disqualified(value)
+        if kind == "raised":
+            raise value if isinstance(value, BaseException) else RuntimeError(value)
+        return value
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.connection.close()
+
+
+class _Died(Exception):
+    """The other side hangs, or is no more."""
+
+    def __init__(self, message: str, hangs: bool = False):
+        super().__init__(message)
+        self.hangs = hangs
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"ended its process with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"ended its process by {name}" + (" (out of memory, perhaps)" if -code == signal.SIGKILL else "")
+
+
+class Isolation:
+    """Samples by configuration, from a process that is started anew whenever one has ended it. `jobs`: made before the
+    first is asked for. `timeout`: seconds that one sample may take."""
+
+    def __init__(self, jobs: Mapping[Any, Job], sender: Sender, timeout: float, memory_limit: int = 0):
+        self.jobs, self.sender, self.timeout, self.memory_limit = dict(jobs), sender, timeout, memory_limit
+        self.starts = 0
+        self._process: _Process | None = None
+
+    def __enter__(self) -> Isolation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self.sender.close()
+
+    def sample(self, config: Any) -> float:
+        """Milliseconds of a launch; `Disqualified` with what became of it otherwise."""
+        try:
+            return self._ask(config)
+        except _Died as problem:
+            alone = self._process is None or self._process.sampled <= {config}
+            self._end()
+            if alone or problem.hangs:
+                raise Disqualified(str(problem)) from problem
+        # Perhaps what another one left behind.
+        try:
+            return self._ask(config)
+        except _Died as problem:
+            self._end()
+            raise Disqualified(str(problem)) from problem
+
+    def _ask(self, config: Any) -> float:
+        process = self._process
+        if process is None:
+            process = self._process = _Process(self.sender, self.memory_limit)
+            self.starts += 1
+            switches = {name: getattr(knobs, name) for name in SWITCHES}
+            process.ask(("start", self.sender.memories, switches), START_TIMEOUT)
+        job = self.jobs[config]
+        number = list(self.jobs).index(config)
+        if config not in process.loaded:
+            process.ask(("load", number, job), START_TIMEOUT)
+            process.loaded.add(config)
+        time = process.ask(("sample", number), self.timeout + job.warmup / 1e3)
+        process.sampled.add(config)
+        return float(time)
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+
+# ---- the other side --------------------------------------------------------------------------------------------------
+def serve(file: int, memory_limit: int = 0) -> None:
+    """Answers until nobody asks."""
+    # Nobody else ends a kernel that loops for ever when the asking process is gone.
+    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
+    connection = Connection(file)
+    server = _Server()
+    while True:
+        try:
+            verb, *rest = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = ("ok", getattr(server, verb)(*rest))
+            if verb == "start" and memory_limit:
+                _limit_memory(memory_limit)
+        except (errors.ResourceError, MemoryError) as problem:
+            answer = ("refused", f"out of memory: {problem}" if isinstance(problem, MemoryError) else str(problem))
+        except Exception as problem:
+            out_of_memory = type(problem).__name__ == "OutOfMemoryError"
+            answer = ("refused" if out_of_memory else "raised", str(problem) if out_of_memory else _sendable(problem))
+        connection.send(answer)
+
+
+def _limit_memory(more: int) -> None:
+    """Bytes of address space beside what there is."""
+    import resource
+
+    with open("/proc/self/statm", encoding="ascii") as file:
+        now = int(file.read().split()[0]) * mmap.PAGESIZE
+    resource.setrlimit(resource.RLIMIT_AS, (now + more, now + more))
+
+
+def _sendable(problem: Exception) -> Any:
+    import pickle
+
+    try:
+        pickle.loads(pickle.dumps(problem))
+        return problem
+    except Exception:
+        return f"{type(problem).__name__}: {problem}"
+
+
+class _Kernel:
+    """What a launcher asks of a jit function, where there is none: its code has everything."""
+
+    def __init__(self, job: Job):
+        self.__name__, self.__qualname__ = job.name, job.name
+        self.params = list(job.written)
+        self.arg_names = [parameter.name for parameter in job.written]
+        self._show = sys.stdout.write
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_explain"):
+            return lambda *what: self._fail(name, what)
+        raise AttributeError(name)
+
+    def _fail(self, name: str, what: Any) -> None:
+        raise errors.LaunchError(f"the launch failed in another process: {what}", kernel=self.__name__)
+
+    def _explain_status(self, compiled: Any, code: str, message: str, need: Any = None) -> None:
+        from kiln.runtime import explain
+
+        explain.status(self, compiled, code, message, need)  # type: ignore[arg-type]
+
+    def _explain_failure(self, compiled: Any, what: dict[str, Any]) -> None:
+        from kiln.runtime import explain
+
+        explain.failure(self.__name__, what)
+
+
+class _Code:
+    """What FixedKernel asks of a compiled kernel."""
+
+    def __init__(self, job: Job):
+        from kiln import _kiln
+        from kiln.runtime.metadata import read
+
+        self.kernel, self.parameters = _Kernel(job), job.found
+        self.device, self._disjoint = job.device, job.disjoint
+        self.metadata = read(job.metadata, lambda: "")
+        self.loaded = _kiln.load(job.binary, job.metadata, max(job.device, 0), job.name)
+        self.name = job.name
+
+
+class _Server:
+    """Answers to what `Isolation` asks."""
+
+    def __init__(self) -> None:
+        self.memories: list[Any] = []
+        self.samplers: dict[int, Callable[[], float]] = {}
+        self._storages: dict[tuple[int, str], Any] = {}
+        self._rotation: Any = None
+
+    def start(self, memories: list[Memory], switches: dict[str, Any]) -> None:
+        for name, value in switches.items():
+            setattr(knobs, name, value)
+        from kiln.runtime import placement
+
+        placement.choose_driver()
+        self.memories = [_map(memory) for memory in memories]
+
+    def load(self, number: int, job: Job) -> None:
+        from kiln import _kiln
+        from kiln.runtime.fixed import FixedKernel
+        from kiln.tune.tuning import copy_of, fill
+
+        class Fixed(FixedKernel):
+            """The arguments are those that the code was compiled for."""
+
+            def _compile(self, *_: Any) -> Any:
+                return self.compiled
+
+        fixed = Fixed(_Code(job))
+        launcher = _kiln.Launcher(fixed, list(fixed.params), ["warmup"], job.strides)
+        bound = launcher.at(job.grid)
+        arguments = {name: self._receive(value) for name, value in job.arguments.items()}
+        saved = {name: copy_of(arguments[name]) for name in job.restore_value if name in arguments}
+
+        def before() -> None:
+            for name in job.reset_to_zero:
+                if name in arguments:
+                    fill(arguments[name], 0)
+            for name, value in saved.items():
+                fill(arguments[name], value)
+
+        needed = before if saved or job.reset_to_zero else None
+        self.samplers[number] = self._sampler(bound, arguments, job, needed)
+
+    def _sampler(
+        self, bound: Any, arguments: dict[str, Any], job: Job, before: Callable[[], None] | None
+    ) -> Callable[[], float]:
+        from kiln.tune import clock
+
+        if job.device < 0:
+            return clock.WallClock(lambda: bound(**arguments), before, None, job.warmup)
+        torch = sys.modules.get("torch")
+        if torch is None or before is not None:
+            return clock.EventClock(lambda: bound(**arguments), before, None, job.warmup)
+        if self._rotation is None:
+            from kiln import cuda
+
+            self._rotation = clock.Rotation(
+                list(arguments.values()), cuda.get_device_properties(job.device).l2_bytes, torch
+            )
+        sets = [dict(zip(arguments, values, strict=True)) for values in self._rotation.sets(list(arguments.values()))]
+        launches = [functools.partial(bound, **values) for values in sets]
+        return clock.GraphClock(launches, torch, job.warmup)
+
+    def sample(self, number: int) -> float:
+        return self.samplers[number]()
+
+    def _receive(self, value: Any) -> Any:
+        if isinstance(value, Array):
+            return self._array(value)
+        if isinstance(value, Descriptor):
+            from kiln.tools.tensor_descriptor import TensorDescriptor
+
+            return TensorDescriptor(self._array(value.base), **value.fields)
+        if isinstance(value, tuple):
+            items = [self._receive(item) for item in value]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        return value
+
+    def _array(self, array: Array) -> Any:
+        memory = self.memories[array.memory]
+        if array.kind == "numpy":
+            import numpy as np
+
+            return np.ndarray(array.shape, array.dtype, memory, array.offset, array.strides)
+        import torch  # type: ignore[import-not-found]
+
+        key = array.memory, array.kind
+        if key not in self._storages:
+            self._storages[key] = torch.frombuffer(memory, dtype=torch.uint8).to(array.kind).untyped_storage()
+        made = torch.empty(0, dtype=array.dtype, device=array.kind)
+        return made.set_(self._storages[key], array.offset // made.element_size(), array.shape, array.strides)
+
+
+def _map(memory: Memory) -> Any:
+    """The bytes, for this process alone, between addresses that nobody may touch."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    size = os.fstat(memory.file).st_size
+    failed = ctypes.c_void_p(-1).value
+    begin = libc.mmap(None, size + 2 * GUARD, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    if begin == failed:
+        raise MemoryError(f"{size} bytes for an array")
+    fixed = 0x10
+    access = mmap.PROT_READ | mmap.PROT_WRITE
+    if libc.mmap(begin + GUARD, size, access, mmap.MAP_PRIVATE | fixed, memory.file, 0) == failed:
+        raise MemoryError(f"{size} bytes for an array")
+    return (ctypes.c_char * memory.size).from_address(begin + GUARD + memory.offset)
