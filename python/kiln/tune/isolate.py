@@ -21,7 +21,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -79,10 +78,13 @@ class Sender:
             os.close(memory.file)
         self.memories.clear()
 
-    def send(self, name: str, value: Any) -> Any:
+    def send(self, name: str, value: Any, parameter: Any = None) -> Any:
+        """`parameter`: what it is specialised for. Structs become tuples, what in them is constant is left out."""
+        if parameter is not None and parameter.kind == "constexpr":
+            return None
         if isinstance(value, tuple):
-            items = [self.send(f"{name}.{i}", item) for i, item in enumerate(value)]
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+            items = parameter.items if parameter is not None else [None] * len(value)
+            return tuple(self.send(f"{name}.{i}", v, p) for i, (v, p) in enumerate(zip(value, items, strict=True)))
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         if type(value).__module__.split(".")[0] == "numpy" and not hasattr(value, "shape"):
@@ -167,29 +169,47 @@ class Job(NamedTuple):
     device: int
     grid: tuple[int, ...]
     arguments: dict[str, Any]
-    reset_to_zero: tuple[str, ...]
-    restore_value: tuple[str, ...]
+    reset_to_zero: tuple[tuple[Any, ...], ...]
+    restore_value: tuple[tuple[Any, ...], ...]
     warmup: float
 
 
-def make_job(compiled: Any, grid: Any, bound: Mapping[str, Any], sender: Sender, **rest: Any) -> Job:
+def path_of(bound: Mapping[str, Any], name: str) -> tuple[Any, ...]:
+    """Where the argument `x`, or the field `x.data`, is among arguments whose structs have become tuples."""
+    first, *fields = name.split(".")
+    path, value = [first], bound[first]
+    for field in fields:
+        path.append(value._fields.index(field))
+        value = getattr(value, field)
+    return tuple(path)
+
+
+def make_job(
+    compiled: Any,
+    grid: Any,
+    bound: Mapping[str, Any],
+    sender: Sender,
+    reset_to_zero: Sequence[str] = (),
+    restore_value: Sequence[str] = (),
+    warmup: float = 0.0,
+) -> Job:
     """What the other side is told of a compiled configuration. Constants are in its code, and are not sent."""
     from kiln.frontend.strides import descriptor_strides
 
     written, found, arguments = [], [], {}
     for parameter, special in zip(compiled.kernel.params, compiled.parameters, strict=True):
+        found.append(special._replace(value=None, items=(), fields=(), cls=None))
         if special.kind == "constexpr":
             written.append(parameter._replace(default=None, is_constexpr=True))
-            found.append(replace(special, value=None))
         else:
-            written.append(parameter)
-            found.append(special)
-            arguments[parameter.name] = sender.send(parameter.name, bound[parameter.name])
+            written.append(parameter._replace(default=None))
+            arguments[parameter.name] = sender.send(parameter.name, bound[parameter.name], special)
     artifact = compiled.artifact
     return Job(
         artifact.binary, artifact.metadata, compiled.name, tuple(written), tuple(found),
         descriptor_strides(compiled.kernel), tuple(compiled._disjoint), compiled.device, evaluate_grid(grid, bound),
-        arguments, **rest,
+        arguments, tuple(path_of(bound, name) for name in reset_to_zero),
+        tuple(path_of(bound, name) for name in restore_value), warmup,
     )  # fmt: skip
 
 
@@ -423,16 +443,16 @@ class _Server:
         launcher = _kiln.Launcher(fixed, list(fixed.params), ["warmup"], job.strides)
         bound = launcher.at(job.grid)
         arguments = {name: self._receive(value) for name, value in job.arguments.items()}
-        saved = {name: copy_of(arguments[name]) for name in job.restore_value if name in arguments}
+        zeroed = [_at(arguments, path) for path in job.reset_to_zero]
+        saved = [(_at(arguments, path), copy_of(_at(arguments, path))) for path in job.restore_value]
 
         def before() -> None:
-            for name in job.reset_to_zero:
-                if name in arguments:
-                    fill(arguments[name], 0)
-            for name, value in saved.items():
-                fill(arguments[name], value)
+            for array in zeroed:
+                fill(array, 0)
+            for array, value in saved:
+                fill(array, value)
 
-        needed = before if saved or job.reset_to_zero else None
+        needed = before if saved or zeroed else None
         self.samplers[number] = self._sampler(bound, arguments, job, needed)
 
     def _sampler(
@@ -465,9 +485,8 @@ class _Server:
             from kiln.tools.tensor_descriptor import TensorDescriptor
 
             return TensorDescriptor(self._array(value.base), **value.fields)
-        if isinstance(value, tuple):
-            items = [self._receive(item) for item in value]
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        if type(value) is tuple:
+            return tuple(self._receive(item) for item in value)
         return value
 
     def _array(self, array: Array) -> Any:
@@ -483,6 +502,13 @@ class _Server:
             self._storages[key] = torch.frombuffer(memory, dtype=torch.uint8).to(array.kind).untyped_storage()
         made = torch.empty(0, dtype=array.dtype, device=array.kind)
         return made.set_(self._storages[key], array.offset // made.element_size(), array.shape, array.strides)
+
+
+def _at(arguments: Mapping[str, Any], path: Sequence[Any]) -> Any:
+    value: Any = arguments
+    for step in path:
+        value = value[step]
+    return value
 
 
 def _map(memory: Memory) -> Any:

@@ -1,105 +1,61 @@
 """Times of configurations, kept for other processes: one entry for each configuration, so that a new one costs the time
 of one.
 
-An entry is found by a digest of all that a time is about: the kernel's source with all it reaches and the switches its
-code depends on, what the tuner's key and the kinds of the arguments are, the configuration, the device, and the build
-of Kiln. It says which code was timed, by the digest of the artifact. Who launches a stored winner compares that with
-the code at hand (`Tuning`): where it differs, for a reason that no text of the kernel shows, the time is of something
-else.
+An entry is found by all that a time is about: the kernel's source with all it reaches and the switches its code depends
+on, what the tuner's key and the kinds of the arguments are, the configuration, the device, and the build of Kiln. It
+says which code was timed, by the digest of the artifact. Who launches a stored winner compares that with the code at
+hand (`Tuning`): where it differs, for a reason that no text of the kernel shows, the time is of something else, and the
+digest of the artifact is asked for with the rest (`exact`).
 
-Entries are bytes by key in a `Store`; this module does not care where.
+Entries are bytes by key in a `Store`, which is the cache of compiled kernels, unless tests bring their own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
-import logging
-import os
 import re
-import stat
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
-
-from kiln import knobs
-
-log = logging.getLogger("kiln.autotune")
 
 # Of the entries' form, and of how times are taken: figures of two methods are not compared.
 FORMAT = 1
 
+Fields = Sequence[tuple[str, str]]
+
 
 class Store(Protocol):
-    """Where bytes are kept by key between processes. Both are safe from several at once; what is got was put whole."""
+    """Where bytes are kept between processes, by the fields that they are about. Both are safe from several at once;
+    what is got was put whole. What is there stays: putting it again changes nothing."""
 
-    def get(self, key: str) -> bytes | None: ...
-    def put(self, key: str, content: bytes) -> None: ...
-
-
-class FolderStore:
-    """A file for each key in a folder of the user's own. A file begins with the digest of what follows; one that is
-    damaged counts as missing. Problems with the folder are told once, and are nobody's error: then nothing is kept."""
-
-    def __init__(self, folder: str):
-        self.folder = folder
-        self._told = False
-
-    def get(self, key: str) -> bytes | None:
-        try:
-            self._check()
-            with open(self._path(key), "rb") as file:
-                digest, _, content = file.read().partition(b"\n")
-        except FileNotFoundError:
-            return None
-        except OSError as problem:
-            self._tell(problem)
-            return None
-        return content if digest.decode("ascii", "replace") == hashlib.sha256(content).hexdigest() else None
-
-    def put(self, key: str, content: bytes) -> None:
-        try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            self._check()
-            handle, part = tempfile.mkstemp(dir=self.folder, suffix=".part")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(part, self._path(key))
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(part)
-                raise
-        except OSError as problem:
-            self._tell(problem)
-
-    def _path(self, key: str) -> str:
-        return os.path.join(self.folder, key + ".time")
-
-    def _check(self) -> None:
-        """Whether the folder is nobody else's: what others write there would choose code for this user."""
-        found = os.lstat(self.folder)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise PermissionError(f"expected {self.folder} to be a folder that its owner alone, this user, may write")
-
-    def _tell(self, problem: OSError) -> None:
-        if not self._told:
-            log.warning("cannot keep results of tuning: %s", problem)
-            self._told = True
+    def get(self, fields: Fields) -> bytes | None: ...
+    def put(self, subject: str, fields: Fields, content: bytes) -> None: ...
 
 
-@functools.lru_cache(maxsize=8)
-def _folder_store(folder: str) -> FolderStore:
-    return FolderStore(folder)
+class CacheStore:
+    """The cache of compiled kernels (`kiln.runtime.cache`), the one that is shipped read-only before it. `kiln cache`
+    lists the times with the rest, and says why one was not found."""
+
+    KIND, FILE = "time", "time.json"
+
+    def get(self, fields: Fields) -> bytes | None:
+        from kiln import _kiln
+        from kiln.runtime import cache
+
+        entry = cache.load(_kiln.Fields(list(fields)).key(self.KIND))
+        return entry.read(self.FILE) if entry is not None else None
+
+    def put(self, subject: str, fields: Fields, content: bytes) -> None:
+        from kiln import _kiln
+        from kiln.runtime import cache
+
+        cache.publish(self.KIND, subject, _kiln.Fields(list(fields)), {self.FILE: content})
 
 
 def default_store() -> Store:
     """The store of this user."""
-    return _folder_store(os.path.join(os.path.dirname(knobs.crash_dir), "autotune"))
+    return CacheStore()
 
 
 class Time(NamedTuple):
@@ -110,33 +66,35 @@ class Time(NamedTuple):
 
 
 class TimeStore:
-    """Times of the configurations of one kernel for one key."""
+    """Times of the configurations of one kernel for one key. `exact`: only of the artifact that is named, for a kernel
+    whose text does not say which code it is."""
 
-    def __init__(self, store: Store, about: Mapping[str, Any]):
-        self.store, self.about = store, dict(about)
-        self._base = json.dumps({"format": FORMAT, **self.about}, sort_keys=True, default=str)
+    def __init__(self, store: Store, subject: str, about: Mapping[str, Any]):
+        self.store, self.subject = store, subject
+        self.about = [(name, json.dumps(value, sort_keys=True, default=str)) for name, value in about.items()]
+        self.exact = False
 
-    def _key(self, config: Any) -> str:
-        return hashlib.sha256(f"{self._base}\0{describe(config)}".encode()).hexdigest()
+    def _fields(self, config: Any, artifact: str) -> list[tuple[str, str]]:
+        fields = [("format", str(FORMAT)), *self.about, ("configuration", describe(config))]
+        return [*fields, ("artifact", artifact)] if self.exact else fields
 
-    def get(self, config: Any) -> Time | None:
+    def get(self, config: Any, artifact: str = "") -> Time | None:
         """A time that was put for this configuration under exactly what this store is about."""
-        content = self.store.get(self._key(config))
+        content = self.store.get(self._fields(config, artifact))
         if content is None:
             return None
         try:
             entry = json.loads(content)
             times = [float(ms) for ms in entry["milliseconds"]]
-            # The digest stands for these; they are in the entry for people, and against a collision of our own making.
-            if entry["config"] != describe(config) or not times or not all(ms > 0 for ms in times):
+            if not times or not all(ms > 0 for ms in times):
                 return None
             return Time(times, str(entry["artifact"]))
         except (ValueError, KeyError, TypeError):
             return None
 
     def put(self, config: Any, time: Time) -> None:
-        entry = {**self.about, "config": describe(config), **time._asdict()}
-        self.store.put(self._key(config), json.dumps(entry, sort_keys=True, default=str, indent=1).encode())
+        content = json.dumps(time._asdict(), sort_keys=True).encode()
+        self.store.put(self.subject, self._fields(config, time.artifact), content)
 
 
 def describe(config: Any) -> str:

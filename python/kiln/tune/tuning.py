@@ -55,6 +55,7 @@ class Tuning:
         self.refused: dict[Config, Exception] = {}
         self.codes: dict[Config, Any] = {}
         self.samples = 0
+        self.interrupted = False
         self._times: TimeStore | None = None
         self._saved: dict[str, Any] = {}
 
@@ -70,19 +71,22 @@ class Tuning:
                 self.configs = self._drop_other_numerics(progress)
         kept = self._look_up()
         best = self._best(kept)
-        if best is not None and len(kept) == len(self.configs) and self._is_current(best, kept[best]):
-            self.measured = {config: kept[config].milliseconds for config in self.configs}
-            return best
         if best is not None and not self._is_current(best, kept[best]):
-            log.info("%s %s: times of before are of other code; measuring again", self.name, self.key)
-            kept = {}
+            log.info("%s %s: times of before are of other code", self.name, self.key)
+            with Progress(self.name) as progress:
+                kept = self._look_up_exactly(self._compile(self.configs, progress))
+            best = self._best(kept)
+        if best is not None and all(config in kept or config in self.refused for config in self.configs):
+            self.measured = {config: kept[config].milliseconds if config in kept else NEVER for config in self.configs}
+            return best
         start = time.perf_counter()
-        new = [config for config in self.configs if config not in kept]
+        new = [config for config in self.configs if config not in kept and config not in self.refused]
         with Progress(self.name) as progress:
             fitting = self._compile(new, progress)
             taken = self._measure(fitting, progress)
         tuner.bench_time = time.perf_counter() - start
-        self._keep(taken)
+        if not self.interrupted:
+            self._keep(taken)
         taken.update({config: time.milliseconds for config, time in kept.items()})
         self.measured = {config: taken.get(config, NEVER) for config in [*self.configs, *self.refused]}
         for config in self.configs:
@@ -99,8 +103,15 @@ class Tuning:
     def _look_up(self) -> dict[Config, Time]:
         if not self.tuner.keeps_times:
             return {}
-        self._times = TimeStore(default_store(), self._about())
+        self._times = TimeStore(default_store(), self.name, self._about())
         found = {config: self._times.get(config) for config in self.configs}
+        return {config: time for config, time in found.items() if time is not None}
+
+    def _look_up_exactly(self, configs: Sequence[Config]) -> dict[Config, Time]:
+        """By the code that there is."""
+        assert self._times is not None
+        self._times.exact = True
+        found = {config: self._times.get(config, self.codes[config].cache_key) for config in configs}
         return {config: time for config, time in found.items() if time is not None}
 
     def _about(self) -> dict[str, Any]:
@@ -114,7 +125,7 @@ class Tuning:
         except errors.KilnError:
             device = {"name": "unknown"}
         return {
-            "kernel": self.name,
+            "kernel": base.__qualname__,
             "source": _kiln.digest(base._make_prefix().encode()),
             "key": [str(value) for value in self.key],
             "arguments": signature(self.arguments.items()),
@@ -239,6 +250,7 @@ class Tuning:
             except KeyboardInterrupt:
                 if not taken:
                     raise
+                self.interrupted = True
                 log.warning("%s: interrupted; the best of %d of %d is used", self.name, len(taken), len(configs))
                 break
         return taken
@@ -267,6 +279,7 @@ class Tuning:
                 log.debug("%s: %s: %d samples, %s", self.name, config, len(standing.samples),
                           f"out in round {standing.out}" if standing.out else "in to the end")  # fmt: skip
         if outcome.why == "interrupted":
+            self.interrupted = True
             log.warning("%s: interrupted; the best so far is used: %s", self.name, outcome.winner)
         taken = {
             config: quantiles(standing.samples, (0.5, 0.2, 0.8))

@@ -126,7 +126,7 @@ def test_mistakes():
 
 
 def test_results_are_kept_on_disk(tmp_path):
-    with knobs.scope(crash_dir=str(tmp_path / "kiln" / "crashes")):
+    with knobs.scope(cache=str(tmp_path)):
         kernel = make(blocks(16, 32), {16: 2.0, 32: 1.0}, cache_results=True)
         kernel[1](np.zeros(1, np.int32), 5)
         again = kiln.autotune(blocks(16, 32), key=["n"], cache_results=True, do_bench=lambda *a, **k: 1 / 0)(kernel.fn)
@@ -226,7 +226,7 @@ def test_the_timings_of_every_configuration():
 
 
 def test_kept_results_keep_their_timings(tmp_path):
-    with knobs.scope(crash_dir=str(tmp_path / "crashes")):
+    with knobs.scope(cache=str(tmp_path)):
         make(blocks(16, 32), {16: 3.0, 32: 1.0}, cache_results=True)[1](np.zeros(1, np.int32), 5)
         again = make(blocks(16, 32), {}, cache_results=True)
         again[1](np.zeros(1, np.int32), 5)

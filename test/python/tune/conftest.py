@@ -13,8 +13,15 @@ from kiln.tune.tuning import Tuning
 @pytest.fixture(autouse=True)
 def cache(tmp_path):
     """A place of its own for what is kept."""
-    with knobs.scope(crash_dir=str(tmp_path / "kiln" / "crashes")):
-        yield tmp_path / "kiln" / "autotune"
+    with knobs.scope(cache=str(tmp_path / "cache")):
+        yield tmp_path / "cache"
+
+
+def kept_times():
+    """How many times are kept there."""
+    from kiln.runtime import cache
+
+    return sum(entry["kind"] == "time" for entry in cache.store().entries())
 
 
 @pytest.fixture

@@ -158,7 +158,6 @@ def test_a_measuring_function_is_of_this_process():
 def job(how, x, **rest):
     compiled = kernel.warmup(x, 64, HOW=how, grid=(1,))
     sender = isolate.Sender("kernel")
-    rest = {"reset_to_zero": (), "restore_value": (), "warmup": 0.0, **rest}
     return isolate.make_job(compiled, (1,), {"x": x, "n": 64, "HOW": how}, sender, **rest), sender
 
 

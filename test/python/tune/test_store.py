@@ -1,107 +1,90 @@
-"""Where times are kept: whole or not at all, and nobody else's."""
+"""Times between processes: what they are found by, and what is none."""
 
 from __future__ import annotations
 
-import concurrent.futures
-import os
+import json
 
 import kiln
 import pytest
-from kiln.tune.store import FolderStore, Time, TimeStore, describe, device_identity, signature
+from kiln import _kiln, knobs
+from kiln.runtime import cache as artifacts
+from kiln.tune.store import CacheStore, Time, TimeStore, describe, device_identity, signature
 
 
 class Memory(dict):
-    def put(self, key, content):
-        self[key] = content
+    """A store that forgets nothing, and has every entry to look at."""
+
+    def get(self, fields):
+        return super().get(tuple(fields))
+
+    def put(self, subject, fields, content):
+        self.setdefault(tuple(fields), content)
 
 
-def test_what_is_put_is_got(tmp_path):
-    store = FolderStore(str(tmp_path / "times"))
-    assert store.get("a") is None
-    store.put("a", b"one\ntwo\0")
-    store.put("b", b"")
-    assert store.get("a") == b"one\ntwo\0" and store.get("b") == b"" and store.get("c") is None
-    store.put("a", b"other")
-    assert FolderStore(str(tmp_path / "times")).get("a") == b"other"
-    assert os.stat(tmp_path / "times").st_mode & 0o777 == 0o700
-    assert sorted(os.listdir(tmp_path / "times")) == ["a.time", "b.time"], "no parts are left"
+def test_the_cache_of_kernels_keeps_times(cache):
+    store, fields = CacheStore(), [("kernel", "k"), ("key", "5")]
+    assert store.get(fields) is None
+    store.put("k", fields, b"one")
+    assert store.get(fields) == b"one" and store.get(fields[:1]) is None
+    store.put("k", fields, b"two")
+    assert store.get(fields) == b"one", "what is there stays"
+    (entry,) = artifacts.store().entries()
+    assert entry["kind"] == "time" and entry["subject"] == "k"
 
 
-@pytest.mark.parametrize("damage", [
-    lambda content: content[:-1],
-    lambda content: content[:10],
-    lambda content: b"",
-    lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-    lambda content: b"\xff" + content[1:],
-    lambda content: content + b"x",
-], ids=["short", "cut in the digest", "empty", "a bit", "no text", "long"])  # fmt: skip
-def test_damaged_entries_are_missing(tmp_path, damage):
-    store = FolderStore(str(tmp_path))
-    os.chmod(tmp_path, 0o700)
-    store.put("a", b"content of some length")
-    path = tmp_path / "a.time"
-    path.write_bytes(damage(path.read_bytes()))
-    assert store.get("a") is None
-    store.put("a", b"again")
-    assert store.get("a") == b"again"
+def test_a_damaged_entry_is_missing(cache):
+    store, fields = CacheStore(), [("kernel", "k")]
+    store.put("k", fields, b"one two three")
+    key = _kiln.Fields(fields).key("time")
+    path = cache / key[:2] / key / "time.json"
+    path.write_bytes(b"one two thre3")
+    with pytest.warns(RuntimeWarning, match="is not used"):
+        assert store.get(fields) is None
 
 
-def test_a_folder_that_others_write_is_not_used(tmp_path, caplog):
-    store = FolderStore(str(tmp_path / "times"))
-    store.put("a", b"content")
-    os.chmod(tmp_path / "times", 0o777)
-    assert store.get("a") is None
-    store.put("b", b"content")
-    assert caplog.text.count("cannot keep results of tuning") == 1, "told once"
-    os.chmod(tmp_path / "times", 0o700)
-    assert store.get("a") == b"content" and store.get("b") is None
-    os.symlink(tmp_path / "times", tmp_path / "link")
-    assert FolderStore(str(tmp_path / "link")).get("a") is None
+def test_times_that_are_shipped_are_found_first(cache, tmp_path):
+    store, fields = CacheStore(), [("kernel", "k")]
+    store.put("k", fields, b"shipped")
+    with knobs.scope(cache=str(tmp_path / "other"), cache_readonly=str(cache)):
+        assert store.get(fields) == b"shipped"
 
 
-def test_a_folder_that_cannot_be_is_nobodys_error(tmp_path, caplog):
-    (tmp_path / "file").write_text("")
-    store = FolderStore(str(tmp_path / "file" / "times"))
-    store.put("a", b"content")
-    assert store.get("a") is None and "cannot keep results of tuning" in caplog.text
-
-
-def test_readers_beside_writers_find_one_entry_or_the_other(tmp_path):
-    store = FolderStore(str(tmp_path / "times"))
-    contents = [bytes([i]) * 20_000 for i in range(8)]
-
-    def write(content):
-        for _ in range(20):
-            FolderStore(store.folder).put("a", content)
-
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for future in [pool.submit(write, content) for content in contents]:
-            while not future.done():
-                found = store.get("a")
-                assert found is None or found in contents
-            future.result()
-    assert store.get("a") in contents and os.listdir(store.folder) == ["a.time"]
+def test_without_a_cache_nothing_is_kept():
+    with knobs.scope(cache="off"):
+        CacheStore().put("k", [("kernel", "k")], b"one")
+        assert CacheStore().get([("kernel", "k")]) is None
 
 
 def test_entries_are_of_one_configuration_and_of_what_they_are_about():
     memory, one, two = Memory(), kiln.Config({"BLOCK": 16}), kiln.Config({"BLOCK": 32})
     about = {"kernel": "k", "key": ["5"], "device": {"name": "cpu"}}
-    TimeStore(memory, about).put(one, Time([1.0, 0.9, 1.1], "artifact"))
-    assert TimeStore(memory, dict(about)).get(one) == Time([1.0, 0.9, 1.1], "artifact")
-    assert TimeStore(memory, about).get(two) is None
+    TimeStore(memory, "k", about).put(one, Time([1.0, 0.9, 1.1], "artifact"))
+    assert TimeStore(memory, "k", dict(about)).get(one) == Time([1.0, 0.9, 1.1], "artifact")
+    assert TimeStore(memory, "k", about).get(two) is None
     for name, value in (("kernel", "l"), ("key", ["6"]), ("device", {"name": "gpu"}), ("more", 1)):
-        assert TimeStore(memory, {**about, name: value}).get(one) is None
+        assert TimeStore(memory, "k", {**about, name: value}).get(one) is None
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{}", b"\xff", b'{"config": "x", "milliseconds": [1], "artifact": ""}']
-)
+def test_exact_times_are_of_one_artifact():
+    memory, config = Memory(), kiln.Config({"BLOCK": 16})
+    plain, exact = TimeStore(memory, "k", {}), TimeStore(memory, "k", {})
+    exact.exact = True
+    plain.put(config, Time([1.0], "one"))
+    exact.put(config, Time([2.0], "two"))
+    assert plain.get(config) == Time([1.0], "one")
+    assert exact.get(config, "two") == Time([2.0], "two") and exact.get(config, "one") is None
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"[]", b"{}", b"\xff", json.dumps({"milliseconds": [], "artifact": ""}).encode(),
+    json.dumps({"milliseconds": [-1.0], "artifact": ""}).encode(), json.dumps({"milliseconds": [1.0]}).encode(),
+])  # fmt: skip
 def test_entries_of_another_form_are_missing(content):
     class Says:
-        def get(self, key):
+        def get(self, fields):
             return content
 
-    assert TimeStore(Says(), {}).get(kiln.Config({"BLOCK": 16})) is None
+    assert TimeStore(Says(), "k", {}).get(kiln.Config({"BLOCK": 16})) is None
 
 
 def test_configurations_are_described_alike_in_every_process():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import kiln
 import kiln.language as kl
 import numpy as np
 import pytest
-from conftest import blocks, fill
+from conftest import blocks, fill, kept_times
 from kiln import errors, hooks, knobs
 from kiln.tune import compiling
 from kiln.tune.race import Disqualified
@@ -55,6 +58,7 @@ def test_an_interrupt_launches_the_best_so_far(told, caplog):
     tuned[1](out(), 5)
     assert tuned.best_config.kwargs == {"BLOCK": 32}
     assert "interrupted; the best so far is used" in caplog.text
+    assert kept_times() == 0, "of a race that was not run to its end"
     told.times = {16: KeyboardInterrupt(), 32: 1.0}
     with pytest.raises(KeyboardInterrupt):
         tune(blocks(16, 32))[1](out(), 6)
@@ -218,14 +222,49 @@ def test_what_spills_is_dropped_unless_all_do():
 
 
 # ---- what is kept ----------------------------------------------------------------------------------------------------
-def again(configs, kernel=fill, **options):
+def again(configs, **options):
     """The tuner of another process: nothing in memory but the kernel's source."""
-    return tune(configs, kiln.jit(kernel.fn), **options)
+    return tune(configs, kiln.jit(fill.fn), **options)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import kiln
+import kiln.language as kl
+from kiln.tune.tuning import Tuning
+
+measured = []
+real = Tuning._race
+Tuning._race = lambda self, configs, progress: measured.extend(configs) or real(self, configs, progress)
+
+@kiln.autotune([kiln.Config({"BLOCK": block}) for block in map(int, sys.argv[1].split(","))], key=["n"], rep=1)
+@kiln.heuristics({"EVEN": lambda arguments: arguments["n"] % 2 == 0})
+@kiln.jit
+def kernel(x, n, EVEN: kl.constexpr, BLOCK: kl.constexpr):
+    kl.store(x + kl.arange(0, BLOCK), n + EVEN)
+
+kernel[1](np.zeros(64, np.int32), 7)
+print([config.kwargs["BLOCK"] for config in measured])
+"""
+
+
+def test_processes_share_times(tmp_path, cache):
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    def run(configs):
+        command = [sys.executable, str(tmp_path / "program.py"), configs]
+        environment = {**os.environ, "KILN_CACHE": str(cache)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert run("16,32") == "[16, 32]"
+    assert run("16,32") == "[]"
+    assert run("32,64") == "[64]"
 
 
 def test_times_are_kept_for_the_next_process(told):
     told.times = {16: 2.0, 32: 1.0}
-    tune(blocks(16, 32))[1](out(), 5)
+    again(blocks(16, 32))[1](out(), 5)
     told.sampled.clear()
     other = again(blocks(16, 32))
     other[1](out(), 5)
@@ -237,7 +276,7 @@ def test_times_are_kept_for_the_next_process(told):
 
 def test_a_new_configuration_costs_the_time_of_one(told):
     told.times = {16: 2.0, 32: 1.5, 64: 1.0}
-    tune(blocks(16, 32))[1](out(), 5)
+    again(blocks(16, 32))[1](out(), 5)
     told.sampled.clear()
     other = again(blocks(16, 32, 64))
     other[1](out(), 5)
@@ -248,18 +287,23 @@ def test_a_new_configuration_costs_the_time_of_one(told):
     assert told.sampled == [] and fewer.best_config.kwargs == {"BLOCK": 32}
 
 
-def test_nothing_is_kept_where_that_is_not_wanted(told, cache):
+def test_nothing_is_kept_where_that_is_not_wanted(told):
     told.times = {16: 2.0, 32: 1.0}
     tune(blocks(16, 32), cache_results=False)[1](out(), 5)
     tune(blocks(16, 32), do_bench=lambda launch, quantiles: [1.0])[1](out(), 5)
-    assert not cache.exists(), "a function of the user's says who knows what"
+    assert kept_times() == 0, "a function of the user's says who knows what"
     tune(blocks(16, 32), do_bench=lambda launch, quantiles: [1.0], cache_results=True)[1](out(), 5)
-    assert len(list(cache.iterdir())) == 2
+    assert kept_times() == 2
+    with knobs.scope(cache="off"):
+        told.sampled.clear()
+        again(blocks(16, 32))[1](out(), 6)
+        again(blocks(16, 32))[1](out(), 6)
+        assert len(told.sampled) > 12 and tune(blocks(16, 32)).keeps_times
 
 
 def test_times_of_other_kinds_of_arguments_are_not_taken(told):
     told.times = {16: 2.0, 32: 1.0}
-    tune(blocks(16, 32))[1](out(), 5)
+    again(blocks(16, 32))[1](out(), 5)
     whole = np.zeros(65, np.int32)
     for x, n in ((out().astype(np.int64), 5), (whole[1:], 5)):
         told.sampled.clear()
@@ -285,7 +329,7 @@ def test_times_of_another_device_build_or_switch_are_not_taken(told, monkeypatch
     from kiln.tune import tuning
 
     told.times = {16: 2.0, 32: 1.0}
-    tune(blocks(16, 32))[1](out(), 5)
+    again(blocks(16, 32))[1](out(), 5)
 
     def measured_again():
         told.sampled.clear()
@@ -326,6 +370,12 @@ def test_a_kept_time_of_other_code_is_not_used(told):
     tuned = tune(blocks(16, 32), make())
     tuned[1](out(), 5)
     assert sampled(told) == {16, 32} and tuned.best_config.kwargs == {"BLOCK": 16}
+    told.sampled.clear()
+    for value, block in ((2, 32), (3, 16)):
+        factor["value"] = value
+        tuned = tune(blocks(16, 32), make())
+        tuned[1](out(), 5)
+        assert told.sampled == [] and tuned.best_config.kwargs == {"BLOCK": block}, "both are known by now"
 
 
 def test_hooks_of_configurations_count_by_their_code(told):
@@ -344,7 +394,7 @@ def test_hooks_of_configurations_count_by_their_code(told):
         arguments["out"][0] = 2
 
     same.__qualname__, other.__qualname__ = one.__qualname__, one.__qualname__
-    tune(configs(one))[1](out(), 5)
+    again(configs(one))[1](out(), 5)
     told.sampled.clear()
     again(configs(same))[1](out(), 5)
     assert told.sampled == []
