@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -114,6 +115,11 @@ class GemmPlan:
     def hands_in(self) -> bool:
         """Parts of a tile meet within the launch."""
         return self.workers > 0 or (self.splits > 1 and self.reduce == "last")
+
+    @property
+    def finishes(self) -> bool:
+        """Its programs write results, and no sums for a second launch."""
+        return self.splits == 1 or self.hands_in
 
     @property
     def with_tensor_cores(self) -> bool:
@@ -242,14 +248,14 @@ def stage_bytes(plan: GemmPlan, problem: Problem) -> int:
 
 def staged_output(plan: GemmPlan, problem: Problem) -> int:
     """Shared memory through which results leave: a block's part of the tile, of each group that takes turns."""
-    return plan.consumers // plan.sharers * plan.rows * plan.width * (4 if plan.splits > 1 else problem.out_bytes)
+    return plan.consumers // plan.sharers * plan.rows * plan.width * (problem.out_bytes if plan.finishes else 4)
 
 
 def exchanged(plan: GemmPlan, problem: Problem) -> int:
     """Shared memory through which addends (c, residual) come to the threads that hold the accumulators; beside pairs
     that were taken apart, in float32 and with what they are added to."""
     each = 8 if problem.pairs else max(2, problem.out_bytes)
-    return problem.addends * plan.rows * plan.width * each if plan.splits == 1 else 0
+    return problem.addends * plan.rows * plan.width * each if plan.finishes else 0
 
 
 def shared_bytes(plan: GemmPlan, problem: Problem) -> int:
@@ -269,6 +275,8 @@ def accumulators(plan: GemmPlan, problem: Problem) -> int:
 def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     """Why a plan cannot run on a machine; "" if it can."""
     _, limits = _row(machine)
+    if plan.hands_in and plan.cluster > 1:
+        return f"a cluster of {plan.cluster}, whose role has no barrier to count parts behind"
     if plan.schedule in ("fma", "gemv"):
         return ""
     if plan.cluster > machine.largest_cluster:
@@ -347,20 +355,37 @@ def tile_end_clocks(plan: GemmPlan, problem: Problem) -> float:
     """From the last product of a tile to the first of the next."""
     if plan.schedule == "pingpong":
         return TILE_END
-    addends = problem.addends if plan.splits == 1 else 0  # partial products have none
+    addends = problem.addends if plan.finishes else 0  # partial products have none
     return TILE_END + plan.rows * plan.width * TILE_END_ELEMENT + addends * ADDEND
+
+
+def tile_count(plan: GemmPlan, problem: Problem) -> int:
+    return -(-problem.m // plan.m) * -(-problem.n // plan.n) * problem.batches
+
+
+def handing_in_clocks(plan: GemmPlan, parts: float) -> float:
+    """Of the program that is last: its part is written, counted, and read back with the others, one after the other.
+    From the L2's latency and what one multiprocessor gets of it: not measured."""
+    return 3 * L2_LATENCY + (1 + parts) * 4 * plan.rows * plan.width / L2_BYTES_OF_ONE
 
 
 def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     """What the model expects of a plan for tensor cores."""
     m, n, k, batches = problem.m, problem.n, problem.k, problem.batches
-    tiles = -(-m // plan.m) * -(-n // plan.n) * batches * plan.splits
+    tiles = tile_count(plan, problem) * plan.splits
     slots = max(1, machine.processors // plan.cluster)
     waves = -(-tiles // slots)
     busy = min(tiles, slots) * plan.cluster
     steps = -(-k // (plan.k * plan.splits))
+    # What one block works off: steps, and tiles with their ends.
+    done, ends = waves * steps, float(waves)
+    if (shared := shares(plan, tiles // plan.splits, k)).plan.workers:
+        rounds = plan.workers / slots
+        done = math.ceil((shared.whole // plan.workers * steps + shared.share) * rounds)
+        ends = math.ceil((shared.whole // plan.workers + shared.share / steps + 1) * rounds)
+        busy = min(plan.workers, slots) * plan.cluster
     # Of the products that the chip could make in these waves, those that the problem asks for.
-    products = m * n * k * batches / (waves * steps * plan.rows * plan.width * plan.k * machine.processors)
+    products = m * n * k * batches / (done * plan.rows * plan.width * plan.k * machine.processors)
     fetched = (plan.rows + plan.width / plan.cluster) * plan.k * problem.itemsize
     fetching = fetched / min(L2_BYTES_OF_ONE, L2_BYTES / busy)
     # Memory delivers an operand once; what is fetched again comes from the L2.
@@ -371,14 +396,19 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
                    latency / plan.stages)  # fmt: skip
     one_step += POWER * fetching
     # The last slot's products begin when its copy has ended.
-    computing = (waves * steps + 1) * one_step + waves * tile_end_clocks(plan, problem)
+    computing = (done + 1) * one_step + ends * tile_end_clocks(plan, problem)
     # Memory is asked by busy multiprocessors alone, and evenly where the last wave is full.
-    asked = (1 - IDLE) + IDLE * min(busy / machine.processors, tiles / (waves * slots))
+    full = 1.0 if shared.plan.workers else tiles / (waves * slots)
+    asked = (1 - IDLE) + IDLE * min(busy / machine.processors, full)
     reading = (operands + m * n * batches * problem.out_bytes * (1 + problem.addends)) / (MEMORY_BYTES * asked)
     clocks = START + (computing**OVERLAP + reading**OVERLAP) ** (1 / OVERLAP)
     if plan.cluster > 1:
         clocks += CLUSTER_START
-    if plan.splits > 1:
+    if shared.plan.workers:  # at least two parts, the last of which is the end of a share
+        clocks += handing_in_clocks(plan, max(2.0, 1 + steps / shared.share))
+    elif shared.plan.hands_in:
+        clocks += handing_in_clocks(plan, plan.splits)
+    elif plan.splits > 1:
         clocks += SUM + (2 * plan.splits * 4 + problem.out_bytes) * m * n * batches / SUM_BYTES
     return clocks / CLOCK_MHZ
 
@@ -432,6 +462,31 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
 def ranked(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
     """Plans for tensor cores, the fastest by the model first."""
     return tuple(sorted(_wgmma_plans(problem, machine), key=lambda plan: microseconds(plan, problem, machine)))
+
+
+# Waves of which so much is work have little to gain by shares.
+EVEN_WAVES = 0.97
+
+
+def cut_plans(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
+    """Plans whose parts of tiles meet in the launch, the fastest of each tile first: stream-K where the last wave of
+    tiles is ragged, and splits. Nobody has measured them against the others: `plan` chooses none, a tuner may."""
+    found: dict[tuple[int, int, int, bool], GemmPlan] = {}
+    for base in ranked(problem, machine):
+        if base.cluster > 1:
+            continue
+        if base.splits > 1:
+            cut = replace(base, reduce="last")
+        else:
+            tiles = tile_count(base, problem)
+            waves = -(-tiles // machine.processors)
+            if tiles > EVEN_WAVES * waves * machine.processors:
+                continue
+            cut = replace(base, workers=machine.processors, waves=min(2, waves))
+        cut = replace(cut, stages=_stages(cut, problem, machine))
+        if cut.stages >= 3 and not refusal(cut, problem, machine):
+            found.setdefault((cut.m, cut.n, cut.k, cut.workers > 0), cut)
+    return tuple(sorted(found.values(), key=lambda plan: microseconds(plan, problem, machine)))
 
 
 def _mma_plan(problem: Problem, machine: Machine, splits: int) -> GemmPlan:
@@ -542,8 +597,12 @@ def candidates(m: int, n: int, k: int, dtype: str = "float16", machine: Machine 
             found.append(gemv_plan(problem, machine, columns, warps=warps))
     if engine(problem, machine) == "wgmma":
         best = ranked(problem, machine)
+        cuts = cut_plans(problem, machine)
+        each = {(p.schedule, p.workers > 0): p for p in reversed(cuts)}  # the best of each kind
+        cut = sorted(each.values(), key=cuts.index)[: count // 4]
         order = list({(p.m, p.n): p for p in reversed(best)}.values())
-        found += sorted(order, key=best.index)[: max(1, count - count // 3 - len(found))]
+        found += sorted(order, key=best.index)[: max(1, count - count // 3 - len(cut) - len(found))]
+        found = [plan(problem, machine), *(p for p in found if p != plan(problem, machine)), *cut]
         found += [p for p in best if p not in found][: count - len(found)]
     return list(dict.fromkeys([plan(problem, machine), *found]))[:count]
 
@@ -578,6 +637,24 @@ def _cases() -> list[Case]:
     ]  # fmt: skip
 
 
+def _cut(a: Any, b: Any, splits: int = 1, **given: Any) -> Any:
+    """The product by the plan of where it runs, its tiles cut: by splits, or into shares for each multiprocessor."""
+    from kiln.kernels.gemm import kernel
+    from kiln.kernels.machine import machine_of
+    from kiln.kernels.operator import type_name
+
+    machine = machine_of(a)
+    problem = Problem(a.shape[-2], b.shape[-1], a.shape[-1], dtype=type_name(a.dtype),
+                      precision=given.get("precision", "ieee"), accumulator=given.get("accumulator", "f32"),
+                      addends=int("c" in given))  # fmt: skip
+    if engine(problem, machine) == "wgmma":
+        made = next(p for p in cut_plans(problem, machine) if (p.splits > 1) == (splits > 1))
+    else:
+        change: dict[str, Any] = {"reduce": "last"} if splits > 1 else {"workers": machine.processors or 7}
+        made = replace(plan(problem, machine, splits), **change)
+    return kernel.matmul(a, b, plan=made, **given)
+
+
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
     from kiln.kernels.case import blank
@@ -606,3 +683,13 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     x, c = blank((256, 4096), "float16"), blank((256, 28672), "float16")
     yield "linear 256×28672×4096 float16, swiglu", lambda: kernel.linear(x, weights, bias, epilogue="swiglu")
     yield "matmul 256×28672×4096 float16, c", lambda: kernel.matmul(x, weights.T, alpha=2.0, beta=3.0, c=c)
+    for dtype, given in (("float32", {}), ("float32", {"precision": "tf32"}), ("int8", {}), ("float8_e4m3fn", {})):
+        a, b = blank((1100, 4096), dtype), blank((2112, 4096), dtype).T
+        name = f"matmul 1100×2112×4096 {', '.join([dtype, *given.values()])}"
+        yield f"{name}, shares", lambda a=a, b=b, given=given: _cut(a, b, **given)
+    a, c = blank((1100, 4096), "float16"), blank((1100, 2112), "float16")
+    b = blank((2112, 4096), "float16").T
+    yield "matmul 1100×2112×4096 float16, shares, c", lambda: _cut(a, b, c=c, beta=2.0)
+    few, weights_16 = blank((16, 8192), "float16"), blank((1024, 8192), "float16").T
+    yield "matmul 16×1024×8192 float16, shares", lambda: _cut(few, weights_16)
+    yield "matmul 16×1024×8192 float16, splits, last", lambda: _cut(few, weights_16, splits=4)

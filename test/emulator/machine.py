@@ -116,6 +116,7 @@ class Machine:
         # What another program writes while this one runs: before which turn of a warp, and the number that the first
         # argument then points at. Loops let the others run, too.
         self.meanwhile: tuple[int, int] | None = None
+        self.scattered = False  # programs in an order that `order` seeds
         self.memory = Global()
         self.arguments = np.zeros(0, np.uint8)
         self.steps = 0
@@ -150,15 +151,17 @@ class Machine:
     # --- running
 
     def launch(self, grid: tuple[int, int, int], arguments: bytes, shared_bytes: int) -> None:
-        """Runs every program of a grid counted in clusters, the first to its end, then the next."""
+        """Runs every program of a grid counted in clusters, the first to its end, then the next; or in any order."""
         if self.kernel.parameter_bytes > len(arguments):
             raise Fault(f"expected {self.kernel.parameter_bytes} bytes of arguments, got {len(arguments)}")
         self.arguments = np.frombuffer(arguments.ljust(len(arguments) + 16, b"\0"), np.uint8)
+        programs = [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+        if self.scattered:
+            chosen = np.random.default_rng(abs(self.order)).permutation(len(programs))
+            programs = [programs[i] for i in chosen[:: 1 if self.order > 0 else -1]]
         with np.errstate(all="ignore"):
-            for z in range(grid[2]):
-                for y in range(grid[1]):
-                    for x in range(grid[0]):
-                        self._run_program((x, y, z), grid, shared_bytes)
+            for program in programs:
+                self._run_program(program, grid, shared_bytes)
 
     def _run_program(self, program: tuple[int, int, int], grid: tuple[int, int, int], shared_bytes: int) -> None:
         blocks, threads = self.kernel.cluster, self.kernel.threads

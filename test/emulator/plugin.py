@@ -46,6 +46,7 @@ class Emulator:
         self.launches = 0
         self.used: set[str] = set()  # names of the instructions of what was launched
         self.change: tuple[int, int] | None = None
+        self.scattered = False
         self.callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Launch))(self._on_launch)
         self.library.fakeSetLaunch(self.callback)
 
@@ -81,7 +82,7 @@ class Emulator:
         arguments = ctypes.string_at(launch.arguments, launch.bytes) if launch.bytes else b""
         grid = launch.grid[0] // cluster, launch.grid[1], launch.grid[2]
         self.launches += 1
-        machine.meanwhile = self.change
+        machine.meanwhile, machine.scattered = self.change, self.scattered
         machine.launch(grid, arguments, launch.shared_bytes)
 
     @contextlib.contextmanager
@@ -92,6 +93,15 @@ class Emulator:
             yield
         finally:
             self.change = None
+
+    @contextlib.contextmanager
+    def any_program_first(self) -> Iterator[None]:
+        """Programs run in an order that the order of warps seeds. One that waits for a later one has no end then."""
+        self.scattered = True
+        try:
+            yield
+        finally:
+            self.scattered = False
 
     def _allocations(self) -> list[tuple[int, int]]:
         count = self.library.fakeAllocations(None, None, 0)

@@ -171,6 +171,41 @@ def test_the_library(rng, in_orders, name):
         assert got.tobytes() == results[0].tobytes(), "the order of copies shows"
 
 
+CUT = {
+    "float16, rows of two groups": ("float16", (130, 136, 304), GemmPlan(128, 64, 64, stages=2, workers=4)),
+    "bfloat16, waves of tiles": ("bfloat16", (136, 136, 136), GemmPlan(64, 64, 64, stages=3, consumers=1, workers=4)),
+    "many parts of few tiles": ("float16", (16, 130, 704), GemmPlan(16, 128, 64, stages=3, workers=9, waves=1)),
+    "float16, by turns": ("float16", (136, 72, 504), GemmPlan(64, 64, 64, "pingpong", stages=2, workers=7)),
+    "float8, sums of steps": ("float8_e4m3fn", (72, 72, 640), GemmPlan(64, 64, 128, stages=2, consumers=1, workers=3)),
+    "tf32": ("float32", (72, 40, 200), GemmPlan(64, 64, 32, stages=2, consumers=1, workers=3, waves=1)),
+    "int8": ("int8", (72, 40, 400), GemmPlan(64, 64, 128, stages=2, consumers=1, workers=5)),
+    "by all warps": ("float16", (72, 136, 200), GemmPlan(64, 64, 32, "simple", stages=2, workers=5)),
+    "splits": ("float16", (130, 72, 504), GemmPlan(64, 64, 64, stages=2, consumers=1, splits=3, reduce="last")),
+    "splits, few rows": ("float16", (7, 130, 320), GemmPlan(8, 64, 64, stages=2, consumers=1, splits=4, reduce="last")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_parts_of_a_tile_meet_in_any_order_of_programs(rng, in_orders, emulated, name):
+    """Parts that are lost, added twice or before they are there; terms of each part. Nobody waits for anybody: what did
+    would find no end where programs run one after the other, in any order."""
+    dtype, (m, n, k), plan = CUT[name]
+    dtype = getattr(ml_dtypes, dtype, dtype)
+    a, b = integers(rng, (m, k), dtype), integers(rng, (n, k), dtype).T
+    wide = np.int32 if name == "int8" else np.float32
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    given = {} if name == "int8" else {"c": integers(rng, (m, n), np.float32), "beta": 2.0}
+    if given:
+        exact = exact + 2 * given["c"]
+
+    def launch():
+        with emulated.any_program_first():
+            return gemm.matmul(a, b, plan=plan, out_dtype=wide, precision="tf32", **given)
+
+    for got in in_orders(launch, INSTRUCTIONS[plan.schedule] | {"atom"}):
+        assert (got == exact).all()
+
+
 @kiln.jit
 def _until(a, b, c, n, WHERE: kl.constexpr):
     """c = a @ b in blocks of 64, down the rows; a loop that runs until a condition is over stands somewhere."""

@@ -276,6 +276,47 @@ def test_candidates(wgmma):
                 check_fits(each, problem)
 
 
+def test_a_tuner_tries_shares_where_waves_are_ragged(wgmma):
+    """What nobody has measured is for the tuner alone: no plan is chosen whose parts meet in the launch."""
+    for (k, n), m in itertools.product(LAYERS.values(), (16, 64, 128, 512, 1024, 4096)):
+        problem = Problem(m, n, k)
+        chosen, found = plan(problem, wgmma), candidates(m, n, k)
+        assert not chosen.hands_in and not any(each.hands_in for each in configs.ranked(problem, wgmma))
+        assert found[0] == chosen and any(not each.hands_in for each in found[1:])
+        cut = [each for each in found if each.hands_in]
+        assert 1 <= len(cut) <= 3 and any(each.workers for each in cut), (m, n, k)
+        for each in cut:
+            check_fits(each, problem)
+            tiles = -(-m // each.m) * -(-n // each.n)
+            if each.workers:
+                assert tiles % 132 and each.workers == 132 and each.cluster == 1
+                # A worker's share is a tile's steps at least where there is a whole wave, and at most two of them.
+                steps = tiles % 132 * -(-k // each.k) if tiles < 132 else (tiles % 132 + 132) * -(-k // each.k)
+                shared = configs.shares(each, tiles, k)
+                assert shared.share == -(-steps // 132) and shared.whole % 132 == 0
+                assert tiles < 132 or 1 <= shared.share / -(-k // each.k) <= 2
+            assert microseconds(each, problem, wgmma) > 0
+    # Whole waves of every tile: 132 by 8 of them.
+    even = candidates(132 * 256, 8 * 256, 4096)
+    assert not any(each.workers for each in even if each.m == each.n == 256)
+
+
+def test_shares_take_less_time_where_the_last_wave_is_ragged(wgmma):
+    """By the model: 133 tiles take two waves, or a little more than one."""
+    ragged, problem = GemmPlan(128, 256, 64, stages=3), Problem(128 * 133, 256, 16384)
+    shared = dataclasses.replace(ragged, workers=132)
+    assert microseconds(shared, problem, wgmma) < 0.7 * microseconds(ragged, problem, wgmma)
+    # Of waves that are whole nothing is cut: the same plan by another name.
+    whole = Problem(128 * 132, 256, 16384)
+    assert microseconds(shared, whole, wgmma) == microseconds(ragged, whole, wgmma)
+
+
+def test_a_cluster_does_not_hand_parts_in():
+    for change in ({"workers": 66}, {"splits": 2, "reduce": "last"}):
+        cut = dataclasses.replace(GemmPlan(256, 128, 64, cluster=2), **change)
+        assert "no barrier to count parts behind" in refusal(cut, Problem(2048, 2048, 2048), DEFAULT_GPU)
+
+
 @pytest.mark.parametrize("shape, view, dtype, fetched", [
     ((64, 96), lambda x: x, "float16", True), ((64, 96), lambda x: x.T, "float16", True),
     ((64, 100), lambda x: x, "float16", False), ((64, 100), lambda x: x[:, :96], "float16", False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import resource
@@ -93,3 +94,32 @@ def test_compile_time(terms: str, plan: GemmPlan):
     (launch,) = launches_of(lambda: matmul(a, b.T, plan=plan, **given), of_target("sm_90a"))
     for to, limit in zip(("ptx", "object"), limits, strict=True):
         assert (took := 1000 * seconds(launch, to)) <= SLOWED * limit, f"{took:.0f} ms to {to}"
+
+
+@pytest.mark.parametrize("tile", [
+    GemmPlan(128, 256, 64, stages=3), GemmPlan(64, 256, 64, stages=4, consumers=1),
+    GemmPlan(192, 128, 64, stages=4, consumers=3), GemmPlan(128, 128, 64, "pingpong", stages=4),
+    GemmPlan(16, 128, 128, stages=4, consumers=1),
+], ids=str)  # fmt: skip
+def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
+    """They are stored and loaded as accumulators lie in registers, where an exchange would take a tile's bytes and two
+    barriers: two elements a thread, 256 bytes side by side a warp."""
+    a, b = blank((2304, 4096), "float16"), blank((2048, 4096), "float16").T
+    found = []
+    for plan in (tile, dataclasses.replace(tile, workers=132)):
+        (launch,) = launches_of(lambda plan=plan: matmul(a, b, plan=plan), of_target("sm_90a"))
+        cuda = json.loads(launch.compile("sm_90a").metadata)["cuda"]
+        assert cuda["usage"]["spill_loads"] + cuda["usage"]["spill_stores"] == 0 and cuda["roles"]
+        found.append((cuda["shared_bytes"], launch.compile("sm_90a", to="ptx").output))
+    (plain, _), (cut, ptx) = found
+    assert cut - plain <= 1024  # a counter
+    accumulators = tile.m * tile.n // (128 * tile.sharers)
+    groups = tile.consumers // tile.sharers
+    # What all threads have stored is released, and what others have is acquired, by the thread that counts.
+    order = re.findall(r"bar\.sync|fence\.acq_rel\.gpu|atom\.relaxed\.gpu|st\.global\.v2|ld\.global\.v2", ptx)
+    text = " ".join(word for i, word in enumerate(order) if word != order[i - 1])
+    counted = "st.global.v2 bar.sync fence.acq_rel.gpu atom.relaxed.gpu fence.acq_rel.gpu bar.sync ld.global.v2"
+    assert text.count(counted) == groups
+    # Stored once; loaded as the first part, and as one that is added.
+    assert len(re.findall(r"st\.global\.v2\.b32", ptx)) == groups * accumulators // 2
+    assert len(re.findall(r"ld\.global\.v2\.b32", ptx)) == groups * accumulators
