@@ -248,12 +248,22 @@ def hand_in(total, part, parts, slot, cut: Cut, PLAN: kl.constexpr):
     wrote before they were counted), and who counts the last part adds. So no order of programs can block, and one block
     may run any of them after any other. Parts are read back and added in their order, whoever does it: the same bits
     every time. The counter is left as it was found, zero.
+
+    The first part of a share's last tile is computed last, as a rule: where all others have come, it stays where it is.
     """
-    kl.store(partial(cut, slot + part, PLAN), total)
-    is_last = kl.atomic_add(cut.arrived + slot, 1, sem="acq_rel") == parts - 1
+    arrived = cut.arrived + slot
+    is_last = False
+    if PLAN.workers:
+        is_last = part < 0
+        if part == 0:
+            is_last = kl.atomic_add(arrived, 0, sem="acquire") == parts - 1
+    if not is_last:
+        kl.store(partial(cut, slot + part, PLAN), total)
+        is_last = kl.atomic_add(arrived, 1, sem="acq_rel") == parts - 1
+        if is_last:
+            total = kl.load(partial(cut, slot, PLAN))
     if is_last:
-        kl.store(cut.arrived + slot, 0)
-        total = kl.load(partial(cut, slot, PLAN))
+        kl.store(arrived, 0)
         for i in range(1, parts):
             total += kl.load(partial(cut, slot + i, PLAN))
     return total, is_last

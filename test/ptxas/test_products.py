@@ -120,6 +120,8 @@ def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
     text = " ".join(word for i, word in enumerate(order) if word != order[i - 1])
     counted = "st.global.v2 bar.sync fence.acq_rel.gpu atom.relaxed.gpu fence.acq_rel.gpu bar.sync ld.global.v2"
     assert text.count(counted) == groups
+    asked = "atom.relaxed.gpu fence.acq_rel.gpu bar.sync st.global.v2"  # by the first part, before it is stored
+    assert text.count(asked) == groups
     # Stored once; loaded as the first part, and as one that is added.
     assert len(re.findall(r"st\.global\.v2\.b32", ptx)) == groups * accumulators // 2
     assert len(re.findall(r"ld\.global\.v2\.b32", ptx)) == groups * accumulators
