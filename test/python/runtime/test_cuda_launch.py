@@ -377,3 +377,57 @@ def test_without_a_driver_everything_says_so(tmp_path):
         raise AssertionError
     """.replace("import os", "fake = None"), KILN_LIBCUDA="/nowhere/libcuda.so", KILN_TARGET="sm_90a",
         KILN_STAGE_ARRAYS="1")  # fmt: skip
+
+
+# Both factors are one array, so that it has few arguments.
+SQUARE = """
+@kiln.jit
+def square(a, c, n, k, stride, out):
+    i = kl.program_id(0) * 64 + kl.arange(0, 64)
+    total = kl.zeros((64, 64), kl.float32)
+    for at in range(0, k, 32):
+        d = at + kl.arange(0, 32)
+        x = kl.load(a + i[:, None] * stride + d[None, :], mask=(i[:, None] < n) & (d[None, :] < k), other=0.0)
+        total = kl.dot(x, x.T, total)
+    kl.store(c + i[:, None] * out + i[None, :], total, mask=(i[:, None] < n) & (i[None, :] < n))
+"""
+
+
+def test_pointers_are_described_where_counts_are_bounded(tmp_path):
+    """Others are launched as they are written; code that is given is not launched for others."""
+    run(
+        tmp_path,
+        """
+    a, c = CudaArray(np.zeros((64, 64), np.float16)), CudaArray(np.zeros((64, 64), np.float32))
+    def described(n, k, stride, out, grid=1, **options):
+        options.setdefault("describe_pointers", True)
+        compiled = square[(grid,)](a, c, n, k, stride, out, **options)
+        return compiled.metadata["cuda"].get("bounded", False)
+    assert described(64, 32, 64, 64) and described(64, 32, 64, 64, grid=2**19)
+    assert described(2**30, 2**30, 2**30, 2**30)
+    # Rows of 8 elements are 16 bytes.
+    assert described(60, 30, 72, 72)
+    for plain in [dict(describe_pointers=False), dict(describe_pointers=None), dict(grid=2**19 + 1), dict(stride=-64),
+                  dict(out=2**30 + 16), dict(n=-1), dict(k=2**40), dict(stride=68)]:
+        assert not described(**{**dict(n=64, k=32, stride=64, out=64), **plain}), plain
+    bounded = square[(1,)](a, c, 64, 32, 64, 64, describe_pointers=True)
+    bounded[(1,)](a, c, 64, 32, 128, 64)
+    for call, message in [
+        (lambda: bounded[(1,)](a, c, 64, 32, -64, 64), "argument 'stride': expected 0 to 2^30"),
+        (lambda: bounded[(2**19 + 1,)](a, c, 64, 32, 64, 64), "expected at most 524288 program instances along each"),
+    ]:
+        try:
+            call()
+        except errors.LaunchError as error:
+            assert message in str(error) and "describe_pointers" in str(error), error
+        else:
+            raise AssertionError(message)
+    try:
+        square[(1,)](a, c, 64, 32, 64, 64, describe_pointers=1)
+    except errors.LaunchError as error:
+        assert "argument 'describe_pointers': expected True or False, got 1" in str(error), error
+    else:
+        raise AssertionError
+    """,
+        SQUARE,
+    )
