@@ -74,7 +74,7 @@ static std::string nameOf(BlockArgument argument) {
 namespace {
 class Writer {
 public:
-  Writer(func::FuncOp kernel, const Polynomials &polynomials)
+  Writer(func::FuncOp kernel, Polynomials &polynomials)
       : polynomials(polynomials), b(kernel.getLoc(), kernel.getContext()), top(kernel.front()) {}
 
   void describe(tile::LoadOp load, const Box &box);
@@ -89,7 +89,7 @@ private:
   Value wide(const Polynomial &number);
   Value integer(int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(int32_t(value))); }
 
-  const Polynomials &polynomials;
+  Polynomials &polynomials;
   ImplicitLocOpBuilder b;
   Block &top;
 };
@@ -137,13 +137,8 @@ Value Writer::sum(const Polynomial &polynomial) {
       if (symbol.kind == Symbol::Kind::Iteration) {
         auto loop = cast<scf::ForOp>(cast<BlockArgument>(symbol.value).getOwner()->getParentOp());
         int64_t step = *constantStep(loop);
-        if (!matchPattern(loop.getLowerBound(), m_Zero()))
-          factor = arith::SubIOp::create(b, factor, narrow(loop.getLowerBound()));
-        // As far as the variable has come, rather than how often.
-        if (times % step == 0)
-          times /= step;
-        else
-          factor = arith::DivSIOp::create(b, factor, integer(step));
+        factor = arith::SubIOp::create(b, factor, narrow(loop.getLowerBound()));
+        factor = arith::DivSIOp::create(b, factor, integer(step));
       }
       product = product ? arith::MulIOp::create(b, product, factor).getResult() : factor;
     }
@@ -181,7 +176,8 @@ Value Writer::position(const Polynomial &polynomial, Operation *at) {
 }
 
 SmallVector<Value> Writer::positions(const Box &box, Operation *access) {
-  return llvm::map_to_vector(box.dims, [&](const BoxDim &dim) { return position(dim.start, access); });
+  return llvm::map_to_vector(box.dims,
+                             [&](const BoxDim &dim) { return position(polynomials.byVariables(dim.start), access); });
 }
 
 /// The block of the descriptor: the tile, its contiguous dimension last, and a matrix of each batch.

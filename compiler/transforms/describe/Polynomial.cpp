@@ -104,8 +104,8 @@ bool Polynomials::isInvariant(const Polynomial &polynomial, scf::ForOp loop) con
   });
 }
 
-std::optional<std::pair<APInt, APInt>> Polynomials::bounds(const Polynomial &polynomial,
-                                                           ArrayRef<int64_t> shape) const {
+std::optional<std::pair<APInt, APInt>> Polynomials::boundsOfTerms(const Polynomial &polynomial,
+                                                                  ArrayRef<int64_t> shape) const {
   auto wide = [](const APInt &value) { return value.sext(kBoundBits); };
   auto number = [](int64_t value) { return APInt(kBoundBits, value, /*isSigned=*/true); };
   using Pair = std::pair<APInt, APInt>;
@@ -151,6 +151,37 @@ std::optional<std::pair<APInt, APInt>> Polynomials::bounds(const Polynomial &pol
     sum = {sum.first + product.first, sum.second + product.second};
   }
   return sum;
+}
+
+Polynomial Polynomials::byVariables(const Polynomial &polynomial) {
+  Polynomial result = polynomial;
+  for (auto &[term, coefficient] : polynomial) {
+    if (term.size() != 1 || symbols[term.front()].kind != Symbol::Kind::Iteration)
+      continue;
+    Value variable = symbols[term.front()].value;
+    auto loop = cast<scf::ForOp>(cast<BlockArgument>(variable).getOwner()->getParentOp());
+    int64_t step = *constantStep(loop);
+    std::optional<Polynomial> first = get(loop.getLowerBound(), known);
+    if (coefficient % step || !first)
+      continue;
+    Polynomial without = result;
+    without.erase(term);
+    Polynomial counter = symbol(intern({Symbol::Kind::Scalar, variable, 0, {}, {}}));
+    std::optional<Polynomial> next = add(without, counter, coefficient / step);
+    next = next ? add(*next, *first, -(coefficient / step)) : std::nullopt;
+    if (next)
+      result = *next;
+  }
+  return result;
+}
+
+std::optional<std::pair<APInt, APInt>> Polynomials::bounds(const Polynomial &polynomial, ArrayRef<int64_t> shape) {
+  // A variable stays in front of the end of its loop, which where it began and how far it has come do not say.
+  auto terms = boundsOfTerms(polynomial, shape), variables = boundsOfTerms(byVariables(polynomial), shape);
+  if (!terms || !variables)
+    return terms ? terms : variables;
+  return std::pair(llvm::APIntOps::smax(terms->first, variables->first),
+                   llvm::APIntOps::smin(terms->second, variables->second));
 }
 
 //===----------------------------------------------------------------------===//

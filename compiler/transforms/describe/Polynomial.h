@@ -60,9 +60,13 @@ public:
 
   /// Least and greatest of a polynomial over tiles of a shape, in 512 bits; nothing for one of high degree.
   std::optional<std::pair<llvm::APInt, llvm::APInt>> bounds(const Polynomial &polynomial,
-                                                            llvm::ArrayRef<int64_t> shape) const;
+                                                            llvm::ArrayRef<int64_t> shape);
+  /// The same number by the variables of loops, in place of how many iterations came before, where that divides.
+  Polynomial byVariables(const Polynomial &polynomial);
 
 private:
+  std::optional<std::pair<llvm::APInt, llvm::APInt>> boundsOfTerms(const Polynomial &polynomial,
+                                                                   llvm::ArrayRef<int64_t> shape) const;
   using Memo = llvm::DenseMap<mlir::Value, std::optional<Polynomial>>;
   std::optional<Polynomial> get(mlir::Value value, Memo &memo);
   std::optional<Polynomial> compute(mlir::Value value, Memo &memo);
