@@ -4,13 +4,42 @@ Factors are small integers, so every sum is exact. What lies around an array's r
 farther than the pointers did would show.
 """
 
+import pathlib
+import sys
+
+import kiln
+import kiln.language as kl
 import numpy as np
-import pointer_products
 import pytest
 
 from emulator.test_tensor_cores import integers
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
+
+from pointers import by_pointers
+
 BY_ENGINE = {"wgmma", "cp", "mbarrier"}
+
+
+@kiln.jit
+def masked(a, b, c, m, n, k, sa, sb, sc, of_a, of_b, of_c, M: kl.constexpr, N: kl.constexpr, K: kl.constexpr,
+           TURNED: kl.constexpr):  # fmt: skip
+    """One product of a batch, every load and store masked; b as it is, or columns first."""
+    batch = kl.program_id(2)
+    rows, columns = kl.program_id(0) * M + kl.arange(0, M), kl.program_id(1) * N + kl.arange(0, N)
+    total = kl.zeros((M, N), kl.float32)
+    for i in range(0, k, K):
+        depth = i + kl.arange(0, K)
+        left = kl.load(a + batch * of_a + rows[:, None] * sa + depth[None, :],
+                       mask=(rows[:, None] < m) & (depth[None, :] < k), other=0.0)  # fmt: skip
+        if TURNED:
+            at = b + batch * of_b + columns[None, :] * sb + depth[:, None]
+        else:
+            at = b + batch * of_b + depth[:, None] * sb + columns[None, :]
+        right = kl.load(at, mask=(depth[:, None] < k) & (columns[None, :] < n), other=0.0)
+        total = kl.dot(left, right, total)
+    kl.store(c + batch * of_c + rows[:, None] * sc + columns[None, :], total.to(c.dtype.element_ty),
+             mask=(rows[:, None] < m) & (columns[None, :] < n))  # fmt: skip
 
 
 def padded(rng, shape, dtype="float16"):
@@ -39,7 +68,7 @@ def tutorial(rng, sides, tile=(128, 128, 64), out="float32", describe=True, grou
     def launch():
         c[...] = 0
         grid = (-(-m // tile[0]) * -(-n // tile[1]),)
-        pointer_products.tutorial[grid](a, b, c, m, n, k, *strides(a), *strides(b), *strides(c), *tile, group,
+        by_pointers[grid](a, b, c, m, n, k, *strides(a), *strides(b), *strides(c), *tile, group,
                         describe_pointers=describe, **options)  # fmt: skip
         return c.base.copy()
 
@@ -54,7 +83,7 @@ def test_tutorial(rng, in_orders, sides):
     launch, want = tutorial(rng, sides)
     for got in in_orders(launch, BY_ENGINE):
         assert (got == want).all()
-    assert is_described(pointer_products.tutorial)
+    assert is_described(by_pointers)
 
 
 @pytest.mark.parametrize("describe", [False, None], ids=str)
@@ -62,7 +91,7 @@ def test_pointers_stay_pointers_where_nobody_asks(rng, in_orders, describe):
     launch, want = tutorial(rng, (130, 72, 104), (64, 64, 32), describe=describe)
     for got in in_orders(launch, {"wgmma"}):
         assert (got == want).all()
-    assert not is_described(pointer_products.tutorial)
+    assert not is_described(by_pointers)
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
@@ -79,10 +108,10 @@ def test_masks_batches_and_columns(rng, in_orders, turned, batch):
         c[...] = 0
         (of_a, sa, _), (of_b, sb, _), (of_c, sc, _) = map(strides, (a, b, c))
         grid = (-(-m // 64), -(-n // 64), batch)
-        pointer_products.masked[grid](a, b, c, m, n, k, sa, sb, sc, of_a, of_b, of_c, 64, 64, 32, turned,
+        masked[grid](a, b, c, m, n, k, sa, sb, sc, of_a, of_b, of_c, 64, 64, 32, turned,
                                       describe_pointers=True)  # fmt: skip
         return c.base.copy()
 
     for got in in_orders(launch, BY_ENGINE):
         assert (got == want).all()
-    assert is_described(pointer_products.masked)
+    assert is_described(masked)

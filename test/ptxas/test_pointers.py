@@ -11,9 +11,9 @@ import pytest
 from kiln import compiler, frontend, toolchain
 from kiln.cli.signature import parse_signature
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "kernels"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
 
-import pointer_products
+from pointers import by_pointers
 
 ARRAYS = "a_ptr=*fp16:16, b_ptr=*fp16:16, c_ptr=*fp16:16, M=i32:16, N=i32:16, K=i32:16"
 ROWS = "stride_am=i32:16, stride_ak=1, stride_bk=i32:16, stride_bn=1, stride_cm=i32:16, stride_cn=1"
@@ -22,9 +22,8 @@ COLUMNS = "stride_am=i32:16, stride_ak=1, stride_bk=1, stride_bn=i32:16, stride_
 
 def tutorial(target, strides=ROWS, tile=(128, 128, 64), **options):
     sides = ", ".join(f"{name}={side}" for name, side in zip(("BM", "BN", "BK"), tile, strict=True))
-    kernel = pointer_products.tutorial
-    parameters = parse_signature(f"{ARRAYS}, {strides}, {sides}, GROUP=8", kernel)
-    module = frontend.emit(kernel, parameters, "tutorial", disjoint=[True] * 3)
+    parameters = parse_signature(f"{ARRAYS}, {strides}, {sides}, GROUP=8", by_pointers)
+    module = frontend.emit(by_pointers, parameters, "tutorial", disjoint=[True] * 3)
     return compiler.compile(module, {"target": target, "to": "cubin", **options})
 
 

@@ -5,7 +5,7 @@ Kernels walk boxes in several ways; some have something that no box has: a mask 
 come back and are stored. Whether the pass sees that is its business: what is stored has to agree. Arrays lie between
 elements that differ from one another, so that any element taken from elsewhere, or not zero where it should be, shows.
 
-KILN_DESCRIBED_PROGRAMS (24) and KILN_FUZZ_SEED (0) say how many and which.
+KILN_FUZZ_POINTERS (80) and KILN_FUZZ_SEED (0) say how many and which.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kiln import _kiln, compiler, frontend
 from kiln.cli.signature import parse_signature
 from kiln.runtime.jit import CompiledKernel
 
-COUNT = int(os.environ.get("KILN_DESCRIBED_PROGRAMS", "24"))
+COUNT = int(os.environ.get("KILN_FUZZ_POINTERS", "80"))
 SEED = os.environ.get("KILN_FUZZ_SEED", "0")
-CHUNK = 8
+CHUNK = 20
 BUILD = Path(__file__).resolve().parents[3] / os.environ.get("KILN_BUILD", "build")
 SIDE, DEPTH = 16, 8  # of tiles
 
@@ -48,13 +48,16 @@ ROWS = {
     "unmasked": ("{at} + {i}", ""),
     # None of these is the bounds of the box.
     "one less": ("{at} + {i}", "{x} + 1 < {end}"),
+    "two bounds": ("{at} + {i}", "({x} < {end}) & ({x} < k)"),
+    "bounded before": ("{at} + {i}", "({x} < {end}) & ({x} < {end} - 3)"),
+    "remainder, masked before": ("({at} + {i}) % {end}", "({at} + {i}) + 2 < {end}"),
     "up to": ("{at} + {i}", "{x} <= {end}"),
     "every second": ("({at} + {i}) * 2", "{x} < {end}"),
     "other rows": ("{at} + {i}", "{i} < {end}"),
     "not": ("{at} + {i}", "{x} >= {end}"),
     "from behind": ("{end} - 1 - ({at} + {i})", "{x} >= 0"),
 }
-DEPTHS = ("left", "index", "carried", "unmasked", "split")
+DEPTHS = ("left", "index", "carried", "unmasked", "split", "up to", "behind")
 STORES = {
     "masked": "(r < m) & (q < n)",
     "rows alone": "(r < m) & (q < n + 3)",
@@ -66,13 +69,13 @@ STORES = {
 def kernel_text(draw: random.Random) -> str:
     """A kernel that multiplies a box of a by one of b."""
     likely = ["masked", "remainder", "remainder", "chosen", "unmasked", "masked from 0"]
-    rows = draw.choice(likely) if draw.random() < 0.8 else draw.choice([*ROWS])
-    columns = draw.choice(likely) if draw.random() < 0.8 else draw.choice([*ROWS])
+    rows = draw.choice(likely) if draw.random() < 0.6 else draw.choice([*ROWS])
+    columns = draw.choice(likely) if draw.random() < 0.6 else draw.choice([*ROWS])
     depth = draw.choice(DEPTHS)
     turned = draw.random() < 0.4
     batched = draw.random() < 0.4
     beside = draw.random() < 0.15  # something more is made of what was loaded
-    store = "masked" if draw.random() < 0.7 else draw.choice([*STORES])
+    store = "masked" if draw.random() < 0.6 else draw.choice([*STORES])
 
     def index(name: str, way: str, at: str, end: str) -> tuple[str, str]:
         value, mask = ROWS[way]
@@ -93,6 +96,10 @@ def kernel_text(draw: random.Random) -> str:
         carried, d, bound = True, "z", "z < k"
     elif depth == "unmasked":
         end, bound = "k // {D}", ""
+    elif depth == "up to":
+        begin, end, step, d, bound = "0", "k + 1", "{D}", "(t + z)", "(t + z) <= k"
+    elif depth == "behind":
+        begin, end, step, d, bound = "0", "k", "{D}", "(t + z)", "(t + z) < k + 1"
     begin, end, step, bound = (text.replace("{D}", str(DEPTH)) for text in (begin, end, step, bound))
 
     def expanded(text: str, dim: str) -> str:
