@@ -94,6 +94,15 @@ static py::list entries(PyCache &self) {
 
 void kiln::python::bindCache(py::module_ &m) {
   py::class_<PyFields>(m, "Fields", "What a key is made of: names and values, in order.")
+      .def_static(
+          "of_items",
+          [](const std::vector<std::tuple<std::string, std::string, uint64_t>> &items) {
+            PyFields fields;
+            for (auto &[name, value, bytes] : items)
+              fields.fields.push_back({name, value, bytes});
+            return fields;
+          },
+          py::arg("items"), "Of what `items` gives.")
       .def(py::init([](const std::vector<std::pair<std::string, std::string>> &items) {
              PyFields fields;
              for (auto &[name, value] : items)
@@ -170,11 +179,20 @@ void kiln::python::bindCache(py::module_ &m) {
           },
           py::arg("bound"), "Removes what was not used for longest until the rest takes at most `bound` bytes.")
       .def(
+          "recent",
+          [](PyCache &self, const std::string &kind, const std::string &subject) {
+            py::list list;
+            for (const cache::Manifest &manifest : self.store->recent(kind, subject))
+              list.append(describe(manifest));
+            return list;
+          },
+          py::arg("kind"), py::arg("subject"), "The last few entries about a subject, the last first.")
+      .def(
           "nearest",
           [](PyCache &self, const std::string &kind, const std::string &subject, const PyFields &fields) -> py::object {
             std::optional<cache::Manifest> nearest = self.store->nearest(kind, subject, fields.fields);
             return nearest ? py::object(describe(*nearest)) : py::none();
           },
           py::arg("kind"), py::arg("subject"), py::arg("fields"),
-          "Of the last entries about a subject, the one that has most fields in common.");
+          "Of these the one that has most fields in common, but not all.");
 }

@@ -51,7 +51,8 @@ def _log_text(text: str) -> str:
     return text
 
 
-def _bytes(text: str) -> int:
+def parse_bytes(text: str) -> int:
+    """A size such as 512M or 2G."""
     number, unit = text.strip(), 1
     if number[-1:].upper() in ("K", "M", "G", "T") and number[:-1]:
         unit = 1024 ** (1 + "KMGT".index(number[-1].upper()))
@@ -134,7 +135,7 @@ SWITCHES: tuple[Switch, ...] = (
     ),
     Switch(
         "cache_size",
-        _bytes,
+        parse_bytes,
         2 << 30,
         "what the cache may take of the disk: beyond, what was not used for longest goes; 0: no bound",
         "512M, 2G, …",
@@ -162,7 +163,7 @@ SWITCHES: tuple[Switch, ...] = (
         "log",
         _log_text,
         "",
-        "logging of the `kiln` loggers to stderr: a level, or `level,component` with component `jit` or `autotune`",
+        "logging of the `kiln` loggers to stderr: a level, or `level,component`, one of `jit`, `cache`, `autotune`",
         "debug, info, warning",
     ),
 )
@@ -330,7 +331,7 @@ def markdown() -> str:
     rows = ["| switch | values | default | meaning |", "|---|---|---|---|"]
     for switch in SWITCHES:
         default = "the user's cache directory" if callable(switch.default) else str(switch.default) or "unset"
-        if switch.parse is _bytes:
+        if switch.parse is parse_bytes:
             default = f"{switch.default >> 30}G"
         if isinstance(switch.default, bool):
             default = str(int(switch.default))

@@ -380,16 +380,15 @@ void Store::remember(llvm::StringRef kind, llvm::StringRef subject, llvm::String
   (void)files.write(file.get(), known.data(), known.size());
 }
 
-std::optional<Manifest> Store::nearest(llvm::StringRef kind, llvm::StringRef subject, llvm::ArrayRef<KeyField> fields) {
+std::vector<Manifest> Store::recent(llvm::StringRef kind, llvm::StringRef subject) {
+  std::vector<Manifest> manifests;
   Descriptor folder = openFolder("names", /*make=*/false);
   std::string text, why;
   if (!folder.ok() || readAll(folder.get(), listName(kind, subject).c_str(), text, why) < 0)
-    return std::nullopt;
+    return manifests;
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(text).split(lines, '\n');
   llvm::StringSet<> seen;
-  std::optional<Manifest> best;
-  size_t bestCommon = 0;
   for (llvm::StringRef key : llvm::reverse(lines)) {
     if (!isKey(key) || !seen.insert(key).second)
       continue;
@@ -401,15 +400,25 @@ std::optional<Manifest> Store::nearest(llvm::StringRef kind, llvm::StringRef sub
       continue;
     int code = 0;
     ErrorOr<Manifest> manifest = readManifest(entry.get(), key, code);
-    if (!manifest.ok() || manifest->kind != kind || manifest->subject != subject)
+    if (manifest.ok() && manifest->kind == kind && manifest->subject == subject)
+      manifests.push_back(std::move(*manifest));
+  }
+  return manifests;
+}
+
+std::optional<Manifest> Store::nearest(llvm::StringRef kind, llvm::StringRef subject, llvm::ArrayRef<KeyField> fields) {
+  std::optional<Manifest> best;
+  size_t bestCommon = 0;
+  for (Manifest &manifest : recent(kind, subject)) {
+    if (llvm::ArrayRef<KeyField>(manifest.fields) == fields)
       continue;
     size_t common = 0;
     for (const KeyField &field : fields)
-      common += llvm::is_contained(manifest->fields, field);
-    if (!best || common > bestCommon) {
-      best = std::move(*manifest);
-      bestCommon = common;
-    }
+      common += llvm::is_contained(manifest.fields, field);
+    if (best && common <= bestCommon)
+      continue;
+    best = std::move(manifest);
+    bestCommon = common;
   }
   return best;
 }

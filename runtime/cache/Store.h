@@ -76,7 +76,9 @@ public:
   /// old quarantine.
   Collected collect(uint64_t bound);
 
-  /// Of the last entries of this kind about `subject`, the manifest that has most fields in common with `fields`.
+  /// The manifests of the last few entries of this kind about `subject`, the last first.
+  std::vector<Manifest> recent(llvm::StringRef kind, llvm::StringRef subject);
+  /// Of these the one that has most fields in common with `fields`, but not all.
   std::optional<Manifest> nearest(llvm::StringRef kind, llvm::StringRef subject,
                                   llvm::ArrayRef<artifact::KeyField> fields);
 

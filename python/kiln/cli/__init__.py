@@ -14,6 +14,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     from kiln import __version__, errors
     from kiln.cli import bench as bench_verb
+    from kiln.cli import cache as cache_verb
     from kiln.cli import compile as compile_verb
     from kiln.cli import explain as explain_verb
     from kiln.cli import export as export_verb
@@ -24,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"kiln {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     bench_verb.add_parser(verbs)
+    cache_verb.add_parser(verbs)
     compile_verb.add_parser(verbs)
     explain_verb.add_parser(verbs)
     export_verb.add_parser(verbs)

@@ -112,6 +112,47 @@ def publish(kind: str, subject: str, fields: Fields, files: Mapping[str, bytes],
         warn(f"{problem}; kernels are compiled for this process alone")
 
 
+def is_told() -> bool:
+    """Whether somebody hears what is said of hits and misses."""
+    logging = sys.modules.get("logging")
+    return logging is not None and logging.getLogger("kiln.cache").isEnabledFor(logging.INFO)
+
+
+def tell(message: str, *values: Any) -> None:
+    knobs.tell("cache", message, *values)
+
+
+# -- Why something is not there ----------------------------------------------------------------------------------------
+
+Item = tuple[str, str, int]
+
+
+def reason(kind: str, subject: str, fields: Fields) -> str:
+    """The first field in which the nearest entry differs, in words."""
+    for opened in (store(), shipped()):
+        nearest = opened.nearest(kind, subject, fields) if opened is not None else None
+        if nearest is not None:
+            return difference(fields.items, nearest["fields"])
+    return f"nothing is kept of it ({kind})"
+
+
+def difference(now: Sequence[Item], before: Sequence[Item]) -> str:
+    """The first field that is other than it was, in words."""
+    known = {name: (value, size) for name, value, size in before}
+    for name, value, size in now:
+        if name not in known:
+            return f"{name}: {_shown(value, size)}, before there was none"
+        if known[name] != (value, size):
+            return f"{name}: {_shown(value, size)}, before {_shown(*known[name])}"
+    names = {name for name, _, _ in now}
+    gone = [name for name, _, _ in before if name not in names]
+    return f"{gone[0]}: none, before there was one" if gone else "the same fields in another order"
+
+
+def _shown(value: str, size: int) -> str:
+    return f"{size} bytes ({value[:8]}…)" if size else value or "nothing"
+
+
 # -- Facts that are remembered between processes -----------------------------------------------------------------------
 
 _notes: dict[tuple[str, ...], str] = {}
@@ -204,9 +245,10 @@ class Lookup:
             inner = function.reach
             fields.append((f"jit function {function.__qualname__}", inner.key))
             spelling.inexact += inner.inexact
-        options = {name: value for name, value in self.options.items() if name not in _NOT_IN_INDEX}
         fields.append(("disjoint", "".join("01"[bool(alone)] for alone in disjoint)))
-        fields.append(("options", spelling.of(tuple(sorted(options.items())))))
+        for name, value in sorted(self.options.items()):
+            if name not in _NOT_IN_INDEX:
+                fields.append((f"option {name}", spelling.of(value)))
         fields.append(("libdevice", file_digest(self.options["libdevice"]) if "libdevice" in self.options else ""))
         fields.append(("target", _kiln.target_text(self.options["target"] or "cpu") or ""))
         fields.append(("switches", f"device_assert={knobs.device_assert}"))
@@ -228,13 +270,21 @@ class Lookup:
         from kiln import _kiln
 
         if self.inexact:
+            tell("miss: %s cannot be found by its source (because of %s)", self.subject, self.inexact)
             return None
         self._plain = _kiln.Fields(self._fields)
-        entry = load(self._plain.key(INDEX))
+        fields = self._plain
+        entry = load(fields.key(INDEX))
         if entry is not None and entry.fact("located"):
-            entry = load(self._with_places().key(INDEX))
+            fields = self._with_places()
+            entry = load(fields.key(INDEX))
         key = entry.fact("artifact") if entry is not None else None
-        return self._restore(key) if key else None
+        artifact = self._restore(key) if key else None
+        if artifact is not None:
+            tell("hit: %s by its source", self.subject)
+        elif is_told():
+            tell("miss: %s: %s", self.subject, reason(INDEX, self.subject, fields))
+        return artifact
 
     def _with_places(self) -> Fields:
         from kiln import _kiln
@@ -250,14 +300,17 @@ class Lookup:
         from kiln import _kiln
 
         if not quiet:
-            self.inexact = "it prints while it is compiled"
+            self.inexact = "what it prints as it is compiled"
         for located in (False, True):
             fields, text = _kiln.artifact_fields(module, self.options, located)
             self._candidates.append((fields, text))
             artifact = self._restore(fields.key(ARTIFACT))
             if artifact is not None:
+                tell("hit: %s by its IR", self.subject)
                 self._publish_index(artifact)
                 return artifact
+        if is_told():
+            tell("miss: %s: %s", self.subject, reason(ARTIFACT, self.subject, self._candidates[0][0]))
         return None
 
     def _restore(self, key: str) -> Artifact | None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import traceback
 
 import pytest
 
@@ -21,18 +22,69 @@ class Place:
         path.write_text(textwrap.dedent(text))
         return path
 
-    def run(self, text=None, *, path=None, fails=False, cwd=None, **switches):
-        """The program's output, run in a new process."""
+    def run(self, text=None, *, path=None, fresh=False, expect=0, cwd=None, **switches):
+        """What the program prints, run in a process of its own: a forked one, which has Kiln loaded and nothing more,
+        or with `fresh` a new one. `expect`: its exit code."""
         path = path or self.write(text)
-        environment = {**os.environ, "KILN_CACHE": str(self.root), **{k.upper(): str(v) for k, v in switches.items()}}
-        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env=environment, cwd=cwd)
-        assert (done.returncode != 0) == fails, done.stdout + done.stderr
-        return done.stdout + (done.stderr if fails else "")
+        switches = {"KILN_CACHE": str(self.root), **{name.upper(): str(value) for name, value in switches.items()}}
+        if fresh:
+            done = subprocess.run(
+                [sys.executable, str(path)], capture_output=True, text=True, env={**os.environ, **switches}, cwd=cwd
+            )
+            output, code = done.stdout + done.stderr, done.returncode
+        else:
+            output, code = self._forked(path, switches, cwd)
+        assert code == expect, output
+        return output
+
+    def _forked(self, path, switches, cwd):
+        import kiln.runtime.jit
+        import numpy  # noqa: F401
+
+        assert kiln.runtime.jit
+        output = self.folder / f"output{os.getpid()}"
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                with open(output, "w") as file:
+                    os.dup2(file.fileno(), 1)
+                    os.dup2(file.fileno(), 2)
+                sys.stdout = open(1, "w", closefd=False)
+                sys.stderr = open(2, "w", closefd=False)
+                code = _program(path, switches, cwd)
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        return output.read_text(), os.waitstatus_to_exitcode(status)
 
     def entries(self, kind="artifact"):
         from kiln import _kiln
 
         return [entry for entry in _kiln.Cache(str(self.root)).entries() if entry["kind"] == kind]
+
+
+def _program(path, switches, cwd):
+    import runpy
+    import warnings
+
+    os.environ.update(switches)
+    sys.path.insert(0, str(path.parent))
+    if cwd:
+        os.chdir(cwd)
+    warnings.resetwarnings()
+    # pytest collects warnings otherwise.
+    warnings.showwarning = lambda *warning: sys.stderr.write(warnings.formatwarning(*warning[:4]))
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as end:
+        return end.code or 0
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 @pytest.fixture

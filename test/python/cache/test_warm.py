@@ -38,9 +38,9 @@ print(compiled.n_regs, compiled.src.signature)
 
 
 def test_a_second_process_neither_parses_nor_emits(place):
-    cold = place.run(PROGRAM).split("\n", 1)
+    cold = place.run(PROGRAM, fresh=True).split("\n", 1)
     assert cold[0].startswith("[False] ['kiln.frontend.entry'")
-    warm = place.run(PROGRAM).split("\n", 1)
+    warm = place.run(PROGRAM, fresh=True).split("\n", 1)
     assert warm[0] == "[True] []"
     assert warm[1] == cold[1], "stages are made of the stored tile IR when asked for"
 

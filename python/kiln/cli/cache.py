@@ -1,0 +1,147 @@
+"""`kiln cache`: what is kept of compiled kernels, whether it is whole, why something was compiled again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from typing import Any
+
+from kiln import errors, knobs
+
+
+def add_parser(verbs: Any) -> None:
+    """Adds the verb to the command line."""
+    parser = verbs.add_parser("cache", help="show, check and clean what is kept of compiled kernels")
+    parser.add_argument("--root", help="folder of the cache (default: KILN_CACHE)")
+    inner = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    ls = inner.add_parser("ls", help="every entry: key, kind, size, age, kernel")
+    ls.add_argument("kernel", nargs="?", help="of this kernel alone")
+    ls.set_defaults(run=_list)
+    inner.add_parser("stat", help="where it is, what it takes").set_defaults(run=_stat)
+    inner.add_parser("verify", help="read every byte; what is not as written is set aside").set_defaults(run=_verify)
+    gc = inner.add_parser("gc", help="remove what was not used for longest, and what dead processes left")
+    gc.add_argument("--size", help="what may stay, such as 100M (default: KILN_CACHE_SIZE)")
+    gc.set_defaults(run=_collect)
+    why = inner.add_parser("why", help="what was other in the last compile of a kernel than in those before")
+    why.add_argument("kernel", help="name, such as softmax")
+    why.set_defaults(run=_why)
+
+
+def _open(options: argparse.Namespace) -> Any:
+    """The store; None where there is none yet."""
+    from kiln import _kiln
+    from kiln.runtime import cache
+
+    path = os.path.abspath(os.path.expanduser(options.root)) if options.root else cache.root()
+    if not path:
+        raise errors.UserError("expected a cache (because KILN_CACHE is off), got none: name one with --root")
+    return _kiln.Cache(path) if os.path.isdir(path) or os.path.islink(path) else None
+
+
+def _of(entry: dict[str, Any], kernel: str | None) -> bool:
+    subject = entry.get("subject", "")
+    return kernel is None or subject == kernel or subject.endswith("." + kernel)
+
+
+def _list(options: argparse.Namespace) -> int:
+    store = _open(options)
+    entries = [entry for entry in store.entries() if _of(entry, options.kernel)] if store else []
+    for entry in sorted(entries, key=lambda entry: (entry["used"], entry["key"]), reverse=True):
+        print(
+            f"{entry['key'][:16]}  {entry['kind'] or 'damaged':<8}  {_size(entry['bytes']):>9}  "
+            f"{_age(entry['used']):>9}  {entry.get('subject', '')}"
+        )
+    return 0
+
+
+def _stat(options: argparse.Namespace) -> int:
+    store = _open(options)
+    entries = store.entries() if store else []
+    print(f"folder      {store.path if store else 'none yet'}")
+    for kind in sorted({entry["kind"] for entry in entries}):
+        of_kind = [entry for entry in entries if entry["kind"] == kind]
+        print(f"{kind or 'damaged':<10}  {len(of_kind)} entries, {_size(sum(entry['bytes'] for entry in of_kind))}")
+    bound = _size(knobs.cache_size) if knobs.cache_size else "no bound"
+    print(f"size        {_size(sum(entry['bytes'] for entry in entries))} of {bound}")
+    aside = os.path.join(store.path, "quarantine") if store else ""
+    if os.path.isdir(aside):
+        print(f"set aside   {len(os.listdir(aside))} entries in {aside}")
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    store = _open(options)
+    bad = 0
+    entries = store.entries() if store else []
+    for entry in entries:
+        _, doubt = store.load(entry["key"])
+        if doubt:
+            bad += 1
+            print(f"{entry['key'][:16]}  {entry.get('subject', '')}: {doubt}")
+    print(f"{len(entries) - bad} entries are whole, {bad} are not" + (" and were set aside" if bad else ""))
+    return 1 if bad else 0
+
+
+def _collect(options: argparse.Namespace) -> int:
+    store = _open(options)
+    size = knobs.cache_size if options.size is None else knobs.parse_bytes(options.size)
+    if options.size is None and size == 0:
+        size = 2**63
+    if store is None:
+        print("nothing to remove")
+        return 0
+    done = store.collect(size)
+    print(
+        f"removed {done['removed_entries']} entries, {_size(done['removed_bytes'])}; "
+        f"{done['entries']} stay, {_size(done['bytes'])}"
+    )
+    return 0
+
+
+def _why(options: argparse.Namespace) -> int:
+    from kiln import _kiln
+    from kiln.runtime import cache
+
+    store = _open(options)
+    entries = [entry for entry in store.entries() if _of(entry, options.kernel)] if store else []
+    subjects = sorted({entry["subject"] for entry in entries})
+    if not subjects:
+        known = sorted({entry.get("subject", "") for entry in store.entries()} if store else ())
+        near = errors.near_match(options.kernel, known)
+        raise errors.UserError(
+            f"nothing is kept of a kernel {options.kernel!r}" + (f"; did you mean {near!r}?" if near else "")
+        )
+    for subject in subjects:
+        for kind in (cache.INDEX, cache.ARTIFACT):
+            recent = store.recent(kind, subject)
+            # The one with positions in the source says more than the one that leads to it.
+            recent = [entry for entry in recent if "located" not in entry["facts"]]
+            if recent:
+                break
+        else:
+            continue
+        last = recent[0]
+        nearest = store.nearest(kind, subject, _kiln.Fields.of_items(last["fields"]))
+        if nearest is None:
+            print(f"{subject}: compiled once, {last['key'][:16]}")
+        else:
+            print(f"{subject}: {cache.difference(last['fields'], nearest['fields'])}")
+    return 0
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _age(used: float) -> str:
+    seconds = max(0.0, time.time() - used)
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return "now"
