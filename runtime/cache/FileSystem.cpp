@@ -30,6 +30,7 @@ static FileFacts factsOf(const struct stat &status) {
   facts.mode = status.st_mode & 07777;
   facts.bytes = status.st_size;
   facts.modified = int64_t(status.st_mtim.tv_sec) * 1000000000 + status.st_mtim.tv_nsec;
+  facts.identity = {status.st_dev, status.st_ino};
   return facts;
 }
 

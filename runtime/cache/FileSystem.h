@@ -16,6 +16,7 @@ struct FileFacts {
   mode_t mode = 0; ///< permission bits
   uint64_t bytes = 0;
   int64_t modified = 0;
+  std::pair<uint64_t, uint64_t> identity; ///< no two that are there at once have the same
 };
 
 /// The file system itself. Calls give 0 or a descriptor, or a negative errno.

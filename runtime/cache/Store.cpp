@@ -209,38 +209,40 @@ ErrorOr<Manifest> Store::readManifest(int entry, llvm::StringRef key, int &code)
   return manifest;
 }
 
-Found Store::read(llvm::StringRef key, bool &quarantined) {
+/// One attempt to read an entry.
+struct Store::Attempt {
   Found found;
+  int code = 0;                    ///< the error that made the doubt, if one did
+  std::optional<FileFacts> folder; ///< the entry's, if it could be opened
+};
+
+Store::Attempt Store::read(llvm::StringRef key) {
+  Attempt attempt;
   std::string name = key.str();
-  quarantined = true;
   auto doubt = [&](int code, std::string why) {
-    quarantined = !isPassing(code);
-    found.doubt = std::move(why);
-    return std::move(found);
+    attempt.code = code;
+    attempt.found.doubt = std::move(why);
+    return std::move(attempt);
   };
   Descriptor shard = openFolder(name.substr(0, 2).c_str(), /*make=*/false);
-  if (!shard.ok())
-    return shard.error() == ENOENT ? std::move(found)
-                                   : doubt(-shard.error(), "its folder: " + describeError(shard.error()));
-  Descriptor folder = openWithin(shard.get(), name.c_str());
+  Descriptor folder = shard.ok() ? openWithin(shard.get(), name.c_str()) : Descriptor(files, -shard.error());
   if (!folder.ok())
-    return folder.error() == ENOENT ? std::move(found)
+    return folder.error() == ENOENT ? std::move(attempt)
                                     : doubt(-folder.error(), "its folder: " + describeError(folder.error()));
-  // What is missing may just have been removed, as a whole.
-  auto isGone = [&](int code) {
-    FileFacts facts;
-    return code == -ENOENT && files.describeAt(shard.get(), name.c_str(), facts) == -ENOENT;
-  };
+  FileFacts facts;
+  if (int code = files.describe(folder.get(), facts); code < 0)
+    return doubt(code, "its folder: " + describeError(code));
+  attempt.folder = facts;
   int code = 0;
   ErrorOr<Manifest> manifest = readManifest(folder.get(), key, code);
   if (!manifest.ok())
-    return isGone(code) ? std::move(found) : doubt(code, manifest.getStatus().getMessage());
+    return doubt(code, manifest.getStatus().getMessage());
   Entry entry{name, std::move(*manifest), {}};
   for (const Manifest::Listed &listed : entry.manifest.files) {
     File file{listed.name, {}};
     std::string why;
     if (int code = readAll(folder.get(), file.name.c_str(), file.bytes, why); code < 0)
-      return isGone(code) ? std::move(found) : doubt(code, std::move(why));
+      return doubt(code, std::move(why));
     if (file.bytes.size() != listed.bytes)
       return doubt(0, llvm::formatv("{0}: expected {1} bytes, got {2}", file.name, listed.bytes, file.bytes.size()));
     if (artifact::digest(file.bytes) != listed.digest)
@@ -248,34 +250,47 @@ Found Store::read(llvm::StringRef key, bool &quarantined) {
     entry.files.push_back(std::move(file));
   }
   if (!options.readOnly) {
-    FileFacts facts;
     int64_t now = files.now();
     if (files.describeAt(folder.get(), Manifest::kFileName.data(), facts) == 0 &&
         (facts.modified > now || now - facts.modified > kMarkEvery))
       (void)files.stamp(folder.get(), Manifest::kFileName.data(), now);
   }
-  found.entry = std::move(entry);
-  return found;
+  attempt.found.entry = std::move(entry);
+  return attempt;
+}
+
+/// Whether what was read is still what stands at its place.
+static bool isInPlace(FileSystem &files, int shard, const std::string &key, const std::optional<FileFacts> &folder) {
+  FileFacts facts;
+  return files.describeAt(shard, key.c_str(), facts) == 0 && (!folder || facts.identity == folder->identity);
 }
 
 Found Store::load(llvm::StringRef key) {
   if (!isKey(key))
     return {};
-  bool move = true;
-  Found found = read(key, move);
-  if (!found.doubt.empty() && move && !options.readOnly)
-    quarantine(key);
-  return found;
+  Attempt attempt;
+  // An entry that is removed while it is read lacks files; another may stand in its place by then.
+  for (int tries = 0; tries < 4; ++tries) {
+    attempt = read(key);
+    if (attempt.found.doubt.empty() || isPassing(attempt.code))
+      return std::move(attempt.found);
+    Descriptor shard = openFolder(key.take_front(2).str().c_str(), /*make=*/false);
+    if (shard.ok() && isInPlace(files, shard.get(), key.str(), attempt.folder))
+      break;
+  }
+  if (!options.readOnly)
+    quarantine(key, attempt);
+  return std::move(attempt.found);
 }
 
-void Store::quarantine(llvm::StringRef key) {
+void Store::quarantine(llvm::StringRef key, const Attempt &attempt) {
   Descriptor shard(files, files.openDirectory(getRoot(), key.take_front(2).str().c_str()));
   Descriptor into = openFolder("quarantine", /*make=*/true);
-  if (!shard.ok() || !into.ok())
-    return;
   std::string name = key.str();
+  if (!shard.ok() || !isInPlace(files, shard.get(), name, attempt.folder))
+    return;
   // What cannot be set aside is removed, so that it is written anew.
-  if (files.rename(shard.get(), name.c_str(), into.get(), (name + "." + uniqueName()).c_str()) < 0)
+  if (!into.ok() || files.rename(shard.get(), name.c_str(), into.get(), (name + "." + uniqueName()).c_str()) < 0)
     removeTree(shard.get(), name.c_str());
   pruneQuarantine();
 }
@@ -454,9 +469,9 @@ void Store::removeTree(int at, const char *name) {
     std::vector<std::string> names;
     (void)files.listDirectory(folder.get(), names);
     // The manifest first: without it, nobody takes the rest for an entry.
-    llvm::stable_sort(names, [](const std::string &a, const std::string &b) {
-      return (a == Manifest::kFileName) > (b == Manifest::kFileName);
-    });
+    auto manifest = llvm::find(names, Manifest::kFileName);
+    if (manifest != names.end())
+      std::swap(*manifest, names.front());
     for (const std::string &inner : names)
       removeTree(folder.get(), inner.c_str());
   }

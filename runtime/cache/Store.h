@@ -95,8 +95,9 @@ private:
 
   int readAll(int at, const char *name, std::string &into, std::string &why);
   ErrorOr<Manifest> readManifest(int entry, llvm::StringRef key, int &code);
-  Found read(llvm::StringRef key, bool &quarantined);
-  void quarantine(llvm::StringRef key);
+  struct Attempt;
+  Attempt read(llvm::StringRef key);
+  void quarantine(llvm::StringRef key, const Attempt &attempt);
 
   int writeFile(int at, const char *name, llvm::StringRef bytes);
   int publishOnce(const std::string &key, const Manifest &manifest, llvm::ArrayRef<File> files);

@@ -45,7 +45,7 @@ static int64_t stepsOf(const std::function<void(Store &)> &work, uint64_t bound)
 
 TEST(Faults, aWriterIsKilledAtEveryStep) {
   TestFolder folder;
-  unsigned wanted = faults(0.25), done = 0, number = 1;
+  unsigned wanted = faults(0.3), done = 0, number = 1;
   constexpr uint64_t bound = 64 << 10; // reached every few entries: eviction is killed too
   int64_t steps = stepsOf([](Store &store) { publish(store, 1); }, 0) * 2;
   for (int64_t at = 0; done < wanted; at = (at + 1) % steps, ++done, ++number) {
