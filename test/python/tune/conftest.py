@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import kiln
-import kiln.language as kl
 import pytest
 from kiln import knobs
 from kiln.tune.race import Disqualified
@@ -15,13 +13,6 @@ def cache(tmp_path):
     """A place of its own for what is kept."""
     with knobs.scope(cache=str(tmp_path / "cache")):
         yield tmp_path / "cache"
-
-
-def kept_times():
-    """How many times are kept there."""
-    from kiln.runtime import cache
-
-    return sum(entry["kind"] == "time" for entry in cache.store().entries())
 
 
 @pytest.fixture
@@ -53,13 +44,3 @@ def told(monkeypatch):
 
     monkeypatch.setattr(Tuning, "_samplers", samplers)
     return Told
-
-
-def blocks(*sizes, **options):
-    return [kiln.Config({"BLOCK": size}, **options) for size in sizes]
-
-
-@kiln.jit
-def fill(out, n, BLOCK: kl.constexpr):
-    i = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
-    kl.store(out + i, BLOCK, mask=i < n)

@@ -14,10 +14,10 @@ import kiln
 import kiln.language as kl
 import numpy as np
 import pytest
-from conftest import blocks
 from kiln import errors
 from kiln.tune import isolate
 from kiln.tune.race import Disqualified
+from tuned_kernels import blocks
 
 pytestmark = pytest.mark.cpu
 

@@ -13,9 +13,9 @@ import kiln
 import kiln.language as kl
 import numpy as np
 import pytest
-from conftest import blocks
 from kiln import _kiln, errors
 from kiln.tune.numerics import difference, signature_of
+from tuned_kernels import blocks
 
 pytestmark = pytest.mark.cpu  # bits are those of the CPU target
 

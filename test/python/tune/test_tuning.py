@@ -11,10 +11,10 @@ import kiln
 import kiln.language as kl
 import numpy as np
 import pytest
-from conftest import blocks, fill, kept_times
 from kiln import errors, hooks, knobs
 from kiln.tune import compiling
 from kiln.tune.race import Disqualified
+from tuned_kernels import blocks, fill, kept_times
 
 
 def tune(configs, kernel=fill, **options):
