@@ -151,6 +151,7 @@ SWITCHES: tuple[Switch, ...] = (
         "where an internal failure saves its IR",
         "directory",
     ),
+    Switch("nvtx", _boolean, False, "mark compiles, loads and launches as ranges that NVIDIA's profilers show", "0, 1"),
     Switch("timing", _boolean, False, "print the time of each stage of every compile to stderr", "0, 1"),
     Switch("verify_each", _boolean, False, "verify the IR after each pass", "0, 1"),
     Switch("line_info", _boolean, False, "keep source lines in the code, for debuggers and profilers", "0, 1"),
@@ -274,7 +275,11 @@ def places(*names: str) -> list[tuple[Any, Any]]:
 
 def start_logging() -> None:
     """Sends the `kiln` loggers to stderr as the switch `log` says; without it they stay silent unless the program
-    configures logging itself."""
+    configures logging itself. Begins NVTX ranges if the switch `nvtx` asks for them."""
+    if _read(_BY_NAME["nvtx"]):
+        from kiln import nvtx
+
+        nvtx.start()
     text = _read(_BY_NAME["log"])
     if not text:
         return
