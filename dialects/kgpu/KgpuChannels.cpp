@@ -97,7 +97,7 @@ LogicalResult ChannelOp::verify() {
   return success();
 }
 
-ReceiveOp kgpu::lastMeetingAt(ChannelOp channel) {
+ReceiveOp kgpu::lastBarrierAt(ChannelOp channel) {
   if (channel.getCompletion() != Completion::Groups)
     return {};
   Block *body = channel->getBlock();

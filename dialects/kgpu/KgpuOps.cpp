@@ -40,11 +40,11 @@ LogicalResult TransOp::verify() {
   return success();
 }
 
-AllocOp kgpu::mailboxOf(Value memory) {
+AllocOp kgpu::mbarrierOf(Value memory) {
   if (auto slot = memory.getDefiningOp<SlotOp>())
     memory = slot.getMem();
   auto alloc = memory.getDefiningOp<AllocOp>();
-  return alloc && alloc.getMailbox() ? alloc : AllocOp();
+  return alloc && alloc.getMbarrier() ? alloc : AllocOp();
 }
 
 int64_t AllocOp::getTileBytes() { return llvm::alignTo(getMem().getType().getBytes(), kSharedAlign); }

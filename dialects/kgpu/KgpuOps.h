@@ -68,7 +68,7 @@ bool isReadAsynchronously(mlir::Value memory);
 
 /// The receive behind which nothing goes on in a ring that completes by groups, outside of roles: all threads have met,
 /// what was copied has come, and nobody fills or reads a slot any more. Null where there is none such.
-ReceiveOp lastMeetingAt(ChannelOp channel);
+ReceiveOp lastBarrierAt(ChannelOp channel);
 
 /// An argument of the kernel, a constant, or such an integer extended: what a launch can work out.
 bool isDerivedFromArguments(mlir::Value value);
@@ -85,7 +85,7 @@ struct FactorMemory {
 };
 std::optional<FactorMemory> factorMemory(MemType type, unsigned depthDim);
 
-/// The mailbox that this memory is, or is a slot of; null if it is none.
-AllocOp mailboxOf(mlir::Value memory);
+/// The mbarrier that this memory is, or is a slot of; null if it is none.
+AllocOp mbarrierOf(mlir::Value memory);
 
 } // namespace kiln::kgpu

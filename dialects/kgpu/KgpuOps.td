@@ -71,13 +71,13 @@ def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
 
     - `alloc_c1`: `offset` is at least 0 and a multiple of 16.
     - `alloc_c2`: there is at least one slot.
-    - `alloc_c3`: a mailbox has elements of 4 or 8 bytes, all of them in each cta.
+    - `alloc_c3`: memory with an mbarrier has elements of 4 or 8 bytes, all of them in each cta.
 
-    A `mailbox` is filled by stores from all ctas of the cluster, which announce themselves: behind each slot lies a
-    counter of the bytes that have come, and `kgpu.await` waits for it instead of a barrier. Nobody tells a sender that a
-    slot has been read; so no other allocation shares the bytes of a mailbox, it stands in the function's body or in a
-    loop there, and in a loop it has two slots and every warp sends something each time: what a warp sends the next time
-    says that it has read what came this time.
+    Memory with an `mbarrier` is filled by stores from all ctas of the cluster, which announce themselves: behind each
+    slot lies a counter of the bytes that have come, and `kgpu.await` waits for it instead of a barrier. Nobody tells
+    a sender that a slot has been read; so no other allocation shares the bytes of such memory, it stands in the
+    function's body or in a loop there, and in a loop it has two slots and every warp sends something each time: what
+    a warp sends the next time says that it has read what came this time.
 
     ```mlir
     func.func @alloc() {
@@ -88,7 +88,7 @@ def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
   }];
   let arguments = (ins Arg<OptionalAttr<I64Attr>, "bytes from the start of shared memory, once planned">:$offset,
                        Arg<DefaultValuedAttr<I32Attr, "1">, "how many tiles it holds">:$slots,
-                       Arg<UnitAttr, "filled by stores that announce themselves">:$mailbox);
+                       Arg<UnitAttr, "filled by stores that announce themselves">:$mbarrier);
   let results = (outs Res<Kgpu_MemType, "the first slot", [MemAlloc<Kgpu_SharedMemory>]>:$mem);
   let assemblyFormat = "attr-dict `:` type($mem)";
   let hasVerifier = 1;
@@ -96,7 +96,7 @@ def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
     /// Bytes of a slot's elements: a multiple of 16.
     int64_t getTileBytes();
     /// Bytes from one slot to the next: a multiple of 16.
-    int64_t getSlotBytes() { return getTileBytes() + (getMailbox() ? 16 : 0); }
+    int64_t getSlotBytes() { return getTileBytes() + (getMbarrier() ? 16 : 0); }
     /// All slots.
     int64_t getBytes() { return getSlotBytes() * int32_t(getSlots()); }
   }];
@@ -336,7 +336,7 @@ def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead<Til
     Says that this thread has come, and goes on. `kgpu.cluster_wait` is the other half. Between the halves there is no
     other barrier of the cluster, nor a return (`kiln-verify-barriers`). A kernel starts with one, so that no cta writes to
     another that has not started; that one is `relaxed`: nothing this thread did before is seen by the others because of
-    it. It also sets the mailboxes up, so there is at most one where there are mailboxes. (On the machines there are, an
+    it. It also sets the mbarriers up, so there is at most one where there are mbarriers. (On the machines there are, an
     arrival that orders memory waits until all of the GPU sees it, for about a microsecond.)
 
     ```mlir
@@ -352,16 +352,16 @@ def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead<Til
 }
 
 def Kgpu_AwaitOp : Kgpu_Op<"await"> {
-  let summary = "wait until a mailbox is full";
+  let summary = "wait until what was sent has come";
   let description = [{
-    Waits until every element of this slot of a mailbox has been stored once, by whatever ctas; the stores are seen after.
-    Every thread of the cta takes part.
+    Waits until every element of this slot of memory with an mbarrier has been stored once, by whatever ctas; the stores
+    are seen after. Every thread of the cta takes part.
 
-    - `await_c1`: the memory is a slot of a mailbox.
+    - `await_c1`: the memory is a slot of memory with an mbarrier.
 
     ```mlir
     func.func @await(%x: tensor<4xf32, #layout.map<digits [4] reg (1) warp (2)>>) {
-      %m = kgpu.alloc {mailbox} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
+      %m = kgpu.alloc {mbarrier} : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
       kgpu.await %m : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
       return
     }

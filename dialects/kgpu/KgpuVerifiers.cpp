@@ -76,18 +76,20 @@ LogicalResult AllocOp::verify() {
                          << " divides (because accesses are up to that wide), got " << int64_t(*offset);
   if (int32_t(getSlots()) < 1) // alloc_c2
     return emitOpError() << "expected at least one slot (because it holds a tile), got " << int32_t(getSlots());
-  if (!getMailbox())
+  if (!getMbarrier())
     return success();
   MemType type = getMem().getType();
   if ((type.getElementBytes() != 4 && type.getElementBytes() != 8) || !isWholeInEachCta(layoutOf(type))) // alloc_c3
-    return emitOpError() << "expected a mailbox of 4- or 8-byte elements that are all in each cta (because stores that "
+    return emitOpError() << "expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each "
+                            "cta (because stores that "
                          << "announce themselves are that wide), got " << type;
   return success();
 }
 
 LogicalResult AwaitOp::verify() {
-  if (!mailboxOf(getMem())) // await_c1
-    return emitOpError() << "expected a slot of a mailbox (because only that counts what has come), got " << getMem();
+  if (!mbarrierOf(getMem())) // await_c1
+    return emitOpError() << "expected a slot of memory with an mbarrier (because only that counts what has come), got "
+                         << getMem();
   return success();
 }
 

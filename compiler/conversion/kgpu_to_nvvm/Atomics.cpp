@@ -70,12 +70,12 @@ static void fence(Lowering &lowering, tile::MemScope scope, Value predicate) {
 }
 
 static void orderBefore(Lowering &lowering, Operation *op, tile::MemScope scope, Value predicate) {
-  if (kgpu::meetingsOf(op).before)
+  if (kgpu::barriersOf(op).before)
     fence(lowering, scope, predicate);
 }
 
 static void orderAfter(Lowering &lowering, Operation *op, tile::MemScope scope, Value predicate) {
-  if (kgpu::meetingsOf(op).after)
+  if (kgpu::barriersOf(op).after)
     fence(lowering, scope, predicate);
 }
 

@@ -1,13 +1,13 @@
-// Barriers of the cta and of the cluster: all there are, emitted from what dialects/kgpu/Meeting.h says of an op.
-#include "compiler/conversion/kgpu_to_nvvm/Mailbox.h"
+// Barriers of the cta and of the cluster: all there are, emitted from what dialects/kgpu/BarrierUse.h says of an op.
+#include "compiler/conversion/kgpu_to_nvvm/Mbarrier.h"
 #include "dialects/kgpu/KgpuOps.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-void Lowering::meet(const kgpu::Meeting &meeting) {
-  if (!meeting.isCluster()) {
+void Lowering::emitBarrier(const kgpu::BarrierUse &use) {
+  if (!use.isCluster()) {
     // Inside a role its own threads meet, at a barrier of that number.
     if (threads() == 32)
       meetInWarp();
@@ -17,24 +17,24 @@ void Lowering::meet(const kgpu::Meeting &meeting) {
       intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {i32(0)});
     return;
   }
-  if (meeting.arrives)
-    intrinsic(meeting.relaxed ? "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
-                              : "llvm.nvvm.barrier.cluster.arrive.aligned",
+  if (use.arrives)
+    intrinsic(use.relaxed ? "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
+                          : "llvm.nvvm.barrier.cluster.arrive.aligned",
               Type(), {});
-  if (meeting.waits)
+  if (use.waits)
     intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
 }
 
 void Lowering::meetInWarp() { intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)}); }
 
-/// The first one also says that the mailboxes are ready.
+/// The first one also says that the mbarriers are ready.
 static LogicalResult emitArrive(Lowering &lowering, kgpu::ClusterArriveOp op) {
   if (op.getRelaxed())
-    openMailboxes(lowering);
+    openMbarriers(lowering);
   return success();
 }
 
-/// These ops are nothing but their meeting.
+/// These ops are nothing but their barrier.
 static LogicalResult emitNothing(Lowering &, Operation *) { return success(); }
 
 void nvvm::addBarriers(EmitTable &table) {

@@ -30,7 +30,7 @@ static LogicalResult emitChannel(Lowering &lowering, kgpu::ChannelOp op) {
   lowering.set(op, {lowering.offsetBy(lowering.sharedBase(), int64_t(*offset))});
   if (!hasBarriers(op))
     return success();
-  // Behind the last channel all threads meet (Meeting.h), so that nobody uses a barrier before it is set up.
+  // Behind the last channel all threads meet (BarrierUse.h), so that nobody uses a barrier before it is set up.
   bool bytes = op.getCompletion() == kgpu::Completion::Bytes;
   int64_t arrivals = bytes ? 1 : int32_t(op.getFillers()), releases = op.getReleases(lowering.clusterSize());
   Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));
@@ -164,7 +164,7 @@ static bool anyReceived(kgpu::ChannelOp channel, llvm::function_ref<bool(Value)>
 static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (!hasBarriers(channel)) {
-    // Behind this the threads meet (Meeting.h): then what all have copied is there.
+    // Behind this the threads meet (BarrierUse.h): then what all have copied is there.
     lowering.ptx("cp.async.wait_group " + std::to_string(int32_t(op.getPending())) + ";", "", {}, {});
     if (anyReceived(channel, kgpu::isReadAsynchronously))
       lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});

@@ -62,8 +62,8 @@ LogicalResult Lowering::run() {
   if (!team.waited)
     waitForGrid();
   finishCopies(*this, source.getBody());
-  if (auto meeting = kgpu::meetingsOf(source.front().getTerminator()).before)
-    meet(*meeting);
+  if (auto use = kgpu::barriersOf(source.front().getTerminator()).before)
+    emitBarrier(*use);
   LLVM::ReturnOp::create(b, ValueRange());
   entry->setAttr("kiln.sites", b.getArrayAttr(sites));
   if (!source.getOps<kgpu::KeepOp>().empty())
@@ -358,13 +358,13 @@ LogicalResult Lowering::emitOp(Operation *op) {
   if (isa<arith::ConstantOp, ub::PoisonOp>(op))
     return success();
   if (const EmitTable::Emit *emit = table.find(op)) {
-    kgpu::Meetings meetings = kgpu::meetingsOf(op);
-    if (meetings.before)
-      meet(*meetings.before);
+    kgpu::BarrierUses uses = kgpu::barriersOf(op);
+    if (uses.before)
+      emitBarrier(*uses.before);
     if (failed((*emit)(*this, op)))
       return failure();
-    if (meetings.after)
-      meet(*meetings.after);
+    if (uses.after)
+      emitBarrier(*uses.after);
     return success();
   }
   if (isa_and_nonnull<arith::ArithDialect>(op->getDialect()) || op->getDialect()->getNamespace() == "math")

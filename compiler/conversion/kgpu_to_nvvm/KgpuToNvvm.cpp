@@ -32,7 +32,7 @@ static const nvvm::EmitTable &emitters() {
     nvvm::addChannels(table);
     nvvm::addCopies(table);
     nvvm::addThreadCopies(table);
-    nvvm::addMailboxes(table);
+    nvvm::addMbarriers(table);
     nvvm::addConvert(table);
     nvvm::addReduce(table);
     nvvm::addScan(table);

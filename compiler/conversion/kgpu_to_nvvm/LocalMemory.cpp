@@ -1,7 +1,7 @@
 // The ops on shared memory: alloc, slot, view, local_store (also into other ctas), local_load, local_gather and
 // local_atomic_add, in the widest vectors that registers and memory have in common.
-#include "compiler/conversion/kgpu_to_nvvm/Mailbox.h"
 #include "compiler/conversion/kgpu_to_nvvm/MatrixLoad.h"
+#include "compiler/conversion/kgpu_to_nvvm/Mbarrier.h"
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -173,10 +173,10 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
       put(values, address.of(access));
     }
   };
-  kgpu::AllocOp mailbox = kgpu::mailboxOf(op.getMem());
+  kgpu::AllocOp mbarrier = kgpu::mbarrierOf(op.getMem());
   auto putInCta = [&](ArrayRef<Value> values, Value pointer, Value cta) {
-    if (mailbox)
-      return sendToCta(lowering, values, pointer, bytes, cta, lowering.scalar(op.getMem()), mailbox.getTileBytes());
+    if (mbarrier)
+      return sendToCta(lowering, values, pointer, bytes, cta, lowering.scalar(op.getMem()), mbarrier.getTileBytes());
     storeVector(lowering, values, inCta(lowering, pointer, cta), bytes);
   };
   int64_t ctas = lowering.clusterSize();

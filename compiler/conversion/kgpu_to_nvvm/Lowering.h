@@ -4,8 +4,8 @@
 #pragma once
 #include "compiler/analysis/Alignment.h"
 #include "compiler/target/Target.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
-#include "dialects/kgpu/Meeting.h"
 #include "dialects/layout/Layout.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -244,7 +244,7 @@ private:
   /// The op's code between the barriers it brings.
   mlir::LogicalResult emitOp(mlir::Operation *op);
   /// Barrier.cpp. Called by emitOp alone, so that no emitter makes a barrier that kiln-verify-barriers did not see.
-  void meet(const kgpu::Meeting &meeting);
+  void emitBarrier(const kgpu::BarrierUse &use);
   mlir::Value guardDivisor(mlir::Operation *op, mlir::Value dividend, mlir::Value divisor);
 
   const EmitTable &table;
@@ -321,7 +321,7 @@ void addRoles(EmitTable &table);
 void addChannels(EmitTable &table);     ///< channel, cursor, acquire, commit, receive, release
 void addCopies(EmitTable &table);       ///< copy_in, copy_out, fence_async
 void addThreadCopies(EmitTable &table); ///< copy_block, copy_tile
-void addMailboxes(EmitTable &table);
+void addMbarriers(EmitTable &table);
 void addConvert(EmitTable &table);
 void addReduce(EmitTable &table);
 void addScan(EmitTable &table);

@@ -83,7 +83,7 @@ struct AlternateSlots : kiln::impl::AlternateSlotsPassBase<AlternateSlots> {
         for (Operation *user : alloc.getMem().getUsers())
           if (unsigned group = groups.lookup(user))
             own = group;
-        if (alloc.getMailbox() || count == 0 || (count == 1 && own == 1))
+        if (alloc.getMbarrier() || count == 0 || (count == 1 && own == 1))
           alternating.push_back(alloc);
       }
       if (alternating.empty())

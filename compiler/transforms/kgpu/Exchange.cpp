@@ -1,6 +1,6 @@
 // Allocations, stores, loads and conversions, as the rewrites of the ops make them.
 #include "compiler/transforms/kgpu/Exchange.h"
-#include "dialects/kgpu/Meeting.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/layout/Constructors.h"
 #include "dialects/layout/Memory.h"
 #include "mlir/IR/IRMapping.h"
@@ -45,10 +45,10 @@ Layout Exchanges::wholeInEachCta(ArrayRef<int64_t> shape, std::optional<unsigned
   return *Layout::create(shape, digits);
 }
 
-Value Exchanges::allocate(Type element, const Layout &memory, bool mailbox) {
+Value Exchanges::allocate(Type element, const Layout &memory, bool mbarrier) {
   auto type = MemType::get(b.getContext(), memory.shape(), element, layout::MapAttr::get(b.getContext(), memory));
   auto alloc = AllocOp::create(b, type, /*offset=*/IntegerAttr());
-  alloc.setMailbox(mailbox);
+  alloc.setMbarrier(mbarrier);
   return alloc;
 }
 

@@ -30,7 +30,7 @@ public:
   /// `tile` in `layout` by a store to memory of layout `memory` and a load.
   mlir::Value throughMemory(mlir::Value tile, const layout::Layout &memory, const layout::Layout &layout);
   /// Memory for a tile of this shape and element.
-  mlir::Value allocate(mlir::Type element, const layout::Layout &memory, bool mailbox = false);
+  mlir::Value allocate(mlir::Type element, const layout::Layout &memory, bool mbarrier = false);
   void store(mlir::Value tile, mlir::Value memory);
   mlir::Value load(mlir::Value memory, mlir::Type type);
   mlir::Value load(mlir::Value memory, const layout::Layout &layout);

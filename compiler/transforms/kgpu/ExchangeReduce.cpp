@@ -44,7 +44,7 @@ static void finish(Exchanges &exchanges, tile::ReduceOp reduce, ValueRange opera
 /// Parts that come from all ctas can be counted as they come, which costs less than a barrier of the cluster. Nobody
 /// tells a sender that its part has been read: in a loop, what each warp sends the next time does, so that two slots
 /// are enough.
-static bool fitsMailbox(tile::ReduceOp reduce, const Layout &parts, Type element) {
+static bool fitsMbarrier(tile::ReduceOp reduce, const Layout &parts, Type element) {
   if (int64_t bytes = elementBytes(element); bytes != 4 && bytes != 8)
     return false;
   Operation *parent = reduce->getParentOp();
@@ -97,11 +97,11 @@ static LogicalResult exchangeReduce(Exchanges &exchanges, Operation *op) {
                  llvm::any_of(layout.digits(Coord::Cta), [](const Digit &digit) { return !digit.replicates(); });
     Layout memory = split ? layout::chooseMemory(parts, gathered, elementBytes(element))
                           : exchanges.wholeInEachCta(parts.shape(), axis);
-    places.push_back(exchanges.allocate(element, memory, spread.overCtas && fitsMailbox(reduce, parts, element)));
+    places.push_back(exchanges.allocate(element, memory, spread.overCtas && fitsMbarrier(reduce, parts, element)));
     exchanges.store(part, places.back());
   }
   for (Value place : places)
-    if (place.getDefiningOp<AllocOp>().getMailbox())
+    if (place.getDefiningOp<AllocOp>().getMbarrier())
       AwaitOp::create(exchanges.b, place);
   for (Value place : places)
     loaded.push_back(exchanges.load(place, gathered));

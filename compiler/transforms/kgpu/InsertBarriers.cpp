@@ -2,7 +2,7 @@
 // a program of its own.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
-#include "dialects/kgpu/Meeting.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -89,7 +89,7 @@ private:
   void waitForCopies(Operation *op, State &state);
   /// Puts it there (unless only looking) and says what that changes.
   void settle(const Need &need, Operation *place, State &state);
-  void meet(State &state, const Meeting &meeting);
+  void passBarrier(State &state, const BarrierUse &use);
 
   func::FuncOp function;
   MemoryAccesses accesses;
@@ -208,7 +208,7 @@ static void fence(State &state) {
   state = after;
 }
 
-void BarrierInserter::meet(State &state, const Meeting &meeting) {
+void BarrierInserter::passBarrier(State &state, const BarrierUse &use) {
   State after;
   for (Pending pending : state.pending) {
     if (pending.underWay) {
@@ -216,17 +216,17 @@ void BarrierInserter::meet(State &state, const Meeting &meeting) {
       continue;
     }
     bool over = false;
-    if (meeting.isCluster()) {
-      pending.arrived |= meeting.arrives && !meeting.relaxed;
-      over = meeting.waits && pending.arrived;
+    if (use.isCluster()) {
+      pending.arrived |= use.arrives && !use.relaxed;
+      over = use.waits && pending.arrived;
     } else {
       over = !accesses.needClusters();
       pending.metInCta = true;
-      pending.shown |= pending.fenced && meeting.isWhole();
+      pending.shown |= pending.fenced && use.isWhole();
     }
     // What threads wrote is there for all of them, and for the copy engine only if a fence came before.
     bool shown = !accesses.haveAsync() || !pending.access->isShared() || pending.access->kind == Access::Read ||
-                 pending.access->isAsync() || (pending.fenced && meeting.isWhole());
+                 pending.access->isAsync() || (pending.fenced && use.isWhole());
     if (over && shown)
       continue;
     pending.met |= over;
@@ -253,7 +253,7 @@ void BarrierInserter::settle(const Need &need, Operation *place, State &state) {
   // Looking goes on as if it were there: what follows is not missing a second one.
   if (need.fence)
     fence(state);
-  meet(state, {*need.scope});
+  passBarrier(state, {*need.scope});
 }
 
 /// The waits of `op`, and what it begins.
@@ -338,9 +338,9 @@ void BarrierInserter::visit(Operation *op, State &state) {
   if (isa<FenceAsyncOp>(op))
     fence(state);
 
-  Meetings meetings = meetingsOf(op);
-  if (meetings.before)
-    meet(state, *meetings.before);
+  BarrierUses uses = barriersOf(op);
+  if (uses.before)
+    passBarrier(state, *uses.before);
   ArrayRef<Access> next = accesses.of(op);
   settle(needed(next, state, op), op, state);
   waitForCopies(op, state);
@@ -352,8 +352,8 @@ void BarrierInserter::visit(Operation *op, State &state) {
       pending.phase = Phase::Unknown;
     state.add(pending);
   }
-  if (meetings.after)
-    meet(state, *meetings.after);
+  if (uses.after)
+    passBarrier(state, *uses.after);
 }
 
 void BarrierInserter::visit(Block &block, State &state) {
@@ -442,11 +442,9 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
 
 /// Whether all ctas of a cluster meet in the code of this op, from beginning to end.
 static bool meetsCluster(Operation *op) {
-  Meetings meetings = meetingsOf(op);
-  auto isOne = [](const std::optional<Meeting> &meeting) {
-    return meeting && meeting->isCluster() && meeting->isWhole();
-  };
-  return isOne(meetings.before) || isOne(meetings.after);
+  BarrierUses uses = barriersOf(op);
+  auto isOne = [](const std::optional<BarrierUse> &use) { return use && use->isCluster() && use->isWhole(); };
+  return isOne(uses.before) || isOne(uses.after);
 }
 
 void BarrierInserter::run() {

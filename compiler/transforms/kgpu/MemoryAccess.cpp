@@ -1,7 +1,7 @@
 // What ops touch, read off their effects and addresses, and what conflicts.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/analysis/Disjoint.h"
-#include "dialects/kgpu/Meeting.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -72,8 +72,8 @@ SmallVector<Access, 2> kgpu::sharedAccesses(Operation *op) {
     if (!type || !effectOn(operand, writes, reads))
       continue;
     Place place = placeOf(operand.get());
-    // A mailbox is ordered by what is sent, a channel by what goes around: not by barriers.
-    if (!place.alloc || place.alloc.getMailbox())
+    // Memory with an mbarrier is ordered by what is sent, a channel by what goes around: not by barriers.
+    if (!place.alloc || place.alloc.getMbarrier())
       continue;
     Access access;
     access.op = op;

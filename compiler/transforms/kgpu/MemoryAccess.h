@@ -9,8 +9,8 @@
 // threads wrote they see behind a fence of those threads, and what they read they read until somebody has waited.
 // Memory of channels is ordered by what goes around in them, and is left out here.
 #pragma once
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
-#include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

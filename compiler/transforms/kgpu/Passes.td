@@ -78,9 +78,10 @@ def LowerExchangesPass : Pass<"kiln-lower-exchanges", "::mlir::func::FuncOp"> {
     is left alone.
 
     - a conversion between warps: store, load, through a memory layout that has the fewest bank conflicts.
-    - a reduction along warps: `kgpu.partial_reduce`, store of one element per warp, load of all of them into each warp, and
-      the rest inside the warp: one exchange. Along ctas, each cta stores into every cta's memory: a mailbox, which is
-      awaited, where elements are of 4 or 8 bytes and the reduction stands in the kernel's body or a loop there.
+    - a reduction along warps: `kgpu.partial_reduce`, store of one element per warp, load of all of them into each
+      warp, and the rest inside the warp: one exchange. Along ctas, each cta stores into every cta's memory: memory
+      with an mbarrier, which is awaited, where elements are of 4 or 8 bytes and the reduction stands in the kernel's
+      body or a loop there.
     - a scan along warps: `kgpu.partial_scan`, an exchange of the segments' sums, their scan in each warp, `kgpu.add_prefix`.
       One whose axis is spread in no order of registers, lanes, registers: of a layout whose axis is inside a warp.
     - a shape op whose layouts do not follow from each other: on the layout that does follow, then a conversion; where none
@@ -166,8 +167,8 @@ def PlanSharedMemoryPass : Pass<"kiln-plan-shared-memory", "::mlir::func::FuncOp
     Sets `offset` of every `kgpu.alloc` and `kgpu.shared_bytes` of a kernel. Two allocations share bytes where their lives
     are apart and a barrier that is there anyway (every store needs one before its loads) stands between; only when that
     takes more than a few KiB beyond the least, or does not fit the machine, do lives end at the last use, at the price
-    of further barriers. Memory that is never read goes, with its stores. A mailbox has bytes of its own: another cta may
-    send at any time.
+    of further barriers. Memory that is never read goes, with its stores. Memory with an mbarrier has bytes of its own:
+    another cta may send at any time.
 
     ```mlir
     %a = kgpu.alloc : !kgpu.mem<128xf32, #m>      (store, load)
@@ -227,18 +228,18 @@ def VerifyBarriersPass : Pass<"kiln-verify-barriers", "::mlir::func::FuncOp"> {
   let description = [{
     Independent checks, each said at the op that goes wrong. None knows how barriers came to be; shared with
     `kiln-insert-barriers` are only the notions of which bytes an op touches (MemoryAccess.h) and of which ops bring a
-    barrier (dialects/kgpu/Meeting.h, from which the lowering emits them).
+    barrier (dialects/kgpu/BarrierUse.h, from which the lowering emits them).
 
     - Hazards: walks every path of the kernel from each access, to shared or global memory, to the next barrier that all
       who see the access take part in; an access on the way that conflicts is an error.
     - What tensor cores and the copy engine do goes on until a wait: nothing that conflicts stands before it, shared memory
       outlives it, and between what threads stored and them is a fence on every path, and behind that a barrier.
     - Roles: two of them touch no memory of the same allocation, nor arrays that are not known to be disjoint, one writing.
-    - Meetings: arrivals at the barrier of the cluster and waits for it take turns on every path, those of whole
+    - Order: arrivals at the barrier of the cluster and waits for it take turns on every path, those of whole
       barriers, of the program's own and of ordering atomics included; none is open at the return; both ways through a
       branch and each iteration of a loop agree; no barrier is inside an op whose region not all threads run alike.
-    - Other ctas: the first store into another cta comes after a barrier of the cluster. Mailboxes, which have no barrier,
-      are set up once, before; are sent to, awaited and read in this order; and in a loop have two slots used in turn.
+    - Other ctas: the first store into another cta comes after a barrier of the cluster. Memory with an mbarrier is
+      set up once, before; is sent to, awaited and read in this order; and in a loop has two slots used in turn.
 
     Changes nothing. Needs: allocations with offsets; no calls.
   }];

@@ -43,7 +43,7 @@ public:
       // Copies that are under way, and arrivals of others, keep no time that can be read off the text; but where all
       // threads have met for the last time.
       if (auto channel = dyn_cast<ChannelOp>(op)) {
-        ReceiveOp last = lastMeetingAt(channel);
+        ReceiveOp last = lastBarrierAt(channel);
         lives.push_back({channel, channel.getBytes(), kSwizzleAlign, 0, last ? number[last] : count});
       }
     });
@@ -58,7 +58,7 @@ public:
           store = access.op;
       }
       if (load && store && store->getBlock() == load->getBlock() && number[store] < number[load])
-        meetings.push_back({store, load});
+        exchanged.push_back({store, load});
     }
   }
 
@@ -81,7 +81,7 @@ private:
   DenseMap<Operation *, int64_t> number, last;
   DenseMap<Operation *, SmallVector<std::pair<Operation *, Access>>> uses;
   SmallVector<Life> lives;
-  SmallVector<std::pair<Operation *, Operation *>> meetings;
+  SmallVector<std::pair<Operation *, Operation *>> exchanged;
   int64_t count = 0;
 };
 } // namespace
@@ -97,7 +97,7 @@ Life Lives::lifeOf(AllocOp alloc) {
         if (access.alloc == alloc)
           uses[alloc].push_back({user, access});
   // Another cta may send before this one has come to the exchange.
-  if (alloc.getMailbox()) {
+  if (alloc.getMbarrier()) {
     life.begin = 0;
     life.end = count;
     return life;
@@ -142,7 +142,7 @@ int64_t Lives::barrierAfter(const Life &life) const {
     end = std::max(end, last.lookup(loop));
   }
   int64_t best = count;
-  for (auto [store, load] : meetings)
+  for (auto [store, load] : exchanged)
     if (number.lookup(store) > end && number.lookup(load) < best && store->getBlock() == place->getBlock())
       best = number.lookup(load);
   return best;

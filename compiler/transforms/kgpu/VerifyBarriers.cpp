@@ -1,11 +1,11 @@
 // kiln-verify-barriers: from every access along every path to the next barrier, looking for one that conflicts; and
-// that barriers and mailboxes are used as they have to be.
+// that barriers and mbarriers are used as they have to be.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Owners.h"
 #include "compiler/transforms/kgpu/Passes.h"
-#include "compiler/transforms/kgpu/VerifyMeetings.h"
+#include "compiler/transforms/kgpu/VerifyBarrierOrder.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
-#include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include <set>
@@ -61,7 +61,7 @@ private:
   InFlightDiagnostic missing(const Place &place, const Twine &what, StringRef reason);
   LogicalResult walk();
   /// Whether the path ends here: all that matters have met.
-  bool meet(const std::optional<Meeting> &meeting, Place &place) const;
+  bool passBarrier(const std::optional<BarrierUse> &use, Place &place) const;
 
   const Access &start;
   const MemoryAccesses &accesses;
@@ -148,23 +148,23 @@ LogicalResult PathWalker::check(const Place &place) {
   return success();
 }
 
-bool PathWalker::meet(const std::optional<Meeting> &meeting, Place &place) const {
-  if (!meeting)
+bool PathWalker::passBarrier(const std::optional<BarrierUse> &use, Place &place) const {
+  if (!use)
     return false;
   bool over = false;
-  if (meeting->isCluster()) {
-    place.arrived |= meeting->arrives && !meeting->relaxed;
-    over = meeting->waits && place.arrived;
+  if (use->isCluster()) {
+    place.arrived |= use->arrives && !use->relaxed;
+    over = use->waits && place.arrived;
   } else {
     // A role's barrier is of its own threads only.
-    bool ours = meeting->scope != Scope::Role || roleAround(place.op) == role;
+    bool ours = use->scope != Scope::Role || roleAround(place.op) == role;
     place.metInCta |= ours;
-    place.shown |= ours && start.isShared() && place.fenced && meeting->isWhole();
+    place.shown |= ours && start.isShared() && place.fenced && use->isWhole();
     over = ours && !accesses.needClusters();
   }
   if (!over || place.underWay)
     return false;
-  if (!asyncFollows || (start.isShared() && place.fenced && meeting->isWhole()))
+  if (!asyncFollows || (start.isShared() && place.fenced && use->isWhole()))
     return true;
   place.met = true;
   return false;
@@ -172,7 +172,7 @@ bool PathWalker::meet(const std::optional<Meeting> &meeting, Place &place) const
 
 LogicalResult PathWalker::run() {
   Place begin{start.op, 0, false, false, true, start.isAsync(), 0, false, false};
-  if (!meet(meetingsOf(start.op).after, begin))
+  if (!passBarrier(barriersOf(start.op).after, begin))
     after(start.op, begin);
   if (failed(walk()))
     return failure();
@@ -192,8 +192,8 @@ LogicalResult PathWalker::walk() {
     if (!seen.insert(place.key()).second)
       continue;
     Operation *op = place.op;
-    Meetings meetings = meetingsOf(op);
-    if (meet(meetings.before, place))
+    BarrierUses uses = barriersOf(op);
+    if (passBarrier(uses.before, place))
       continue;
     if (failed(check(place)))
       return failure();
@@ -204,7 +204,7 @@ LogicalResult PathWalker::walk() {
     }
     if (place.underWay && flightOf(op) == start.flight)
       place.later = std::min<int64_t>(place.later + 1, kManyLater);
-    if (meet(meetings.after, place))
+    if (passBarrier(uses.after, place))
       continue;
     if (auto roles = dyn_cast<RolesOp>(op)) {
       for (Region &body : roles.getBodies())
@@ -228,14 +228,14 @@ LogicalResult PathWalker::walk() {
   return success();
 }
 
-/// A mailbox in a loop has two slots that its iterations use in turn; what is loaded from it has been awaited, and what
-/// is awaited has been sent.
-static LogicalResult verifyMailbox(AllocOp alloc) {
+/// Memory with an mbarrier in a loop has two slots that its iterations use in turn; what is loaded from it has been
+/// awaited, and what is awaited has been sent.
+static LogicalResult verifyMbarrier(AllocOp alloc) {
   Operation *parent = alloc->getParentOp();
   auto loop = dyn_cast<scf::ForOp>(parent);
   if (!isa<func::FuncOp>(parent) && !(loop && isa<func::FuncOp>(loop->getParentOp())))
     return alloc.emitOpError(
-        "expected a mailbox in the function's body or a loop there (because elsewhere one slot may be "
+        "expected memory with an mbarrier in the function's body or a loop there (because elsewhere one slot may be "
         "used twice in a row), got it deeper");
   Value slot = alloc.getMem();
   if (loop) {
@@ -252,36 +252,37 @@ static LogicalResult verifyMailbox(AllocOp alloc) {
       continue;
     bool fits = isa<LocalStoreOp>(op) ? !awaited : isa<AwaitOp>(op) ? sent : isa<LocalLoadOp>(op) && awaited;
     if (!fits)
-      return op.emitOpError("expected a mailbox to be sent to, awaited and read in this order, got another");
+      return op.emitOpError(
+          "expected memory with an mbarrier to be sent to, awaited and read in this order, got another");
     sent |= isa<LocalStoreOp>(op);
     awaited |= isa<AwaitOp>(op);
   }
   for (Operation *user : slot.getUsers())
     if (user->getBlock() != alloc->getBlock())
       return user->emitOpError(
-          "expected a mailbox to be used in the block of its allocation (because every run of that "
+          "expected memory with an mbarrier to be used in the block of its allocation (because every run of that "
           "fills it once), got another");
   return success();
 }
 
-/// The first write into another cta comes after all have started; and after mailboxes were set up, which the relaxed
+/// The first write into another cta comes after all have started; and after mbarriers were set up, which the relaxed
 /// arrival does.
 static LogicalResult verifyStart(func::FuncOp function) {
-  bool waited = false, opened = false, ready = false, hasMailbox = false;
-  function.walk([&](AllocOp alloc) { hasMailbox |= alloc.getMailbox(); });
+  bool waited = false, opened = false, ready = false, hasMbarrier = false;
+  function.walk([&](AllocOp alloc) { hasMbarrier |= alloc.getMbarrier(); });
   WalkResult result = function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     auto arrive = dyn_cast<ClusterArriveOp>(op);
-    if (hasMailbox && arrive && arrive.getRelaxed()) {
+    if (hasMbarrier && arrive && arrive.getRelaxed()) {
       if (opened || op->getParentOp() != function) {
-        op->emitOpError("expected one relaxed arrival, in the function's body (because it sets the mailboxes up), got ")
+        op->emitOpError("expected one relaxed arrival, in the function's body (because it sets the mbarriers up), got ")
             << (opened ? "a second" : "it deeper");
         return WalkResult::interrupt();
       }
       opened = true;
     }
-    Meetings meetings = meetingsOf(op);
-    for (const std::optional<Meeting> &meeting : {meetings.before, meetings.after})
-      if (meeting && meeting->isCluster() && meeting->waits && op->getParentOp() == function) {
+    BarrierUses uses = barriersOf(op);
+    for (const std::optional<BarrierUse> &use : {uses.before, uses.after})
+      if (use && use->isCluster() && use->waits && op->getParentOp() == function) {
         waited = true;
         ready |= opened;
       }
@@ -293,9 +294,9 @@ static LogicalResult verifyStart(func::FuncOp function) {
                         "got none");
       return WalkResult::interrupt();
     }
-    if (hasMailbox && !ready) {
+    if (hasMbarrier && !ready) {
       store.emitOpError("expected a relaxed arrival at the barrier of the cluster, waited for, before (because it sets "
-                        "the mailboxes up), got none");
+                        "the mbarriers up), got none");
       return WalkResult::interrupt();
     }
     return WalkResult::advance();
@@ -303,14 +304,14 @@ static LogicalResult verifyStart(func::FuncOp function) {
   return failure(result.wasInterrupted());
 }
 
-/// Bytes of a ring are an allocation's only behind the last meeting at it.
+/// Bytes of a ring are an allocation's only behind the last barrier at it.
 static LogicalResult verifyRings(func::FuncOp function) {
   for (auto channel : function.getOps<ChannelOp>()) {
     auto offset = channel.getOffset();
     if (!offset)
       continue;
     int64_t begin = int64_t(*offset), end = begin + channel.getBytes();
-    ReceiveOp last = lastMeetingAt(channel);
+    ReceiveOp last = lastBarrierAt(channel);
     auto isBehind = [&](Operation *op) {
       Operation *around = last ? last->getBlock()->findAncestorOpInBlock(*op) : nullptr;
       return around && last->isBeforeInBlock(around);
@@ -323,7 +324,7 @@ static LogicalResult verifyRings(func::FuncOp function) {
         for (Operation *user : view.getUsers())
           if (!isa<SlotOp, ViewOp, TransOp>(user) && !isBehind(user)) {
             InFlightDiagnostic error =
-                user->emitOpError("expected memory that no ring has, or that is used behind the last meeting of all "
+                user->emitOpError("expected memory that no ring has, or that is used behind the last barrier of all "
                                   "threads at it (because slots are filled and read until then), got it before");
             error.attachNote(channel.getLoc()) << "the ring";
             return WalkResult::interrupt();
@@ -369,10 +370,10 @@ struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
       return;
     bool failedOnce = false;
     getOperation().walk([&](AllocOp alloc) {
-      if (alloc.getMailbox())
-        failedOnce |= failed(verifyMailbox(alloc));
+      if (alloc.getMbarrier())
+        failedOnce |= failed(verifyMbarrier(alloc));
     });
-    if (failed(verifyMeetings(getOperation())) || failed(checkAccesses(getOperation())))
+    if (failed(verifyBarrierOrder(getOperation())) || failed(checkAccesses(getOperation())))
       return signalPassFailure();
     MemoryAccesses accesses(getOperation());
     failedOnce |= failed(verifyRings(getOperation())) || failed(verifyApart(accesses));

@@ -10,7 +10,7 @@ static constexpr int64_t kMaxStages = 4;
 // Registers of one thread for scores, factor and sums, by the number of groups: what is left takes statistics and
 // addresses.
 static constexpr int64_t kMaxRegisters[] = {0, 200, 200, 128};
-// What barriers and mailboxes may take beside slots.
+// What barriers and mbarriers may take beside slots.
 static constexpr int64_t kSpareBytes = 2048;
 
 /// Scores and sums of f32, and the left factor that scores are rounded to.

@@ -3,7 +3,7 @@
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/Schedule.h"
 #include "compiler/transforms/schedule/StagedLoop.h"
-#include "dialects/kgpu/Meeting.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace kiln {
@@ -25,7 +25,7 @@ static constexpr int64_t kMaxAccumulators[] = {0, 200, 200, 128};
 static constexpr int64_t kMaxColumns[] = {0, 256, 256, 192};
 // Slots of the schedule `simple`, and how many are enough where that leaves room for another block beside.
 static constexpr int32_t kSimpleStages = 4, kSharedStages = 3;
-// What barriers, mailboxes and exchanges of the kernel's own may take beside the ring.
+// What barriers, mbarriers and exchanges of the kernel's own may take beside the ring.
 static constexpr int64_t kSpareBytes = 2048;
 
 namespace {

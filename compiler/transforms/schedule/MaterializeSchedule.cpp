@@ -3,7 +3,7 @@
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/transforms/schedule/StagedLoop.h"
-#include "dialects/kgpu/Meeting.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"

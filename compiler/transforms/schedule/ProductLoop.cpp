@@ -1,7 +1,7 @@
 // Recognising the product loop.
 #include "compiler/transforms/schedule/ProductLoop.h"
 #include "compiler/analysis/Disjoint.h"
-#include "dialects/kgpu/Meeting.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
@@ -195,8 +195,8 @@ static StringRef whyTheyMeet(Operation *op, bool looks) {
   if (reads && (writes || ordered) && (looks || anywhere))
     return meet;
   // Atomics that order meet before or behind: of a role of several ctas there is no barrier.
-  if (kgpu::Meetings meetings = kgpu::meetingsOf(op);
-      kgpu::clusterSize(op) > 1 && reads && writes && (meetings.before || meetings.after))
+  if (kgpu::BarrierUses uses = kgpu::barriersOf(op);
+      kgpu::clusterSize(op) > 1 && reads && writes && (uses.before || uses.after))
     return "a role of a cluster has no barrier to order its accesses by";
   return "";
 }

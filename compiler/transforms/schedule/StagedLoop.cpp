@@ -1,7 +1,7 @@
 // Recognising the loop of the schedule `simple`, and what its loads hang on.
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "compiler/analysis/Disjoint.h"
-#include "dialects/kgpu/Meeting.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/layout/Constructors.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"

@@ -562,8 +562,8 @@ func.func @add_prefix_c6(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>, %q:
 // -----
 
 func.func @alloc_c3() {
-  // expected-error @below {{expected a mailbox of 4- or 8-byte elements that are all in each cta}}
-  %m = kgpu.alloc {mailbox} : !kgpu.mem<4xf16, #layout.map<row_major [4]>>
+  // expected-error @below {{expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each cta}}
+  %m = kgpu.alloc {mbarrier} : !kgpu.mem<4xf16, #layout.map<row_major [4]>>
   return
 }
 
@@ -571,7 +571,7 @@ func.func @alloc_c3() {
 
 func.func @await_c1() {
   %m = kgpu.alloc : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
-  // expected-error @below {{expected a slot of a mailbox (because only that counts what has come), got}}
+  // expected-error @below {{expected a slot of memory with an mbarrier (because only that counts what has come), got}}
   kgpu.await %m : !kgpu.mem<4xf32, #layout.map<row_major [4]>>
   return
 }

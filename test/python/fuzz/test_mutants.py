@@ -66,7 +66,7 @@ def test_mutants_differ_and_some_still_mean_something(tmp_path):
 def test_a_signal_is_noticed(tmp_path: pathlib.Path):
     """A stand-in that dies of one word in its input: the one file that holds it is found."""
     script = tmp_path / "kiln-opt"
-    script.write_text('#!/bin/sh\nif grep -q "mailbox"; then kill -SEGV $$; fi\nexit 1\n')
+    script.write_text('#!/bin/sh\nif grep -q "mbarrier"; then kill -SEGV $$; fi\nexit 1\n')
     script.chmod(0o755)
-    expected = [m.number for m in mutate.mutants("7", 0, 300) if "mailbox" in m.text]
+    expected = [m.number for m in mutate.mutants("7", 0, 300) if "mbarrier" in m.text]
     assert expected and [m.number for m in sorted(mutate.crashes(str(script), "7", 0, 300))] == expected

@@ -162,13 +162,13 @@ func.func @atomics(%p: !tile.ptr<i32>, %q: tensor<128x!tile.ptr<i32>, #row>, %v:
 
 // -----
 
-// A row spread over the ctas of a cluster: every cta gets every partial, in a mailbox that counts what has come.
+// A row spread over the ctas of a cluster: every cta gets every partial, in memory with an mbarrier that counts what has come.
 // CHECK: #[[PART:.*]] = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
 // CHECK: #[[MEM:.*]] = #layout.map<row_major [16] ctas 4>
 // CHECK-LABEL: @cluster
 // CHECK: kgpu.partial_reduce
 // CHECK: -> tensor<16xf32, #[[PART]]>
-// CHECK: %[[M:.*]] = kgpu.alloc {mailbox} : <16xf32, #[[MEM]]>
+// CHECK: %[[M:.*]] = kgpu.alloc {mbarrier} : <16xf32, #[[MEM]]>
 // CHECK-NEXT: kgpu.local_store %{{.*}}, %[[M]] : tensor<16xf32, #[[PART]]>, <16xf32, #[[MEM]]>
 // CHECK-NEXT: kgpu.await %[[M]]
 // CHECK-NEXT: kgpu.local_load %[[M]]
@@ -187,8 +187,8 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
 // -----
 
 // Two bytes cannot be sent and counted, and a branch may send twice before anybody has read: memory and barriers.
-// CHECK-LABEL: @no_mailbox
-// CHECK-NOT: mailbox
+// CHECK-LABEL: @no_mbarrier
+// CHECK-NOT: mbarrier
 // CHECK-NOT: kgpu.await
 // CHECK: kgpu.alloc : <16xf16
 // CHECK: kgpu.local_store
@@ -199,7 +199,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
 // CHECK-NEXT: kgpu.local_load
 #row = #layout.map<blocked [16384] vector 8 warps 4 ctas 4 split 0>
 module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
-  func.func @no_mailbox(%x: tensor<16384xf16, #row>, %y: tensor<16384xf32, #row>, %c: i1, %zero: f32) -> (f16, f32) {
+  func.func @no_mbarrier(%x: tensor<16384xf16, #row>, %y: tensor<16384xf32, #row>, %c: i1, %zero: f32) -> (f16, f32) {
     %s = tile.reduce(%x) axis 0 {
     ^bb0(%a: f16, %b: f16):
       %t = arith.addf %a, %b : f16

@@ -135,7 +135,7 @@ func.func @still_read(%d: !tile.desc<tensor<128xf32>>, %i: i32) -> tensor<128xf3
   kgpu.release %ch[%c] : !ring
   kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
   kgpu.barrier cta
-  // expected-error @below {{expected memory that no ring has, or that is used behind the last meeting of all threads at it (because slots are filled and read until then), got it before}}
+  // expected-error @below {{expected memory that no ring has, or that is used behind the last barrier of all threads at it (because slots are filled and read until then), got it before}}
   %y = kgpu.local_load %a : !mem -> tensor<128xf32, #t>
   return %y : tensor<128xf32, #t>
 }
@@ -155,7 +155,7 @@ func.func @before_the_ring_is_done(%d: !tile.desc<tensor<128xf32>>, %i: i32, %x:
   %s = kgpu.acquire %ch[%c] : !ring -> !mem
   kgpu.copy_block %d[%i] to %s of %ch[%c] : !tile.desc<tensor<128xf32>>, !mem, !ring
   kgpu.commit %ch[%c] : !ring
-  // expected-error @below {{expected memory that no ring has, or that is used behind the last meeting}}
+  // expected-error @below {{expected memory that no ring has, or that is used behind the last barrier}}
   kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
   %r = kgpu.receive %ch[%c] : !ring -> !mem
   kgpu.release %ch[%c] : !ring
@@ -172,7 +172,7 @@ func.func @a_ring_with_barriers(%x: tensor<128xf32, #t>) {
   // expected-note @below {{the ring}}
   %ch = kgpu.channel threads fillers 4 readers 4 {offset = 0 : i64} : !ring
   %a = kgpu.alloc {offset = 0 : i64} : !mem
-  // expected-error @below {{expected memory that no ring has, or that is used behind the last meeting}}
+  // expected-error @below {{expected memory that no ring has, or that is used behind the last barrier}}
   kgpu.local_store %x, %a : tensor<128xf32, #t>, !mem
   return
 }

@@ -4,9 +4,9 @@
 //
 // Followed through the structured control flow, the state is the arrival that nobody has waited for yet. Where two ways
 // come together with different states, one of them goes wrong later, so the error is said at once, where they join.
-#include "compiler/transforms/kgpu/VerifyMeetings.h"
+#include "compiler/transforms/kgpu/VerifyBarrierOrder.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
-#include "dialects/kgpu/Meeting.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -17,14 +17,14 @@ namespace {
 /// The op that arrived and has not been waited for; null if there is none.
 using Open = Operation *;
 
-class MeetingVerifier {
+class BarrierOrderVerifier {
 public:
   /// The state at the end of the block that `open` is the state at the start of.
   FailureOr<Open> visit(Block &block, Open open);
 
 private:
   FailureOr<Open> visit(Operation *op, Open open);
-  FailureOr<Open> meet(Operation *op, const Meeting &meeting, Open open);
+  FailureOr<Open> passBarrier(Operation *op, const BarrierUse &use, Open open);
   FailureOr<Open> visitBranch(scf::IfOp branch, Open open);
   FailureOr<Open> visitWhile(scf::WhileOp loop, Open open);
   LogicalResult checkRepeats(Operation *loop, Open begin, Open end);
@@ -36,23 +36,23 @@ static LogicalResult withArrival(InFlightDiagnostic &error, Open arrival) {
   return failure();
 }
 
-FailureOr<Open> MeetingVerifier::meet(Operation *op, const Meeting &meeting, Open open) {
-  if (!meeting.isCluster())
+FailureOr<Open> BarrierOrderVerifier::passBarrier(Operation *op, const BarrierUse &use, Open open) {
+  if (!use.isCluster())
     return open;
-  if (meeting.arrives && open) {
+  if (use.arrives && open) {
     InFlightDiagnostic error = op->emitOpError()
                                << "expected a wait before this arrives at the barrier of the cluster (because a thread "
                                << "arrives once before it waits), got a second arrival";
     return withArrival(error, open);
   }
-  if (!meeting.arrives && !open) {
+  if (!use.arrives && !open) {
     return op->emitOpError("expected to have arrived at the barrier of the cluster on every path to this wait (because "
                            "a thread that has not arrived cannot wait), got a path without an arrival");
   }
-  return meeting.waits ? Open() : op;
+  return use.waits ? Open() : op;
 }
 
-FailureOr<Open> MeetingVerifier::visitBranch(scf::IfOp branch, Open open) {
+FailureOr<Open> BarrierOrderVerifier::visitBranch(scf::IfOp branch, Open open) {
   FailureOr<Open> taken = visit(branch.getThenRegion().front(), open), otherwise = open;
   if (!branch.getElseRegion().empty())
     otherwise = visit(branch.getElseRegion().front(), open);
@@ -68,7 +68,7 @@ FailureOr<Open> MeetingVerifier::visitBranch(scf::IfOp branch, Open open) {
   return withArrival(error, *taken ? *taken : *otherwise);
 }
 
-LogicalResult MeetingVerifier::checkRepeats(Operation *loop, Open begin, Open end) {
+LogicalResult BarrierOrderVerifier::checkRepeats(Operation *loop, Open begin, Open end) {
   if (bool(begin) == bool(end))
     return success();
   InFlightDiagnostic error =
@@ -78,7 +78,7 @@ LogicalResult MeetingVerifier::checkRepeats(Operation *loop, Open begin, Open en
   return withArrival(error, begin ? begin : end);
 }
 
-FailureOr<Open> MeetingVerifier::visitWhile(scf::WhileOp loop, Open open) {
+FailureOr<Open> BarrierOrderVerifier::visitWhile(scf::WhileOp loop, Open open) {
   FailureOr<Open> left = visit(*loop.getBeforeBody(), open);
   if (failed(left))
     return failure();
@@ -88,7 +88,7 @@ FailureOr<Open> MeetingVerifier::visitWhile(scf::WhileOp loop, Open open) {
   return left;
 }
 
-FailureOr<Open> MeetingVerifier::visit(Operation *op, Open open) {
+FailureOr<Open> BarrierOrderVerifier::visit(Operation *op, Open open) {
   if (auto branch = dyn_cast<scf::IfOp>(op))
     return visitBranch(branch, open);
   if (auto loop = dyn_cast<scf::WhileOp>(op))
@@ -106,11 +106,11 @@ FailureOr<Open> MeetingVerifier::visit(Operation *op, Open open) {
     error.attachNote(op->getLoc()) << "the return";
     return failure();
   }
-  Meetings meetings = meetingsOf(op);
-  for (const std::optional<Meeting> &meeting : {meetings.before, meetings.after}) {
-    if (!meeting)
+  BarrierUses uses = barriersOf(op);
+  for (const std::optional<BarrierUse> &use : {uses.before, uses.after}) {
+    if (!use)
       continue;
-    FailureOr<Open> next = meet(op, *meeting, open);
+    FailureOr<Open> next = passBarrier(op, *use, open);
     if (failed(next))
       return failure();
     open = *next;
@@ -118,7 +118,7 @@ FailureOr<Open> MeetingVerifier::visit(Operation *op, Open open) {
   return open;
 }
 
-FailureOr<Open> MeetingVerifier::visit(Block &block, Open open) {
+FailureOr<Open> BarrierOrderVerifier::visit(Block &block, Open open) {
   for (Operation &op : block) {
     FailureOr<Open> next = visit(&op, open);
     if (failed(next))
@@ -128,26 +128,26 @@ FailureOr<Open> MeetingVerifier::visit(Block &block, Open open) {
   return open;
 }
 
-LogicalResult kgpu::verifyMeetings(func::FuncOp function) {
+LogicalResult kgpu::verifyBarrierOrder(func::FuncOp function) {
   // Scalars are the same in every thread, so those that run one instance take the same way through structured control
   // flow. Any other region is run by some of them, or by each as often as it has elements.
   WalkResult result = function.walk([&](Operation *op) {
-    Meetings meetings = meetingsOf(op);
-    if (!meetings.before && !meetings.after)
+    BarrierUses uses = barriersOf(op);
+    if (!uses.before && !uses.after)
       return WalkResult::advance();
     Operation *around = op->getParentOp();
     while (isa<scf::ForOp, scf::IfOp, scf::WhileOp, RolesOp>(around))
       around = around->getParentOp();
     bool inRole = roleAround(op).first;
-    for (const std::optional<Meeting> &meeting : {meetings.before, meetings.after}) {
-      if (!meeting || (meeting->scope == Scope::Role) == inRole)
+    for (const std::optional<BarrierUse> &use : {uses.before, uses.after}) {
+      if (!use || (use->scope == Scope::Role) == inRole)
         continue;
       op->emitOpError() << (inRole
                                 ? "expected a barrier of the role's own threads inside of a role (because the others "
                                   "do not come by), got one of the "
                                 : "expected a barrier of the cta or the cluster outside of roles (because there are "
                                   "no threads of a role), got one of the ")
-                        << stringifyScope(meeting->scope);
+                        << stringifyScope(use->scope);
       return WalkResult::interrupt();
     }
     if (around == function)
@@ -159,5 +159,5 @@ LogicalResult kgpu::verifyMeetings(func::FuncOp function) {
   });
   if (result.wasInterrupted())
     return failure();
-  return MeetingVerifier().visit(function.getBody().front(), nullptr);
+  return BarrierOrderVerifier().visit(function.getBody().front(), nullptr);
 }

@@ -1,4 +1,4 @@
-#include "compiler/conversion/kgpu_to_nvvm/Mailbox.h"
+#include "compiler/conversion/kgpu_to_nvvm/Mbarrier.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -24,14 +24,14 @@ void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, 
   }
 }
 
-void nvvm::openMailboxes(Lowering &lowering) {
+void nvvm::openMbarriers(Lowering &lowering) {
   ImplicitLocOpBuilder &b = lowering.b;
-  // Each warp that receives arrives: those of the block, or of the role the mailbox is in.
+  // Each warp that receives arrives: those of the block, or of the role the mbarrier is in.
   SmallVector<std::pair<int64_t, int64_t>> counters;
   lowering.source.walk([&](kgpu::AllocOp alloc) {
     auto [roles, role] = kgpu::roleAround(alloc);
     int64_t warps = roles ? roles.warpsOf(role) : lowering.threads() / 32;
-    if (alloc.getMailbox())
+    if (alloc.getMbarrier())
       for (int64_t i = 0; i < int32_t(alloc.getSlots()); ++i)
         counters.push_back({int64_t(*alloc.getOffset()) + i * alloc.getSlotBytes() + alloc.getTileBytes(), warps});
   });
@@ -53,7 +53,7 @@ void nvvm::openMailboxes(Lowering &lowering) {
 /// stored is seen only by who acquires it from the cluster.
 static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
   ImplicitLocOpBuilder &b = lowering.b;
-  kgpu::AllocOp alloc = kgpu::mailboxOf(op.getMem());
+  kgpu::AllocOp alloc = kgpu::mbarrierOf(op.getMem());
   Value counter = lowering.addressOf(lowering.offsetBy(lowering.scalar(op.getMem()), alloc.getTileBytes()));
   Value bytes = lowering.atEntry([&]() -> Value {
     Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));
@@ -69,4 +69,4 @@ static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
   return success();
 }
 
-void nvvm::addMailboxes(EmitTable &table) { table.add<kgpu::AwaitOp, emitAwait>(); }
+void nvvm::addMbarriers(EmitTable &table) { table.add<kgpu::AwaitOp, emitAwait>(); }

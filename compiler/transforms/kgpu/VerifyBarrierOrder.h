@@ -7,6 +7,6 @@ namespace kiln::kgpu {
 /// Fails unless, on every path from entry to return, the arrivals at the barrier of the cluster and the waits for it
 /// take turns (an arrival first, a wait last, a whole barrier only between pairs), and every barrier stands where all
 /// threads come by.
-llvm::LogicalResult verifyMeetings(mlir::func::FuncOp function);
+llvm::LogicalResult verifyBarrierOrder(mlir::func::FuncOp function);
 
 } // namespace kiln::kgpu

@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 // One counter behind each slot, of one arrival a warp, set up before the cluster meets; the first arrival orders nothing.
-// CHECK-LABEL: llvm.func @kiln_mailbox(
+// CHECK-LABEL: llvm.func @kiln_mbarrier(
 // CHECK: scf.if
 // CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c4_i32
 // CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c4_i32
@@ -23,7 +23,7 @@
 #all = #layout.map<replicated [16] warps 4 ctas 4>
 #m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
 module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
-  func.func public @mailbox(%p: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 160 : i64} {
+  func.func public @mbarrier(%p: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 160 : i64} {
     kgpu.cluster_arrive relaxed
     %zero = arith.constant 0 : i32
     %one = arith.constant 1 : i32
@@ -31,7 +31,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 4 : i32} {
     %q = tile.splat %p : !tile.ptr<f32> -> tensor<16x!tile.ptr<f32>, #all>
     kgpu.cluster_wait
     scf.for %i = %zero to %n step %one iter_args(%phase = %zero) -> (i32) : i32 {
-      %m = kgpu.alloc {mailbox, offset = 0 : i64, slots = 2 : i32} : !kgpu.mem<16xf32, #m>
+      %m = kgpu.alloc {mbarrier, offset = 0 : i64, slots = 2 : i32} : !kgpu.mem<16xf32, #m>
       %s = kgpu.slot %m[%phase] : !kgpu.mem<16xf32, #m>
       kgpu.local_store %z, %s : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
       kgpu.await %s : !kgpu.mem<16xf32, #m>

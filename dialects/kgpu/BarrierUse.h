@@ -10,7 +10,7 @@
 namespace kiln::kgpu {
 
 /// A barrier, or half of one.
-struct Meeting {
+struct BarrierUse {
   Scope scope = Scope::Cta;
   bool arrives = true;  ///< the thread says that it has come
   bool waits = true;    ///< it goes on only when all have
@@ -20,13 +20,13 @@ struct Meeting {
   bool isWhole() const { return arrives && waits; }
 };
 
-struct Meetings {
-  std::optional<Meeting> before, after; ///< what the op itself does
+struct BarrierUses {
+  std::optional<BarrierUse> before, after; ///< what the op itself does
 };
 
 /// The barriers of `op`: those that are ops, and those that the order of a tile op asks for, of all threads of the
 /// instance. (Not those in its regions.)
-Meetings meetingsOf(mlir::Operation *op);
+BarrierUses barriersOf(mlir::Operation *op);
 
 /// What goes on behind the op that begins it. Of each kind, what was begun first is over first.
 enum class Flight : uint8_t {

@@ -1,5 +1,5 @@
 // Which ops bring a barrier, which leave something under way, and which wait for that.
-#include "dialects/kgpu/Meeting.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,7 +18,7 @@ int64_t kgpu::clusterSize(Operation *op) {
 
 /// All threads that do what `op` says: those of its role, or of the program instance. (In a cluster a role is of all
 /// ctas, and no barrier is of those alone: kiln-verify-barriers refuses the cluster's there.)
-static Meeting ofInstance(Operation *op) {
+static BarrierUse ofInstance(Operation *op) {
   if (clusterSize(op) > 1)
     return {Scope::Cluster};
   return {roleAround(op).first ? Scope::Role : Scope::Cta};
@@ -26,32 +26,32 @@ static Meeting ofInstance(Operation *op) {
 
 /// An atomic's order is about the accesses of the whole instance: those before it are done before it releases, those
 /// after it wait until it has acquired.
-static Meetings ofAtomic(Operation *op, tile::MemSemantic sem) {
+static BarrierUses ofAtomic(Operation *op, tile::MemSemantic sem) {
   using tile::MemSemantic;
-  Meetings meetings;
+  BarrierUses uses;
   if (sem == MemSemantic::Release || sem == MemSemantic::AcqRel)
-    meetings.before = ofInstance(op);
+    uses.before = ofInstance(op);
   if (sem == MemSemantic::Acquire || sem == MemSemantic::AcqRel)
-    meetings.after = ofInstance(op);
-  return meetings;
+    uses.after = ofInstance(op);
+  return uses;
 }
 
 /// Behind the last channel that has barriers all threads meet that may use one: nobody does before it is set up. In a
-/// cluster the fence behind setting up is what shows it to others: the meeting itself orders nothing.
-static Meetings ofChannel(ChannelOp channel) {
+/// cluster the fence behind setting up is what shows it to others: the barrier itself orders nothing.
+static BarrierUses ofChannel(ChannelOp channel) {
   auto hasBarriers = [](ChannelOp op) { return op.getCompletion() != Completion::Groups; };
   if (!hasBarriers(channel))
     return {};
   for (Operation *next = channel->getNextNode(); next; next = next->getNextNode())
     if (auto other = dyn_cast<ChannelOp>(next); other && hasBarriers(other))
       return {};
-  Meeting meeting = ofInstance(channel);
-  meeting.relaxed = meeting.isCluster();
-  return {{}, meeting};
+  BarrierUse use = ofInstance(channel);
+  use.relaxed = use.isCluster();
+  return {{}, use};
 }
 
 /// Threads that have waited for their own copies know nothing of those of others: behind a slot's wait all meet.
-static Meetings ofReceive(ReceiveOp receive) {
+static BarrierUses ofReceive(ReceiveOp receive) {
   auto channel = receive.getChannel().getDefiningOp<ChannelOp>();
   if (!channel || channel.getCompletion() != Completion::Groups)
     return {};
@@ -59,30 +59,31 @@ static Meetings ofReceive(ReceiveOp receive) {
 }
 
 /// No cta of a cluster ends while another one may still send to it or tell it something.
-static Meetings ofReturn(Operation *op) {
+static BarrierUses ofReturn(Operation *op) {
   bool sends = false;
   for (Operation &other : *op->getBlock())
     if (auto channel = dyn_cast<ChannelOp>(other))
       sends |= channel.isMulticast();
-  Meeting last{Scope::Cluster};
+  BarrierUse last{Scope::Cluster};
   last.relaxed = true; // it is about being there still, not about what was written
-  return clusterSize(op) > 1 && sends ? Meetings{last, {}} : Meetings();
+  return clusterSize(op) > 1 && sends ? BarrierUses{last, {}} : BarrierUses();
 }
 
-Meetings kgpu::meetingsOf(Operation *op) {
-  return llvm::TypeSwitch<Operation *, Meetings>(op)
-      .Case([](BarrierOp barrier) { return Meetings{{}, Meeting{barrier.getScope()}}; })
+BarrierUses kgpu::barriersOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, BarrierUses>(op)
+      .Case([](BarrierOp barrier) { return BarrierUses{{}, BarrierUse{barrier.getScope()}}; })
       .Case([](ClusterArriveOp arrive) {
-        return Meetings{{}, Meeting{Scope::Cluster, /*arrives=*/true, /*waits=*/false, arrive.getRelaxed()}};
+        return BarrierUses{{}, BarrierUse{Scope::Cluster, /*arrives=*/true, /*waits=*/false, arrive.getRelaxed()}};
       })
-      .Case([](ClusterWaitOp) { return Meetings{{}, Meeting{Scope::Cluster, /*arrives=*/false, /*waits=*/true}}; })
+      .Case(
+          [](ClusterWaitOp) { return BarrierUses{{}, BarrierUse{Scope::Cluster, /*arrives=*/false, /*waits=*/true}}; })
       .Case([](ChannelOp channel) { return ofChannel(channel); })
       .Case([](ReceiveOp receive) { return ofReceive(receive); })
       .Case([](func::ReturnOp op) { return ofReturn(op); })
-      .Case([](tile::BarrierOp barrier) { return Meetings{{}, ofInstance(barrier)}; })
+      .Case([](tile::BarrierOp barrier) { return BarrierUses{{}, ofInstance(barrier)}; })
       .Case([](tile::AtomicRMWOp atomic) { return ofAtomic(atomic, atomic.getSem()); })
       .Case([](tile::AtomicCASOp atomic) { return ofAtomic(atomic, atomic.getSem()); })
-      .Default([](Operation *) { return Meetings(); });
+      .Default([](Operation *) { return BarrierUses(); });
 }
 
 std::optional<Flight> kgpu::flightOf(Operation *op) {

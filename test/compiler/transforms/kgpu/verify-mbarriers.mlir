@@ -1,4 +1,4 @@
-// Nobody tells a sender that a mailbox was read: what makes one safe is checked by itself.
+// Nobody tells a sender that memory with an mbarrier was read: what makes one safe is checked by itself.
 // RUN: kiln-opt %s --split-input-file --kiln-verify-barriers -verify-diagnostics
 
 #part = #layout.map<digits [16] lane (0) (0) (0) (0) (0) warp (1) (2) cta (4) (8)>
@@ -7,9 +7,9 @@
 func.func @not_awaited(%x: tensor<16xf32, #part>) -> tensor<16xf32, #all> {
   kgpu.cluster_arrive relaxed
   kgpu.cluster_wait
-  %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+  %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
   kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
-  // expected-error @below {{expected a mailbox to be sent to, awaited and read in this order, got another}}
+  // expected-error @below {{expected memory with an mbarrier to be sent to, awaited and read in this order, got another}}
   %y = kgpu.local_load %m : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
   return %y : tensor<16xf32, #all>
 }
@@ -26,7 +26,7 @@ func.func @one_slot(%x: tensor<16xf32, #part>, %n: i32) {
   kgpu.cluster_wait
   scf.for %i = %zero to %n step %one : i32 {
     // expected-error @below {{expected two slots that the loop's iterations use in turn}}
-    %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+    %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
     kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
     kgpu.await %m : !kgpu.mem<16xf32, #m>
     %y = kgpu.local_load %m : !kgpu.mem<16xf32, #m> -> tensor<16xf32, #all>
@@ -42,8 +42,8 @@ func.func @deeper(%x: tensor<16xf32, #part>, %c: i1) {
   kgpu.cluster_arrive relaxed
   kgpu.cluster_wait
   scf.if %c {
-    // expected-error @below {{expected a mailbox in the function's body or a loop there}}
-    %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+    // expected-error @below {{expected memory with an mbarrier in the function's body or a loop there}}
+    %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
     kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
     kgpu.await %m : !kgpu.mem<16xf32, #m>
   }
@@ -74,8 +74,8 @@ func.func @relaxed(%x: tensor<128xf32, #t>) -> tensor<128xf32, #t> {
 func.func @never_set_up(%x: tensor<16xf32, #part>) {
   kgpu.cluster_arrive
   kgpu.cluster_wait
-  %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
-  // expected-error @below {{expected a relaxed arrival at the barrier of the cluster, waited for, before (because it sets the mailboxes up), got none}}
+  %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+  // expected-error @below {{expected a relaxed arrival at the barrier of the cluster, waited for, before (because it sets the mbarriers up), got none}}
   kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
   kgpu.await %m : !kgpu.mem<16xf32, #m>
   return
@@ -89,9 +89,9 @@ func.func @never_set_up(%x: tensor<16xf32, #part>) {
 func.func @set_up_twice(%x: tensor<16xf32, #part>) {
   kgpu.cluster_arrive relaxed
   kgpu.cluster_wait
-  %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+  %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
   kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
-  // expected-error @below {{expected one relaxed arrival, in the function's body (because it sets the mailboxes up), got a second}}
+  // expected-error @below {{expected one relaxed arrival, in the function's body (because it sets the mbarriers up), got a second}}
   kgpu.cluster_arrive relaxed
   kgpu.cluster_wait
   kgpu.await %m : !kgpu.mem<16xf32, #m>
@@ -104,11 +104,11 @@ func.func @set_up_twice(%x: tensor<16xf32, #part>) {
 #m = #layout.map<digits [16] cta (0) (0) offset (1) (2) (4) (8)>
 func.func @set_up_sometimes(%x: tensor<16xf32, #part>, %c: i1) {
   scf.if %c {
-    // expected-error @below {{expected one relaxed arrival, in the function's body (because it sets the mailboxes up), got it deeper}}
+    // expected-error @below {{expected one relaxed arrival, in the function's body (because it sets the mbarriers up), got it deeper}}
     kgpu.cluster_arrive relaxed
     kgpu.cluster_wait
   }
-  %m = kgpu.alloc {mailbox, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
+  %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
   kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
   kgpu.await %m : !kgpu.mem<16xf32, #m>
   return

@@ -1,5 +1,5 @@
-// Mailboxes: shared memory that ctas of the cluster send to, and the counter behind each slot (an mbarrier) that says
-// when all has come. A barrier of the cluster would order all memory of every thread, GPU-wide, for about a
+// Memory with mbarriers: shared memory that ctas of the cluster send to, and the counter behind each slot (an mbarrier)
+// that says when all has come. A barrier of the cluster would order all memory of every thread, GPU-wide, for about a
 // microsecond.
 #pragma once
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
@@ -12,7 +12,7 @@ namespace kiln::nvvm {
 void sendToCta(Lowering &lowering, llvm::ArrayRef<mlir::Value> values, mlir::Value pointer, int64_t elementBytes,
                mlir::Value cta, mlir::Value slot, int64_t tileBytes);
 
-/// Sets up the counters of every mailbox; before the cluster meets for the first time.
-void openMailboxes(Lowering &lowering);
+/// Sets up the counters of every mbarrier; before the cluster meets for the first time.
+void openMbarriers(Lowering &lowering);
 
 } // namespace kiln::nvvm
