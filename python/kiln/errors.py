@@ -307,6 +307,41 @@ class LaunchError(UsageError):
         return type(self), (self.message, self.kernel, self.argument, self.caller, self.hint), self.__dict__
 
 
+class FrozenError(LaunchError):
+    """A launch that would have to compile in frozen mode: names the argument, its value and the missing variant."""
+
+    def __init__(
+        self,
+        message: str,
+        variant: str,
+        kernel: str | None = None,
+        argument: str | None = None,
+        caller: SourceRange | None = None,
+        hint: str | None = None,
+    ):
+        super().__init__(message, kernel, argument, calling_expression() if caller is None else caller, hint)
+        self.variant = variant
+        self.value: Any = None
+
+    def tell_values(self, named: dict[str, Any]) -> None:
+        """The launch's arguments by name."""
+        value: Any = named.get((self.argument or "").partition(".")[0])
+        if isinstance(value, (bool, int, float, str)):
+            self.value = value
+        elif hasattr(value, "dtype"):
+            self.value = f"an array of {value.dtype}"
+
+    def sentence(self) -> str:
+        text = super().sentence()
+        if self.value is not None and not text.endswith(f"got {self.value}"):
+            text += f" from {self.value}"
+        return f"{text}; missing: {self.variant}"
+
+    def __reduce__(self) -> tuple:
+        arguments = (self.message, self.variant, self.kernel, self.argument, self.caller, self.hint)
+        return type(self), arguments, self.__dict__
+
+
 class ArgumentError(UsageError, ValueError):
     """A function of the kernel library cannot take an argument: names the function, the argument and the caller's line.
     A ValueError too, as such mistakes are in Python."""

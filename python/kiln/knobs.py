@@ -143,6 +143,13 @@ SWITCHES: tuple[Switch, ...] = (
     Switch(
         "cache_readonly", str, "", "a cache that is looked into first and never written, as packages ship it", "folder"
     ),
+    Switch(
+        "frozen",
+        str,
+        "",
+        "a bundle of `kiln freeze`: launches run what is in it, and where they would compile there is an error",
+        "folder",
+    ),
     Switch("dump", str, "", "write one numbered file per stage of every compile into this directory", "directory"),
     Switch(
         "crash_dir",

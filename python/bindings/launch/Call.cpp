@@ -4,6 +4,7 @@
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Reports.h"
 #include "python/bindings/launch/Torch.h"
+#include "python/bindings/launch/Values.h"
 #include "runtime/device/CudaLog.h"
 #include "runtime/launch/Staging.h"
 #include "llvm/ADT/STLExtras.h"
@@ -356,8 +357,16 @@ Compiled Call::findOrCompile() {
   py::list alone;
   for (bool flag : disjoint)
     alone.append(flag);
-  py::object object = state.kernel.attr("_compile")(
-      parameters, given, py::bytes(encoder.getKey().take_front(codeKeySize).str()), alone, device, current->prefix);
+  py::object object;
+  try {
+    object = state.kernel.attr("_compile")(parameters, given, py::bytes(encoder.getKey().take_front(codeKeySize).str()),
+                                           alone, device, current->prefix);
+  } catch (py::error_already_set &error) {
+    // Frozen mode says which value has no code.
+    if (py::object tell = getOptionalAttribute(error.value().ptr(), "tell_values"))
+      tell(collectNamed());
+    throw;
+  }
   Compiled compiled{nullptr, object};
   compiled.used = ++state.clock;
   if (device == onNothing) {

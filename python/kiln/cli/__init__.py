@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     from kiln.cli import compile as compile_verb
     from kiln.cli import explain as explain_verb
     from kiln.cli import export as export_verb
+    from kiln.cli import freeze as freeze_verb
     from kiln.cli import info as info_verb
     from kiln.cli import run as run_verb
 
@@ -29,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     compile_verb.add_parser(verbs)
     explain_verb.add_parser(verbs)
     export_verb.add_parser(verbs)
+    freeze_verb.add_parser(verbs)
     info_verb.add_parser(verbs)
     run_verb.add_parser(verbs)
     words = sys.argv[1:] if arguments is None else arguments

@@ -148,6 +148,19 @@ def _from_stage(path: str, settings: dict[str, Any]) -> tuple[str, Any]:
     return name, compiler.compile_text(text, stage, settings)
 
 
+def find_kernel_of(path: str, name: str) -> Any:
+    """The jit function `name` of the file or the module that `path` names."""
+    import importlib
+
+    if path.endswith(".py"):
+        return load_kernel(path, name)
+    try:
+        module = importlib.import_module(path)
+    except ImportError as problem:
+        raise errors.UserError(f"expected FILE.py::NAME or MODULE::NAME, got {path}::{name}: {problem}") from None
+    return find_kernel(module, path, name)
+
+
 def load_kernel(path: str, name: str) -> Any:
     """The jit function `name` of the Python file `path`."""
     import importlib.util

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import importlib
 import os
 import sys
 from typing import Any
@@ -61,6 +60,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compiles and writes; returns the exit code."""
+    from kiln.cli.compile import find_kernel_of
     from kiln.export import export_kernel
 
     path, colons, name = options.input.partition("::")
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         raise errors.UserError(f"expected FILE.py::NAME or MODULE::NAME, got {options.input}")
     # Standard output is for the files: what the kernel's file prints, and kl.static_print, go beside it.
     with contextlib.redirect_stdout(sys.stderr):
-        kernel = _find(path, name)
+        kernel = find_kernel_of(path, name)
         variants = [
             variant
             for signature in options.signature
@@ -88,18 +88,6 @@ def show_folder(options: argparse.Namespace) -> int:
         raise errors.UserError(f"this installation has no {folder}: it was built without libkiln_runtime")
     print(folder)
     return 0
-
-
-def _find(path: str, name: str) -> Any:
-    from kiln.cli.compile import find_kernel, load_kernel
-
-    if path.endswith(".py"):
-        return load_kernel(path, name)
-    try:
-        module = importlib.import_module(path)
-    except ImportError as problem:
-        raise errors.UserError(f"expected FILE.py::NAME or MODULE::NAME, got {path}::{name}: {problem}") from None
-    return find_kernel(module, path, name)
 
 
 def _variants(kernel: Any, signature: str, targets: list[str], disjoint: str | None) -> list[Any]:

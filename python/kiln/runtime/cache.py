@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kiln import knobs
+from kiln import errors, knobs
 
 if TYPE_CHECKING:
     from kiln._kiln import Artifact, Cache, CacheEntry, Fields, Module
@@ -49,13 +49,13 @@ def root() -> str:
 
 def store() -> Cache | None:
     """The store that is read and written; None without one."""
-    path = root()
+    path = "" if knobs.frozen else root()
     return _open(path, False) if path else None
 
 
 def shipped() -> Cache | None:
-    """The store that is only read, before the other; None without one."""
-    path = knobs.cache_readonly
+    """The store that is only read, before the other, and in frozen mode alone; None without one."""
+    path = knobs.frozen or knobs.cache_readonly
     return _open(os.path.abspath(os.path.expanduser(path)), True) if path else None
 
 
@@ -85,7 +85,7 @@ def warn(message: str) -> None:
 
 def is_wanted() -> bool:
     """Whether compiles go by the cache. Those that are asked to show or to check their stages do not."""
-    return bool(root() or knobs.cache_readonly) and not (knobs.dump or knobs.verify_each)
+    return bool(knobs.frozen) or (bool(root() or knobs.cache_readonly) and not (knobs.dump or knobs.verify_each))
 
 
 def load(key: str) -> CacheEntry | None:
@@ -293,6 +293,43 @@ class Lookup:
             self._located = _kiln.Fields([*self._fields, ("places", repr(_places(self.kernel)))])
         return self._located
 
+    def missing(self, parameters: Sequence[Any]) -> errors.FrozenError:
+        """Why frozen mode has no code: what differs from the variant in the bundle that has most in common."""
+        from kiln import _kiln
+        from kiln.runtime.jit import _describe
+
+        name = self.kernel.__name__
+        variant = ", ".join(f"{parameter.name}={_describe(parameter)}" for parameter in parameters)
+        bundle = shipped()
+        made_of = [(field, value) for field, value, _ in _kiln.Fields(self._fields).items]
+        others = [
+            [(field, value) for field, value, _ in entry["fields"]]
+            for entry in (bundle.entries() if bundle is not None else [])
+            if entry["kind"] == INDEX and entry["subject"] == self.subject
+        ]
+        because = f"because {knobs.frozen} holds all code in frozen mode"
+        if bundle is None or not others:
+            return errors.FrozenError(f"expected code for this kernel ({because}), got none", variant, name)
+        same = set(made_of)
+        most = max(len(same.intersection(fields)) for fields in others)
+        nearest = [dict(fields) for fields in others if len(same.intersection(fields)) == most]
+        differing = [field for field, value in made_of if all(other.get(field) != value for other in nearest)]
+        if not differing:
+            # Each of the nearest differs elsewhere: the first place of the first of them.
+            nearest = nearest[:1]
+            differing = [field for field, value in made_of if nearest[0].get(field) != value]
+        first = min(differing, key=lambda field: not field.startswith("argument ")) if differing else "places"
+        got = dict(made_of).get(first, "")
+        if not first.startswith("argument "):
+            return errors.FrozenError(
+                f"expected the {first} that the bundle was frozen with ({because}), got another", variant, name
+            )
+        argument = first.removeprefix("argument ")
+        has = sorted({_shown(other[first]) for other in nearest if first in other})
+        return errors.FrozenError(
+            f"expected {' or '.join(has)} ({because}), got {_shown(got)}", variant, name, argument
+        )
+
     # -- by the IR -------------------------------------------------------------------------
 
     def by_module(self, module: Module, quiet: bool) -> Artifact | None:
@@ -349,6 +386,14 @@ class Lookup:
             publish(INDEX, self.subject, self._plain, {}, located="by FILE:LINE")
         else:
             publish(INDEX, self.subject, self._plain, {}, artifact=key)
+
+
+def _shown(spelled: str) -> str:
+    """A field of an argument as signatures spell it: constants without their type, types without their padding."""
+    if spelled.startswith("constexpr "):
+        kind, _, value = spelled.removeprefix("constexpr ").partition(" ")
+        return value if kind in ("bool", "int", "float", "str", "NoneType") else f"{kind} {value}".strip()
+    return spelled.removesuffix(" zero")
 
 
 def _places(kernel: KernelFunction) -> list[str]:

@@ -415,6 +415,8 @@ def _make_artifact(
         artifact = lookup.by_source()
         if artifact is not None:
             return artifact, True
+        if knobs.frozen:
+            raise lookup.missing(parameters)
     with _lock:
         _load(_COMPILER_MODULES)
     from kiln import frontend

@@ -1,0 +1,35 @@
+"""Kernels that the tests of frozen mode freeze."""
+
+from typing import Any, NamedTuple
+
+import kiln
+import kiln.language as kl
+
+
+@kiln.jit
+def scale(x, y, n, factor, BLOCK: kl.constexpr):
+    at = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
+    kl.store(y + at, (kl.load(x + at, mask=at < n) * factor).to(y.dtype.element_ty), mask=at < n)
+
+
+class Rows(NamedTuple):
+    data: Any
+    stride: Any
+
+
+@kiln.jit
+def add_rows(a: Rows, out: Rows, bias, WIDTH: kl.constexpr):
+    """out = a + bias, row by row; without a stride rows lie one after the other; bias may be nothing."""
+    row = kl.program_id(0)
+    at = kl.arange(0, WIDTH)
+    a_stride = WIDTH if a.stride is None else a.stride
+    value = kl.load(a.data + row * a_stride + at)
+    if bias is not None:
+        value += kl.load(bias + at)
+    kl.store(out.data + row * out.stride + at, value)
+
+
+@kiln.jit(do_not_specialize=["n"])
+def general(x, n, BLOCK: kl.constexpr):
+    at = kl.arange(0, BLOCK)
+    kl.store(x + at, kl.load(x + at, mask=at < n) + n, mask=at < n)
