@@ -564,9 +564,21 @@ def _splits(problem: Problem, tiles: int, k: int, machine: Machine) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def plan(problem: Problem, machine: Machine, splits: int | None = None) -> GemmPlan:
-    """The plan for a product on a machine; ``splits`` parts of K, where a number is given."""
+    """The plan for a product on a machine; ``splits`` parts of K, where a number is given. One that was measured
+    (``tuned.py``) counts more than the model's."""
     if splits is not None and splits < 1:
         raise ArgumentError("splits", f"expected at least 1, got {splits}")
+    if splits is None:
+        from kiln.kernels.gemm import tuned
+
+        measured = tuned.find(problem, machine)
+        if measured is not None:
+            return measured
+    return modelled(problem, machine, splits)
+
+
+def modelled(problem: Problem, machine: Machine, splits: int | None = None) -> GemmPlan:
+    """The plan that the model chooses, whatever was measured."""
     kind = engine(problem, machine)
     if kind == "cpu":
         return _cpu_plan(problem, splits or 1)
@@ -604,7 +616,13 @@ def candidates(m: int, n: int, k: int, dtype: str = "float16", machine: Machine 
         found += sorted(order, key=best.index)[: max(1, count - count // 3 - len(cut) - len(found))]
         found = [plan(problem, machine), *(p for p in found if p != plan(problem, machine)), *cut]
         found += [p for p in best if p not in found][: count - len(found)]
-    return list(dict.fromkeys([plan(problem, machine), *found]))[:count]
+    default = modelled(problem, machine)
+    if default.schedule == "cpu":
+        found += [replace(default, m=rows, n=columns, k=step)
+                  for rows, columns, step in itertools.product((default.m, default.m // 2, 2 * default.m),
+                                                               (default.n, 2 * default.n), (default.k, 2 * default.k))
+                  if rows >= 16]  # fmt: skip
+    return list(dict.fromkeys([default, *found]))[:count]
 
 
 # ---- what the demo and the checks of compiled code run ---------------------------------------------------------------

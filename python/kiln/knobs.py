@@ -165,6 +165,13 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("ptxas", str, "", "the assembler for NVIDIA GPUs, else found (`kiln info`); `none`: the driver", "file"),
     Switch("nvdisasm", str, "", "the disassembler for NVIDIA GPUs", "file"),
     Switch("libcuda", str, "", "the CUDA driver to load in place of `libcuda.so.1`", "file"),
+    Switch(
+        "tuned",
+        str,
+        "",
+        "file of plans for products that `kiln tune gemm` wrote, instead of the one that is shipped; read once",
+        "file",
+    ),
     Switch("nvrtc", str, "", "the library that compiles CUDA C for `kiln.cuda.compile`, else found", "file"),
     Switch("libdevice", str, "", "CUDA's device library `libdevice.10.bc`, for kernels that call it", "file"),
     Switch(

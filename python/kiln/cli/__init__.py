@@ -21,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     from kiln.cli import freeze as freeze_verb
     from kiln.cli import info as info_verb
     from kiln.cli import run as run_verb
+    from kiln.cli import tune as tune_verb
 
     parser = argparse.ArgumentParser(prog="kiln", description="Compile, inspect and run Kiln kernels.")
     parser.add_argument("--version", action="version", version=f"kiln {__version__}")
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     freeze_verb.add_parser(verbs)
     info_verb.add_parser(verbs)
     run_verb.add_parser(verbs)
+    tune_verb.add_parser(verbs)
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["run"]:  # what the program raises is its own
         return run_verb.main(words[1:])

@@ -163,6 +163,11 @@ def find_kernel_of(path: str, name: str) -> Any:
 
 def load_kernel(path: str, name: str) -> Any:
     """The jit function `name` of the Python file `path`."""
+    return find_kernel(load_module(path), path, name)
+
+
+def load_module(path: str) -> Any:
+    """The Python file `path` as a module."""
     import importlib.util
 
     if not os.path.isfile(path):
@@ -179,7 +184,7 @@ def load_kernel(path: str, name: str) -> Any:
         spec.loader.exec_module(module)
     finally:
         sys.path.pop(0)
-    return find_kernel(module, path, name)
+    return module
 
 
 def find_kernel(module: Any, path: str, name: str) -> Any:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -78,6 +79,7 @@ class Autotuner(_Decorated):
         isolate: bool = False,
         timeout: float = 10.0,
         same_numerics: bool = False,
+        tuned: str | os.PathLike[str] | None = None,
     ):
         super().__init__(fn, arg_names)
         self.configs = list(configs) or [Config({})]
@@ -108,6 +110,7 @@ class Autotuner(_Decorated):
         self.user_do_bench = do_bench
         self.cache_results = cache_results
         self.isolate, self.timeout, self.same_numerics = isolate, timeout, same_numerics
+        self.tuned = None if tuned is None else os.fspath(tuned)
         if isolate and do_bench is not None:
             raise errors.UsageError(
                 f"autotune of {_base(fn).__name__}: expected no do_bench with isolate=True (because it would run in"
@@ -272,6 +275,7 @@ def autotune(
     isolate: bool = False,
     timeout: float = 10.0,
     same_numerics: bool = False,
+    tuned: str | os.PathLike[str] | None = None,
 ) -> Callable[[Any], Autotuner]:
     """Measures `configs` when the values of the `key` arguments (or an array's type) are new, and keeps the best.
 
@@ -295,6 +299,8 @@ def autotune(
                        only itself. Hooks are called once for each configuration, in this process
     timeout            with `isolate`, the seconds after which a launch hangs
     same_numerics      only configurations that give the bits of the first one
+    tuned              a file that `kiln tune` wrote: a key that it has takes its configuration, any other that of the
+                       nearest key, or by `perf_model` the best of the file; nothing is measured then
 
     >>> @kiln.autotune(configs=[kiln.Config({"BLOCK": 128}), kiln.Config({"BLOCK": 1024})], key=["n"])
     ... @kiln.jit
@@ -306,7 +312,7 @@ def autotune(
         _check_kernel("autotune", fn)
         return Autotuner(
             fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by,
-            warmup, rep, use_cuda_graph, do_bench, cache_results, isolate, timeout, same_numerics,
+            warmup, rep, use_cuda_graph, do_bench, cache_results, isolate, timeout, same_numerics, tuned,
         )  # fmt: skip
 
     return decorate

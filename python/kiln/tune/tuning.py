@@ -69,6 +69,10 @@ class Tuning:
         if tuner.same_numerics:
             with Progress(self.name) as progress:
                 self.configs = self._drop_other_numerics(progress)
+        if tuner.tuned is not None:
+            best = self._choose_from(tuner.tuned)
+            if best is not None:
+                return best
         kept = self._look_up()
         best = self._best(kept)
         if best is not None and not self._is_current(best, kept[best]):
@@ -118,22 +122,53 @@ class Tuning:
         """Everything that a time depends on beside the configuration."""
         from kiln import _kiln
 
-        base = self.tuner.base_fn
-        threads = knobs.num_threads if self.device == -1 else 0
-        try:
-            device = device_identity(self.device, threads) if self.device != -2 else {"name": "none"}
-        except errors.KilnError:
-            device = {"name": "unknown"}
         return {
-            "kernel": base.__qualname__,
-            "source": _kiln.digest(base._make_prefix().encode()),
+            "kernel": self.tuner.base_fn.__qualname__,
+            "source": self.source(),
             "key": [str(value) for value in self.key],
             "arguments": signature(self.arguments.items()),
-            "device": device,
+            "device": self.device_facts(),
             "target": _kiln.digest(json.dumps(_kiln.target(self.row), sort_keys=True).encode()),
             "toolchain": _kiln.toolchain(),
             "method": self.tuner.method,
         }
+
+    def source(self) -> str:
+        """A digest of the kernel's text, of all that it reaches, and of the switches that its code depends on."""
+        from kiln import _kiln
+
+        return _kiln.digest(self.tuner.base_fn._make_prefix().encode())
+
+    def device_facts(self) -> dict[str, Any]:
+        """The machine that times are of."""
+        if self.device == -2:
+            return {"name": "none"}
+        return device_identity(self.device, knobs.num_threads if self.device == -1 else 0)
+
+    def key_facts(self) -> dict[str, Any]:
+        """What the tuner's key is of: its values by name, and the types of the arrays."""
+        facts: dict[str, Any] = {}
+        for name in self.tuner.keys:
+            value = named(self.arguments, name)
+            facts[name] = value if isinstance(value, (bool, int, float, str)) or value is None else str(value)
+        kinds = [str(value.dtype).rpartition(".")[2] for value in leaves(self.arguments.values())
+                 if hasattr(value, "dtype")]  # fmt: skip
+        return {**facts, "types": " ".join(kinds)}
+
+    def _choose_from(self, path: str) -> Config | None:
+        """What a file that `kiln tune` wrote has for this key; None where it has nothing that is about this kernel on
+        this machine."""
+        from kiln.tune import ahead, table
+
+        choices = table.read(path).of(self.tuner.base_fn.__qualname__, self.device_facts(), self.source())
+        model = self.tuner.perf_model
+        expected = None
+        if model is not None:
+            expected = lambda config: model(**{**self.arguments, **config.all_kwargs()})  # noqa: E731
+        best = ahead.find(choices, self.key_facts(), self.configs, expected) if choices else None
+        if best is not None:
+            log.info("%s %s: %s has %s", self.name, self.key, path, best)
+        return best
 
     def _best(self, kept: Mapping[Config, Time]) -> Config | None:
         return min(kept, key=lambda config: kept[config].milliseconds[0], default=None)

@@ -1,0 +1,134 @@
+"""Files of tuned choices, which ship with a package: JSON, sorted, one choice a line, made by `kiln tune`.
+
+    {"about": {"format": 1, "kiln": "0.1.0", …},
+     "tuned": [
+      {"kernel": "gemm", "device": {…}, "of": {"m": 16, …}, "choice": {…}, "milliseconds": 0.0121, "code": "…"},
+      …]}
+
+`of` is what a choice was made for, `choice` what was chosen, `code` a digest of the source that it is about: a choice
+about another source counts as none. `device` is the machine, as `kiln.tune.store.device_identity` tells it; a choice of
+another machine counts as none too.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kiln import errors
+
+FORMAT = 1
+
+
+class Choice(NamedTuple):
+    """One line of a table."""
+
+    kernel: str
+    device: dict[str, Any]
+    of: dict[str, Any]
+    choice: dict[str, Any]
+    milliseconds: float
+    code: str = ""
+
+    @property
+    def place(self) -> str:
+        """What there is one choice for."""
+        return json.dumps([self.kernel, self.device, self.of], sort_keys=True)
+
+
+class Table:
+    """Choices by what they are for."""
+
+    def __init__(self, choices: Iterable[Choice] = ()):
+        self._choices = {choice.place: choice for choice in choices}
+
+    def __iter__(self) -> Any:
+        return iter(self._choices.values())
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def add(self, choice: Choice) -> None:
+        """In the place of one that was for the same."""
+        self._choices[choice.place] = choice
+
+    def of(self, kernel: str, device: Mapping[str, Any], code: str = "") -> list[Choice]:
+        """Choices for a kernel on a machine."""
+        wanted = json.loads(json.dumps(device))
+        return [c for c in self if c.kernel == kernel and c.device == wanted and code in ("", c.code)]
+
+    def text(self) -> str:
+        from kiln import __version__, _kiln
+
+        about = {"format": FORMAT, "kiln": __version__, "toolchain": _kiln.toolchain()}
+        lines = [json.dumps(c._asdict(), sort_keys=True) for c in sorted(self, key=_order)]
+        rows = ",\n  ".join(lines)
+        return f'{{"about": {json.dumps(about, sort_keys=True)},\n "tuned": [\n  {rows}\n ]}}\n'
+
+    def write(self, path: str) -> None:
+        """Whole or not at all."""
+        folder = os.path.dirname(os.path.abspath(path))
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
+            file.write(self.text())
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, path)
+
+
+def _order(choice: Choice) -> tuple[Any, ...]:
+    """Numbers as numbers: 16 rows before 128."""
+    sides = [(name, (0, value) if isinstance(value, (int, float)) else (1, str(value))) for name, value in
+             sorted(choice.of.items())]  # fmt: skip
+    return choice.kernel, json.dumps(choice.device, sort_keys=True), sides
+
+
+def parse(text: str, path: str) -> Table:
+    """The table in a file's text; an error names the file."""
+    try:
+        content = json.loads(text)
+        if content["about"]["format"] != FORMAT:
+            found = content["about"]["format"]
+            raise errors.UserError(f"{path}: expected a table of format {FORMAT}, got {found!r}; run `kiln tune` again")
+        return Table(Choice(**line) for line in content["tuned"])
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise errors.UserError(
+            f"{path}: expected a file that `kiln tune` wrote, got something else ({problem})"
+        ) from None
+
+
+_NOTHING = Table()
+
+
+def read(path: str) -> Table:
+    """The table in a file; an empty one where there is no file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return _NOTHING
+    return _read(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=32)
+def _read(path: str, written: int, size: int) -> Table:
+    with open(path, encoding="utf-8") as file:
+        return parse(file.read(), path)
+
+
+def distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    """How far two problems are apart: by the logarithms of their numbers. Infinite where anything else differs."""
+    if one.keys() != other.keys():
+        return math.inf
+    found = 0.0
+    for name, value in one.items():
+        there = other[name]
+        if value == there:
+            continue
+        number = all(isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0 for v in (value, there))
+        if not number:
+            return math.inf
+        found += math.log(value / there) ** 2
+    return math.sqrt(found)
