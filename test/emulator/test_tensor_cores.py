@@ -253,7 +253,9 @@ def test_loops_with_conditions(rng, in_orders, where, rings):
         assert (got == want.astype(np.float16)).all()
 
 
-@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster", "turns", "turns in a cluster"])
+@pytest.mark.parametrize("name", [
+    "cooperative", "few rows", "splits", "cluster", "turns", "turns in a cluster", "shares",
+])  # fmt: skip
 def test_launches_that_overlap(rng, in_orders, name):
     """Each role waits for the launch before: the emulator faults where one accesses memory ahead of that."""
     a, b = integers(rng, (144, 200), "float16"), integers(rng, (200, 136), "float16")
