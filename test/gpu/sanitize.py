@@ -20,6 +20,7 @@ import numpy as np
 from kiln.kernels import activation, attention, elementwise, embedding, gemm, norm, optimizer, reduce, rope, softmax
 from kiln.kernels.activation import reference as activation_reference
 from kiln.kernels.attention import reference as attention_reference
+from kiln.kernels.gemm.configs import GemmPlan
 from kiln.kernels.machine import of_target
 from kiln.kernels.norm import reference as norm_reference
 from kiln.kernels.optimizer import reference as optimizer_reference
@@ -99,6 +100,9 @@ def products() -> Iterator[Run]:
     a, b = normal(70, 130, dtype=np.float32), normal(130, 50, dtype=np.float32)
     yield Run("matmul", gemm.matmul, lambda a, b: a.astype(np.float64) @ b, (a, b))
     yield Run("matmul, splits", gemm.matmul, lambda a, b: a.astype(np.float64) @ b, (a, b), {}, {"splits": 3})
+    for plan in (GemmPlan(32, 32, 32, "fma", workers=7, described=False),
+                 GemmPlan(32, 32, 32, "fma", splits=3, reduce="last", described=False)):  # fmt: skip
+        yield Run(f"matmul {plan}", gemm.matmul, lambda a, b: a.astype(np.float64) @ b, (a, b), {}, {"plan": plan})
     q, k, v = (normal(1, 70, heads, 32, dtype=np.float32) for heads in (4, 2, 2))
     yield Run("attention", attention.attention, attention_reference.attention, (q, k, v), {"causal": True})
     caches = [normal(2, 100, 2, 32, dtype=np.float32) for _ in range(2)]
