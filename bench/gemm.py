@@ -14,8 +14,9 @@ alone for `--energy` seconds, and the joules that NVML counts are told per opera
 
 cuBLASLt is called directly; all algorithms that its heuristics offer (up to 64, 64 MB of workspace) are timed, and the
 best is its figure. Triton's kernels (baselines/triton_gemm.py) and quack are tuned too; `--tune` also times Kiln's
-candidates (the peer kiln-tuned; kiln is the default plan). What won is kept in the file of `--tuned`, by row and
-version, so that a second run tunes nothing. (quack keeps its own cache.)
+candidates (the peer kiln-tuned; kiln is the default plan), and by themselves the plans whose parts of tiles meet in the
+launch (kiln-cut: stream-K, splits that the last part's program adds). What won is kept in the file of `--tuned`, by row
+and version, so that a second run tunes nothing. (quack keeps its own cache.)
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ Launch = Callable[[Any, Any, Any, Any], None]  # (a, b, c, out) on the current s
 LAYERS = {"qkv": (4096, 6144), "o": (4096, 4096), "gate_up": (4096, 28672), "down": (14336, 4096)}
 SQUARES = (512, 1024, 2048, 4096, 8192)
 SCALES = ((1, 0), (1, 1), (2, 3), (0.5, 2))
-PEERS = ("kiln", "kiln+pdl", "kiln-tuned", "cublaslt", "torch", "triton", "quack", "ceiling")
-NOT_PEERS = ("kiln", "kiln+pdl", "kiln-tuned", "ceiling")
+PEERS = ("kiln", "kiln+pdl", "kiln-tuned", "kiln-cut", "cublaslt", "torch", "triton", "quack", "ceiling")
+NOT_PEERS = ("kiln", "kiln+pdl", "kiln-tuned", "kiln-cut", "ceiling")
 # What is asked of a group: the geometric mean over the best peer of each row, and the least of any row.
 ASKED = {"decode": (1.10, 0.97), "prefill": (1.05, 0.97), "square": (1.07, 0.97), "fp8": (1.00, 0.0),
          "fp8-f32": (1.00, 0.0)}  # fmt: skip
@@ -116,6 +117,12 @@ def rows(dtype: str = "float16", shrink: int = 1) -> list[Row]:
         found = [Row(r.group, r.name, max(1, r.m // shrink), max(16, r.n // shrink), max(16, r.k // shrink), r.dtype,
                      r.out_dtype, r.b_rows, r.alpha, r.beta, r.accumulator) for r in found]  # fmt: skip
     return found
+
+
+def about(row: Row) -> dict[str, Any]:
+    """What a plan depends on beside sides and types."""
+    return {"accumulator": row.accumulator, "streams": row.b_rows and not row.dtype.startswith("float8"),
+            "addends": int(bool(row.beta))}  # fmt: skip
 
 
 def select(every: Sequence[Row], words: str) -> list[Row]:
@@ -280,11 +287,11 @@ class Bench:
     def peers(self) -> dict[str, Callable[[], tuple[str, Launch]]]:
         """Peer → a function that gives its variant and how it is launched; torch first, whose error is the measure."""
         found = {"torch": self._torch, "kiln": self._kiln, "kiln+pdl": self._kiln_pdl, "kiln-tuned": self._kiln_tuned,
-                 "cublaslt": self._cublaslt, "triton": self._triton, "quack": self._quack,
+                 "kiln-cut": self._kiln_cut, "cublaslt": self._cublaslt, "triton": self._triton, "quack": self._quack,
                  "ceiling": self._ceiling}  # fmt: skip
         asked = {"torch", *self.options.peers}
         if not self.options.tune:
-            asked.discard("kiln-tuned")
+            asked -= {"kiln-tuned", "kiln-cut"}
         if not self.row.of_memory:
             asked -= {"ceiling", "kiln+pdl"}
         return {name: make for name, make in found.items() if name in asked}
@@ -334,11 +341,24 @@ class Bench:
         from kiln.kernels.machine import machine_of
 
         row = self.row
-        found = configs.candidates(row.m, row.n, row.k, row.dtype, machine_of(self.a), accumulator=row.accumulator,
-                                   streams=row.b_rows and not row.dtype.startswith("float8"),
-                                   addends=int(bool(row.beta)))  # fmt: skip
+        found = configs.candidates(row.m, row.n, row.k, row.dtype, machine_of(self.a), **about(row))
         variants = {repr(each): lambda each=each: self._kiln(each)[1] for each in found}
         return self.best("kiln-tuned", kiln.__version__, variants)
+
+    def _kiln_cut(self) -> tuple[str, Launch]:
+        import kiln
+        from kiln.kernels.gemm import configs
+        from kiln.kernels.machine import machine_of
+
+        row, machine = self.row, machine_of(self.a)
+        problem = configs.Problem(row.m, row.n, row.k, dtype=row.dtype, **about(row))
+        if configs.engine(problem, machine) != "wgmma":
+            raise Unavailable("plans that cut tiles are made for wgmma")
+        found = configs.cut_plans(problem, machine)[:12]
+        if not found:
+            raise Unavailable("no tile is worth cutting")
+        variants = {repr(each): lambda each=each: self._kiln(each)[1] for each in found}
+        return self.best("kiln-cut", kiln.__version__, variants)
 
     def _cublaslt(self) -> tuple[str, Launch]:
         if self.device.name == "cpu":
@@ -546,7 +566,7 @@ def report(paths: Sequence[str]) -> list[str]:
     text = []
     for group, (mean, least) in ASKED.items():
         of_group = {name: peers for name, peers in found.items() if name in groups and groups[name].group == group}
-        for variant in ("kiln", "kiln+pdl", "kiln-tuned"):
+        for variant in ("kiln", "kiln+pdl", "kiln-tuned", "kiln-cut"):
             ratios = {name: float(peers[variant]["over_best_peer"]) for name, peers in of_group.items()
                       if variant in peers and peers[variant]["over_best_peer"]}  # fmt: skip
             if ratios:
@@ -569,6 +589,11 @@ def report(paths: Sequence[str]) -> list[str]:
     if both:
         text.append(f"default over tuned plan: {geometric_mean(t / d for d, t in both):.3f} over {len(both)} rows "
                     "(asked 0.95)")  # fmt: skip
+    both = [(float(peers["kiln"]["median_us"]), float(peers["kiln-cut"]["median_us"])) for peers in found.values()
+            if all(peers.get(name, {}).get("status") == "ok" for name in ("kiln", "kiln-cut"))]  # fmt: skip
+    if both:
+        text.append(f"default over cut tiles: {geometric_mean(t / d for d, t in both):.3f} over {len(both)} rows; "
+                    f"these are faster in {sum(t < d for d, t in both)}")  # fmt: skip
     spent = [(float(peers["kiln"]["joules"]), min(float(p["joules"]) for n, p in peers.items()
              if n not in NOT_PEERS and p["joules"])) for peers in found.values()
              if peers.get("kiln", {}).get("joules") and any(p["joules"] for n, p in peers.items() if n not in NOT_PEERS)
@@ -585,9 +610,7 @@ def model(every: Iterable[Row]) -> Iterator[str]:
     from kiln.kernels.machine import DEFAULT_GPU
 
     for row in every:
-        streams = row.b_rows and not row.dtype.startswith("float8")
-        problem = configs.Problem(row.m, row.n, row.k, dtype=row.dtype, accumulator=row.accumulator, streams=streams,
-                                  addends=int(bool(row.beta)))  # fmt: skip
+        problem = configs.Problem(row.m, row.n, row.k, dtype=row.dtype, **about(row))
         if configs.is_streamed(problem, configs.engine(problem, DEFAULT_GPU)):
             yield f"{row.name:34} {configs.plan(problem, DEFAULT_GPU)}"
             continue

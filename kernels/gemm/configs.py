@@ -160,6 +160,9 @@ class GemmPlan:
         return options(num_warps=max(1, self.sum_n // 128)) if machine.gpu else options()
 
 
+MOST_STEPS = 1 << 30
+
+
 class Shares(NamedTuple):
     """A launch's programs: ``plan`` (without workers where nothing is to be shared), how many programs there are, and
     slots for partial sums; of stream-K, how many tiles are left whole, and of the steps of all others a worker's share
@@ -187,6 +190,9 @@ def shares(plan: GemmPlan, tiles: int, k: int) -> Shares:
     if tiles % plan.workers == 0 or of_tile == 0:  # nothing is ragged
         return Shares(replace(plan, workers=0), tiles)
     steps = (tiles - whole) * of_tile
+    if steps >= MOST_STEPS:
+        raise ArgumentError("plan", f"expected fewer than 2^30 steps to share (because they are counted in 32 bits, past "
+                            f"the last share too), got {steps} of waves={plan.waves}")  # fmt: skip
     share = -(-steps // plan.workers)
     visits = 1 + -(-share // of_tile)
     return Shares(plan, whole + visits * plan.workers, plan.workers + tiles - whole, whole, share, steps)

@@ -106,6 +106,15 @@ def test_batches(rng, name):
     assert (matmul(a, b, plan=PLANS[name]) == a.astype(np.int32) @ b.astype(np.int32)).all()
 
 
+@pytest.mark.parametrize(
+    "name", ["more workers than tiles", "more workers than steps", "splits", "more splits than steps"]
+)
+def test_parts_of_float16_sums_are_added_in_float32(name):
+    """Partial sums that are rounded: 4097 is no float16, though the ones that each part has are."""
+    a, b = np.ones((130, 4097), np.float16), np.ones((4097, 65), np.float16)
+    assert (matmul(a, b, accumulator="f16", out_dtype="float32", plan=PLANS[name]) == 4097).all()
+
+
 @kiln.jit
 def matmul_in_order(order, a, b, out, terms, cut, EPILOGUE: kl.constexpr, FORMULA: kl.constexpr, PLAN: kl.constexpr):
     program = kl.load(order + kl.program_id(0))
@@ -198,3 +207,10 @@ def test_plans_that_say_nothing_sensible(rng, change):
     plan = dataclasses.replace(GemmPlan(32, 32, 32, workers=3), **change)
     with pytest.raises(ArgumentError, match="plan: expected"):
         matmul(normal(rng, (70, 90)), normal(rng, (90, 40)), plan=plan)
+
+
+def test_more_steps_than_are_counted_are_refused():
+    """Shares that wrap around: of the last two waves there are never so many, of all tiles there may be."""
+    assert configs.shares(GemmPlan(64, 64, 32, workers=132), 1 << 20, 1 << 16).plan.hands_in
+    with pytest.raises(ArgumentError, match="expected fewer than 2\\^30 steps"):
+        configs.shares(GemmPlan(64, 64, 32, workers=132, waves=1 << 20), 1 << 20, 1 << 16)

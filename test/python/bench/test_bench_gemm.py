@@ -76,7 +76,8 @@ def test_report(tmp_path):
                 writer.writerows(gemm.lines(every[row.replace("_", " ")], peers, {}, 5, None))
         return str(path)
 
-    one = {"torch": timed(12.0), "kiln": timed(10.0), "kiln-tuned": timed(9.0), "ceiling": timed(8.0)}
+    one = {"torch": timed(12.0), "kiln": timed(10.0), "kiln-tuned": timed(9.0), "kiln-cut": timed(8.0),
+           "ceiling": timed(8.0)}  # fmt: skip
     two = {"torch": timed(9.0), "kiln": timed(10.0), "triton": {"status": "wrong", "note": "", "error": ""}}
     one["torch"]["energy"], one["kiln"]["energy"] = {"joules": 2.0}, {"joules": 1.5}
     text = "\n".join(gemm.report([write("a.csv", linear_o_16=one, linear_qkv_1=two)]))
@@ -84,6 +85,8 @@ def test_report(tmp_path):
     assert "(asked 0.97): linear qkv 1" in text and "decode: wrong or failed: linear qkv 1 triton" in text
     assert "o, M ≤ 16: 0.800 to 0.800 of the read ceiling (asked 0.72)" in text
     assert "default over tuned plan: 0.900 over 1 rows" in text
+    assert "default over cut tiles: 0.800 over 1 rows; these are faster in 1" in text
+    assert "decode kiln-cut: 1 rows, geometric mean 1.500" in text, "no peer that others are measured by"
     assert "joules of an operation over the thriftiest peer's: 0.750 over 1 rows" in text
     # Of a row that two files bring, the last counts.
     later = write("b.csv", linear_qkv_1={"torch": timed(20.0), "kiln": timed(10.0)})
@@ -129,6 +132,8 @@ def test_without_a_gpu_there_are_lists_and_models(capsys):
     assert gemm.main(["--model", "--rows", "linear o 1; linear o 4096"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert "'gemv'" in first and "TFLOPS" in second and "GemmPlan(256, 128, 64" in second
+    (row,) = gemm.select(gemm.rows(), "fp8 o 16")
+    assert gemm.about(row) == {"accumulator": "fast", "streams": False, "addends": 0}
     for wrong in (["--rows", "nothing"], ["--peers", "cudnn"]):
         with pytest.raises(SystemExit):
             gemm.main(wrong)
