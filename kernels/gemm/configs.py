@@ -191,8 +191,8 @@ def shares(plan: GemmPlan, tiles: int, k: int) -> Shares:
         return Shares(replace(plan, workers=0), tiles)
     steps = (tiles - whole) * of_tile
     if steps >= MOST_STEPS:
-        raise ArgumentError("plan", f"expected fewer than 2^30 steps to share (because they are counted in 32 bits, past "
-                            f"the last share too), got {steps} of waves={plan.waves}")  # fmt: skip
+        raise ArgumentError("plan", "expected fewer than 2^30 steps to share (because they are counted in 32 bits past "
+                            f"the last share), got {steps} of waves={plan.waves}")  # fmt: skip
     share = -(-steps // plan.workers)
     visits = 1 + -(-share // of_tile)
     return Shares(plan, whole + visits * plan.workers, plan.workers + tiles - whole, whole, share, steps)
