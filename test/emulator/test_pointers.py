@@ -115,3 +115,47 @@ def test_masks_batches_and_columns(rng, in_orders, turned, batch):
     for got in in_orders(launch, BY_ENGINE):
         assert (got == want).all()
     assert is_described(masked)
+
+
+@kiln.jit
+def attend(q, k, v, o, n, sq, sk, sv, so, of_q, of_k, of_v, of_o, scale, M: kl.constexpr, N: kl.constexpr,
+           D: kl.constexpr):  # fmt: skip
+    """Attention of one head: keys and values under a mask, the size of a head without."""
+    head = kl.program_id(1)
+    rows, depth = kl.program_id(0) * M + kl.arange(0, M), kl.arange(0, D)
+    queries = kl.load(q + head * of_q + rows[:, None] * sq + depth[None, :], mask=rows[:, None] < n, other=0.0)
+    most, weight = kl.full([M], float("-inf"), kl.float32), kl.zeros([M], kl.float32)
+    total = kl.zeros([M, D], kl.float32)
+    for start in range(0, n, N):
+        columns = start + kl.arange(0, N)
+        keys = kl.load(k + head * of_k + columns[:, None] * sk + depth[None, :], mask=columns[:, None] < n, other=0.0)
+        score = kl.where(columns[None, :] < n, kl.dot(queries, keys.T) * scale, float("-inf"))
+        next_most = kl.maximum(most, kl.max(score, 1))
+        share, decay = kl.exp2(score - next_most[:, None]), kl.exp2(most - next_most)
+        weight = weight * decay + kl.sum(share, 1)
+        values = kl.load(v + head * of_v + columns[:, None] * sv + depth[None, :], mask=columns[:, None] < n, other=0.0)
+        total = kl.dot(share.to(kl.float16), values, total * decay[:, None])
+        most = next_most
+    kl.store(o + head * of_o + rows[:, None] * so + depth[None, :], (total / weight[:, None]).to(kl.float16),
+             mask=rows[:, None] < n)  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [64, 150])
+def test_attention(rng, in_orders, n):
+    q, k, v, o = (padded(rng, (2, n, 64)) for _ in range(4))
+    scores = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) / 8
+    share = np.exp2(scores - scores.max(2, keepdims=True))
+    want = (share / share.sum(2, keepdims=True)) @ v.astype(np.float64)
+    around = o.base.copy()
+
+    def launch():
+        o.base[...] = around
+        batch, row = zip(*(strides(x)[:2] for x in (q, k, v, o)), strict=True)
+        attend[-(-n // 64), 2](q, k, v, o, n, *row, *batch, 0.125, 64, 64, 64, describe_pointers=True)
+        return o.base.copy()
+
+    for got in in_orders(launch, BY_ENGINE):
+        assert np.abs(got[:, 1 : n + 1, :64] - want).max() < 2e-2
+        got[:, 1 : n + 1, :64] = around[:, 1 : n + 1, :64]
+        assert (got == around).all()
+    assert is_described(attend)

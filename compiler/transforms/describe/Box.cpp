@@ -260,7 +260,6 @@ bool Finder::placeInBatch(const std::vector<unsigned> &term, int64_t coefficient
   BoxDim dim;
   dim.stride = stride;
   dim.start = start;
-  dim.extent = constant(kMostCoordinate);
   box.dims.insert(box.dims.begin(), dim);
   return true;
 }
@@ -270,10 +269,8 @@ bool Finder::placeInBatch(const std::vector<unsigned> &term, int64_t coefficient
 bool Finder::placeRest() {
   SmallVector<BoxDim *> open;
   for (BoxDim &dim : box.dims)
-    if (!pinned[*dim.dim]) {
-      dim.extent = constant(kMostCoordinate);
+    if (!pinned[*dim.dim])
       open.push_back(&dim);
-    }
   Polynomial left;
   for (auto &[term, coefficient] : rest) {
     bool placed = false;
@@ -314,15 +311,18 @@ bool Finder::fitsCopyEngine() {
   if (box.dims.size() > kMostDims)
     return fail("the array has more than 5 dimensions");
   for (BoxDim &dim : box.dims) {
-    std::optional<int64_t> extent = asConstant(dim.extent);
-    if (extent ? *extent < 1 || *extent > kMostCoordinate : !argumentOf(dim.extent))
-      return fail("an extent is neither a constant nor an argument of the kernel");
     int64_t side = dim.dim ? tile.getShape()[*dim.dim] : 1;
     auto bounds = polynomials.bounds(dim.start, {});
     if (!bounds || bounds->second.sgt(APInt(512, uint64_t(kMostCoordinate - side))) || !bounds->first.isSignedIntN(32))
       return fail("a position is not known to stay inside of 32 bits");
     if (bounds->first.isNegative() && !(dim.dim && below[*dim.dim]))
       return fail("a position is not known to be 0 or more");
+    // Without a bound the array is as large as boxes may go.
+    if (dim.extent.empty())
+      dim.extent = constant(bounds->second.getSExtValue() + side);
+    std::optional<int64_t> extent = asConstant(dim.extent);
+    if (extent ? *extent < 1 || *extent > kMostCoordinate : !argumentOf(dim.extent))
+      return fail("an extent is neither a constant nor an argument of the kernel");
   }
   return true;
 }

@@ -9,7 +9,7 @@ namespace kiln::describe {
 struct BoxDim {
   Polynomial stride; ///< in elements: a constant, or an argument of the kernel
   Polynomial start;  ///< where the box begins: from 0 to what 32 bits with a sign hold, and so is its end
-  Polynomial extent; ///< of the array: a constant, or an argument
+  Polynomial extent; ///< of the array: a constant, or an argument; without a bound what boxes may reach
   /// The tile's dimension that runs along it; none: one matrix of a batch.
   std::optional<unsigned> dim;
   /// Elements of the tile that lie behind the extent are some others of the array, and not zero.

@@ -27,7 +27,7 @@ def DescribePointersPass : Pass<"kiln-describe-pointers", "::mlir::func::FuncOp"
       or a matrix of a batch, whose stride is;
     - one dimension has stride 1, the other a constant or an argument that is a multiple of 16 bytes;
     - the mask is the box's bounds (indices less than a constant or an argument), in one dimension, both or none. Where
-      there is none the array is as large as coordinates go: what is read is what the pointers read;
+      there is none the array is as large as boxes may reach: what is read is what the pointers read;
     - elements that are not loaded are zero. Indices may be folded back behind the bounds (`% m`) where such rows are
       masked off wherever they are stored, and nothing else comes of them;
     - no sum or product on the way to an address or a comparison may wrap, and positions are from 0 to 2^31.

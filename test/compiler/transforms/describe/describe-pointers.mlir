@@ -78,10 +78,11 @@ func.func @masked(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = 
   return
 }
 
-// As large as coordinates go: what is read is what the pointers read.
+// As large as boxes may reach, 2^19 programs and K up to 2^30: what is read is what the pointers read.
 // CHECK-LABEL: func @unmasked
-// CHECK: %[[MOST:.*]] = arith.constant 2147483647 : i64
-// CHECK: tile.make_desc %{{.*}}, shape[%[[MOST]], %[[MOST]]]
+// CHECK-DAG: %[[ROWS:.*]] = arith.constant 33554432 : i64
+// CHECK-DAG: %[[COLUMNS:.*]] = arith.constant 1073741824 : i64
+// CHECK: tile.make_desc %{{.*}}, shape[%[[ROWS]], %[[COLUMNS]]]
 // CHECK: tile.desc_load
 func.func @unmasked(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "a"}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "c"},
     %m: i32, %k: i32, %s: i32 {tile.divisibility = 8 : i64}) attributes {tile.kernel} {
