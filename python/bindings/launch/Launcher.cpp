@@ -93,9 +93,9 @@ PyObject *launcherClearKernels(PyObject *self, PyObject *) {
   Py_RETURN_NONE;
 }
 
-void readParameters(LauncherState &state, py::list parameters, py::object strides) {
+void readParameters(LauncherState &state, py::list parameters, py::list strides, py::list fields) {
   std::vector<std::string> strideFields;
-  for (py::handle field : strides.attr("fields"))
+  for (py::handle field : fields)
     strideFields.push_back(field.cast<std::string>());
   for (py::handle item : parameters) {
     Parameter parameter;
@@ -104,7 +104,7 @@ void readParameters(LauncherState &state, py::list parameters, py::object stride
     parameter.rule.isConstexpr = item.attr("is_constexpr").cast<bool>();
     parameter.rule.specialize = !item.attr("do_not_specialize").cast<bool>();
     parameter.rule.specializeAlignment = !item.attr("do_not_specialize_on_alignment").cast<bool>();
-    parameter.rule.isStride = strides.attr("names").contains(parameter.name);
+    parameter.rule.isStride = strides.contains(parameter.name);
     parameter.strideFields = strideFields;
     parameter.rule.annotation = artifact::parseElementType(item.attr("annotation_type").cast<std::string>());
     if (item.attr("has_default").cast<bool>())
@@ -124,8 +124,9 @@ void readParameters(LauncherState &state, py::list parameters, py::object stride
 }
 
 PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
-  PyObject *kernel, *parameters, *options, *strides;
-  if (!PyArg_ParseTuple(args, "OO!O!O", &kernel, &PyList_Type, &parameters, &PyList_Type, &options, &strides))
+  PyObject *kernel, *parameters, *options, *strides, *fields;
+  if (!PyArg_ParseTuple(args, "OO!O!O!O!", &kernel, &PyList_Type, &parameters, &PyList_Type, &options, &PyList_Type,
+                        &strides, &PyList_Type, &fields))
     return nullptr;
   auto *self = reinterpret_cast<LauncherObject *>(type->tp_alloc(type, 0));
   if (!self)
@@ -134,7 +135,7 @@ PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
     self->state = new LauncherState;
     self->state->kernel = py::reinterpret_borrow<py::object>(kernel);
     readParameters(*self->state, py::reinterpret_borrow<py::list>(parameters),
-                   py::reinterpret_borrow<py::object>(strides));
+                   py::reinterpret_borrow<py::list>(strides), py::reinterpret_borrow<py::list>(fields));
     for (py::handle option : py::reinterpret_borrow<py::list>(options)) {
       py::object name =
           py::reinterpret_steal<py::object>(PyUnicode_InternFromString(option.cast<std::string>().c_str()));

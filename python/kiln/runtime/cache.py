@@ -203,6 +203,22 @@ def file_digest(path: str) -> str:
         return ""
 
 
+def descriptor_strides(kernel: KernelFunction) -> tuple[list[str], list[str]]:
+    """What `kiln.frontend.strides` finds in the syntax trees of the kernel and of all it reaches: names of parameters,
+    and of fields."""
+
+    def compute() -> str:
+        from kiln.frontend.strides import descriptor_strides
+
+        found = descriptor_strides(kernel)
+        return f"{' '.join(sorted(found.names))}|{' '.join(sorted(found.fields))}"
+
+    front = front_end() if is_wanted() and not kernel.reach.inexact else ""
+    text = note("strides", [*kernel.reach.fields, ("front end", front)], 0, compute) if front else compute()
+    names, _, fields = text.partition("|")
+    return names.split(), fields.split()
+
+
 # -- One compile -------------------------------------------------------------------------------------------------------
 
 

@@ -27,9 +27,8 @@ class FixedKernel:
 
     def make_launcher(self) -> Any:
         from kiln import _kiln
-        from kiln.frontend.strides import descriptor_strides
 
-        return _kiln.Launcher(self, list(self.params), ["warmup"], descriptor_strides(self.kernel))
+        return _kiln.Launcher(self, list(self.params), ["warmup"], *self.kernel.find_strides())
 
     def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool, int]:
         from kiln import _kiln

@@ -60,12 +60,11 @@ _SWITCHED = ("pdl", "enable_fp_fusion", "describe_pointers")
 # cannot import in a child that was forked while another thread was importing; loaded under the lock that a fork waits
 # for, nothing is left to import later.
 _LAUNCH_MODULES = (
-    "kiln._kiln", "kiln.compiler", "kiln.frontend", "kiln.frontend.signature", "kiln.frontend.strides", "kiln.hooks",
-    "kiln.runtime.cache", "kiln.runtime.placement",
+    "kiln._kiln", "kiln.compiler", "kiln.frontend.signature", "kiln.runtime.cache", "kiln.runtime.placement",
 )  # fmt: skip
 _COMPILER_MODULES = (
     "ast", "inspect", "json", "linecache", "logging", "textwrap",
-    "kiln.toolchain",
+    "kiln.hooks", "kiln.toolchain",
     "kiln.frontend.entry", "kiln.language", "kiln.runtime.explain", "kiln.runtime.metadata",
 )  # fmt: skip
 
@@ -137,11 +136,21 @@ class JITFunction(KernelFunction, KernelInterface):
             if self._launcher is None:
                 _load(_LAUNCH_MODULES)
                 from kiln import _kiln
-                from kiln.frontend.strides import descriptor_strides
 
                 knobs.start_logging()
-                self._launcher = _kiln.Launcher(self, list(self.params), self.launch_options, descriptor_strides(self))
+                self._launcher = _kiln.Launcher(self, list(self.params), self.launch_options, *self.find_strides())
         return self._launcher
+
+    def find_strides(self) -> tuple[list[str], list[str]]:
+        """Names of parameters, and of fields of named tuples, that are strides of descriptors that kernels make."""
+        try:
+            if not any("make_tensor_descriptor" in each.fn.__code__.co_names for each in self.reach.functions):
+                return [], []
+        except errors.KilnError:
+            return [], []  # what is wrong with the source is said when it is compiled
+        from kiln.runtime import cache
+
+        return cache.descriptor_strides(self)
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
         torch = sys.modules.get("torch")
@@ -350,7 +359,7 @@ def compile_kernel(
 ) -> CompiledKernel:
     """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage. `device`:
     the GPU it is loaded on, -1 for the CPU, -2 for code of the target switch that is not loaded."""
-    from kiln import _kiln, hooks
+    from kiln import _kiln
     from kiln.runtime import placement
 
     start = time.perf_counter()
@@ -367,7 +376,8 @@ def compile_kernel(
         explain.check(kernel, knobs.check)
     chosen = _compile_options(kernel, options, kind)
     event = None
-    if hooks.compile_start or hooks.compile_end:
+    hooks = sys.modules.get("kiln.hooks")  # nobody has added one to what is not loaded
+    if hooks is not None and (hooks.compile_start or hooks.compile_end):
         event = hooks.CompileEvent(kernel, tuple(parameters), dict(options), target, device)
         hooks.compile_start(event)
     try:
@@ -382,14 +392,16 @@ def compile_kernel(
     compiled_type = getattr(kernel, "compiled_type", CompiledKernel)
     compiled = compiled_type(kernel, parameters, artifact, None, disjoint, device)
     if device != -2:
-        hooks.load_start(compiled)
+        if hooks is not None:
+            hooks.load_start(compiled)
         try:
             compiled.loaded = _kiln.load(artifact.binary, artifact.metadata, max(device, 0), _label(kernel))
         except errors.ResourceError as problem:
             raise problem.of(kernel.__name__) from None
-        hooks.load_end(compiled)
+        if hooks is not None:
+            hooks.load_end(compiled)
     seconds = time.perf_counter() - start
-    if event is not None:
+    if event is not None and hooks is not None:
         hooks.compile_end(event._replace(compiled=compiled, seconds=seconds, cached=reused))
     knobs.tell("jit", "%s %s in %.1f ms", "loaded" if reused else "compiled", compiled, seconds * 1e3)
     return compiled

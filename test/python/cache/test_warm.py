@@ -57,3 +57,29 @@ def test_the_cache_of_a_user_is_below_the_cache_home(place):
         assert place.run(PROGRAM, kiln_cache=1, xdg_cache_home=home).startswith(expected)
     root = home / "kiln" / "artifacts"
     assert root.is_dir() and root.stat().st_mode & 0o777 == 0o700
+
+
+def test_descriptors_that_a_kernel_makes_are_known_without_its_syntax_tree(place):
+    program = """
+    import sys
+    import numpy as np
+    import kiln
+    import kiln.language as kl
+
+    @kiln.jit
+    def describe(x, n, stride):
+        return kl.make_tensor_descriptor(x, shape=[n, n], strides=[stride, 1], block_shape=[8, 8])
+
+    @kiln.jit
+    def kernel(x, y, n, row):
+        describe(y, n, row).store([0, 0], describe(x, n, row).load([0, 0]))
+
+    print(kernel.find_strides(), "kiln.frontend.strides" in sys.modules)
+    x, y = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros((8, 8), np.float32)
+    kernel[(1,)](x, y, 8, 8)
+    assert (x == y).all()
+    """
+    for parsed in (True, False):
+        assert place.run(program, fresh=True) == f"(['row'], []) {parsed}\n"
+    changed = program.replace("[stride, 1]", "[n, 1]").replace("8, 8)\n    assert", "8, 9)\n    assert")
+    assert place.run(changed, fresh=True) == "(['n'], []) True\n"
