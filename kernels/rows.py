@@ -15,6 +15,8 @@ import kiln
 import kiln.language as kl
 from kiln.kernels.machine import Machine, evict_policy, is_dependent, with_options
 from kiln.kernels.operator import tile_side
+from kiln.kernels.views import Tile
+from kiln.kernels.views import read as read
 
 # Bytes a thread asks for before it uses any: with 1024 threads on a multiprocessor 64 KB are in flight, twice what the
 # memory's latency needs at full rate. Kernels whose rows wait for one exchange do better with half of it and more
@@ -64,21 +66,9 @@ class RowPlan:
         return (-(-rows // self.rows),)
 
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
-        """The constexpr arguments that the kernels share, and the launch options."""
-        found = _meta(self, rows, n, machine.gpu)
-        if is_dependent() and self.grid(rows)[0] * self.cluster <= machine.processors:
-            found = {**found, "FEW": True}
-        return with_options(found)
-
-    def constants(self, rows: int, n: int) -> dict[str, Any]:
-        return {
-            "BLOCK": self.block,
-            "ROWS": self.rows,
-            "FULL": n % self.block == 0 if self.loop else n == self.block,
-            "EVEN": rows % self.rows == 0,
-            "LOOP": self.loop,
-            "EVICT": self.evict,
-        }
+        """PLAN, the constexpr argument that the kernels share, and the launch options."""
+        few = is_dependent() and self.grid(rows)[0] * self.cluster <= machine.processors
+        return with_options(_meta(self, rows, n, machine.gpu, few))
 
     def options(self) -> dict[str, Any]:
         cluster = {"cluster": self.cluster} if self.cluster > 1 else {}
@@ -87,8 +77,10 @@ class RowPlan:
 
 
 @functools.lru_cache(maxsize=4096)
-def _meta(plan: RowPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
-    return {**plan.constants(rows, n), **(plan.options() if gpu else {})}
+def _meta(plan: RowPlan, rows: int, n: int, gpu: bool, few: bool) -> dict[str, Any]:
+    full = n % plan.block == 0 if plan.loop else n == plan.block
+    form = RowForm(plan.block, plan.rows, full, rows % plan.rows == 0, plan.early, plan.evict, few)
+    return {"PLAN": form, **(plan.options() if gpu else {})}
 
 
 def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int = 0,
@@ -171,59 +163,85 @@ def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, 
     return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, early=early, evict=evict)
 
 
-@kiln.jit
-def start_next(FEW: kl.constexpr):
-    """Lets a dependent launch begin at once where programs are so FEW that it takes no place from them.
+# ---- the plan as kernels see it --------------------------------------------------------------------------------------
+@kiln.struct
+class Asked:
+    """A vector whose elements are on their way (``value``), or are asked for when they are used (None)."""
 
-    Elsewhere it begins behind the first reads. One row in a chain of launches: 1.30 instead of 1.41 µs.
+    vector: Any
+    tile: Any
+    value: Any
+
+    @property
+    @kiln.jit
+    def values(self):
+        """The elements; None of a vector that is None."""
+        if self.value is None and self.vector is not None:
+            return self.vector.load(self.tile)
+        return self.value
+
+
+@kiln.struct
+class RowForm:
+    """How a program holds rows: ROWS of them, BLOCK columns each; PLAN of the kernels that reduce rows.
+
+    FULL: the columns are all there, EVEN: the rows are. EARLY: vectors are asked for with the rows. EVICT: the eviction
+    policy of reads. FEW: programs take no place from those of the next launch.
     """
-    if FEW:
-        kl.extra.cuda.gdc_launch_dependents()
 
+    BLOCK: kl.constexpr
+    ROWS: kl.constexpr = 1
+    FULL: kl.constexpr = False
+    EVEN: kl.constexpr = True
+    EARLY: kl.constexpr = True
+    EVICT: kl.constexpr = ""
+    FEW: kl.constexpr = False
 
-@kiln.jit
-def tile_place(rows, n, ROWS: kl.constexpr, BLOCK: kl.constexpr, FULL: kl.constexpr, EVEN: kl.constexpr):
-    """Row, columns, and the masks of the tile and of its columns (None where everything is inside).
+    @kiln.jit
+    def tile(self, x):
+        """The rows of x that this program holds. One row is a vector, so that its statistics are scalars.
 
-    A program of one row works on vectors, so that its statistics are scalars; one of several on a matrix.
-    """
-    if ROWS == 1:
-        row = kl.program_id(0)
-        columns = kl.arange(0, BLOCK)
-        column_mask = None if FULL else columns < n
-        mask = column_mask
-    else:
-        row = (kl.program_id(0) * ROWS + kl.arange(0, ROWS))[:, None]
-        columns = kl.arange(0, BLOCK)[None, :]
-        column_mask = None if FULL else columns < n
-        if EVEN:
+        Where programs are few a dependent launch may begin at once, as it takes no place from them; elsewhere it begins
+        behind the first reads. One row in a chain of launches: 1.30 instead of 1.41 µs.
+        """
+        if self.FEW:
+            kl.extra.cuda.gdc_launch_dependents()
+        if self.ROWS == 1:
+            row = kl.program_id(0)
+            columns = kl.arange(0, self.BLOCK)
+            mask = None if self.FULL else columns < x.columns
+            return Tile(row, columns, mask, mask, self.EVICT)
+        row = (kl.program_id(0) * self.ROWS + kl.arange(0, self.ROWS))[:, None]
+        columns = kl.arange(0, self.BLOCK)[None, :]
+        column_mask = None if self.FULL else columns < x.columns
+        if self.EVEN:
             mask = column_mask
-        elif FULL:
-            mask = row < rows
+        elif self.FULL:
+            mask = row < x.rows
         else:
-            mask = (row < rows) & column_mask
-    return row, columns, mask, column_mask
+            mask = (row < x.rows) & column_mask
+        return Tile(row, columns, mask, column_mask, self.EVICT)
 
+    @kiln.jit
+    def block(self, x, start):
+        """The columns from ``start`` on of a view of one row that is walked in blocks."""
+        columns = start + kl.arange(0, self.BLOCK)
+        mask = None if self.FULL else columns < x.columns
+        return Tile(None, columns, mask, mask)
 
-@kiln.jit
-def read(pointers, mask, other: kl.constexpr = 0.0, EVICT: kl.constexpr = ""):
-    """A load under a mask that may be None (all inside)."""
-    if mask is None:
-        return kl.load(pointers, eviction_policy=EVICT)
-    return kl.load(pointers, mask=mask, other=other, eviction_policy=EVICT)
+    @kiln.jit
+    def ask(self, vector, tile):
+        """The elements of a vector that are combined with a tile: asked for now if EARLY, else when they are used."""
+        if self.EARLY and vector is not None:
+            return Asked(vector, tile, vector.load(tile))
+        return Asked(vector, tile, None)
 
+    @kiln.jit
+    def sum(self, value):
+        """The sum of each row of a tile, to be used with the tile."""
+        return kl.sum(value, axis=0) if self.ROWS == 1 else kl.sum(value, axis=1, keep_dims=True)
 
-@kiln.jit
-def row_sum(value, ROWS: kl.constexpr):
-    """The sum of each row of a tile, to be used with the tile."""
-    if ROWS == 1:
-        return kl.sum(value, axis=0)
-    return kl.sum(value, axis=1, keep_dims=True)
-
-
-@kiln.jit
-def row_max(value, ROWS: kl.constexpr):
-    """The maximum of each row of a tile, to be used with the tile."""
-    if ROWS == 1:
-        return kl.max(value, axis=0)
-    return kl.max(value, axis=1, keep_dims=True)
+    @kiln.jit
+    def max(self, value):
+        """The maximum of each row of a tile, to be used with the tile."""
+        return kl.max(value, axis=0) if self.ROWS == 1 else kl.max(value, axis=1, keep_dims=True)

@@ -40,8 +40,9 @@ def test_a_launch_is_specialised_as_a_real_one_would_be():
     (launch,) = launches_of(lambda: rms_norm(x, weight), DEFAULT_GPU)
     kinds = {p.name: p for p in launch.parameters}
     assert launch.grid == (2048,) and launch.options == {"num_warps": 8} and launch.disjoint == (True, True, True)
-    assert kinds["x"].type == "*fp16" and kinds["x"].divisible and kinds["x_stride"].divisible
-    assert kinds["x_step"].value == 1 and kinds["BLOCK"].value == 4096 and kinds["FULL"].value is True
+    of_x, plan = ({item.name.partition(".")[2]: item for item in kinds[name].items} for name in ("x", "PLAN"))
+    assert of_x["data"].type == "*fp16" and of_x["data"].divisible and of_x["stride"].divisible
+    assert of_x["step"].value == 1 and plan["BLOCK"].value == 4096 and plan["FULL"].value is True
     (launch,) = launches_of(lambda: rms_norm(x, weight), CPU)
     assert launch.options == {}
 

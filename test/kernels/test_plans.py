@@ -119,7 +119,7 @@ def test_the_cpu_walks_one_row():
     assert rows.plan(16384, 896, 4, 1, CPU) == RowPlan(896)
     assert "num_warps" not in RowPlan(896).meta(1, 896, CPU)
     meta = RowPlan(896, num_warps=8, cluster=2).meta(1, 896, DEFAULT_GPU)
-    assert (meta["num_warps"], meta["cluster"], meta["BLOCK"]) == (8, 2, 896)
+    assert (meta["num_warps"], meta["cluster"], meta["PLAN"].BLOCK) == (8, 2, 896)
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])

@@ -1,0 +1,109 @@
+"""Arrays as kernels see them: a pointer with its shape and strides as one argument, read and written by tiles.
+
+A tile says which elements a program holds, and which of them there are; the plan makes it (`rows.py`, `flat.py`). A
+step of 1 is known to the compiler, and a mask that is None says that all elements are there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.kernels.operator import rows_of, strides
+
+
+@kiln.struct
+class Tile:
+    """The elements that a program holds: rows (None: those of a view of one row) and columns, with the masks of both
+    and of the columns alone (None: all are there), and the eviction policy with which rows are read."""
+
+    row: Any
+    columns: Any
+    mask: Any
+    column_mask: Any
+    EVICT: kl.constexpr = ""
+
+
+@kiln.jit
+def read(pointers, mask, other: kl.constexpr = 0.0, EVICT: kl.constexpr = ""):
+    """A load under a mask that may be None (all inside)."""
+    if mask is None:
+        return kl.load(pointers, eviction_policy=EVICT)
+    return kl.load(pointers, mask=mask, other=other, eviction_policy=EVICT)
+
+
+@kiln.struct
+class Rows:
+    """Rows of a matrix: element (i, j) is at data + i · stride + j · step. ``per_column``: 1 / columns."""
+
+    data: Any
+    rows: Any
+    stride: Any
+    step: Any
+    columns: Any
+    per_column: Any
+
+    @property
+    @kiln.jit
+    def dtype(self):
+        return self.data.dtype.element_ty
+
+    @kiln.jit
+    def row(self, index):
+        """A view of one row, for tiles without rows."""
+        return self._replace(data=self.data + index * self.stride)
+
+    @kiln.jit
+    def behind(self, offset):
+        """The rows that begin so many elements later."""
+        return self._replace(data=self.data + offset)
+
+    @kiln.jit
+    def at(self, tile):
+        """Pointers to the elements of a tile."""
+        start = self.data if tile.row is None else self.data + tile.row * self.stride
+        return start + tile.columns * self.step
+
+    @kiln.jit
+    def load(self, tile, other: kl.constexpr = 0.0):
+        return read(self.at(tile), tile.mask, other, tile.EVICT)
+
+    @kiln.jit
+    def store(self, tile, value):
+        """Writes a tile, rounded to the type of the elements."""
+        kl.store(self.at(tile), value.to(self.data.dtype.element_ty), mask=tile.mask)
+
+    @kiln.jit
+    def mean(self, total):
+        """The mean of the elements of rows whose sums are known: a product with 1 / columns."""
+        return total * self.per_column
+
+
+def rows_view(array: Any, name: str = "x") -> Rows:
+    """An array as rows of its last dimension (`rows_of`)."""
+    rows, stride, step = rows_of(array, name)
+    columns = array.shape[-1]
+    return Rows(array, rows, stride, step, columns, 1.0 / columns if columns else 0.0)
+
+
+def flat_view(array: Any, elements: int) -> Rows:
+    """An array whose elements lie side by side, as one row. A dimension of one element may have any stride."""
+    return Rows(array, 1, 0, 1, elements, 0.0)
+
+
+@kiln.struct
+class Vector:
+    """One row that every row is combined with, such as weights: element j is at data + j · step."""
+
+    data: Any
+    step: Any
+
+    @kiln.jit
+    def load(self, tile):
+        return read(self.data + tile.columns * self.step, tile.column_mask)
+
+
+def vector_view(array: Any) -> Vector | None:
+    """An array of one dimension; None of None."""
+    return None if array is None else Vector(array, strides(array)[0])
