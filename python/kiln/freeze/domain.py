@@ -293,11 +293,10 @@ class _Asker:
 
     def __init__(self, kernel: Any):
         from kiln import _kiln
-        from kiln.frontend.strides import descriptor_strides
 
         self.kernel = kernel
         self.__name__ = kernel.__name__
-        self._launcher = _kiln.Launcher(self, list(kernel.params), ["warmup"], descriptor_strides(kernel))
+        self._launcher = _kiln.Launcher(self, list(kernel.params), ["warmup"], *kernel.find_strides())
 
     def ask(self, arguments: Sequence[Any]) -> tuple[list[Parameter], tuple[bool, ...]]:
         """What a launch with these arguments would have compiled."""

@@ -341,9 +341,9 @@ class Lookup:
                 f"expected the {first} that the bundle was frozen with ({because}), got another", variant, name
             )
         argument = first.removeprefix("argument ")
-        has = sorted({_shown(other[first]) for other in nearest if first in other})
+        has = sorted({_as_written(other[first]) for other in nearest if first in other})
         return errors.FrozenError(
-            f"expected {' or '.join(has)} ({because}), got {_shown(got)}", variant, name, argument
+            f"expected {' or '.join(has)} ({because}), got {_as_written(got)}", variant, name, argument
         )
 
     # -- by the IR -------------------------------------------------------------------------
@@ -404,7 +404,7 @@ class Lookup:
             publish(INDEX, self.subject, self._plain, {}, artifact=key)
 
 
-def _shown(spelled: str) -> str:
+def _as_written(spelled: str) -> str:
     """A field of an argument as signatures spell it: constants without their type, types without their padding."""
     if spelled.startswith("constexpr "):
         kind, _, value = spelled.removeprefix("constexpr ").partition(" ")

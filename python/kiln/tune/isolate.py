@@ -164,7 +164,7 @@ class Job(NamedTuple):
     name: str
     written: tuple[Any, ...]
     found: tuple[Any, ...]
-    strides: Any
+    strides: tuple[list[str], list[str]]
     disjoint: tuple[bool, ...]
     device: int
     grid: tuple[int, ...]
@@ -194,7 +194,6 @@ def make_job(
     warmup: float = 0.0,
 ) -> Job:
     """What the other side is told of a compiled configuration. Constants are in its code, and are not sent."""
-    from kiln.frontend.strides import descriptor_strides
 
     written, found, arguments = [], [], {}
     for parameter, special in zip(compiled.kernel.params, compiled.parameters, strict=True):
@@ -207,7 +206,7 @@ def make_job(
     artifact = compiled.artifact
     return Job(
         artifact.binary, artifact.metadata, compiled.name, tuple(written), tuple(found),
-        descriptor_strides(compiled.kernel), tuple(compiled._disjoint), compiled.device, evaluate_grid(grid, bound),
+        compiled.kernel.find_strides(), tuple(compiled._disjoint), compiled.device, evaluate_grid(grid, bound),
         arguments, tuple(path_of(bound, name) for name in reset_to_zero),
         tuple(path_of(bound, name) for name in restore_value), warmup,
     )  # fmt: skip
@@ -440,7 +439,7 @@ class _Server:
                 return self.compiled
 
         fixed = Fixed(_Code(job))
-        launcher = _kiln.Launcher(fixed, list(fixed.params), ["warmup"], job.strides)
+        launcher = _kiln.Launcher(fixed, list(fixed.params), ["warmup"], *job.strides)
         bound = launcher.at(job.grid)
         arguments = {name: self._receive(value) for name, value in job.arguments.items()}
         zeroed = [_at(arguments, path) for path in job.reset_to_zero]
