@@ -8,12 +8,13 @@
 
 namespace py = pybind11;
 using namespace kiln;
+using kiln::python::WithoutLock;
 
 /// Runs `describe` on the kernel of the IR `text`; integers that are no argument's name are ignored.
 template <typename Describe>
 static std::string described(const std::string &text, const std::map<std::string, int64_t> &values,
                              const std::array<int64_t, 3> &grid, Describe describe) {
-  py::gil_scoped_release unlocked;
+  WithoutLock unlocked;
   std::string error;
   std::unique_ptr<Program> program = Program::parse(text, error);
   if (!program)

@@ -167,6 +167,27 @@ void kiln::python::runApart(std::function<void()> work, std::shared_ptr<std::ato
 
 //===-- At the end -----------------------------------------------------------------------------------------------===//
 
+static bool isCompiling() {
+  std::lock_guard<std::mutex> lock(running->mutex);
+  return !running->flags.empty();
+}
+
+/// Waits until `isOver`, or no longer than `patience`.
+template <typename Condition> static void waitUntil(Condition isOver, std::chrono::milliseconds patience) {
+  auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!isOver() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// Before static destructors: a compile that is still at it would find LLVM's tables gone.
+static void endProcess(int code, void *) {
+  waitUntil([] { return !isCompiling(); }, kPatienceForCompiles);
+  if (!isCompiling())
+    return;
+  std::fflush(nullptr);
+  _exit(code);
+}
+
 /// Before Python is torn down: whoever is inside of Kiln leaves, or stops where it is. Kernels write to arrays that
 /// are about to go.
 static void endThreads() {
@@ -179,26 +200,14 @@ static void endThreads() {
   }
   // This thread itself may be inside, as in a callback that calls sys.exit.
   int own = calls > 0;
-  auto deadline = std::chrono::steady_clock::now() + kPatience;
   PyThreadState *state = PyEval_SaveThread();
-  while (inside - stopped > own && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  waitUntil([own] { return inside - stopped <= own; }, kPatience);
+  // What the process ends with runs backwards. A compile makes statics as it goes, which would end before a handler
+  // that was there first: so it is over by now, or this handler comes after all it has made yet.
+  waitUntil([] { return !isCompiling(); }, kPatienceForCompiles);
+  if (isCompiling())
+    on_exit(endProcess, nullptr);
   PyEval_RestoreThread(state);
-}
-
-/// Before static destructors: a compile that is still at it would find LLVM's tables gone.
-static void endProcess(int code, void *) {
-  auto isQuiet = [] {
-    std::lock_guard<std::mutex> lock(running->mutex);
-    return running->flags.empty();
-  };
-  auto deadline = std::chrono::steady_clock::now() + kPatienceForCompiles;
-  while (!isQuiet() && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  if (isQuiet())
-    return;
-  std::fflush(nullptr);
-  _exit(code);
 }
 
 void kiln::python::bindInterpreter(py::module_ &) {
