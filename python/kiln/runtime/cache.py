@@ -316,35 +316,37 @@ class Lookup:
 
         name = self.kernel.__name__
         variant = ", ".join(f"{parameter.name}={_describe(parameter)}" for parameter in parameters)
+        because = f"because {knobs.frozen} holds all code in frozen mode"
         bundle = shipped()
-        made_of = [(field, value) for field, value, _ in _kiln.Fields(self._fields).items]
         others = [
-            [(field, value) for field, value, _ in entry["fields"]]
+            {field: value for field, value, _ in entry["fields"]}
             for entry in (bundle.entries() if bundle is not None else [])
             if entry["kind"] == INDEX and entry["subject"] == self.subject
         ]
-        because = f"because {knobs.frozen} holds all code in frozen mode"
-        if bundle is None or not others:
+        if not others:
             return errors.FrozenError(f"expected code for this kernel ({because}), got none", variant, name)
-        same = set(made_of)
-        most = max(len(same.intersection(fields)) for fields in others)
-        nearest = [dict(fields) for fields in others if len(same.intersection(fields)) == most]
-        differing = [field for field, value in made_of if all(other.get(field) != value for other in nearest)]
-        if not differing:
-            # Each of the nearest differs elsewhere: the first place of the first of them.
+        made_of = {field: value for field, value, _ in _kiln.Fields(self._fields).items}
+        differing = [
+            [field for field in {**made_of, **other} if made_of.get(field) != other.get(field)] for other in others
+        ]
+        fewest = min(map(len, differing))
+        nearest = [other for other, fields in zip(others, differing, strict=True) if len(fields) == fewest]
+        # In what all of the nearest differ, an argument first; else where the first of them does.
+        fields = next(fields for fields in differing if len(fields) == fewest)
+        common = [field for field in fields if all(made_of.get(field) != other.get(field) for other in nearest)]
+        if not common:
             nearest = nearest[:1]
-            differing = [field for field, value in made_of if nearest[0].get(field) != value]
-        first = min(differing, key=lambda field: not field.startswith("argument ")) if differing else "places"
-        got = dict(made_of).get(first, "")
-        if not first.startswith("argument "):
+        first = min(common or fields, key=lambda field: not field.startswith("argument "), default="places")
+        kind, _, what = first.partition(" ")
+        if kind not in ("argument", "option"):
             return errors.FrozenError(
                 f"expected the {first} that the bundle was frozen with ({because}), got another", variant, name
             )
-        argument = first.removeprefix("argument ")
-        has = sorted({_as_written(other[first]) for other in nearest if first in other})
-        return errors.FrozenError(
-            f"expected {' or '.join(has)} ({because}), got {_as_written(got)}", variant, name, argument
-        )
+        expected = " or ".join(sorted({_spelled(other.get(first)) for other in nearest}))
+        got = _spelled(made_of.get(first))
+        if kind == "argument":
+            return errors.FrozenError(f"expected {expected} ({because}), got {got}", variant, name, what)
+        return errors.FrozenError(f"expected {what} to be {expected} ({because}), got {got}", variant, name)
 
     # -- by the IR -------------------------------------------------------------------------
 
@@ -404,12 +406,14 @@ class Lookup:
             publish(INDEX, self.subject, self._plain, {}, artifact=key)
 
 
-def _as_written(spelled: str) -> str:
-    """A field of an argument as signatures spell it: constants without their type, types without their padding."""
-    if spelled.startswith("constexpr "):
-        kind, _, value = spelled.removeprefix("constexpr ").partition(" ")
-        return value if kind in ("bool", "int", "float", "str", "NoneType") else f"{kind} {value}".strip()
-    return spelled.removesuffix(" zero")
+def _spelled(field: str | None) -> str:
+    """An argument or option of a key as signatures spell it: constants without their type, types without their
+    padding."""
+    if field is None:
+        return "the default"
+    field = field.removesuffix(" zero").removeprefix("constexpr ")
+    kind, _, value = field.partition(" ")
+    return value if kind in ("bool", "int", "float", "str", "NoneType") else field
 
 
 def _places(kernel: KernelFunction) -> list[str]:
