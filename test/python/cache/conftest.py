@@ -72,6 +72,10 @@ def _program(path, switches, cwd):
     import runpy
     import warnings
 
+    from kiln.runtime import cache
+
+    # What this process has learned of files, other tests among it, a new one would not know.
+    cache._notes.clear()
     os.environ.update(switches)
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(path.parent))
