@@ -3,6 +3,7 @@
 What the driver is given by a C++ program is compared with what a launch from Python gives it, byte for byte.
 """
 
+import functools
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ import sys
 
 import pytest
 from kiln.cli import main
+from kiln.export import export_kernel, variants_of
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -81,17 +83,27 @@ def test_the_library_holds_no_compiler():
     assert all(name.startswith(("libc.", "libm.", "libstdc++.", "libgcc_s.", "ld-linux")) for name in needed), needed
 
 
+def norm_of(n, stride, shift):
+    import numpy as np
+    from kiln.kernels.norm import rms_norm
+
+    x, y = (np.zeros((5, stride), np.float16)[:, :n] for _ in range(2))
+    return rms_norm(x, np.zeros(n + shift, np.float16)[shift:], out=y)
+
+
 def test_kernels_of_the_library_by_cmake(tmp_path):
     """test/python/export/example: RMSNorm and a matrix product from C++, RMSNorm from C."""
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
-    norm = (
-        "x=*fp16{0}, weight=*fp16{0}, y=*fp16{0}, x_stride=i32{0}, x_step=1, weight_step=1, y_stride=i32{0}, y_step=1,"
-        " rows=i32, n=i32, per_column=fp32, eps=fp32, CAST_BEFORE=False, BLOCK=1024"
-    )
     exported = tmp_path / "exported"
-    export(exported, "kiln.kernels.norm.kernel", "rms_norm_kernel", [norm.format(":16"), norm.format("")],
-           ["cpu-avx2", "cpu-sse"], "--name", "rms_norm")  # fmt: skip
+    # For rows at multiples of 16 elements, and for any.
+    found = [
+        variant
+        for target in ("cpu-avx2", "cpu-sse")
+        for n, stride, shift in ((1000, 1008, 0), (999, 1001, 1))
+        for variant in variants_of(functools.partial(norm_of, n, stride, shift), target)
+    ]
+    export_kernel(found[0][0], [variant for _, variant in found], exported, "rms_norm")
     matrix = "(data=*fp32, batches=1, rows=i32, columns=i32, batch_stride=None, row_stride=i32, column_stride=1)"
     uncut = "(sums=None, arrived=None, whole=None, share=None, steps=None)"
     none = "(alpha=None, row_scale=None, beta=None, c=None, bias=None, residual=None)"

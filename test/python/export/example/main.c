@@ -6,8 +6,15 @@
 /* 1.0 and 2.0 in fp16. */
 enum { ROWS = 2, N = 4, ONE = 0x3c00, TWO = 0x4000 };
 
+static kiln_status launch(kiln_kernel *kernel, kiln_grid grid, const uint16_t *x, const uint16_t *weight, uint16_t *y) {
+  const kiln_stream cpu = {KILN_CPU, NULL};
+  return rms_norm_launch(kernel, cpu, grid, x, ROWS, N, N, 1.0f / N, weight, y, ROWS, N, N, 1.0f / N, 0.0f);
+}
+
 int main(void) {
-  uint16_t x[ROWS * N], weight[N], y[ROWS * N];
+  /* Where the code expects arrays: at multiples of 16 bytes. */
+  _Alignas(16) uint16_t x[ROWS * N], y[ROWS * N];
+  uint16_t weight[N];
   for (int i = 0; i < ROWS * N; ++i) {
     x[i] = i < N ? ONE : TWO;
     y[i] = 0;
@@ -20,9 +27,8 @@ int main(void) {
     fprintf(stderr, "%s\n", kiln_message());
     return 1;
   }
-  const kiln_stream cpu = {KILN_CPU, NULL};
   const kiln_grid grid = {ROWS, 1, 1};
-  if (rms_norm_launch(kernel, cpu, grid, x, weight, y, N, N, ROWS, N, 1.0f / N, 0.0f) != KILN_OK) {
+  if (launch(kernel, grid, x, weight, y) != KILN_OK) {
     fprintf(stderr, "%s\n", kiln_message());
     return 1;
   }
@@ -34,7 +40,7 @@ int main(void) {
     }
 
   const kiln_grid wrong = {1, -1, 1};
-  if (rms_norm_launch(kernel, cpu, wrong, x, weight, y, N, N, ROWS, N, 1.0f / N, 0.0f) != KILN_INVALID_ARGUMENT)
+  if (launch(kernel, wrong, x, weight, y) != KILN_INVALID_ARGUMENT)
     return 1;
   printf("refused: %s\n", kiln_message());
   kiln_kernel_release(kernel);

@@ -59,8 +59,9 @@ void check_rms_norm(const kernels::rms_norm &kernel, int rows, int n, int stride
   Tensor<kiln::f16> x(count), weight(std::size_t(n) + 8), y(count);
   // From an address and with strides that are multiples of nothing, the general variant runs.
   const int shift = stride % 16 ? 1 : 0;
-  require(kernel.launch(kiln::Stream::cpu(), rows, x.data(), weight.data() + shift, y.data(), stride, stride, rows, n,
-                        1.0f / float(n), eps));
+  const float per_column = 1.0f / float(n);
+  require(kernel.launch(kiln::Stream::cpu(), rows, x.data(), rows, stride, n, per_column, weight.data() + shift,
+                        y.data(), rows, stride, n, per_column, eps));
   for (int row = 0; row < rows; ++row) {
     double squares = 0;
     for (int i = 0; i < n; ++i)
@@ -91,22 +92,23 @@ void check_matmul(const kernels::matmul &kernel, int m, int n, int k) {
 
 void check_errors(const kernels::rms_norm &kernel) {
   Tensor<kiln::f16> x(64);
+  auto launch = [&](kiln::Stream stream, kiln::Grid grid) {
+    return kernel.launch(stream, grid, x.data(), 1, 64, 64, 1.0f / 64, x.data(), x.data(), 1, 64, 64, 1.0f / 64, 1e-5f);
+  };
   // Some GPU, where there is none, and a grid that no launch has.
-  kiln::Status status = kernel.launch(kiln::Stream::cuda(nullptr, 99), 1, x.data(), x.data(), x.data(), 64, 64, 1, 64,
-                                      1.0f / 64, 1e-5f);
+  kiln::Status status = launch(kiln::Stream::cuda(nullptr, 99), 1);
   if (status || status.code() == kiln::Code::Ok || status.message().empty())
     std::exit(1);
-  status = kernel.launch(kiln::Stream::cpu(), -1, x.data(), x.data(), x.data(), 64, 64, 1, 64, 1.0f / 64, 1e-5f);
-  if (status.code() != kiln::Code::InvalidArgument)
+  if (launch(kiln::Stream::cpu(), -1).code() != kiln::Code::InvalidArgument)
     std::exit(1);
   // No program instance, nothing to do.
-  require(kernel.launch(kiln::Stream::cpu(), 0, x.data(), x.data(), x.data(), 64, 64, 1, 64, 1.0f / 64, 1e-5f));
+  require(launch(kiln::Stream::cpu(), 0));
 }
 
 } // namespace
 
 int main() {
-  static_assert(kernels::rms_norm::BLOCK == 1024 && !kernels::rms_norm::LOOP);
+  static_assert(kernels::rms_norm::PLAN_BLOCK == 1024 && !kernels::rms_norm::CAST_BEFORE);
   const auto norm = require(kernels::rms_norm::load());
   const auto product = require(kernels::matmul::load());
   require(norm.prepare(KILN_CPU));
