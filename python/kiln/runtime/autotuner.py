@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,6 +51,10 @@ def _restore(kind: type[_Decorated], state: dict[str, Any]) -> Any:
     if kind is Autotuner:
         vars(made).update(_lock=threading.RLock(), _refused={})
     return made
+
+
+# Of arguments, what has no element type: not asked for one at each launch.
+_PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
 class Autotuner(_Decorated):
@@ -146,12 +151,15 @@ class Autotuner(_Decorated):
                 key.append(field_of(args[place], fields))
             elif name in kwargs:
                 key.append(field_of(kwargs[name], fields))
-        for value in leaves((*args, *kwargs.values())):
-            kind = getattr(value, "dtype", None)
-            if kind is not None:
-                key.append(kind)
-                if device is None and getattr(getattr(value, "device", None), "type", "cpu") == "cuda":
-                    device = value.device
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if type(value) in _PLAIN:
+                continue
+            for leaf in leaves(value) if isinstance(value, tuple) else (value,):
+                kind = getattr(leaf, "dtype", None)
+                if kind is not None:
+                    key.append(kind)
+                    if device is None and getattr(getattr(leaf, "device", None), "type", "cpu") == "cuda":
+                        device = leaf.device
         if device is not None:
             key.append(device)
         return tuple(key)
@@ -225,11 +233,17 @@ class Autotuner(_Decorated):
                     if found is None:
                         found = self.cache[key] = self._choose(key, args, kwargs, grid)
             config = found
-        self.check_conflicts(config, kwargs)
         self.best_config = config
+        meta = config.launch_kwargs()
+        if kwargs:
+            self.check_conflicts(config, kwargs)
+            meta = {**meta, **kwargs}
         if config.pre_hook is not None:
             config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
-        return self.fn.run(*args, grid=grid, **{**config.all_kwargs(), **kwargs})
+        return self.fn.run(*args, grid=grid, **meta)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return functools.partial(self.run, grid=grid)
 
 
 def _check_kernel(what: str, fn: Any) -> None:

@@ -35,6 +35,7 @@ class Config:
         self.num_warps, self.num_stages, self.num_ctas = num_warps, num_stages, num_ctas
         self.maxnreg, self.pre_hook, self.ir_override = maxnreg, pre_hook, ir_override
         self.schedule, self.stages, self.consumers, self.cluster = schedule, stages, consumers, cluster
+        self._launch: tuple[dict[str, Any], dict[str, Any]] | None = None
         # Options among the meta-parameters are the same as those given by name.
         for name in self.kwargs.keys() & self.options().keys():
             setattr(self, name, self.kwargs.pop(name))
@@ -57,6 +58,17 @@ class Config:
     def all_kwargs(self) -> dict[str, Any]:
         """What a launch with this configuration is given beside the user's arguments."""
         return {**self.kwargs, **self.options()}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        object.__setattr__(self, "_launch", value if name == "_launch" else None)
+
+    def launch_kwargs(self) -> dict[str, Any]:
+        """`all_kwargs()`, made once for as long as nothing changes: for the path of a launch. Not to be written to."""
+        made = self._launch
+        if made is None or made[0] != self.kwargs:
+            made = self._launch = (dict(self.kwargs), self.all_kwargs())
+        return made[1]
 
     def _identity(self) -> tuple[Any, ...]:
         return (*sorted(self.all_kwargs().items(), key=lambda item: item[0]), self.pre_hook)
