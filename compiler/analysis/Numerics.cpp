@@ -339,8 +339,11 @@ std::vector<std::string> kiln::describeProducts(func::FuncOp kernel) {
     for (NamedAttribute attribute : op->getAttrDictionary())
       if (product && attribute.getName() != "operandSegmentSizes")
         text += " " + attribute.getName().str() + "=" + print(attribute.getValue());
-    for (Value operand : op->getOperands())
-      text += " " + print(reduction ? operand.getType() : getElementTypeOrSelf(operand.getType()));
+    for (Value operand : op->getOperands()) {
+      auto memory = dyn_cast<kgpu::MemType>(operand.getType());
+      Type element = memory ? memory.getElementType() : getElementTypeOrSelf(operand.getType());
+      text += " " + print(reduction ? operand.getType() : element);
+    }
     found.insert(text);
   });
   return {found.begin(), found.end()};

@@ -13,7 +13,7 @@ import kiln
 import kiln.language as kl
 import numpy as np
 import pytest
-from kiln import _kiln, errors
+from kiln import _kiln, errors, knobs
 from kiln.tune.numerics import difference, signature_of
 from tuned_kernels import blocks
 
@@ -171,11 +171,11 @@ def run_softmax(BM=4, SIDE=64):
 def elementwise(a, out, BLOCK: kl.constexpr, HALF: kl.constexpr, n):
     i = kl.program_id(0) * BLOCK + kl.arange(0, BLOCK)
     x = kl.load(a + i, mask=i < n)
-    x = x.to(kl.float16).to(kl.float32) if HALF else x
+    x = x.to(HALF).to(kl.float32) if HALF else x
     kl.store(out + i, kl.exp(x) * x + i, mask=i < n)
 
 
-def run_elementwise(BLOCK=64, HALF=False):
+def run_elementwise(BLOCK=64, HALF=None):
     out = np.zeros(M * K, np.float32)
     return out, elementwise[(kiln.cdiv(M * K, BLOCK),)](A, out, BLOCK, HALF, M * K)
 
@@ -211,7 +211,7 @@ CASES = {
     run_backwards: ([{"BM": 32}, {"BM": 4}], [{"BACK": True}]),
     run_softmax: ([{"BM": 8}, {"BM": 1}], [{"SIDE": 128}, {"SIDE": 512}]),
     # the types that values pass through
-    run_elementwise: ([{"BLOCK": 256}, {"BLOCK": 1024}], [{"HALF": True}]),
+    run_elementwise: ([{"BLOCK": 256}, {"BLOCK": 1024}], [{"HALF": kl.float16}, {"HALF": kl.bfloat16}]),
     run_running: ([{"BM": 4}, {"BM": 8}], []),
 }  # fmt: skip
 
@@ -307,6 +307,34 @@ def test_a_signature_is_that_of_the_text(changed):
     ((one, facts, products),) = _kiln.Module.parse(text).numerics()
     ((two, *_),) = _kiln.Module.parse(other).numerics()
     assert facts == [] and products == [] and (one == two) == (changed == "32")
+
+
+# ---- a GPU's code: compiled, not run -----------------------------------------------------------------------------
+def on_hopper(kernel, *arguments, **options):
+    with knobs.scope(target="sm_90a", ptxas="none"):
+        return signature_of(kernel.warmup(*arguments, grid=(1,), **options))
+
+
+def test_products_of_tensor_cores_are_told_by_instruction_and_k():
+    def product(BM=128, BN=128, BK=64, dtype=kl.float16, **options):
+        return on_hopper(by_pointers, dtype, dtype, kl.float32, BM, BN, BK, 2, 4096, 4096, 4096, **options)
+
+    default = product()
+    assert len(default.products) == 1 and default.products[0].startswith("kgpu.warpgroup_mma ")
+    for change in ({"BM": 64}, {"BN": 64}, {"num_warps": 8}, {"stages": 2}, {"schedule": "none"}):
+        assert difference(default, product(**change)) == "", change
+    for change in ({"BK": 32}, {"BM": 16, "BN": 16}, {"dtype": kl.bfloat16}):
+        assert difference(default, product(**change)), change
+    assert "kgpu.warp_mma" in difference(default, product(BM=16, BN=16))
+
+
+def test_reductions_are_told_by_the_layout_that_pairs_their_elements():
+    def reduction(**options):
+        return on_hopper(row_sum, kl.float32, kl.float32, 2, 512, 0, 4096, 512, **options)
+
+    default = reduction()
+    assert difference(default, reduction(num_warps=4)) == ""
+    assert "reduce" in difference(default, reduction(num_warps=8)), "other threads hold what is paired first"
 
 
 # ---- same_numerics ---------------------------------------------------------------------------------------------------
