@@ -243,6 +243,8 @@ class _Process:
             raise _Died(_how(self.process.wait())) from None
         if kind == "refused":
             raise Disqualified(value)
+        if kind == "lost":
+            raise _Died(f"faults: {value}")
         if kind == "raised":
             raise value if isinstance(value, BaseException) else RuntimeError(value)
         return value
@@ -337,16 +339,26 @@ def serve(file: int, memory_limit: int = 0) -> None:
             verb, *rest = connection.recv()
         except EOFError:
             return
-        try:
-            answer = ("ok", getattr(server, verb)(*rest))
-            if verb == "start" and memory_limit:
-                _limit_memory(memory_limit)
-        except (errors.ResourceError, MemoryError) as problem:
-            answer = ("refused", f"out of memory: {problem}" if isinstance(problem, MemoryError) else str(problem))
-        except Exception as problem:
-            out_of_memory = type(problem).__name__ == "OutOfMemoryError"
-            answer = ("refused" if out_of_memory else "raised", str(problem) if out_of_memory else _sendable(problem))
-        connection.send(answer)
+        connection.send(_answer(server, verb, rest))
+        if verb == "start" and memory_limit:
+            _limit_memory(memory_limit)
+
+
+def _answer(server: Any, verb: str, rest: Sequence[Any]) -> tuple[str, Any]:
+    """What came of it, and its value or its reason."""
+    try:
+        return "ok", getattr(server, verb)(*rest)
+    except errors.ResourceError as problem:
+        return "refused", str(problem)
+    except errors.DeviceLostError as problem:
+        # The next one finds a new process, with a context of its own.
+        return "lost", str(problem).splitlines()[0]
+    except MemoryError as problem:
+        return "refused", f"out of memory: {problem}"
+    except Exception as problem:
+        if type(problem).__name__ == "OutOfMemoryError":  # torch's, which need not be imported
+            return "refused", f"out of memory: {problem}"
+        return "raised", _sendable(problem)
 
 
 def _limit_memory(more: int) -> None:

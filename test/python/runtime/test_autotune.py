@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import fake_cuda
 import kiln
 import kiln.language as kl
 import numpy as np
@@ -267,3 +268,36 @@ def test_tuned_kernels_that_no_module_has_are_pickled_by_value():
     assert out[0] == tuned.best_config.kwargs["BLOCK"]
     with pytest.raises(errors.UserError, match=r"cannot pickle kernel .*<locals>.kernel"):
         pickle.dumps(make(blocks(16)))
+
+
+GPU_PROGRAM = """
+import logging
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+from kiln.tune import clock
+made = []
+real = clock.EventClock.__init__
+clock.EventClock.__init__ = lambda self, *a, **k: made.append(1) or real(self, *a, **k)
+
+tuned = kiln.autotune([kiln.Config({"BLOCK": block}, num_warps=warps) for block in (32, 64) for warps in (2, 4)]
+                      + [kiln.Config({"BLOCK": 128}, cluster=32)], key=["n"])(double)
+x, y = CudaArray(np.arange(64, dtype=np.float32)), CudaArray(np.zeros(64, np.float32))
+before = len(launches())
+tuned[2](x, y, 64)
+assert len(made) == 4 and len(launches()) - before >= 4 * 3
+times = [ms[0] for ms in tuned.configs_timings.values()]
+assert times == [1.5] * 4 + [float("inf")], times
+assert tuned.best_config in tuned.configs[:4]
+assert "32 blocks of a cluster, of" in str(tuned._refused[tuned.configs[4]])
+
+again = kiln.autotune(tuned.configs, key=["n"])(double)
+made.clear()
+again[2](x, y, 64)
+assert made == [] and list(again.configs_timings.values())[:4] == list(tuned.configs_timings.values())[:4]
+print("tuned")
+"""
+
+
+@pytest.mark.skipif(not fake_cuda.library(), reason="the driver without a GPU is not built")
+def test_on_a_gpu_marks_in_the_stream_are_read(tmp_path):
+    """On a driver without a GPU, by which every launch takes 1.5 ms."""
+    assert fake_cuda.run(tmp_path, GPU_PROGRAM, fake_cuda.DOUBLE, KILN_CACHE=str(tmp_path / "cache")) == "tuned\n"

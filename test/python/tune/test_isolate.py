@@ -211,6 +211,33 @@ def test_ends_are_told(code, told):
     assert isolate._how(code) == told
 
 
+class OutOfMemoryError(RuntimeError):
+    """As torch calls its own."""
+
+
+@pytest.mark.parametrize("problem,kind,told", [
+    (errors.ResourceError("shared memory", 10, 5), "refused", "out of shared memory: required 10, available 5"),
+    (MemoryError("16 bytes"), "refused", "out of memory: 16 bytes"),
+    (OutOfMemoryError("16 GiB"), "refused", "out of memory: 16 GiB"),
+    (errors.DeviceLostError("an illegal address"), "lost", "device lost: an illegal address"),
+])  # fmt: skip
+def test_what_is_a_configurations_own_is_told_from_mistakes(problem, kind, told):
+    def load():
+        raise problem
+
+    assert isolate._answer(types.SimpleNamespace(load=load), "load", ()) == (kind, told)
+
+
+def test_a_mistake_of_the_users_is_raised_here():
+    mistake = errors.DeviceAssertError("n is odd", kernel="k")
+
+    def load():
+        raise mistake
+
+    kind, value = isolate._answer(types.SimpleNamespace(load=load), "load", ())
+    assert kind == "raised" and value is mistake
+
+
 @pytest.mark.parametrize("length", [1, 63, 64, 1024, 4096, 5000])
 @pytest.mark.parametrize("shift", [0, 4, 16, 60])
 def test_memory_keeps_its_alignment_and_ends_at_a_page_where_it_can(length, shift):
