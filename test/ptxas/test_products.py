@@ -15,6 +15,7 @@ from kiln.kernels.gemm import configs, matmul
 from kiln.kernels.gemm.configs import GemmPlan
 from kiln.kernels.launches import Launch, launches_of
 from kiln.kernels.machine import of_target
+from test_rings import loops
 
 # By the type of the factors: the instruction, and how many of them it multiplies along K.
 INSTRUCTIONS = {"*fp16": ("HGMMA", 16), "*fp8e4nv": ("QGMMA", 32), "*i8": ("IGMMA", 32), "*fp32": ("HGMMA", 8)}
@@ -125,3 +126,21 @@ def test_partial_sums_pass_no_shared_memory(tile: GemmPlan):
     # Stored once; loaded as the first part, and as one that is added.
     assert len(re.findall(r"st\.global\.v2\.b32", ptx)) == groups * accumulators // 2
     assert len(re.findall(r"ld\.global\.v2\.b32", ptx)) == groups * accumulators
+
+
+@pytest.mark.parametrize(
+    "tile", [GemmPlan(128, 256, 64, stages=3), GemmPlan(128, 128, 64, "pingpong", stages=4)], ids=str
+)
+def test_loops_over_a_share_are_as_lean(tile: GemmPlan):
+    """Where a program begins along K, and ends, is no business of its loops."""
+    if toolchain.nvdisasm() is None:
+        pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
+    a, b = blank((2304, 4096), "float16"), blank((2048, 4096), "float16").T
+    found = []
+    for plan in (tile, dataclasses.replace(tile, workers=132)):
+        (launch,) = launches_of(lambda plan=plan: matmul(a, b, plan=plan), of_target("sm_90a"))
+        sass = toolchain.disassemble(launch.compile("sm_90a").output)
+        found.append([len(re.findall(r"^\s*/\*[0-9a-f]+\*/", text, re.MULTILINE)) for text in loops(sass)])
+    plain, cut = found
+    assert len(plain) == len(cut) == (4 if tile.schedule == "pingpong" else 2)
+    assert all(more <= less + 4 for more, less in zip(cut, plain, strict=True)), found
