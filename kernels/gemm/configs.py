@@ -26,7 +26,7 @@ class Problem(NamedTuple):
 
     ``streams``: both operands are contiguous along K, in types that CUDA cores multiply. ``pairs``: the epilogue takes
     columns in pairs. ``fetched``: the copy engine brings both operands in the form that tensor cores read.
-    ``addends``: matrices of the result's size that are added.
+    ``addends``: matrices of the result's size that are added. ``loose``: how many of them the copy engine cannot fetch.
     """
 
     m: int
@@ -41,6 +41,7 @@ class Problem(NamedTuple):
     pairs: bool = False
     fetched: bool = True
     addends: int = 0
+    loose: int = 0
 
     @property
     def itemsize(self) -> int:
@@ -213,6 +214,9 @@ ROW_BYTES = 128
 WARPGROUP_ROWS = 64
 # Accumulators a thread has room for, by the consumer groups that the producer leaves registers to.
 ACCUMULATORS = {1: 208, 2: 192, 3: 112}
+# And by the addends that threads load themselves, one or two, whose addresses and elements take registers too: what
+# ptxas spilt nothing of (in clusters 64 with both).
+LOOSE_ACCUMULATORS = {1: (64, 64), 2: (80, 48), 3: (40, 32)}
 # What barriers, alignment and the compiler take of shared memory.
 RESERVED_SHARED = 2048
 # Of a cluster's blocks the driver keeps more to itself.
@@ -302,6 +306,9 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs or problem.addends else 0)
     if plan.schedule == "cooperative":
         most = min(most, 200 if problem.promoted else 128)
+    if problem.loose and plan.finishes:
+        loose = LOOSE_ACCUMULATORS[plan.consumers][problem.loose - 1]
+        most = min(most, loose if plan.cluster == 1 else max(loose, 64))
     if (need := accumulators(plan, problem)) > most:
         return f"{need} accumulators a thread, of {most}"
     spare = CLUSTER_RESERVED_SHARED if plan.cluster > 1 else 0

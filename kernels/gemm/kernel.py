@@ -449,11 +449,11 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
     machine = machine_of(like)
     if plan is None:
         along_k = a.column_stride is None and b.row_stride is None
+        added = [x for x in (terms.c, terms.residual) if x is not None]
         problem = Problem(m, n, k, batches, name, out.data.itemsize, accumulator, precision,
                           streams=along_k and name in FLOATS, pairs=epilogue == "swiglu",
                           fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b),
-                          addends=(terms.c is not None) + (terms.residual is not None)
-                          )  # fmt: skip
+                          addends=len(added), loose=sum(not is_fetched(x) for x in added))  # fmt: skip
         plan = configs.plan(problem, machine, splits)
     if not plan.described:
         a, b, out, terms = addressed(a), addressed(b), addressed(out), addressed_terms(terms)

@@ -144,3 +144,14 @@ def test_loops_over_a_share_are_as_lean(tile: GemmPlan):
     plain, cut = found
     assert len(plain) == len(cut) == (4 if tile.schedule == "pingpong" else 2)
     assert all(more <= less + 4 for more, less in zip(cut, plain, strict=True)), found
+
+
+@pytest.mark.parametrize("m, n, k", [(1100, 2100, 4096), (1500, 3001, 512), (2048, 2052, 2048)])
+@pytest.mark.parametrize("names", [("c",), ("c", "residual")], ids=" and ".join)
+def test_addends_that_threads_load_leave_room_for_sums(m: int, n: int, k: int, names: tuple[str, ...]):
+    """Rows that are no multiples of 16 bytes pass registers, with their addresses: fewer accumulators beside them."""
+    a, b = blank((m, k), "float16"), blank((n, k), "float16").T
+    given = {name: blank((m, n), "float16") for name in names}
+    (launch,) = launches_of(lambda: matmul(a, b, beta=2.0, **given), of_target("sm_90a"))
+    cuda = json.loads(launch.compile("sm_90a").metadata)["cuda"]
+    assert cuda["roles"] and cuda["usage"]["spill_loads"] + cuda["usage"]["spill_stores"] == 0
