@@ -4,6 +4,7 @@
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/Utils/InferIntRangeCommon.h"
+#include "runtime/artifact/Artifact.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -49,7 +50,13 @@ std::optional<ConstantIntRanges> exactSignedRange(Operation *op, const ConstantI
   return std::nullopt;
 }
 
-RangeAnalysis::RangeAnalysis(Operation *root, std::optional<LaunchBounds> launch) : launch(launch) {
+/// Where nothing is given, what the module says of the launch.
+RangeAnalysis::RangeAnalysis(Operation *root, std::optional<LaunchBounds> given) : launch(given) {
+  auto module = dyn_cast<ModuleOp>(root);
+  if (!module)
+    module = root->getParentOfType<ModuleOp>();
+  if (!launch && module && module->hasAttr(kgpu::kDescribePointersAttrName))
+    launch = LaunchBounds{artifact::kMostCount, artifact::kMostPrograms};
   collectAssumptions(root);
   run(root);
 }

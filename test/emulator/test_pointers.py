@@ -56,7 +56,7 @@ def strides(array):
 
 
 def is_described(kernel):
-    return kernel.compiled.metadata["cuda"].get("bounded", False)
+    return "tensor_maps" in kernel.compiled.metadata["cuda"]
 
 
 def tutorial(rng, sides, tile=(128, 128, 64), out="float32", describe=True, group=2, **options):

@@ -120,7 +120,9 @@ void Lowering::createEntry() {
     describeCuda("persistent", b.getBoolAttr(true));
   if (!source.getBody().getOps<kgpu::RolesOp>().empty())
     describeCuda("roles", b.getBoolAttr(true));
-  if (source->hasAttr(kgpu::kDescribedAttrName))
+  // Ranges that every pass goes by hold for such launches alone, with descriptors and without.
+  auto module = source->getParentOfType<ModuleOp>();
+  if (source->hasAttr(kgpu::kDescribedAttrName) || (module && module->hasAttr(kgpu::kDescribePointersAttrName)))
     describeCuda("bounded", b.getBoolAttr(true));
 }
 
