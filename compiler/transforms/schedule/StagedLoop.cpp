@@ -174,7 +174,7 @@ static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::str
       return WalkResult::advance();
     }
     bool known = isa<func::FuncOp, scf::ForOp, scf::IfOp, scf::WhileOp, tile::LoadOp, tile::DescLoadOp>(op);
-    bool silent = known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp>(op);
+    bool silent = known || isMemoryEffectFree(op) || isa<tile::AssertOp, tile::PrintOp, tile::AssumeOp>(op);
     if (silent)
       return WalkResult::advance();
     // Behind the loop anything may come that does not reach what it has read, in a branch too.
