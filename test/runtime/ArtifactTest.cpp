@@ -112,6 +112,7 @@ static Metadata makeMapped() {
   metadata.cuda = makeCuda();
   metadata.cuda->persistent = true;
   metadata.cuda->roles = true;
+  metadata.cuda->bounded = true;
   TensorMapSpec map;
   map.offset = 64;
   map.element = ElementType::BF16;
@@ -132,6 +133,7 @@ TEST(Metadata, tensorMapsRoundTrip) {
   EXPECT_EQ(parsed->print(), metadata.print());
   EXPECT_TRUE(parsed->cuda->persistent);
   EXPECT_TRUE(parsed->cuda->roles);
+  EXPECT_TRUE(parsed->cuda->bounded);
   const TensorMapSpec &map = parsed->cuda->tensorMaps.at(0);
   EXPECT_EQ(map.shape[0].constant, 7);
   EXPECT_LT(map.shape[0].argument, 0);

@@ -234,6 +234,35 @@ TEST(Specialize, signaturesAreItemsInOrder) {
   EXPECT_FALSE(parseSignature("i32, what").ok());
 }
 
+TEST(Specialize, countsAreBoundedOrNot) {
+  auto isBounded = [](int64_t value) {
+    CallEncoder encoder;
+    EXPECT_TRUE(encoder.addInteger(makeRule(), 7).ok() && encoder.isBounded());
+    EXPECT_TRUE(encoder.addInteger(makeRule(), value).ok());
+    bool bounded = encoder.isBounded();
+    EXPECT_TRUE(encoder.addInteger(makeRule(), 7).ok());
+    EXPECT_EQ(encoder.isBounded(), bounded);
+    encoder.clear();
+    EXPECT_TRUE(encoder.isBounded());
+    return bounded;
+  };
+  EXPECT_TRUE(isBounded(0) && isBounded(1) && isBounded(artifact::kMostCount));
+  EXPECT_FALSE(isBounded(-1) || isBounded(artifact::kMostCount + 1) || isBounded(INT64_MAX) || isBounded(INT64_MIN));
+  CallEncoder encoder;
+  ASSERT_TRUE(encoder.addUnsigned(makeRule(), uint64_t(1) << 63).ok());
+  EXPECT_FALSE(encoder.isBounded());
+  // A descriptor's extents and strides are arguments of the code as well; constants and floats are none that it counts.
+  for (int64_t stride : {int64_t(64), artifact::kMostCount + 16}) {
+    encoder.clear();
+    encoder.addDescriptor(makeRule(), ElementType::FP16, nullptr, {64, 64}, /*nanPadding=*/false, {8, 64}, {stride, 1});
+    EXPECT_EQ(encoder.isBounded(), stride == 64);
+  }
+  encoder.clear();
+  encoder.addConstantInteger(-5);
+  ASSERT_TRUE(encoder.addFloat(makeRule(), -2.5).ok());
+  EXPECT_TRUE(encoder.isBounded());
+}
+
 TEST(Specialize, unreadableTextIsRefused) {
   for (const char *text :
        {"", "f32", "*", "fp32:16", "*fp32:8", "fp32:1", "tensordesc<fp32[]>", "tensordesc<fp32[0]>", "tensordesc<fp32>",
