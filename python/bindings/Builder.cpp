@@ -10,6 +10,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "python/bindings/Bindings.h"
+#include "python/bindings/Interpreter.h"
 #include "python/bindings/ModuleHandle.h"
 #include "runtime/artifact/ElementType.h"
 #include "llvm/ADT/StringMap.h"
@@ -44,7 +45,10 @@ public:
   int nameLoc(const std::string &name, int child) {
     return addLocation(NameLoc::get(StringAttr::get(context(), name), location(child)));
   }
-  void setLoc(int handle) { current = location(handle); }
+  void setLoc(int handle) {
+    kiln::python::stopAtEnd(); // emitting takes long; its every step passes here
+    current = location(handle);
+  }
 
   //===--- functions -----------------------------------------------------===//
 

@@ -73,6 +73,13 @@ bool WithoutLock::attend() {
   return quiet;
 }
 
+bool kiln::python::isEnding() { return isOver(); }
+
+void kiln::python::stopAtEnd() {
+  if (isOver())
+    WithoutLock released; // and it is not given again
+}
+
 //===-- Work apart -----------------------------------------------------------------------------------------------===//
 
 namespace {
@@ -210,7 +217,9 @@ static void endThreads() {
   PyEval_RestoreThread(state);
 }
 
-void kiln::python::bindInterpreter(py::module_ &) {
+void kiln::python::bindInterpreter(py::module_ &m) {
+  m.def("is_ending", isEnding, "Whether the interpreter is ending, on another thread.");
+  m.def("stop_at_end", stopAtEnd, "Long work calls it: where the interpreter is ending, the thread goes no further.");
   py::module_::import("atexit").attr("register")(py::cpp_function(endThreads));
   on_exit(endProcess, nullptr);
   // A child has one thread, and none of the compiles.

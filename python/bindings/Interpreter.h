@@ -36,6 +36,12 @@ public:
   CallFromPython(const CallFromPython &) = delete;
 };
 
+/// Whether the interpreter is ending, on another thread.
+bool isEnding();
+
+/// To be called in long work that holds the lock: where the interpreter is ending, the thread stops here for good.
+void stopAtEnd();
+
 /// Runs `work`, which must own all it uses, on a thread with a large stack, and waits for it without the lock. Where a
 /// signal's handler raises or the interpreter ends this throws error_already_set at once; `cancelled` is set then, and
 /// the work goes on alone until it looks at it.

@@ -65,18 +65,23 @@ _LAUNCH_MODULES = (
 _COMPILER_MODULES = (
     "ast", "inspect", "json", "linecache", "logging", "textwrap",
     "kiln.hooks", "kiln.toolchain",
-    "kiln.frontend.entry", "kiln.language", "kiln.runtime.explain", "kiln.runtime.metadata",
+    "kiln.language", "kiln.frontend.scope", "kiln.frontend.emitter", "kiln.frontend.walker",
+    "kiln.frontend.expressions", "kiln.frontend.calls", "kiln.frontend.loops", "kiln.frontend.visitor",
+    "kiln.frontend.entry", "kiln.runtime.explain", "kiln.runtime.metadata",
 )  # fmt: skip
 
 # Held to look something up, and while the modules load; never by a compile.
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal's handler that launches may come while the modules load
 
 
 def _load(modules: Sequence[str]) -> None:
-    """Imports, with the lock held."""
+    """Imports, with the lock held; ends early where the interpreter does."""
     for module in modules:
         if module not in sys.modules:
             importlib.import_module(module)
+            extension = sys.modules.get("kiln._kiln")
+            if extension is not None and extension.is_ending():
+                return
 
 
 if hasattr(os, "register_at_fork"):
@@ -417,7 +422,7 @@ def _make_artifact(
     kernel: KernelFunction, parameters: list[Any], options: dict[str, Any], disjoint: Sequence[bool]
 ) -> tuple[Any, bool]:
     """From the cache, else compiled; and whether it was there."""
-    from kiln import compiler
+    from kiln import _kiln, compiler
     from kiln.runtime import cache
 
     lookup = None
@@ -431,6 +436,7 @@ def _make_artifact(
             raise lookup.missing(parameters)
     with _lock:
         _load(_COMPILER_MODULES)
+    _kiln.stop_at_end()
     from kiln import frontend
     from kiln.language import debugging
 
