@@ -7,12 +7,8 @@ packages, and those inside an installed triton or torch. Without ptxas the drive
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -83,6 +79,9 @@ def disassemble(cubin: bytes) -> str:
             "expected nvdisasm (because SASS is its output), found none: set KILN_NVDISASM, or install the package "
             "nvidia-cuda-nvdisasm"
         )
+    import subprocess
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="kiln-sass") as folder:
         path = os.path.join(folder, "kernel.cubin")
         with open(path, "wb") as file:
@@ -136,6 +135,8 @@ def _find_file(name: str, setting: str, home: str) -> Tool | None:
 
 def _candidates(inside: str, home: str) -> Iterator[tuple[str, str]]:
     """Places where `inside`, a path within a toolkit, may be."""
+    import shutil
+
     name = os.path.basename(inside)
     if home:
         yield os.path.join(home, inside), "CUDA_HOME"
@@ -155,6 +156,8 @@ def _candidates(inside: str, home: str) -> Iterator[tuple[str, str]]:
 
 def _package(name: str) -> list[str]:
     # Finding a package's folder does not import it (torch takes seconds).
+    import importlib.util
+
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -165,12 +168,21 @@ def _package(name: str) -> list[str]:
 def _version(path: str) -> str | None:
     if not (os.path.isfile(path) and os.access(path, os.X_OK)):
         return None
+    from kiln.runtime import cache
+
+    # A program takes longer to start than code takes to load.
+    return cache.note_of_file("version", path, lambda: _ask_version(path)) or None
+
+
+def _ask_version(path: str) -> str:
+    import subprocess
+
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
-        return None
+        return ""
     match = re.search(r"\bV(\d+\.\d+\.\d+)", said)
-    return match[1] if match else None
+    return match[1] if match else ""
 
 
 def _driver_release() -> tuple[int, int] | None:

@@ -432,6 +432,7 @@ class Reach(NamedTuple):
 
 
 def _reach_of(start: KernelFunction) -> Reach:
+    from kiln.errors import KilnError
     from kiln.frontend.struct import is_struct
 
     spelling = Spelling([start])
@@ -440,7 +441,15 @@ def _reach_of(start: KernelFunction) -> Reach:
     for function in spelling.functions:  # which grows
         label = function.__qualname__
         used = set(_names_of(function.fn.__code__))
-        fields.append((f"source of {label}", function.reach_text))
+        try:
+            text = function.reach_text
+        except KilnError:
+            if function is start:
+                raise
+            # Whoever calls it hears of it; it may be named in a comment alone.
+            spelling.inexact.append(f"{label}, whose source cannot be found")
+            continue
+        fields.append((f"source of {label}", text))
         fields.append((f"parameters of {label}", _head(function, spelling)))
         for name, capture in function._references():
             value = capture.value

@@ -196,11 +196,17 @@ def file_digest(path: str) -> str:
             return _kiln.digest(file.read())
 
     try:
-        status = os.stat(path)
-        about = [("file", os.path.abspath(path)), ("written", f"{status.st_mtime_ns} {status.st_size}")]
-        return note("file", about, status.st_mtime_ns, compute)
+        return note_of_file("digest", path, compute)
     except OSError:
         return ""
+
+
+def note_of_file(subject: str, path: str, compute: Any) -> str:
+    """`compute()`, remembered as long as the file is as it is."""
+    status = os.stat(path)
+    written = f"{status.st_mtime_ns} {status.st_size} {status.st_ino}"
+    return note(subject, [("what", subject), ("file", os.path.abspath(path)), ("written", written)],
+                status.st_mtime_ns, compute)  # fmt: skip
 
 
 def descriptor_strides(kernel: KernelFunction) -> tuple[list[str], list[str]]:

@@ -51,7 +51,7 @@ def test_each_field_of_an_artifact_changes_its_key(tmp_path):
     variants = [
         {},
         {"target": "cpu-avx512"},
-        {"target": "sm_90"},
+        {"target": "sm_100a"},
         {"target": "sm_90a"},
         {"check": "bounds"},
         {"enable_fp_fusion": False},
@@ -304,6 +304,96 @@ def test_the_front_end_is_part_of_the_index(tmp_path, monkeypatch):
     assert len({*digests, ""}) == 3
     file.write_text("three, after this process had loaded it")
     assert not identity.is_current() and identity.digest() == ""
+
+
+@jit
+def plain(x, d, n, BLOCK):
+    pass
+
+
+def index_key(kernel=plain, changed=None, options=None, disjoint=(True, False), **others):
+    """The key of an index entry; `changed`: fields of the parameter n, or those of the parameters named."""
+    from kiln.runtime import cache
+
+    parameters = [
+        Parameter("x", "runtime", type="*fp32", divisible=True),
+        Parameter("d", "runtime", type="tensordesc<fp32[8,8]>"),
+        Parameter("n", "runtime", type="i32"),
+        Parameter("BLOCK", "constexpr", value=(1, 2)),
+    ]
+    parameters = [p._replace(**(changed or {}).get(p.name, {})) for p in parameters]
+    lookup = cache.Lookup(kernel, parameters, complete(**(options or {})), disjoint)
+    assert not lookup.inexact
+    return _kiln.Fields(lookup._fields).key("index")
+
+
+def test_each_thing_an_index_entry_follows_from_changes_its_key(monkeypatch):
+    from kiln.runtime import cache
+
+    def variant(**attributes):
+        kernel = jit(plain.fn, do_not_specialize=attributes.pop("do_not_specialize", ()),
+                     noinline=attributes.pop("noinline", False))  # fmt: skip
+        for name, value in attributes.items():
+            setattr(kernel, name, value)
+        return kernel
+
+    keys = [index_key(), index_key(variant())]  # of which the second meets the first by its name
+    assert keys == [index_key(options={"verify_each": True, "crash_directory": "/c"}), index_key(variant())]
+    for changes in (
+        {"x": {"divisible": False}}, {"x": {"type": "*fp16"}}, {"d": {"padding": "nan"}}, {"d": {"divisible": True}},
+        {"d": {"whole_rows": True}}, {"n": {"divisor": 8}}, {"n": {"divisible": True}}, {"n": {"type": "i64"}},
+        {"n": {"kind": "constexpr", "value": 3}}, {"n": {"kind": "constexpr", "value": 3.0}},
+        {"n": {"kind": "constexpr", "value": True}}, {"n": {"kind": "constexpr", "value": None}},
+        {"BLOCK": {"value": (1, 3)}}, {"BLOCK": {"value": [1, 2]}},
+        {"n": {"kind": "tuple", "items": (Parameter("n.0", "runtime", type="i32"),)}},
+        {"n": {"kind": "tuple", "items": (Parameter("n.0", "runtime", type="i32"),), "fields": ("a",)}},
+    ):  # fmt: skip
+        keys.append(index_key(changed=changes))
+    for disjoint in ((), (False, False), (True, True), (False, True)):
+        keys.append(index_key(disjoint=disjoint))
+    for options in ({"check": "bounds"}, {"line_info": True}, {"target": "cpu-sse"}, {"num_warps": 8}, {"maxnreg": 32},
+                    {"schedule": "none"}, {"ptx_version": 80}, {"ptxas_version": "13.0.88"},
+                    {"debug": True}):  # fmt: skip
+        keys.append(index_key(options=options))
+    for attributes in ({"version": 1}, {"version": "1"}, {"debug": True}, {"noinline": True},
+                       {"do_not_specialize": ("n",)}):  # fmt: skip
+        keys.append(index_key(variant(**attributes)))
+    with knobs.scope(device_assert=False):
+        keys.append(index_key())
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "front_end", lambda: "another front end")
+        keys.append(index_key())
+    for tool in _kiln.toolchain():
+        tools = {**_kiln.toolchain(), tool: "another"}
+        with monkeypatch.context() as patch:
+            patch.setattr(_kiln, "toolchain", lambda tools=tools: tools)
+            keys.append(index_key())
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.version_info", (3, 99))
+        keys.append(index_key())
+    assert len(set(keys)) == len(keys)
+    from kiln.runtime.cache import Lookup
+
+    assert Lookup(variant(version=object()), [], complete(), ()).inexact, "nobody can tell it from another"
+
+
+def test_a_function_that_only_a_comment_names_may_have_no_source():
+    names = {"jit": jit}
+    exec(compile(chr(10).join(["def helper(x):", "    pass"]), "<nowhere>", "exec"), names)  # a text nobody holds
+    helper = jit(names["helper"])
+    kernel = jit(commented.fn)
+    kernel.fn.__globals__["helper_without_source"] = helper
+    try:
+        assert any("source cannot be found" in reason for reason in kernel.reach.inexact)
+    finally:
+        del kernel.fn.__globals__["helper_without_source"]
+    assert not jit(commented.fn).reach.inexact
+
+
+@jit
+def commented(x):
+    # not helper_without_source
+    pass
 
 
 # -- values ---------------------------------------------------------------------------------------

@@ -83,3 +83,35 @@ def test_descriptors_that_a_kernel_makes_are_known_without_its_syntax_tree(place
         assert place.run(program, fresh=True) == f"(['row'], []) {parsed}\n"
     changed = program.replace("[stride, 1]", "[n, 1]").replace("8, 8)\n    assert", "8, 9)\n    assert")
     assert place.run(changed, fresh=True) == "(['n'], []) True\n"
+
+
+def test_code_for_a_gpu_is_found_without_starting_the_assembler(place):
+    from kiln import toolchain
+
+    if toolchain.ptxas() is None:
+        pytest.skip("there is no ptxas")
+    program = """
+    import sys
+    import kiln
+    import kiln.language as kl
+
+    events = []
+    kiln.hooks.compile_end.add(lambda event: events.append(event.cached))
+
+    @kiln.jit
+    def kernel(x, y, n, BLOCK: kl.constexpr):
+        i = kl.arange(0, BLOCK)
+        kl.store(y + i, kl.exp(kl.load(x + i, mask=i < n)), mask=i < n)
+
+    for warps in (4, 8):
+        compiled = kernel.warmup(kl.float32, kl.float32, 100, BLOCK=256, num_warps=warps)
+    print(events, "subprocess" in sys.modules)
+    print(compiled.cache_key, compiled.metadata, compiled.artifact.binary)
+    print(compiled.asm["ptx"])
+    """
+    cold = place.run(program, fresh=True, kiln_target="sm_90a").split("\n", 1)
+    warm = place.run(program, fresh=True, kiln_target="sm_90a").split("\n", 1)
+    assert cold[0] == "[False, False] True" and warm[0] == "[True, True] False"
+    assert warm[1] == cold[1] and ".target sm_90a" in warm[1]
+    assert place.run(program, kiln_target="sm_100a").startswith("[False, False]")
+    assert place.run(program, kiln_target="sm_90a", kiln_ptxas="none").startswith("[False, False]")
