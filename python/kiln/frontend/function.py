@@ -478,7 +478,7 @@ def _head(function: KernelFunction, spelling: Spelling) -> str:
         )
         for p in function.params
     ]  # fmt: skip
-    return repr((code.co_name, function.noinline, parameters))
+    return repr((code.co_name, function.__name__, function.noinline, parameters))
 
 
 def _names_of(code: CodeType) -> Iterator[str]:
@@ -540,6 +540,8 @@ class Spelling:
             return f"tuple {value.fields}({', '.join(map(self.of, value.values))})"
         if kind.__module__ == "kiln.language.types" and hasattr(value, "name"):
             return f"type {kind.__name__} {value.name} {getattr(value, 'address_space', '')}"
+        if (kind.__module__, kind.__name__) == ("torch", "dtype"):
+            return str(value)
         from kiln.frontend.struct import is_struct
 
         if is_struct(value):

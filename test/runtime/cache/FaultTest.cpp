@@ -318,3 +318,54 @@ TEST(Faults, aFullDisk) {
   }
   EXPECT_EQ(::umount2(place.c_str(), MNT_DETACH), 0);
 }
+
+TEST(Faults, anEntryIsReplacedAtEveryStepOfARead) {
+  TestFolder folder;
+  auto other = openStore(folder.root());
+  int64_t steps = stepsOf([](Store &store) { expectThere(store, 0); }, 0);
+  for (int64_t at = 0; at < steps; ++at) {
+    FaultyFiles files;
+    auto store = openStore(folder.root(), &files);
+    publish(*store, 1);
+    files.meddle = [&] {
+      other->collect(0);
+      publish(*other, 1);
+    };
+    files.at = files.steps + at;
+    Found found = store->load(keyOf(1));
+    EXPECT_EQ(found.doubt, "") << "step " << at;
+    EXPECT_TRUE(!found.entry || isRight(*found.entry, 1)) << "step " << at;
+    expectThere(*other, 1); // the new one is not set aside for the old one
+    EXPECT_EQ(countIn(fs::path(folder.root()) / "quarantine"), 0u) << "step " << at;
+  }
+}
+
+TEST(Faults, whatIsBeingWrittenIsNotCleanedUpWhateverTheClockSays) {
+  TestFolder folder;
+  FaultyFiles later;
+  later.clock = int64_t(48) * 3600 * 1000000000;
+  auto other = openStore(folder.root(), &later);
+  int64_t steps = stepsOf([](Store &store) { publish(store, 1); }, 0);
+  unsigned seen = 0;
+  for (int64_t at = 0; at < steps; ++at) {
+    FaultyFiles files;
+    auto store = openStore(folder.root(), &files);
+    files.meddle = [&] {
+      fs::path tmp = fs::path(folder.root()) / "tmp";
+      bool begun = false;
+      std::error_code none;
+      for (auto &staged : fs::directory_iterator(tmp, none))
+        begun |= fs::exists(staged.path() / "object");
+      size_t before = countIn(tmp);
+      other->collect(UINT64_MAX);
+      if (begun) {
+        EXPECT_EQ(countIn(tmp), before) << "step " << at;
+        ++seen;
+      }
+    };
+    files.at = files.steps + at;
+    publish(*store, unsigned(at) + 1);
+    expectThere(*other, unsigned(at) + 1);
+  }
+  EXPECT_GT(seen, 8u);
+}

@@ -1,6 +1,8 @@
 // The store as it is used: what is published is found, what is not as it was written is not given.
 #include "Faults.h"
 #include "Folder.h"
+#include "llvm/ADT/STLExtras.h"
+#include <map>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -325,4 +327,80 @@ TEST(Manifest, aKeyThatTheFieldsDoNotMakeIsRefused) {
   ErrorOr<Manifest> manifest = Manifest::parse(text);
   ASSERT_FALSE(manifest.ok());
   EXPECT_NE(manifest.getStatus().getMessage().find("names a key"), std::string::npos);
+}
+
+namespace {
+/// Says of files that they are another's.
+struct ForeignFiles : QuickFiles {
+  FileFacts::Kind foreign = FileFacts::Kind::Other;
+  int describe(int file, FileFacts &facts) override {
+    int code = FileSystem::describe(file, facts);
+    facts.owner += facts.kind == foreign;
+    return code;
+  }
+};
+} // namespace
+
+TEST(Store, filesAndFoldersOfAnotherAreNotRead) {
+  for (FileFacts::Kind kind : {FileFacts::Kind::File, FileFacts::Kind::Directory}) {
+    TestFolder folder;
+    ForeignFiles files;
+    auto store = openStore(folder.root(), &files);
+    publish(*store, 1);
+    expectThere(*store, 1);
+    files.foreign = kind;
+    EXPECT_FALSE(store->load(keyOf(1)).entry);
+  }
+}
+
+namespace {
+/// Writes down what is done, by name.
+struct Recorder : QuickFiles {
+  std::vector<std::string> events;
+  std::map<int, std::string> open;
+  int openDirectory(int at, const char *path) override {
+    int descriptor = FileSystem::openDirectory(at, path);
+    open[descriptor] = path;
+    return descriptor;
+  }
+  int create(int at, const char *name) override {
+    int descriptor = FileSystem::create(at, name);
+    open[descriptor] = name;
+    events.push_back("create " + std::string(name));
+    return descriptor;
+  }
+  ssize_t write(int file, const char *from, size_t bytes) override {
+    events.push_back("write " + open[file]);
+    return FileSystem::write(file, from, bytes);
+  }
+  int sync(int file) override {
+    events.push_back("sync " + open[file]);
+    return 0;
+  }
+  int rename(int from, const char *name, int to, const char *newName) override {
+    events.push_back("rename " + std::string(name));
+    return FileSystem::rename(from, name, to, newName);
+  }
+};
+} // namespace
+
+TEST(Store, everythingIsOnTheDiskBeforeTheEntryIsThere) {
+  TestFolder folder;
+  Recorder files;
+  auto store = openStore(folder.root(), &files);
+  publish(*store, 1);
+  auto renamed =
+      llvm::find_if(files.events, [](const std::string &e) { return llvm::StringRef(e).starts_with("rename "); });
+  ASSERT_NE(renamed, files.events.end());
+  std::string staged = renamed->substr(7);
+  std::vector<std::string> before(files.events.begin(), renamed), expected;
+  for (const char *name : {"object", "metadata.json", "empty", "manifest.json"}) {
+    expected.push_back("create " + std::string(name));
+    if (name != std::string("empty"))
+      expected.push_back("write " + std::string(name));
+    expected.push_back("sync " + std::string(name));
+  }
+  expected.push_back("sync " + staged);
+  EXPECT_EQ(before, expected);
+  EXPECT_EQ(*(renamed + 1), "sync " + keyOf(1).substr(0, 2));
 }
