@@ -13,6 +13,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels.machine import Machine, evict_policy, is_dependent, options, with_options
+from kiln.kernels.views import Tile
 
 VECTOR_BYTES = 16
 WARP = 32
@@ -40,12 +41,12 @@ class FlatPlan:
         return (blocks * rows,) if rows == 1 or rows > LARGEST_AXIS else (blocks, rows)
 
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
-        """The constexpr arguments that ``block_place`` asks for, and the launch options."""
+        """PLAN, the constexpr argument of kernels whose programs take blocks of rows, and the launch options."""
         return with_options(_meta(self, rows, n, machine.gpu))
 
-    def constants(self, rows: int, n: int) -> dict[str, Any]:
-        numbering = "one row" if rows == 1 else "along rows" if rows > LARGEST_AXIS else "two axes"
-        return {"BLOCK": self.block, "NUMBERING": numbering, "FULL": n % self.block == 0}
+    def form(self, n: int) -> FlatForm:
+        """PLAN of kernels whose programs take blocks of one array of ``n`` elements."""
+        return FlatForm(self.block, "one row", n % self.block == 0, self.evict, needs_wide_index(n))
 
     def options(self, machine: Machine) -> dict[str, Any]:
         return options(num_warps=self.num_warps) if machine.gpu else options()
@@ -53,8 +54,9 @@ class FlatPlan:
 
 @functools.lru_cache(maxsize=4096)
 def _meta(plan: FlatPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
-    evict = {"EVICT": plan.evict} if plan.evict else {}  # not every kernel has a stream
-    return {**plan.constants(rows, n), **evict, **({"num_warps": plan.num_warps} if gpu else {})}
+    numbering = "one row" if rows == 1 else "along rows" if rows > LARGEST_AXIS else "two axes"
+    form = FlatForm(plan.block, numbering, n % plan.block == 0, plan.evict)
+    return {"PLAN": form, **({"num_warps": plan.num_warps} if gpu else {})}
 
 
 def plan(
@@ -105,21 +107,57 @@ def _gpu_plan(n: int, itemsize: int, machine: Machine, rows: int, accesses: int,
     return FlatPlan(each * warps * WARP, warps, evict)
 
 
-@kiln.jit
-def block_place(n, BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.constexpr):
-    """The program's row, its first column, and the mask of its block (None if all of it is inside)."""
-    if NUMBERING == "one row":
-        row = 0
-        start = kl.program_id(0) * BLOCK
-    elif NUMBERING == "two axes":
-        row = kl.program_id(1)
-        start = kl.program_id(0) * BLOCK
-    else:
-        blocks = kl.cdiv(n, BLOCK)
-        row = kl.program_id(0) // blocks
-        start = kl.program_id(0) % blocks * BLOCK
-    mask = None if FULL else start + kl.arange(0, BLOCK) < n
-    return row, start, mask
+@kiln.struct
+class FlatForm:
+    """Which BLOCK columns of a row a program takes; PLAN of the kernels that work element by element.
+
+    NUMBERING of the programs: "one row", rows on the second of "two axes", or one after the other "along rows". FULL:
+    the columns are all there. EVICT: the eviction policy of reads. WIDE: columns are numbered in 64 bits (by `columns`
+    alone).
+    """
+
+    BLOCK: kl.constexpr
+    NUMBERING: kl.constexpr
+    FULL: kl.constexpr
+    EVICT: kl.constexpr = ""
+    WIDE: kl.constexpr = False
+
+    @kiln.jit
+    def columns(self):
+        """The program's elements of one array."""
+        program = kl.program_id(0).to(kl.int64) if self.WIDE else kl.program_id(0)
+        return program * self.BLOCK + kl.arange(0, self.BLOCK)
+
+    @kiln.jit
+    def place(self, y):
+        """The program's row of y, and its first column."""
+        if self.NUMBERING == "one row":
+            row = 0
+            start = kl.program_id(0) * self.BLOCK
+        elif self.NUMBERING == "two axes":
+            row = kl.program_id(1)
+            start = kl.program_id(0) * self.BLOCK
+        else:
+            blocks = kl.cdiv(y.columns, self.BLOCK)
+            row = kl.program_id(0) // blocks
+            start = kl.program_id(0) % blocks * self.BLOCK
+        return row, start
+
+    @kiln.jit
+    def tile(self, y):
+        """The program's elements of y."""
+        row, start = self.place(y)
+        columns = start + kl.arange(0, self.BLOCK)
+        mask = None if self.FULL else columns < y.columns
+        return Tile(row, columns, mask, mask, self.EVICT)
+
+    @kiln.jit
+    def pairs(self, y):
+        """Two elements for each of them, side by side: those that an interleaved array has in their place."""
+        row, start = self.place(y)
+        columns = 2 * start + kl.arange(0, 2 * self.BLOCK)
+        mask = None if self.FULL else columns < 2 * y.columns
+        return Tile(row, columns, mask, mask, self.EVICT)
 
 
 def needs_wide_index(n: int) -> bool:

@@ -107,3 +107,36 @@ class Vector:
 def vector_view(array: Any) -> Vector | None:
     """An array of one dimension; None of None."""
     return None if array is None else Vector(array, strides(array)[0])
+
+
+@kiln.struct
+class Heads:
+    """Heads of tokens: element (b, t, h, i) is at data + b · batch + t · token + h · head + i · step."""
+
+    data: Any
+    batch: Any
+    token: Any
+    head: Any
+    step: Any
+    heads: Any
+
+    @property
+    @kiln.jit
+    def dtype(self):
+        return self.data.dtype.element_ty
+
+    @kiln.jit
+    def at_token(self, batch, token):
+        """The heads of one token. A step at a time: the sum of a wide and a narrow product would have wrapped in the
+        narrow one."""
+        return self._replace(data=self.data + batch * self.batch + token * self.token)
+
+    @kiln.jit
+    def at_head(self, head):
+        """Pointers in the place of the pointer, to the first elements of heads of one token."""
+        return self._replace(data=self.data + head * self.head)
+
+
+def heads_view(array: Any) -> Heads | None:
+    """An array (batch, tokens, heads, size); None of None."""
+    return None if array is None else Heads(array, *strides(array), array.shape[2])

@@ -15,7 +15,7 @@ import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels import flat
 from kiln.kernels.fast import gelu_narrow, sigmoid_narrow
-from kiln.kernels.flat import FlatPlan, block_place, needs_wide_index
+from kiln.kernels.flat import FlatPlan, needs_wide_index
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import (
     FLOATS,
@@ -25,10 +25,9 @@ from kiln.kernels.operator import (
     is_contiguous,
     operator,
     output,
-    rows_of,
     strides,
 )
-from kiln.kernels.rows import read
+from kiln.kernels.views import Rows, Vector, flat_view, rows_view, vector_view
 
 
 @kiln.jit
@@ -37,42 +36,36 @@ def _sigmoid(x, NARROW: kl.constexpr):
 
 
 @kiln.jit
-def swiglu_kernel(gate, up, y, gate_stride, gate_step, up_stride, up_step, y_stride, y_step, up_offset, n,
-                  INTERLEAVED: kl.constexpr, BLOCK: kl.constexpr, NUMBERING: kl.constexpr,
-                  FULL: kl.constexpr, EVICT: kl.constexpr = ""):  # fmt: skip
-    row, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
-    columns = start + kl.arange(0, BLOCK)
+def swiglu_kernel(gate: Rows, up: Rows, up_offset, y: Rows, INTERLEAVED: kl.constexpr, PLAN: kl.constexpr):
+    """y = gate · sigmoid(gate) · up; up begins up_offset elements behind its pointer, or gate holds pairs of both"""
+    tile = PLAN.tile(y)
     if INTERLEAVED:
-        both = 2 * start + kl.arange(0, 2 * BLOCK)
-        pairs = read(gate + row * gate_stride + both * gate_step, None if FULL else both < 2 * n, EVICT=EVICT)
-        left, right = kl.split(kl.reshape(pairs, (BLOCK, 2)))
+        left, right = kl.split(kl.reshape(gate.load(PLAN.pairs(y)), (PLAN.BLOCK, 2)))
     else:
-        left = read(gate + row * gate_stride + columns * gate_step, mask, EVICT=EVICT)
-        right = read(up + up_offset + row * up_stride + columns * up_step, mask, EVICT=EVICT)
-    gate_value = left.to(kl.float32)
-    result = gate_value * _sigmoid(gate_value, y.dtype.element_ty.primitive_bitwidth == 16) * right.to(kl.float32)
-    kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask)
+        left, right = gate.load(tile), up.behind(up_offset).load(tile)
+    value = left.to(kl.float32)
+    y.store(tile, value * _sigmoid(value, y.dtype.primitive_bitwidth == 16) * right.to(kl.float32))
 
 
 @kiln.jit
-def bias_gelu_kernel(x, bias, y, x_stride, x_step, bias_step, y_stride, y_step, n, TANH: kl.constexpr,
-                     BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.constexpr,
-                     EVICT: kl.constexpr = ""):  # fmt: skip
-    row, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
-    columns = start + kl.arange(0, BLOCK)
-    value = read(x + row * x_stride + columns * x_step, mask, EVICT=EVICT).to(kl.float32)
+def bias_gelu_kernel(x: Rows, bias: Vector | None, y: Rows, TANH: kl.constexpr, PLAN: kl.constexpr):
+    """y = v · Φ(v) with v = x + bias"""
+    tile = PLAN.tile(y)
+    value = x.load(tile).to(kl.float32)
     if bias is not None:
-        value += read(bias + columns * bias_step, mask).to(kl.float32)
-    NARROW: kl.constexpr = y.dtype.element_ty.primitive_bitwidth == 16
+        value += bias.load(tile).to(kl.float32)
+    y.store(tile, _gelu(value, TANH, y.dtype.primitive_bitwidth == 16))
+
+
+@kiln.jit
+def _gelu(value, TANH: kl.constexpr, NARROW: kl.constexpr):
     if TANH:
         # 0.5·(1 + tanh(u)) is sigmoid(2u).
         inner = 1.5957691216057308 * (value + 0.044715 * value * value * value)
-        result = value * _sigmoid(inner, NARROW)
-    elif NARROW:
-        result = gelu_narrow(value)
-    else:
-        result = 0.5 * value * (1.0 + kl.erf(value * 0.7071067811865476))
-    kl.store(y + row * y_stride + columns * y_step, result.to(y.dtype.element_ty), mask=mask)
+        return value * _sigmoid(inner, NARROW)
+    if NARROW:
+        return gelu_narrow(value)
+    return 0.5 * value * (1.0 + kl.erf(value * 0.7071067811865476))
 
 
 def _swiglu_specs(gate: Any, up: Any = None, *, layout: str = "halves", **_: Any) -> tuple[Spec, ...]:
@@ -107,23 +100,21 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
         out = output(out, spec, gate)
     else:
         out = output(out, spec, gate, "out", {"gate": gate, "up": up}, ("gate", "up"))
-    rows, gate_stride, gate_step = rows_of(gate, "gate")
-    _, up_stride, up_step = (rows, gate_stride, gate_step) if up is None else rows_of(up, "up")
+    of_gate, of_up = rows_view(gate, "gate"), rows_view(gate if up is None else up, "up")
     interleaved = up is None and layout == "interleaved"
-    total = rows * n
+    rows, total = of_gate.rows, of_gate.rows * n
     whole = all(is_contiguous(array) for array in (gate, gate if up is None else up, out))
-    one_row = whole and (up is not None or interleaved) and not needs_wide_index(total * (1 + interleaved))
-    if one_row:
-        # A dimension of one element may have any stride.
-        rows, n, gate_step, up_step = 1, total, 1, 1
-    _, y_stride, y_step = (1, 0, 1) if one_row else rows_of(out, "out")
+    if whole and (up is not None or interleaved) and not needs_wide_index(total * (1 + interleaved)):
+        rows, n = 1, total
+        of_gate, of_up, of_y = flat_view(gate, n), flat_view(gate if up is None else up, n), flat_view(out, n)
+    else:
+        of_y = rows_view(out, "out")
     machine = machine_of(gate)
     plan = plan or flat.plan(n, gate.itemsize, machine, rows=rows, read_bytes=2 * total * gate.itemsize)
+    offset = n * of_gate.step if halves else 0
     swiglu_kernel[plan.grid(rows, n)](
-        gate, gate if up is None else up, out, gate_stride, gate_step, up_stride, up_step, y_stride, y_step,
-        n * gate_step if halves else 0, n, INTERLEAVED=interleaved,
-        **plan.meta(rows, n, machine),
-    )  # fmt: skip
+        of_gate, of_up, offset, of_y, INTERLEAVED=interleaved, **plan.meta(rows, n, machine)
+    )
     return out
 
 
@@ -137,8 +128,9 @@ def _halves(gate: Any, n: int) -> tuple[int, int]:
     arrays={"x": "(…, n)", "bias": "(n)", "out": "(…, n)"},
     types=(Types(x=FLOATS, bias=FLOATS, out=FLOATS, inside="float32", result="x"),),
 )
-def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any = None,
-              plan: FlatPlan | None = None) -> Any:  # fmt: skip
+def bias_gelu(
+    x: Any, bias: Any = None, *, approximate: str = "none", out: Any = None, plan: FlatPlan | None = None
+) -> Any:
     """``gelu(x + bias)``: exact by erf, or with ``approximate="tanh"`` the tanh form (torch's names)."""
     if approximate not in ("none", "tanh"):
         raise ArgumentError("approximate", f'expected "none" or "tanh", got {approximate!r}')
@@ -146,15 +138,14 @@ def bias_gelu(x: Any, bias: Any = None, *, approximate: str = "none", out: Any =
     if bias is not None and tuple(bias.shape) != (n,):
         raise ArgumentError("bias", f"expected shape ({n},) (because rows have {n} elements), got {tuple(bias.shape)}")
     out = output(out, Spec(x.shape, x.dtype), x, "out", {"x": x, "bias": bias}, ("x",))
-    rows, x_stride, x_step = rows_of(x)
-    _, y_stride, y_step = rows_of(out, "out")
+    of_x, of_y = rows_view(x), rows_view(out, "out")
+    rows = of_x.rows
     if bias is None and is_contiguous(x) and is_contiguous(out) and not needs_wide_index(rows * n):
-        # A dimension of one element may have any stride.
-        rows, n, x_step, y_step = 1, rows * n, 1, 1
+        rows, n = 1, rows * n
+        of_x, of_y = flat_view(x, n), flat_view(out, n)
     machine = machine_of(x)
     plan = plan or flat.plan(n, x.itemsize, machine, rows=rows, read_bytes=rows * n * x.itemsize)
     bias_gelu_kernel[plan.grid(rows, n)](
-        x, bias, out, x_stride, x_step, strides(bias)[0] if bias is not None else 1, y_stride, y_step, n,
-        TANH=approximate == "tanh", **plan.meta(rows, n, machine),
-    )  # fmt: skip
+        of_x, vector_view(bias), of_y, TANH=approximate == "tanh", **plan.meta(rows, n, machine)
+    )
     return out

@@ -8,7 +8,7 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels import flat
-from kiln.kernels.flat import FlatPlan, needs_wide_index
+from kiln.kernels.flat import FlatPlan
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, SIGNED, UNSIGNED, Spec, Types, check_contiguous, operator, output
 
@@ -16,9 +16,9 @@ CPU_BLOCK = 4096
 
 
 @kiln.jit
-def add_kernel(x, y, out, n, BLOCK: kl.constexpr, WIDE: kl.constexpr = False):
-    program = kl.program_id(0).to(kl.int64) if WIDE else kl.program_id(0)
-    offsets = program * BLOCK + kl.arange(0, BLOCK)
+def add_kernel(x, y, out, n, PLAN: kl.constexpr):
+    """out = x + y"""
+    offsets = PLAN.columns()
     mask = offsets < n
     left, right = kl.load(x + offsets, mask=mask), kl.load(y + offsets, mask=mask)
     # Truth values: what numpy and torch call their sum; + of one bit would be 0 for two ones.
@@ -50,7 +50,5 @@ def add(x: Any, y: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any
         n *= side
     machine = machine_of(x)
     plan = plan or flat.plan(n, x.itemsize, machine, cpu_block=CPU_BLOCK)
-    add_kernel[(kiln.cdiv(n, plan.block),)](
-        x, y, out, n, BLOCK=plan.block, WIDE=needs_wide_index(n), **plan.options(machine)
-    )
+    add_kernel[(kiln.cdiv(n, plan.block),)](x, y, out, n, PLAN=plan.form(n), **plan.options(machine))
     return out

@@ -8,7 +8,7 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels import flat
-from kiln.kernels.flat import FlatPlan, block_place
+from kiln.kernels.flat import FlatPlan
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import (
     FLOATS,
@@ -22,17 +22,17 @@ from kiln.kernels.operator import (
     rows_of,
     strides,
 )
+from kiln.kernels.views import Rows, Vector
 
 
 @kiln.jit
-def embedding_kernel(ids, table, y, id_step, table_stride, table_step, y_stride, y_step, vocabulary, n,
-                     BLOCK: kl.constexpr, NUMBERING: kl.constexpr, FULL: kl.constexpr):  # fmt: skip
-    token, start, mask = block_place(n, BLOCK, NUMBERING, FULL)
-    columns = start + kl.arange(0, BLOCK)
-    row = kl.load(ids + token * id_step).to(kl.int64)
-    kl.device_assert((row >= 0) & (row < vocabulary), "embedding: index outside the table")
-    value = kl.load(table + row * table_stride + columns * table_step, mask=mask)
-    kl.store(y + token * y_stride + columns * y_step, value, mask=mask)
+def embedding_kernel(ids: Vector, table: Rows, y: Rows, PLAN: kl.constexpr):
+    """y[i] = table[ids[i]]"""
+    tile = PLAN.tile(y)
+    row = kl.load(ids.data + tile.row * ids.step).to(kl.int64)
+    kl.device_assert((row >= 0) & (row < table.rows), "embedding: index outside the table")
+    value = kl.load(table.at(tile._replace(row=row)), mask=tile.mask)
+    kl.store(y.at(tile), value, mask=tile.mask)
 
 
 @operator(
@@ -63,7 +63,6 @@ def embedding(ids: Any, table: Any, *, out: Any = None, plan: FlatPlan | None = 
     n = table.shape[1]
     machine = machine_of(table)
     plan = plan or flat.plan(n, table.itemsize, machine, rows=max(tokens, 1), accesses=2)
-    embedding_kernel[plan.grid(tokens, n)](
-        ids, table, out, id_step, *strides(table), *y_strides, table.shape[0], n, **plan.meta(tokens, n, machine),
-    )  # fmt: skip
+    of_table, of_y = Rows(table, table.shape[0], *strides(table), n, 0.0), Rows(out, tokens, *y_strides, n, 0.0)
+    embedding_kernel[plan.grid(tokens, n)](Vector(ids, id_step), of_table, of_y, **plan.meta(tokens, n, machine))
     return out
