@@ -15,10 +15,13 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels import flat
-from kiln.kernels.flat import FlatPlan, needs_wide_index
+from kiln.kernels.flat import FlatPlan
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, Types, check_contiguous, check_written, operator
-from kiln.kernels.optimizer.lists import CHUNK_WORDS, ROLES, TensorLists, bytes_read, check_all_apart, place_of
+from kiln.kernels.optimizer.lists import CHUNK_WORDS as WORDS
+from kiln.kernels.optimizer.lists import ROLES, TensorLists, bytes_read, check_all_apart, place_of
+
+CHUNK_WORDS: kl.constexpr = kl.constexpr(WORDS)
 
 
 @kiln.jit
@@ -30,26 +33,67 @@ def _correction(time, LOG_HIGH: kl.constexpr, LOG_LOW: kl.constexpr):
     return 1.0 / kl.where(w > -0.5, -w * series, 1.0 - kl.exp(w))
 
 
-@kiln.jit
-def _update(parameter, gradient, moment, square, master, mask, rate, correction1, correction2, BETA1: kl.constexpr,
-            BETA2: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr, EVICT: kl.constexpr):  # fmt: skip
-    """Updates what the tiles of pointers point at; `master` may be None."""
-    # Every load comes before the first use: a thread then waits once.
-    old = kl.load(parameter if master is None else master, mask=mask, eviction_policy=EVICT)
-    slope = kl.load(gradient, mask=mask, eviction_policy=EVICT)
-    first = kl.load(moment, mask=mask, eviction_policy=EVICT)
-    second = kl.load(square, mask=mask, eviction_policy=EVICT)
-    slope = slope.to(kl.float32)
-    first = BETA1 * first.to(kl.float32) + (1.0 - BETA1) * slope
-    second = BETA2 * second.to(kl.float32) + (1.0 - BETA2) * slope * slope
-    value = old.to(kl.float32)
-    value -= rate * DECAY * value
-    value -= rate * (first * correction1) / (kl.sqrt(second * correction2) + EPS)
-    kl.store(moment, first.to(moment.dtype.element_ty), mask=mask)
-    kl.store(square, second.to(square.dtype.element_ty), mask=mask)
-    kl.store(parameter, value.to(parameter.dtype.element_ty), mask=mask)
-    if master is not None:
-        kl.store(master, value, mask=mask)
+@kiln.struct
+class State:
+    """What a step reads and writes, array by array: pointers, or tiles of them. A master may be None."""
+
+    parameter: Any
+    gradient: Any
+    moment: Any
+    square: Any
+    master: Any
+
+    @kiln.jit
+    def at(self, place):
+        """Pointers to the elements at a place."""
+        arrays = self.parameter + place, self.gradient + place, self.moment + place, self.square + place
+        return State(*arrays, None if self.master is None else self.master + place)
+
+
+@kiln.struct
+class Rule:
+    """The numbers of AdamW. LOGS: log(beta) of both betas, each as a float32 and what is left of it."""
+
+    BETA1: kl.constexpr
+    BETA2: kl.constexpr
+    LOGS: kl.constexpr
+    EPS: kl.constexpr
+    DECAY: kl.constexpr
+    STEP_IN_MEMORY: kl.constexpr
+    RATE_IN_MEMORY: kl.constexpr
+
+    @kiln.jit
+    def time(self, step):
+        return _scalar(step, self.STEP_IN_MEMORY)
+
+    @kiln.jit
+    def rate(self, rate):
+        return _scalar(rate, self.RATE_IN_MEMORY)
+
+    @kiln.jit
+    def corrections(self, time):
+        """c₁ = 1 / (1 - β₁^t) and c₂ = 1 / (1 - β₂^t)"""
+        return _correction(time, self.LOGS[0], self.LOGS[1]), _correction(time, self.LOGS[2], self.LOGS[3])
+
+    @kiln.jit
+    def update(self, at, mask, rate, corrections, EVICT: kl.constexpr):
+        """m = β₁ m + (1 - β₁) g;  v = β₂ v + (1 - β₂) g²;  p = p - η λ p - η (m c₁) / (√(v c₂) + ε)"""
+        # Every load comes before the first use: a thread then waits once.
+        old = kl.load(at.parameter if at.master is None else at.master, mask=mask, eviction_policy=EVICT)
+        slope = kl.load(at.gradient, mask=mask, eviction_policy=EVICT)
+        first = kl.load(at.moment, mask=mask, eviction_policy=EVICT)
+        second = kl.load(at.square, mask=mask, eviction_policy=EVICT)
+        slope = slope.to(kl.float32)
+        first = self.BETA1 * first.to(kl.float32) + (1.0 - self.BETA1) * slope
+        second = self.BETA2 * second.to(kl.float32) + (1.0 - self.BETA2) * slope * slope
+        value = old.to(kl.float32)
+        value -= rate * self.DECAY * value
+        value -= rate * (first * corrections[0]) / (kl.sqrt(second * corrections[1]) + self.EPS)
+        kl.store(at.moment, first.to(at.moment.dtype.element_ty), mask=mask)
+        kl.store(at.square, second.to(at.square.dtype.element_ty), mask=mask)
+        kl.store(at.parameter, value.to(at.parameter.dtype.element_ty), mask=mask)
+        if at.master is not None:
+            kl.store(at.master, value, mask=mask)
 
 
 @kiln.jit
@@ -61,20 +105,15 @@ def _scalar(value, IN_MEMORY: kl.constexpr):
 
 
 @kiln.jit
-def adamw_kernel(parameter, gradient, moment, square, master, step, rate, n, BETA1: kl.constexpr, BETA2: kl.constexpr,
-                 LOGS: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr, STEP_IN_MEMORY: kl.constexpr,
-                 RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr, WIDE: kl.constexpr = False,
-                 EVICT: kl.constexpr = ""):  # fmt: skip
-    time = _scalar(step, STEP_IN_MEMORY)
-    program = kl.program_id(0).to(kl.int64) if WIDE else kl.program_id(0)
-    at = program * BLOCK + kl.arange(0, BLOCK)
-    _update(parameter + at, gradient + at, moment + at, square + at, None if master is None else master + at, at < n,
-            _scalar(rate, RATE_IN_MEMORY), _correction(time, LOGS[0], LOGS[1]), _correction(time, LOGS[2], LOGS[3]),
-            BETA1, BETA2, EPS, DECAY, EVICT)  # fmt: skip
+def adamw_kernel(arrays: State, step, rate, n, RULE: kl.constexpr, PLAN: kl.constexpr):
+    """One step of AdamW for the elements of one tensor (`Rule.update`)."""
+    time = RULE.time(step)
+    at = PLAN.columns()
+    RULE.update(arrays.at(at), at < n, RULE.rate(rate), RULE.corrections(time), PLAN.EVICT)
 
 
 @kiln.jit
-def _at(address, DTYPE: kl.constexpr, WHOLE: kl.constexpr, BLOCK: kl.constexpr):
+def _pointers(address, DTYPE: kl.constexpr, WHOLE: kl.constexpr, BLOCK: kl.constexpr):
     """Pointers to a chunk's elements. Whole chunks begin at multiples of 16 bytes."""
     if WHOLE:
         address = kl.multiple_of(address, 16)
@@ -82,31 +121,24 @@ def _at(address, DTYPE: kl.constexpr, WHOLE: kl.constexpr, BLOCK: kl.constexpr):
 
 
 @kiln.jit
-def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, WORDS: kl.constexpr, BETA1: kl.constexpr,
-                       BETA2: kl.constexpr, LOGS: kl.constexpr, EPS: kl.constexpr, DECAY: kl.constexpr,
-                       STEP_IN_MEMORY: kl.constexpr, RATE_IN_MEMORY: kl.constexpr, BLOCK: kl.constexpr,
-                       EVICT: kl.constexpr = ""):  # fmt: skip
-    entry = table + kl.program_id(0) * WORDS
-    parameter = kl.load(entry)
-    gradient = kl.load(entry + 1)
-    moment = kl.load(entry + 2)
-    square = kl.load(entry + 3)
-    master = kl.load(entry + 4)
-    count = kl.load(entry + 5).to(kl.int32)
-    kind = kl.load(entry + 6).to(kl.int32)
-    time = _scalar(step, STEP_IN_MEMORY)
-    learning = _scalar(rate, RATE_IN_MEMORY)
-    correction1 = _correction(time, LOGS[0], LOGS[1])
-    correction2 = _correction(time, LOGS[2], LOGS[3])
+def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, RULE: kl.constexpr, PLAN: kl.constexpr):
+    """The same for one chunk of one tensor of a list (`lists.py` says what the table holds)."""
+    entry = table + kl.program_id(0) * CHUNK_WORDS
+    parameter, gradient, moment, square = kl.load(entry), kl.load(entry + 1), kl.load(entry + 2), kl.load(entry + 3)
+    master, count, kind = kl.load(entry + 4), kl.load(entry + 5).to(kl.int32), kl.load(entry + 6).to(kl.int32)
+    time, learning = RULE.time(step), RULE.rate(rate)
+    corrections = RULE.corrections(time)
     for i in kl.static_range(len(KINDS)):
         # KINDS[i]: types of parameter, gradient, moment, square; whether there is a master; whether chunks are whole.
         if len(KINDS) == 1 or kind == i:
             whole: kl.constexpr = KINDS[i][5]
-            mask = None if whole else kl.arange(0, BLOCK) < count
-            copy = _at(master, kl.float32, whole, BLOCK) if KINDS[i][4] else None
-            _update(_at(parameter, KINDS[i][0], whole, BLOCK), _at(gradient, KINDS[i][1], whole, BLOCK),
-                    _at(moment, KINDS[i][2], whole, BLOCK), _at(square, KINDS[i][3], whole, BLOCK), copy, mask,
-                    learning, correction1, correction2, BETA1, BETA2, EPS, DECAY, EVICT)  # fmt: skip
+            mask = None if whole else kl.arange(0, PLAN.BLOCK) < count
+            copy = _pointers(master, kl.float32, whole, PLAN.BLOCK) if KINDS[i][4] else None
+            at = State(_pointers(parameter, KINDS[i][0], whole, PLAN.BLOCK),
+                       _pointers(gradient, KINDS[i][1], whole, PLAN.BLOCK),
+                       _pointers(moment, KINDS[i][2], whole, PLAN.BLOCK),
+                       _pointers(square, KINDS[i][3], whole, PLAN.BLOCK), copy)  # fmt: skip
+            RULE.update(at, mask, learning, corrections, PLAN.EVICT)
 
 
 def _split(value: float) -> tuple[float, float]:
@@ -158,20 +190,13 @@ def _rate(rate: Any) -> Any:
     return rate
 
 
-def _constants(step: Any, rate: Any, betas: tuple[float, float], eps: float, decay: float) -> dict[str, Any]:
+def _rule(step: Any, rate: Any, betas: tuple[float, float], eps: float, decay: float) -> Rule:
     for index, beta in enumerate(betas):
         if not 0 <= beta < 1:
             raise ArgumentError(f"betas[{index}]", f"expected a number in [0, 1), got {beta}")
     logs = [_split(math.log(beta) if beta else -1e6) for beta in betas]
-    return {
-        "BETA1": betas[0],
-        "BETA2": betas[1],
-        "LOGS": (*logs[0], *logs[1]),
-        "EPS": eps,
-        "DECAY": decay,
-        "STEP_IN_MEMORY": not isinstance(step, int),
-        "RATE_IN_MEMORY": not isinstance(rate, (int, float)),
-    }
+    in_memory = not isinstance(step, int), not isinstance(rate, (int, float))
+    return Rule(betas[0], betas[1], (*logs[0], *logs[1]), eps, decay, *in_memory)
 
 
 @operator(
@@ -208,15 +233,15 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
             raise ArgumentError(
                 name, f"expected shape {tuple(parameter.shape)} (the parameter's), got {tuple(array.shape)}"
             )
-    constants = _constants(step, lr, betas, eps, weight_decay)
+    rule = _rule(step, lr, betas, eps, weight_decay)
     check_all_apart((name, name, array) for name, array in arrays.items())
     n = math.prod(parameter.shape)
     machine = machine_of(parameter)
     plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2, many_arrays=True,
                              read_bytes=n * bytes_read(parameter, gradient, moment, square, master))  # fmt: skip
     adamw_kernel[(kiln.cdiv(n, plan.block),)](
-        parameter, gradient, moment, square, master, step, lr, n, **constants, BLOCK=plan.block,
-        WIDE=needs_wide_index(n), EVICT=plan.evict, **plan.options(machine),
+        State(parameter, gradient, moment, square, master), step, lr, n, RULE=rule,
+        PLAN=plan.form(n), **plan.options(machine),
     )  # fmt: skip
 
 
@@ -236,13 +261,13 @@ def adamw_lists(lists: TensorLists, step: Any, *, lr: Any = 1e-3, betas: tuple[f
                 f"expected a number or an array on {lists.place} (because the tensors are there), got one on "
                 f"{place_of(value)}",
             )
-    constants = _constants(step, lr, betas, eps, weight_decay)
+    rule = _rule(step, lr, betas, eps, weight_decay)
     if lists.table is None:
         # Host arrays for a GPU: each launch copies its own arguments there and back.
         for arrays in lists.arrays:
             adamw(*arrays[:4], step, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, master=arrays[4])
         return
     adamw_lists_kernel[(lists.chunks,)](
-        lists.table, step, lr, KINDS=lists.kinds, WORDS=CHUNK_WORDS, **constants, BLOCK=lists.plan.block,
-        EVICT=lists.plan.evict, **lists.plan.options(lists.machine),
+        lists.table, step, lr, KINDS=lists.kinds, RULE=rule, PLAN=lists.plan.form(0),
+        **lists.plan.options(lists.machine),
     )  # fmt: skip
