@@ -143,10 +143,24 @@ def difference(now: Sequence[Item], before: Sequence[Item]) -> str:
         if name not in known:
             return f"{name}: {_shown(value, size)}, before there was none"
         if known[name] != (value, size):
-            return f"{name}: {_shown(value, size)}, before {_shown(*known[name])}"
+            before_it, now_it = _first_differing(known[name][0], value) if not size else (known[name][0], value)
+            return f"{name}: {_shown(now_it, size)}, before {_shown(before_it, known[name][1])}"
     names = {name for name, _, _ in now}
     gone = [name for name, _, _ in before if name not in names]
     return f"{gone[0]}: none, before there was one" if gone else "the same fields in another order"
+
+
+def _first_differing(before: str, now: str) -> tuple[str, str]:
+    """Of two texts of several lines the first line in which they differ, by its number."""
+    if "\n" not in before and "\n" not in now:
+        return before, now
+    old, new = before.splitlines(), now.splitlines()
+    place = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+
+    def line(lines: list[str]) -> str:
+        return f"{lines[place].strip()!r}" if place < len(lines) else "no such line"
+
+    return line(old), f"line {place + 1}, {line(new)}"
 
 
 def _shown(value: str, size: int) -> str:

@@ -217,6 +217,16 @@ def test_the_command_lists_checks_and_cleans(place, capfd):
     assert kiln(place, capfd, "ls") == (0, "")
 
 
+def test_a_difference_is_told_by_its_line():
+    from kiln.runtime import cache
+
+    before, now = "def f(x):\n    return x\n", "def f(x):\n    return x * 2\n"
+    fields = [[("target", "cpu", 0), ("source of f", text, 0)] for text in (now, before, now + "    pass\n")]
+    assert cache.difference(fields[0], fields[1]) == "source of f: line 2, 'return x * 2', before 'return x'"
+    assert cache.difference(fields[2], fields[0]) == "source of f: line 3, 'pass', before no such line"
+    assert cache.difference(fields[0], [("target", "sm_90a", 0)]) == "target: cpu, before sm_90a"
+
+
 def test_the_command_says_why(place, capfd):
     place.run(PROGRAM)
     assert kiln(place, capfd, "why", "kernel")[1].startswith("kernel: compiled once, ")
