@@ -1,5 +1,6 @@
 """Tuning: which configuration of a kernel is fastest here, and how that is found out, kept and shipped.
 
+arguments.py   arguments inside of tuples and structs
 configs.py     one configuration: meta-parameters and launch options
 tuning.py      one tuning, from the list of configurations to the best: what the others below are put together to
 compiling.py   configurations to code, in parallel; which of them do not fit
@@ -10,6 +11,7 @@ numerics.py    configurations that give the same bits
 store.py       times between processes: what a time is kept under, and where
 progress.py    what a terminal shows meanwhile
 ahead.py       `kiln tune`: problems tuned ahead of time, into a file that a package ships
+table.py       that file: what it has, for which machine and source
 models.py      linear layers of known models, by name
 
 `kiln.autotune` (`kiln.runtime.autotuner`) decorates a kernel with all that.

@@ -59,10 +59,12 @@ def default_store() -> Store:
 
 
 class Time(NamedTuple):
-    """What is known of a configuration: milliseconds (median, 20 and 80 percent), and the digest of the code."""
+    """What is known of a configuration: milliseconds (median, 20 and 80 percent), and the digest of the code.
+    `left_out`: why it has no time, where it would have none the next time either; then there may be no code."""
 
     milliseconds: list[float]
     artifact: str
+    left_out: str = ""
 
 
 class TimeStore:
@@ -86,9 +88,10 @@ class TimeStore:
         try:
             entry = json.loads(content)
             times = [float(ms) for ms in entry["milliseconds"]]
-            if not times or not all(ms > 0 for ms in times):
+            left_out = str(entry["left_out"])
+            if bool(times) == bool(left_out) or not all(ms > 0 for ms in times):
                 return None
-            return Time(times, str(entry["artifact"]))
+            return Time(times, str(entry["artifact"]), left_out)
         except (ValueError, KeyError, TypeError):
             return None
 

@@ -53,6 +53,7 @@ class Tuning:
         self.configs: list[Config] = []
         self.measured: dict[Config, list[float]] = {}
         self.refused: dict[Config, Exception] = {}
+        self.lasting: dict[Config, BaseException] = {}  # of those: what would be the same the next time
         self.codes: dict[Config, Any] = {}
         self.samples = 0
         self.interrupted = False
@@ -73,12 +74,12 @@ class Tuning:
             best = self._choose_from(tuner.tuned)
             if best is not None:
                 return best
-        kept = self._look_up()
+        kept = self._without_left_out(self._look_up())
         best = self._best(kept)
         if best is not None and not self._is_current(best, kept[best]):
             log.info("%s %s: times of before are of other code", self.name, self.key)
             with Progress(self.name) as progress:
-                kept = self._look_up_exactly(self._compile(self.configs, progress))
+                kept = self._without_left_out(self._look_up_exactly(self._compile(self.configs, progress)))
             best = self._best(kept)
         if best is not None and all(config in kept or config in self.refused for config in self.configs):
             self.measured = {config: kept[config].milliseconds if config in kept else NEVER for config in self.configs}
@@ -110,6 +111,15 @@ class Tuning:
         self._times = TimeStore(default_store(), self.name, self._about())
         found = {config: self._times.get(config) for config in self.configs}
         return {config: time for config, time in found.items() if time is not None}
+
+    def _without_left_out(self, kept: dict[Config, Time]) -> dict[Config, Time]:
+        """Those that have a time; the others are not tried again, unless nothing is left then."""
+        timed = {config: known for config, known in kept.items() if not known.left_out}
+        if len(timed) + len(self.configs) > len(kept):
+            for config, known in kept.items():
+                if known.left_out:
+                    self._refuse(config, LeftOut(known.left_out))
+        return timed
 
     def _look_up_exactly(self, configs: Sequence[Config]) -> dict[Config, Time]:
         """By the code that there is."""
@@ -181,9 +191,15 @@ class Tuning:
             return False
 
     def _keep(self, taken: Mapping[Config, list[float]]) -> None:
-        if self._times is not None:
-            for config, milliseconds in taken.items():
-                self._times.put(config, Time(milliseconds, self.codes[config].cache_key))
+        if self._times is None:
+            return
+        for config, milliseconds in taken.items():
+            self._times.put(config, Time(milliseconds, self.codes[config].cache_key))
+        for config, problem in self.lasting.items():
+            code = self.codes.get(config)
+            if code is not None or not self._times.exact:
+                why = (str(problem).splitlines() or [type(problem).__name__])[0]
+                self._times.put(config, Time([], code.cache_key if code is not None else "", why))
 
     # -- code ------------------------------------------------------------------------------
 
@@ -213,8 +229,10 @@ class Tuning:
         )
         for config, problem in refused.items():
             self._refuse(config, problem)
+            self.lasting[config] = problem
         for config, words in compiling.spilled(codes).items():
             self._refuse(config, LeftOut(f"a thread spills {words} words of registers"))
+            # Unless all spill, which another list of configurations may make it.
             del codes[config]
         return list(codes)
 
@@ -310,6 +328,9 @@ class Tuning:
         for config, standing in outcome.standings.items():
             if standing.problem is not None:
                 self._refuse(config, standing.problem.__cause__ or standing.problem)  # type: ignore[arg-type]
+                # Memory that was not there may be, the next time.
+                if self.tuner.isolate and "out of memory" not in str(standing.problem):
+                    self.lasting[config] = standing.problem
             else:
                 log.debug("%s: %s: %d samples, %s", self.name, config, len(standing.samples),
                           f"out in round {standing.out}" if standing.out else "in to the end")  # fmt: skip

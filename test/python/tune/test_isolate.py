@@ -60,12 +60,16 @@ def test_faults_cost_only_the_configuration_that_has_them(caplog):
     assert f"HOW: {WELL}, num_warps: 4, num_stages: 3, num_ctas: 1 is left out" not in caplog.text
 
 
-def test_a_loop_without_an_end_is_ended(caplog):
+def test_a_loop_without_an_end_is_ended(caplog, monkeypatch):
     tuned = tune(LOOPS, WELL, timeout=1.0)
     with caplog.at_level("INFO", logger="kiln.autotune"):
         tuned[1](array(), 64)
     assert tuned.best_config.kwargs == {"HOW": WELL}
     assert "HOW: 1, num_warps: 4, num_stages: 3, num_ctas: 1 is left out: hangs: no answer within 1 s" in caplog.text
+    monkeypatch.setattr(isolate, "_Process", lambda *_: pytest.fail("asked again"))
+    again = tune(LOOPS, WELL, timeout=1.0)
+    again[1](array(), 64)
+    assert again.best_config.kwargs == {"HOW": WELL}, "and by the next process"
 
 
 def test_where_all_die_the_error_says_of_what():

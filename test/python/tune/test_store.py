@@ -76,8 +76,10 @@ def test_exact_times_are_of_one_artifact():
 
 
 @pytest.mark.parametrize("content", [
-    b"", b"[]", b"{}", b"\xff", json.dumps({"milliseconds": [], "artifact": ""}).encode(),
-    json.dumps({"milliseconds": [-1.0], "artifact": ""}).encode(), json.dumps({"milliseconds": [1.0]}).encode(),
+    b"", b"[]", b"{}", b"\xff", json.dumps({"milliseconds": [], "artifact": "", "left_out": ""}).encode(),
+    json.dumps({"milliseconds": [-1.0], "artifact": "", "left_out": ""}).encode(),
+    json.dumps({"milliseconds": [1.0], "artifact": "", "left_out": "hangs"}).encode(),
+    json.dumps({"milliseconds": [1.0]}).encode(),
 ])  # fmt: skip
 def test_entries_of_another_form_are_missing(content):
     class Says:

@@ -49,6 +49,7 @@ def test_one_configuration_that_hangs_or_dies_costs_itself(told, caplog):
         tuned[1](out(), 5)
     assert tuned.best_config.kwargs == {"BLOCK": 64}
     assert tuned.configs_timings[tuned.configs[0]] == [float("inf")] * 3
+    assert kept_times() == 2, "who knows why, outside of a process of its own"
     assert "BLOCK: 16, num_warps: 4, num_stages: 3, num_ctas: 1 is left out: hangs" in caplog.text
 
 
@@ -285,6 +286,51 @@ def test_a_new_configuration_costs_the_time_of_one(told):
     fewer = again(blocks(32, 16))
     fewer[1](out(), 5)
     assert told.sampled == [] and fewer.best_config.kwargs == {"BLOCK": 32}
+
+
+def test_what_does_not_fit_is_not_tried_again(told, caplog):
+    compiled = []
+
+    def tuned():
+        @kiln.jit
+        def kernel(x, n, BLOCK: kl.constexpr):
+            kl.static_assert(BLOCK < 64, "too wide")
+            kl.store(x, BLOCK)
+
+        real = kernel.run
+        kernel.run = lambda *a, **k: compiled.append(k["BLOCK"]) or real(*a, **k)
+        return tune(blocks(16, 64), kernel)
+
+    told.times = {16: 2.0}
+    tuned()[1](out(), 5)
+    assert sorted(compiled)[-1] == 64 and kept_times() == 2
+    compiled.clear()
+    told.sampled.clear()
+    again = tuned()
+    with caplog.at_level("INFO", logger="kiln.autotune"):
+        again[1](out(), 5)
+    assert set(compiled) == {16} and told.sampled == []
+    assert "BLOCK: 64, num_warps: 4, num_stages: 3, num_ctas: 1 is left out" in caplog.text
+    assert again.configs_timings[again.configs[1]] == [float("inf")] * 3
+
+
+def test_where_nothing_fits_all_are_tried_again(told):
+    """The error says what the compiler says."""
+
+    def tuned():
+        @kiln.jit
+        def kernel(x, n, BLOCK: kl.constexpr):
+            kl.static_assert(BLOCK < 16, "too wide")
+            kl.store(x, BLOCK)
+
+        return tune(blocks(16, 64), kernel)
+
+    said = []
+    for _ in range(2):
+        with pytest.raises(errors.LaunchError, match="got none of 2") as caught:
+            tuned()[1](out(), 5)
+        said.append(str(caught.value))
+    assert said[0] == said[1] and "static assertion failed: too wide" in said[0] and "^" in said[0]
 
 
 def test_nothing_is_kept_where_that_is_not_wanted(told):
