@@ -132,6 +132,7 @@ def test_a_failure_is_told_by_its_line_wherever_the_code_is_from(place):
     first = place.run(program.format(lines=""))
     assert first.startswith("[False]") and "program.py:6" in first
     assert place.run(program.format(lines="")) == first.replace("[False]", "[True]")
+    assert "hit: kernel by its source" in place.run(program.format(lines=""), kiln_log="info,cache")
     assert place.run(program.format(lines="# a comment")) == first.replace("[False]", "[True]")
     moved = place.run(program.format(lines="\n    # one more"))
     assert moved.startswith("[False]") and "program.py:7" in moved

@@ -154,6 +154,8 @@ events = []
 kiln.hooks.compile_end.add(lambda event: events.append(event.cached))
 GLOBAL: kl.constexpr = 3
 TYPE = kl.float32
+PAIR = (kl.constexpr(0), kl.constexpr(9))
+FUNCTION = kl.abs
 
 @kiln.constexpr_function
 def twice(n):
@@ -166,7 +168,8 @@ def make(closed):
     def kernel(x, y, n, BLOCK: kl.constexpr, F: kl.constexpr = None):
         i = kl.arange(0, BLOCK)
         v = kl.load(x + i, mask=i < n)
-        v = outer(v) * GLOBAL + constants.OFFSET + closed + twice(BLOCK)
+        v = outer(v) * GLOBAL + constants.OFFSET + closed + twice(BLOCK) + PAIR[0]
+        v = FUNCTION(v)
         if F is not None:
             v = F(v)
         kl.store(y + i, v.to(TYPE), mask=i < n)
@@ -227,6 +230,8 @@ CHANGES = {
     "the kernel": {"outer(v) * GLOBAL": "outer(v) * GLOBAL * 2"},
     "a global": {"GLOBAL: kl.constexpr = 3": "GLOBAL: kl.constexpr = 4"},
     "the type of a global": {"TYPE = kl.float32": "TYPE = kl.float16"},
+    "a tuple of constants": {"(kl.constexpr(0), kl": "(kl.constexpr(1), kl"},
+    "a function by another name": {"FUNCTION = kl.abs": "FUNCTION = kl.sqrt"},
     "a variable of the enclosing function": {"make(7)": "make(8)"},
     "a global of another module": {"OFFSET = kl.constexpr(5)": "OFFSET = kl.constexpr(6)"},
     "what a constexpr function does": {"n * constants": "n + constants"},
