@@ -616,6 +616,7 @@ def candidates(m: int, n: int, k: int, dtype: str = "float16", machine: Machine 
     ``about``: other fields of ``Problem``.
     """
     problem = Problem(m, n, k, dtype=dtype, **about)
+    default = modelled(problem, machine)
     found: list[GemmPlan] = []
     if m <= STREAMED_ROWS and problem.streams:
         for columns, warps in ((2, 8), (4, 4), (2, 4), (4, 8), (4, 2)):
@@ -627,9 +628,8 @@ def candidates(m: int, n: int, k: int, dtype: str = "float16", machine: Machine 
         cut = sorted(each.values(), key=cuts.index)[: count // 4]
         order = list({(p.m, p.n): p for p in reversed(best)}.values())
         found += sorted(order, key=best.index)[: max(1, count - count // 3 - len(cut) - len(found))]
-        found = [plan(problem, machine), *(p for p in found if p != plan(problem, machine)), *cut]
+        found = [default, *(p for p in found if p != default), *cut]
         found += [p for p in best if p not in found][: count - len(found)]
-    default = modelled(problem, machine)
     if default.schedule == "cpu":
         found += [replace(default, m=rows, n=columns, k=step)
                   for rows, columns, step in itertools.product((default.m, default.m // 2, 2 * default.m),
