@@ -82,12 +82,10 @@ RangeAnalysis::Range RangeAnalysis::pessimistic(Value value) const {
 RangeAnalysis::Range RangeAnalysis::entry(BlockArgument argument) {
   Range range = pessimistic(argument);
   Type type = argument.getType();
-  if (launch && type.isInteger() && !type.isInteger(1)) {
+  // Narrower ones may be without a sign, and beyond what their bits are with one.
+  if (launch && type.isInteger() && integerWidth(type) >= 32) {
     unsigned width = integerWidth(type);
-    APInt most = width < 64
-                     ? llvm::APIntOps::smin(APInt(64, launch->mostCount), APInt::getSignedMaxValue(width).zext(64))
-                     : APInt(64, launch->mostCount);
-    range = Range::fromSigned(APInt::getZero(width), most.trunc(width));
+    range = Range::fromSigned(APInt::getZero(width), APInt(width, launch->mostCount));
   }
   return refine(argument, range);
 }

@@ -57,7 +57,9 @@ static int64_t valueOf(const TensorMapSpec::Number &number, const std::vector<ar
 Status CudaTensorMaps::read(const TensorMapSpec &map, const char *parameters, Inputs &inputs) const {
   const unsigned rank = map.rank(), bytes = artifact::getBytes(map.element);
   const artifact::ArgumentSpec &array = arguments[map.base];
-  bool isEmpty = false;
+  std::memcpy(&inputs.base, parameters + array.offset, sizeof inputs.base);
+  // Nobody has elements at address 0.
+  bool isEmpty = inputs.base == 0;
   for (unsigned i = 0; i < rank; ++i) {
     const TensorMapSpec::Number &number = map.shape[rank - 1 - i];
     int64_t size = valueOf(number, arguments, parameters);
@@ -80,7 +82,6 @@ Status CudaTensorMaps::read(const TensorMapSpec &map, const char *parameters, In
       inputs.strides[i] = strideAlign;
     return {};
   }
-  std::memcpy(&inputs.base, parameters + array.offset, sizeof inputs.base);
   if (inputs.base % baseAlign)
     return refuse(
         nullptr, map.base,

@@ -54,11 +54,11 @@ static bool isDivisible(const ParameterRule &rule, uint64_t value) {
 
 /// What the key says about the divisors of an integer.
 static char divisibilityOf(const ParameterRule &rule, uint64_t value) {
-  if (!rule.specialize || !rule.specializeAlignment)
+  if (!rule.specialize || !rule.specializeAlignment || (rule.describes && value == 0))
     return 0;
   if (value % 16 == 0)
     return divisibleFlag;
-  if (!rule.isStride)
+  if (!rule.isStride && !rule.describes)
     return 0;
   return value % 8 == 0 ? by8Flag : value % 4 == 0 ? by4Flag : 0;
 }

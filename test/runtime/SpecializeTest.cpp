@@ -66,6 +66,16 @@ TEST(Specialize, stridesOfDescriptorsAreLookedAtCloser) {
   EXPECT_EQ(encoder.getKey(), llvm::StringRef("\x07\x03\x00", 3));
 }
 
+TEST(Specialize, whereDescriptorsAreMadeOfPointersAnyIntegerMayBeAStride) {
+  ParameterRule rule = makeRule();
+  rule.describes = true;
+  EXPECT_TRUE(specialize(32, rule).divisible);
+  EXPECT_EQ(specialize(24, rule).divisor, 8);
+  EXPECT_EQ(specialize(12, rule).divisor, 4);
+  EXPECT_FALSE(specialize(0, rule).divisible);
+  EXPECT_EQ(specialize(0, rule).divisor, 1);
+}
+
 TEST(Specialize, rowsOfDescriptorsAreWholeOrNot) {
   auto whole = [](ElementType element, int64_t columns, const ParameterRule &rule = makeRule()) {
     CallEncoder encoder;

@@ -196,10 +196,9 @@ void Call::encodeArguments() {
     } else if (PyUnicode_Check(values[i]) && values[i] != parameter.defaultValue.ptr()) {
       reader.problem = "expected an array or a number (because the parameter is no constexpr), got a string";
       reader.hint = "annotate the parameter with kl.constexpr, if the string chooses between variants of the kernel";
-    } else if (describes && !parameter.rule.isStride) {
-      // Any integer may turn out to be the stride of a descriptor.
+    } else if (describes) {
       launch::ParameterRule rule = parameter.rule;
-      rule.isStride = true;
+      rule.describes = true;
       ok = reader.addValue(encoder, rule, values[i]);
     } else {
       ok = reader.addValue(encoder, parameter.rule, values[i]);
