@@ -23,27 +23,30 @@ std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage f
   auto add = [&](llvm::StringRef name, const std::string &value) {
     fields.push_back(artifact::makeField(name, value));
   };
-  const PipelineOptions &pipeline = options.pipeline;
+  // By name and all of them: a new option does not compile here before somebody has decided whether it decides code.
+  const auto &[check, enableFpFusion, lineInfo, numWarps, cluster, maxRegisters, pdl, schedule, stages, consumers,
+               describePointers, ptxVersion, ptxas, ptxasVersion, libdevice] = options.pipeline;
   add("ir", ir.str());
   add("stage", stageInfo(from).name.str());
   std::optional<Target> row = lookupTarget(options.target);
   add("target", row ? print(targetJSON(*row)) : options.target);
   // Every option of the pipeline but where tools lie.
-  add("options", print(json::Object{{"check", pipeline.check},
-                                    {"enable_fp_fusion", pipeline.enableFpFusion},
-                                    {"line_info", pipeline.lineInfo},
-                                    {"num_warps", pipeline.numWarps},
-                                    {"cluster", pipeline.cluster},
-                                    {"maxnreg", pipeline.maxRegisters},
-                                    {"pdl", pipeline.pdl},
-                                    {"schedule", pipeline.schedule},
-                                    {"stages", pipeline.stages},
-                                    {"consumers", pipeline.consumers},
-                                    {"ptx_version", pipeline.ptxVersion}}));
+  add("options", print(json::Object{{"check", check},
+                                    {"enable_fp_fusion", enableFpFusion},
+                                    {"line_info", lineInfo},
+                                    {"num_warps", numWarps},
+                                    {"cluster", cluster},
+                                    {"maxnreg", maxRegisters},
+                                    {"pdl", pdl},
+                                    {"schedule", schedule},
+                                    {"stages", stages},
+                                    {"consumers", consumers},
+                                    {"describe_pointers", describePointers},
+                                    {"ptx_version", ptxVersion}}));
   add("launch options", print(json::Object(options.recorded)));
   // How it is called follows from target, options and Kiln's build.
-  add("assembler", pipeline.ptxas.empty() ? "none" : "ptxas " + pipeline.ptxasVersion);
-  add("libdevice", digestOfFile(pipeline.libdevice));
+  add("assembler", ptxas.empty() ? "none" : "ptxas " + ptxasVersion);
+  add("libdevice", digestOfFile(libdevice));
   add("metadata", std::to_string(KILN_ABI_VERSION));
   for (auto &[tool, id] : toolchain())
     add(tool, id);

@@ -63,6 +63,7 @@ def test_each_field_of_an_artifact_changes_its_key(tmp_path):
         {"schedule": "none"},
         {"stages": 2},
         {"consumers": 2},
+        {"describe_pointers": True},
         {"ptx_version": 80},
         {"ptxas": "/a/ptxas", "ptxas_version": "13.0.88"},
         {"ptxas": "/a/ptxas", "ptxas_version": "13.0.89"},
