@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from kiln import errors, knobs
 from kiln.tune.configs import Config
@@ -46,12 +46,15 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+One = TypeVar("One", bound=Hashable)
+
+
 def compile_all(
-    configs: Sequence[Config],
-    compile: Callable[[Config], Any],
+    configs: Sequence[One],
+    compile: Callable[[One], Any],
     watch: Callable[[int], Any] = lambda done: None,
     threads: int | None = None,
-) -> tuple[dict[Config, Any], dict[Config, Exception]]:
+) -> tuple[dict[One, Any], dict[One, Exception]]:
     """The code of each configuration, or why it has none. Anything that is not one of REFUSALS is raised: of several,
     what the first configuration met. `watch` is told how many are done."""
     threads = min(threads or processors(), len(configs))
@@ -59,7 +62,7 @@ def compile_all(
         return _compile_in_turn(configs, compile, watch)
     scope = knobs.current_scope()
 
-    def work(config: Config) -> Any:
+    def work(config: One) -> Any:
         with knobs.enter_scope(scope):
             return compile(config)
 
@@ -71,8 +74,8 @@ def compile_all(
     finally:
         # After Ctrl-C nobody waits for what is being compiled.
         pool.shutdown(wait=False, cancel_futures=True)
-    codes: dict[Config, Any] = {}
-    refused: dict[Config, Exception] = {}
+    codes: dict[One, Any] = {}
+    refused: dict[One, Exception] = {}
     for config, future in futures.items():
         problem = future.exception()
         if problem is None:
@@ -87,10 +90,10 @@ def compile_all(
 
 
 def _compile_in_turn(
-    configs: Sequence[Config], compile: Callable[[Config], Any], watch: Callable[[int], Any]
-) -> tuple[dict[Config, Any], dict[Config, Exception]]:
-    codes: dict[Config, Any] = {}
-    refused: dict[Config, Exception] = {}
+    configs: Sequence[One], compile: Callable[[One], Any], watch: Callable[[int], Any]
+) -> tuple[dict[One, Any], dict[One, Exception]]:
+    codes: dict[One, Any] = {}
+    refused: dict[One, Exception] = {}
     for done, config in enumerate(configs, 1):
         try:
             codes[config] = compile(config)
