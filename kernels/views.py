@@ -120,21 +120,11 @@ class Heads:
     step: Any
     heads: Any
 
-    @property
-    @kiln.jit
-    def dtype(self):
-        return self.data.dtype.element_ty
-
     @kiln.jit
     def at_token(self, batch, token):
         """The heads of one token. A step at a time: the sum of a wide and a narrow product would have wrapped in the
         narrow one."""
         return self._replace(data=self.data + batch * self.batch + token * self.token)
-
-    @kiln.jit
-    def at_head(self, head):
-        """Pointers in the place of the pointer, to the first elements of heads of one token."""
-        return self._replace(data=self.data + head * self.head)
 
 
 def heads_view(array: Any) -> Heads | None:

@@ -28,118 +28,178 @@ from kiln.kernels.operator import (
     tile_side,
     type_name,
 )
-from kiln.kernels.rows import read
+from kiln.kernels.views import Heads, heads_view, read
+
+
+@kiln.struct
+class RopeForm:
+    """How a program holds the heads of a token: so many HEADS (of K: K_HEADS), HALF pairs of each and REST elements
+    that do not rotate; PLAN of the kernel. SERIAL: all heads of Q, then all of K; else one of GROUPS, the first
+    Q_GROUPS of them Q's. WHOLE: heads and pairs fill the tiles. INTERLEAVED: pairs lie side by side."""
+
+    INTERLEAVED: kl.constexpr
+    Q_GROUPS: kl.constexpr
+    GROUPS: kl.constexpr
+    HEADS: kl.constexpr
+    K_HEADS: kl.constexpr
+    HALF: kl.constexpr
+    REST: kl.constexpr
+    WHOLE: kl.constexpr
+    SERIAL: kl.constexpr
+
+
+@kiln.struct
+class Angles:
+    """Tables of cosines and sines with ``rows`` positions of ``half`` pairs, and where tokens stand in them: at
+    ``positions``, or so many behind ``offset``."""
+
+    cos: Any
+    sin: Any
+    positions: Any
+    offset: Any
+    cos_row: Any
+    sin_row: Any
+    position_batch: Any
+    position_token: Any
+    rows: Any
+    half: Any
+    OFFSET_IN_MEMORY: kl.constexpr
+
+    @kiln.jit
+    def of(self, batch, token, PLAN: kl.constexpr):
+        """Cosines and sines of the token's position: float32 of shape [1, HALF]."""
+        if self.positions is not None:
+            position = kl.load(self.positions + batch * self.position_batch + token * self.position_token)
+        elif self.OFFSET_IN_MEMORY:
+            position = kl.load(self.offset) + token
+        else:
+            position = self.offset + token
+        if self.positions is not None or self.OFFSET_IN_MEMORY:
+            kl.device_assert((position >= 0) & (position < self.rows), "rope: a position outside the tables")
+            position = position.to(kl.int32)
+        angle = kl.arange(0, PLAN.HALF)[None, :]
+        mask = None if PLAN.WHOLE else angle < self.half
+        cosine = read(self.cos + position * self.cos_row + angle, mask)
+        sine = read(self.sin + position * self.sin_row + angle, mask)
+        return cosine.to(kl.float32), sine.to(kl.float32)
+
+
+@kiln.struct
+class Way:
+    """Where the heads of one token come from (x) and where they go (y)."""
+
+    x: Any
+    y: Any
+    x_head: Any
+    x_step: Any
+    y_head: Any
+    y_step: Any
+    heads: Any
 
 
 @kiln.jit
-def _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch, position_token, rows, half,
-            OFFSET_IN_MEMORY: kl.constexpr, HALF: kl.constexpr, WHOLE: kl.constexpr):  # fmt: skip
-    """Cosines and sines of the token's position: float32 of shape [1, HALF]."""
-    if positions is not None:
-        position = kl.load(positions + batch * position_batch + token * position_token)
-    elif OFFSET_IN_MEMORY:
-        position = kl.load(offset) + token
-    else:
-        position = offset + token
-    if positions is not None or OFFSET_IN_MEMORY:
-        kl.device_assert((position >= 0) & (position < rows), "rope: a position outside the tables")
-        position = position.to(kl.int32)
-    angle = kl.arange(0, HALF)[None, :]
-    mask = None if WHOLE else angle < half
-    cosine = read(cos + position * cos_row + angle, mask)
-    sine = read(sin + position * sin_row + angle, mask)
-    return cosine.to(kl.float32), sine.to(kl.float32)
+def _way(x, y):
+    return Way(x.data, y.data, x.head, x.step, y.head, y.step, x.heads)
+
+
+@kiln.struct
+class Group:
+    """Some heads of one token, by number, and pointers to the first elements of each."""
+
+    way: Way
+    x: Any
+    y: Any
+    head: Any
+    half: Any
+    size: Any
+    HEADS: kl.constexpr
+    PLAN: kl.constexpr
+
+    @kiln.jit
+    def pairs(self):
+        """The columns of pairs (of the first of each, where they are apart), and which there are."""
+        WIDTH: kl.constexpr = 2 * self.PLAN.HALF if self.PLAN.INTERLEAVED else self.PLAN.HALF
+        column = kl.arange(0, WIDTH)[None, :]
+        if self.PLAN.WHOLE:
+            return column, None
+        return column, (self.head < self.way.heads) & (column < (2 * self.half if self.PLAN.INTERLEAVED else self.half))
+
+    @kiln.jit
+    def rest(self):
+        """The columns that do not rotate, and which there are."""
+        column = 2 * self.half + kl.arange(0, self.PLAN.REST)[None, :]
+        return column, (self.head < self.way.heads) & (column < self.size)
+
+    @kiln.jit
+    def load(self):
+        """Both elements of the pairs, and what does not rotate (None if all does)."""
+        x, step = self.x, self.way.x_step
+        column, mask = self.pairs()
+        if self.PLAN.INTERLEAVED:
+            both = read(x + column * step, mask)
+            first, second = kl.split(kl.reshape(both, (self.HEADS, self.PLAN.HALF, 2)))
+        else:
+            first = read(x + column * step, mask)
+            second = read(x + (self.half + column) * step, mask)
+        rest = None
+        if self.PLAN.REST > 0:
+            tail, inside = self.rest()
+            rest = read(x + tail * step, inside)
+        return first.to(kl.float32), second.to(kl.float32), rest
+
+    @kiln.jit
+    def store(self, values, angles):
+        """Writes (a · cos - b · sin, b · cos + a · sin) for each pair (a, b), and the rest as it is."""
+        y, step, kind = self.y, self.way.y_step, self.y.dtype.element_ty
+        first, second, rest = values
+        cosine, sine = angles
+        left = (first * cosine - second * sine).to(kind)
+        right = (second * cosine + first * sine).to(kind)
+        column, mask = self.pairs()
+        if self.PLAN.INTERLEAVED:
+            both = kl.reshape(kl.join(left, right), (self.HEADS, 2 * self.PLAN.HALF))
+            kl.store(y + column * step, both, mask=mask)
+        else:
+            kl.store(y + column * step, left, mask=mask)
+            kl.store(y + (self.half + column) * step, right, mask=mask)
+        if self.PLAN.REST > 0:
+            tail, inside = self.rest()
+            kl.store(y + tail * step, rest, mask=inside)
 
 
 @kiln.jit
-def _load_group(q, k, q_out, k_out, group, q_head, q_step, k_head, k_step, qo_head, qo_step, ko_head, ko_step, q_heads,
-                k_heads, half, size, INTERLEAVED: kl.constexpr, Q_GROUPS: kl.constexpr, HEADS: kl.constexpr,
-                HALF: kl.constexpr, REST: kl.constexpr, WHOLE: kl.constexpr):  # fmt: skip
-    """Both elements of a group's pairs, what does not rotate (None if all does), and where the result goes."""
-    x, y, x_head, x_step, y_head, y_step, heads = q, q_out, q_head, q_step, qo_head, qo_step, q_heads
-    first_head = group * HEADS
-    if k is not None:
-        # A choice between addresses: Q's groups come first, then K's.
-        if group >= Q_GROUPS:
-            x, y, x_head, x_step, y_head, y_step, heads = k, k_out, k_head, k_step, ko_head, ko_step, k_heads
-            first_head = (group - Q_GROUPS) * HEADS
+def _group(way, first_head, half, size, HEADS: kl.constexpr, PLAN: kl.constexpr):
+    """The heads of one token from ``first_head`` on."""
     head = first_head + kl.arange(0, HEADS)[:, None]
-    x += head * x_head
-    y += head * y_head
-    inside = None if WHOLE else head < heads
-    if INTERLEAVED:
-        column = kl.arange(0, 2 * HALF)[None, :]
-        mask = None if WHOLE else inside & (column < 2 * half)
-        first, second = kl.split(kl.reshape(read(x + column * x_step, mask), (HEADS, HALF, 2)))
-    else:
-        column = kl.arange(0, HALF)[None, :]
-        mask = None if WHOLE else inside & (column < half)
-        first = read(x + column * x_step, mask)
-        second = read(x + (half + column) * x_step, mask)
-    rest = None
-    if REST > 0:
-        tail = 2 * half + kl.arange(0, REST)[None, :]
-        rest = read(x + tail * x_step, (head < heads) & (tail < size))
-    return first.to(kl.float32), second.to(kl.float32), rest, y, y_step, mask, head, heads
+    return Group(way, way.x + head * way.x_head, way.y + head * way.y_head, head, half, size, HEADS, PLAN)
 
 
 @kiln.jit
-def _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine, half, size,
-                 INTERLEAVED: kl.constexpr, HEADS: kl.constexpr, HALF: kl.constexpr,
-                 REST: kl.constexpr):  # fmt: skip
-    left = (first * cosine - second * sine).to(y.dtype.element_ty)
-    right = (second * cosine + first * sine).to(y.dtype.element_ty)
-    if INTERLEAVED:
-        column = kl.arange(0, 2 * HALF)[None, :]
-        kl.store(y + column * y_step, kl.reshape(kl.join(left, right), (HEADS, 2 * HALF)), mask=mask)
-    else:
-        column = kl.arange(0, HALF)[None, :]
-        kl.store(y + column * y_step, left, mask=mask)
-        kl.store(y + (half + column) * y_step, right, mask=mask)
-    if REST > 0:
-        tail = 2 * half + kl.arange(0, REST)[None, :]
-        kl.store(y + tail * y_step, rest, mask=(head < heads) & (tail < size))
-
-
-@kiln.jit
-def rope_kernel(q, k, q_out, k_out, cos, sin, positions, offset,
-                q_batch, q_token, q_head, q_step, k_batch, k_token, k_head, k_step,
-                qo_batch, qo_token, qo_head, qo_step, ko_batch, ko_token, ko_head, ko_step,
-                cos_row, sin_row, position_batch, position_token, rows, q_heads, k_heads, half, size,
-                OFFSET_IN_MEMORY: kl.constexpr, INTERLEAVED: kl.constexpr, Q_GROUPS: kl.constexpr,
-                GROUPS: kl.constexpr, HEADS: kl.constexpr, HALF: kl.constexpr, REST: kl.constexpr,
-                WHOLE: kl.constexpr, SERIAL: kl.constexpr, K_HEADS: kl.constexpr):  # fmt: skip
+def rope_kernel(q: Heads, k: Heads | None, q_out: Heads, k_out: Heads | None, angles: Angles, size, PLAN: kl.constexpr):
+    """(a, b) → (a · cos - b · sin, b · cos + a · sin) for the pairs of every head of Q and of K"""
     batch = kl.program_id(1)
-    token = kl.program_id(0) if SERIAL else kl.program_id(0) // GROUPS
-    # A step at a time: the sum of a wide and a narrow product would have wrapped in the narrow one.
-    q = q + batch * q_batch + token * q_token
-    q_out = q_out + batch * qo_batch + token * qo_token
+    token = kl.program_id(0) if PLAN.SERIAL else kl.program_id(0) // PLAN.GROUPS
+    q, q_out = q.at_token(batch, token), q_out.at_token(batch, token)
     if k is not None:
-        k = k + batch * k_batch + token * k_token
-        k_out = k_out + batch * ko_batch + token * ko_token
-    if SERIAL:
-        cosine, sine = _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch,
-                               position_token, rows, half, OFFSET_IN_MEMORY, HALF, WHOLE)  # fmt: skip
-        first, second, rest, y, y_step, mask, head, heads = _load_group(
-            q, None, q_out, None, 0, q_head, q_step, 0, 1, qo_head, qo_step, 0, 1, q_heads, 0, half, size, INTERLEAVED,
-            1, HEADS, HALF, REST, WHOLE)  # fmt: skip
-        _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine, half, size, INTERLEAVED, HEADS,
-                     HALF, REST)  # fmt: skip
+        k, k_out = k.at_token(batch, token), k_out.at_token(batch, token)
+    if PLAN.SERIAL:
+        turn = angles.of(batch, token, PLAN)
+        group = _group(_way(q, q_out), 0, angles.half, size, PLAN.HEADS, PLAN)
+        group.store(group.load(), turn)
         if k is not None:
-            first, second, rest, y, y_step, mask, head, heads = _load_group(
-                k, None, k_out, None, 0, k_head, k_step, 0, 1, ko_head, ko_step, 0, 1, k_heads, 0, half, size,
-                INTERLEAVED, 1, K_HEADS, HALF, REST, WHOLE)  # fmt: skip
-            _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine, half, size, INTERLEAVED,
-                         K_HEADS, HALF, REST)  # fmt: skip
+            group = _group(_way(k, k_out), 0, angles.half, size, PLAN.K_HEADS, PLAN)
+            group.store(group.load(), turn)
     else:
+        place = kl.program_id(0) % PLAN.GROUPS
+        way, first_head = _way(q, q_out), place * PLAN.HEADS
+        if k is not None:
+            # A choice between addresses: Q's groups come first, then K's.
+            if place >= PLAN.Q_GROUPS:
+                way, first_head = _way(k, k_out), (place - PLAN.Q_GROUPS) * PLAN.HEADS
         # Heads first: the position may have to be read before the angles can be asked for.
-        first, second, rest, y, y_step, mask, head, heads = _load_group(
-            q, k, q_out, k_out, kl.program_id(0) % GROUPS, q_head, q_step, k_head, k_step, qo_head, qo_step, ko_head,
-            ko_step, q_heads, k_heads, half, size, INTERLEAVED, Q_GROUPS, HEADS, HALF, REST, WHOLE)  # fmt: skip
-        cosine, sine = _angles(cos, sin, positions, offset, token, batch, cos_row, sin_row, position_batch,
-                               position_token, rows, half, OFFSET_IN_MEMORY, HALF, WHOLE)  # fmt: skip
-        _store_group(first, second, rest, y, y_step, mask, head, heads, cosine, sine, half, size, INTERLEAVED, HEADS,
-                     HALF, REST)  # fmt: skip
+        group = _group(way, first_head, angles.half, size, PLAN.HEADS, PLAN)
+        values = group.load()
+        group.store(values, angles.of(batch, token, PLAN))
 
 
 def rope_tables(positions: int, dim: int, base: float = 10000.0, dtype: Any = "float32") -> tuple[Any, Any]:
@@ -244,7 +304,6 @@ def rope(q: Any, k: Any | None, cos: Any, sin: Any, *, positions: Any = None, of
     position_strides = (0, 0)
     if positions is not None:
         position_strides = (0, *strides(positions)) if positions.ndim == 1 else strides(positions)
-    absent = (0, 0, 0, 0)
     rest = size - 2 * half
     k_heads = 0 if k is None else k.shape[2]
     half_side = tile_side(half, 1 if half < 16 else 16)
@@ -256,13 +315,15 @@ def rope(q: Any, k: Any | None, cos: Any, sin: Any, *, positions: Any = None, of
         heads, warps = _group_of_heads(q_heads, k_heads, half_side, tokens * batches, q.itemsize, machine)
         k_side = heads
     q_groups, k_groups = -(-q_heads // heads), -(-k_heads // k_side)
+    plan = RopeForm(
+        interleaved, q_groups, q_groups + k_groups, heads, k_side, half_side,
+        tile_side(rest, 1 if rest < 16 else 16) if rest else 0,
+        q_heads % heads == 0 and k_heads % k_side == 0 and half_side == half, serial,
+    )  # fmt: skip
+    angles = Angles(cos, sin, positions, offset, strides(cos)[0], strides(sin)[0], *position_strides, cos.shape[0],
+                    half, in_memory)  # fmt: skip
     rope_kernel[(tokens if serial else tokens * (q_groups + k_groups), batches)](
-        q, k, q_out, k_out, cos, sin, positions, offset, *strides(q), *(absent if k is None else strides(k)),
-        *strides(q_out), *(absent if k is None else strides(k_out)), strides(cos)[0], strides(sin)[0],
-        *position_strides, cos.shape[0], q_heads, k_heads, half, size, OFFSET_IN_MEMORY=in_memory,
-        INTERLEAVED=interleaved, Q_GROUPS=q_groups, GROUPS=q_groups + k_groups, HEADS=heads, HALF=half_side,
-        REST=tile_side(rest, 1 if rest < 16 else 16) if rest else 0,
-        WHOLE=q_heads % heads == 0 and k_heads % k_side == 0 and half_side == half,
-        SERIAL=serial, K_HEADS=k_side, **(options() if serial else options(num_warps=warps)),
+        heads_view(q), heads_view(k), heads_view(q_out), heads_view(k_out), angles, size, PLAN=plan,
+        **(options() if serial else options(num_warps=warps)),
     )  # fmt: skip
     return q_out, k_out

@@ -188,7 +188,7 @@ def collect(names: list[str]) -> dict[str, list[tuple[str, tuple[int, ...], str,
 
 # ---- two of them -----------------------------------------------------------------------------------------------------
 _PARAMETER = re.compile(r"ld\.param\.[\w.]+\s+(.*), \[(\w+?)_param_(\d+)(\+\d+)?\]")
-_REGISTER = re.compile(r"%[a-z]+\d+|\$L\w+")
+_REGISTER = re.compile(r"%[a-z]+\d+|\$L\w+|KERNEL_param_\d+")
 
 
 def canonical(ptx: str, names: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -218,6 +218,8 @@ def canonical(ptx: str, names: list[str]) -> tuple[list[str], dict[str, str]]:
         old = match[0]
         return numbers.setdefault(old, f"{re.sub(r'[0-9].*', '', old)}#{len(numbers)}")
 
+    # Where the address of a parameter is taken, to choose between two.
+    holders.update({f"KERNEL_param_{i}": f"address of {name}" for i, name in enumerate(names)})
     text = [_REGISTER.sub(rename, line.replace(symbol, "KERNEL") if symbol else line) for line in lines]
     return text, {numbers[register]: label for register, label in holders.items() if register in numbers}
 
