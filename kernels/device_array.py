@@ -81,8 +81,12 @@ class DeviceArray:
         host = np.ascontiguousarray(array)
         made = cls(array.shape, array.dtype)
         if host.nbytes:
-            _driver().call("cuMemcpyHtoD_v2", ctypes.c_uint64(made.address), ctypes.c_void_p(host.ctypes.data),
-                           ctypes.c_size_t(host.nbytes))  # fmt: skip
+            _driver().call(
+                "cuMemcpyHtoD_v2",
+                ctypes.c_uint64(made.address),
+                ctypes.c_void_p(host.ctypes.data),
+                ctypes.c_size_t(host.nbytes),
+            )
         return made
 
     def numpy(self) -> Any:
@@ -95,11 +99,20 @@ class DeviceArray:
         driver = _driver()
         driver.enter()
         if host.nbytes:
-            driver.call("cuMemcpyDtoH_v2", ctypes.c_void_p(host.ctypes.data), ctypes.c_uint64(self.address),
-                        ctypes.c_size_t(host.nbytes))  # fmt: skip
+            driver.call(
+                "cuMemcpyDtoH_v2",
+                ctypes.c_void_p(host.ctypes.data),
+                ctypes.c_uint64(self.address),
+                ctypes.c_size_t(host.nbytes),
+            )
         return host
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False), "strides": None,
-                "version": 3}  # fmt: skip
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "strides": None,
+            "version": 3,
+        }

@@ -40,9 +40,16 @@ def sigmoid_narrow(x):
 # whose result 2^p has the least relative error (1.1e-5; where t · 2^p < 1e-5, the least absolute one). Beyond, it keeps
 # falling until 14, and is cut off where no 16-bit type sees the product any more.
 TAIL: kl.constexpr = kl.constexpr(
-    (-1.0000141859054565, -1.1509239673614502, -0.4594768285751343, -0.0527481734752655, 0.007806862238794565,
-     -0.0007207344751805067, 3.033319990208838e-05)
-)  # fmt: skip
+    (
+        -1.0000141859054565,
+        -1.1509239673614502,
+        -0.4594768285751343,
+        -0.0527481734752655,
+        0.007806862238794565,
+        -0.0007207344751805067,
+        3.033319990208838e-05,
+    )
+)
 
 
 @kiln.jit

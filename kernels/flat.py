@@ -83,8 +83,9 @@ def plan(
 
 
 @functools.lru_cache(maxsize=4096)
-def _gpu_plan(n: int, itemsize: int, machine: Machine, rows: int, accesses: int, many_arrays: bool,
-              evict: str) -> FlatPlan:  # fmt: skip
+def _gpu_plan(
+    n: int, itemsize: int, machine: Machine, rows: int, accesses: int, many_arrays: bool, evict: str
+) -> FlatPlan:
     vector = max(1, VECTOR_BYTES // itemsize)
     each, warps = vector * accesses, 4
 

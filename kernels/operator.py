@@ -265,11 +265,17 @@ class Operator:
             return
         if not is_array(value):
             what = "an array or a list of arrays" if self.lists else "an array"
-            raise ArgumentError(name, f"expected {what} (of numpy, torch or DeviceArray), got {show(value)}",
-                                hint=_how_to_make_one(value))  # fmt: skip
+            raise ArgumentError(
+                name,
+                f"expected {what} (of numpy, torch or DeviceArray), got {show(value)}",
+                hint=_how_to_make_one(value),
+            )
         if _is_masked(value):
-            raise ArgumentError(name, "expected an array without a mask (because masks are not read), got a masked "
-                                "array", hint=f"pass {name}.filled(…)")  # fmt: skip
+            raise ArgumentError(
+                name,
+                "expected an array without a mask (because masks are not read), got a masked array",
+                hint=f"pass {name}.filled(…)",
+            )
         if not self._has_rank(name, value):
             raise ArgumentError(
                 name,
@@ -451,8 +457,14 @@ def empty(spec: Spec, like: Any) -> Any:
     return DeviceArray(spec.shape, dtype) if isinstance(like, DeviceArray) else numpy.empty(spec.shape, dtype)
 
 
-def output(out: Any, spec: Spec, like: Any, name: str = "out", inputs: Mapping[str, Any] | None = None,
-           same: Sequence[str] = ()) -> Any:  # fmt: skip
+def output(
+    out: Any,
+    spec: Spec,
+    like: Any,
+    name: str = "out",
+    inputs: Mapping[str, Any] | None = None,
+    same: Sequence[str] = (),
+) -> Any:
     """``out`` if the caller gave one, else a new array.
 
     One that was given has to have the shape, to be writable, and to hold each element once; of ``inputs`` it may share
@@ -555,8 +567,13 @@ class _Described:
 
     def __init__(self, array: Any):
         steps = tuple(step * array.itemsize for step in strides(array))
-        self.__array_interface__ = {"version": 3, "typestr": f"|V{array.itemsize}", "shape": tuple(array.shape),
-                                    "strides": steps, "data": (address(array), True)}  # fmt: skip
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": f"|V{array.itemsize}",
+            "shape": tuple(array.shape),
+            "strides": steps,
+            "data": (address(array), True),
+        }
 
 
 def _share_memory(one: Any, other: Any) -> bool:

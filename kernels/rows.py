@@ -83,8 +83,9 @@ def _meta(plan: RowPlan, rows: int, n: int, gpu: bool, few: bool) -> dict[str, A
     return {"PLAN": form, **(plan.options() if gpu else {})}
 
 
-def plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int = 0,
-         thread_bytes: int = THREAD_BYTES) -> RowPlan:  # fmt: skip
+def plan(
+    rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int = 0, thread_bytes: int = THREAD_BYTES
+) -> RowPlan:
     """The plan for ``rows`` rows of ``n`` elements, read from ``streams`` arrays of ``itemsize`` bytes an element.
 
     ``vectors``: how many further arrays of one row, such as weights, every row is combined with. ``thread_bytes``: what
@@ -114,8 +115,9 @@ def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, v
     return (cluster, packed) if n <= cluster * most else None
 
 
-def _elements(rows: int, n: int, part: int, itemsize: int, streams: int, machine: Machine, thread_bytes: int,
-              evict: str) -> int:  # fmt: skip
+def _elements(
+    rows: int, n: int, part: int, itemsize: int, streams: int, machine: Machine, thread_bytes: int, evict: str
+) -> int:
     """How many of the ``part`` elements of a row that its block has a thread holds, if the row does not wait packed."""
     vector = max(1, VECTOR_BYTES // itemsize)
     each = max(vector, thread_bytes // (itemsize * streams))
@@ -134,8 +136,9 @@ def _elements(rows: int, n: int, part: int, itemsize: int, streams: int, machine
 
 
 @functools.lru_cache(maxsize=4096)
-def _gpu_plan(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int,
-              thread_bytes: int) -> RowPlan:  # fmt: skip
+def _gpu_plan(
+    rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int, thread_bytes: int
+) -> RowPlan:
     spread = _cluster(rows, n, itemsize, streams, machine, vectors)
     if spread is None:
         return RowPlan(8192, num_warps=16, loop=True)

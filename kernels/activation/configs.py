@@ -16,8 +16,11 @@ def _random(shape, *names):
 
 def _gelu(rows, n, approximate):
     def make(rng):
-        return {"x": rng.standard_normal((rows, n), dtype=np.float32),
-                "bias": rng.standard_normal(n, dtype=np.float32), "approximate": approximate}  # fmt: skip
+        return {
+            "x": rng.standard_normal((rows, n), dtype=np.float32),
+            "bias": rng.standard_normal(n, dtype=np.float32),
+            "approximate": approximate,
+        }
 
     return make
 
@@ -25,15 +28,39 @@ def _gelu(rows, n, approximate):
 ROWS, COLUMNS = 512, 14336
 SIZE = f"{ROWS}×{COLUMNS} float32"
 CASES = [
-    Case("swiglu", SIZE, _random((ROWS, COLUMNS), "gate", "up"), kernel.swiglu, reference.swiglu,
-         bytes=12 * ROWS * COLUMNS),
-    Case("swiglu interleaved", SIZE, lambda rng: _random((ROWS, 2 * COLUMNS), "gate")(rng) | {"layout": "interleaved"},
-         kernel.swiglu, reference.swiglu, bytes=12 * ROWS * COLUMNS),
-    Case("bias_gelu", "512×4096 float32", _gelu(512, 4096, "none"), kernel.bias_gelu, reference.bias_gelu,
-         bytes=8 * 512 * 4096),
-    Case("bias_gelu tanh", "512×4096 float32", _gelu(512, 4096, "tanh"), kernel.bias_gelu, reference.bias_gelu,
-         bytes=8 * 512 * 4096),
-]  # fmt: skip
+    Case(
+        "swiglu",
+        SIZE,
+        _random((ROWS, COLUMNS), "gate", "up"),
+        kernel.swiglu,
+        reference.swiglu,
+        bytes=12 * ROWS * COLUMNS,
+    ),
+    Case(
+        "swiglu interleaved",
+        SIZE,
+        lambda rng: _random((ROWS, 2 * COLUMNS), "gate")(rng) | {"layout": "interleaved"},
+        kernel.swiglu,
+        reference.swiglu,
+        bytes=12 * ROWS * COLUMNS,
+    ),
+    Case(
+        "bias_gelu",
+        "512×4096 float32",
+        _gelu(512, 4096, "none"),
+        kernel.bias_gelu,
+        reference.bias_gelu,
+        bytes=8 * 512 * 4096,
+    ),
+    Case(
+        "bias_gelu tanh",
+        "512×4096 float32",
+        _gelu(512, 4096, "tanh"),
+        kernel.bias_gelu,
+        reference.bias_gelu,
+        bytes=8 * 512 * 4096,
+    ),
+]
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:

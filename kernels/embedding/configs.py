@@ -17,9 +17,15 @@ def _inputs(rng):
 
 
 CASES = [
-    Case("embedding", f"{TOKENS} of {VOCABULARY}×{SIZE} float32", _inputs, kernel.embedding, reference.embedding,
-         bytes=8 * TOKENS * SIZE)
-]  # fmt: skip
+    Case(
+        "embedding",
+        f"{TOKENS} of {VOCABULARY}×{SIZE} float32",
+        _inputs,
+        kernel.embedding,
+        reference.embedding,
+        bytes=8 * TOKENS * SIZE,
+    )
+]
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -22,10 +22,17 @@ def _cases(rows: int, n: int) -> list[Case]:
     size, both = f"{rows}×{n} float32", 4 * rows * n
     return [
         Case("rms_norm", size, _inputs(rows, n), kernel.rms_norm, reference.rms_norm, bytes=2 * both, length=n),
-        Case("residual_rms_norm", size, _inputs(rows, n, "residual"), kernel.residual_rms_norm,
-             reference.residual_rms_norm, bytes=4 * both, length=n),
+        Case(
+            "residual_rms_norm",
+            size,
+            _inputs(rows, n, "residual"),
+            kernel.residual_rms_norm,
+            reference.residual_rms_norm,
+            bytes=4 * both,
+            length=n,
+        ),
         Case("layer_norm", size, _inputs(rows, n), kernel.layer_norm, reference.layer_norm, bytes=2 * both, length=n),
-    ]  # fmt: skip
+    ]
 
 
 CASES = [case for rows, n in ((4096, 4096), (2048, 896)) for case in _cases(rows, n)]

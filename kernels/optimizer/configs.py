@@ -38,7 +38,13 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
                 None if dtype == "float32" else blank((n,), "float32"),
             )
             size = f"{n} {dtype}/{moments}"
-            yield f"adamw {size}", lambda p=p, m=m, w=master: kernel.adamw(
-                p, blank_like(p), m, blank_like(m), step, master=w)  # fmt: skip
-            yield f"adamw lists {size}", lambda p=p, m=m, w=master: kernel.adamw_lists(
-                TensorLists([p], [blank_like(p)], [m], [blank_like(m)], None if w is None else [w]), step)  # fmt: skip
+            yield (
+                f"adamw {size}",
+                lambda p=p, m=m, w=master: kernel.adamw(p, blank_like(p), m, blank_like(m), step, master=w),
+            )
+            yield (
+                f"adamw lists {size}",
+                lambda p=p, m=m, w=master: kernel.adamw_lists(
+                    TensorLists([p], [blank_like(p)], [m], [blank_like(m)], None if w is None else [w]), step
+                ),
+            )

@@ -134,10 +134,13 @@ def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, RULE: kl.constexp
             whole: kl.constexpr = KINDS[i][5]
             mask = None if whole else kl.arange(0, PLAN.BLOCK) < count
             copy = _pointers(master, kl.float32, whole, PLAN.BLOCK) if KINDS[i][4] else None
-            at = State(_pointers(parameter, KINDS[i][0], whole, PLAN.BLOCK),
-                       _pointers(gradient, KINDS[i][1], whole, PLAN.BLOCK),
-                       _pointers(moment, KINDS[i][2], whole, PLAN.BLOCK),
-                       _pointers(square, KINDS[i][3], whole, PLAN.BLOCK), copy)  # fmt: skip
+            at = State(
+                _pointers(parameter, KINDS[i][0], whole, PLAN.BLOCK),
+                _pointers(gradient, KINDS[i][1], whole, PLAN.BLOCK),
+                _pointers(moment, KINDS[i][2], whole, PLAN.BLOCK),
+                _pointers(square, KINDS[i][3], whole, PLAN.BLOCK),
+                copy,
+            )
             RULE.update(at, mask, learning, corrections, PLAN.EVICT)
 
 
@@ -203,13 +206,25 @@ def _rule(step: Any, rate: Any, betas: tuple[float, float], eps: float, decay: f
     outputs=lambda *_, **__: (),
     mutates=("parameter", "moment", "square", "master"),
     arrays=dict.fromkeys(ROLES, "(…)"),
-    types=(Types(parameter=FLOATS, gradient=FLOATS, moment=FLOATS, square=FLOATS, master=("float32",),
-                 inside="float32"),),
+    types=(
+        Types(parameter=FLOATS, gradient=FLOATS, moment=FLOATS, square=FLOATS, master=("float32",), inside="float32"),
+    ),
     lists=True,
-)  # fmt: skip
-def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *, lr: Any = 1e-3,
-          betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
-          master: Any = None, plan: FlatPlan | None = None) -> None:  # fmt: skip
+)
+def adamw(
+    parameter: Any,
+    gradient: Any,
+    moment: Any,
+    square: Any,
+    step: Any,
+    *,
+    lr: Any = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 1e-2,
+    master: Any = None,
+    plan: FlatPlan | None = None,
+) -> None:
     """One AdamW step, in place, for contiguous arrays of one shape and any mix of float types.
 
     Each of parameter, gradient, moment, square (and master) may be a list of arrays: one launch updates them all,
@@ -237,17 +252,35 @@ def adamw(parameter: Any, gradient: Any, moment: Any, square: Any, step: Any, *,
     check_all_apart((name, name, array) for name, array in arrays.items())
     n = math.prod(parameter.shape)
     machine = machine_of(parameter)
-    plan = plan or flat.plan(n, max(parameter.itemsize, moment.itemsize, 2), machine, accesses=2, many_arrays=True,
-                             read_bytes=n * bytes_read(parameter, gradient, moment, square, master))  # fmt: skip
+    plan = plan or flat.plan(
+        n,
+        max(parameter.itemsize, moment.itemsize, 2),
+        machine,
+        accesses=2,
+        many_arrays=True,
+        read_bytes=n * bytes_read(parameter, gradient, moment, square, master),
+    )
     adamw_kernel[(kiln.cdiv(n, plan.block),)](
-        State(parameter, gradient, moment, square, master), step, lr, n, RULE=rule,
-        PLAN=plan.form(n), **plan.options(machine),
-    )  # fmt: skip
+        State(parameter, gradient, moment, square, master),
+        step,
+        lr,
+        n,
+        RULE=rule,
+        PLAN=plan.form(n),
+        **plan.options(machine),
+    )
 
 
 @operator(outputs=lambda *_, **__: (), mutates=("lists",))
-def adamw_lists(lists: TensorLists, step: Any, *, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-                eps: float = 1e-8, weight_decay: float = 1e-2) -> None:  # fmt: skip
+def adamw_lists(
+    lists: TensorLists,
+    step: Any,
+    *,
+    lr: Any = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 1e-2,
+) -> None:
     """``adamw`` for lists prepared once: ``TensorLists(parameters, gradients, moments, squares, masters)``.
 
     Nothing is looked at but the table of addresses that ``lists`` holds, so that a call costs one launch however many
@@ -268,6 +301,11 @@ def adamw_lists(lists: TensorLists, step: Any, *, lr: Any = 1e-3, betas: tuple[f
             adamw(*arrays[:4], step, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, master=arrays[4])
         return
     adamw_lists_kernel[(lists.chunks,)](
-        lists.table, step, lr, KINDS=lists.kinds, RULE=rule, PLAN=lists.plan.form(0),
+        lists.table,
+        step,
+        lr,
+        KINDS=lists.kinds,
+        RULE=rule,
+        PLAN=lists.plan.form(0),
         **lists.plan.options(lists.machine),
-    )  # fmt: skip
+    )

@@ -54,9 +54,16 @@ class TensorLists:
     arrays   the arrays themselves, kept alive
     """
 
-    def __init__(self, parameters: Sequence[Any], gradients: Sequence[Any], moments: Sequence[Any],
-                 squares: Sequence[Any], masters: Sequence[Any] | None = None, *,
-                 plan: FlatPlan | None = None):  # fmt: skip
+    def __init__(
+        self,
+        parameters: Sequence[Any],
+        gradients: Sequence[Any],
+        moments: Sequence[Any],
+        squares: Sequence[Any],
+        masters: Sequence[Any] | None = None,
+        *,
+        plan: FlatPlan | None = None,
+    ):
         lists = {"gradient": gradients, "moment": moments, "square": squares}
         lists["master"] = [None] * len(parameters) if masters is None else masters
         for role, items in lists.items():
@@ -76,8 +83,15 @@ class TensorLists:
         widest = max((x.itemsize for arrays in self.arrays for x in arrays if x is not None), default=4)
         lengths = [math.prod(arrays[0].shape) for arrays in self.arrays]
         reads = sum(n * bytes_read(*arrays) for n, arrays in zip(lengths, self.arrays, strict=True))
-        self.plan: FlatPlan = plan or flat.plan(sum(lengths), max(widest, 2), self.machine, accesses=2,
-                                                cpu_block=CPU_BLOCK, many_arrays=True, read_bytes=reads)  # fmt: skip
+        self.plan: FlatPlan = plan or flat.plan(
+            sum(lengths),
+            max(widest, 2),
+            self.machine,
+            accesses=2,
+            cpu_block=CPU_BLOCK,
+            many_arrays=True,
+            read_bytes=reads,
+        )
         self.kinds: tuple[tuple[Any, ...], ...] = ()
         self.chunks = 0
         self.table: Any = None

@@ -3,8 +3,9 @@
 import numpy as np
 
 
-def adamw(parameter, gradient, moment, square, step, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2,
-          master=None):  # fmt: skip
+def adamw(
+    parameter, gradient, moment, square, step, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, master=None
+):
     value = np.asarray(parameter if master is None else master, np.float64)
     slope = np.asarray(gradient, np.float64)
     time = int(np.asarray(step).reshape(-1)[0])

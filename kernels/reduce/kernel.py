@@ -61,8 +61,9 @@ def _order_of(value):
 
 
 @kiln.jit
-def topk_kernel(x, values, indices, x_stride, x_step, v_stride, v_step, i_stride, i_step, n, k,
-                BLOCK: kl.constexpr, K: kl.constexpr):  # fmt: skip
+def topk_kernel(
+    x, values, indices, x_stride, x_step, v_stride, v_step, i_stride, i_step, n, k, BLOCK: kl.constexpr, K: kl.constexpr
+):
     row = kl.program_id(0)
     column = kl.arange(0, BLOCK)
     value = kl.load(x + row * x_stride + column * x_step, mask=column < n, other=0)
@@ -152,7 +153,18 @@ def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, An
         check_apart("out[1]", indices, "out[0]", values)
     rows, stride, step = rows_of(x)
     side = kiln.next_power_of_2(max(n, 16))
-    topk_kernel[(rows,)](x, values, indices, stride, step, *rows_of(values, "out[0]")[1:],
-                         *rows_of(indices, "out[1]")[1:], n, k, BLOCK=side,
-                         K=min(kiln.next_power_of_2(k), side), **_topk_options(machine_of(x), side))  # fmt: skip
+    topk_kernel[(rows,)](
+        x,
+        values,
+        indices,
+        stride,
+        step,
+        *rows_of(values, "out[0]")[1:],
+        *rows_of(indices, "out[1]")[1:],
+        n,
+        k,
+        BLOCK=side,
+        K=min(kiln.next_power_of_2(k), side),
+        **_topk_options(machine_of(x), side),
+    )
     return values, indices

@@ -21,10 +21,16 @@ def _inputs(tokens: int, q_heads: int, k_heads: int, size: int, interleaved: boo
 
 
 CASES = [
-    Case(f"rope {style}", "2048 tokens, 32+8 heads of 128", _inputs(2048, 32, 8, 128, style == "interleaved"),
-         kernel.rope, reference.rope, bytes=8 * 2048 * 40 * 128)
+    Case(
+        f"rope {style}",
+        "2048 tokens, 32+8 heads of 128",
+        _inputs(2048, 32, 8, 128, style == "interleaved"),
+        kernel.rope,
+        reference.rope,
+        bytes=8 * 2048 * 40 * 128,
+    )
     for style in ("half", "interleaved")
-]  # fmt: skip
+]
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:

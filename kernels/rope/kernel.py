@@ -263,14 +263,39 @@ def _check_positions(positions: Any, offset: Any, batches: int, tokens: int, row
 
 @operator(
     outputs=_specs,
-    arrays={"q": "(batch, tokens, heads, size)", "k": "(batch, tokens, kv_heads, size)", "cos": "(positions, half)",
-            "sin": "(positions, half)", "positions": "(tokens) or (batch, tokens)",
-            "out[0]": "(batch, tokens, heads, size)", "out[1]": "(batch, tokens, kv_heads, size)"},
-    types=(Types(q=FLOATS, k="q", cos=FLOATS, sin="cos", positions=("int32", "int64"),
-                 **{"out[0]": FLOATS, "out[1]": FLOATS}, inside="float32", result="q, k"),),
-)  # fmt: skip
-def rope(q: Any, k: Any | None, cos: Any, sin: Any, *, positions: Any = None, offset: Any = 0,
-         interleaved: bool = False, out: tuple[Any, Any] | None = None) -> tuple[Any, Any]:  # fmt: skip
+    arrays={
+        "q": "(batch, tokens, heads, size)",
+        "k": "(batch, tokens, kv_heads, size)",
+        "cos": "(positions, half)",
+        "sin": "(positions, half)",
+        "positions": "(tokens) or (batch, tokens)",
+        "out[0]": "(batch, tokens, heads, size)",
+        "out[1]": "(batch, tokens, kv_heads, size)",
+    },
+    types=(
+        Types(
+            q=FLOATS,
+            k="q",
+            cos=FLOATS,
+            sin="cos",
+            positions=("int32", "int64"),
+            **{"out[0]": FLOATS, "out[1]": FLOATS},
+            inside="float32",
+            result="q, k",
+        ),
+    ),
+)
+def rope(
+    q: Any,
+    k: Any | None,
+    cos: Any,
+    sin: Any,
+    *,
+    positions: Any = None,
+    offset: Any = 0,
+    interleaved: bool = False,
+    out: tuple[Any, Any] | None = None,
+) -> tuple[Any, Any]:
     """Rotates ``q`` and ``k`` of shape (batch, tokens, heads, size); K may have fewer heads, or be None.
 
     ``cos`` and ``sin`` are (positions, r/2) tables. A token's position is ``positions[batch, token]`` (or
@@ -316,14 +341,27 @@ def rope(q: Any, k: Any | None, cos: Any, sin: Any, *, positions: Any = None, of
         k_side = heads
     q_groups, k_groups = -(-q_heads // heads), -(-k_heads // k_side)
     plan = RopeForm(
-        interleaved, q_groups, q_groups + k_groups, heads, k_side, half_side,
+        interleaved,
+        q_groups,
+        q_groups + k_groups,
+        heads,
+        k_side,
+        half_side,
         tile_side(rest, 1 if rest < 16 else 16) if rest else 0,
-        q_heads % heads == 0 and k_heads % k_side == 0 and half_side == half, serial,
-    )  # fmt: skip
-    angles = Angles(cos, sin, positions, offset, strides(cos)[0], strides(sin)[0], *position_strides, cos.shape[0],
-                    half, in_memory)  # fmt: skip
+        q_heads % heads == 0 and k_heads % k_side == 0 and half_side == half,
+        serial,
+    )
+    angles = Angles(
+        cos, sin, positions, offset, strides(cos)[0], strides(sin)[0], *position_strides, cos.shape[0], half, in_memory
+    )
     rope_kernel[(tokens if serial else tokens * (q_groups + k_groups), batches)](
-        heads_view(q), heads_view(k), heads_view(q_out), heads_view(k_out), angles, size, PLAN=plan,
+        heads_view(q),
+        heads_view(k),
+        heads_view(q_out),
+        heads_view(k_out),
+        angles,
+        size,
+        PLAN=plan,
         **(options() if serial else options(num_warps=warps)),
-    )  # fmt: skip
+    )
     return q_out, k_out

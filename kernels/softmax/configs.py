@@ -15,16 +15,31 @@ def _inputs(rows: int, n: int):
 
 
 CASES = [
-    Case("softmax", f"{rows}×{n} float32", _inputs(rows, n), kernel.softmax, reference.softmax, bytes=8 * rows * n,
-         length=n)
+    Case(
+        "softmax",
+        f"{rows}×{n} float32",
+        _inputs(rows, n),
+        kernel.softmax,
+        reference.softmax,
+        bytes=8 * rows * n,
+        length=n,
+    )
     for rows, n in ((4096, 4096), (2048, 896))
-]  # fmt: skip
+]
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
     for dtype in ("float32", "float16"):
-        for rows, n in ((1, 4096), (4096, 64), (2048, 896), (4096, 4096), (8192, 32768), (2048, 131072), (4, 262144),
-                        (2, 1 << 21)):  # fmt: skip
+        for rows, n in (
+            (1, 4096),
+            (4096, 64),
+            (2048, 896),
+            (4096, 4096),
+            (8192, 32768),
+            (2048, 131072),
+            (4, 262144),
+            (2, 1 << 21),
+        ):
             x = blank((rows, n), dtype)
             yield f"softmax {rows}×{n} {dtype}", lambda x=x: kernel.softmax(x)
