@@ -407,7 +407,8 @@ void Call::keep(KernelTable *table, const Compiled &compiled) {
 }
 
 void Call::explainStatus(const Compiled &compiled, const Status &status) {
-  static constexpr const char *codes[] = {"ok", "invalid", "internal", "resource", "internal", "lost", "invalid", "invalid"};
+  static constexpr const char *codes[] = {"ok",       "invalid", "internal", "resource",
+                                          "internal", "lost",    "invalid",  "invalid"};
   py::object need = py::none();
   if (const ResourceNeed *amount = status.getNeed())
     need = py::make_tuple(amount->resource, amount->required, amount->available, amount->option);
