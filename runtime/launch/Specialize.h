@@ -33,9 +33,9 @@ using artifact::ElementType;
 struct ParameterRule {
   std::string name;
   bool isConstexpr = false;
-  bool specialize = true;                   ///< not named in do_not_specialize
-  bool specializeAlignment = true;          ///< not named in do_not_specialize_on_alignment
-  bool isStride = false;                    ///< stands as a stride where the kernel makes descriptors
+  bool specialize = true;          ///< not named in do_not_specialize
+  bool specializeAlignment = true; ///< not named in do_not_specialize_on_alignment
+  bool isStride = false;           ///< stands as a stride where the kernel makes descriptors
   /// Pointers may become descriptors, so that any integer may be a stride. 0 is none: what repeats a row is no array.
   bool describes = false;
   llvm::ArrayRef<std::string> strideFields; ///< fields of a tuple that do
