@@ -190,7 +190,7 @@ void Call::encodeArguments() {
     reader.parameter = unsigned(i);
     bool ok = false;
     if (warnStrides && !parameter.rule.isConstexpr)
-      py::module_::import("kiln.runtime.explain").attr("strides")(state.kernel, parameter.name, py::handle(values[i]));
+      py::module_::import("kiln.runtime.refusals").attr("strides")(state.kernel, parameter.name, py::handle(values[i]));
     if (parameter.rule.isConstexpr) {
       ok = reader.addConstant(encoder, values[i]);
     } else if (PyUnicode_Check(values[i]) && values[i] != parameter.defaultValue.ptr()) {

@@ -14,7 +14,7 @@ struct PyLoadedKernel {
 
 void bindLauncher(pybind11::module_ &m);
 
-/// Whether launches warn of arrays that are not in the order of their indices; `kiln.runtime.explain.strides` does.
+/// Whether launches warn of arrays that are not in the order of their indices; `kiln.runtime.refusals.strides` does.
 void setWarnStrides(bool on);
 
 } // namespace kiln::python

@@ -75,7 +75,7 @@ void kiln::python::showReports() {
       getPending().push_back({report.getMetadata().name,
                               describeFailure(report.getMonitor(), *failure, report.getMetadata(), report.getGrid())});
     if (!output.empty())
-      py::module_::import("kiln.runtime.explain").attr("show")(output);
+      py::module_::import("kiln.runtime.refusals").attr("show")(output);
   }
 }
 
@@ -84,7 +84,7 @@ void kiln::python::raiseReports() {
     return;
   Pending first = std::move(getPending().front());
   getPending().clear();
-  py::module_::import("kiln.runtime.explain").attr("failure")(first.kernel, first.what);
+  py::module_::import("kiln.runtime.refusals").attr("failure")(first.kernel, first.what);
 }
 
 void kiln::python::watchReports() {
@@ -102,7 +102,7 @@ void kiln::python::watchReports() {
     showReports();
     // A program that ends before the next launch would never hear of it otherwise.
     if (!getPending().empty())
-      py::module_::import("kiln.runtime.explain")
+      py::module_::import("kiln.runtime.refusals")
           .attr("failure_at_exit")(getPending().front().kernel, getPending().front().what);
   });
   py::module_::import("atexit").attr("register")(atExit);

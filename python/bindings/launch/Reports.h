@@ -5,7 +5,7 @@
 
 namespace kiln::python {
 
-/// A failure as `kiln.runtime.explain.failure` reads it.
+/// A failure as `kiln.runtime.refusals.failure` reads it.
 pybind11::dict describeFailure(const launch::Monitor &monitor, const launch::Failure &failure,
                                const artifact::Metadata &metadata, device::Grid grid);
 

@@ -91,7 +91,7 @@ class FixedKernel:
         raise self._error(f"expected {expected} (because the code is compiled for it), got {got}", name)
 
     def _explain_binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
         from kiln.runtime.interface import LAUNCH_OPTIONS
 
         for name in kwargs:
@@ -99,7 +99,7 @@ class FixedKernel:
                 raise self._error(
                     f"expected no launch options (because the code is compiled already), got {name}={kwargs[name]!r}"
                 )
-        explain.binding(self, args, kwargs)  # type: ignore[arg-type]
+        refusals.binding(self, args, kwargs)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
         # What else the launcher asks, it asks about the kernel.

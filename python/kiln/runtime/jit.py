@@ -67,7 +67,7 @@ _COMPILER_MODULES = (
     "kiln.hooks", "kiln.toolchain",
     "kiln.language", "kiln.frontend.scope", "kiln.frontend.emitter", "kiln.frontend.walker",
     "kiln.frontend.expressions", "kiln.frontend.calls", "kiln.frontend.loops", "kiln.frontend.visitor",
-    "kiln.frontend.entry", "kiln.runtime.explain", "kiln.runtime.metadata",
+    "kiln.frontend.entry", "kiln.runtime.refusals", "kiln.runtime.metadata",
 )  # fmt: skip
 
 # Held to look something up, and while the modules load; never by a compile.
@@ -275,41 +275,41 @@ class JITFunction(KernelFunction, KernelInterface):
             self._launcher.clear()
 
     def _explain_binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.binding(self, args, kwargs)
+        refusals.binding(self, args, kwargs)
 
     def _explain_argument(self, name: str, value: Any, message: str, hint: str) -> NoReturn:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.argument(self, name, value, message, hint)
+        refusals.argument(self, name, value, message, hint)
 
     def _explain_grid(self, grid: Any, message: str) -> NoReturn:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.grid(self, grid, message)
+        refusals.grid(self, grid, message)
 
     def _explain_grid_key(self, error: KeyError, meta: dict[str, Any]) -> None:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.grid_key(self, error, meta)
+        refusals.grid_key(self, error, meta)
 
     def _explain_device(self, message: str) -> NoReturn:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.device(self, message)
+        refusals.device(self, message)
 
     def _explain_failure(self, compiled: CompiledKernel, what: dict[str, Any]) -> NoReturn:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.failure(self.__name__, what)
+        refusals.failure(self.__name__, what)
 
     def _explain_status(
         self, compiled: CompiledKernel, code: str, message: str, need: tuple[str, int, int, str] | None = None
     ) -> NoReturn:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.status(self, compiled, code, message, need)
+        refusals.status(self, compiled, code, message, need)
 
     @staticmethod
     def _show(text: str) -> None:
@@ -376,9 +376,9 @@ def compile_kernel(
         raise errors.LaunchError(message, kernel=kernel.__name__) from None
     kind = "cpu" if device == -1 else "cuda"
     if kind == "cuda" and knobs.check != "none":
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.check(kernel, knobs.check)
+        refusals.check(kernel, knobs.check)
     chosen = _compile_options(kernel, options, kind)
     event = None
     hooks = sys.modules.get("kiln.hooks")  # nobody has added one to what is not loaded
@@ -461,9 +461,9 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
         if value is None:
             continue
         if name in OPTION_KINDS and not _is_option(name, value):
-            from kiln.runtime import explain
+            from kiln.runtime import refusals
 
-            explain.option(kernel, name, value)
+            refusals.option(kernel, name, value)
         if name == "extern_libs":
             # Triton's way to name CUDA's device library; the CPU target has those functions in itself.
             if kind == "cuda" and value.get("libdevice"):
@@ -474,9 +474,9 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
             result[name] = value if isinstance(value, plain) else str(value)
             continue
         if known in given and result[known] != value:
-            from kiln.runtime import explain
+            from kiln.runtime import refusals
 
-            explain.conflict(kernel, given[known], name)
+            refusals.conflict(kernel, given[known], name)
         given[known] = name
         if known == "schedule":
             result[known] = value

@@ -398,14 +398,14 @@ class _Kernel:
         raise errors.LaunchError(f"the launch failed in another process: {what}", kernel=self.__name__)
 
     def _explain_status(self, compiled: Any, code: str, message: str, need: Any = None) -> None:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.status(self, compiled, code, message, need)  # type: ignore[arg-type]
+        refusals.status(self, compiled, code, message, need)  # type: ignore[arg-type]
 
     def _explain_failure(self, compiled: Any, what: dict[str, Any]) -> None:
-        from kiln.runtime import explain
+        from kiln.runtime import refusals
 
-        explain.failure(self.__name__, what)
+        refusals.failure(self.__name__, what)
 
 
 class _Code:
