@@ -19,6 +19,9 @@ _LAZY: dict[str, tuple[str, str | None]] = {
     "testing": ("kiln.testing", None),
     "errors": ("kiln.errors", None),
     "hooks": ("kiln.hooks", None),
+    "explain": ("kiln.explain", None),
+    "export": ("kiln.export", None),
+    "nvtx": ("kiln.nvtx", None),
     "cuda": ("kiln.cuda", None),
     "synchronize": ("kiln.cuda.devices", "synchronize"),
     "jit": ("kiln.runtime.jit", "jit"),
@@ -67,7 +70,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from kiln import cuda, errors, hooks, knobs, language, testing
+    from kiln import cuda, errors, explain, export, hooks, knobs, language, nvtx, testing
     from kiln.cuda.devices import synchronize
     from kiln.frontend.function import constexpr_function
     from kiln.frontend.struct import struct

@@ -42,6 +42,11 @@ def test_import_time(program):
     assert min(measure(program)[0] for _ in range(5)) <= 60
 
 
+def test_what_the_readme_writes_with_a_point_is_there():
+    code = "import kiln; print(kiln.explain.launch, kiln.export.variants_of, kiln.nvtx.start, kiln.hooks.launch_enter)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).returncode == 0
+
+
 def test_importing_the_library_compiles_nothing():
     code = "import sys, kiln.kernels.norm, kiln.kernels.attention; print('kiln._kiln' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
