@@ -85,7 +85,7 @@ def check(wheel: pathlib.Path) -> None:
 def check_running(wheel: pathlib.Path, interpreter: str, folder: pathlib.Path) -> None:
     """Installs the wheel as a user would, apart from the source tree, and runs the README's kernel and the demo."""
     readme = pathlib.Path("README.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    example = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0]
     venv = (folder / f"venv-installed-{pathlib.Path(interpreter).name}").absolute()
     python = str(venv / "bin" / "python")
     if not venv.exists():
