@@ -6,8 +6,6 @@
 using namespace mlir;
 using namespace kiln;
 
-static int64_t powerOf2Factor(int64_t value) { return value & -value; }
-
 Grouping kiln::groupPointers(const AlignmentAnalysis &alignment, Value pointers, Value mask, int64_t widest) {
   const layout::Layout &layout = kgpu::layoutOf(pointers.getType());
   auto pointer = cast<tile::PtrType>(cast<RankedTensorType>(pointers.getType()).getElementType());

@@ -5,6 +5,9 @@
 
 namespace kiln {
 
+/// The largest power of two that divides `value`.
+inline int64_t powerOf2Factor(int64_t value) { return value & -value; }
+
 /// `count` consecutive registers, a power of two, whose first address is a multiple of `alignment` bytes.
 struct Grouping {
   int64_t count = 1;

@@ -3,6 +3,7 @@
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -34,17 +35,11 @@ static SmallVector<int64_t, 3> shapeOf(Type type) {
   return {};
 }
 
-static Type elementOf(Type type) {
-  if (auto tile = dyn_cast<RankedTensorType>(type))
-    return tile.getElementType();
-  return type;
-}
-
-static bool isIndexing(Type type) { return isa<IntegerType, IndexType, tile::PtrType>(elementOf(type)); }
+static bool isIndexing(Type type) { return isa<IntegerType, IndexType, tile::PtrType>(getElementTypeOrSelf(type)); }
 
 /// As `type` holds it: sign-extended from its width, truth values as 0 and 1.
 static int64_t wrapped(int64_t value, Type type) {
-  auto integer = dyn_cast<IntegerType>(elementOf(type));
+  auto integer = dyn_cast<IntegerType>(getElementTypeOrSelf(type));
   if (!integer || integer.getWidth() >= 64)
     return value;
   if (integer.getWidth() == 1)
@@ -53,7 +48,7 @@ static int64_t wrapped(int64_t value, Type type) {
 }
 
 static uint64_t unsignedOf(int64_t value, Type type) {
-  auto integer = dyn_cast<IntegerType>(elementOf(type));
+  auto integer = dyn_cast<IntegerType>(getElementTypeOrSelf(type));
   if (!integer || integer.getWidth() >= 64)
     return uint64_t(value);
   return uint64_t(value) & ((uint64_t(1) << integer.getWidth()) - 1);
@@ -338,12 +333,13 @@ std::optional<int64_t> apply(Operation &op, ArrayRef<int64_t> in) {
         return std::nullopt;
       })
       .Case([&](arith::ExtUIOp) -> Result { return int64_t(u(in[0])); })
-      .Case<arith::ExtSIOp>(
-          [&](auto) -> Result { return cast<IntegerType>(elementOf(type)).getWidth() == 1 ? -in[0] : in[0]; })
+      .Case<arith::ExtSIOp>([&](auto) -> Result {
+        return cast<IntegerType>(getElementTypeOrSelf(type)).getWidth() == 1 ? -in[0] : in[0];
+      })
       .Case<arith::TruncIOp, arith::IndexCastOp, tile::PtrToIntOp, tile::IntToPtrOp, tile::PtrCastOp, tile::HintOp>(
           [&](auto) -> Result { return in[0]; })
       .Case([&](tile::AddPtrOp add) -> Result {
-        auto pointer = cast<tile::PtrType>(elementOf(add.getPtr().getType()));
+        auto pointer = cast<tile::PtrType>(getElementTypeOrSelf(add.getPtr().getType()));
         return in[0] + in[1] * kgpu::elementBytes(pointer.getPointee());
       })
       .Default([](Operation *) -> Result { return std::nullopt; });

@@ -5,6 +5,7 @@
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/MapVector.h"
 #include <cmath>
 #include <map>
@@ -21,12 +22,6 @@ llvm::json::Array explain::framesOf(Operation *op) {
   return frames;
 }
 
-static Type elementOf(Type type) {
-  if (auto tile = dyn_cast<RankedTensorType>(type))
-    return tile.getElementType();
-  return type;
-}
-
 static int64_t elementsOf(Type type) {
   auto tile = dyn_cast<RankedTensorType>(type);
   return tile ? tile.getNumElements() : 1;
@@ -35,7 +30,7 @@ static int64_t elementsOf(Type type) {
 /// "f32", "bf16", "i8": as MLIR prints it.
 static std::string nameOf(Type type) {
   std::string text;
-  llvm::raw_string_ostream(text) << elementOf(type);
+  llvm::raw_string_ostream(text) << getElementTypeOrSelf(type);
   return text;
 }
 
@@ -95,7 +90,7 @@ void Counter::touch(Operation *op, int64_t from, int64_t to, double bytes, bool 
 }
 
 Moved Counter::pointers(Operation *op, Value addresses, Value mask, bool reads, bool writes, double weight) {
-  auto pointer = cast<tile::PtrType>(elementOf(addresses.getType()));
+  auto pointer = cast<tile::PtrType>(getElementTypeOrSelf(addresses.getType()));
   int64_t size = kgpu::elementBytes(pointer.getPointee()), count = elementsOf(addresses.getType());
   Known where = indices.get(addresses), kept = mask ? indices.get(mask) : nullptr;
   bool estimated = mask && !kept;
@@ -171,7 +166,7 @@ void Counter::visit(Operation *op, const Indices::Turn &turn) {
   if (auto store = dyn_cast<tile::DescStoreOp>(op))
     return access(op, "store", turn, false, true, block(op, store.getDesc(), store.getOffsets(), false, true, weight));
   if (!isMemoryEffectFree(op) && llvm::any_of(op->getOperandTypes(), [](Type type) {
-        return isa<tile::DescType, tile::PtrType>(elementOf(type));
+        return isa<tile::DescType, tile::PtrType>(getElementTypeOrSelf(type));
       })) {
     // Another way to reach memory: what it moves is not known here, but that it does is said.
     return access(op, "other", turn, true, true, {0, true});
@@ -188,7 +183,7 @@ void Counter::visit(Operation *op, const Indices::Turn &turn) {
         double(elementsOf(op->getOperand(0).getType())) * weight;
     return;
   }
-  if (op->getNumResults() != 1 || !isa<FloatType>(elementOf(op->getResult(0).getType())))
+  if (op->getNumResults() != 1 || !isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
     return;
   double count = double(elementsOf(op->getResult(0).getType())) * weight;
   std::string type = nameOf(op->getResult(0).getType());

@@ -1,6 +1,7 @@
 // Recognising the loop of the schedule `simple`, and what its loads hang on.
 #include "compiler/transforms/schedule/StagedLoop.h"
 #include "compiler/analysis/Disjoint.h"
+#include "compiler/analysis/Grouping.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "dialects/layout/Constructors.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -44,8 +45,6 @@ static void collectLoads(Value factor, scf::ForOp loop, llvm::SetVector<Operatio
     }
   }
 }
-
-static int64_t powerOf2Factor(int64_t value) { return value & -value; }
 
 /// Which dimension lies side by side in memory, and how many bytes of it a copy moves.
 static std::pair<unsigned, int64_t> pieceOf(tile::DescLoadOp load, const AlignmentAnalysis &alignment) {
