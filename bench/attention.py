@@ -30,7 +30,6 @@ from measure import summarize  # noqa: E402
 
 PEERS = ("kiln", "cudnn", "flash", "triton")
 CHECKED = 256  # queries from either end
-BURST_US, GRAPH_US = 25000.0, 2000.0
 COLUMNS = (
     "family", "kernel", "size", "dtype", "provider", "status", "median_us", "p25_us", "p75_us", "min_us", "max_us",
     "tflops", "over_best_peer", "error", "rounds", "note", "gpu", "driver", "cuda", "kiln", "torch", "triton", "commit",
@@ -145,21 +144,10 @@ class Bench:
                 if not error <= allowed:
                     peer.update(status="wrong", note=f"error {error:.2e}, allowed {allowed:.2e}")
                     continue
-                count = max(1, math.ceil(GRAPH_US / (self.row.flops / 5e8)))
-
-                def enqueue(launch: Callable[[], None] = launch, count: int = count) -> None:
-                    for _ in range(count):
-                        launch()
-
-                replay = self.device.capture(enqueue)
-                replays = max(1, math.ceil(BURST_US / (count * self.row.flops / 5e8)))
-                peer["burst"] = self.device.burst(replay, count, replays)
+                peer["burst"] = measure.graph_burst(self.device, launch, self.row.flops / 5e8)
             except Exception as error:  # whatever a peer raises is its result; the others go on
-                text = str(error).strip().splitlines()
-                peer.update(status="failed", note=f"{type(error).__name__}: {text[0] if text else ''}"[:300])
-        ready = {name: peer["burst"] for name, peer in found.items() if peer["status"] == "ok"}
-        for name, times in measure.race(ready, rounds).items():
-            found[name]["times"] = times
+                peer.update(measure.failed(error))
+        measure.race_ready(found, rounds)
         return found
 
 

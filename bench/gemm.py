@@ -469,8 +469,7 @@ class Bench:
         except Unavailable as error:
             found.update(status="unavailable", note=str(error))
         except Exception as error:  # whatever a peer raises is its result; the others go on
-            text = str(error).strip().splitlines()
-            found.update(status="failed", note=f"{type(error).__name__}: {text[0] if text else ''}"[:300])
+            found.update(measure.failed(error))
             self.device.synchronize()  # raises if the device is lost
         return found
 

@@ -123,6 +123,34 @@ def race(bursts: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, li
     return times
 
 
+# Microseconds of a graph, and of a burst of its replays.
+GRAPH_US, BURST_US = 2000.0, 25000.0
+
+
+def graph_burst(device: Any, launch: Callable[[], None], us: float) -> Callable[[], float]:
+    """Bursts of a graph of launches, one of which takes about ``us``: see ``race``."""
+    count = max(1, math.ceil(GRAPH_US / us))
+
+    def enqueue() -> None:
+        for _ in range(count):
+            launch()
+
+    return device.burst(device.capture(enqueue), count, max(1, math.ceil(BURST_US / (count * us))))
+
+
+def race_ready(found: Mapping[str, dict[str, Any]], rounds: int) -> None:
+    """Races the peers that are ready, by their ``burst``, and puts ``times`` into each."""
+    ready = {name: peer["burst"] for name, peer in found.items() if peer["status"] == "ok"}
+    for name, times in race(ready, rounds).items():
+        found[name]["times"] = times
+
+
+def failed(error: Exception) -> dict[str, str]:
+    """The result of a peer that raised."""
+    text = str(error).strip().splitlines()
+    return {"status": "failed", "note": f"{type(error).__name__}: {text[0] if text else ''}"[:300]}
+
+
 # Half the distance between 1 and the next number: the error of one rounding.
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 

@@ -110,3 +110,20 @@ def test_select():
     assert len(cases.select(["norm"], "2048x")) == 13
     with pytest.raises(ValueError, match="expected one of norm"):
         cases.select(["gemm"])
+
+
+def test_a_peer_that_raises_leaves_the_others_in_the_race():
+    class Device:
+        def capture(self, enqueue):
+            return enqueue
+
+        def burst(self, replay, launches, replays):
+            return lambda: (replay(), float(launches * replays))[1]
+
+    launched = []
+    # 400 us a launch: 5 in a graph of 2 ms, 13 replays (12.5) in a burst of 25 ms.
+    burst = measure.graph_burst(Device(), lambda: launched.append(1), 400.0)
+    found = {"a": {"status": "ok", "burst": burst}, "b": measure.failed(ValueError("first line\nsecond"))}
+    measure.race_ready(found, 3)
+    assert found["a"]["times"] == [65.0] * 3 and len(launched) == 15
+    assert found["b"] == {"status": "failed", "note": "ValueError: first line"}
