@@ -148,10 +148,13 @@ def _from_stage(path: str, settings: dict[str, Any]) -> tuple[str, Any]:
     return name, compiler.compile_text(text, stage, settings)
 
 
-def find_kernel_of(path: str, name: str) -> Any:
-    """The jit function `name` of the file or the module that `path` names."""
+def find_kernel_of(text: str) -> Any:
+    """The jit function that FILE.py::NAME or MODULE::NAME names."""
     import importlib
 
+    path, colons, name = text.partition("::")
+    if not colons:
+        raise errors.UserError(f"expected FILE.py::NAME or MODULE::NAME, got {text}")
     if path.endswith(".py"):
         return load_kernel(path, name)
     try:

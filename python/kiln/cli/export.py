@@ -63,12 +63,9 @@ def run(options: argparse.Namespace) -> int:
     from kiln.cli.compile import find_kernel_of
     from kiln.export import export_kernel
 
-    path, colons, name = options.input.partition("::")
-    if not colons:
-        raise errors.UserError(f"expected FILE.py::NAME or MODULE::NAME, got {options.input}")
     # Standard output is for the files: what the kernel's file prints, and kl.static_print, go beside it.
     with contextlib.redirect_stdout(sys.stderr):
-        kernel = find_kernel_of(path, name)
+        kernel = find_kernel_of(options.input)
         variants = [
             variant
             for signature in options.signature

@@ -7,8 +7,6 @@ import contextlib
 import sys
 from typing import Any
 
-from kiln import errors
-
 EXAMPLES = """examples:
   kiln freeze add.py::add --domain "T=fp16|bf16, x=*T, y=*T, n=0..100000, BLOCK=1024" --target sm_90a -o bundle
   kiln freeze add.py::add --domain "..." --overlap x,y --target cpu --jobs 4 -o bundle    (x and y may be one array)
@@ -41,13 +39,11 @@ def run(options: argparse.Namespace) -> int:
     from kiln.cli.compile import find_kernel_of
     from kiln.freeze import Domain, freeze
 
-    path, colons, name = options.input.partition("::")
-    if not colons:
-        raise errors.UserError(f"expected FILE.py::NAME or MODULE::NAME, got {options.input}")
     with contextlib.redirect_stdout(sys.stderr):
-        kernel = find_kernel_of(path, name)
+        kernel = find_kernel_of(options.input)
         overlap = [[part.strip() for part in group.split(",")] for group in options.overlap]
         domains = [Domain(kernel, text, overlap) for text in options.domain]
         done = freeze(domains, options.output, options.target, options.jobs)
+    name = options.input.partition("::")[2]
     print(f"{options.output}: {done.variants} variants of {name}, {done.compiled} compiled now")
     return 0

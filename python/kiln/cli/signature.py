@@ -76,7 +76,12 @@ def _no_array(name: str, arrays: list[str], parameters: list[Parameter]) -> str:
 
 
 def split(text: str) -> list[str]:
-    """`text` at its commas, but not at those inside brackets or quotes."""
+    """The items of `text` between commas, but not those inside brackets or quotes; empty ones are left out."""
+    return [part for part in split_at(text, ",") if part]
+
+
+def split_at(text: str, separator: str) -> list[str]:
+    """`text` at the separators outside of brackets and quotes."""
     parts, depth, quote, start = [], 0, "", 0
     for i, c in enumerate(text):
         if quote:
@@ -87,11 +92,11 @@ def split(text: str) -> list[str]:
             depth += 1
         elif c in ")]}>":
             depth -= 1
-        elif c == "," and depth == 0:
+        elif c == separator and depth == 0:
             parts.append(text[start:i])
             start = i + 1
     parts.append(text[start:])
-    return [part.strip() for part in parts if part.strip()]
+    return [part.strip() for part in parts]
 
 
 _LONG = {

@@ -49,7 +49,7 @@ class Domain:
     ("x", "y") for a kernel that also runs in place; arrays of no group are apart from all others."""
 
     def __init__(self, kernel: KernelFunction, text: str, overlap: Sequence[Sequence[str]] = ()):
-        from kiln.cli.signature import split
+        from kiln.cli.signature import split, split_at
         from kiln.runtime.interface import LAUNCH_OPTIONS
 
         self.kernel = kernel
@@ -67,7 +67,7 @@ class Domain:
             )
             if name in place:
                 raise errors.UserError(f"domain: {name!r} is given twice")
-            place[name] = _split_at(value, "|")
+            place[name] = split_at(value, "|")
         for parameter in kernel.params:
             if parameter.name not in self._alternatives and not parameter.has_default:
                 raise errors.UserError(f"domain: expected values for parameter {parameter.name!r}, got none")
@@ -244,7 +244,7 @@ def _descriptors(text: str, name: str, places: Iterator[int]) -> list[Any]:
 
 
 def _tuples(text: str, name: str, kernel: KernelFunction, places: Iterator[int], annotation: Any) -> list[Any]:
-    from kiln.cli.signature import split
+    from kiln.cli.signature import split, split_at
 
     parts = split(text[1:-1])
     named = [re.fullmatch(r"(\w+)\s*=\s*(.*)", part, re.DOTALL) for part in parts]
@@ -262,7 +262,7 @@ def _tuples(text: str, name: str, kernel: KernelFunction, places: Iterator[int],
     for part in parts:
         alternatives: list[Any] = []
         place = list(itertools.islice(places, 1))
-        for one in _split_at(part, "|"):
+        for one in split_at(part, "|"):
             found = _read(one, name, kernel, itertools.chain(place, places), None, False)
             alternatives += [_constant(one, kernel.fn.__globals__, name)] if found is None else found
         items.append(alternatives)
@@ -324,25 +324,6 @@ class _Asker:
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
-def _split_at(text: str, separator: str) -> list[str]:
-    """`text` at the separators outside of brackets and quotes."""
-    parts, depth, quote, start = [], 0, "", 0
-    for i, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "([{<":
-            depth += 1
-        elif c in ")]}>":
-            depth -= 1
-        elif c == separator and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-    parts.append(text[start:])
-    return [part.strip() for part in parts]
-
-
 def _substitute(text: str, chosen: dict[str, str]) -> str:
     for name, value in chosen.items():
         text = re.sub(rf"\b{name}\b", value, text)
