@@ -5,6 +5,7 @@
 #include "runtime/device/CpuKernel.h"
 #include "runtime/device/CudaLog.h"
 #include "runtime/launch/Specialize.h"
+#include "test/runtime/FakeCuda.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
 #include <atomic>
@@ -17,17 +18,6 @@
 using namespace kiln;
 
 namespace {
-struct FakeLaunch { // as in FakeCuda.cpp
-  const char *name;
-  unsigned grid[3], block[3], cluster, sharedBytes;
-  int programmatic;
-  const void *arguments;
-  size_t bytes;
-  void *stream;
-  int device;
-  const char *image;
-};
-
 std::vector<std::string> launched; ///< images, and the bytes of their arguments
 std::atomic<int> counts[3];
 

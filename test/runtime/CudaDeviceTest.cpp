@@ -5,6 +5,7 @@
 #include "runtime/device/CudaLog.h"
 #include "runtime/launch/DeviceReport.h"
 #include "runtime/launch/Staging.h"
+#include "test/runtime/FakeCuda.h"
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -20,17 +21,6 @@ using namespace kiln;
 using namespace kiln::device;
 
 namespace {
-struct FakeLaunch { // as in FakeCuda.cpp
-  const char *name;
-  unsigned grid[3], block[3], cluster, sharedBytes;
-  int programmatic;
-  const void *arguments;
-  size_t bytes;
-  void *stream;
-  int device;
-  const char *image;
-};
-
 std::function<int(const FakeLaunch &)> onLaunch;
 
 class CudaDeviceTest : public ::testing::Test {

@@ -1,6 +1,7 @@
 // A CUDA driver that has no GPU: the shared library that tests load in place of libcuda. It keeps a log of calls, gives
 // memory of the host as memory of the device, and hands every launch to a function of the test's. Two devices: an sm_90
 // with clusters and an sm_80 without.
+#include "test/runtime/FakeCuda.h"
 #include "runtime/device/CudaApi.h"
 #include <cstdio>
 #include <cstdlib>
@@ -15,18 +16,6 @@
 using namespace kiln::device::cuda;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
-
-/// What a launch looks like to the test.
-struct FakeLaunch {
-  const char *name;
-  unsigned grid[3], block[3], cluster, sharedBytes;
-  int programmatic;
-  const void *arguments;
-  size_t bytes;
-  void *stream;
-  int device;
-  const char *image; ///< what the function's module was loaded from
-};
 
 namespace {
 struct FakeFunction {

@@ -1,0 +1,14 @@
+// What FakeCuda.cpp tells of a launch. Also spelled by test/emulator/plugin.py and test/python/runtime/fake_cuda.py.
+#pragma once
+#include <cstddef>
+
+struct FakeLaunch {
+  const char *name;
+  unsigned grid[3], block[3], cluster, sharedBytes;
+  int programmatic;
+  const void *arguments;
+  size_t bytes;
+  void *stream;
+  int device;
+  const char *image; ///< what the function's module was loaded from
+};
