@@ -217,7 +217,8 @@ def share_of(program, steps, cut: Cut, PLAN: kl.constexpr):
     parts = kl.where(first < last, (start + steps - 1) // cut.share - before + 1, 0)
     whole = program < cut.whole
     return (
-        kl.where(whole, program, cut.whole + tile),
+        # Who has nothing to do is at a tile that there is, of which it writes nothing.
+        kl.where(whole, program, kl.where(parts > 0, cut.whole + tile, 0)),
         kl.where(whole, 0, first),
         kl.where(whole, steps, last),
         kl.where(whole, 0, worker - before),
