@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kiln import knobs
+
 log = logging.getLogger("kiln.autotune")
 
 # A sample lasts so long where launches are shorter: 50 to 500 times what clocks and marks resolve.
@@ -177,6 +179,17 @@ class Rotation:
     def sets(self, values: Sequence[Any]) -> list[list[Any]]:
         """The arguments themselves, then with each copy in their place."""
         return [list(values), *([_copied(value, copy, self.torch) for value in values] for copy in self.copies)]
+
+
+def copies_arrays(values: Sequence[Any]) -> bool:
+    """Whether a launch with these arguments copies arrays of the host to a GPU and back, which no graph holds."""
+    if not knobs.stage_arrays:
+        return False
+    return any(
+        copies_arrays(value) if isinstance(value, tuple)
+        else hasattr(value, "__array_interface__") or getattr(getattr(value, "device", None), "type", "") == "cpu"
+        for value in values
+    )  # fmt: skip
 
 
 def _is_tensor(value: Any, torch: Any) -> bool:

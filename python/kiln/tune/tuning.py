@@ -401,7 +401,8 @@ class Tuning:
     def _rotation(self) -> clock.Rotation | None:
         """Copies of the arrays for graphs of launches; None where launches cannot be captured."""
         torch = sys.modules.get("torch")
-        if self.device < 0 or torch is None or not torch.cuda.is_initialized():
+        values = [*self.args, *self.kwargs.values()]
+        if self.device < 0 or torch is None or not torch.cuda.is_initialized() or clock.copies_arrays(values):
             if self.tuner.use_cuda_graph and self.device >= 0:
                 raise errors.LaunchError(
                     "expected torch to be imported (because it captures the graph that use_cuda_graph asks for)",
@@ -411,7 +412,7 @@ class Tuning:
         from kiln import cuda
 
         l2_bytes = cuda.get_device_properties(self.device).l2_bytes
-        return clock.Rotation([*self.args, *self.kwargs.values()], l2_bytes, torch)
+        return clock.Rotation(values, l2_bytes, torch)
 
     # -- one launch ------------------------------------------------------------------------
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import types
 
+import numpy as np
 import pytest
+from kiln import knobs
 from kiln.tune import clock
 
 
@@ -160,3 +162,12 @@ def test_one_launch_that_is_long_is_replayed_alone():
     sample()
     torch.log.clear()
     assert sample() == pytest.approx(3.0) and torch.log == ["a"]
+
+
+def test_launches_that_copy_arrays_are_not_captured():
+    host, here = np.zeros(4, np.float32), types.SimpleNamespace(device=types.SimpleNamespace(type="cuda"))
+    there = types.SimpleNamespace(device=types.SimpleNamespace(type="cpu"))
+    with knobs.scope(stage_arrays=True):
+        assert clock.copies_arrays([here, 3, host]) and clock.copies_arrays([(here, (there, 1))])
+        assert not clock.copies_arrays([here, 3, None, (here, 1.5)])
+    assert not clock.copies_arrays([here, host])
