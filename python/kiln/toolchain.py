@@ -170,8 +170,15 @@ def _version(path: str) -> str | None:
         return None
     from kiln.runtime import cache
 
-    # A program takes longer to start than code takes to load.
-    return cache.note_of_file("version", path, lambda: _ask_version(path)) or None
+    # A program takes longer to start than code takes to load. That it did not answer is not remembered.
+    try:
+        return cache.note_of_file("version", path, lambda: _ask_version(path))
+    except _Silent:
+        return None
+
+
+class _Silent(Exception):
+    """A program that does not say its version."""
 
 
 def _ask_version(path: str) -> str:
@@ -180,9 +187,11 @@ def _ask_version(path: str) -> str:
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
-        return ""
+        raise _Silent from None
     match = re.search(r"\bV(\d+\.\d+\.\d+)", said)
-    return match[1] if match else ""
+    if not match:
+        raise _Silent
+    return match[1]
 
 
 def _driver_release() -> tuple[int, int] | None:
