@@ -9,8 +9,8 @@ One kernel, Triton's tutorial of matrix products, three times: `pointers` as it 
 come to. Fp16, f32 sums, tiles of 128x256x64, two groups of four warps. Method: measure.py's (graph replay, bursts of
 25 ms in turn, order reversed every round, median). Each peer is checked against float64 in 256 rows before it is timed.
 
-`describe_pointers` may become the default (artifact::kDescribePointers) where `described` is nowhere slower than
-`pointers`, and within 1 % of `descriptors`.
+`describe_pointers` is the default of kernels that multiply as long as `described` is nowhere slower than `pointers`,
+and within 1 % of `descriptors`.
 """
 
 from __future__ import annotations

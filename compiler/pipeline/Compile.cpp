@@ -4,6 +4,8 @@
 #include "compiler/codegen/FatalError.h"
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Reproducer.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -170,6 +172,13 @@ bool Compilation::chooseSchedule(ModuleOp module) {
 }
 
 // What the launch chose becomes part of the module, so that a dumped file says all there is to say.
+static bool multipliesInLoop(ModuleOp module) {
+  WalkResult found = module.walk([](tile::DotOp dot) {
+    return dot->getParentOfType<scf::ForOp>() ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
+
 bool Compilation::chooseLaunch(ModuleOp module) {
   Builder b(module.getContext());
   const PipelineOptions &asked = options.pipeline;
@@ -227,7 +236,8 @@ bool Compilation::chooseLaunch(ModuleOp module) {
   // A hint about time only: without the instructions the grids run one after the other.
   if (asked.pdl && target.has(Feature::Pdl))
     module->setAttr(kPdlAttr, b.getUnitAttr());
-  if (asked.describePointers)
+  // Code that takes counts for bounded is refused others: only where that is worth it.
+  if (asked.describePointers && multipliesInLoop(module))
     module->setAttr(kDescribePointersAttr, b.getUnitAttr());
   auto version = settle(kPtxVersionAttr, "the PTX version", 0, asked.ptxVersion);
   int64_t ptx = *version ? *version : codegen::kNewestPtx;

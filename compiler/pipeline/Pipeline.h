@@ -26,7 +26,7 @@ struct PipelineOptions {
   int64_t consumers = 0;    ///< groups of warps that multiply; the compiler chooses
   /// Loads and stores through pointers that walk a box go through descriptors, where the launch keeps to what
   /// artifact::kMostCount and kMostPrograms say.
-  bool describePointers = artifact::kDescribePointers;
+  bool describePointers = false;
   int64_t ptxVersion = 0;   ///< major * 10 + minor; the newest LLVM writes
   std::string ptxas;        ///< the assembler; empty: the driver assembles
   std::string ptxasVersion; ///< its id, for keys and metadata

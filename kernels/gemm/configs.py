@@ -150,11 +150,13 @@ class GemmPlan:
         if not machine.gpu:
             return options()
         if self.schedule in ("fma", "gemv"):
-            return options(num_warps=self.num_warps)
-        cluster = {"cluster": self.cluster} if self.cluster > 1 else {}
-        if not self.with_roles:
-            return options(schedule=self.schedule, stages=self.stages, num_warps=self.num_warps, **cluster)
-        return options(schedule=self.schedule, stages=self.stages, consumers=self.consumers, **cluster)
+            return options(num_warps=self.num_warps, describe_pointers=self.described)
+        chosen: dict[str, Any] = {"schedule": self.schedule, "stages": self.stages, "describe_pointers": self.described}
+        if self.cluster > 1:
+            chosen["cluster"] = self.cluster
+        if self.with_roles:
+            return options(**chosen, consumers=self.consumers)
+        return options(**chosen, num_warps=self.num_warps)
 
     def sum_options(self, machine: Machine) -> dict[str, Any]:
         """Of the launch that adds splits: four elements a thread."""

@@ -120,7 +120,7 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
     else if (name == "consumers")
       options.pipeline.consumers = numberFrom(value);
     else if (name == "describe_pointers")
-      options.pipeline.describePointers = value.is_none() ? artifact::kDescribePointers : py::cast<bool>(value);
+      options.pipeline.describePointers = !value.is_none() && py::cast<bool>(value);
     else if (name == "ptx_version")
       options.pipeline.ptxVersion = numberFrom(value);
     else if (name == "ptxas")

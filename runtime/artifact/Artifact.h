@@ -80,8 +80,6 @@ struct TensorMapSpec {
   unsigned rank() const { return unsigned(box.size()); }
 };
 
-/// Whether pointers that walk a box become descriptors (launch option `describe_pointers`) where nobody says so.
-constexpr bool kDescribePointers = false;
 /// What code takes for granted whose pointers may have become descriptors: integer arguments are from 0 to
 /// `kMostCount`, so that sums and products of positions do not wrap, and the grid has at most `kMostPrograms` along
 /// each axis.

@@ -19,6 +19,7 @@ static constexpr char divisibleFlag = 1, nanFlag = 2, rowsFlag = 4, by8Flag = 8,
 void CallEncoder::clear() {
   key.clear();
   block.clear();
+  kept.clear();
   used = 0;
   bounded = true;
 }
@@ -63,6 +64,23 @@ static char divisibilityOf(const ParameterRule &rule, uint64_t value) {
   return value % 8 == 0 ? by8Flag : value % 4 == 0 ? by4Flag : 0;
 }
 
+void CallEncoder::addIntegerKey(const ParameterRule &rule, ElementType element, uint64_t value) {
+  char said = divisibilityOf(rule, value);
+  addScalarKey(element, said);
+  if (!rule.describes)
+    return;
+  ParameterRule plain = rule;
+  plain.describes = false;
+  if (char kept = divisibilityOf(plain, value); kept != said)
+    this->kept.push_back({key.size() - 1, kept});
+}
+
+void CallEncoder::dropDescribed() {
+  for (auto [place, divisibility] : kept)
+    key[place] = divisibility;
+  kept.clear();
+}
+
 /// The values an integer type holds, as what they must lie between.
 static bool fits(ElementType type, int64_t value) {
   if (type == ElementType::I1)
@@ -105,7 +123,10 @@ Status CallEncoder::addInteger(const ParameterRule &rule, int64_t value) {
   }
   unsigned bytes = artifact::getBytes(type);
   bounded &= isCount(value);
-  addScalarKey(type, type == ElementType::I1 ? 0 : divisibilityOf(rule, uint64_t(value)));
+  if (type == ElementType::I1)
+    addScalarKey(type);
+  else
+    addIntegerKey(rule, type, uint64_t(value));
   std::memcpy(reserve(bytes), &value, bytes);
   return {};
 }
@@ -116,7 +137,7 @@ Status CallEncoder::addUnsigned(const ParameterRule &rule, uint64_t value) {
   if (rule.annotation && *rule.annotation != ElementType::U64)
     return doesNotFit(rule, std::to_string(value));
   bounded &= value <= uint64_t(artifact::kMostCount);
-  addScalarKey(ElementType::U64, divisibilityOf(rule, value));
+  addIntegerKey(rule, ElementType::U64, value);
   std::memcpy(reserve(8), &value, 8);
   return {};
 }

@@ -100,6 +100,9 @@ public:
   void addConstantString(llvm::StringRef value);
   void addConstantObject(int64_t id);
 
+  /// Takes back what the key says of integers for `describes` alone.
+  void dropDescribed();
+
   /// Every integer added so far that is no constant, and every extent and stride, is from 0 to artifact::kMostCount.
   bool isBounded() const { return bounded; }
 
@@ -113,9 +116,11 @@ private:
   void addKeyBytes(const void *data, size_t size);
   void addKeyInteger(int64_t value);
   void addScalarKey(ElementType element, char divisibility = 0);
+  void addIntegerKey(const ParameterRule &rule, ElementType element, uint64_t value);
 
   llvm::SmallVector<char, 256> key;
   llvm::SmallVector<uint64_t, 64> block;
+  llvm::SmallVector<std::pair<size_t, char>, 8> kept; ///< places of divisors in the key, and those without `describes`
   size_t used = 0;
   bool bounded = true;
 };

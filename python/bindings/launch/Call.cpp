@@ -74,6 +74,7 @@ std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
   current->placement.stage = answer[4].cast<bool>();
   current->collectExtents = answer[2].cast<bool>() || current->placement.stage;
   current->limit = answer[5].cast<size_t>();
+  current->describesPointers = answer[6].cast<bool>();
   current->table = table.get();
   state.watched = std::move(watched);
   state.current = current;
@@ -219,7 +220,7 @@ void Call::encodeArguments() {
 /// Whether pointers may become descriptors. What is no answer (refused later) counts as one.
 bool Call::asksForDescriptors() const {
   PyObject *given = state.describePointers >= 0 ? options[state.describePointers] : nullptr;
-  return given && given != Py_None ? given == Py_True : artifact::kDescribePointers;
+  return given && given != Py_None ? given == Py_True : current->describesPointers;
 }
 
 void Call::encodeOptions() {
@@ -532,10 +533,14 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
     mustHaveRaised();
   }
   resolveDevice();
-  // Code with descriptors in place of pointers holds for counts that do not wrap; others get code without.
-  bool bounded = encoder.isBounded() && std::max({where.x, where.y, where.z}) <= artifact::kMostPrograms;
-  if (!bounded && asksForDescriptors() && state.describePointers >= 0)
-    options[state.describePointers] = Py_False;
+  if (asksForDescriptors()) {
+    // Code with descriptors in place of pointers holds for counts that do not wrap; others get code without.
+    bool bounded = encoder.isBounded() && std::max({where.x, where.y, where.z}) <= artifact::kMostPrograms;
+    if (!bounded || device == onHost)
+      encoder.dropDescribed();
+    if (!bounded && device != onHost && state.describePointers >= 0)
+      options[state.describePointers] = Py_False;
+  }
   encodeOptions();
   Compiled compiled = findOrCompile();
   if (!warmup && where.count() > 0) {

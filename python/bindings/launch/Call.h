@@ -2,9 +2,10 @@
 //
 // The kernel object (kiln.runtime.jit.JITFunction) provides:
 //   _revalidate() -> (prefix: str, watched: list[(holder, name, value)], collect_extents: bool, cuda: bool, stage:
-//   bool, limit: int)
+//   bool, limit: int, describes: bool)
 //       the code depends on `prefix` besides its arguments; it holds while every watched value is the same object;
-//       `cuda`: the target is a GPU whatever the arrays; `stage`: arrays of the host are copied there
+//       `cuda`: the target is a GPU whatever the arrays; `stage`: arrays of the host are copied there; `describes`:
+//       what the option `describe_pointers` is where nobody says so
 //   _forget(compiled)                                       the launcher has dropped it
 //   _compile(parameters, options: dict, key: bytes, disjoint: list[bool], device: int, prefix: str) -> compiled, with
 //   `.loaded`;
@@ -62,8 +63,9 @@ struct LauncherState {
     bool collectExtents = false;
     PlacementRule placement;
     std::string prefix;
-    size_t limit = 0;             ///< how many entries the tables may have together; 0: any number
-    KernelTable *table = nullptr; ///< of the prefix
+    bool describesPointers = false; ///< where the launch does not say
+    size_t limit = 0;               ///< how many entries the tables may have together; 0: any number
+    KernelTable *table = nullptr;   ///< of the prefix
   };
   std::shared_ptr<const Current> current;
   std::unordered_map<std::string, std::unique_ptr<KernelTable>> tables;

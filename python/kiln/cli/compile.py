@@ -56,8 +56,9 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--consumers", type=int, metavar="N", help="groups of warps that multiply in a schedule")
     parser.add_argument(
         "--describe-pointers",
-        action="store_true",
-        help="loads and stores through pointers that walk a box go through descriptors, on a GPU",
+        action=argparse.BooleanOptionalAction,
+        help="loads and stores through pointers that walk a box go through descriptors, on a GPU (default: as a launch "
+        "has it, in kernels that multiply; in files of a stage: no)",
     )
     parser.add_argument("--pdl", action="store_true", help="programmatic dependent launch, on a GPU")
     parser.add_argument("--no-fp-fusion", action="store_true", help="never fuse a product and a sum")
@@ -85,8 +86,8 @@ def run(options: argparse.Namespace) -> int:
             settings[option] = getattr(options, option)
     if options.pdl:
         settings["pdl"] = True
-    if options.describe_pointers:
-        settings["describe_pointers"] = True
+    if options.describe_pointers is not None:
+        settings["describe_pointers"] = options.describe_pointers
     if options.check:
         settings["check"] = options.check
     if options.no_fp_fusion:
@@ -119,13 +120,15 @@ def run(options: argparse.Namespace) -> int:
 def _from_kernel(
     path: str, kernel: str, signature: str, disjoint: str | None, settings: dict[str, Any]
 ) -> tuple[str, Any]:
-    from kiln import frontend
+    from kiln import _kiln, frontend
     from kiln.cli.signature import parse_disjoint, parse_signature
 
     function = load_kernel(path, kernel)
     parameters = parse_signature(signature, function)
     apart = parse_disjoint(disjoint, parameters)
     target = compiler.complete(settings)["target"]
+    if _kiln.target(target)["kind"] == "cuda":
+        settings.setdefault("describe_pointers", function.describes_pointers())
     module = frontend.emit(function, parameters, function.__name__, disjoint=apart, target=target)
     return function.__name__, compiler.compile(module, settings)
 

@@ -47,7 +47,9 @@ def freeze(domains: Sequence[Domain], bundle: str | os.PathLike[str], targets: S
         except ValueError as problem:
             raise errors.UserError(str(problem)) from None
     for domain in domains:
-        work += [(domain, found, target) for found in domain.enumerate(MOST_VARIANTS) for target in targets]
+        for target in targets:
+            gpu = _kiln.target(target)["kind"] == "cuda"
+            work += [(domain, found, target) for found in domain.enumerate(MOST_VARIANTS, gpu)]
     with knobs.scope(
         cache=os.path.abspath(os.fspath(bundle)), cache_size=0, cache_readonly="", frozen="", check="none"
     ):

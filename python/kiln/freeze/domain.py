@@ -11,7 +11,7 @@
     T=fp16|bf16        a name that is no parameter: each of these in turn, wherever `*T` or `T` stands
 
 Nothing here knows how a launch specialises: representatives of each argument, which show every type, every residue of
-16 and 1, are bound by the launcher of every launch, which then says what it would compile.
+16 and 1, and grids, small and large, are bound by the launcher of every launch, which then says what it would compile.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ _INTEGERS = {f"{sign}{bits}": (sign, bits) for sign in "iu" for bits in (8, 16, 
 _FLOATS = ("fp16", "bf16", "fp32", "fp64")
 _BYTES = {"i1": 1, "fp8e4nv": 1, "fp8e5": 1, "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8,
           **{name: bits // 8 for name, (_, bits) in _INTEGERS.items()}}  # fmt: skip
-# Where a launch takes another type: below, in and above 32 bits with a sign, and above 64.
-_TYPES = ((-(2**63), -(2**31) - 1), (-(2**31), 2**31 - 1), (2**31, 2**63 - 1), (2**63, 2**64 - 1))
+# Where a launch takes another type or other code: below, in and above 32 bits with a sign, above 64; below 0 and above
+# 2^30 no pointers become descriptors.
+_SORTS = ((-(2**63), -(2**31) - 1), (-(2**31), -1), (0, 2**30), (2**30 + 1, 2**31 - 1), (2**31, 2**63 - 1),
+          (2**63, 2**64 - 1))  # fmt: skip
+_GRIDS = ((1,), (2**19 + 1,))
 
 
 @dataclass(frozen=True)
@@ -81,14 +84,16 @@ class Domain:
         if arrays:
             raise errors.UserError(f"overlap: the kernel has no parameter {min(arrays)!r}")
 
-    def enumerate(self, most: int = 1 << 30) -> list[Specialised]:
-        """Every variant, each once. More than `most` are refused before anything is compiled."""
+    def enumerate(self, most: int = 1 << 30, gpu: bool = False) -> list[Specialised]:
+        """Every variant, each once, that launches on the CPU or on a GPU ask for. More than `most` are refused before
+        anything is compiled."""
         found: dict[str, Specialised] = {}
         for chosen in _assignments(self._variables):
             for options in _assignments(self._options):
                 launch = {name: _constant(text, {}, name) for name, text in options.items()}
-                for variant in self._of(chosen, launch):
-                    found.setdefault(repr((variant.parameters, variant.disjoint, sorted(launch.items()))), variant)
+                for variant in self._of(chosen, launch, gpu):
+                    key = (variant.parameters, variant.disjoint, sorted(variant.options.items()))
+                    found.setdefault(repr(key), variant)
                     if len(found) > most:
                         raise errors.UserError(
                             f"domain of {self.kernel.__name__}: expected at most {most} variants, got more: each"
@@ -96,8 +101,8 @@ class Domain:
                         )
         return list(found.values())
 
-    def _of(self, chosen: dict[str, str], options: dict[str, Any]) -> Iterator[Specialised]:
-        asker = _Asker(self.kernel)
+    def _of(self, chosen: dict[str, str], options: dict[str, Any], gpu: bool) -> Iterator[Specialised]:
+        asker = _Asker(self.kernel, options, gpu)
         values: list[list[Any]] = []
         for index, parameter in enumerate(self.kernel.params):
             texts = self._alternatives.get(parameter.name)
@@ -113,13 +118,13 @@ class Domain:
             seen: dict[str, Any] = {}
             for value in candidates:
                 arguments = [value if i == index else others[0] for i, others in enumerate(values)]
-                parameters, _ = asker.ask(arguments)
-                seen.setdefault(repr(parameters[index]), value)
+                answer = asker.ask(arguments, _GRIDS[0])
+                seen.setdefault(repr((answer.parameters[index], answer.options)), value)
             values[index] = list(seen.values())
         for several in itertools.product(*values):
             for pattern in self._patterns():
-                parameters, disjoint = asker.ask([_overlapping(value, pattern) for value in several])
-                yield Specialised(parameters, disjoint, options)
+                for grid in _GRIDS:
+                    yield asker.ask([_overlapping(value, pattern) for value in several], grid)
 
     def _patterns(self) -> Iterator[frozenset[int]]:
         """Which parameters' arrays overlap: any of the groups, and none."""
@@ -216,12 +221,12 @@ def _read(
 
 
 def _integers(first: int, last: int, step: int) -> list[int]:
-    """Of the range, in each type that a launch tells apart sixteen in a row, and 1."""
+    """Of the range, in each sort that a launch tells apart seventeen in a row (0, then 1 to 16), and 1."""
     numbers = [1] if first <= 1 <= last and step == 1 else []
-    for low, high in _TYPES:
+    for low, high in _SORTS:
         start = max(first, low)
         start += -start % step
-        numbers += range(start, min(last, high, start + 15) + 1, step)
+        numbers += range(start, min(last, high, start + 16) + 1, step)
     return numbers
 
 
@@ -283,38 +288,41 @@ def _constant(text: str, names: dict[str, Any], name: str) -> Any:
 
 # ---- the launcher's answer -------------------------------------------------------------------------------------------
 class _Answer(Exception):
-    def __init__(self, found: Any, disjoint: Any):
+    def __init__(self, found: Any, disjoint: Any, options: dict[str, Any]):
         super().__init__()
-        self.found, self.disjoint = found, disjoint
+        self.found, self.disjoint, self.options = found, disjoint, options
 
 
 class _Asker:
     """What a `_kiln.Launcher` asks, for a kernel that it binds and never launches."""
 
-    def __init__(self, kernel: Any):
+    def __init__(self, kernel: Any, options: dict[str, Any], gpu: bool):
         from kiln import _kiln
 
-        self.kernel = kernel
+        self.kernel, self.options, self.gpu = kernel, options, gpu
         self.__name__ = kernel.__name__
-        self._launcher = _kiln.Launcher(self, list(kernel.params), ["warmup"], *kernel.find_strides())
+        names = ["warmup", *(name for name in kernel.launch_options if name != "warmup")]
+        self._launcher = _kiln.Launcher(self, list(kernel.params), names, *kernel.find_strides())
 
-    def ask(self, arguments: Sequence[Any]) -> tuple[list[Parameter], tuple[bool, ...]]:
+    def ask(self, arguments: Sequence[Any], grid: tuple[int, ...]) -> Specialised:
         """What a launch with these arguments would have compiled."""
         from kiln.runtime.jit import make_parameter
 
         names = [parameter.name for parameter in self.kernel.params]
         try:
-            self._launcher.at((1,))(**dict(zip(names, arguments, strict=True)), warmup=True)
+            self._launcher.at(grid)(**dict(zip(names, arguments, strict=True)), **self.options, warmup=True)
         except _Answer as answer:
             found = zip(names, answer.found, strict=True)
-            return [make_parameter(name, item) for name, item in found], tuple(answer.disjoint)
+            parameters = [make_parameter(name, item) for name, item in found]
+            return Specialised(parameters, tuple(answer.disjoint), answer.options)
         raise AssertionError("a launch that compiles nothing")
 
-    def _revalidate(self) -> tuple[str, list[Any], bool, bool, bool, int]:
-        return "", [], False, False, False, 0
+    def _revalidate(self) -> tuple[str, list[Any], bool, bool, bool, int, bool]:
+        # Arrays that nobody reads could be copied there.
+        return "", [], False, self.gpu, self.gpu, 0, self.gpu and self.kernel.describes_pointers()
 
     def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any, device: int, prefix: str) -> Any:
-        raise _Answer(found, disjoint)
+        raise _Answer(found, disjoint, options)
 
     def __getattr__(self, name: str) -> Any:
         # What is wrong with an argument, the kernel says.

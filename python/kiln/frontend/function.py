@@ -430,6 +430,10 @@ class Reach(NamedTuple):
     """What has no text that is the same in every process; if there is any, the fields mean nothing outside of this."""
     key: str
 
+    def names(self, *words: str) -> bool:
+        """Whether the code of any of the functions names one of these."""
+        return any(word in each.fn.__code__.co_names for each in self.functions for word in words)
+
 
 def _reach_of(start: KernelFunction) -> Reach:
     from kiln.errors import KilnError

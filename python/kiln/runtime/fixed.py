@@ -33,7 +33,7 @@ class FixedKernel:
         strides = [*strides, *(parameter.name for parameter in self.compiled.parameters if parameter.divisor > 1)]
         return _kiln.Launcher(self, list(self.params), ["warmup"], strides, fields)
 
-    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool, int]:
+    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool, int, bool]:
         from kiln import _kiln
         from kiln.runtime import placement
 
@@ -42,7 +42,7 @@ class FixedKernel:
         watched = [(*place, None) for place in knobs.places(*placement.SWITCHES)]
         gpu = "cuda" in self.compiled.metadata
         checks = self.compiled.metadata["check"] != "none"
-        return "", watched, checks, gpu, gpu and knobs.stage_arrays, knobs.specializations
+        return "", watched, checks, gpu, gpu and knobs.stage_arrays, knobs.specializations, False
 
     def _compile(
         self,

@@ -149,13 +149,20 @@ class JITFunction(KernelFunction, KernelInterface):
     def find_strides(self) -> tuple[list[str], list[str]]:
         """Names of parameters, and of fields of named tuples, that are strides of descriptors that kernels make."""
         try:
-            if not any("make_tensor_descriptor" in each.fn.__code__.co_names for each in self.reach.functions):
+            if not self.reach.names("make_tensor_descriptor"):
                 return [], []
         except errors.KilnError:
             return [], []  # what is wrong with the source is said when it is compiled
         from kiln.runtime import cache
 
         return cache.descriptor_strides(self)
+
+    def describes_pointers(self) -> bool:
+        """Whether launches on a GPU have pointers made descriptors where they do not say: of kernels that multiply."""
+        try:
+            return any(function.reach.names("dot", "dot_scaled") for function in (self, *self._constants))
+        except errors.KilnError:
+            return False
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
         torch = sys.modules.get("torch")
@@ -208,7 +215,7 @@ class JITFunction(KernelFunction, KernelInterface):
         functions = [function.cache_key for function in (self, *self._constants)]
         return "\n".join([*functions, f"debug={self.debug}", f"version={self.version!r}", *switches])
 
-    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool, int]:
+    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool, int, bool]:
         from kiln import _kiln
         from kiln.runtime import placement
 
@@ -225,7 +232,8 @@ class JITFunction(KernelFunction, KernelInterface):
                     holder = vars(holder)
                 watched.append((holder, capture.name, capture.value))
         gpu = placement.wants_gpu()
-        return prefix, watched, knobs.check != "none", gpu, gpu and knobs.stage_arrays, knobs.specializations
+        stage, describes = gpu and knobs.stage_arrays, self.describes_pointers()
+        return prefix, watched, knobs.check != "none", gpu, stage, knobs.specializations, describes
 
     def _compile(
         self,
@@ -482,6 +490,8 @@ def _compile_options(kernel: KernelFunction, options: Mapping[str, Any], kind: s
             result[known] = value
         else:
             result[known] = bool(value) if known in _SWITCHED else int(value)
+    if kind == "cuda" and isinstance(kernel, JITFunction):
+        result.setdefault("describe_pointers", kernel.describes_pointers())
     return result
 
 

@@ -12,6 +12,18 @@ def scale(x, y, n, factor, BLOCK: kl.constexpr):
     kl.store(y + at, (kl.load(x + at, mask=at < n) * factor).to(y.dtype.element_ty), mask=at < n)
 
 
+@kiln.jit
+def product(a, c, m, stride):
+    """c = a aᵀ for 64 columns; on a GPU pointers become descriptors where counts are bounded."""
+    i = kl.program_id(0) * 64 + kl.arange(0, 64)
+    total = kl.zeros((64, 64), kl.float32)
+    for at in range(0, 64, 32):
+        d = at + kl.arange(0, 32)
+        x = kl.load(a + i[:, None] * stride + d[None, :], mask=i[:, None] < m, other=0.0)
+        total = kl.dot(x, x.T, total)
+    kl.store(c + i[:, None] * 64 + kl.arange(0, 64)[None, :], total, mask=i[:, None] < m)
+
+
 class Rows(NamedTuple):
     data: Any
     stride: Any

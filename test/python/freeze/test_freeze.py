@@ -85,6 +85,18 @@ def test_overlap_is_asked_for():
     assert {v.disjoint for v in Domain(kernel(), text, [("x", "y")]).enumerate()} == {(True, True), (False, False)}
 
 
+def test_products_on_a_gpu_are_bounded_or_not():
+    """Integers are known by 8 and 4 as well; counts below 0, above 2^30 and in grids that are too large are not."""
+    domain = Domain(kernel("product"), "a=*fp16:16, c=*fp32:16, m=64, stride=-64|64|72|76|77|0|2147483632")
+
+    def found(gpu):
+        return {(v.parameters[3].spelled_type, v.options.get("describe_pointers")) for v in domain.enumerate(gpu=gpu)}
+
+    assert found(gpu=False) == {("i32", None), ("i32:16", None)}
+    plain = {("i32", False), ("i32:16", False)}
+    assert found(gpu=True) == {*plain, ("i32:16", None), ("i32:8", None), ("i32:4", None), ("i32", None)}
+
+
 def test_tuples_and_none():
     text = "a=(data=*fp32, stride=None|2..9), out=(*fp32:16, 16), bias=None|*fp32:16, WIDTH=16"
     variants = Domain(kernel("add_rows"), text).enumerate()
@@ -237,6 +249,9 @@ def test_a_bundle_for_a_gpu(tmp_path):
     domain = "x=*fp32, y=*fp32, n=0..5000, factor=fp32, BLOCK=64, num_warps=8"
     words = ["--overlap", "x,y", "--target", "sm_90a", "-o", path]
     assert main(["freeze", f"{KERNELS}::scale", "--domain", domain, *words]) == 0
+    domain = "a=*fp16:16, c=*fp32:16, m=64, stride=i32"
+    words[1] = "a,c"
+    assert main(["freeze", f"{KERNELS}::product", "--domain", domain, *words]) == 0
     fake_cuda.run(tmp_path, f"""
     import sys
     sys.path.insert(0, {str(HERE)!r})
@@ -246,6 +261,11 @@ def test_a_bundle_for_a_gpu(tmp_path):
         compiled = frozen_kernels.scale[(3,)](x, y, n, 2.0, BLOCK=64, num_warps=8)
         assert compiled.metadata["target"]["name"] == "sm_90a"
     assert len(launches()) == 5
+    a, c = CudaArray(np.zeros(4096, np.float16)), CudaArray(np.zeros(4096, np.float32))
+    for stride, grid in [(64, 1), (72, 1), (77, 1), (0, 1), (-64, 1), (1 << 30, 1), (3 << 29, 1), (64, 1 << 20)]:
+        compiled = frozen_kernels.product[(grid,)](a, c, 64, stride)
+        bounded = compiled.metadata["cuda"].get("bounded", False)
+        assert bounded == (0 <= stride <= 1 << 30 and grid == 1), stride
     try:
         frozen_kernels.scale[(3,)](x, y, 5, 2.0, BLOCK=64)
     except errors.FrozenError as error:

@@ -400,7 +400,6 @@ def test_pointers_are_described_where_counts_are_bounded(tmp_path):
         """
     a, c = CudaArray(np.zeros((64, 64), np.float16)), CudaArray(np.zeros((64, 64), np.float32))
     def described(n, k, stride, out, grid=1, **options):
-        options.setdefault("describe_pointers", True)
         compiled = square[(grid,)](a, c, n, k, stride, out, **options)
         found = "tile.make_desc" in compiled.asm["kgpu"]
         assert compiled.metadata["cuda"].get("bounded", False) >= found
@@ -409,12 +408,13 @@ def test_pointers_are_described_where_counts_are_bounded(tmp_path):
     assert described(2**30, 2**30, 2**30, 2**30)
     # Rows of 8 elements are 16 bytes.
     assert described(60, 30, 72, 72)
-    for plain in [dict(describe_pointers=False), dict(describe_pointers=None), dict(grid=2**19 + 1), dict(stride=-64),
+    assert described(64, 32, 64, 64, describe_pointers=True) and described(64, 32, 64, 64, describe_pointers=None)
+    for plain in [dict(describe_pointers=False), dict(grid=2**19 + 1), dict(stride=-64),
                   dict(out=2**30 + 16), dict(n=-1), dict(k=2**40), dict(stride=68), dict(stride=0)]:
         assert not described(**{**dict(n=64, k=32, stride=64, out=64), **plain}), plain
-    bounded = square[(1,)](a, c, 64, 32, 64, 64, describe_pointers=True)
+    bounded = square[(1,)](a, c, 64, 32, 64, 64)
     bounded[(1,)](a, c, 64, 32, 128, 64)
-    square[(1,)](a, c, 60, 30, 72, 72, describe_pointers=True)[(1,)](a, c, 60, 30, 88, 72)
+    square[(1,)](a, c, 60, 30, 72, 72)[(1,)](a, c, 60, 30, 88, 72)
     for call, message in [
         (lambda: bounded[(1,)](a, c, 64, 32, -64, 64), "argument 'stride': expected 0 to 2^30"),
         (lambda: bounded[(2**19 + 1,)](a, c, 64, 32, 64, 64), "expected at most 524288 program instances along each"),
