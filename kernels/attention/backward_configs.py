@@ -1,0 +1,74 @@
+"""Tile sizes of attention's backward by shape."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from kiln.kernels.attention.configs import _capabilities, heads_together
+from kiln.kernels.machine import CPU, Machine, options
+
+
+@dataclass(frozen=True)
+class BackwardPlan:
+    """``n`` keys walk the queries, ``m`` a step; for dq ``dq_m`` queries walk the keys, ``dq_n`` a step.
+
+    schedule   "streams" (copies by a producer; ``consumers`` groups of four warps), or none, where all of
+               ``num_warps`` warps load and multiply
+    stages     slots of the rings of what is walked
+    rows       queries a program of the kernels that only read or write rows
+    together   heads that take turns, because a cache holds what they walk
+    """
+
+    m: int
+    n: int
+    dq_m: int
+    dq_n: int
+    schedule: str | None = None
+    stages: int = 2
+    consumers: int = 2
+    dq_stages: int = 2
+    dq_consumers: int = 2
+    num_warps: int = 4
+    dq_warps: int = 4
+    rows: int = 64
+    together: int = 1
+
+    def options(self, machine: Machine, dq: bool = False) -> dict[str, Any]:
+        if not machine.gpu:
+            return options()
+        if self.schedule:
+            stages, consumers = (self.dq_stages, self.dq_consumers) if dq else (self.stages, self.consumers)
+            return options(schedule=self.schedule, stages=stages, consumers=consumers, num_warps=8)
+        return options(num_warps=self.dq_warps if dq else self.num_warps)
+
+    def row_options(self, machine: Machine) -> dict[str, Any]:
+        return options(num_warps=4) if machine.gpu else options()
+
+
+@functools.lru_cache(maxsize=1024)
+def backward_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetched: bool = False, causal: bool = False,
+                  machine: Machine = CPU) -> BackwardPlan:  # fmt: skip
+    """For heads of ``side`` elements (padded) of ``itemsize`` bytes; ``fetched``: the copy engine reads all arrays."""
+
+    def block(tokens: int) -> int:
+        return 64 if tokens > 32 else 32 if tokens > 16 else 16
+
+    m, n = block(q_tokens), block(k_tokens)
+    if not machine.gpu:
+        return BackwardPlan(m, n, m, n)
+    together = heads_together(q_tokens, k_tokens, side, itemsize, machine)
+    capabilities = _capabilities(machine)
+    tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
+    rows = max(8, 8192 // side)
+    if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
+        return BackwardPlan(64, 128, 128, 64, "streams", rows=rows, together=together)
+    # What a thread holds are two accumulators of the block and its scores twice.
+    if tensor_cores and "warp_mma" in capabilities:
+        m, n = (32 if side > 64 else 64), 64
+        if side > 128:
+            m, n = 16, 32
+        return BackwardPlan(m, n, n, m, num_warps=4 if side <= 128 else 2, rows=rows, together=together)
+    m = n = 32 if side <= 64 else 16
+    return BackwardPlan(m, n, n, m, num_warps=4, dq_warps=4, rows=rows, together=together)
