@@ -41,7 +41,8 @@ constexpr const char *kNumWarpsAttr = "kgpu.num_warps", *kClusterAttr = "kgpu.cl
 /// The same for how products are scheduled (a string, integers); absent where the compiler chooses.
 constexpr const char *kScheduleAttr = "kgpu.schedule", *kStagesAttr = "kgpu.stages", *kConsumersAttr = "kgpu.consumers";
 /// What a schedule may be called: chosen by the compiler, the materialisers, or none of them.
-constexpr const char *kSchedules[] = {"auto", "simple", "cooperative", "attention", "pingpong", "skinny", "none"};
+constexpr const char *kSchedules[] = {"auto",    "simple",   "cooperative", "attention",
+                                      "streams", "pingpong", "skinny",      "none"};
 /// Attribute of the kernel: dynamic shared memory of one block.
 constexpr const char *kSharedBytesAttr = "kgpu.shared_bytes";
 

@@ -34,8 +34,8 @@ def power_of_two(x):
 @kiln.jit
 def rows_kernel(out: Heads, dout: Heads, lse, lse_batch, lse_head, lse_token, rows, dq, padded, M: kl.constexpr,
                 SIZE: kl.constexpr):  # fmt: skip
-    """Log-sum-exp to base 2 and delta of each row, side by side: ``rows`` is (2, batch · heads, padded). What adds to
-    ``dq`` finds zeros there.
+    """Log-sum-exp to base 2 and delta of each row, of all heads: ``rows`` is (2 · batch · heads, padded).
+    What adds to ``dq`` finds zeros there.
 
     A row without a key, or beyond the last, gets a log-sum-exp of +inf: its weights are exp2(-inf) = 0 in any block.
     """
@@ -60,13 +60,6 @@ def rows_kernel(out: Heads, dout: Heads, lse, lse_batch, lse_head, lse_token, ro
         kl.store(dq + row[:, None] * SIZE + columns, zeros, mask=token[:, None] < padded)
 
 
-@kiln.jit
-def rows_of(rows, row, padded, count, M: kl.constexpr):
-    """Log-sum-exp and delta of M rows from ``row`` of the array's ``count`` rows of padded numbers."""
-    blocks = kl.make_tensor_descriptor(rows, [2, count, padded], [count * padded, padded, 1], [1, 1, M])
-    return blocks
-
-
 # ---- dk and dv -------------------------------------------------------------------------------------------------------
 @kiln.jit
 def key_step(q: Heads, dout: Heads, q_blocks, dout_blocks, row_blocks, dq, key, value, dk, dv, batch, head, start, keys,
@@ -74,10 +67,10 @@ def key_step(q: Heads, dout: Heads, q_blocks, dout_blocks, row_blocks, dq, key, 
     """Adds what the queries from ``start`` on give to dk and dv of a block of keys (and its to theirs, by atomics)."""
     of_all = batch * q.heads + head
     query = load(q, q_blocks, batch, head, start, M, SIZE)
-    sums = row_blocks.load([0, of_all, start]).reshape(M)
+    sums = row_blocks.load([of_all, start]).reshape(M)
     score = kl.dot(key, query.T)
     dy = load(dout, dout_blocks, batch, head, start, M, SIZE)
-    delta = row_blocks.load([1, of_all, start]).reshape(M)
+    delta = row_blocks.load([q.batches * q.heads + of_all, start]).reshape(M)
     dweight = kl.dot(value, dy.T)
     weight = power_of_two(score * scale_log2 - sums[None, :])
     if MASKED:
@@ -95,8 +88,8 @@ def key_step(q: Heads, dout: Heads, q_blocks, dout_blocks, row_blocks, dq, key, 
 
 
 @kiln.jit
-def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads, rows, dq, scale_log2, scale, padded,
-                together, CAUSAL: kl.constexpr, M: kl.constexpr, N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
+def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads, rows, dq, scale_log2, scale,
+                row_count, padded, together, CAUSAL: kl.constexpr, M: kl.constexpr, N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
     """dk and dv of N keys of a head, from M queries a step."""
     of_all, block = turns(kl.cdiv(k.tokens, N), k.batches * k.heads, together)
     batch, k_head = of_all // k.heads, of_all % k.heads
@@ -111,7 +104,7 @@ def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads,
         common = kl.minimum(kl.cdiv(kl.maximum(first + N - 1 - shift, 0), M) * M, kl.cdiv(q.tokens, M) * M)
         common = kl.maximum(common, begin)
     q_blocks, dout_blocks = blocks_of(q, M, SIZE), blocks_of(dout, M, SIZE)
-    row_blocks = rows_of(rows, 0, padded, q.batches * q.heads, M)
+    row_blocks = kl.make_tensor_descriptor(rows, [row_count, padded], [padded, 1], [1, M])
     key = load(k, blocks_of(k, N, SIZE), batch, k_head, first, N, SIZE)
     value = load(v, blocks_of(v, N, SIZE), batch, k_head, first, N, SIZE)
     INSIDE: kl.constexpr = rows.dtype.element_ty
@@ -260,15 +253,15 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, *,
     q_, k_, v_, dout_, dq_, dk_, dv_ = operands
     padded = kiln.cdiv(max(q_tokens, 1), plan.m) * plan.m
     inside = "float64" if q.itemsize == 8 else "float32"
-    rows = empty(Spec((2, batch * heads, padded), inside), q)
+    rows = empty(Spec((2 * batch * heads, padded), inside), q)
     sums = None if deterministic else empty(Spec((batch * heads, padded, side), "float32"), q)
     rows_kernel[(kiln.cdiv(padded, plan.rows), batch * heads)](
         heads_of(out, described=False), heads_of(dout, described=False), lse, *strides(lse), rows, sums, padded,
         M=plan.rows, SIZE=side, **plan.row_options(machine),
     )  # fmt: skip
     keys_kernel[(kiln.cdiv(k_tokens, plan.n) * batch * k_heads,)](
-        q_, k_, v_, dout_, dk_, dv_, rows, sums, scale * LOG2_E, scale, padded, plan.together, CAUSAL=causal, M=plan.m,
-        N=plan.n, SIZE=side, **plan.options(machine),
+        q_, k_, v_, dout_, dk_, dv_, rows, sums, scale * LOG2_E, scale, 2 * batch * heads, padded, plan.together, CAUSAL=causal,
+        M=plan.m, N=plan.n, SIZE=side, **plan.options(machine),
     )  # fmt: skip
     if sums is not None:
         round_kernel[(kiln.cdiv(q_tokens, plan.rows), batch * heads)](

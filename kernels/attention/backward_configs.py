@@ -61,7 +61,7 @@ def backward_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetche
     together = heads_together(q_tokens, k_tokens, side, itemsize, machine)
     capabilities = _capabilities(machine)
     tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
-    rows = max(8, 8192 // side)
+    rows = max(8, 1 << (8192 // side).bit_length() - 1)
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
         return BackwardPlan(64, 128, 128, 64, "streams", rows=rows, together=together)
     # What a thread holds are two accumulators of the block and its scores twice.

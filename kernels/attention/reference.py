@@ -42,3 +42,24 @@ def decode_attention(q, k, v, lengths, block_table=None, softmax_scale=None, ret
     y = np.concatenate([y[0] for y, _ in outputs]) if outputs else np.zeros(q.shape)
     lse = np.concatenate([lse[..., 0] for _, lse in outputs]) if outputs else np.zeros(q.shape[:2])
     return (y, lse) if return_lse else y
+
+
+def attention_backward(q, k, v, dout, causal=False, softmax_scale=None):
+    """Gradients of q, k and v: each product of ``attention``, differentiated."""
+    q, k, v, dout = (np.moveaxis(np.asarray(x, np.float64), 2, 1) for x in (q, k, v, dout))
+    shared, group = k.shape, q.shape[1] // k.shape[1]
+    k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+    scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
+    score = q @ np.swapaxes(k, -1, -2) * scale
+    if causal:
+        q_tokens, k_tokens = score.shape[-2:]
+        allowed = np.arange(k_tokens)[None, :] <= np.arange(q_tokens)[:, None] + (k_tokens - q_tokens)
+        score = np.where(allowed, score, -np.inf)
+    weight, _ = _softmax(score)
+    dweight = dout @ np.swapaxes(v, -1, -2)
+    # The softmax of a row: each weight less what all of them together take back.
+    dscore = weight * (dweight - (weight * dweight).sum(axis=-1, keepdims=True))
+    dq = dscore @ k * scale
+    dk, dv = np.swapaxes(dscore, -1, -2) @ q * scale, np.swapaxes(weight, -1, -2) @ dout
+    dk, dv = (x.reshape(shared[0], shared[1], group, *shared[2:]).sum(axis=2) for x in (dk, dv))
+    return tuple(np.moveaxis(x, 1, 2) for x in (dq, dk, dv))

@@ -3,6 +3,7 @@
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/Schedule.h"
 #include "compiler/transforms/schedule/StagedLoop.h"
+#include "compiler/transforms/schedule/Streams.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -121,6 +122,18 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
     // That is no more than what its kernels are made for, unless somebody asks for more.
     if (asked != "auto")
       why = "the target multiplies from registers";
+    return std::nullopt;
+  }
+  if (asked == kStreams) {
+    std::optional<Streams> streams = findStreams(kernel, why);
+    if (!streams)
+      return std::nullopt;
+    auto loads = llvm::map_to_vector(streams->blocks, [](auto &entry) { return entry.first; });
+    if (!mayRunAhead(kernel, loads, why))
+      return std::nullopt;
+    if (ctas == 1)
+      return chooseStreams(kernel, *streams, target, alignment, askedStages, askedConsumers, why);
+    why = "a cluster has no part in streamed products";
     return std::nullopt;
   }
   int64_t dots = 0;

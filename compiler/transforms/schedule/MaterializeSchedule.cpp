@@ -3,6 +3,7 @@
 #include "compiler/transforms/schedule/Passes.h"
 #include "compiler/transforms/schedule/RoleWriter.h"
 #include "compiler/transforms/schedule/StagedLoop.h"
+#include "compiler/transforms/schedule/Streams.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -577,6 +578,14 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
         return signalPassFailure();
       }
       return materializeAttention(kernel, *schedule, *chain);
+    }
+    if (schedule->name == kStreams) {
+      std::optional<Streams> streams = findStreams(kernel, why);
+      if (!streams) {
+        kernel.emitOpError() << "expected products in loops (because it has their schedule), got none: " << why;
+        return signalPassFailure();
+      }
+      return materializeStreams(kernel, *schedule, std::move(*streams));
     }
     std::optional<ProductLoop> product = findProductLoop(kernel, why);
     if (!product) {

@@ -1,0 +1,107 @@
+// The schedule of several products: how many groups, how many slots.
+#include "compiler/transforms/schedule/ChainedProducts.h"
+#include "compiler/transforms/schedule/Streams.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+
+// Slots of what is walked, beyond which nothing was gained.
+static constexpr int64_t kMaxStages = 4;
+// Registers of one thread for sums, and the products of a step with what they are rounded to, by the number of groups.
+static constexpr int64_t kMaxRegisters[] = {0, 200, 216, 144};
+// What barriers and mbarriers may take beside slots.
+static constexpr int64_t kSpareBytes = 2048;
+
+/// Of one thread: all sums that loops carry, and what the products of one step give, at 32 bits, and half of that for
+/// factors that they are rounded to.
+static int64_t registersOf(Streams &streams, int64_t consumers) {
+  llvm::SmallDenseMap<Block *, int64_t> carried, made;
+  int64_t most = 0;
+  for (tile::DotOp dot : streams.dots) {
+    bool fresh = matchPattern(dot.getAcc(), m_AnyZeroFloat());
+    int64_t elements = dot.getType().getNumElements() / (128 * consumers);
+    (fresh ? made : carried)[dot->getBlock()] += elements;
+  }
+  for (tile::DotOp dot : streams.dots)
+    most = std::max(most, carried[dot->getBlock()] + made[dot->getBlock()]);
+  return most;
+}
+
+/// The rows of each product go to the groups in 64s, and the instruction has its columns and depth.
+static bool fits(Streams &streams, int64_t consumers) {
+  bool fitting = llvm::all_of(streams.dots, [&](tile::DotOp dot) {
+    ArrayRef<int64_t> sides = dot.getType().getShape();
+    return dot.getType().getRank() == 2 && sides[0] % (64 * consumers) == 0 && sides[1] % 8 == 0 && sides[1] <= 256 &&
+           dot.getLhs().getType().getShape()[1] % 16 == 0;
+  });
+  return fitting && registersOf(streams, consumers) <= kMaxRegisters[consumers];
+}
+
+std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &streams, const Target &target,
+                                                const AlignmentAnalysis &alignment, std::optional<int64_t> stages,
+                                                std::optional<int64_t> consumers, std::string &why) {
+  for (tile::DotOp dot : streams.dots) {
+    auto isHalf = [](Value value) {
+      Type element = cast<RankedTensorType>(value.getType()).getElementType();
+      return element.isF16() || element.isBF16();
+    };
+    if (!isHalf(dot.getLhs()) || !isHalf(dot.getRhs()) || !dot.getType().getElementType().isF32()) {
+      why = "streamed products are made of elements of 16 bits, and summed in f32";
+      return std::nullopt;
+    }
+  }
+  int64_t groups = consumers.value_or(3);
+  while (!consumers && groups > 1 && !fits(streams, groups))
+    --groups;
+  if (groups < 1 || groups > 3 || !fits(streams, groups)) {
+    why = "rows of a product do not go to groups of four warps in 64s, or sums and products do not fit their registers";
+    return std::nullopt;
+  }
+  Schedule schedule;
+  schedule.name = kStreams;
+  schedule.consumers = int32_t(groups);
+  // What stays has one slot, what is walked several.
+  int64_t held = 0, slot = 0;
+  for (const auto &ring : streams.rings())
+    for (Operation *load : ring.front()) {
+      const Stream &stream = streams.blocks[load];
+      auto memory = slotMemory(stream);
+      if (!isMappable(stream.desc, alignment, why))
+        return std::nullopt;
+      if (!memory) {
+        why = "the copy engine cannot lay the blocks out as products read them";
+        return std::nullopt;
+      }
+      (streams.isHeld(load) ? held : slot) += llvm::alignTo(memory->getBytes(), 1024) + 16;
+    }
+  // Computed factors that are read from memory.
+  llvm::SmallDenseSet<Value> stored;
+  for (tile::DotOp dot : streams.dots)
+    for (bool right : {false, true})
+      if (streams.isStored(dot, right)) {
+        Value tile = streams.factorOf(right ? dot.getRhs() : dot.getLhs()).tile;
+        auto memory = storeMemory(cast<RankedTensorType>(tile.getType()), /*ctas=*/1, /*swapped=*/false);
+        if (!memory) {
+          why = "a computed factor cannot be laid out as products read it";
+          return std::nullopt;
+        }
+        if (stored.insert(tile).second)
+          held += llvm::alignTo(memory->getBytes(), 1024);
+      }
+  int64_t results = 0;
+  for (tile::DescStoreOp store : copyableStores(kernel, alignment)) {
+    auto tile = cast<RankedTensorType>(storedTile(store).getType());
+    results += llvm::alignTo(tile.getNumElements() * kgpu::elementBytes(tile.getElementType()), 1024);
+  }
+  int64_t left = target.gpu.maxSharedBytes - kSpareBytes - held, wanted = stages.value_or(kMaxStages);
+  schedule.stagedStore = results > 0 && (left - results) / slot >= std::min<int64_t>(wanted, 2);
+  int64_t fitting = (left - (schedule.stagedStore ? results : 0)) / slot;
+  if (fitting < 1 || wanted < 1) {
+    why = "one stage does not fit shared memory";
+    return std::nullopt;
+  }
+  schedule.stages = int32_t(std::min(wanted, fitting));
+  return schedule;
+}

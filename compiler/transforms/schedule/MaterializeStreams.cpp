@@ -1,0 +1,357 @@
+// The schedule of several products, written out: each role is a clone of the kernel, loops and all. The loading role
+// fills a slot where the kernel loads; the other one receives it there, begins products where they stand, and waits for
+// one where its result is first used. At the end of a loop's body everything has been waited for.
+#include "compiler/transforms/schedule/ChainedProducts.h"
+#include "compiler/transforms/schedule/RoleWriter.h"
+#include "compiler/transforms/schedule/Streams.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+using namespace kiln::kgpu;
+
+namespace {
+enum class Role { Load, Multiply };
+
+/// A channel of one matrix and the rows that come with it.
+struct Ring {
+  SmallVector<Type> memories;
+  SmallVector<Value> maps;
+  ChannelOp channel;
+
+  CursorType cursorType() { return CursorType::get(channel.getContext(), channel.getType().getSlots()); }
+};
+
+/// A slot that has been received and is not released yet.
+struct Slot {
+  unsigned ring;
+  Value cursor;
+  Block *place;                     ///< where it is loaded
+  SmallVector<Operation *> readers; ///< products and users of rows to come, or under way
+};
+
+class Writer {
+public:
+  Writer(func::FuncOp kernel, const Schedule &schedule, Streams streams)
+      : kernel(kernel), schedule(schedule), streams(std::move(streams)), b(kernel.getLoc(), kernel.getContext()) {}
+  void run();
+
+private:
+  void makeRings();
+  void writeRole(scf::ForOp programs, Role role);
+  void writeStore(tile::DescStoreOp store, IRMapping &map);
+  void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
+  void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
+  void fill(const Streams::Group &group, IRMapping &map, Value &cursor);
+  void receive(const Streams::Group &group, Value &cursor);
+  void begin(tile::DotOp dot, IRMapping &map);
+  Value memoryOf(const StreamFactor &factor, IRMapping &map);
+  /// Waits for the products whose results `op` uses, and loads the rows that it uses.
+  void settleFor(Operation *op, IRMapping &map);
+  /// Waits until at most the last `pending` products that were begun in this block are under way.
+  void settle(size_t pending, IRMapping &map);
+  void hasRead(Operation *reader, Block *place);
+  bool isKnown(Operation &op, IRMapping &map);
+  bool streamsIn(Operation *op);
+
+  func::FuncOp kernel;
+  Schedule schedule;
+  Streams streams;
+  ImplicitLocOpBuilder b;
+  SmallVector<Ring> rings;
+  llvm::DenseMap<Operation *, unsigned> ringOf;       ///< by the first load of a group
+  llvm::DenseMap<Operation *, Streams::Group> groups; ///< likewise
+  llvm::DenseMap<Operation *, Value> parts;           ///< by load: its memory, as received
+  SmallVector<Slot> slots;
+  struct Begun {
+    tile::DotOp dot;
+    Value sum;
+  };
+  SmallVector<Begun> begun; ///< in the block that is being written, in their order, under way
+  struct Store {
+    MemType memory;
+    Value map;
+  };
+  llvm::MapVector<Operation *, Store> stores;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
+
+void Writer::makeRings() {
+  for (const auto &all : streams.rings()) {
+    Ring ring;
+    bool held = streams.isHeld(all.front().front());
+    for (Operation *load : all.front()) {
+      MemType memory = *slotMemory(streams.blocks[load]);
+      ring.memories.push_back(memory);
+      ring.maps.push_back(mapOf(b, streams.blocks[load].desc, memory, /*pieces=*/1));
+    }
+    auto type = ChannelType::get(b.getContext(), held ? 1 : schedule.stages, ring.memories);
+    ring.channel = ChannelOp::create(b, type, Completion::Bytes, /*fillers=*/1, /*readers=*/4 * schedule.consumers,
+                                     /*offset=*/IntegerAttr());
+    for (const Streams::Group &group : all) {
+      ringOf[group.front()] = rings.size();
+      groups[group.front()] = group;
+    }
+    rings.push_back(std::move(ring));
+  }
+}
+
+/// Acquires a slot, has the copy engine fill it, and goes on to the next.
+void Writer::fill(const Streams::Group &group, IRMapping &map, Value &cursor) {
+  Ring &ring = rings[ringOf[group.front()]];
+  auto slot = AcquireOp::create(b, TypeRange(ring.memories), ring.channel, cursor);
+  for (auto [op, engine, part] : llvm::zip_equal(group, ring.maps, slot.getParts())) {
+    auto load = cast<tile::DescLoadOp>(op);
+    SmallVector<Value> offsets;
+    for (Value offset : load.getOffsets())
+      offsets.push_back(map.lookupOrDefault(offset));
+    b.setLoc(load.getLoc());
+    CopyInOp::create(b, engine, offsets, part, ring.channel, cursor, uint32_t(load.getEvict()));
+  }
+  CommitOp::create(b, ring.channel, cursor);
+  cursor = AdvanceOp::create(b, cursor.getType(), cursor);
+}
+
+void Writer::receive(const Streams::Group &group, Value &cursor) {
+  Ring &ring = rings[ringOf[group.front()]];
+  auto received = ReceiveOp::create(b, TypeRange(ring.memories), ring.channel, cursor);
+  Slot slot{ringOf[group.front()], cursor, group.front()->getBlock(), {}};
+  for (auto [load, part] : llvm::zip_equal(group, received.getParts())) {
+    parts[load] = part;
+    if (streams.blocks[load].isRow()) {
+      slot.readers.push_back(load);
+      continue;
+    }
+    for (tile::DotOp dot : streams.dots)
+      if (streams.factorOf(dot.getLhs()).load == load || streams.factorOf(dot.getRhs()).load == load)
+        slot.readers.push_back(dot);
+  }
+  slots.push_back(std::move(slot));
+  cursor = AdvanceOp::create(b, cursor.getType(), cursor);
+}
+
+/// A product, or who loads a row, is through with what is loaded in `place`; the last one releases the slot.
+void Writer::hasRead(Operation *reader, Block *place) {
+  for (Slot &slot : slots) {
+    if (slot.place == place)
+      llvm::erase(slot.readers, reader);
+    if (slot.readers.empty())
+      ReleaseOp::create(b, rings[slot.ring].channel, slot.cursor, /*when=*/Value());
+  }
+  llvm::erase_if(slots, [](const Slot &slot) { return slot.readers.empty(); });
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// Where a product reads a factor: in its slot, or where it is put after it was computed.
+Value Writer::memoryOf(const StreamFactor &factor, IRMapping &map) {
+  Value memory;
+  if (factor.load) {
+    memory = parts[factor.load];
+  } else {
+    Value tile = map.lookup(factor.tile);
+    memory = AllocOp::create(b, *storeMemory(cast<RankedTensorType>(tile.getType()), /*ctas=*/1, /*swapped=*/false),
+                             /*offset=*/IntegerAttr());
+    LocalStoreOp::create(b, tile, memory);
+  }
+  return factor.transposed ? TransOp::create(b, memory, ArrayRef<int32_t>{1, 0}).getResult() : memory;
+}
+
+void Writer::begin(tile::DotOp dot, IRMapping &map) {
+  StreamFactor left = streams.factorOf(dot.getLhs()), right = streams.factorOf(dot.getRhs());
+  Value lhs = left.load || left.transposed ? memoryOf(left, map) : map.lookup(left.tile);
+  Value rhs = memoryOf(right, map), none;
+  if (matchPattern(dot.getAcc(), m_AnyZeroFloat()))
+    none = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  Value sum = WarpgroupMmaOp::create(b, dot.getType(), lhs, rhs, map.lookupOrDefault(dot.getAcc()), none);
+  map.map(dot.getResult(), sum);
+  begun.push_back({dot, sum});
+}
+
+void Writer::settle(size_t pending, IRMapping &map) {
+  size_t done = begun.size() - pending;
+  for (Begun &product : ArrayRef(begun).take_front(done).vec()) {
+    b.setLoc(product.dot.getLoc());
+    map.map(product.dot.getResult(),
+            MmaWaitOp::create(b, product.sum.getType(), product.sum, uint32_t(pending)).getResult());
+  }
+  for (Begun &product : ArrayRef(begun).take_front(done).vec())
+    hasRead(product.dot, product.dot->getBlock());
+  begun.erase(begun.begin(), begun.begin() + done);
+}
+
+void Writer::settleFor(Operation *op, IRMapping &map) {
+  size_t needed = 0;
+  SmallVector<Operation *> rows;
+  op->walk([&](Operation *inner) {
+    for (Value operand : inner->getOperands()) {
+      for (auto [i, product] : llvm::enumerate(begun))
+        if (operand == product.dot.getResult())
+          needed = std::max(needed, i + 1);
+      for (auto &[load, stream] : streams.blocks)
+        if (stream.isRow() && stream.value() == operand && !map.contains(operand))
+          rows.push_back(load);
+    }
+  });
+  if (needed)
+    settle(begun.size() - needed, map);
+  for (Operation *load : rows) {
+    Value tile = streams.blocks[load].value();
+    if (map.contains(tile))
+      continue;
+    map.map(tile, LocalLoadOp::create(b, tile.getType(), parts[load]).getResult());
+    hasRead(load, load->getBlock());
+  }
+  b.setLoc(op->getLoc());
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+bool Writer::streamsIn(Operation *op) {
+  return llvm::any_of(streams.blocks, [&](auto &entry) { return op->isProperAncestor(entry.first); }) ||
+         llvm::any_of(streams.dots, [&](tile::DotOp dot) { return op->isProperAncestor(dot); });
+}
+
+/// Every operand is of this role, or stands in front of the programs.
+bool Writer::isKnown(Operation &op, IRMapping &map) {
+  return llvm::all_of(op.getOperands(), [&](Value operand) {
+    Operation *def = operand.getDefiningOp();
+    return map.contains(operand) || (def && !def->getParentOfType<scf::ForOp>()) ||
+           (!def && cast<BlockArgument>(operand).getOwner()->getParentOp() == kernel);
+  });
+}
+
+void Writer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
+  auto of = [&](Value value) { return map.lookupOrDefault(value); };
+  auto isKept = [&](Value value) { return role == Role::Multiply || !isa<RankedTensorType>(value.getType()); };
+  SmallVector<Value> inits;
+  for (Value init : loop.getInitArgs())
+    if (isKept(init))
+      inits.push_back(of(init));
+  llvm::append_range(inits, cursors);
+  b.setLoc(loop.getLoc());
+  auto copy = scf::ForOp::create(b, of(loop.getLowerBound()), of(loop.getUpperBound()), of(loop.getStep()), inits);
+  map.map(loop.getInductionVar(), copy.getInductionVar());
+  unsigned next = 0;
+  for (Value argument : loop.getRegionIterArgs())
+    if (isKept(argument))
+      map.map(argument, copy.getRegionIterArg(next++));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(copy.getBody());
+  SmallVector<Value> inside(copy.getRegionIterArgs().take_back(cursors.size()));
+  cloneBlock(*loop.getBody(), role, map, inside);
+  SmallVector<Value> yielded;
+  for (Value value : loop.getYieldedValues())
+    if (isKept(value))
+      yielded.push_back(of(value));
+  llvm::append_range(yielded, inside);
+  b.setLoc(loop.getLoc());
+  scf::YieldOp::create(b, yielded);
+  next = 0;
+  for (Value result : loop.getResults())
+    if (isKept(result))
+      map.map(result, copy.getResult(next++));
+  llvm::copy(copy.getResults().take_back(cursors.size()), cursors.begin());
+}
+
+void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
+  SmallVector<Begun> outer = std::exchange(begun, {});
+  for (Operation &op : from.without_terminator()) {
+    b.setLoc(op.getLoc());
+    if (auto group = groups.find(&op); group != groups.end()) {
+      Value &cursor = cursors[ringOf[&op]];
+      if (role == Role::Load)
+        fill(group->second, map, cursor);
+      else
+        receive(group->second, cursor);
+    } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && streamsIn(loop)) {
+      cloneLoop(loop, role, map, cursors);
+    } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
+      if (role == Role::Multiply)
+        begin(dot, map);
+    } else if (streams.parts.contains(&op)) {
+      continue;
+    } else if (role == Role::Multiply) {
+      settleFor(&op, map);
+      if (stores.contains(&op))
+        writeStore(cast<tile::DescStoreOp>(op), map);
+      else
+        b.clone(op, map);
+    } else if (isScalarOp(op) && isKnown(op, map)) {
+      b.clone(op, map);
+    }
+    // What stays is free when the loop of its last product is over.
+    if (role == Role::Multiply && isa<scf::ForOp>(op))
+      for (tile::DotOp dot : streams.dots)
+        if (op.isProperAncestor(dot))
+          hasRead(dot, &from);
+  }
+  settle(0, map);
+  begun = std::move(outer);
+}
+
+/// Through shared memory; barriers and fences between are kiln-insert-barriers'.
+void Writer::writeStore(tile::DescStoreOp store, IRMapping &map) {
+  Store &found = stores[store];
+  Value memory = AllocOp::create(b, found.memory, /*offset=*/IntegerAttr());
+  CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+  LocalStoreOp::create(b, map.lookup(storedTile(store)), memory);
+  SmallVector<Value> offsets;
+  for (Value offset : store.getOffsets())
+    offsets.push_back(map.lookupOrDefault(offset));
+  CopyOutOp::create(b, memory, found.map, offsets);
+}
+
+void Writer::writeRole(scf::ForOp programs, Role role) {
+  IRMapping map;
+  SmallVector<Value> inits;
+  for (Ring &ring : rings)
+    inits.push_back(CursorOp::create(b, ring.cursorType()));
+  cloneLoop(programs, role, map, inits);
+  if (role == Role::Multiply && !stores.empty())
+    CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
+  EndRoleOp::create(b);
+}
+
+void Writer::run() {
+  SmallVector<tile::MakeDescOp> descs;
+  for (auto &[op, stream] : streams.blocks)
+    if (!llvm::is_contained(descs, stream.desc))
+      descs.push_back(stream.desc);
+  if (schedule.stagedStore)
+    for (tile::DescStoreOp store : copyableStores(kernel, AlignmentAnalysis(kernel))) {
+      auto tile = cast<RankedTensorType>(storedTile(store).getType());
+      stores[store] = {*storeMemory(tile, /*ctas=*/1, /*swapped=*/false), Value()};
+      descs.push_back(store.getDesc().getDefiningOp<tile::MakeDescOp>());
+    }
+  hoistDescriptors(kernel, descs, b);
+  for (auto &[op, store] : stores)
+    store.map =
+        mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, /*pieces=*/1);
+  makeRings();
+  scf::ForOp programs = makePersistent(kernel, b);
+  b.setInsertionPoint(programs);
+  b.setLoc(programs.getLoc());
+  RoleBodies bodies = makeRoles(b, schedule.consumers);
+  b.setInsertionPointToStart(bodies.load);
+  writeRole(programs, Role::Load);
+  b.setInsertionPointToStart(bodies.multiply);
+  writeRole(programs, Role::Multiply);
+  programs.erase();
+  kernel->removeAttr(kScheduleAttrName);
+}
+
+void schedule::materializeStreams(func::FuncOp kernel, const Schedule &schedule, Streams streams) {
+  Writer(kernel, schedule, std::move(streams)).run();
+}

@@ -1,0 +1,198 @@
+// Recognising several products in loops.
+#include "compiler/transforms/schedule/Streams.h"
+#include "compiler/transforms/schedule/ChainedProducts.h"
+#include "dialects/layout/Constructors.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::schedule;
+
+static bool isTurn(Operation *op) {
+  auto trans = dyn_cast_or_null<tile::TransOp>(op);
+  return trans && trans.getOrder() == ArrayRef<int32_t>{1, 0};
+}
+
+StreamFactor Streams::factorOf(Value value) const {
+  StreamFactor factor;
+  if (isTurn(value.getDefiningOp())) {
+    factor.transposed = true;
+    value = cast<tile::TransOp>(value.getDefiningOp()).getValue();
+  }
+  factor.tile = value;
+  Operation *def = value.getDefiningOp();
+  if (auto reshape = dyn_cast_or_null<tile::ReshapeOp>(def))
+    def = reshape.getValue().getDefiningOp();
+  if (def && blocks.contains(def))
+    factor.load = def;
+  return factor;
+}
+
+SmallVector<Streams::Group> Streams::groupsOf(Block &block) const {
+  SmallVector<Group> groups;
+  for (Operation &op : block) {
+    auto found = blocks.find(&op);
+    if (found == blocks.end())
+      continue;
+    if (found->second.isRow() && !groups.empty())
+      groups.back().push_back(&op);
+    else
+      groups.push_back({&op});
+  }
+  return groups;
+}
+
+SmallVector<SmallVector<Streams::Group>> Streams::rings() const {
+  SmallVector<SmallVector<Group>> rings;
+  llvm::SetVector<Block *> places;
+  for (auto &[load, stream] : blocks)
+    places.insert(load->getBlock());
+  auto isAlike = [&](Operation *one, Operation *other) {
+    const Stream &first = blocks.find(one)->second, &second = blocks.find(other)->second;
+    return first.desc == second.desc && first.type == second.type;
+  };
+  for (Block *place : places) {
+    SmallVector<bool> taken(rings.size(), false); // of two loads of a block each has a ring
+    for (const Group &group : groupsOf(*place)) {
+      size_t ring = 0;
+      auto isIts = [&](const Group &known) {
+        return !isHeld(group.front()) && !isHeld(known.front()) && known.size() == group.size() &&
+               llvm::all_of_zip(known, group, isAlike);
+      };
+      while (ring < taken.size() && (taken[ring] || !isIts(rings[ring].front())))
+        ++ring;
+      if (ring == taken.size()) {
+        rings.push_back({group});
+        continue;
+      }
+      taken[ring] = true;
+      rings[ring].push_back(group);
+    }
+  }
+  return rings;
+}
+
+/// A load as a stream: a matrix that dots alone use, or a row of 32-bit numbers; nothing else.
+static std::optional<Stream> streamOf(tile::DescLoadOp load) {
+  Stream stream;
+  stream.load = load;
+  stream.type = load.getType();
+  if (load->hasOneUse())
+    if (auto reshape = dyn_cast<tile::ReshapeOp>(*load->user_begin())) {
+      auto type = cast<RankedTensorType>(reshape.getType());
+      ArrayRef<int64_t> sides = load.getType().getShape();
+      size_t rank = type.getRank();
+      if (rank >= 1 && rank <= 2 && sides.size() >= rank && sides.take_back(rank) == type.getShape() &&
+          llvm::all_of(sides.drop_back(rank), [](int64_t side) { return side == 1; })) {
+        stream.reshape = reshape;
+        stream.type = type;
+      }
+    }
+  stream.desc = load.getDesc().getDefiningOp<tile::MakeDescOp>();
+  if (!stream.desc || stream.desc.getPadding() != tile::Padding::Zero)
+    return std::nullopt;
+  if (stream.type.getRank() == 1)
+    return stream.type.getElementTypeBitWidth() == 32 ? std::optional(stream) : std::nullopt;
+  auto isFactor = [](Operation *user) { return isa<tile::DotOp>(user); };
+  bool alone = stream.type.getRank() == 2 && llvm::all_of(stream.value().getUsers(), [&](Operation *user) {
+                 return isFactor(user) || (isTurn(user) && llvm::all_of(user->getUsers(), isFactor));
+               });
+  return alone ? std::optional(stream) : std::nullopt;
+}
+
+/// The sum begins at zero, or is what the dot's own loop carries and nothing else uses.
+static bool isSummed(tile::DotOp dot) {
+  if (matchPattern(dot.getAcc(), m_AnyZeroFloat()))
+    return true;
+  auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
+  auto carried = dyn_cast<BlockArgument>(dot.getAcc());
+  return loop && carried && carried.getOwner() == loop.getBody() && carried != loop.getInductionVar() &&
+         carried.hasOneUse() && dot.getResult().hasOneUse() &&
+         loop.getTiedLoopYieldedValue(carried)->get() == dot.getResult();
+}
+
+std::optional<Streams> schedule::findStreams(func::FuncOp kernel, std::string &why) {
+  Streams streams;
+  kernel.walk<WalkOrder::PreOrder>([&](tile::DotOp dot) { streams.dots.push_back(dot); });
+  if (streams.dots.size() < 2) {
+    why = "there is no second product";
+    return std::nullopt;
+  }
+  bool loops = true;
+  kernel.walk<WalkOrder::PreOrder>([&](tile::DescLoadOp load) {
+    std::optional<Stream> stream = streamOf(load);
+    Operation *parent = load->getParentOp();
+    // Rows come beside what is walked; those loaded once are left to threads.
+    if (!stream || (stream->isRow() && parent == kernel))
+      return;
+    for (; parent != kernel; parent = parent->getParentOp())
+      loops &= isa<scf::ForOp>(parent);
+    streams.blocks[load] = *stream;
+    streams.parts.insert(load);
+    if (stream->reshape)
+      streams.parts.insert(stream->reshape);
+    for (Operation *user : stream->value().getUsers())
+      if (isTurn(user))
+        streams.parts.insert(user);
+  });
+  SmallVector<Value> steered;
+  for (auto &[op, stream] : streams.blocks) {
+    llvm::append_range(steered, stream.load.getOffsets());
+    for (Operation *parent = op->getParentOp(); loops && parent != kernel; parent = parent->getParentOp())
+      llvm::append_range(steered, parent->getOperands().take_front(3));
+  }
+  for (tile::DotOp dot : streams.dots) {
+    streams.parts.insert(dot);
+    if (!isa<scf::ForOp>(dot->getParentOp()) || !isSummed(dot)) {
+      why = "a product is not in a loop, or not a sum of its own or what its loop carries";
+      return std::nullopt;
+    }
+    for (Value factor : {dot.getLhs(), dot.getRhs()}) {
+      StreamFactor found = streams.factorOf(factor);
+      if (!found.load && found.transposed && found.tile.getDefiningOp() &&
+          !isa<tile::DotOp>(found.tile.getDefiningOp()))
+        streams.parts.insert(factor.getDefiningOp());
+      if (!found.load && isa<BlockArgument>(found.tile)) {
+        why = "a factor is carried by a loop";
+        return std::nullopt;
+      }
+    }
+    if (!streams.factorOf(dot.getLhs()).load && !streams.factorOf(dot.getRhs()).load) {
+      why = "both factors of a product are computed";
+      return std::nullopt;
+    }
+  }
+  // Rows come in the slot of the matrix in front of them.
+  bool alone = llvm::any_of(streams.rings(), [&](auto &ring) { return streams.blocks[ring[0][0]].isRow(); });
+  if (streams.blocks.empty() || alone) {
+    why = "nothing is loaded through descriptors for products alone";
+    return std::nullopt;
+  }
+  if (!loops || !isScalarWork(steered, kernel)) {
+    why = "where to load, or how often, depends on tiles, on memory or on a branch";
+    return std::nullopt;
+  }
+  return streams;
+}
+
+std::optional<kgpu::MemType> schedule::slotMemory(const Stream &stream) {
+  if (!stream.isRow())
+    return storeMemory(stream.type, /*ctas=*/1, /*swapped=*/false);
+  auto layout = layout::MapAttr::get(stream.type.getContext(), layout::rowMajor(stream.type.getShape(), {0}));
+  auto type = kgpu::MemType::get(stream.type.getShape(), stream.type.getElementType(), layout);
+  return kgpu::planBoxes(type) ? std::optional(type) : std::nullopt;
+}
+
+SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, const AlignmentAnalysis &alignment) {
+  SmallVector<tile::DescStoreOp> stores;
+  for (auto store : kernel.getOps<tile::DescStoreOp>()) {
+    auto desc = store.getDesc().getDefiningOp<tile::MakeDescOp>();
+    std::string why;
+    auto tile = cast<RankedTensorType>(storedTile(store).getType());
+    if (desc && tile.getRank() == 2 && isMappable(desc, alignment, why) &&
+        storeMemory(tile, /*ctas=*/1, /*swapped=*/false))
+      stores.push_back(store);
+  }
+  return stores;
+}

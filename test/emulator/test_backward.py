@@ -1,0 +1,67 @@
+"""Attention's gradients by their schedule: against float64, in every order of warps and copies."""
+
+import numpy as np
+import pytest
+from harness import random
+from kiln.kernels import attention as library
+from kiln.kernels.attention import reference
+from kiln.kernels.attention.backward import attention_backward
+
+ORDERS = (1, -1, 2)
+
+
+@pytest.fixture
+def in_orders(request):
+    """Runs in every order, by products of groups on what the copy engine fetched; the order does not show."""
+    if not request.config.pluginmanager.hasplugin("emulator.plugin"):
+        pytest.skip("not under `-p emulator.plugin`")
+    emulator = request.getfixturevalue("emulated")
+
+    def run(function, alike=True):
+        results = []
+        for emulator.order in ORDERS:
+            emulator.used.clear()
+            results.append(function())
+            assert emulator.used >= {"wgmma", "cp", "mbarrier"}
+        first = results[0]
+        for other in results[1:] if alike else ():
+            assert all(a.tobytes() == b.tobytes() for a, b in zip(first, other, strict=True)), "the order shows"
+        return results if not alike else first
+
+    yield run
+    emulator.order = 1
+
+
+@pytest.fixture
+def rng(request):
+    return np.random.default_rng(list(request.node.name.encode()))
+
+
+def check(rng, in_orders, q_tokens, k_tokens, heads=1, k_heads=1, size=64, dtype="float16", causal=False, batch=1):
+    q, dout = (random(rng, (batch, q_tokens, heads, size), dtype) for _ in range(2))
+    k, v = (random(rng, (batch, k_tokens, k_heads, size), dtype) for _ in range(2))
+    y, lse = reference.attention(q, k, v, causal=causal, return_lse=True)
+    y, lse = y.astype(q.dtype), lse.astype(np.float32)
+    exact = reference.attention_backward(q, k, v, dout, causal=causal)
+    got = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, causal=causal))
+    unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+    for one, other in zip(got, exact, strict=True):
+        assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * unit * max(1.0, np.abs(other).max())
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tokens", [(128, 128), (65, 2), (127, 44), (130, 300), (300, 130)], ids=str)
+def test_lengths(rng, in_orders, tokens, causal):
+    """One step and many, whole blocks and not; queries that see no key."""
+    check(rng, in_orders, *tokens, causal=causal)
+
+
+@pytest.mark.parametrize("size", [80, 128])
+def test_sizes(rng, in_orders, size):
+    check(rng, in_orders, 128, 200, size=size, causal=True)
+
+
+def test_heads_share_keys(rng, in_orders):
+    check(rng, in_orders, 130, 130, heads=4, k_heads=2, dtype="bfloat16", batch=2, causal=True)
+
+
