@@ -80,10 +80,15 @@ def key_step(q: Heads, dout: Heads, q_blocks, dout_blocks, row_blocks, dq, key, 
     dscore = (weight * (dweight - delta[None, :])).to(query.dtype)
     dk = kl.dot(dscore, query, dk)
     if dq is not None:
-        part = kl.dot(dscore.T, key) * scale
-        rows, columns = start + kl.arange(0, M), kl.arange(0, SIZE)[None, :]
-        at = dq + (of_all.to(kl.int64) * padded + rows)[:, None] * SIZE + columns
-        kl.atomic_add(at, part, sem="relaxed")
+        # What groups of warps multiply has 64 rows for each of them.
+        at = dq + of_all.to(kl.int64) * padded * SIZE
+        rows, columns = start + kl.arange(0, M), kl.arange(0, SIZE)
+        if M >= SIZE:
+            part = kl.dot(dscore.T, key)
+            kl.atomic_add(at + rows[:, None] * SIZE + columns[None, :], part * scale, sem="relaxed")
+        else:
+            part = kl.dot(key.T, dscore)
+            kl.atomic_add(at + columns[:, None] + rows[None, :] * SIZE, part * scale, sem="relaxed")
     return dk, dv
 
 

@@ -14,13 +14,15 @@ static constexpr int64_t kMaxRegisters[] = {0, 200, 216, 144};
 // What barriers and mbarriers may take beside slots.
 static constexpr int64_t kSpareBytes = 2048;
 
-/// Of one thread: all sums that loops carry, and what the products of one step give, at 32 bits, and half of that for
-/// factors that they are rounded to.
+/// Of one thread: all sums that loops carry, and what the products of one step give at the same time. What follows from
+/// those through memory comes when they are over.
 static int64_t registersOf(Streams &streams, int64_t consumers) {
   llvm::SmallDenseMap<Block *, int64_t> carried, made;
   int64_t most = 0;
   for (tile::DotOp dot : streams.dots) {
     bool fresh = matchPattern(dot.getAcc(), m_AnyZeroFloat());
+    if (fresh && (streams.isStored(dot, /*right=*/false) || streams.isStored(dot, /*right=*/true)))
+      continue;
     int64_t elements = dot.getType().getNumElements() / (128 * consumers);
     (fresh ? made : carried)[dot->getBlock()] += elements;
   }
