@@ -104,7 +104,7 @@ def parse(text: str) -> Kernel:
     """The kernel of a module; a module holds one."""
     # Comments go, lines stay: messages name lines of the file as it was.
     text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
-    text = re.sub(r"//[^\n]*", "", text)
+    text = _inline_calls(re.sub(r"//[^\n]*", "", text))
     head = re.search(r"\.visible\s+\.entry\s+([\w$]+)\s*\((.*?)\)([^{]*)\{", text, re.S)
     if head is None:
         raise Unsupported("no .visible .entry")
@@ -125,6 +125,45 @@ def parse(text: str) -> Kernel:
     most = min(REGISTER_FILE // _directive(head[3], "minnctapersm", [1])[0] // threads[0] // 8 * 8, 256)
     registers = _directive(head[3], "maxnreg", [most])[0]
     return Kernel(head[1], threads[0], cluster[0], parameters, instructions, reader.constants, reader.rows, registers)
+
+
+FUNCTION = re.compile(r"^\.func\s+\(\.param \.(\w+) (\w+)\)\s+(\w+)\s*\(([^)]*)\)\s*", re.M)
+CALL = re.compile(
+    r"\{\s*(?:\.param [^;]*;\s*)*((?:st\.param[^;]*;\s*)*)call\.uni \((\w+)\), (\w+), \(([\w, ]*)\);\s*"
+    r"ld\.param\.(\w+)\s+(\S+), \[\2\];\s*\}"
+)
+
+
+def _inline_calls(text: str) -> str:
+    """The module with the bodies of its functions of numbers where they are called, on the call's line."""
+    bodies: dict[str, tuple[str, str, list[str], str]] = {}
+    while (head := FUNCTION.search(text)) is not None:
+        end = head.end()
+        if text[end] == "{":
+            end = text.index("\n}", end) + 2
+            body = " ".join(text[head.end() + 1 : end - 1].split())
+            names = re.findall(r"\.param \.\w+ (\w+)", head[4])
+            bodies[head[3]] = (head[1], head[2], names, body)
+        else:  # a declaration
+            end = text.index(";", end) + 1
+        text = text[: head.start()] + "\n" * text.count("\n", head.start(), end) + text[end:]
+
+    def inline(call: re.Match[str]) -> str:
+        if call[3] not in bodies:
+            raise Unsupported(f"call of {call[3]}")
+        kind, result, names, body = bodies[call[3]]
+        passed = dict(re.findall(r"st\.param\.\w+\s+\[(\w+)\], ([^;]+);", call[1]))
+        lines = ["{"]
+        for given, name in zip(re.findall(r"\w+", call[4]), names, strict=True):
+            form = re.search(rf"ld\.param\.(\w+) \S+, \[{name}\]", body)
+            lines.append(f".reg .{form[1] if form else kind} %in_{name}; mov.{kind} %in_{name}, {passed[given]};")
+            body = re.sub(rf"ld\.param(\.\w+) (\S+), \[{name}\]", rf"mov\1 \2, %in_{name}", body)
+        body = re.sub(rf"st\.param(\.\w+) \[{result}\]", r"mov\1 %out_value", body)
+        body = re.sub(r"\bret;", "bra $end_of_call;", body)
+        lines += [f".reg .{kind} %out_value; {{", body, "$end_of_call: }", f"mov.{call[5]} {call[6]}, %out_value;", "}"]
+        return " ".join(lines) + "\n" * call[0].count("\n")
+
+    return CALL.sub(inline, text)
 
 
 def _directive(text: str, name: str, default: list[int]) -> list[int]:

@@ -188,3 +188,29 @@ def test_random_programs(launched, emulated, number):
         if failure is not None and not failure.is_fault:
             pytest.skip(failure.message)
         assert failure is None, f"order {emulated.order}: {failure.message}"
+
+
+@kiln.jit
+def _sines(x, out, BLOCK: kl.constexpr):
+    i = kl.arange(0, BLOCK)
+    v = kl.load(x + i)
+    total = kl.zeros((BLOCK,), kl.float32)
+    for turn in kl.static_range(64):
+        total += kl.sin(v * (turn - 31))
+    kl.store(out + i, total)
+
+
+def test_a_function_that_is_called(launched):
+    """So many sines are one function; half of the arguments take its long way."""
+    x = np.concatenate([np.linspace(-9, 9, 64), np.logspace(4, 30, 64)]).astype(np.float32)
+
+    def launch():
+        out = np.zeros(128, np.float32)
+        compiled = _sines[(1,)](x, out, 128)
+        assert compiled.asm["ptx"].count("call.uni (retval0), kiln_sin,") == 64
+        return out
+
+    scaled = [x * np.float32(turn - 31) for turn in range(64)]
+    want = sum(np.sin(each.astype(np.float64)) for each in scaled)
+    for got in launched(launch):
+        assert np.abs(got - want).max() < 2e-5

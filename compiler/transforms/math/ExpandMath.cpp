@@ -72,18 +72,23 @@ bool kiln::needsMathExpansion(Operation *op, const Target &target) {
 }
 
 // An expansion is up to a hundred operations, and LLVM takes 10 ms for each: a kernel with hundreds of them would take
-// seconds. Those that ordinary kernels have stay where they are, without the cost of a call.
-static constexpr size_t kOftenEnough = 32;
+// seconds. Those that ordinary kernels have stay where they are, without the cost of a call. On a GPU, where a call
+// also dictates registers, only the functions with a second, long way to reduce huge arguments are worth one.
+static constexpr size_t kOftenEnough = 32, kOftenEnoughOnGpu = 64;
 
-/// On the CPU, an elementary function that stands in the program `kOftenEnough` times on one type becomes a function
-/// that is called there.
+/// Whether what stands in the program often becomes a call.
+static bool mayOutline(Operation *op, const Target &target) {
+  return target.isGpu() ? isa<math::SinOp, math::CosOp, math::TanOp>(op) : isa<math::MathDialect>(op->getDialect());
+}
+
+/// An elementary function that stands in the program `kOftenEnough` times on one type becomes a function that is called
+/// there.
 static void outlineRepeated(ModuleOp module, const Target &target) {
-  if (target.isGpu())
-    return;
+  size_t often = target.isGpu() ? kOftenEnoughOnGpu : kOftenEnough;
   // Ops with one name, type and attributes are one function.
   llvm::MapVector<std::pair<std::pair<StringAttr, Type>, DictionaryAttr>, SmallVector<Operation *>> groups;
   module.walk([&](Operation *op) {
-    if (!isa<math::MathDialect>(op->getDialect()) || !needsMathExpansion(op, target) || op->getNumResults() != 1)
+    if (!mayOutline(op, target) || !needsMathExpansion(op, target) || op->getNumResults() != 1)
       return;
     Type type = op->getResult(0).getType(), element = getElementTypeOrSelf(type);
     bool uniform = llvm::all_of(op->getOperandTypes(), [&](Type operand) { return operand == type; });
@@ -92,7 +97,7 @@ static void outlineRepeated(ModuleOp module, const Target &target) {
   });
   SymbolTable symbols(module);
   for (auto &[key, ops] : groups) {
-    if (ops.size() < kOftenEnough)
+    if (ops.size() < often)
       continue;
     Operation *first = ops.front();
     Location loc = UnknownLoc::get(module.getContext());

@@ -45,8 +45,9 @@ def test_a_value_used_twice_by_what_is_used_twice(lines):
         (["v ^= v << 13", "v ^= v >> 17", "v ^= v << 5"] * 9, 1),
         (["v = v * v + j"] * 24, 1),
         (["for i in kl.static_range(3000):", "    v = v * 3 + i"], 3),
+        (["w = v.to(kl.float32)", *["w = kl.sin(w) + j"] * 500, "v = w.to(kl.int32)"], 1.5),
     ],
-    ids=["shifts", "squares", "static range"],
+    ids=["shifts", "squares", "static range", "sines"],
 )
 def test_the_same_for_a_gpu(lines, bound):
     body = ["j = kl.arange(0, 64)", "v = kl.load(x + j)", *lines, "kl.store(out + j, v)"]
