@@ -4,6 +4,7 @@
     python test/unmodified_triton.py liger      DIR/Liger-Kernel            test/transformers/test_softmax.py
     python test/unmodified_triton.py fla        DIR/flash-linear-attention  tests/ops/test_simple_gla.py -k chunk
     python test/unmodified_triton.py flaggems   DIR/FlagGems                tests/test_reduction_ops.py
+    python test/unmodified_triton.py triton     DIR/triton                  python/test/unit/language/test_core.py
 
 Nothing is fetched: check out https://github.com/triton-lang/triton (release 3.6), linkedin/Liger-Kernel,
 fla-org/flash-linear-attention and FlagOpen/FlagGems, and run this with a Python that has torch, pytest and what the
@@ -12,13 +13,15 @@ is needed, and none that is there is used. What follows the directory goes to py
 
 Kernels and tests are not changed. On a machine without a GPU the *host* code of the libraries is told that its device
 is the CPU (HOST_CODE and pretend_cpu_device below); tests that name "cuda" themselves need a GPU. A failure is shown
-when it happens, and a summary at the end.
+when it happens, and a summary at the end. Triton's own unit tests take `--device`, which is cpu here where there is no
+GPU; their helpers (triton._internal_testing) come from the checkout.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -39,7 +42,7 @@ ENVIRONMENT = {
 }
 
 # Where a checkout has its packages.
-SOURCES = {"liger": "src", "fla": "", "flaggems": "src"}
+SOURCES = {"liger": "src", "fla": "", "flaggems": "src", "triton": ""}
 
 # Tutorials in the order of their numbers; what each shows at the end when it went well.
 TUTORIALS = {
@@ -115,7 +118,18 @@ def pretend_cpu_device() -> None:
     sys.meta_path.insert(0, PatchingFinder)  # type: ignore[arg-type]
 
 
-def tests_of(root: str, source: str, words: list[str], environment: dict[str, str]) -> int:
+def load_testing_helpers(root: str) -> None:
+    """`triton._internal_testing`, which Triton's own tests import: theirs, not a part of what Kiln stands in for."""
+    name = "triton._internal_testing"
+    path = pathlib.Path(root, "python", "triton", "_internal_testing.py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+def tests_of(what: str, root: str, words: list[str]) -> int:
     """pytest in this process, in the checkout."""
     import kiln.as_triton
 
@@ -124,11 +138,14 @@ def tests_of(root: str, source: str, words: list[str], environment: dict[str, st
     import torch
 
     root = os.path.abspath(root)
-    sys.path[:0] = [os.path.join(root, source), root]
+    sys.path[:0] = [os.path.join(root, SOURCES[what]), root]
     os.chdir(root)
     if not torch.cuda.is_available():
-        os.environ.update(environment)
+        os.environ.update(ENVIRONMENT.get(what, {}))
     pretend_cpu_device()
+    if what == "triton":
+        load_testing_helpers(root)
+        words = [*words, "--device", "cuda" if torch.cuda.is_available() else "cpu"]
     quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:logging", "--tb=short", "--show-capture=no", "-rN"]
     return int(pytest.main([*quiet, *words], plugins=[ShowAtOnce()]))
 
@@ -180,7 +197,7 @@ def tutorials(folder: str, timeout: int, benchmarks: bool, words: list[str]) -> 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("tutorials", "tutorial", "liger", "fla", "flaggems"))
+    parser.add_argument("what", choices=("tutorials", "tutorial", *SOURCES))
     parser.add_argument("path", help="the checkout, or the folder of the tutorials")
     parser.add_argument("--benchmarks", action="store_true", help="of tutorials, too")
     parser.add_argument("--seconds", type=int, default=300, help="for each tutorial")
@@ -189,7 +206,7 @@ def main() -> int:
         return tutorial(options.path, options.benchmarks)
     if options.what == "tutorials":
         return tutorials(options.path, options.seconds, options.benchmarks, words)
-    return tests_of(options.path, SOURCES[options.what], words, ENVIRONMENT.get(options.what, {}))
+    return tests_of(options.what, options.path, words)
 
 
 if __name__ == "__main__":

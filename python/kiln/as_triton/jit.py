@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from kiln import errors
+from kiln import errors, hooks
+from kiln import language as kl
 from kiln.as_triton import knobs
 from kiln.as_triton.errors import OutOfResources
 from kiln.frontend.function import FunctionParameter, lazy
@@ -24,6 +25,7 @@ from kiln.runtime.interface import KernelInterface
 __all__ = [
     "JITCallable",
     "JITFunction",
+    "JitFunctionInfo",
     "KernelInterface",
     "KernelParam",
     "MockTensor",
@@ -33,6 +35,7 @@ __all__ = [
     "get_jit_fn_file_line",
     "jit",
     "reinterpret",
+    "type_canonicalisation_dict",
 ]
 
 
@@ -54,6 +57,18 @@ class KernelParam(FunctionParameter):
     @property
     def is_const(self) -> bool:
         return not self.is_constexpr and getattr(self.annotation, "__name__", str(self.annotation)).endswith("const")
+
+
+class JitFunctionInfo(NamedTuple):
+    """The kernel, as the hooks of compiles are told of it."""
+
+    module: str
+    name: str
+    jit_function: Any
+
+
+class _Declined(Exception):
+    """`jit_cache_hook` has said that it sees to the compile: there is nothing to launch."""
 
 
 # Options of Triton for AMD's GPUs, which programs pass on every machine that is not NVIDIA's: without meaning here.
@@ -106,6 +121,18 @@ class JITFunction(kiln_jit.JITFunction):
         start = next(i for i, line in enumerate(lines) if line.startswith("def "))
         return "\n".join(lines[start:])
 
+    def _unsafe_update_src(self, new_src: str) -> None:
+        """Another text for the function; who calls it has to be told by who does this."""
+        source = self.source
+        line = source.first_line + source.text.split("def ", 1)[0].count("\n")
+        for name in ("tree", "reach_text"):
+            self.__dict__.pop(name, None)
+        self._found = source._replace(first_line=line, text=new_src)
+        self._reach = None
+        self.unload()
+        if self._launcher is not None:
+            self._launcher.invalidate()
+
     @property
     def starting_line_number(self) -> int:
         return self.source.first_line
@@ -126,12 +153,19 @@ class JITFunction(kiln_jit.JITFunction):
         return CompiledKernel
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        if knobs.runtime.launch_enter_hook or knobs.runtime.launch_exit_hook:
+        runtime = knobs.runtime
+        if runtime.launch_enter_hook or runtime.launch_exit_hook or runtime.jit_cache_hook:
             return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
         return super().__getitem__(grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """`self[grid](*args, **kwargs)`; with `warmup`, only compiles."""
+        """`self[grid](*args, **kwargs)`; with `warmup`, only compiles. None where a hook declined the compile."""
+        try:
+            return self._run(args, grid, warmup, kwargs)
+        except _Declined:
+            return None
+
+    def _run(self, args: tuple[Any, ...], grid: Any, warmup: bool, kwargs: dict[str, Any]) -> Any:
         enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
         if warmup or not (enter or leave):
             return super().run(*args, grid=grid, warmup=warmup, **kwargs)
@@ -163,13 +197,44 @@ class JITFunction(kiln_jit.JITFunction):
     def _compile(self, found: Any, options: dict[str, Any], *rest: Any) -> Any:
         from kiln.as_triton.language import debugging
 
+        before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
+        told = self._tell_compile(found, options, *rest) if before or after else {}
+        if before and before(**told):
+            raise _Declined
         try:
             with debugging(bool(options.get("debug", self.debug))):
                 compiled: Any = super()._compile(found, options, *rest)
         except errors.ResourceError as error:
             raise OutOfResources.like(error) from None
         compiled.options = dict(options)
+        if after:
+            after(**told)
         return compiled
+
+    def _tell_compile(
+        self, found: Any, options: dict[str, Any], key: bytes, disjoint: Any, device: int, prefix: str
+    ) -> dict[str, Any]:
+        """What the hooks of a compile are given."""
+        parameters = [kiln_jit.make_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
+        signature = {p.name: "constexpr" if p.kind == "constexpr" else p.type for p in parameters}
+        constants = {(i,): p.value for i, p in enumerate(parameters) if p.kind == "constexpr"}
+        attrs = {(i,): [["tt.divisibility", 16]] for i, p in enumerate(parameters) if p.divisible}
+        asked = {"num_warps": 4, "num_ctas": 1, "num_stages": 3, "enable_fp_fusion": True, **options}
+        types = ", ".join(f"{name}: {type}" for name, type in signature.items())
+        spelled = ", ".join(f"{name}={value}" for name, value in asked.items())
+        name = f"{self.fn.__qualname__}[{spelled}]({types})"
+        identity = _digest(prefix.encode() + b"\0" + key)
+        facts = {"key": identity, "signature": signature, "device": max(device, 0), "constants": constants, **asked,
+                 "extern_libs": options.get("extern_libs"), "configs": [attrs], "is_warmup": False}  # fmt: skip
+        info = JitFunctionInfo(self.module, self.fn.__qualname__, self)
+        return {
+            "key": identity,
+            "repr": name,
+            "fn": info,
+            "compile": facts,
+            "is_manual_warmup": False,
+            "already_compiled": False,
+        }
 
     def _explain_status(self, *args: Any) -> NoReturn:
         try:
@@ -206,6 +271,22 @@ def jit(
     return decorate if fn is None else decorate(fn)
 
 
+def _tell_load(chain: str, compiled: Any) -> None:
+    hook = getattr(knobs.runtime, chain)
+    if hook and isinstance(compiled.kernel, JITFunction):
+        hook(compiled.module, compiled.function, compiled.name, compiled.metadata, compiled.hash)
+
+
+hooks.load_start.add(lambda compiled: _tell_load("kernel_load_start_hook", compiled))
+hooks.load_end.add(lambda compiled: _tell_load("kernel_load_end_hook", compiled))
+
+
+def _digest(data: bytes) -> str:
+    from kiln import _kiln
+
+    return _kiln.digest(data)
+
+
 def get_full_name(fn: Any) -> str:
     return f"{fn.__module__}.{fn.__qualname__}"
 
@@ -216,6 +297,18 @@ def get_jit_fn_file_line(fn: Any) -> tuple[str, int]:
         fn = fn.fn
     return fn.fn.__code__.co_filename, fn.tree.lineno
 
+
+def _spell_types() -> dict[str, str]:
+    """Every way to write an element type → how signatures do."""
+    spelled = {"bool": "i1", "int": "i32", "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5"}
+    for name, kind in vars(kl).items():
+        if isinstance(kind, kl.dtype):
+            text = str(kind).replace("uint", "u").replace("int", "i")
+            spelled |= {name: text, str(kind): text, text: text}
+    return spelled
+
+
+type_canonicalisation_dict = _spell_types()
 
 # -- arrays ------------------------------------------------------------------------------------
 

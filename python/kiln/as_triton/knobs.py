@@ -14,7 +14,18 @@ from typing import Any, NamedTuple
 from kiln import errors
 from kiln.knobs import triton_variable
 
-__all__ = ["HookChain", "autotuning", "cache", "compilation", "language", "nvidia", "refresh_knobs", "runtime"]
+__all__ = [
+    "HookChain",
+    "autotuning",
+    "base_knobs",
+    "cache",
+    "compilation",
+    "language",
+    "nvidia",
+    "propagate_env",
+    "refresh_knobs",
+    "runtime",
+]
 
 
 class Knob(NamedTuple):
@@ -23,6 +34,10 @@ class Knob(NamedTuple):
     default: Any = None
     variable: str = ""
     instead: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.variable
 
     def read(self) -> Any:
         text = triton_variable(self.variable) if self.variable and not self.instead else None
@@ -65,6 +80,11 @@ class Group:
     def knobs(self) -> dict[str, Any]:
         """Every switch of the group with its value."""
         return {name: getattr(self, name) for name in self._table}
+
+    @property
+    def knob_descriptors(self) -> dict[str, Knob]:
+        """The switches of the group that a variable of the environment sets."""
+        return {name: knob for name, knob in self._table.items() if knob.variable}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._table:
@@ -120,7 +140,12 @@ def _folder(name: str) -> Callable[[], str]:
     return folder
 
 
+base_knobs = Group
+propagate_env = True
+"""Triton writes switches that are set in code into the environment unless this is false; here they never are."""
+
 _ENTER, _EXIT = HookChain(), HookChain(reversed=True)
+_LOAD_START, _LOAD_END = HookChain(), HookChain(reversed=True)
 _STAGES = "KILN_DUMP=directory writes every stage, and `kiln compile` goes on from the file of one"
 
 runtime = Group(
@@ -132,10 +157,10 @@ runtime = Group(
         "override_arch": Knob(None, instead="set KILN_TARGET to a row of the target table"),
         "launch_enter_hook": Knob(lambda: _ENTER),
         "launch_exit_hook": Knob(lambda: _EXIT),
-        "jit_cache_hook": Knob(None, instead="use triton.knobs.runtime.launch_enter_hook"),
-        "jit_post_compile_hook": Knob(None, instead="use triton.knobs.runtime.launch_enter_hook"),
-        "kernel_load_start_hook": Knob(None, instead="use triton.knobs.runtime.launch_enter_hook"),
-        "kernel_load_end_hook": Knob(None, instead="use triton.knobs.runtime.launch_enter_hook"),
+        "jit_cache_hook": Knob(None),
+        "jit_post_compile_hook": Knob(None),
+        "kernel_load_start_hook": Knob(lambda: _LOAD_START),
+        "kernel_load_end_hook": Knob(lambda: _LOAD_END),
         "add_stages_inspection_hook": Knob(None, instead=_STAGES),
     },
 )

@@ -16,7 +16,7 @@ from kiln.as_triton import knobs
 from kiln.language import values
 from kiln.language.builtin import builtin
 
-__all__ = ["CONSTEXPR_0", "_unwrap_if_constexpr", "device_assert", "dot", "must_use_result"]
+__all__ = ["CONSTEXPR_0", "_unwrap_if_constexpr", "device_assert", "dot", "must_use_result", "str_to_ty"]
 
 
 CONSTEXPR_0 = kl.constexpr(0)
@@ -81,3 +81,10 @@ def must_use_result(function: Any, s: Any = True) -> Any:
 def _unwrap_if_constexpr(value: Any) -> Any:
     """What a constexpr holds; anything else as it is."""
     return values.unwrap(value)
+
+
+def str_to_ty(name: str, c: Any = None) -> Any:
+    """The type that a signature spells so: "*fp32", "i32", "tensordesc<fp16[64, 64]>"."""
+    from kiln.language import types
+
+    return types.parse(name.replace(" ", ""))

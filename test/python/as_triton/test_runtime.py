@@ -191,6 +191,75 @@ def test_launch_hooks(triton, tl):
     assert seen == [("enter", "kernel", 7, 2, 0), ("exit", 7)] and x[0] == 8
 
 
+@pytest.fixture
+def runtime(triton):
+    with triton.knobs.runtime.scope():
+        yield triton.knobs.runtime
+
+
+def test_compiles_are_told_to_hooks(runtime, double):
+    seen = []
+
+    def before(*, key, repr, fn, compile, is_manual_warmup, already_compiled):
+        seen.append(("before", key, len(double.compiled_kernels)))
+        assert fn.name.endswith("double") and fn.jit_function is double and fn.module == __name__
+        assert compile["signature"] == {"x": "*fp32", "y": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+        assert compile["constants"] == {(3,): 16} and compile["num_warps"] == 2 and compile["key"] == key
+        assert "num_warps=2" in repr and "x: *fp32" in repr and not is_manual_warmup and not already_compiled
+        return False
+
+    def after(*, key, **rest):
+        seen.append(("after", key, len(double.compiled_kernels)))
+
+    runtime.jit_cache_hook, runtime.jit_post_compile_hook = before, after
+    x, y = np.ones(20, np.float32), np.zeros(20, np.float32)
+    for n in (20, 19):
+        double[(2,)](x, y, n, BLOCK=16, num_warps=2)
+    assert (y[:19] == 2).all()
+    assert [(what, count) for what, _, count in seen] == [("before", 0), ("after", 1)] and seen[0][1] == seen[1][1]
+
+
+def test_a_hook_may_decline_a_compile(runtime, double):
+    x, y = np.ones(16, np.float32), np.zeros(16, np.float32)
+    runtime.jit_cache_hook = lambda **told: True
+    assert double[(1,)](x, y, 16, BLOCK=16) is None
+    assert not y.any() and not double.compiled_kernels
+    runtime.jit_cache_hook = None
+    double[(1,)](x, y, 16, BLOCK=16)
+    assert (y == 2).all()
+
+
+def test_loads_are_told_to_hooks(runtime, double):
+    seen = []
+    runtime.kernel_load_start_hook.add(start := lambda *told: seen.append(("start", *told)))
+    runtime.kernel_load_end_hook.add(end := lambda *told: seen.append(("end", *told)))
+    try:
+        x, y = np.ones(16, np.float32), np.zeros(16, np.float32)
+        compiled = double[(1,)](x, y, 16, BLOCK=16)
+    finally:
+        runtime.kernel_load_start_hook.remove(start)
+        runtime.kernel_load_end_hook.remove(end)
+    double[(1,)](x, y, 16, BLOCK=8)
+    (first, module, _, *_), (last, loaded, function, name, metadata, digest) = seen
+    assert (first, module, last) == ("start", None, "end") and loaded is function is compiled.loaded
+    assert (name, digest, metadata.num_warps) == (compiled.name, compiled.hash, 4)
+
+
+def test_the_text_of_a_function_may_be_replaced(double):
+    x, y = np.ones(16, np.float32), np.zeros(16, np.float32)
+    double[(1,)](x, y, 16, BLOCK=16)
+    double._unsafe_update_src(double.src.replace("* 2", "* 5"))
+    double[(1,)](x, y, 16, BLOCK=16)
+    assert (y == 5).all() and "* 5" in double.src
+
+
+def test_types_by_their_names(triton, tl):
+    from triton.runtime.jit import type_canonicalisation_dict as spelled
+
+    assert (spelled["float16"], spelled["bool"], spelled["i64"], spelled["uint8"]) == ("fp16", "i1", "i64", "u8")
+    assert tl.str_to_ty("fp32", None) == tl.float32 and tl.str_to_ty("*i8", None) == tl.pointer_type(tl.int8)
+
+
 def test_switches_that_kiln_lacks_are_refused(triton):
     with pytest.raises(errors.UsageError, match="KILN_CHECK=bounds"):
         triton.knobs.runtime.interpret = True
