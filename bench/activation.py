@@ -15,19 +15,22 @@ _SWIGLU = {(2048, 4096): 3.64, (2048, 8192): 3.95, (2048, 11008): 4.02, (2048, 1
 _GELU = {(512, 4096): 1.75, (1024, 4096): 2.09, (2048, 4096): 2.40, (2048, 16384): 2.78}
 
 
-def _swiglu(shape: tuple[int, int]) -> Case:
+def cell(kernel: str, shape: tuple[int, int], dtype: str = "float16", **facts: Any) -> Case:
+    """A row of these kernels at any size, in a type of 16 bits."""
     both = 2 * shape[0] * shape[1]
-    return Case(NAME, "swiglu", shape, reads=2 * both, writes=both, streams=(2, 1, both),
-                reported=relative_to(_SWIGLU, shape))  # fmt: skip
+    reads, arrays = (2 * both, 2) if kernel == "swiglu" else (both + 2 * shape[1], 1)
+    return Case(NAME, kernel, shape, reads=reads, writes=both, streams=(arrays, 1, both), dtype=dtype, **facts)
 
 
 def _gelu(shape: tuple[int, int]) -> Case:
-    both = 2 * shape[0] * shape[1]
-    return Case(NAME, "bias_gelu", shape, reads=both + 2 * shape[1], writes=both, streams=(1, 1, both),
-                reported=relative_to(_GELU, shape), least_tbs=4.0 if shape == (2048, 16384) else None)  # fmt: skip
+    least = 4.0 if shape == (2048, 16384) else None
+    return cell("bias_gelu", shape, reported=relative_to(_GELU, shape), least_tbs=least)
 
 
-CASES = [*map(_swiglu, _SWIGLU), *map(_gelu, _GELU)]
+CASES = [
+    *(cell("swiglu", shape, reported=relative_to(_SWIGLU, shape)) for shape in _SWIGLU),
+    *map(_gelu, _GELU),
+]
 
 
 def inputs(case: Case, make: Any) -> Arrays:

@@ -111,6 +111,11 @@ def select(names: Sequence[str], only: str = "") -> list[Case]:
     return [case for case in found if all(any(w.startswith(o) for w in words(case.name)) for o in words(only))]
 
 
+def named(name: str) -> Case:
+    """The case of this name; raises `KeyError`."""
+    return {case.name: case for case in select([])}[name]
+
+
 def relative_to(table: dict[tuple[int, ...], float], shape: tuple[int, ...], unit: str = "TB/s") -> str:
     """The reference table's figure for a shape as text, or ""."""
     return f"{table[shape]:.2f} {unit}" if shape in table else ""

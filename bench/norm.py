@@ -21,15 +21,19 @@ _LAYER = {(2048, 896): 1.88, (2048, 4096): 2.77, (2048, 8192): 2.77, (16384, 896
 _ONE_ROW = {"rms_norm": ("1.62 µs", 1.60), "residual_rms_norm": ("1.94 µs", 1.85), "layer_norm": ("2.04 µs", 1.95)}
 
 
-def _case(kernel: str, shape: tuple[int, int], table: dict[tuple[int, ...], float]) -> Case:
+def cell(kernel: str, shape: tuple[int, int], dtype: str = "float16", **facts: Any) -> Case:
+    """A row of these kernels at any size, in a type of 16 bits."""
     rows, n = shape
     both = 2 * rows * n
     arrays = 2 if kernel == "residual_rms_norm" else 1
     vectors = 2 if kernel == "layer_norm" else 1
-    reported, most = _ONE_ROW[kernel] if rows == 1 else (relative_to(table, shape), None)
     return Case(NAME, kernel, shape, reads=arrays * both + vectors * 2 * n, writes=arrays * both,
-                streams=(arrays, arrays, both), reported=reported, most_us=most,
-                least_tbs=4.2 if n == 131072 else None)  # fmt: skip
+                streams=(arrays, arrays, both), dtype=dtype, **facts)  # fmt: skip
+
+
+def _case(kernel: str, shape: tuple[int, int], table: dict[tuple[int, ...], float]) -> Case:
+    reported, most = _ONE_ROW[kernel] if shape[0] == 1 else (relative_to(table, shape), None)
+    return cell(kernel, shape, reported=reported, most_us=most, least_tbs=4.2 if shape[1] == 131072 else None)
 
 
 CASES = [

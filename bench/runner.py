@@ -262,7 +262,7 @@ def warm_up(case: Case, device: Any, settings: Settings, say: Callable[[str], No
     """Compiles what a row needs into the peers' caches on disk; times nothing, checks nothing."""
     runner = Runner(case, device, dataclasses.replace(settings, most_sets=2), say)
     for name, make in runner.wanted().items():
-        if name not in ("inductor", "quack", "triton"):
+        if not (name in ("inductor", "quack", "triton") or name.startswith("kiln")):
             continue
         say(name)
         try:

@@ -14,13 +14,13 @@ _REPORTED = {(4096, 4096): 3.66, (8192, 32768): 4.14, (2048, 131072): 4.14}
 _ASKED = {(4096, 4096): 3.8, (8192, 32768): 4.2, (2048, 131072): 4.2}
 
 
-def _case(shape: tuple[int, int]) -> Case:
+def cell(kernel: str, shape: tuple[int, int], dtype: str = "float16", **facts: Any) -> Case:
+    """Softmax at any size, in a type of 16 bits."""
     both = 2 * shape[0] * shape[1]
-    return Case(NAME, "softmax", shape, reads=both, writes=both, streams=(1, 1, both),
-                reported=relative_to(_REPORTED, shape), least_tbs=_ASKED[shape])  # fmt: skip
+    return Case(NAME, kernel, shape, reads=both, writes=both, streams=(1, 1, both), dtype=dtype, **facts)
 
 
-CASES = [_case(shape) for shape in _REPORTED]
+CASES = [cell("softmax", shape, reported=relative_to(_REPORTED, shape), least_tbs=_ASKED[shape]) for shape in _REPORTED]
 
 
 def inputs(case: Case, make: Any) -> Arrays:

@@ -99,7 +99,7 @@ class Child:
 def job_of(options: argparse.Namespace, cases: Sequence[Case], prepare: bool) -> Job:
     return {
         "cases": [case.name for case in cases],
-        "families": sorted({case.family for case in cases}),
+        "rows_of": options.rows_of,
         "peers": options.peers,
         "rounds": options.rounds,
         "warm": options.warm,
@@ -207,6 +207,7 @@ def add_arguments(found: argparse.ArgumentParser) -> None:
     found.add_argument("--commit", help="what to record as the commit, where there is no repository")
     found.add_argument("--log", metavar="F", help="what the children print (default: a temporary file)")
     found.add_argument("--strict", action="store_true", help="exit 1 if a row misses what is asked")
+    found.set_defaults(rows_of="cases")  # the module whose `named` finds a row
 
 
 def name_files(options: argparse.Namespace) -> list[str]:

@@ -1,6 +1,6 @@
 """The child process of suite.py: measures rows one after another and writes a JSON line for everything it does.
 
-    python bench/worker.py '{"cases": ["rms_norm 2048×896"], "family": "norm", "peers": [...], ...}'
+    python bench/worker.py '{"cases": ["rms_norm 2048×896"], "rows_of": "cases", "peers": [...], ...}'
 
 A child can hang or lose its device; the parent then starts another with the rows that are left. Lines it writes:
     {"event": "start", "case": …}   {"event": "phase", "case": …, "phase": "inductor"}   {"event": "result", …}
@@ -10,6 +10,7 @@ A child can hang or lose its device; the parent then starts another with the row
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import pathlib
@@ -29,7 +30,6 @@ def main() -> int:
     def emit(**event: Any) -> None:
         lines.write(json.dumps(event) + "\n")
 
-    from cases import family
     from device import environment, make_device
     from runner import Settings, run_case, warm_up
 
@@ -48,7 +48,8 @@ def main() -> int:
             inductor.autotune_local_cache = False
     else:
         emit(event="environment", facts=environment(device))
-    cases = {case.name: case for name in job["families"] for case in family(name).CASES}
+    named = importlib.import_module(job["rows_of"]).named
+    cases = {name: named(name) for name in job["cases"]}
     for name in job["cases"]:
         emit(event="start", case=name)
         say = lambda phase: emit(event="phase", case=name, phase=phase)  # noqa: E731, B023
