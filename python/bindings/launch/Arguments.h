@@ -54,6 +54,8 @@ public:
 
   /// Whether the array with this number, in order, is copied to the device for the launch.
   bool isStaged(unsigned array) const { return placement.stage && devices[array] == onHost; }
+  /// Whether the launch is one of a program of the host, which waits for it: unless all its arrays are on the device.
+  bool isStaged() const { return placement.stage && (devices.empty() || llvm::is_contained(devices, int(onHost))); }
 
   unsigned parameter = 0; ///< whose value is being read: set by the caller
   unsigned culprit = 0;

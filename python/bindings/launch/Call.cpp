@@ -504,7 +504,7 @@ void Call::launchOnGpu(const Compiled &compiled, device::Grid grid) {
     if (!status.ok())
       explainStatus(compiled, status);
   }
-  bool staged = current->placement.stage;
+  bool staged = reader.isStaged();
   Status status;
   {
     WithoutLock released;
