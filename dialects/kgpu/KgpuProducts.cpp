@@ -158,11 +158,13 @@ LogicalResult WarpMmaOp::verify() {
   auto is = [&](Type type, const std::optional<Layout> &fragment) {
     return fragment && layout::inCluster(layout::onWarps(*fragment, warps), ctas, std::nullopt) == layoutOf(type);
   };
-  for (int64_t m = 1; m <= warps; m *= 2)
-    for (int64_t n = 1; m * n <= warps; n *= 2)
-      if (is(acc, layout::mmaAccumulator(c, m, n)) && is(lhs, layout::mmaOperand(sidesOf(lhs), 0, bits, m, n)) &&
-          is(rhs, layout::mmaOperand(sidesOf(rhs), 1, bits, m, n)))
-        return success();
+  for (int64_t batch = 1; batch <= warps; batch *= 2)
+    for (int64_t m = 1; batch * m <= warps; m *= 2)
+      for (int64_t n = 1; batch * m * n <= warps; n *= 2)
+        if (is(acc, layout::mmaAccumulator(c, m, n, batch)) &&
+            is(lhs, layout::mmaOperand(sidesOf(lhs), 0, bits, m, n, batch)) &&
+            is(rhs, layout::mmaOperand(sidesOf(rhs), 1, bits, m, n, batch)))
+          return success();
   return emitOpError()
          << "expected fragments of one arrangement of warps (because each warp multiplies what it holds), "
          << "got " << lhs << ", " << rhs << " and " << acc; // warp_mma_c4

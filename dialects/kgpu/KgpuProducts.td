@@ -90,7 +90,7 @@ def Kgpu_WarpMmaOp : Kgpu_EarlyOp<"warp_mma", [Pure, AllTypesMatch<["acc", "resu
   let summary = "matrix product by each warp";
   let description = [{
     `result = acc + lhs * rhs`, done where the op stands: each warp multiplies fragments that its threads hold in registers,
-    as the layouts `mma_accumulator` and `mma_operand` say.
+    as the layouts `mma_accumulator` and `mma_operand` say. Products of a batch go to different warps first.
 
     | inputs | accumulator | K of one instruction |
     |---|---|---|

@@ -192,21 +192,26 @@ static bool accumulatorAtom(Build &build, unsigned row, unsigned column) {
 
 static bool operandBits(unsigned bits) { return bits == 4 || bits == 8 || bits == 16 || bits == 32; }
 
-std::optional<Layout> mmaAccumulator(ArrayRef<int64_t> shape, int64_t warpsM, int64_t warpsN) {
+/// Warps behind those of a fragment: pieces of the first batch side.
+static bool spreadBatches(Build &build, unsigned rank, int64_t warps) {
+  return warps == 1 || (rank > 2 && isPowerOf2_64(warps) && build.takeHigh(Coord::Warp, 0, warps));
+}
+
+std::optional<Layout> mmaAccumulator(ArrayRef<int64_t> shape, int64_t warpsM, int64_t warpsN, int64_t warpsBatch) {
   unsigned rank = shape.size();
   if (rank < 2 || !legal(shape) || !isPowerOf2_64(warpsM) || !isPowerOf2_64(warpsN))
     return std::nullopt;
   Build build(shape);
   // Each warp has one piece of the tile: adjacent atoms of it are fed by one ldmatrix.
   if (!accumulatorAtom(build, rank - 2, rank - 1) || !build.takeHigh(Coord::Warp, rank - 2, warpsM) ||
-      !build.takeHigh(Coord::Warp, rank - 1, warpsN))
+      !build.takeHigh(Coord::Warp, rank - 1, warpsN) || !spreadBatches(build, rank, warpsBatch))
     return std::nullopt;
   repeatAtom(build, rank - 1, rank - 2, rank);
   return build.finish();
 }
 
-std::optional<Layout> mmaOperand(ArrayRef<int64_t> shape, unsigned side, unsigned bits, int64_t warpsM,
-                                 int64_t warpsN) {
+std::optional<Layout> mmaOperand(ArrayRef<int64_t> shape, unsigned side, unsigned bits, int64_t warpsM, int64_t warpsN,
+                                 int64_t warpsBatch) {
   unsigned rank = shape.size();
   if (rank < 2 || side > 1 || !legal(shape) || !operandBits(bits) || !isPowerOf2_64(warpsM) || !isPowerOf2_64(warpsN))
     return std::nullopt;
@@ -221,6 +226,8 @@ std::optional<Layout> mmaOperand(ArrayRef<int64_t> shape, unsigned side, unsigne
     return std::nullopt;
   if (side == 0)
     build.replicate(Coord::Warp, warpsN);
+  if (!spreadBatches(build, rank, warpsBatch))
+    return std::nullopt;
   repeatAtom(build, k, row, rank);
   return build.finish();
 }

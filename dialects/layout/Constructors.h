@@ -27,11 +27,13 @@ Layout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int32_t> order, int
 /// Every thread holds every element.
 Layout replicated(llvm::ArrayRef<int64_t> shape, const Threads &threads);
 
-/// mma.sync m16n8 accumulator: `shape` [M, N] (or with leading batch sides), warps spread warpsM x warpsN.
-std::optional<Layout> mmaAccumulator(llvm::ArrayRef<int64_t> shape, int64_t warpsM, int64_t warpsN);
+/// mma.sync m16n8 accumulator: `shape` [M, N] (or with leading batch sides), warps spread warpsM x warpsN, and
+/// `warpsBatch` of them over the first batch side.
+std::optional<Layout> mmaAccumulator(llvm::ArrayRef<int64_t> shape, int64_t warpsM, int64_t warpsN,
+                                     int64_t warpsBatch = 1);
 /// mma.sync operand A (side 0, 16 x k) or B (side 1, k x 8) for elements of `bits`, beside such an accumulator.
 std::optional<Layout> mmaOperand(llvm::ArrayRef<int64_t> shape, unsigned side, unsigned bits, int64_t warpsM,
-                                 int64_t warpsN);
+                                 int64_t warpsN, int64_t warpsBatch = 1);
 /// The same on `warps` warps, a multiple of the layout's: those beyond hold what the others do.
 Layout onWarps(const Layout &layout, int64_t warps);
 /// wgmma m64nN accumulator: 4 warps per group along M; groups split M (any count), N any multiple of 8.

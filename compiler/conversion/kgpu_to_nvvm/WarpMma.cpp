@@ -68,11 +68,10 @@ static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
   Registers sums = element.isF32() ? Registers(registers) : packWords(lowering, registers);
   unsigned perSum = kSums * sums.size() / registers.size();
   // Fragments of each batch: along N first, then along M; those of factors along K first.
-  int64_t batches = 1;
-  for (int64_t side : acc.shape().drop_back(2))
-    batches *= side;
-  int64_t rows = int64_t(lhs.size()) / (kLeftWords * steps * batches);
-  int64_t columns = int64_t(rhs.size()) / (kRightWords * steps * batches);
+  int64_t left = int64_t(lhs.size()) / (kLeftWords * steps), right = int64_t(rhs.size()) / (kRightWords * steps);
+  // Of a warp: its factors have batches · rows and batches · columns fragments, its sums batches · rows · columns.
+  int64_t batches = left * right / (int64_t(registers.size()) / kSums);
+  int64_t rows = left / batches, columns = right / batches;
 
   std::string text = "mma.sync.aligned.m16n8k" + std::to_string(step) + ".row.col." +
                      productTypeName(element, false).str() + "." + productTypeName(lhsElement, true).str() + "." +

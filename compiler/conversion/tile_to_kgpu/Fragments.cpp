@@ -1,4 +1,5 @@
 #include "compiler/conversion/tile_to_kgpu/Fragments.h"
+#include "compiler/analysis/Grouping.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/layout/Constructors.h"
 
@@ -10,17 +11,18 @@ using layout::Layout;
 // Rows and columns of the accumulator of one instruction.
 static constexpr int64_t kRows = 16, kColumns = 8;
 
-std::optional<std::pair<int64_t, int64_t>> assign::arrangeWarps(ArrayRef<int64_t> accumulator, int64_t warps,
-                                                                bool alongRows) {
+std::optional<assign::WarpArrangement> assign::arrangeWarps(ArrayRef<int64_t> accumulator, int64_t warps,
+                                                            bool alongRows) {
   int64_t rows = accumulator[accumulator.size() - 2], columns = accumulator.back();
   auto rowSide = layout::splitSide(rows), columnSide = layout::splitSide(columns);
   if (!rowSide || !columnSide)
     return std::nullopt;
-  std::optional<std::pair<int64_t, int64_t>> best;
+  std::optional<WarpArrangement> best;
   int64_t least = 0;
   // As many as find place.
   int64_t mostDown = rowSide->power / kRows, mostAcross = columnSide->power / kColumns;
-  warps = std::min(warps, mostDown * mostAcross);
+  int64_t batches = accumulator.size() > 2 ? std::min(warps, powerOf2Factor(accumulator.front())) : 1;
+  warps = std::min(warps / batches, mostDown * mostAcross);
   for (int64_t down = warps; down >= 1; down /= 2) {
     int64_t across = warps / down;
     if (down > mostDown || across > mostAcross)
@@ -28,7 +30,7 @@ std::optional<std::pair<int64_t, int64_t>> assign::arrangeWarps(ArrayRef<int64_t
     // Elements of the factors that a warp reads at each k.
     int64_t reads = rows / down + columns / across;
     if (!best || (!alongRows && reads < least)) {
-      best = {down, across};
+      best = {down, across, batches};
       least = reads;
     }
   }
@@ -94,10 +96,11 @@ static std::optional<Layout> warpFragment(const Graph &graph, kgpu::WarpMmaOp op
       threads.groups == 1 ? arrangeWarps(shapeOf(op.getAcc()), threads.warps, isChained(graph, op)) : std::nullopt;
   if (!warps)
     return std::nullopt;
-  auto [down, across] = *warps;
-  std::optional<Layout> fragment = index == 0   ? layout::mmaAccumulator(shapeOf(op.getAcc()), down, across)
-                                   : index == 1 ? layout::mmaOperand(shapeOf(op.getLhs()), 0, bits, down, across)
-                                                : layout::mmaOperand(shapeOf(op.getRhs()), 1, bits, down, across);
+  auto [down, across, batches] = *warps;
+  std::optional<Layout> fragment = index == 0 ? layout::mmaAccumulator(shapeOf(op.getAcc()), down, across, batches)
+                                   : index == 1
+                                       ? layout::mmaOperand(shapeOf(op.getLhs()), 0, bits, down, across, batches)
+                                       : layout::mmaOperand(shapeOf(op.getRhs()), 1, bits, down, across, batches);
   // Warps that find no place repeat the others.
   return fragment ? layout::inCluster(layout::onWarps(*fragment, threads.warps), threads.ctas, std::nullopt)
                   : std::nullopt;

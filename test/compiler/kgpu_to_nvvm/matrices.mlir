@@ -86,3 +86,23 @@ module attributes {kgpu.num_warps = 1 : i32} {
     return
   }
 }
+
+// -----
+
+// Four batches on four warps: each multiplies one.
+// CHECK-LABEL: llvm.func @kiln_batch_of_a_warp(
+// CHECK-COUNT-2: llvm.inline_asm "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+// CHECK-NOT: mma.sync
+#a = #layout.map<digits [4, 16, 16] reg (0, 0, 1) (0, 8, 0) (0, 0, 8) lane (0, 0, 2) (0, 0, 4) (0, 1, 0) (0, 2, 0) (0, 4, 0) warp (1, 0, 0) (2, 0, 0)>
+#b = #layout.map<digits [4, 16, 16] reg (0, 1, 0) (0, 8, 0) (0, 0, 8) lane (0, 2, 0) (0, 4, 0) (0, 0, 1) (0, 0, 2) (0, 0, 4) warp (1, 0, 0) (2, 0, 0)>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @batch_of_a_warp(%p: !tile.ptr<f32>, %x: f16) attributes {tile.kernel} {
+    %a = tile.splat %x : f16 -> tensor<4x16x16xf16, #a>
+    %b = tile.splat %x : f16 -> tensor<4x16x16xf16, #b>
+    %z = arith.constant dense<0.0> : tensor<4x16x16xf32, #a>
+    %d = kgpu.warp_mma %a, %b, %z : tensor<4x16x16xf16, #a>, tensor<4x16x16xf16, #b> -> tensor<4x16x16xf32, #a>
+    %q = tile.splat %p : !tile.ptr<f32> -> tensor<4x16x16x!tile.ptr<f32>, #a>
+    tile.store %q, %d : tensor<4x16x16x!tile.ptr<f32>, #a>, tensor<4x16x16xf32, #a>
+    return
+  }
+}

@@ -173,3 +173,27 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return %r#1 : tensor<64x64xf32>
   }
 }
+
+// -----
+
+// Products of a batch have warps of their own: four of them, each on one of four warps; of two, on two each.
+// CHECK-DAG: #[[FOUR:.*]] = #layout.map<digits [4, 16, 16] reg (0, 0, 1) (0, 8, 0) (0, 0, 8) lane (0, 0, 2) (0, 0, 4) (0, 1, 0) (0, 2, 0) (0, 4, 0) warp (1, 0, 0) (2, 0, 0)>
+// CHECK-DAG: #[[TWO:.*]] = #layout.map<digits [2, 16, 16] reg (0, 0, 1) (0, 8, 0) lane (0, 0, 2) (0, 0, 4) (0, 1, 0) (0, 2, 0) (0, 4, 0) warp (0, 0, 8) (1, 0, 0)>
+// CHECK-LABEL: @batches(
+// CHECK: kgpu.warp_mma {{.*}} -> tensor<4x16x16xf32, #[[FOUR]]>
+// CHECK: kgpu.warp_mma {{.*}} -> tensor<2x16x16xf32, #[[TWO]]>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @batches(%p: !tile.ptr<f32>, %x: f16) attributes {tile.kernel} {
+    %a = tile.splat %x : f16 -> tensor<4x16x16xf16>
+    %z = arith.constant dense<0.0> : tensor<4x16x16xf32>
+    %d = kgpu.warp_mma %a, %a, %z : tensor<4x16x16xf16>, tensor<4x16x16xf16> -> tensor<4x16x16xf32>
+    %q = tile.splat %p : !tile.ptr<f32> -> tensor<4x16x16x!tile.ptr<f32>>
+    tile.store %q, %d : tensor<4x16x16x!tile.ptr<f32>>, tensor<4x16x16xf32>
+    %a2 = tile.splat %x : f16 -> tensor<2x16x16xf16>
+    %z2 = arith.constant dense<0.0> : tensor<2x16x16xf32>
+    %d2 = kgpu.warp_mma %a2, %a2, %z2 : tensor<2x16x16xf16>, tensor<2x16x16xf16> -> tensor<2x16x16xf32>
+    %q2 = tile.splat %p : !tile.ptr<f32> -> tensor<2x16x16x!tile.ptr<f32>>
+    tile.store %q2, %d2 : tensor<2x16x16x!tile.ptr<f32>>, tensor<2x16x16xf32>
+    return
+  }
+}

@@ -95,6 +95,22 @@ TEST(Fragments, WarpsAndAtomsOfABiggerTile) {
   EXPECT_FALSE(mmaOperand({64, 64}, 0, 12, 1, 1));
 }
 
+TEST(Fragments, WarpsOverBatches) {
+  // Four products on 1 x 2 x 2 warps: each warp has two of them, and half their columns.
+  Layout c = *mmaAccumulator({4, 16, 32}, 1, 2, 2), a = *mmaOperand({4, 16, 16}, 0, 16, 1, 2, 2);
+  Layout b = *mmaOperand({4, 16, 32}, 1, 16, 1, 2, 2);
+  EXPECT_EQ(at(c, 0, 0, 1), (Index{0, 0, 16}));
+  EXPECT_EQ(at(c, 0, 0, 2), (Index{2, 0, 0}));
+  EXPECT_EQ(at(c, 4 * 2, 0), (Index{1, 0, 0}));
+  EXPECT_EQ(at(a, 0, 0, 1), (Index{0, 0, 0}));
+  EXPECT_EQ(at(a, 0, 0, 2), (Index{2, 0, 0}));
+  EXPECT_EQ(at(b, 0, 0, 1), (Index{0, 0, 16}));
+  EXPECT_EQ(at(b, 0, 0, 2), (Index{2, 0, 0}));
+  EXPECT_FALSE(mmaAccumulator({4, 16, 32}, 1, 1, 8));
+  EXPECT_FALSE(mmaAccumulator({16, 32}, 1, 1, 2));
+  EXPECT_FALSE(mmaOperand({32, 16}, 0, 16, 1, 1, 2));
+}
+
 //===-- ldmatrix and stmatrix ------------------------------------------------------------------------------------===//
 
 TEST(Fragments, Ldmatrix) {
