@@ -156,6 +156,10 @@ std::optional<Schedule> Chooser::withRoles(std::string &why) {
 /// Shared memory for factors that are no slots as they are: products of groups read them from there.
 int64_t Chooser::besideSlots(tile::DotOp dot, const StagedLoop &staged) const {
   int64_t bytes = 0;
+  // Groups have 64 rows.
+  ArrayRef<int64_t> sides = dot.getType().getShape();
+  if (sides.size() != 2 || sides[0] % 64)
+    return 0;
   for (Value factor : {dot.getLhs(), dot.getRhs()}) {
     auto type = cast<RankedTensorType>(factor.getType());
     if (auto turned = factor.getDefiningOp<tile::TransOp>())

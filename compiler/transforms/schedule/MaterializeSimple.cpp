@@ -25,6 +25,8 @@ private:
   Value integer(int64_t value) {
     return arith::ConstantOp::create(b, b.getIntegerAttr(loop.getInductionVar().getType(), value));
   }
+  /// Reads nothing where `made` is false.
+  void readWhen(tile::LoadOp read, Value made);
   /// Begins the copies of one iteration: its variable, and in `state` what the loop carries for addresses, which goes
   /// on by one. Without `made` only the group is closed.
   void fill(Value variable, MutableArrayRef<Value> state, Value made, Value cursor);
@@ -93,6 +95,17 @@ void Materializer::findOwn() {
   }
 }
 
+void Materializer::readWhen(tile::LoadOp read, Value made) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(read);
+  Value mask = made;
+  if (auto tile = dyn_cast<RankedTensorType>(read.getType()))
+    mask = tile::SplatOp::create(b, tile.clone(b.getI1Type()), made);
+  if (read.getMask())
+    mask = arith::AndIOp::create(b, read.getMask(), mask);
+  read.getMaskMutable().assign(mask);
+}
+
 void Materializer::fill(Value variable, MutableArrayRef<Value> state, Value made, Value cursor) {
   IRMapping map;
   map.map(loop.getInductionVar(), variable);
@@ -100,8 +113,11 @@ void Materializer::fill(Value variable, MutableArrayRef<Value> state, Value made
   for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
     if (staged.ahead[i])
       map.map(argument, state[next++]);
-  for (Operation *op : staged.addresses)
-    b.clone(*op, map);
+  for (Operation *op : staged.addresses) {
+    Operation *copy = b.clone(*op, map);
+    if (auto read = dyn_cast<tile::LoadOp>(copy))
+      readWhen(read, made);
+  }
   auto slot = AcquireOp::create(b, channel.getType().getParts(), channel, cursor);
   for (auto [load, part] : llvm::zip_equal(staged.loads, slot.getParts())) {
     b.setLoc(load.op->getLoc());

@@ -126,8 +126,14 @@ static std::optional<StagedLoad> stagedOf(Operation *op, const AlignmentAnalysis
 // Where to load
 //===----------------------------------------------------------------------===//
 
+/// An access that may be made some iterations ahead, for those alone that come: a table's of where pages are.
+static bool isPlainLoad(Operation *op) {
+  auto load = dyn_cast<tile::LoadOp>(op);
+  return load && !load.getIsVolatile() && load.getCache() != tile::CacheModifier::CV;
+}
+
 /// Follows what says where a load goes back through the loop's body and the values it carries. It is computed for
-/// iterations that may not come, so it does no more than compute.
+/// iterations that may not come, so it does no more than compute, and read under the condition that they do.
 static bool followAddresses(StagedLoop &staged, std::string &why) {
   scf::ForOp loop = staged.loop;
   staged.ahead.assign(loop.getNumRegionIterArgs(), false);
@@ -150,8 +156,9 @@ static bool followAddresses(StagedLoop &staged, std::string &why) {
     Operation *op = value.getDefiningOp();
     if (!loop->isProperAncestor(op))
       continue;
-    if (op->getParentOp() != loop || op->getNumRegions() != 0 || !isMemoryEffectFree(op) || isa<tile::DotOp>(op)) {
-      why = "where to load depends on memory, on a branch or on products";
+    bool computes = isMemoryEffectFree(op) && !isa<tile::DotOp>(op);
+    if (op->getParentOp() != loop || op->getNumRegions() != 0 || !(computes || isPlainLoad(op))) {
+      why = "where to load depends on a branch, on products or on memory that is not just read";
       return false;
     }
     found.insert(op);
@@ -189,12 +196,18 @@ static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::str
     why = "programs may wait for each other";
     return false;
   }
-  for (Operation *store : stores)
+  for (Operation *store : stores) {
     for (const StagedLoad &load : staged.loads)
       if (!areDisjoint(load.op, store)) {
         why = "what the kernel stores may be what it multiplies";
         return false;
       }
+    for (Operation *op : staged.addresses)
+      if (isa<tile::LoadOp>(op) && !areDisjoint(op, store)) {
+        why = "what the kernel stores may say where to load";
+        return false;
+      }
+  }
   return true;
 }
 

@@ -65,8 +65,8 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 
-  // A block table: where to load is loaded.
-  // expected-remark @below {{no schedule: where to load depends on memory, on a branch or on products}}
+  // Where to load is loaded from memory that changes while the kernel runs.
+  // expected-remark @below {{no schedule: where to load depends on a branch, on products or on memory that is not just read}}
   func.func @from_memory(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -78,8 +78,32 @@ module attributes {kgpu.num_warps = 4 : i32} {
     %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<64x64xf32>>
     %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
       %at = tile.addptr %a, %k : !tile.ptr<f16>, i32
-      %h = tile.load %at : !tile.ptr<f16> -> f16
+      %h = tile.load %at {isVolatile} : !tile.ptr<f16> -> f16
       %place = arith.fptosi %h : f16 to i32
+      %even = arith.muli %place, %step : i32
+      %x = tile.desc_load %da[%i, %even] : !tile.desc<tensor<64x32xf16>> -> tensor<64x32xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<32x64xf16>> -> tensor<32x64xf16>
+      %d = tile.dot %x, %y, %acc : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+      scf.yield %d : tensor<64x64xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<64x64xf32>>, tensor<64x64xf32>
+    return
+  }
+
+  // A table that the kernel may write.
+  // expected-remark @below {{no schedule: what the kernel stores may say where to load}}
+  func.func @from_what_it_stores(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %table: !tile.ptr<i32>,
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 32 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x32xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<32x64xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<64x64xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+      %at = tile.addptr %table, %k : !tile.ptr<i32>, i32
+      %place = tile.load %at : !tile.ptr<i32> -> i32
       %even = arith.muli %place, %step : i32
       %x = tile.desc_load %da[%i, %even] : !tile.desc<tensor<64x32xf16>> -> tensor<64x32xf16>
       %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<32x64xf16>> -> tensor<32x64xf16>

@@ -155,4 +155,44 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     tile.desc_store %dc[%c0, %c0], %sum#0 : !tile.desc<tensor<64x64xf32>>, tensor<64x64xf32>
     return
   }
+
+// Where a block is stands in a table: read ahead, for the iterations that come.
+// CHECK-LABEL: func.func @table
+// CHECK: scf.for
+// CHECK:   %[[COMES:.*]] = arith.cmpi slt
+// CHECK:   %[[BOTH:.*]] = arith.andi %{{.*}}, %[[COMES]] : i1
+// CHECK:   %[[PAGE:.*]] = tile.load %{{.*}} mask %[[BOTH]] : !tile.ptr<i32> mask i1 -> i32
+// CHECK:   %[[ROW:.*]] = arith.muli %[[PAGE]]
+// CHECK:   kgpu.copy_block %{{.*}}[%[[ROW]], %{{.*}}] when %[[COMES]]
+// CHECK: scf.for
+// CHECK:   kgpu.receive
+// CHECK:   %[[COMES:.*]] = arith.cmpi slt
+// CHECK:   %[[BOTH:.*]] = arith.andi %{{.*}}, %[[COMES]] : i1
+// CHECK:   %[[PAGE:.*]] = tile.load %{{.*}} mask %[[BOTH]]
+// CHECK:   %[[ROW:.*]] = arith.muli %[[PAGE]]
+// CHECK:   kgpu.copy_block %{{.*}}[%[[ROW]], %{{.*}}] when %[[COMES]]
+// CHECK-NOT: tile.load
+// CHECK:   tile.dot
+  func.func @table(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %pages: !tile.ptr<i32> {tile.disjoint}, %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32, %some: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 32 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x32xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<32x64xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<64x64xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+      %at = tile.addptr %pages, %k : !tile.ptr<i32>, i32
+      %has = arith.cmpi slt, %k, %some : i32
+      %page = tile.load %at mask %has : !tile.ptr<i32> mask i1 -> i32
+      %row = arith.muli %page, %step : i32
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<64x32xf16>> -> tensor<64x32xf16>
+      %y = tile.desc_load %db[%row, %i] : !tile.desc<tensor<32x64xf16>> -> tensor<32x64xf16>
+      %d = tile.dot %x, %y, %acc : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+      scf.yield %d : tensor<64x64xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<64x64xf32>>, tensor<64x64xf32>
+    return
+  }
 }
