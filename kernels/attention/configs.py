@@ -95,16 +95,6 @@ def _capabilities(machine: Machine) -> frozenset[str]:
     return frozenset(_kiln.target(machine.target)["capabilities"])
 
 
-def decode_tile(machine: Machine) -> int:
-    """Cached tokens per step."""
-    return 32 if machine.gpu else 64
-
-
-def decode_splits(programs: int, length: int) -> int:
-    """Splits of the cache: enough programs for a large machine, no split shorter than 256 tokens."""
-    return max(1, min(-(-256 // max(programs, 1)), length // 256))
-
-
 def __getattr__(name: str) -> list[Case]:
     if name == "CASES":
         return _cases()
@@ -114,7 +104,7 @@ def __getattr__(name: str) -> list[Case]:
 def _cases() -> list[Case]:
     # kernel.py takes its tile sizes from here, so its functions are named only when cases are asked for.
     import numpy as np
-    from kiln.kernels.attention import decode, kernel, reference
+    from kiln.kernels.attention import decode_configs, kernel, reference
     from kiln.kernels.case import Case
 
     def prefill(tokens, heads, k_heads, size, causal):
@@ -125,31 +115,21 @@ def _cases() -> list[Case]:
 
         return make
 
-    def cache(batch, length, heads, k_heads, size):
-        def make(rng):
-            k, v = rng.standard_normal((2, batch, length, k_heads, size), dtype=np.float32)
-            return {"q": rng.standard_normal((batch, heads, size), dtype=np.float32), "k": k, "v": v,
-                    "lengths": np.full(batch, length, np.int32)}  # fmt: skip
-
-        return make
-
     flops = 4 * 512 * 512 * 128 * 8
     return [
         Case("attention", "512 tokens, 8+2 heads of 128", prefill(512, 8, 2, 128, False), kernel.attention,
              reference.attention, flops=flops, length=512),
         Case("attention causal", "512 tokens, 8+2 heads of 128", prefill(512, 8, 2, 128, True), kernel.attention,
              reference.attention, flops=flops // 2, length=512),
-        Case("decode_attention", "4 × 4096 cached, 32+8 heads of 128", cache(4, 4096, 32, 8, 128),
-             decode.decode_attention, reference.decode_attention, bytes=2 * 4 * 4 * 4096 * 8 * 128, length=4096),
+        *decode_configs.cases(),
     ]  # fmt: skip
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
     import numpy as np
-    from kiln.kernels.attention import decode, kernel
+    from kiln.kernels.attention import decode_configs, kernel
 
-    lengths, table = np.empty(4, np.int32), np.empty((4, 256), np.int32)
     for size in (64, 80, 256):
         q, k = np.empty((1, 512, 8, size), np.float16), np.empty((1, 512, 2, size), np.float16)
         name = f"attention float16 causal, heads of {size}"
@@ -159,8 +139,4 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
         for causal in (False, True):
             name = f"attention {np.dtype(dtype)}" + " causal" * causal
             yield name, lambda q=q, k=k, c=causal: kernel.attention(q, k, np.empty_like(k), causal=c, return_lse=True)
-        q, k, pages = (np.empty(s, dtype) for s in ((4, 32, 128), (4, 4096, 8, 128), (1024, 16, 8, 128)))
-        name = f"decode_attention {np.dtype(dtype)}"
-        yield name, lambda q=q, k=k: decode.decode_attention(q, k, np.empty_like(k), lengths, return_lse=True)
-        yield name + " paged", lambda q=q, k=pages: decode.decode_attention(
-            q, k, np.empty_like(k), lengths, block_table=table)  # fmt: skip
+    yield from decode_configs.calls()

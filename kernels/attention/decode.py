@@ -1,8 +1,9 @@
-"""Attention of one new token per sequence over a KV cache, contiguous or paged.
+"""Attention of one or a few new tokens per sequence over a KV cache, contiguous or paged, in one launch.
 
-The cache is cut into splits that run side by side (one token offers too few programs otherwise); each leaves a partial
-result with its maximum and sum, and a second launch combines them in order. Lengths live in memory: they change every
-step, and neither recompile a kernel nor freeze in a graph. The heads that share a KV head are one tile.
+A sequence's cache is cut into shares that run side by side; each program leaves the result of its share with its
+maximum and sum, and the last one to arrive combines them in their order: the same bits every time. Lengths live in
+memory: they change every step, and neither recompile a kernel nor freeze in a graph. The queries that share a head of
+keys are the rows of one tile.
 """
 
 from __future__ import annotations
@@ -13,122 +14,287 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
-from kiln.kernels.attention.configs import decode_splits, decode_tile
+from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan
 from kiln.kernels.attention.kernel import LOG2_E
-from kiln.kernels.machine import machine_of, options
-from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides, tile_side
+from kiln.kernels.counters import zeros
+from kiln.kernels.fast import exp2_flushed
+from kiln.kernels.machine import machine_of
+from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides
+from kiln.kernels.views import Heads, heads_view
+
+LN_2: kl.constexpr = kl.constexpr(0.6931471805599453)
+
+
+# ---- views -----------------------------------------------------------------------------------------------------------
+@kiln.struct
+class Lengths:
+    """Cached tokens of each sequence, the new ones included; ``most``: what the cache can hold."""
+
+    data: Any
+    step: Any
+    most: Any
+
+    @kiln.jit
+    def of(self, batch):
+        length = kl.load(self.data + batch * self.step)
+        kl.device_assert(
+            (length >= 0) & (length <= self.most), "decode_attention: a length beyond max_length or the cache"
+        )
+        return kl.minimum(length, self.most).to(kl.int32)
+
+
+@kiln.struct
+class Pages:
+    """Which page holds which tokens: ``size`` tokens each, page ``table[batch, token // size]``."""
+
+    table: Any
+    batch: Any
+    step: Any
+    size: Any
+
+    @kiln.jit
+    def of(self, batch, token, mask):
+        """The pages of tokens (one or a tile of them), and where these stand in them."""
+        page = kl.load(self.table + batch * self.batch + token // self.size * self.step, mask=mask, other=0)
+        return page.to(kl.int64), token % self.size
+
+
+@kiln.struct
+class Parts:
+    """Where shares of one sequence meet: their results and, beside them, maximum and sum of each row; how many have
+    arrived. Counters are zero between launches."""
+
+    sums: Any
+    statistics: Any
+    arrived: Any
+
+
+# ---- parts of the kernel ---------------------------------------------------------------------------------------------
+@kiln.jit
+def share_of(part, begin, end, PLAN: kl.constexpr):
+    """The tokens of one share of ``begin`` … ``end``, and how many shares there are (1 of nothing)."""
+    steps = kl.cdiv(kl.cdiv(end - begin, PLAN.splits), PLAN.tokens)
+    share = kl.maximum(steps * PLAN.tokens, kl.cdiv(PLAN.least, PLAN.tokens) * PLAN.tokens)
+    first = begin + part * share
+    return first, kl.minimum(first + share, end), kl.maximum(kl.cdiv(end - begin, share), 1)
+
+
+@kiln.struct
+class Rows:
+    """Rows from ``first`` on of those that share a head of keys: the heads of its group, query after query."""
+
+    batch: Any
+    head: Any
+    first: Any
+    PLAN: kl.constexpr
+
+    @kiln.jit
+    def numbers(self, COUNT: kl.constexpr):
+        return self.first + kl.arange(0, COUNT)[:, None]
+
+    @kiln.jit
+    def are_there(self, row):
+        return row < self.PLAN.group * self.PLAN.queries
+
+    @kiln.jit
+    def of(self, x: Heads, row):
+        """Pointers to the heads of queries or results."""
+        place = row // self.PLAN.group * x.token + (self.head * self.PLAN.group + row % self.PLAN.group) * x.head
+        return x.data + self.batch.to(kl.int64) * x.batch + place
+
+    @kiln.jit
+    def load(self, q: Heads, inside):
+        row = self.numbers(self.PLAN.rows)
+        mask = self.are_there(row) if inside is None else self.are_there(row) & inside
+        return kl.load(self.of(q, row) + kl.arange(0, self.PLAN.side)[None, :] * q.step, mask=mask, other=0.0)
+
+    @kiln.jit
+    def store(self, y: Heads, lse, size, top, total, result):
+        """Writes results, and the natural logarithms of what their weights add up to."""
+        row, column = self.numbers(result.shape[0]), kl.arange(0, self.PLAN.side)[None, :]
+        value = (result / kl.where(total == 0.0, 1.0, total)).to(y.data.dtype.element_ty)
+        kl.store(self.of(y, row) + column * y.step, value, mask=self.are_there(row) & (column < size))
+        if lse is not None:
+            # (batch, heads, queries)
+            head = self.batch * y.heads + self.head * self.PLAN.group + row % self.PLAN.group
+            place = head * self.PLAN.queries + row // self.PLAN.group
+            kl.store(lse + place, (top + kl.log2(total)) * LN_2, mask=self.are_there(row))
 
 
 @kiln.jit
-def decode_kernel(q, k, v, table, lengths, partial, statistics, scale_log2, q_batch, q_head, q_step,
-                  k_batch, k_token, k_head, k_step, v_batch, v_token, v_head, v_step, length_step, table_batch,
-                  table_step, most, page_size, k_heads, group, size, split_tokens, splits, PAGED: kl.constexpr,
-                  GROUP: kl.constexpr, BLOCK_N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
-    head = kl.program_id(0) % k_heads
-    batch = kl.program_id(0) // k_heads
-    split = kl.program_id(1)
-    length = kl.load(lengths + batch * length_step)
-    kl.device_assert((length >= 0) & (length <= most), "decode_attention: a length beyond max_length or the cache")
-    length = kl.minimum(length, most).to(kl.int32)
-    members = kl.arange(0, GROUP)
-    columns = kl.arange(0, SIZE)
-    inside = columns[None, :] < size
-    q_at = q + batch * q_batch + (head * group + members[:, None]) * q_head + columns[None, :] * q_step
-    query = kl.load(q_at, mask=(members[:, None] < group) & inside, other=0.0)
-    first = split * split_tokens
-    last = kl.minimum(first + split_tokens, length)
-    top = kl.full((GROUP,), -float("inf"), kl.float32)
-    total = kl.zeros((GROUP,), kl.float32)
-    result = kl.zeros((GROUP, SIZE), kl.float32)
-    for start in range(first, last, BLOCK_N):
-        keys = start + kl.arange(0, BLOCK_N)
-        seen = keys < last
-        if PAGED:
-            page = kl.load(table + batch * table_batch + keys // page_size * table_step, mask=seen, other=0).to(
-                kl.int64
-            )
-            token = (keys % page_size).to(kl.int64)
-            k_row, v_row = page * k_batch + token * k_token, page * v_batch + token * v_token
-        else:
-            first_row, token = batch.to(kl.int64), keys.to(kl.int64)
-            k_row, v_row = first_row * k_batch + token * k_token, first_row * v_batch + token * v_token
-        present = seen[:, None] & inside
-        key = kl.load(k + head * k_head + k_row[:, None] + columns[None, :] * k_step, mask=present, other=0.0)
-        score = kl.where(seen[None, :], kl.dot(query, kl.trans(key)) * scale_log2, -float("inf"))
-        new_top = kl.maximum(top, kl.max(score, axis=1))
-        weight = kl.exp2(score - new_top[:, None])
-        correction = kl.exp2(top - new_top)
-        total = total * correction + kl.sum(weight, axis=1)
-        value = kl.load(v + head * v_head + v_row[:, None] + columns[None, :] * v_step, mask=present, other=0.0)
-        result = kl.dot(weight.to(value.dtype), value, result * correction[:, None])
-        top = new_top
-    row = ((batch * k_heads + head) * group + members) * splits + split
-    mask = members < group
-    kl.store(partial + row[:, None] * size + columns[None, :], result, mask=mask[:, None] & inside)
-    kl.store(statistics + row * 2, top, mask=mask)
-    kl.store(statistics + row * 2 + 1, total, mask=mask)
+def cached(x: Heads, pages, batch, head, start, last, inside, PLAN: kl.constexpr):
+    """A step's heads of cached tokens, zero from ``last`` on."""
+    row, column = kl.arange(0, PLAN.tokens), kl.arange(0, PLAN.side)[None, :]
+    mask = (start + row < last)[:, None] if inside is None else (start + row < last)[:, None] & inside
+    data = x.data + head * x.head
+    if pages is None:
+        # What changes from step to step is one address.
+        data += batch.to(kl.int64) * x.batch + start.to(kl.int64) * x.token
+        return kl.load(data + row[:, None] * x.token + column * x.step, mask=mask, other=0.0)
+    page, token = pages.of(batch, start + row, start + row < last)
+    return kl.load(data + (page * x.batch)[:, None] + token[:, None] * x.token + column * x.step, mask=mask, other=0.0)
 
 
 @kiln.jit
-def combine_kernel(partial, statistics, y, lse, y_batch, y_head, y_step, heads, size, splits,
-                   SPLITS: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
-    head = kl.program_id(0)
-    batch = kl.program_id(1)
-    row = (batch * heads + head) * splits
-    split = kl.arange(0, SPLITS)
-    mask = split < splits
-    top = kl.load(statistics + (row + split) * 2, mask=mask, other=-float("inf"))
-    total = kl.load(statistics + (row + split) * 2 + 1, mask=mask, other=0.0)
+def in_lanes(x, PLAN: kl.constexpr):
+    """Rows in equal parts, one for each lane."""
+    return x if PLAN.lanes == 1 else x.reshape(PLAN.lanes, x.shape[0] // PLAN.lanes, x.shape[1])
+
+
+@kiln.jit
+def turned(x):
+    """The transpose of a matrix, or of each of several."""
+    return x.T if len(x.shape) == 2 else kl.permute(x, 0, 2, 1)
+
+
+@kiln.jit
+def is_seen(start, own, last, window, PLAN: kl.constexpr):
+    """Which of a step's tokens the query of each row sees; ``own``: the row's own token."""
+    token = turned(in_lanes((start + kl.arange(0, PLAN.tokens))[:, None], PLAN))
+    own = own if PLAN.lanes == 1 else own[None]
+    seen = token < last
+    if PLAN.queries > 1:
+        seen = seen & (token <= own)
+    return seen if window is None else seen & (token > own - window)
+
+
+@kiln.jit
+def finite(top):
+    """A row that has seen no key yet has a maximum of -inf: subtracting 0 instead keeps its weights at 0."""
+    return kl.where(top == -float("inf"), 0.0, top)
+
+
+@kiln.jit
+def merged(top, total, result):
+    """One maximum, sum and result of those along the first dimension."""
     best = kl.max(top, axis=0)
-    safe = kl.where(best == -float("inf"), 0.0, best)
-    share = kl.exp2(top - safe)
-    whole = kl.sum(share * total, axis=0)
-    columns = kl.arange(0, SIZE)
-    parts = kl.load(partial + (row + split[:, None]) * size + columns[None, :],
-                    mask=mask[:, None] & (columns[None, :] < size), other=0.0)  # fmt: skip
-    result = kl.sum(parts * share[:, None], axis=0) / kl.where(whole == 0.0, 1.0, whole)
-    y_at = y + batch * y_batch + head * y_head + columns * y_step
-    kl.store(y_at, result.to(y.dtype.element_ty), mask=columns < size)
-    if lse is not None:
-        kl.store(lse + batch * heads + head, (best + kl.log2(whole)) * 0.6931471805599453)
+    share = exp2_flushed(top - finite(best)[None])
+    return best, kl.sum(total * share, axis=0), kl.sum(result * share, axis=0)
+
+
+@kiln.jit
+def hand_in(parts: Parts, slot, part, count, top, total, result, PLAN: kl.constexpr):
+    """Hands in one of ``count`` shares; whether it was the last. Nobody waits: each share is written, then counted."""
+    row, column = kl.arange(0, PLAN.rows)[:, None], kl.arange(0, PLAN.side)[None, :]
+    place = (slot * PLAN.splits + part) * PLAN.members + row
+    kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, result, mask=row < PLAN.members)
+    kl.store(parts.statistics + place * 2, top, mask=row < PLAN.members)
+    kl.store(parts.statistics + place * 2 + 1, total, mask=row < PLAN.members)
+    is_last = kl.atomic_add(parts.arrived + slot, 1, sem="acq_rel") == count - 1
+    if is_last:
+        kl.store(parts.arrived + slot, 0)
+    return is_last
+
+
+@kiln.jit
+def handed_in(parts: Parts, slot, count, PLAN: kl.constexpr):
+    """The shares of a sequence, added in their order, ``PLAN.merged`` at a time."""
+    top = kl.full((PLAN.members, 1), -float("inf"), kl.float32)
+    total = kl.zeros((PLAN.members, 1), kl.float32)
+    result = kl.zeros((PLAN.members, PLAN.side), kl.float32)
+    row, column = kl.arange(0, PLAN.members)[None, :, None], kl.arange(0, PLAN.side)[None, None, :]
+    for first in range(0, count, PLAN.merged):
+        part = first + kl.arange(0, PLAN.merged)[:, None, None]
+        place = (slot * PLAN.splits + part) * PLAN.members + row
+        values = kl.load(parts.sums + place.to(kl.int64) * PLAN.side + column, mask=part < count, other=0.0)
+        tops = kl.load(parts.statistics + place * 2, mask=part < count, other=-float("inf"))
+        totals = kl.load(parts.statistics + place * 2 + 1, mask=part < count, other=0.0)
+        best = kl.maximum(top, kl.max(tops, axis=0))
+        safe = finite(best)
+        share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
+        total = total * kept + kl.sum(totals * share, axis=0)
+        result = result * kept + kl.sum(values * share, axis=0)
+        top = best
+    return top, total, result
+
+
+# ---- the kernel ------------------------------------------------------------------------------------------------------
+@kiln.jit
+def decode_kernel(
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    y: Heads,
+    lse,
+    lengths: Lengths,
+    pages: Pages | None,
+    parts: Parts,
+    scale_log2,
+    window,
+    size,
+    PLAN: kl.constexpr,
+):
+    """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
+    slot, part = kl.program_id(0), kl.program_id(1)
+    head, batch = slot // PLAN.blocks % k.heads, slot // PLAN.blocks // k.heads
+    length = lengths.of(batch)
+    # Query i is token length - queries + i, and sees itself and the ``window`` - 1 tokens before it.
+    begin = 0
+    if window is not None:
+        begin = kl.maximum(length - PLAN.queries - window + 1, 0) // PLAN.tokens * PLAN.tokens
+    first, last, count = share_of(part, begin, length, PLAN)
+    inside = None if PLAN.whole else kl.arange(0, PLAN.side)[None, :] < size
+    rows = Rows(batch, head, slot % PLAN.blocks * PLAN.rows, PLAN)
+    own = length - PLAN.queries + rows.numbers(PLAN.rows) // PLAN.group
+    query = rows.load(q, inside)
+    SHAPE: kl.constexpr = (PLAN.rows,) if PLAN.lanes == 1 else (PLAN.lanes, PLAN.rows)
+    if PLAN.lanes > 1:
+        query = kl.broadcast_to(query[None], (*SHAPE, PLAN.side))
+    top = kl.full((*SHAPE, 1), -float("inf"), kl.float32)
+    total = kl.zeros((*SHAPE, 1), kl.float32)
+    result = kl.zeros((*SHAPE, PLAN.side), kl.float32)
+    for start in range(first, last, PLAN.tokens):
+        key = in_lanes(cached(k, pages, batch, head, start, last, inside, PLAN), PLAN)
+        value = in_lanes(cached(v, pages, batch, head, start, last, inside, PLAN), PLAN)
+        seen = is_seen(start, own, last, window, PLAN)
+        score = kl.where(seen, kl.dot(query, turned(key)) * scale_log2, -float("inf"))
+        best = kl.maximum(top, kl.max(score, axis=-1, keep_dims=True))
+        safe = finite(best)
+        weight, kept = exp2_flushed(score - safe), exp2_flushed(top - safe)
+        total = total * kept + kl.sum(weight, axis=-1, keep_dims=True)
+        result = kl.dot(weight.to(value.dtype), value, result * kept)
+        top = best
+    if PLAN.lanes > 1:
+        top, total, result = merged(top, total, result)
+    if PLAN.splits == 1:
+        rows.store(y, lse, size, top, total, result)
+    elif part < count:
+        if count == 1:
+            rows.store(y, lse, size, top, total, result)
+        elif hand_in(parts, slot, part, count, top, total, result, PLAN):
+            top, total, result = handed_in(parts, slot, count, PLAN)
+            rows.store(y, lse, size, top, total, result)
 
 
 def _specs(q: Any, k: Any, v: Any, lengths: Any, *, return_lse: bool = False, **_: Any) -> tuple[Spec, ...]:
     y = Spec(q.shape, q.dtype)
-    return (y, Spec(q.shape[:2], "float32")) if return_lse else (y,)
+    return (y, Spec(_lse_shape(q), "float32")) if return_lse else (y,)
 
 
-@operator(
-    outputs=_specs,
-    arrays={"q": "(batch, heads, size)", "k": "(batch, tokens, kv_heads, size)",
-            "v": "(batch, tokens, kv_heads, size)", "lengths": "(batch)", "block_table": "(batch, pages)",
-            "out": "(batch, heads, size)"},
-    types=(Types(q=FLOATS, k="q", v="q", lengths=("int32", "int64"), block_table=("int32", "int64"), out=FLOATS,
-                 inside="float32", result="q"),),
-)  # fmt: skip
-def decode_attention(q: Any, k: Any, v: Any, lengths: Any, *, block_table: Any = None, max_length: int | None = None,
-                     softmax_scale: float | None = None, splits: int | None = None, return_lse: bool = False,
-                     out: Any = None) -> Any:  # fmt: skip
-    """Attention of ``q`` (batch, heads, size) over a cache of which ``lengths[batch]`` tokens are filled.
+def _lse_shape(q: Any) -> tuple[int, ...]:
+    return tuple(q.shape[:2]) if q.ndim == 3 else (q.shape[0], q.shape[2], q.shape[1])
 
-    Contiguous: ``k``, ``v`` are (batch, tokens, kv_heads, size). Paged: (pages, page_size, kv_heads, size) and
-    ``block_table`` (batch, pages per sequence) says which page holds which tokens. ``max_length`` bounds every length
-    (default: what the cache or table can hold); a longer one stops the kernel. A sequence of length 0 gives zeros and a
-    log-sum-exp of -inf.
-    """
-    batch, heads, size = q.shape
-    page_size, k_heads = k.shape[1], k.shape[2]
+
+def queries_view(q: Any) -> Heads:
+    """(batch, heads, size) or (batch, queries, heads, size)."""
+    if q.ndim == 4:
+        return heads_view(q)
+    batch, head, step = strides(q)
+    return Heads(q, batch, 0, head, step, q.shape[1])
+
+
+def check_cache(q: Any, k: Any, v: Any, lengths: Any, block_table: Any) -> None:
+    """Refuses arrays that are no cache for these queries."""
+    batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     if tuple(v.shape) != tuple(k.shape) or k.shape[3] != size:
         raise ArgumentError(
             "k, v", f"expected equal shapes ending in {size}, got {tuple(k.shape)} and {tuple(v.shape)}"
         )
-    if max_length is not None and max_length < 0:
-        raise ArgumentError("max_length", f"expected a number of tokens, got {max_length}")
     if size == 0:
         raise ArgumentError("q", f"expected heads of at least one element, got shape {tuple(q.shape)}")
-    if k_heads == 0 or heads % k_heads:
+    if k.shape[2] == 0 or heads % k.shape[2]:
         raise ArgumentError(
-            "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}"
+            "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k.shape[2]}"
         )
     if tuple(lengths.shape) != (batch,):
         raise ArgumentError("lengths", f"expected shape ({batch},) (one per sequence), got {tuple(lengths.shape)}")
@@ -136,26 +302,93 @@ def decode_attention(q: Any, k: Any, v: Any, lengths: Any, *, block_table: Any =
         raise ArgumentError("k, v", f"expected {batch} sequences (because q has them), got {k.shape[0]}")
     if block_table is not None and block_table.shape[0] != batch:
         raise ArgumentError("block_table", f"expected {batch} rows (one per sequence), got {block_table.shape[0]}")
+
+
+@operator(
+    outputs=_specs,
+    arrays={
+        "q": "(batch, heads, size) or (batch, queries, heads, size)",
+        "k": "(batch, tokens, kv_heads, size)",
+        "v": "(batch, tokens, kv_heads, size)",
+        "lengths": "(batch)",
+        "block_table": "(batch, pages)",
+        "out": "(batch, heads, size) or (batch, queries, heads, size)",
+    },
+    types=(
+        Types(
+            q=FLOATS,
+            k="q",
+            v="q",
+            lengths=("int32", "int64"),
+            block_table=("int32", "int64"),
+            out=FLOATS,
+            inside="float32",
+            result="q",
+        ),
+    ),
+)
+def decode_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    lengths: Any,
+    *,
+    block_table: Any = None,
+    max_length: int | None = None,
+    window: int | None = None,
+    softmax_scale: float | None = None,
+    splits: int | None = None,
+    return_lse: bool = False,
+    plan: DecodePlan | None = None,
+    out: Any = None,
+) -> Any:
+    """Attention of ``q`` (batch, heads, size) over a cache of which ``lengths[batch]`` tokens are filled.
+
+    Contiguous: ``k``, ``v`` are (batch, tokens, kv_heads, size). Paged: (pages, page_size, kv_heads, size) and
+    ``block_table`` (batch, pages per sequence) says which page holds which tokens. ``max_length`` bounds every length
+    (default: what the cache or table can hold); a longer one stops the kernel. With ``q`` (batch, queries, heads, size)
+    the last tokens of the cache are the queries' own: query i sees the first length - queries + i + 1. ``window``: only
+    the last so many of those. A query that sees nothing gives zeros and a log-sum-exp of -inf; log-sum-exp is float32
+    (batch, heads) or (batch, heads, queries). ``plan`` stands in the place of the one chosen from the shape.
+    """
+    batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
+    queries = q.shape[1] if q.ndim == 4 else 1
+    check_cache(q, k, v, lengths, block_table)
+    if max_length is not None and max_length < 0:
+        raise ArgumentError("max_length", f"expected a number of tokens, got {max_length}")
+    if window is not None and window < 1:
+        raise ArgumentError("window", f"expected at least one token, got {window}")
+    page_size, k_heads = k.shape[1], k.shape[2]
     capacity = page_size if block_table is None else page_size * block_table.shape[1]
     length = capacity if max_length is None else min(max_length, capacity)
-    block_n = decode_tile(machine_of(q))
-    splits = max(1, decode_splits(batch * k_heads, length) if splits is None else splits)
-    split_tokens = max(1, kiln.cdiv(kiln.cdiv(length, splits), block_n)) * block_n
-    splits = max(1, kiln.cdiv(length, split_tokens))
     group = heads // k_heads
     out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
-    lse = empty(Spec((batch, heads), "float32"), q) if return_lse else None
-    partial = empty(Spec((batch, heads, splits, size), "float32"), q)
-    statistics = empty(Spec((batch, heads, splits, 2), "float32"), q)
-    scale = (1 / math.sqrt(size) if softmax_scale is None else softmax_scale) * LOG2_E
-    decode_kernel[(batch * k_heads, splits)](
-        q, k, v, block_table, lengths, partial, statistics, scale, *strides(q), *strides(k), *strides(v),
-        *strides(lengths), *((0, 0) if block_table is None else strides(block_table)), length, page_size, k_heads,
-        group, size, split_tokens, splits, PAGED=block_table is not None, GROUP=tile_side(group, 1), BLOCK_N=block_n,
-        SIZE=tile_side(size), **options(),
-    )  # fmt: skip
-    combine_kernel[(heads, batch)](
-        partial, statistics, out, lse, *strides(out), heads, size, splits,
-        SPLITS=tile_side(splits, 1), SIZE=tile_side(size), **options(),
-    )  # fmt: skip
+    lse = empty(Spec(_lse_shape(q), "float32"), q) if return_lse else None
+    if 0 in q.shape:
+        return (out, lse) if return_lse else out
+    machine = machine_of(q)
+    plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits)
+    pages = None if block_table is None else Pages(block_table, *strides(block_table), page_size)
+    parts, tiles = Parts(None, None, None), batch * k_heads * plan.blocks
+    if plan.splits > 1:
+        rows = tiles * plan.splits * plan.members
+        parts = Parts(
+            empty(Spec((rows * plan.side,), "float32"), q), empty(Spec((rows * 2,), "float32"), q), zeros(tiles, q)
+        )
+    scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
+    decode_kernel[(tiles, plan.splits)](
+        queries_view(q),
+        heads_view(k),
+        heads_view(v),
+        queries_view(out),
+        lse,
+        Lengths(lengths, strides(lengths)[0], length),
+        pages,
+        parts,
+        scale * LOG2_E,
+        window,
+        size,
+        PLAN=plan,
+        **plan.options(machine),
+    )
     return (out, lse) if return_lse else out

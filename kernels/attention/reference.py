@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from kiln.kernels.attention.decode_reference import decode_attention as decode_attention
 
 
 def _softmax(score):
@@ -26,21 +27,6 @@ def attention(q, k, v, causal=False, softmax_scale=None, return_lse=False):
         score = np.where(allowed, score, -np.inf)
     weight, lse = _softmax(score)
     y = np.moveaxis(weight @ v, 1, 2)
-    return (y, lse) if return_lse else y
-
-
-def decode_attention(q, k, v, lengths, block_table=None, softmax_scale=None, return_lse=False, **_):
-    outputs = []
-    for b, length in enumerate(lengths):
-        if block_table is None:
-            keys, values = k[b, :length], v[b, :length]
-        else:
-            keys, values = (x[block_table[b]].reshape(-1, *x.shape[2:])[:length] for x in (k, v))
-        outputs.append(
-            attention(q[b][None, None], keys[None], values[None], softmax_scale=softmax_scale, return_lse=True)
-        )
-    y = np.concatenate([y[0] for y, _ in outputs]) if outputs else np.zeros(q.shape)
-    lse = np.concatenate([lse[..., 0] for _, lse in outputs]) if outputs else np.zeros(q.shape[:2])
     return (y, lse) if return_lse else y
 
 

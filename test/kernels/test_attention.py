@@ -1,9 +1,9 @@
-"""Attention: any length, grouped heads, causal alignment, log-sum-exp; decoding over contiguous and paged caches."""
+"""Attention: any length, grouped heads, causal alignment, log-sum-exp."""
 
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
-from kiln.kernels.attention import attention, decode_attention, reference
+from kiln.kernels.attention import attention, reference
 
 
 def operands(rng, q_tokens, k_tokens, heads, k_heads, size, dtype="float32", batch=2):
@@ -60,34 +60,7 @@ def test_empty(rng, tokens):
     assert (out == 0).all() and np.isneginf(lse).all() and out.shape == q.shape
 
 
-@pytest.mark.parametrize("splits", [None, 1, 3, 16])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("heads", [(1, 1), (8, 2), (7, 1)])
-def test_decode(rng, heads, dtype, splits):
-    q, k, v = operands(rng, 1, 300, *heads, 64, dtype, batch=4)
-    q = q[:, 0]
-    lengths = np.array([300, 1, 0, 137], np.int32)
-    out, lse = decode_attention(q, k, v, lengths, splits=splits, return_lse=True)
-    exact, exact_lse = reference.decode_attention(q, k, v, lengths, return_lse=True)
-    check(out, exact, v, 300)
-    assert_close(lse, exact_lse, length=364)
-
-
-@pytest.mark.parametrize("page_size", [1, 16, 48])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_decode_over_pages(rng, page_size, dtype):
-    pages = -(-200 // page_size)
-    k, v = (random(rng, (4 * pages, page_size, 2, 32), dtype) for _ in range(2))
-    table = rng.permutation(4 * pages)[: 3 * pages].reshape(3, pages).astype(np.int32)
-    q = random(rng, (3, 6, 32), dtype)
-    lengths = np.array([200, 5, 111], np.int64)
-    out = decode_attention(q, k, v, lengths, block_table=table, splits=2)
-    check(out, reference.decode_attention(q, k, v, lengths, block_table=table), v, 200)
-
-
 def test_errors(rng):
     q, k, v = operands(rng, 4, 4, 6, 4, 16)
     with pytest.raises(ValueError, match="divides q's 6"):
         attention(q, k, v)
-    with pytest.raises(ValueError, match="lengths"):
-        decode_attention(q[:, 0], k[:, :, :3], v[:, :, :3], np.zeros(5, np.int32))

@@ -1,0 +1,175 @@
+"""How a cache is cut for decoding, and the cases and calls of decoding that the demo and the tests run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kiln.kernels.machine import Machine, options
+from kiln.kernels.operator import tile_side
+
+if TYPE_CHECKING:
+    from kiln.kernels.case import Case
+
+# Bytes of a multiprocessor's shared memory that rings may take.
+SHARED = 200 << 10
+# Fewer cached tokens than this are not worth a program of their own: handing in takes longer than reading them.
+LEAST_SPLIT = 64
+
+
+@dataclass(frozen=True)
+class DecodePlan:
+    """A launch of decode: ``rows`` (queries times the heads of a group, padded) against ``tokens`` of the cache a step.
+
+    lanes      parts of a step's tokens, each with a running maximum and sum of its own: one for each warp, so that no
+               warp waits for another before the end
+    side       elements of a head, padded
+    group      heads of queries that share a head of keys; ``queries`` of each sequence
+    splits     programs that share a sequence, at most; no share is shorter than ``least`` tokens
+    stages     slots of the ring that keys and values arrive in, where tensor cores multiply
+    merged     parts that the last program asks for at once
+    """
+
+    rows: int
+    tokens: int
+    size: int
+    side: int
+    group: int
+    queries: int = 1
+    lanes: int = 1
+    splits: int = 1
+    least: int = LEAST_SPLIT
+    stages: int = 0
+    num_warps: int = 4
+    merged: int = 8
+
+    @property
+    def blocks(self) -> int:
+        """Tiles of rows."""
+        return -(-self.group * self.queries // self.rows)
+
+    @property
+    def members(self) -> int:
+        """Rows of a tile that there are, and few more."""
+        return min(self.rows, tile_side(self.group * self.queries, 1))
+
+    @property
+    def whole(self) -> bool:
+        """Heads fill the tiles."""
+        return self.size == self.side
+
+    def options(self, machine: Machine) -> dict[str, Any]:
+        if not machine.gpu:
+            return options()
+        if self.stages:
+            return options(schedule="simple", stages=self.stages, num_warps=self.num_warps)
+        return options(num_warps=self.num_warps)
+
+
+# Rows of one tile at most, and elements of a result that a warp holds: 64 registers a thread.
+MOST_ROWS = 64
+WARP_ELEMENTS = 2048
+WARPS = 4
+
+
+@functools.lru_cache(maxsize=1024)
+def decode_plan(
+    batch: int,
+    k_heads: int,
+    group: int,
+    queries: int,
+    size: int,
+    itemsize: int,
+    length: int,
+    machine: Machine,
+    splits: int | None = None,
+) -> DecodePlan:
+    """For ``batch`` sequences of at most ``length`` tokens."""
+    side, rows = tile_side(size), group * queries
+    if not machine.gpu or itemsize > 2:
+        return _without_tensor_cores(batch * k_heads, group, queries, size, length, machine, splits)
+    tile = min(tile_side(rows), MOST_ROWS)
+    # A lane for each warp where a warp's registers hold the result of one.
+    fitting = max(1, WARPS * WARP_ELEMENTS // (tile * side))
+    lanes = min(WARPS, 1 << fitting.bit_length() - 1)
+    tokens = 16 * WARPS if side <= 128 else 8 * WARPS
+    slot = 2 * tokens * side * itemsize
+    stages = max(2, min(4, SHARED // 2 // slot))
+    # Two programs share a multiprocessor: while one waits or hands in, the other reads.
+    workers = 2 * machine.processors
+    tiles = batch * k_heads * -(-rows // tile)
+    most = max(1, -(-length // LEAST_SPLIT))
+    shares = max(1, min(splits or even_splits(tiles, workers), most if splits is None else splits))
+    members = min(tile, tile_side(rows, 1))
+    merged = 1 << max(0, (WARPS * WARP_ELEMENTS // (members * side)).bit_length() - 1)
+    return DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS, merged)
+
+
+def even_splits(tiles: int, workers: int) -> int:
+    """The fewest shares of a tile's cache with which programs fill whole waves of workers to nine tenths."""
+    most = max(1, workers // tiles)
+    if tiles < workers:
+        return most
+    return next((n for n in range(1, 5) if tiles * n / workers / -(-tiles * n // workers) >= 0.9), 4)
+
+
+def _without_tensor_cores(
+    tiles: int, group: int, queries: int, size: int, length: int, machine: Machine, splits: int | None
+) -> DecodePlan:
+    """Products of multiply-adds: tiles as small as what there is."""
+    tokens, least = (32, 256) if machine.gpu else (64, 256)
+    shares = max(1, min(-(-256 // max(tiles, 1)), length // least)) if splits is None else max(1, splits)
+    rows = min(tile_side(group * queries, 1), 16)
+    return DecodePlan(
+        rows, tokens, size, tile_side(size), group, queries, splits=shares, least=1 if splits else least, merged=4
+    )
+
+
+def cases() -> list[Case]:
+    import numpy as np
+    from kiln.kernels.attention import decode, decode_reference
+    from kiln.kernels.case import Case
+
+    def cache(batch, length, heads, k_heads, size):
+        def make(rng):
+            k, v = rng.standard_normal((2, batch, length, k_heads, size), dtype=np.float32)
+            q = rng.standard_normal((batch, heads, size), dtype=np.float32)
+            return {"q": q, "k": k, "v": v, "lengths": np.full(batch, length, np.int32)}
+
+        return make
+
+    return [
+        Case(
+            "decode_attention",
+            "4 × 4096 cached, 32+8 heads of 128",
+            cache(4, 4096, 32, 8, 128),
+            decode.decode_attention,
+            decode_reference.decode_attention,
+            bytes=2 * 4 * 4 * 4096 * 8 * 128,
+            length=4096,
+        ),
+    ]
+
+
+def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls that reach every form of the kernels, on arrays that hold nothing."""
+    import numpy as np
+    from kiln.kernels.attention import decode
+
+    lengths, table = np.empty(4, np.int32), np.empty((4, 256), np.int32)
+    for dtype in (np.float32, np.float16):
+        q, k, pages = (np.empty(s, dtype) for s in ((4, 32, 128), (4, 4096, 8, 128), (1024, 16, 8, 128)))
+        name = f"decode_attention {np.dtype(dtype)}"
+        yield name, lambda q=q, k=k: decode.decode_attention(q, k, np.empty_like(k), lengths, return_lse=True)
+        yield (
+            name + " paged",
+            lambda q=q, k=pages: decode.decode_attention(q, k, np.empty_like(k), lengths, block_table=table),
+        )
+    several = np.empty((4, 4, 32, 128), np.float16)
+    k = np.empty((4, 4096, 8, 128), np.float16)
+    yield (
+        "decode_attention float16, 4 queries, window",
+        lambda: decode.decode_attention(several, k, np.empty_like(k), lengths, window=1024),
+    )

@@ -1,0 +1,48 @@
+"""Decoding as GPU code: rings of copied keys and values, a warp for each lane, shares that the last program adds up."""
+
+import numpy as np
+import pytest
+from harness import assert_close, random
+from kiln.kernels.attention import decode_attention, decode_reference
+from kiln.kernels.attention.decode_configs import DecodePlan
+
+COPIES = {"cp", "mma", "ldmatrix"}
+
+
+@pytest.fixture
+def close(launched, emulated):
+    """Runs in both orders of warps by copies into a ring and tensor cores: right, and the same bits."""
+
+    def compare(q, k, v, lengths, plan, **options):
+        exact = decode_reference.decode_attention(q, k, v, lengths, return_lse=True, **options)
+        emulated.used.clear()
+        both = launched(lambda: decode_attention(q, k, v, lengths, plan=plan, return_lse=True, **options))
+        assert emulated.used >= COPIES, f"expected {sorted(COPIES)}, got {sorted(emulated.used)}"
+        for one, other, want, scale in zip(*both, exact, (2.0**11, 8), strict=True):
+            assert_close(one, want, length=int(max(lengths)), scale=scale)
+            assert one.tobytes() == other.tobytes(), "the order of warps shows"
+
+    return compare
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("lanes, warps", [(1, 1), (2, 2), (1, 2)])
+def test_shares_and_lanes(rng, close, lanes, warps, splits):
+    q, k, v = random(rng, (2, 4, 32), "float16"), *(random(rng, (2, 150, 2, 32), "float16") for _ in range(2))
+    plan = DecodePlan(16, 32, 32, 32, 2, lanes=lanes, splits=splits, least=32, stages=3, num_warps=warps, merged=2)
+    close(q, k, v, np.array([150, 33], np.int32), plan)
+
+
+@pytest.mark.parametrize("page_size", [16, 5])
+def test_pages(rng, close, page_size):
+    pages = -(-100 // page_size)
+    k, v = (random(rng, (2 * pages, page_size, 1, 32), "float16") for _ in range(2))
+    table = rng.permutation(2 * pages).reshape(2, pages).astype(np.int32)
+    plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=2, least=32, stages=3, num_warps=2, merged=2)
+    close(random(rng, (2, 2, 32), "float16"), k, v, np.array([100, 44], np.int32), plan, block_table=table)
+
+
+def test_queries_in_a_window(rng, close):
+    q, k, v = random(rng, (2, 3, 4, 32), "float16"), *(random(rng, (2, 90, 2, 32), "float16") for _ in range(2))
+    plan = DecodePlan(16, 32, 32, 32, 2, queries=3, lanes=2, splits=2, least=32, stages=2, num_warps=2, merged=2)
+    close(q, k, v, np.array([90, 2], np.int32), plan, window=40)

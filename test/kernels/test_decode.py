@@ -1,0 +1,121 @@
+"""Decoding over contiguous and paged caches: any length, shares of a cache, several queries, windows."""
+
+import numpy as np
+import pytest
+from harness import DTYPES, assert_close, random
+from kiln.kernels.attention import decode_attention, decode_reference
+from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan, even_splits
+from kiln.kernels.machine import CPU, DEFAULT_GPU
+
+LENGTHS = (1, 44, 63, 65, 127, 777, 4097)
+
+
+def check(out, exact, v, length):
+    """Weights are rounded to V's type before the second product: one more rounding, at the scale of V."""
+    extra = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}[str(v.dtype)]
+    scale = np.abs(np.asarray(v, np.float64)).max(initial=0.0) * (1 + extra / 2.0**-24 / np.sqrt(max(length, 1)) / 8)
+    assert_close(out, exact, length=max(length, 1), scale=scale)
+
+
+def compare(q, k, v, lengths, **options):
+    """Result and log-sum-exp against float64; the same bits in a second run."""
+    out, lse = decode_attention(q, k, v, lengths, return_lse=True, **options)
+    options = {name: value for name, value in options.items() if name not in ("splits", "plan", "max_length")}
+    exact, exact_lse = decode_reference.decode_attention(q, k, v, lengths, return_lse=True, **options)
+    check(out, exact, v, int(max(lengths)))
+    assert_close(lse, exact_lse, length=int(max(lengths)) + q.shape[-1])
+    return out, lse
+
+
+@pytest.mark.parametrize("splits", [None, 1, 3, 16])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("heads", [(1, 1), (8, 2), (7, 1)])
+def test_decode(rng, heads, dtype, splits):
+    q, k, v = random(rng, (4, heads[0], 64), dtype), *(random(rng, (4, 300, heads[1], 64), dtype) for _ in range(2))
+    lengths = np.array([300, 1, 0, 137], np.int32)
+    out, lse = compare(q, k, v, lengths, splits=splits)
+    assert (out[2] == 0).all() and np.isneginf(lse[2]).all()
+    again, lse_again = decode_attention(q, k, v, lengths, splits=splits, return_lse=True)
+    assert out.tobytes() == again.tobytes() and lse.tobytes() == lse_again.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lengths(rng, dtype):
+    """Of one batch: sequences that fill a share, a step or a lane, and that do not."""
+    k, v = (random(rng, (len(LENGTHS), max(LENGTHS), 1, 32), dtype) for _ in range(2))
+    compare(random(rng, (len(LENGTHS), 4, 32), dtype), k, v, np.array(LENGTHS, np.int64))
+
+
+@pytest.mark.parametrize("page_size", [1, 16, 48])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pages(rng, page_size, dtype):
+    pages = -(-200 // page_size)
+    k, v = (random(rng, (4 * pages, page_size, 2, 32), dtype) for _ in range(2))
+    table = rng.permutation(4 * pages)[: 3 * pages].reshape(3, pages).astype(np.int32)
+    q, lengths = random(rng, (3, 6, 32), dtype), np.array([200, 5, 111], np.int64)
+    compare(q, k, v, lengths, block_table=table, splits=2)
+
+
+@pytest.mark.parametrize("window", [None, 1, 7, 100])
+@pytest.mark.parametrize("queries", [1, 2, 8])
+def test_queries_and_windows(rng, queries, window):
+    """Query i sees the first length - queries + i + 1 tokens, or the last ``window`` of these; some see nothing."""
+    q = random(rng, (5, queries, 4, 32))
+    k, v = (random(rng, (5, 260, 2, 32)) for _ in range(2))
+    lengths = np.array([260, 3, 65, 0, 129], np.int32)
+    for splits in (None, 1, 4):
+        out, lse = compare(q, k, v, lengths, window=window, splits=splits)
+    for i in range(max(0, queries - 3)):
+        assert (out[1, i] == 0).all() and np.isneginf(lse[1, :, i]).all()
+
+
+def test_lanes(rng):
+    """Lanes have maxima of their own: one that has seen nothing, or a smaller one, changes nothing."""
+    q, k, v = random(rng, (3, 4, 32)), *(random(rng, (3, 300, 2, 32)) for _ in range(2))
+    k[:, 100:] *= 30
+    for lanes, splits in ((2, 1), (4, 3)):
+        plan = DecodePlan(2, 64, 32, 32, 2, lanes=lanes, splits=splits)
+        compare(q, k, v, np.array([300, 5, 70], np.int32), plan=plan)
+
+
+def test_blocks_of_rows(rng):
+    """More rows than a tile has: 20 heads of a group and three queries in tiles of 16 rows."""
+    q, k, v = random(rng, (2, 3, 40, 16)), *(random(rng, (2, 70, 2, 16)) for _ in range(2))
+    plan = DecodePlan(16, 32, 16, 16, 20, queries=3, splits=2, least=1)
+    assert plan.blocks == 4
+    compare(q, k, v, np.array([70, 33], np.int32), plan=plan)
+
+
+def test_values_that_are_no_numbers(rng):
+    """What lies behind a sequence's length is not read; what lies before shows."""
+    q, k, v = random(rng, (2, 2, 16)), *(random(rng, (2, 100, 1, 16)) for _ in range(2))
+    k[:, 60:], v[:, 60:] = np.nan, np.inf
+    lengths = np.array([60, 59], np.int32)
+    compare(q, k, v, lengths)
+    v[1, 7, 0, 3] = np.nan
+    out = decode_attention(q, k, v, lengths)
+    assert np.isnan(out[1, :, 3]).all() and np.isfinite(out[0]).all() and np.isnan(out).sum() == 2
+
+
+def test_plans_fill_the_machine():
+    """Shares follow from processors, sequences and lengths; no list of shapes."""
+    workers = 2 * DEFAULT_GPU.processors
+    for batch, length in ((1, 4096), (1, 32768), (8, 4096), (8, 32768), (64, 512), (64, 4096), (3, 100000)):
+        plan = decode_plan(batch, 8, 4, 1, 128, 2, length, DEFAULT_GPU)
+        programs = batch * 8 * min(plan.splits, -(-length // plan.least))
+        waves = programs / workers
+        assert waves / np.ceil(waves) >= 0.72 or programs * 2 * plan.least > batch * 8 * length
+        assert plan.lanes == plan.num_warps and plan.rows == 16
+    assert decode_plan(1, 8, 4, 1, 128, 2, 40, DEFAULT_GPU).splits == 1
+    assert even_splits(512, 264) == 1 and even_splits(330, 264) == 3
+
+
+def test_errors(rng):
+    q, k, lengths = random(rng, (4, 6, 16)), random(rng, (4, 8, 3, 16)), np.zeros(4, np.int32)
+    with pytest.raises(ValueError, match="lengths"):
+        decode_attention(q, k, k, np.zeros(5, np.int32))
+    with pytest.raises(ValueError, match="window: expected at least one"):
+        decode_attention(q, k, k, lengths, window=0)
+    with pytest.raises(ValueError, match="divides q's 6"):
+        decode_attention(q, random(rng, (4, 8, 4, 16)), random(rng, (4, 8, 4, 16)), lengths)
+    assert decode_plan(1, 2, 2, 1, 64, 4, 100, CPU).stages == 0
