@@ -49,7 +49,8 @@ FUNCTIONS = {
     "topk": ("reduce", "the k largest of rows, and where they are"),
     "matmul": ("gemm", "a @ b of matrices or batches, with scale, bias, activation and residual"),
     "linear": ("gemm", "x @ weightᵀ, with what matmul adds to a product"),
-    "attention": ("attention", "softmax(q kᵀ · scale) v, causal or not"),
+    "attention": ("attention", "softmax(q kᵀ · scale) v: causal, windows, softcap, sinks, ALiBi, bias"),
+    "attention_varlen": ("attention", "the same of sequences that lie behind one another"),
     "decode_attention": ("attention", "attention of one new token over a KV cache, contiguous or paged"),
 }
 

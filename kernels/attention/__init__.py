@@ -2,8 +2,8 @@
 
 from kiln.kernels import call_family
 from kiln.kernels.attention.decode import decode_attention
-from kiln.kernels.attention.kernel import attention
+from kiln.kernels.attention.kernel import attention, attention_varlen
 
-__all__ = ["attention", "decode_attention"]
+__all__ = ["attention", "attention_varlen", "decode_attention"]
 
 call_family(__name__)

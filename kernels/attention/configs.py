@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -43,47 +45,76 @@ class AttentionPlan:
 
 
 @functools.lru_cache(maxsize=1024)
-def prefill_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetched: bool = False, causal: bool = False,
-                 machine: Machine = CPU) -> AttentionPlan:  # fmt: skip
-    """For heads of ``side`` elements (padded) of ``itemsize`` bytes; ``fetched``: the copy engine reads all arrays.
+def prefill_plan(
+    q_tokens: int,
+    k_tokens: int,
+    sizes: tuple[int, int],
+    itemsize: int,
+    fetched: bool = False,
+    causal: bool = False,
+    machine: Machine = CPU,
+    side: int = 0,
+) -> AttentionPlan:
+    """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
+    reads all arrays; ``side``: of a mask's blocks, which tiles divide.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
+    plan = _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, side > 0)
+    if not side:
+        return plan
+    return dataclasses.replace(plan, m=math.gcd(plan.m, side), n=math.gcd(plan.n, side))
+
+
+def _prefill_plan(
+    q_tokens: int,
+    k_tokens: int,
+    sizes: tuple[int, int],
+    itemsize: int,
+    fetched: bool,
+    causal: bool,
+    machine: Machine,
+    even: bool,
+) -> AttentionPlan:
+    """``even``: sides that are powers of two."""
+    size = max(sizes)
     if not machine.gpu:
         block_m = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16
         return AttentionPlan(block_m, 64 if k_tokens > 32 else 32)
-    together = heads_together(q_tokens, k_tokens, side, itemsize, machine) if causal else 1
+    together = heads_together(q_tokens, k_tokens, sizes, itemsize, machine) if causal else 1
     capabilities = _capabilities(machine)
-    tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
+    tensor_cores = itemsize == 2 and all(side % 16 == 0 and side <= 256 for side in sizes)
     if tensor_cores and "warpgroup_mma" in capabilities:
-        if fetched and side <= 128 and q_tokens > 64:
+        if fetched and q_tokens > 64:
             # Softmax takes as long as products of 64 elements: three groups hide it better than two, where many steps
             # outweigh what blocks of 192 queries leave without use.
-            if side <= 64 and k_tokens >= (8192 if causal else 4096):
+            if size <= 64 and k_tokens >= (8192 if causal else 4096) and not even:
                 return AttentionPlan(192, 128, "attention", consumers=3, together=together, parts=4)
-            return AttentionPlan(128, 128, "attention", together=together, parts=4)
+            if size <= 128:
+                return AttentionPlan(128, 128, "attention", together=together, parts=4)
+            # What shared memory and the registers of 128 queries hold of wide heads.
+            keys = 64 if even or sizes[1] > 128 else 96
+            return AttentionPlan(128, keys, "attention", together=together, parts=4)
         # Groups of four warps have 64 queries each; at most 64 elements leave registers for two blocks a processor.
-        block_m, block_n = 128 if q_tokens > 64 else 64, 64 if side <= 128 else 32
+        block_m, block_n = 128 if q_tokens > 64 else 64, 64 if size <= 128 else 32
         warps = block_m // 16
     elif tensor_cores and "warp_mma" in capabilities:
         # Each warp holds what it multiplies: all queries of 16 rows, some keys at a time.
-        block_m, block_n = (
-            128 if q_tokens > 64 and 64 < side <= 128 else 64,
-            64 if side <= 64 else 32 if side <= 128 else 16,
-        )
-        warps = 8 if side > 128 else block_m // 16
+        block_m = 128 if q_tokens > 64 and 64 < size <= 128 else 64
+        block_n = 64 if size <= 64 else 32 if size <= 128 else 16
+        warps = 8 if size > 128 else block_m // 16
     else:
         # A head of 128 elements leaves 32 accumulators a thread.
-        block_m, block_n = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16, 32 if side <= 128 else 16
+        block_m, block_n = 64 if q_tokens > 32 else 32 if q_tokens > 16 else 16, 32 if size <= 128 else 16
         warps = max(2, block_m // 8)
     return AttentionPlan(block_m, block_n, num_warps=warps, together=together)
 
 
-def heads_together(q_tokens: int, k_tokens: int, side: int, itemsize: int, machine: Machine) -> int:
+def heads_together(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize: int, machine: Machine) -> int:
     """How many causal heads take turns. Their programs differ in length, the longest first, and processors get them in
     order: of few heads, one processor would get longer ones each time. Keys and values of many leave the L2; of long
     sequences, whose programs share them while they last, that costs little."""
-    in_cache = machine.l2_bytes // 2 // (2 * k_tokens * side * itemsize)
+    in_cache = machine.l2_bytes // 2 // (k_tokens * sum(sizes) * itemsize)
     even = 16 * machine.processors * 128 // max(q_tokens, 128)
     return max(1, in_cache, min(even, 48))
 

@@ -1,13 +1,13 @@
 """Flash attention, forward: scores never reach memory; a block of queries walks the keys with a running maximum.
 
-Layout (batch, tokens, heads, size), any strides; K and V may have fewer heads (grouped queries). ``causal`` aligns the
-last query with the last key, as FlashAttention does. Exponentials are powers of two: the scale carries log2(e). How
-blocks arrive and how products and softmax overlap is the schedule's.
+Exponentials are powers of two: the scale carries log2(e). How blocks arrive and how products and softmax overlap is the
+schedule's; what becomes of scores, and which keys are seen, `scores.py` says.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import kiln
@@ -15,177 +15,392 @@ import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.configs import AttentionPlan, prefill_plan
 from kiln.kernels.attention.operands import Heads, heads_of, is_fetched
+from kiln.kernels.attention.scores import At, Bias, Terms, Visible
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, tile_side
+from kiln.kernels.operator import FLOATS, Spec, Types, check_contiguous, empty, operator, output, strides, tile_side
 
 LOG2_E = 1.4426950408889634
-
-
-# ---- blocks of the tokens of one head --------------------------------------------------------------------------------
-@kiln.jit
-def blocks_of(x: Heads, ROWS: kl.constexpr, SIZE: kl.constexpr):
-    """The array as blocks of ROWS tokens of a head, where its elements are contiguous (else x itself)."""
-    if x.step is None:
-        return kl.make_tensor_descriptor(x.data, [x.batches, x.heads, x.tokens, x.size],
-                                         [x.batch_stride, x.head_stride, x.token_stride, 1],
-                                         [1, 1, ROWS, SIZE])  # fmt: skip
-    return x
-
-
-@kiln.jit
-def elements(x: Heads, batch, head, row, ROWS: kl.constexpr, SIZE: kl.constexpr):
-    """Pointers to the elements of a block, and which of them the array has."""
-    rows, columns = (row + kl.arange(0, ROWS))[:, None], kl.arange(0, SIZE)[None, :]
-    start = x.data + batch.to(kl.int64) * x.batch_stride + head * x.head_stride
-    return start + rows * x.token_stride + columns * x.step, (rows < x.tokens) & (columns < x.size)
-
-
-@kiln.jit
-def load(x: Heads, blocks, batch, head, row, ROWS: kl.constexpr, SIZE: kl.constexpr):
-    """ROWS tokens of a head from ``row`` on, zero outside the array."""
-    if x.step is None:
-        return blocks.load([batch, head, row, 0]).reshape(ROWS, SIZE)
-    pointers, inside = elements(x, batch, head, row, ROWS, SIZE)
-    return kl.load(pointers, mask=inside, other=0.0)
-
-
-@kiln.jit
-def store(x: Heads, batch, head, row, value):
-    ROWS: kl.constexpr = value.shape[0]
-    SIZE: kl.constexpr = value.shape[1]
-    value = value.to(x.data.dtype.element_ty)
-    if x.step is None:
-        blocks_of(x, ROWS, SIZE).store([batch, head, row, 0], value.reshape(1, 1, ROWS, SIZE))
-    else:
-        pointers, inside = elements(x, batch, head, row, ROWS, SIZE)
-        kl.store(pointers, value, mask=inside)
+POWERS_OF_TWO: kl.constexpr = kl.constexpr(LOG2_E)
 
 
 # ---- the kernel ------------------------------------------------------------------------------------------------------
-@kiln.jit
-def place(blocks, heads, together, LONGEST_FIRST: kl.constexpr):
-    """Which head of all batches and which block of its queries the program is for. So many heads, whose keys and
-    values a cache holds, take turns together; the last block first where it has the most keys."""
-    program = kl.program_id(0)
-    first = program // (together * blocks) * together
-    count = kl.minimum(heads - first, together)
-    rest = program % (together * blocks)
-    block = rest // count
-    return first + rest % count, blocks - 1 - block if LONGEST_FIRST else block
+@kiln.struct
+class Form:
+    """M queries and N keys a step; heads of SIZE elements, values of V_SIZE; sums of rows in PARTS. CAUSAL: the last
+    blocks first, since they have the most keys. SCALED: scores are scaled by themselves, not with the exponent."""
+
+    M: kl.constexpr
+    N: kl.constexpr
+    SIZE: kl.constexpr
+    V_SIZE: kl.constexpr
+    PARTS: kl.constexpr = 1
+    CAUSAL: kl.constexpr = False
+    SCALED: kl.constexpr = False
+
+    @kiln.jit
+    def place(self, blocks, heads, together):
+        """Which head of all batches and which block of its queries the program is for. So many heads, whose keys and
+        values a cache holds, take turns together."""
+        program = kl.program_id(0)
+        first = program // (together * blocks) * together
+        count = kl.minimum(heads - first, together)
+        rest = program % (together * blocks)
+        block = rest // count
+        return first + rest % count, blocks - 1 - block if self.CAUSAL else block
+
+    @kiln.jit
+    def start(self, sink):
+        """The maximum and the sum of rows so far: of nothing, or of a sink's logit."""
+        if sink is None:
+            return kl.full((self.M,), -float("inf"), kl.float32), kl.zeros((self.M, self.PARTS), kl.float32)
+        first = kl.where(kl.arange(0, self.PARTS)[None, :] == 0, 1.0, 0.0)
+        top = kl.zeros((self.M,), kl.float32) + sink.to(kl.float32) * POWERS_OF_TWO
+        return top, kl.zeros((self.M, self.PARTS), kl.float32) + first
+
+    @kiln.jit
+    def row_sums(self, x):
+        """Sums of rows in PARTS parts, of every so manieth pair of columns: four threads share a row of a product so,
+        and need not tell each other in each step."""
+        if self.PARTS == 1:
+            return kl.sum(x, axis=1)[:, None]
+        pairs: kl.constexpr = x.shape[1] // (2 * self.PARTS)
+        return kl.sum(kl.sum(x.reshape(x.shape[0], pairs, self.PARTS, 2), axis=3), axis=1)
 
 
 @kiln.jit
-def row_sums(x, PARTS: kl.constexpr):
-    """Sums of rows in PARTS parts, of every so manieth pair of columns: four threads share a row of a product so, and
-    need not tell each other in each step."""
-    if PARTS == 1:
-        return kl.sum(x, axis=1)[:, None]
-    return kl.sum(kl.sum(x.reshape(x.shape[0], x.shape[1] // (2 * PARTS), PARTS, 2), axis=3), axis=1)
-
-
-@kiln.jit
-def attention_kernel(q: Heads, k: Heads, v: Heads, y: Heads, lse, scale_log2, together, CAUSAL: kl.constexpr,
-                     TURNED: kl.constexpr, M: kl.constexpr, N: kl.constexpr, SIZE: kl.constexpr,
-                     PARTS: kl.constexpr):  # fmt: skip
-    """``y = softmax(q kᵀ · scale) v``; TURNED: of the negative scores, for scales below zero."""
-    of_all, block = place(kl.cdiv(q.tokens, M), q.batches * q.heads, together, CAUSAL)
-    batch, head = of_all // q.heads, of_all % q.heads
+def attention_kernel(
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    y: Heads,
+    lse,
+    scale,
+    sinks,
+    terms: Terms,
+    visible: Visible,
+    together,
+    PLAN: kl.constexpr,
+):
+    """y = softmax(terms(q kᵀ · scale)) v over the visible keys; lse = log Σ exp, of the sink too."""
+    number, block = PLAN.place(kl.cdiv(q.longest, PLAN.M), q.batches * q.heads, together)
+    batch, head = number // q.heads, number % q.heads
     k_head = head // (q.heads // k.heads)
-    first = block * M
-    shift = k.tokens - q.tokens
-    # Keys that some query of the block sees, and those that all of them see.
-    end = k.tokens
-    common = k.tokens
-    if CAUSAL:
-        end = kl.maximum(kl.minimum(k.tokens, first + M + shift), 0)
-        common = kl.minimum(k.tokens, first + shift + 1)
-    k_blocks, v_blocks = blocks_of(k, N, SIZE), blocks_of(v, N, SIZE)
-    query = load(q, blocks_of(q, M, SIZE), batch, head, first, M, SIZE)
-    top = kl.full((M,), -float("inf"), kl.float32)
-    total = kl.zeros((M, PARTS), kl.float32)
-    result = kl.zeros((M, SIZE), kl.float32)
+    first = block * PLAN.M
+    queries, result = q.head(number, batch, head, PLAN.M, PLAN.SIZE), y.head(number, batch, head, PLAN.M, PLAN.V_SIZE)
+    keys = k.head(number, batch, k_head, PLAN.N, PLAN.SIZE)
+    values = v.head(number, batch, k_head, PLAN.N, PLAN.V_SIZE)
+    walk = visible.walk(batch, head, first, queries.tokens, keys.tokens, PLAN.M, PLAN.N)
+    slope = terms.slope(batch, head)
+    rows = first + kl.arange(0, PLAN.M)
+    exponent = POWERS_OF_TWO if PLAN.SCALED else scale
+    query = queries.load(first)
+    top, total = PLAN.start(None if sinks is None else kl.load(sinks + head))
+    sums = kl.zeros((PLAN.M, PLAN.V_SIZE), kl.float32)
     if k.step is not None:
-        key = load(k, k_blocks, batch, k_head, 0, N, SIZE)
-    for start in range(0, end, N):
+        key = keys.load(walk.key(walk.begin))
+    for step in range(walk.begin, walk.end, walk.STEP):
+        start = walk.key(step)
         if k.step is None:
-            key = load(k, k_blocks, batch, k_head, start, N, SIZE)
+            key = keys.load(start)
         score = kl.dot(query, key.T)
-        value = load(v, v_blocks, batch, k_head, start, N, SIZE)
+        value = values.load(start)
         if k.step is not None:
             # Nobody fetches ahead: the keys of the next step are under way during what follows.
-            key = load(k, k_blocks, batch, k_head, start + N, N, SIZE)
-        if TURNED:
-            score = -score
-        if start + N > common:
-            # Queries that there are see no key behind the last one, if causal.
-            last = (first + shift + kl.arange(0, M))[:, None] if CAUSAL else k.tokens - 1
-            score = kl.where(start + kl.arange(0, N)[None, :] <= last, score, -float("inf"))
-        new_top = kl.maximum(top, kl.max(score, axis=1) * scale_log2)
+            key = keys.load(walk.key(step + walk.STEP))
+        at = At(batch, head, rows[:, None], start + kl.arange(0, PLAN.N)[None, :], queries.tokens, keys.tokens)
+        if PLAN.SCALED:
+            score = terms.of(score * scale, slope, at)
+        if step + walk.STEP > walk.common:
+            score = kl.where(visible.mask(at), score, -float("inf"))
+        new_top = kl.maximum(top, kl.max(score, axis=1) * exponent)
         # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
         safe = kl.where(new_top == -float("inf"), 0.0, new_top)
-        weight = exp2_flushed(score * scale_log2 - safe[:, None])
+        weight = exp2_flushed(score * exponent - safe[:, None])
         correction = exp2_flushed(top - safe)
-        total = total * correction[:, None] + row_sums(weight, PARTS)
-        result = kl.dot(weight.to(value.dtype), value, result * correction[:, None])
+        total = total * correction[:, None] + PLAN.row_sums(weight)
+        sums = kl.dot(weight.to(value.dtype), value, sums * correction[:, None])
         top = new_top
     total = kl.sum(total, axis=1)
     share = 1.0 / kl.where(total == 0.0, 1.0, total)
-    store(y, batch, head, first, result * share[:, None])
+    result.store(first, sums * share[:, None])
     if lse is not None:
         # Natural logarithm; a row with no key gives -inf.
-        rows = first + kl.arange(0, M)
-        kl.store(lse + of_all * q.tokens + rows, (top + kl.log2(total)) * 0.6931471805599453, mask=rows < q.tokens)
+        at = queries.number * q.tokens + (rows if queries.first is None else queries.first + rows)
+        kl.store(lse + at, (top + kl.log2(total)) * 0.6931471805599453, mask=rows < queries.tokens)
 
 
+# ---- the functions that launch it ------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Operand:
+    """An array as `heads_of` takes it."""
+
+    array: Any
+    heads_first: bool = False
+    starts: Any = None
+    longest: int | None = None
+
+    def heads(self, described: bool = True) -> Heads:
+        return heads_of(self.array, described, self.heads_first, self.starts, self.longest)
+
+
+def launch(
+    operands: tuple[Operand, ...],
+    lse: Any,
+    scale: float | None,
+    plan: AttentionPlan | None = None,
+    sinks: Any = None,
+    terms: Terms | None = None,
+    visible: Visible | None = None,
+    side: int = 0,
+) -> None:
+    """The kernel over q, k, v and y that fit together. ``side``: of a mask's blocks, which tiles divide."""
+    q, k, v, y = arrays = tuple(x.heads() for x in operands)
+    visible = visible or Visible()
+    machine, causal = machine_of(q.data), visible.CAUSAL
+    scale = 1 / math.sqrt(q.size) if scale is None else scale
+    sizes = tile_side(q.size), tile_side(v.size)
+    # Queries that results overwrite are not fetched ahead.
+    fetched = y.data is not q.data and all(map(is_fetched, arrays))
+    tokens = q.longest, k.longest if visible.left is None else min(k.longest, q.longest + visible.left)
+    plan = plan or prefill_plan(*tokens, sizes, q.data.itemsize, fetched, causal, machine, side)
+    if machine.gpu and plan.schedule != "attention":
+        q, k, v, y = (x.heads(described=False) for x in operands)
+    # The greatest product has the greatest score, unless something becomes of it, or the scale turns or drops it.
+    scaled = terms is not None or not scale > 0
+    form = Form(plan.m, plan.n, *sizes, plan.parts, causal, scaled)
+    attention_kernel[(kiln.cdiv(q.longest, plan.m) * q.batches * q.heads,)](
+        q,
+        k,
+        v,
+        y,
+        lse,
+        scale if scaled else scale * LOG2_E,
+        sinks,
+        terms or Terms(),
+        visible,
+        plan.together,
+        PLAN=form,
+        **plan.options(machine),
+    )
+
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
+def check_heads(q: Any, k: Any, v: Any, heads_at: int) -> None:
+    """What all forms of attention ask of q, k and v; ``heads_at``: which dimension counts heads."""
+    if k.shape[-1] != q.shape[-1]:
+        raise ArgumentError(
+            "k", f"expected heads of {q.shape[-1]} elements (because q has them), got shape {tuple(k.shape)}"
+        )
+    if tuple(v.shape[:-1]) != tuple(k.shape[:-1]):
+        raise ArgumentError(
+            "v", f"expected a value for each key of k, of shape {tuple(k.shape)}, got shape {tuple(v.shape)}"
+        )
+    if q.shape[-1] == 0 or v.shape[-1] == 0:
+        raise ArgumentError("q", f"expected heads of at least one element, got shape {tuple(q.shape)}")
+    heads, k_heads = q.shape[heads_at], k.shape[heads_at]
+    if k_heads == 0 or heads % k_heads:
+        raise ArgumentError(
+            "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}"
+        )
+
+
+def check_sinks(sinks: Any, heads: int) -> None:
+    if sinks is not None:
+        if tuple(sinks.shape) != (heads,):
+            raise ArgumentError("sinks", f"expected shape ({heads},) (one per head of q), got {tuple(sinks.shape)}")
+        check_contiguous(sinks=sinks)
+
+
+def terms_of(shape: tuple[int, int, int, int], softcap: float, slopes: Any, bias: Any) -> Terms | None:
+    """``shape``: (batch, heads, queries, keys)."""
+    if not softcap >= 0:
+        raise ArgumentError("softcap", f"expected a positive number, or 0 for none, got {softcap}")
+    stride, view = None, None
+    if slopes is not None:
+        if tuple(slopes.shape) not in (shape[1:2], shape[:2]):
+            raise ArgumentError(
+                "alibi_slopes", f"expected shape {shape[1:2]} or {shape[:2]}, got {tuple(slopes.shape)}"
+            )
+        check_contiguous(alibi_slopes=slopes)
+        stride = shape[1] if len(slopes.shape) == 2 else 0
+    if bias is not None:
+        if any(side not in (1, whole) for side, whole in zip(bias.shape, shape, strict=True)):
+            raise ArgumentError("bias", f"expected shape {shape}, or 1 for some of it, got {tuple(bias.shape)}")
+        view = Bias(bias, *(0 if side == 1 else step for side, step in zip(bias.shape, strides(bias), strict=True)))
+    if softcap == 0 and slopes is None and bias is None:
+        return None
+    return Terms(softcap or None, slopes, stride, view)
+
+
+def visible_of(causal: bool, window: Any) -> Visible:
+    if window is None:
+        return Visible(CAUSAL=bool(causal))
+    try:
+        left, right = map(int, window)
+    except (TypeError, ValueError):
+        raise ArgumentError("window", f"expected a pair (left, right) of tokens, got {window!r}") from None
+    if min(left, right) < -1:
+        raise ArgumentError("window", f"expected numbers of tokens, -1 for all there are, got {window!r}")
+    causal = bool(causal) or right == 0
+    # Sums of positions stay within 32 bits: no sequence is longer.
+    left, right = (None if n == -1 else min(n, 1 << 29) for n in (left, right))
+    return Visible(left, None if causal else right, CAUSAL=causal)
+
+
+# ---- the functions ---------------------------------------------------------------------------------------------------
 def _specs(q: Any, k: Any, v: Any, *, return_lse: bool = False, **_: Any) -> tuple[Spec, ...]:
-    y = Spec(q.shape, q.dtype)
+    y = Spec((*q.shape[:3], v.shape[3]), q.dtype)
     return (y, Spec((q.shape[0], q.shape[2], q.shape[1]), "float32")) if return_lse else (y,)
 
 
 @operator(
     outputs=_specs,
-    arrays={"q": "(batch, queries, heads, size)", "k": "(batch, tokens, kv_heads, size)",
-            "v": "(batch, tokens, kv_heads, size)", "out": "(batch, queries, heads, size)"},
-    types=(Types(q=FLOATS, k="q", v="q", out=FLOATS, inside="float32", result="q"),),
-)  # fmt: skip
-def attention(q: Any, k: Any, v: Any, *, causal: bool = False, softmax_scale: float | None = None,
-              return_lse: bool = False, plan: AttentionPlan | None = None, out: Any = None) -> Any:  # fmt: skip
+    arrays={
+        "q": "(batch, queries, heads, size)",
+        "k": "(batch, tokens, kv_heads, size)",
+        "v": "(batch, tokens, kv_heads, v_size)",
+        "sinks": "(heads)",
+        "alibi_slopes": "(heads) or (batch, heads)",
+        "bias": "(batch, heads, queries, tokens)",
+        "out": "(batch, queries, heads, v_size)",
+    },
+    types=(
+        Types(
+            q=FLOATS,
+            k="q",
+            v="q",
+            sinks=FLOATS,
+            alibi_slopes=("float32",),
+            bias=FLOATS,
+            out=FLOATS,
+            inside="float32",
+            result="q",
+        ),
+    ),
+)
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    softmax_scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    softcap: float = 0.0,
+    sinks: Any = None,
+    alibi_slopes: Any = None,
+    bias: Any = None,
+    return_lse: bool = False,
+    plan: AttentionPlan | None = None,
+    out: Any = None,
+) -> Any:
     """``softmax(q kᵀ · scale) v`` for (batch, tokens, heads, size) arrays; with ``return_lse`` also log-sum-exp.
 
-    Log-sum-exp is float32 of shape (batch, heads, tokens). A query that sees no key gives zeros and -inf. Scores and
-    sums are float32; weights are rounded to V's type before the second product, as tensor cores need them. ``plan``
-    stands in the place of the one chosen from the shape.
+    The last query is aligned with the last key: ``causal`` shows query i the keys up to ``i + tokens - queries``, and
+    ``window=(left, right)`` those from ``left`` before that one to ``right`` behind it (-1: all). ``softcap`` c makes
+    c · tanh(score / c) of scores; then ``bias`` is added (sides of 1 are of all alike), and ``alibi_slopes`` times the
+    distance of query and key subtracted. ``sinks`` are logits of a key that each head sees besides, and no value.
+
+    Log-sum-exp is float32 of shape (batch, heads, tokens), the sink in it. A query that sees no key gives zeros, and
+    -inf. Scores and sums are float32; weights are rounded to V's type before the second product, as tensor cores need
+    them. ``plan`` stands in the place of the one chosen from the shape.
     """
-    batch, q_tokens, heads, size = q.shape
-    k_tokens, k_heads = k.shape[1], k.shape[2]
-    if tuple(k.shape) != (batch, k_tokens, k_heads, size) or tuple(v.shape) != tuple(k.shape):
-        raise ArgumentError(
-            "k, v", f"expected shape ({batch}, tokens, heads, {size}), got {tuple(k.shape)} and {tuple(v.shape)}"
-        )
-    if size == 0:
-        raise ArgumentError("q", f"expected heads of at least one element, got shape {tuple(q.shape)}")
-    if k_heads == 0 or heads % k_heads:
-        raise ArgumentError(
-            "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}"
-        )
-    out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
-    lse = empty(Spec((batch, heads, q_tokens), "float32"), q) if return_lse else None
-    if 0 in q.shape:
-        return (out, lse) if return_lse else out
-    scale = (1 / math.sqrt(size) if softmax_scale is None else softmax_scale) * LOG2_E
-    side = tile_side(size)
-    machine = machine_of(q)
-    arrays = q, k, v, out
-    operands = tuple(heads_of(x) for x in arrays)
-    # Queries that results overwrite are not fetched ahead.
-    fetched = out is not q and all(is_fetched(x) for x in operands)
-    plan = plan or prefill_plan(q_tokens, k_tokens, side, q.itemsize, fetched, causal, machine)
-    if machine.gpu and plan.schedule != "attention":
-        operands = tuple(heads_of(x, described=False) for x in arrays)
-    # The greatest product has the greatest score: of a scale that is 0, all scores are; a negative one turns them.
-    attention_kernel[(kiln.cdiv(q_tokens, plan.m) * batch * heads,)](
-        *operands, lse, abs(scale) or 1e-30, plan.together, CAUSAL=causal, TURNED=scale < 0, M=plan.m, N=plan.n,
-        SIZE=side, PARTS=plan.parts, **plan.options(machine),
-    )  # fmt: skip
+    batch, queries, heads, _ = q.shape
+    if k.shape[0] != batch:
+        raise ArgumentError("k", f"expected {batch} sequences (because q has them), got shape {tuple(k.shape)}")
+    check_heads(q, k, v, 2)
+    check_sinks(sinks, heads)
+    terms = terms_of((batch, heads, queries, k.shape[1]), softcap, alibi_slopes, bias)
+    visible = visible_of(causal, window)
+    inputs = {"q": q, "k": k, "v": v, "sinks": sinks, "alibi_slopes": alibi_slopes, "bias": bias}
+    out = output(out, Spec((*q.shape[:3], v.shape[3]), q.dtype), q, "out", inputs, ("q",))
+    lse = empty(Spec((batch, heads, queries), "float32"), q) if return_lse else None
+    if 0 not in q.shape:
+        launch(tuple(map(Operand, (q, k, v, out))), lse, softmax_scale, plan, sinks, terms, visible)
+    return (out, lse) if return_lse else out
+
+
+def _ragged_specs(q: Any, k: Any, v: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, ...]:
+    y = Spec((*q.shape[:2], v.shape[2]), q.dtype)
+    return (y, Spec((q.shape[1], q.shape[0]), "float32")) if return_lse else (y,)
+
+
+@operator(
+    outputs=_ragged_specs,
+    arrays={
+        "q": "(total_q, heads, size)",
+        "k": "(total_k, kv_heads, size)",
+        "v": "(total_k, kv_heads, v_size)",
+        "cu_seqlens_q": "(batch + 1)",
+        "cu_seqlens_k": "(batch + 1)",
+        "sinks": "(heads)",
+        "alibi_slopes": "(heads) or (batch, heads)",
+        "out": "(total_q, heads, v_size)",
+    },
+    types=(
+        Types(
+            q=FLOATS,
+            k="q",
+            v="q",
+            cu_seqlens_q=("int32", "int64"),
+            cu_seqlens_k="cu_seqlens_q",
+            sinks=FLOATS,
+            alibi_slopes=("float32",),
+            out=FLOATS,
+            inside="float32",
+            result="q",
+        ),
+    ),
+)
+def attention_varlen(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    causal: bool = False,
+    softmax_scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    softcap: float = 0.0,
+    sinks: Any = None,
+    alibi_slopes: Any = None,
+    return_lse: bool = False,
+    plan: AttentionPlan | None = None,
+    out: Any = None,
+) -> Any:
+    """``attention`` of sequences that lie behind one another: sequence i has the queries from ``cu_seqlens_q[i]`` to
+    ``cu_seqlens_q[i + 1]``, and keys likewise.
+
+    The kernel reads these from memory: other lengths compile nothing, as long as none is above ``max_seqlen_q`` and
+    ``max_seqlen_k``. What lies in the arrays behind a sequence is not read into it. Log-sum-exp has the shape (heads,
+    total_q); rows that are of no sequence are not written.
+    """
+    for name, array, most in (("q", cu_seqlens_q, max_seqlen_q), ("k", cu_seqlens_k, max_seqlen_k)):
+        if tuple(array.shape) != tuple(cu_seqlens_q.shape) or array.shape[0] == 0:
+            raise ArgumentError(
+                f"cu_seqlens_{name}",
+                f"expected one number more than there are sequences, in both alike, got shapes "
+                f"{tuple(cu_seqlens_q.shape)} and {tuple(cu_seqlens_k.shape)}",
+            )
+        check_contiguous(**{f"cu_seqlens_{name}": array})
+        if most < 0:
+            raise ArgumentError(f"max_seqlen_{name}", f"expected a number of tokens, got {most}")
+    total, heads, _ = q.shape
+    batch = cu_seqlens_q.shape[0] - 1
+    check_heads(q, k, v, 1)
+    check_sinks(sinks, heads)
+    terms = terms_of((batch, heads, total, k.shape[0]), softcap, alibi_slopes, None)
+    visible = visible_of(causal, window)
+    inputs = {"q": q, "k": k, "v": v, "sinks": sinks, "alibi_slopes": alibi_slopes}
+    inputs |= {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
+    out = output(out, Spec((total, heads, v.shape[2]), q.dtype), q, "out", inputs, ("q",))
+    lse = empty(Spec((heads, total), "float32"), q) if return_lse else None
+    if 0 not in q.shape and batch and max_seqlen_q:
+        queries, keys = (False, cu_seqlens_q, max_seqlen_q), (False, cu_seqlens_k, max_seqlen_k)
+        pairs = (q, queries), (k, keys), (v, keys), (out, queries)
+        launch(tuple(Operand(x, *at) for x, at in pairs), lse, softmax_scale, plan, sinks, terms, visible)
     return (out, lse) if return_lse else out

@@ -1,18 +1,90 @@
-"""Arrays of attention as its kernel takes them: of any strides, with what their strides allow said in the type."""
+"""Arrays of attention as kernels see them: heads of tokens, of any strides, and one head as blocks of its tokens."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import kiln
+import kiln.language as kl
 from kiln.kernels.operator import address, strides
 
 # The copy engine steps by multiples of so many bytes; launches tell compiled code of multiples of so many elements.
 PITCH = 16
+# Where rows end for the copy engine that reads sequences of an array (`Head.corner`): no sequence is longer.
+HORIZON: kl.constexpr = kl.constexpr(1 << 30)
+# HORIZON times this many elements are a multiple of 2^64 bytes, of elements of one byte or more.
+TURN = 1 << 34
+MOST: kl.constexpr = kl.constexpr(0x7FFF0000)
 
 
-class Heads(NamedTuple):
+@kiln.struct
+class Head:
+    """The tokens of one head of one sequence, ROWS at a time, as SIZE columns. ``first``: the row of the array that
+    holds the first (None: row 0). ``number``: which head it is of all that the array has."""
+
+    array: Any
+    blocks: Any
+    number: Any
+    batch: Any
+    head: Any
+    first: Any
+    tokens: Any
+    ROWS: kl.constexpr
+    SIZE: kl.constexpr
+
+    @kiln.jit
+    def corner(self, row):
+        """Where a block begins, for the copy engine, which knows where the array ends and not the sequence.
+
+        Of sequences behind one another it sees a dimension of rows that ends at HORIZON, and steps over as many
+        rows too many on its way there. Two dimensions more take it back: one by HORIZON · (TURN - stride) elements,
+        which is -HORIZON · stride, as addresses are counted modulo 2^64; and one to the sequence's end.
+        """
+        if self.first is None:
+            return [self.batch, self.head, row, 0]
+        return [HORIZON, self.first + self.tokens, self.head, HORIZON - self.tokens + row, 0]
+
+    @kiln.jit
+    def elements(self, row):
+        """Pointers to the elements of a block, and which of them there are."""
+        x = self.array
+        rows, columns = (row + kl.arange(0, self.ROWS))[:, None], kl.arange(0, self.SIZE)[None, :]
+        if self.first is None:
+            before = self.batch.to(kl.int64) * x.batch_stride
+        else:
+            before = self.first.to(kl.int64) * x.token_stride
+        start = x.data + before + self.head * x.head_stride
+        return start + rows * x.token_stride + columns * x.step, (rows < self.tokens) & (columns < x.size)
+
+    @kiln.jit
+    def load(self, row):
+        """The tokens from ``row`` on, zero outside the sequence."""
+        if self.array.step is None:
+            return self.blocks.load(self.corner(row)).reshape(self.ROWS, self.SIZE)
+        pointers, inside = self.elements(row)
+        return kl.load(pointers, mask=inside, other=0.0)
+
+    @kiln.jit
+    def store(self, row, value):
+        value = value.to(self.array.data.dtype.element_ty)
+        if self.array.step is None:
+            if self.first is None:
+                value = value.reshape(1, 1, self.ROWS, self.SIZE)
+            else:
+                value = value.reshape(1, 1, 1, self.ROWS, self.SIZE)
+            self.blocks.store(self.corner(row), value)
+        else:
+            pointers, inside = self.elements(row)
+            kl.store(pointers, value, mask=inside)
+
+
+@kiln.struct
+class Heads:
     """(batches, tokens, heads, size). A step that is None is 1: along it lie rows that come in blocks; with another,
-    elements are addressed one by one."""
+    elements are addressed one by one. ``longest``: the most tokens of a sequence.
+
+    With ``starts`` the array is (tokens, heads, size), and sequence i its tokens from starts[i] to starts[i + 1];
+    ``back`` is TURN - token_stride."""
 
     data: Any
     batches: Any
@@ -23,22 +95,62 @@ class Heads(NamedTuple):
     head_stride: Any
     token_stride: Any
     step: Any
+    longest: Any
+    starts: Any = None
+    back: Any = None
+
+    @kiln.jit
+    def blocks(self, ROWS: kl.constexpr, SIZE: kl.constexpr):
+        """The array as blocks of ROWS tokens of a head, where its elements are contiguous; else None."""
+        if self.step is not None:
+            return None
+        if self.starts is None:
+            return kl.make_tensor_descriptor(
+                self.data,
+                [self.batches, self.heads, self.tokens, self.size],
+                [self.batch_stride, self.head_stride, self.token_stride, 1],
+                [1, 1, ROWS, SIZE],
+            )
+        return kl.make_tensor_descriptor(
+            self.data,
+            [MOST, MOST, self.heads, HORIZON, self.size],
+            [self.back, self.token_stride, self.head_stride, self.token_stride, 1],
+            [1, 1, 1, ROWS, SIZE],
+        )
+
+    @kiln.jit
+    def head(self, number, batch, head, ROWS: kl.constexpr, SIZE: kl.constexpr):
+        """One head of one sequence; ``number`` is both in one."""
+        blocks = self.blocks(ROWS, SIZE)
+        if self.starts is None:
+            return Head(self, blocks, number, batch, head, None, self.tokens, ROWS, SIZE)
+        first = kl.load(self.starts + batch).to(kl.int32)
+        tokens = kl.load(self.starts + batch + 1).to(kl.int32) - first
+        return Head(self, blocks, head, None, head, first, tokens, ROWS, SIZE)
 
 
-def heads_of(array: Any, described: bool = True) -> Heads:
-    """``described``: in blocks, where its strides allow that."""
-    batches, tokens, heads, size = array.shape
-    batch, token, head, step = strides(array)
-    if described and (step == 1 or size == 1):
+def heads_of(
+    array: Any, described: bool = True, heads_first: bool = False, starts: Any = None, longest: int | None = None
+) -> Heads:
+    """``described``: in blocks, where its strides allow that. ``heads_first``: it is (batches, heads, tokens, size).
+    ``starts``: it is (tokens, heads, size), with sequences of at most ``longest`` tokens behind one another."""
+    shape, steps = tuple(array.shape), strides(array)
+    if starts is not None:
+        shape, steps = (starts.shape[0] - 1, *shape), (0, *steps)
+    if heads_first:
+        shape, steps = ((x[0], x[2], x[1], x[3]) for x in (shape, steps))
+    batches, tokens, heads, size = shape
+    longest = tokens if longest is None else longest
+    if described and (steps[3] == 1 or size == 1):
         # Of one batch, head or token the stride is free: one that the copy engine can step by.
         free = -(-size // PITCH) * PITCH
-        batch, token, head = (
-            free if count == 1 else stride for count, stride in ((batches, batch), (tokens, token), (heads, head))
-        )
+        batch, token, head = (free if n == 1 else step for n, step in zip(shape[:3], steps[:3], strict=True))
+        batch = free if starts is not None else batch
         if min(batch, token, head) > 0:
-            return Heads(array, batches, heads, tokens, size, batch, head, token, None)
-        batch, token, head, step = strides(array)
-    return Heads(array, batches, heads, tokens, size, batch, head, token, step)
+            back = None if starts is None else TURN - token
+            return Heads(array, batches, heads, tokens, size, batch, head, token, None, longest, starts, back)
+    batch, token, head, step = steps
+    return Heads(array, batches, heads, tokens, size, batch, head, token, step, longest, starts)
 
 
 def is_fetched(x: Heads) -> bool:

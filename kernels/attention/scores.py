@@ -1,0 +1,215 @@
+"""What becomes of a score between the scale and softmax, and which keys a query sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.kernels.fast import exp2_flushed, reciprocal
+
+LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
+
+
+@kiln.jit
+def tanh(x):
+    """1 - 2 / (e^2x + 1), to 2 units of float32's precision at 1."""
+    return 1.0 - 2.0 * reciprocal(1.0 + exp2_flushed(x * (2 * LOG2_E)))
+
+
+@kiln.struct
+class At:
+    """Where a tile of scores is: sequence, head, rows (as a column) and keys (as a row); how many queries and keys the
+    sequence has. The last query sees the last key: key j is ``row + shift - j`` tokens before a query's own."""
+
+    batch: Any
+    head: Any
+    row: Any
+    key: Any
+    queries: Any
+    keys: Any
+
+    @property
+    @kiln.jit
+    def shift(self):
+        return self.keys - self.queries
+
+    @kiln.jit
+    def inside(self):
+        """The same, with indices beyond the sequence's end moved back to its last: functions read arrays by them."""
+        return self._replace(row=kl.minimum(self.row, self.queries - 1), key=kl.minimum(self.key, self.keys - 1))
+
+    @kiln.jit
+    def apply(self, FUNCTION: kl.constexpr, args):
+        at = self.inside()
+        return FUNCTION(at.batch, at.head, at.row, at.key, *args)
+
+
+@kiln.struct
+class Bias:
+    """(batch, heads, queries, keys), added to scores; a dimension of one element has the stride 0."""
+
+    data: Any
+    batch_stride: Any
+    head_stride: Any
+    row_stride: Any
+    key_stride: Any
+
+    @kiln.jit
+    def load(self, at):
+        start = self.data + at.batch.to(kl.int64) * self.batch_stride + at.head * self.head_stride
+        pointers = start + at.row.to(kl.int64) * self.row_stride + at.key * self.key_stride
+        return kl.load(pointers, mask=(at.row < at.queries) & (at.key < at.keys), other=0.0).to(kl.float32)
+
+
+@kiln.struct
+class Terms:
+    """score → MOD(softcap · tanh(score / softcap) + bias - slope · distance, …); what is None is left out.
+
+    ``slopes``: of each head, or of each batch's heads, one behind the other ``slopes_stride`` apart.
+    """
+
+    softcap: Any = None
+    slopes: Any = None
+    slopes_stride: Any = None
+    bias: Any = None
+    args: Any = ()
+    MOD: kl.constexpr = None
+
+    @kiln.jit
+    def slope(self, batch, head):
+        return None if self.slopes is None else kl.load(self.slopes + batch * self.slopes_stride + head)
+
+    @kiln.jit
+    def of(self, score, slope, at):
+        if self.softcap is not None:
+            score = self.softcap * tanh(score * (1.0 / self.softcap))
+        if self.bias is not None:
+            score += self.bias.load(at)
+        if slope is not None:
+            score -= slope * kl.abs(at.row + at.shift - at.key).to(kl.float32)
+        if self.MOD is not None:
+            inside = at.inside()
+            score = self.MOD(score, inside.batch, inside.head, inside.row, inside.key, *self.args)
+        return score
+
+
+# ---- the blocks of keys that a block of queries walks ----------------------------------------------------------------
+@kiln.struct
+class Span:
+    """Positions from ``begin`` to ``end``, of which those that reach beyond ``common`` need a mask. Those from ``turn``
+    on stand for the first keys, ``length`` before: masked ones come last, so that one loop has them all."""
+
+    begin: Any
+    end: Any
+    common: Any
+    turn: Any
+    length: Any
+    STEP: kl.constexpr
+
+    @kiln.jit
+    def key(self, at):
+        """The first key of a step."""
+        return at if self.turn is None else kl.where(at < self.turn, at, at - self.length)
+
+
+@kiln.struct
+class Chosen:
+    """The blocks of a list, SIDE keys each, in steps of N: those up to ``common`` are seen whole."""
+
+    begin: Any
+    end: Any
+    common: Any
+    list: Any
+    columns: Any
+    SIDE: kl.constexpr
+    N: kl.constexpr
+    STEP: kl.constexpr = 1
+
+    @kiln.jit
+    def key(self, at):
+        steps: kl.constexpr = self.SIDE // self.N
+        # Who fetches ahead asks for one more than there are.
+        number = kl.minimum(at, self.end - 1) // steps
+        whole = self.common // steps
+        place = kl.where(number < whole, number, self.columns + number - whole)
+        return kl.load(self.list + place) * self.SIDE + at % steps * self.N
+
+
+@kiln.struct
+class BlockLists:
+    """Of each head's blocks of queries (ROWS by SIDE): how many blocks of keys are seen whole and in part, and which:
+    ``columns`` places for the former, as many for the latter. A stride of 0 is of all batches or heads alike."""
+
+    whole: Any
+    partial: Any
+    lists: Any
+    batch_stride: Any
+    head_stride: Any
+    columns: Any
+    ROWS: kl.constexpr
+    SIDE: kl.constexpr
+
+    @kiln.jit
+    def walk(self, batch, head, first, N: kl.constexpr):
+        row = batch * self.batch_stride + head * self.head_stride + first // self.ROWS
+        steps: kl.constexpr = self.SIDE // N
+        whole = kl.load(self.whole + row) * steps
+        end = whole + kl.load(self.partial + row) * steps
+        places = self.lists + row.to(kl.int64) * (2 * self.columns)
+        return Chosen(0, end, whole, places, self.columns, self.SIDE, N)
+
+
+@kiln.struct
+class Visible:
+    """Which keys a query sees: from ``left`` before its own to ``right`` behind it (None: all; CAUSAL: 0 behind), of
+    those that MOD says, in the blocks of ``blocks``."""
+
+    left: Any = None
+    right: Any = None
+    args: Any = ()
+    blocks: Any = None
+    CAUSAL: kl.constexpr = False
+    MOD: kl.constexpr = None
+
+    @kiln.jit
+    def walk(self, batch, head, first, queries, keys, M: kl.constexpr, N: kl.constexpr):
+        """The blocks of N keys that queries from ``first`` on see."""
+        if self.blocks is not None:
+            return self.blocks.walk(batch, head, first, N)
+        shift = keys - queries
+        # Keys that some query of the block sees, and those that all of them see.
+        end = keys
+        common = keys
+        if self.CAUSAL:
+            end = kl.maximum(kl.minimum(keys, first + M + shift), 0)
+            common = kl.minimum(keys, first + shift + 1)
+        elif self.right is not None:
+            end = kl.maximum(kl.minimum(keys, first + M + shift + self.right), 0)
+            common = kl.minimum(keys, first + shift + self.right + 1)
+        if self.MOD is not None:
+            common = 0
+        if self.left is None:
+            return Span(0, end, common, None, None, N)
+        begin = kl.maximum(first + shift - self.left, 0)
+        length = kl.maximum(kl.cdiv(end - begin, N), 0) * N
+        begun = kl.cdiv(kl.maximum(first + M - 1 + shift - self.left, 0) - begin, N) * N
+        rest = begin + kl.minimum(begun, length)
+        return Span(rest, rest + length, common, begin + length, length, N)
+
+    @kiln.jit
+    def mask(self, at):
+        """Which scores of a tile count, of queries that there are."""
+        if self.CAUSAL and self.left is None and self.MOD is None and self.blocks is None:
+            # The last query sees the last key: none sees one that there is not.
+            return at.key <= at.row + at.shift
+        seen = at.key <= at.keys - 1
+        if self.CAUSAL:
+            seen = at.key <= at.row + at.shift
+        elif self.right is not None:
+            seen = at.key <= kl.minimum(at.row + at.shift + self.right, at.keys - 1)
+        if self.left is not None:
+            seen = seen & (at.key >= at.row + at.shift - self.left)
+        if self.MOD is not None:
+            seen = seen & at.apply(self.MOD, self.args)
+        return seen

@@ -1,0 +1,205 @@
+"""Attention beyond the plain form: windows, softcap, sinks, ALiBi, bias, unequal heads, varying lengths."""
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+from harness import assert_close, random, strided
+from kiln.kernels.attention import attention, attention_varlen, reference
+from test_attention import check
+
+SEEDS = int(os.environ.get("KILN_FUZZ_ATTENTION", "60"))
+LENGTHS = (1, 44, 63, 65, 127, 777)
+
+
+def compare(rng, q, k, v, **options):
+    out, lse = attention(q, k, v, return_lse=True, **options)
+    exact, exact_lse = reference.attention(q, k, v, return_lse=True, **options)
+    check(out, exact, v, k.shape[1])
+    # Scores of terms that are large are rounded at their size.
+    finite = np.abs(exact_lse[np.isfinite(exact_lse)])
+    assert_close(lse, exact_lse, length=k.shape[1] + q.shape[3], scale=max(1.0, finite.max(initial=0.0)))
+
+
+def operands(rng, q_tokens, k_tokens, heads=4, k_heads=2, size=32, v_size=None, dtype="float32", batch=2):
+    q = random(rng, (batch, q_tokens, heads, size), dtype)
+    k, v = (random(rng, (batch, k_tokens, k_heads, n), dtype) for n in (size, v_size or size))
+    return q, k, v
+
+
+@pytest.mark.parametrize("window", [(0, 0), (5, 3), (100, -1), (-1, 7), (-1, -1), (30, 0), (1 << 40, 1 << 40)])
+@pytest.mark.parametrize("tokens", [(130, 130), (65, 200), (200, 65)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_window(rng, tokens, window, causal):
+    compare(rng, *operands(rng, *tokens), window=window, causal=causal)
+
+
+@pytest.mark.parametrize("softcap", [0.5, 30.0])
+def test_softcap(rng, softcap):
+    compare(rng, *operands(rng, 70, 130), softcap=softcap, softmax_scale=1.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_sinks(rng, causal, dtype):
+    q, k, v = operands(rng, 70, 33)
+    compare(rng, q, k, v, sinks=np.asarray([0.0, 2.0, -5.0, -np.inf], dtype), causal=causal)
+
+
+def test_a_sink_is_all_that_a_query_sees(rng):
+    q, k, v = operands(rng, 5, 2)
+    out, lse = attention(q, k, v, causal=True, sinks=np.full(4, 1.5, np.float32), return_lse=True)
+    assert (out[:, :3] == 0).all() and np.allclose(lse[..., :3], 1.5)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 4)])
+def test_alibi(rng, shape):
+    slopes = np.abs(random(rng, shape))
+    compare(rng, *operands(rng, 70, 130), alibi_slopes=slopes, causal=True)
+    compare(rng, *operands(rng, 70, 130), alibi_slopes=slopes)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 70, 130), (1, 4, 70, 130), (2, 1, 1, 130), (1, 1, 70, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_bias(rng, shape, dtype):
+    bias = random(rng, shape, dtype)
+    compare(rng, *operands(rng, 70, 130), bias=bias)
+    compare(rng, *operands(rng, 70, 130), bias=strided(bias), causal=True)
+
+
+def test_a_bias_of_minus_infinity_hides_a_key(rng):
+    q, k, v = operands(rng, 70, 130)
+    bias = np.where(rng.random((1, 1, 70, 130)) < 0.5, -np.inf, 0.0).astype(np.float32)
+    bias[:, :, 3] = -np.inf
+    out, lse = attention(q, k, v, bias=bias, return_lse=True)
+    exact, exact_lse = reference.attention(q, k, v, bias=bias, return_lse=True)
+    check(out, exact, v, 130)
+    assert (out[:, 3] == 0).all() and np.isneginf(lse[..., 3]).all() and np.isneginf(exact_lse[..., 3]).all()
+
+
+@pytest.mark.parametrize("sizes", [(48, 32), (16, 80), (192, 128), (256, 256), (96, 96)])
+def test_sizes_of_heads(rng, sizes):
+    compare(rng, *operands(rng, 40, 70, size=sizes[0], v_size=sizes[1]), causal=True)
+
+
+def test_heads_in_front_of_tokens(rng):
+    q, k, v = (np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in operands(rng, 70, 70))
+    compare(rng, q, k, v, window=(20, 0))
+
+
+def test_nan_in_a_key_stays_with_the_queries_that_see_it(rng):
+    q, k, v = operands(rng, 70, 70, k_heads=4)
+    k[:, 60:] = np.nan
+    for options in ({"causal": True}, {"window": (20, 0)}):
+        out = attention(q, k, v, **options)
+        assert not np.isnan(out[:, :60]).any() and np.isnan(out[:, 60:]).all()
+
+
+# ---- sequences behind one another ------------------------------------------------------------------------------------
+def ragged(rng, lengths, k_lengths, heads=4, k_heads=2, size=32, dtype="float32", spare=5):
+    """Arrays with rows of NaN between what belongs to sequences: in front, and at the end."""
+    starts, k_starts = (np.cumsum([2, *n]).astype(np.int32) for n in (lengths, k_lengths))
+    q = random(rng, (starts[-1] + spare, heads, size), dtype)
+    k, v = (random(rng, (k_starts[-1] + spare, k_heads, size), dtype) for _ in range(2))
+    for array, at in ((q, starts), (k, k_starts), (v, k_starts)):
+        array[: at[0]] = array[at[-1] :] = np.nan
+    return q, k, v, starts, k_starts, max(lengths), max(k_lengths)
+
+
+def compare_ragged(arguments, **options):
+    q, _, v, starts, k_starts, *_ = arguments
+    out, lse = np.full((*q.shape[:2], v.shape[2]), 7, q.dtype), None
+    out, lse = attention_varlen(*arguments, out=out, return_lse=True, **options)
+    exact, exact_lse = reference.attention_varlen(*arguments, return_lse=True, **options)
+    mine, keys = slice(starts[0], starts[-1]), slice(k_starts[0], k_starts[-1])
+    check(out[mine], exact[mine], v[keys], int(np.diff(k_starts).max()))
+    assert_close(lse[:, mine], exact_lse[:, mine], length=int(np.diff(k_starts).max()) + q.shape[2])
+    assert (out[: starts[0]] == 7).all() and (out[starts[-1] :] == 7).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (20, 3)}, {"causal": True, "softcap": 5.0}])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_varlen(rng, dtype, options):
+    compare_ragged(ragged(rng, (1, 44, 63, 130, 0), (7, 44, 0, 100, 3), dtype=dtype), **options)
+
+
+def test_varlen_slopes_of_each_sequence(rng):
+    slopes = np.abs(random(rng, (3, 4)))
+    compare_ragged(ragged(rng, (44, 63, 20), (44, 63, 50)), causal=True, alibi_slopes=slopes)
+
+
+def test_other_lengths_compile_nothing(rng, monkeypatch):
+    arguments = ragged(rng, (5, 70), (5, 70))
+    attention_varlen(*arguments[:5], 75, 75)
+    monkeypatch.setattr("kiln.runtime.jit.JITFunction._compile", None)
+    for middle in (2, 40, 77):
+        starts = np.asarray([2, middle, 77], np.int32)
+        attention_varlen(*arguments[:3], starts, starts, 75, 75)
+
+
+# ---- all together ----------------------------------------------------------------------------------------------------
+def combination(rng):
+    """A random choice of everything."""
+    pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
+    heads, k_heads = pick((4, 2), (3, 1), (2, 2))
+    dtype = pick("float32", "float16", "bfloat16")
+    q_tokens, k_tokens = pick(*LENGTHS), pick(*LENGTHS)
+    size, v_size = pick((64, 64), (96, 96), (128, 128), (48, 16), (192, 128), (256, 256))
+    options = {
+        "causal": pick(False, True),
+        "softcap": pick(0.0, 0.0, 3.0),
+        "window": pick(None, None, (40, 9), (0, -1)),
+    }
+    options["sinks"] = pick(None, random(rng, (heads,)))
+    options["alibi_slopes"] = pick(None, np.abs(random(rng, (heads,), scale=0.1)))
+    options["bias"] = pick(None, random(rng, (pick(1, 2), pick(1, heads), pick(1, q_tokens), k_tokens)))
+    return operands(rng, q_tokens, k_tokens, heads, k_heads, size, v_size, dtype), options
+
+
+def test_some_combinations(rng):
+    for _ in range(6):
+        arrays, options = combination(rng)
+        compare(rng, *arrays, **options)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_combinations(seed):
+    rng = np.random.default_rng(seed)
+    arrays, options = combination(rng)
+    compare(rng, *arrays, **options)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("lengths", itertools.product(LENGTHS, LENGTHS))
+def test_lengths(rng, lengths):
+    compare(rng, *operands(rng, *lengths, size=64), causal=True, window=(100, 0))
+    compare(rng, *operands(rng, *lengths, size=64), window=(20, 30), softcap=4.0)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"window": 3}, "window: expected a pair"),
+        ({"window": (-2, 0)}, "window: expected numbers of tokens"),
+        ({"softcap": -1.0}, "softcap: expected a positive"),
+        ({"sinks": np.zeros(3, np.float32)}, r"sinks: expected shape \(4,\)"),
+        ({"alibi_slopes": np.zeros(2, np.float32)}, r"alibi_slopes: expected shape \(4,\) or \(2, 4\)"),
+        ({"alibi_slopes": np.zeros(4, np.float16)}, "alibi_slopes: expected type float32"),
+        ({"bias": np.zeros((1, 3, 5, 6), np.float32)}, r"bias: expected shape \(2, 4, 5, 6\), or 1"),
+    ],
+)
+def test_refusals(rng, options, message):
+    with pytest.raises(ValueError, match=message):
+        attention(*operands(rng, 5, 6), **options)
+
+
+def test_refusals_of_sequences(rng):
+    q, k, v, starts, k_starts, most, k_most = ragged(rng, (3, 4), (3, 4))
+    with pytest.raises(ValueError, match="cu_seqlens_k: expected one number more"):
+        attention_varlen(q, k, v, starts, k_starts[:-1], most, k_most)
+    with pytest.raises(ValueError, match="max_seqlen_q: expected a number of tokens"):
+        attention_varlen(q, k, v, starts, k_starts, -1, k_most)
+    with pytest.raises(ValueError, match="cu_seqlens_k: expected type int64"):
+        attention_varlen(q, k, v, starts.astype(np.int64), k_starts, most, k_most)
