@@ -51,6 +51,7 @@ FUNCTIONS = {
     "linear": ("gemm", "x @ weightᵀ, with what matmul adds to a product"),
     "attention": ("attention", "softmax(q kᵀ · scale) v: causal, windows, softcap, sinks, ALiBi, bias"),
     "attention_varlen": ("attention", "the same of sequences that lie behind one another"),
+    "attention_backward": ("attention", "gradients of attention's q, k and v"),
     "decode_attention": ("attention", "attention of one new token over a KV cache, contiguous or paged"),
 }
 

@@ -3,10 +3,10 @@
     S = q kᵀ,  P = exp2(S · scale - lse),  dP = dout vᵀ,  dS = P ∘ (dP - delta),  delta = row sums of dout ∘ out
     dv = Pᵀ dout,  dk = dSᵀ q · scale,  dq = dS k · scale
 
-A first kernel leaves what a row of queries needs of log-sum-exp and delta. Then a block of keys walks the queries of all
-heads that share it, in their order, with scores transposed: rows are keys, so that P and dS are the left factors that
-dv and dk ask for. dq is summed by a third kernel, in which a block of queries walks the keys, which costs two products
-of seven; or by atomics beside dk, whose order, and last bits with it, are another in each run.
+A first kernel leaves what a row of queries needs of log-sum-exp and delta. Then a block of keys walks the queries of
+all heads that share it, in their order, with scores transposed: rows are keys, so that P and dS are the left factors
+that dv and dk ask for. dq is summed by a third kernel, in which a block of queries walks the keys, which costs two
+products of seven; or by atomics beside dk, whose order, and last bits with it, are another in each run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.backward_configs import BackwardPlan, backward_plan
-from kiln.kernels.attention.kernel import LOG2_E, blocks_of, elements, load, store
+from kiln.kernels.attention.kernel import LOG2_E, blocks_of, load, store
 from kiln.kernels.attention.operands import Heads, heads_of, is_fetched
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
@@ -94,7 +94,8 @@ def key_step(q: Heads, dout: Heads, q_blocks, dout_blocks, row_blocks, dq, key, 
 
 @kiln.jit
 def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads, rows, dq, scale_log2, scale,
-                row_count, padded, together, CAUSAL: kl.constexpr, M: kl.constexpr, N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
+                row_count, padded, together, CAUSAL: kl.constexpr, M: kl.constexpr, N: kl.constexpr,
+                SIZE: kl.constexpr):  # fmt: skip
     """dk and dv of N keys of a head, from M queries a step."""
     of_all, block = turns(kl.cdiv(k.tokens, N), k.batches * k.heads, together)
     batch, k_head = of_all // k.heads, of_all % k.heads
@@ -244,14 +245,14 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, *,
             "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}"
         )
     dq, dk, dv = (output(None, Spec(x.shape, x.dtype), x) for x in (q, k, v))
-    if 0 in q.shape and 0 in k.shape:
+    if batch == 0:
         return dq, dk, dv
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
     side = tile_side(size)
     machine = machine_of(q)
     arrays = q, k, v, dout, dq, dk, dv
     operands = tuple(heads_of(x) for x in arrays)
-    fetched = all(is_fetched(x) for x in operands)
+    fetched = 0 not in q.shape and k_tokens > 0 and all(is_fetched(x) for x in operands)
     plan = plan or backward_plan(q_tokens, k_tokens, side, q.itemsize, fetched, causal, machine)
     if machine.gpu and not (fetched and plan.schedule):
         operands = tuple(heads_of(x, described=False) for x in arrays)
@@ -260,19 +261,21 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, *,
     inside = "float64" if q.itemsize == 8 else "float32"
     rows = empty(Spec((2 * batch * heads, padded), inside), q)
     sums = None if deterministic else empty(Spec((batch * heads, padded, side), "float32"), q)
-    rows_kernel[(kiln.cdiv(padded, plan.rows), batch * heads)](
-        heads_of(out, described=False), heads_of(dout, described=False), lse, *strides(lse), rows, sums, padded,
-        M=plan.rows, SIZE=side, **plan.row_options(machine),
-    )  # fmt: skip
-    keys_kernel[(kiln.cdiv(k_tokens, plan.n) * batch * k_heads,)](
-        q_, k_, v_, dout_, dk_, dv_, rows, sums, scale * LOG2_E, scale, 2 * batch * heads, padded, plan.together, CAUSAL=causal,
-        M=plan.m, N=plan.n, SIZE=side, **plan.options(machine),
-    )  # fmt: skip
-    if sums is not None:
+    if heads:
+        rows_kernel[(kiln.cdiv(padded, plan.rows), batch * heads)](
+            heads_of(out, described=False), heads_of(dout, described=False), lse, *strides(lse), rows, sums, padded,
+            M=plan.rows, SIZE=side, **plan.row_options(machine),
+        )  # fmt: skip
+    if k_tokens:
+        keys_kernel[(kiln.cdiv(k_tokens, plan.n) * batch * k_heads,)](
+            q_, k_, v_, dout_, dk_, dv_, rows, sums, scale * LOG2_E, scale, 2 * batch * heads, padded, plan.together,
+            CAUSAL=causal, M=plan.m, N=plan.n, SIZE=side, **plan.options(machine),
+        )  # fmt: skip
+    if q_tokens and heads and sums is not None:
         round_kernel[(kiln.cdiv(q_tokens, plan.rows), batch * heads)](
             sums, dq_, padded, M=plan.rows, SIZE=side, **plan.row_options(machine)
         )
-    else:
+    elif q_tokens and heads:
         queries_kernel[(kiln.cdiv(q_tokens, plan.dq_m) * batch * heads,)](
             q_, k_, v_, dout_, dq_, rows, scale * LOG2_E, scale, padded, plan.together, CAUSAL=causal, M=plan.dq_m,
             N=plan.dq_n, SIZE=side, **plan.options(machine, dq=True),

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from harness import random
-from kiln.kernels import attention as library
 from kiln.kernels.attention import reference
 from kiln.kernels.attention.backward import attention_backward
 
@@ -63,5 +62,3 @@ def test_sizes(rng, in_orders, size):
 
 def test_heads_share_keys(rng, in_orders):
     check(rng, in_orders, 130, 130, heads=4, k_heads=2, dtype="bfloat16", batch=2, causal=True)
-
-

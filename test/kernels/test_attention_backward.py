@@ -1,0 +1,98 @@
+"""Gradients of attention: any length, grouped heads, causal alignment, strides, by atomics too; and what is refused."""
+
+import numpy as np
+import pytest
+from harness import DTYPES, random
+from kiln.kernels.attention import attention, attention_backward, reference
+
+
+def operands(rng, q_tokens, k_tokens, heads, k_heads, size, dtype="float32", batch=2):
+    q, dout = (random(rng, (batch, q_tokens, heads, size), dtype) for _ in range(2))
+    k, v = (random(rng, (batch, k_tokens, k_heads, size), dtype) for _ in range(2))
+    return q, k, v, dout
+
+
+def check(q, k, v, dout, deterministic=True, **options):
+    out, lse = attention(q, k, v, return_lse=True, **options)
+    got = attention_backward(q, k, v, out, lse, dout, deterministic=deterministic, **options)
+    exact = reference.attention_backward(q, k, v, dout, **options)
+    unit = {"float32": 2.0**-22, "float16": 2.0**-11, "bfloat16": 2.0**-8}[str(q.dtype)]
+    for array, one, other in zip((q, k, v), got, exact, strict=True):
+        assert one.dtype == array.dtype and one.shape == array.shape
+        # Weights and their gradients are rounded once, and so is `out`, of which delta is made; what they are multiplied
+        # by are numbers near 1, and as many as there are tokens may be summed, even where their sum cancels.
+        scale = max(np.sqrt(q.shape[1]), np.abs(other).max(initial=0.0))
+        assert np.abs(np.asarray(one, np.float64) - other).max(initial=0.0) <= 12 * unit * scale
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("tokens", [(1, 1), (7, 7), (64, 64), (65, 130), (130, 65), (1, 97), (100, 1)])
+def test_lengths(rng, tokens, dtype, causal):
+    check(*operands(rng, *tokens, 4, 2, 32, dtype), causal=causal)
+
+
+@pytest.mark.parametrize("heads", [(1, 1), (6, 6), (8, 2), (7, 1)])
+@pytest.mark.parametrize("size", [16, 40, 128])
+def test_heads_and_sizes(rng, heads, size):
+    check(*operands(rng, 33, 70, *heads, size), causal=True, softmax_scale=0.3)
+
+
+@pytest.mark.parametrize("scale", [-0.3, 0.0])
+def test_scales_that_turn_or_drop_scores(rng, scale):
+    check(*operands(rng, 33, 70, 4, 2, 32), softmax_scale=scale)
+
+
+@pytest.mark.parametrize("tokens", [(65, 130), (130, 65)])
+def test_by_atomics(rng, tokens):
+    check(*operands(rng, *tokens, 4, 2, 32), causal=True, deterministic=False)
+
+
+def test_views(rng):
+    """Of fused arrays, with heads first, turned around."""
+    qkv = random(rng, (2, 50, 12, 32))
+    q, k, v = qkv[:, :, :8], qkv[:, :, 8:10], qkv[:, :, 10:]
+    dout = random(rng, (2, 8, 50, 32)).swapaxes(1, 2)
+    check(q, k, v, dout, causal=True)
+    check(q[:, ::-1], k[..., ::2].repeat(2, axis=3), v, dout[:, :, ::-1])
+
+
+def test_queries_without_keys_have_no_part(rng):
+    """The first 65 of 130 queries see none of 65 keys: their gradients are zeros whatever they hold."""
+    q, k, v, dout = operands(rng, 130, 65, 2, 2, 32)
+    out, lse = attention(q, k, v, causal=True, return_lse=True)
+    one = attention_backward(q, k, v, out, lse, dout, causal=True)
+    assert (one[0][:, :65] == 0).all() and (one[0][:, 65:] != 0).any()
+    q[:, :65], dout[:, :65] = 5, 7
+    other = attention_backward(q, k, v, out, lse, dout, causal=True)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+def test_no_number_is_where_one_is_due(rng):
+    """One row of dout that holds a NaN: its query's dq, and all keys that it sees."""
+    q, k, v, dout = operands(rng, 40, 40, 1, 1, 16, batch=1)
+    dout[0, 20, 0, 3] = np.nan
+    out, lse = attention(q, k, v, causal=True, return_lse=True)
+    dq, dk, dv = (x[0, :, 0] for x in attention_backward(q, k, v, out, lse, dout, causal=True))
+    assert np.isnan(dq[20]).all() and np.isfinite(np.delete(dq, 20, axis=0)).all()
+    assert np.isnan(dk[:21]).all()
+    assert np.isnan(dv[:21, 3]).all() and np.isfinite(np.delete(dv, 3, axis=1)).all()
+
+
+@pytest.mark.parametrize("tokens", [(0, 5), (5, 0), (0, 0)])
+def test_empty(rng, tokens):
+    q, k, v, dout = operands(rng, *tokens, 2, 2, 16)
+    out, lse = attention(q, k, v, return_lse=True)
+    for array, gradient in zip((q, k, v), attention_backward(q, k, v, out, lse, dout), strict=True):
+        assert gradient.shape == array.shape and (gradient == 0).all()
+
+
+def test_errors(rng):
+    q, k, v, dout = operands(rng, 4, 5, 2, 2, 16)
+    out, lse = attention(q, k, v, return_lse=True)
+    with pytest.raises(ValueError, match=r"lse: expected shape \(2, 2, 4\), got \(2, 4, 2\)"):
+        attention_backward(q, k, v, out, lse.swapaxes(1, 2), dout)
+    with pytest.raises(ValueError, match=r"dout: expected q's shape"):
+        attention_backward(q, k, v, out, lse, dout[:, :3])
+    with pytest.raises(ValueError, match="divides q's 2"):
+        attention_backward(q, k[:, :, [0, 1, 0]], v[:, :, [0, 1, 0]], out, lse, dout)
