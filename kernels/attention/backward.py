@@ -18,11 +18,51 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.backward_configs import BackwardPlan, backward_plan
-from kiln.kernels.attention.kernel import LOG2_E, blocks_of, load, store
 from kiln.kernels.attention.operands import Heads, heads_of, is_fetched
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides, tile_side
+
+LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
+
+
+# ---- blocks of the tokens of one head --------------------------------------------------------------------------------
+@kiln.jit
+def blocks_of(x: Heads, ROWS: kl.constexpr, SIZE: kl.constexpr):
+    """The array as blocks of ROWS tokens of a head, where its elements are contiguous; else None."""
+    if x.step is not None:
+        return None
+    shape, steps = [x.batches, x.heads, x.tokens, x.size], [x.batch_stride, x.head_stride, x.token_stride, 1]
+    return kl.make_tensor_descriptor(x.data, shape, steps, [1, 1, ROWS, SIZE])
+
+
+@kiln.jit
+def elements(x: Heads, batch, head, row, ROWS: kl.constexpr, SIZE: kl.constexpr):
+    """Pointers to the elements of a block, and which of them the array has."""
+    rows, columns = (row + kl.arange(0, ROWS))[:, None], kl.arange(0, SIZE)[None, :]
+    start = x.data + batch.to(kl.int64) * x.batch_stride + head * x.head_stride
+    return start + rows * x.token_stride + columns * x.step, (rows < x.tokens) & (columns < x.size)
+
+
+@kiln.jit
+def load(x: Heads, blocks, batch, head, row, ROWS: kl.constexpr, SIZE: kl.constexpr):
+    """ROWS tokens of a head from ``row`` on, zero outside the array."""
+    if x.step is None:
+        return blocks.load([batch, head, row, 0]).reshape(ROWS, SIZE)
+    pointers, inside = elements(x, batch, head, row, ROWS, SIZE)
+    return kl.load(pointers, mask=inside, other=0.0)
+
+
+@kiln.jit
+def store(x: Heads, batch, head, row, value):
+    ROWS: kl.constexpr = value.shape[0]
+    SIZE: kl.constexpr = value.shape[1]
+    value = value.to(x.data.dtype.element_ty)
+    if x.step is None:
+        blocks_of(x, ROWS, SIZE).store([batch, head, row, 0], value.reshape(1, 1, ROWS, SIZE))
+    else:
+        pointers, inside = elements(x, batch, head, row, ROWS, SIZE)
+        kl.store(pointers, value, mask=inside)
 
 
 @kiln.jit
@@ -48,7 +88,7 @@ def rows_kernel(out: Heads, dout: Heads, lse, lse_batch, lse_head, lse_token, ro
     dy = load(dout, blocks_of(dout, M, SIZE), batch, head, first, M, SIZE).to(rows.dtype.element_ty)
     delta = kl.sum(y * dy, axis=1)
     at = lse + batch.to(kl.int64) * lse_batch + head * lse_head + token * lse_token
-    sums = kl.load(at, mask=there, other=-float("inf")) * 1.4426950408889634
+    sums = kl.load(at, mask=there, other=-float("inf")) * LOG2_E
     # Where sums overflowed, weights are no numbers.
     sums = kl.where(sums == float("inf"), float("nan"), kl.where(sums == -float("inf"), float("inf"), sums))
     row = of_all.to(kl.int64) * padded + token
@@ -268,8 +308,8 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, *,
         )  # fmt: skip
     if k_tokens:
         keys_kernel[(kiln.cdiv(k_tokens, plan.n) * batch * k_heads,)](
-            q_, k_, v_, dout_, dk_, dv_, rows, sums, scale * LOG2_E, scale, 2 * batch * heads, padded, plan.together,
-            CAUSAL=causal, M=plan.m, N=plan.n, SIZE=side, **plan.options(machine),
+            q_, k_, v_, dout_, dk_, dv_, rows, sums, scale * LOG2_E.value, scale, 2 * batch * heads, padded,
+            plan.together, CAUSAL=causal, M=plan.m, N=plan.n, SIZE=side, **plan.options(machine),
         )  # fmt: skip
     if q_tokens and heads and sums is not None:
         round_kernel[(kiln.cdiv(q_tokens, plan.rows), batch * heads)](
@@ -277,7 +317,7 @@ def attention_backward(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, *,
         )
     elif q_tokens and heads:
         queries_kernel[(kiln.cdiv(q_tokens, plan.dq_m) * batch * heads,)](
-            q_, k_, v_, dout_, dq_, rows, scale * LOG2_E, scale, padded, plan.together, CAUSAL=causal, M=plan.dq_m,
-            N=plan.dq_n, SIZE=side, **plan.options(machine, dq=True),
+            q_, k_, v_, dout_, dq_, rows, scale * LOG2_E.value, scale, padded, plan.together, CAUSAL=causal,
+            M=plan.dq_m, N=plan.dq_n, SIZE=side, **plan.options(machine, dq=True),
         )  # fmt: skip
     return dq, dk, dv

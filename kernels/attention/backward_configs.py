@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from kiln.kernels.attention.configs import _capabilities, heads_together
+from kiln.kernels.attention.configs import _capabilities
 from kiln.kernels.machine import CPU, Machine, options
 
 
@@ -58,7 +58,11 @@ def backward_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetche
     m, n = block(q_tokens), block(k_tokens)
     if not machine.gpu:
         return BackwardPlan(m, n, m, n)
-    together = heads_together(q_tokens, k_tokens, side, itemsize, machine)
+    # Programs of causal heads differ in length, the longest first: of few heads, one processor would get longer ones in
+    # each turn. What many walk leaves the L2, which of long sequences costs little: programs share it while they last.
+    tokens = max(q_tokens, k_tokens, 128)
+    even = min(16 * machine.processors * 128 // tokens, 48) if causal else 1
+    together = max(1, machine.l2_bytes // 2 // (2 * tokens * side * itemsize), even)
     capabilities = _capabilities(machine)
     tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
     rows = max(8, 1 << (8192 // side).bit_length() - 1)
