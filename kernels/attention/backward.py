@@ -32,8 +32,12 @@ def blocks_of(x: Heads, ROWS: kl.constexpr, SIZE: kl.constexpr):
     """The array as blocks of ROWS tokens of a head, where its elements are contiguous; else None."""
     if x.step is not None:
         return None
-    shape, steps = [x.batches, x.heads, x.tokens, x.size], [x.batch_stride, x.head_stride, x.token_stride, 1]
-    return kl.make_tensor_descriptor(x.data, shape, steps, [1, 1, ROWS, SIZE])
+    return kl.make_tensor_descriptor(
+        x.data,
+        [x.batches, x.heads, x.tokens, x.size],
+        [x.batch_stride, x.head_stride, x.token_stride, 1],
+        [1, 1, ROWS, SIZE],
+    )
 
 
 @kiln.jit
