@@ -9,7 +9,7 @@ import pytest
 from kiln import errors
 from kiln.kernels import FAMILIES
 from kiln.kernels.activation import bias_gelu, swiglu
-from kiln.kernels.attention import attention, attention_varlen, decode_attention
+from kiln.kernels.attention import attention, attention_backward, attention_varlen, decode_attention
 from kiln.kernels.elementwise import add
 from kiln.kernels.embedding import embedding
 from kiln.kernels.gemm import linear, matmul
@@ -60,6 +60,8 @@ CALLS = {
     attention_varlen: {"q": ones(3, 2, 4), "k": ones(3, 1, 4), "v": ones(3, 1, 4), "cu_seqlens_q": 3 * whole(2),
                        "cu_seqlens_k": 3 * whole(2), "max_seqlen_q": 3, "max_seqlen_k": 3, "sinks": ones(2),
                        "alibi_slopes": ones(2)},
+    attention_backward: {"q": ones(1, 3, 2, 4), "k": ones(1, 3, 1, 4), "v": ones(1, 3, 1, 4), "out": ones(1, 3, 2, 4),
+                         "lse": ones(1, 2, 3), "dout": ones(1, 3, 2, 4)},
     decode_attention: {"q": ones(2, 2, 4), "k": ones(2, 3, 1, 4), "v": ones(2, 3, 1, 4), "lengths": whole(2) + 1,
                        "block_table": None},
     adamw: {"parameter": ones(5), "gradient": ones(5), "moment": ones(5), "square": ones(5), "step": 1,
