@@ -102,9 +102,14 @@ def _gpu_plan(
     # One warp a program where a multiprocessor then takes all of its programs at once.
     if many_arrays and rows * -(-n // (each * WARP)) <= RESIDENT * machine.processors:
         warps = 1
-    # A row that ends inside a block leaves its last program idle: smaller blocks waste less.
-    while rows > 1 and warps > 1 and n % (each * warps * WARP) and programs() * each * warps * WARP > 1.1 * rows * n:
-        warps //= 2
+    # A row that ends inside a block leaves its last program idle: smaller blocks waste less, of fewer accesses first.
+    while rows > 1 and n % (each * warps * WARP) and programs() * each * warps * WARP > 1.1 * rows * n:
+        if each > vector:
+            each //= 2
+        elif warps > 1:
+            warps //= 2
+        else:
+            break
     return FlatPlan(each * warps * WARP, warps, evict)
 
 
