@@ -92,10 +92,13 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
         if (stored.insert(tile).second)
           held += llvm::alignTo(memory->getBytes(), 1024);
       }
+  // Results of one type leave one after the other.
+  llvm::SmallDenseSet<Type> types;
   int64_t results = 0;
   for (tile::DescStoreOp store : copyableStores(kernel, alignment)) {
     auto tile = cast<RankedTensorType>(storedTile(store).getType());
-    results += llvm::alignTo(tile.getNumElements() * kgpu::elementBytes(tile.getElementType()), 1024);
+    if (types.insert(tile).second)
+      results += llvm::alignTo(tile.getNumElements() * kgpu::elementBytes(tile.getElementType()), 1024);
   }
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - held, wanted = stages.value_or(kMaxStages);
   schedule.stagedStore = results > 0 && (left - results) / slot >= std::min<int64_t>(wanted, 2);

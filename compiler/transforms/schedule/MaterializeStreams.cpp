@@ -76,6 +76,7 @@ private:
     Value map;
   };
   llvm::MapVector<Operation *, Store> stores;
+  llvm::SmallDenseMap<Type, Value> outlets; ///< memory that results of a type leave through, one after the other
 };
 } // namespace
 
@@ -301,10 +302,12 @@ void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<
   begun = std::move(outer);
 }
 
-/// Through shared memory; barriers and fences between are kiln-insert-barriers'.
+/// Through shared memory, once the result before has left it; barriers and fences between are kiln-insert-barriers'.
 void Writer::writeStore(tile::DescStoreOp store, IRMapping &map) {
   Store &found = stores[store];
-  Value memory = AllocOp::create(b, found.memory, /*offset=*/IntegerAttr());
+  Value &memory = outlets[found.memory];
+  if (!memory)
+    memory = AllocOp::create(b, found.memory, /*offset=*/IntegerAttr());
   CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
   LocalStoreOp::create(b, map.lookup(storedTile(store)), memory);
   SmallVector<Value> offsets;
@@ -343,7 +346,8 @@ void Writer::run() {
   scf::ForOp programs = makePersistent(kernel, b);
   b.setInsertionPoint(programs);
   b.setLoc(programs.getLoc());
-  RoleBodies bodies = makeRoles(b, schedule.consumers);
+  // Two groups have sums and products of 192 registers: what is left of 232 does not hold where they are in rings.
+  RoleBodies bodies = makeRoles(b, schedule.consumers, /*inTurns=*/false, /*moved=*/schedule.consumers == 2 ? 8 : 0);
   b.setInsertionPointToStart(bodies.load);
   writeRole(programs, Role::Load);
   b.setInsertionPointToStart(bodies.multiply);

@@ -90,14 +90,14 @@ bool schedule::isScalarOp(Operation &op) {
          llvm::none_of(op.getResults(), isTile);
 }
 
-RoleBodies schedule::makeRoles(ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns) {
+RoleBodies schedule::makeRoles(ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns, int32_t moved) {
   SmallVector<StringRef> names = {"load"};
-  SmallVector<int32_t> warps = {1}, groups = {1}, registers = {kLoadRegisters[consumers]};
+  SmallVector<int32_t> warps = {1}, groups = {1}, registers = {kLoadRegisters[consumers] - moved * consumers};
   auto add = [&](StringRef name, int32_t together) {
     names.push_back(name);
     warps.push_back(4);
     groups.push_back(together);
-    registers.push_back(kMultiplyRegisters[consumers]);
+    registers.push_back(kMultiplyRegisters[consumers] + moved);
   };
   if (inTurns) {
     add("multiply_even", 1);

@@ -19,10 +19,11 @@ mlir::scf::ForOp makePersistent(mlir::func::FuncOp kernel, mlir::ImplicitLocOpBu
 bool isScalarOp(mlir::Operation &op);
 
 /// The bodies of the roles of a kernel with so many groups that multiply, empty: one role of all groups, or, where two
-/// take turns, one for the even programs and one for the `odd`.
+/// take turns, one for the even programs and one for the `odd`. Each thread that multiplies has `moved` registers more
+/// than usual, of the loading role's.
 struct RoleBodies {
   mlir::Block *load, *multiply, *odd;
 };
-RoleBodies makeRoles(mlir::ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns = false);
+RoleBodies makeRoles(mlir::ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns = false, int32_t moved = 0);
 
 } // namespace kiln::schedule

@@ -12,7 +12,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 // CHECK: %[[KEYS:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <1 x (!kgpu.mem<128x128xf16
 // CHECK: %[[WALKED:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <3 x (!kgpu.mem<64x128xf16, {{.*}}>, !kgpu.mem<64xf32
 // CHECK-NOT: kgpu.channel {{ *}}bytes
-// CHECK: kgpu.roles @load warps 1 registers 40 {
+// CHECK: kgpu.roles @load warps 1 registers 24 {
 // CHECK:   scf.for
 // CHECK:     kgpu.copy_in %{{.*}} of %[[KEYS]]
 // CHECK:     scf.for %[[HEAD:[^ ]*]] =
@@ -22,7 +22,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 // CHECK-COUNT-2: kgpu.copy_in %{{.*}} of %[[WALKED]]
 // CHECK-NEXT:      kgpu.commit %[[WALKED]]
 // CHECK:   kgpu.end_role
-// CHECK: } @multiply groups 2 warps 4 registers 232 {
+// CHECK: } @multiply groups 2 warps 4 registers 240 {
 // CHECK:   scf.for
 // CHECK:     %[[K:.*]] = kgpu.receive %[[KEYS]]
 // CHECK:     scf.for
