@@ -129,8 +129,8 @@ class Chosen:
     @kiln.jit
     def key(self, at):
         steps: kl.constexpr = self.SIDE // self.N
-        # Who fetches ahead asks for one more than there are.
-        number = kl.minimum(at, self.end - 1) // steps
+        # Who fetches ahead asks for one more than there are, also of none: places behind the last hold 0.
+        number = kl.maximum(kl.minimum(at, self.end - 1), 0) // steps
         whole = self.common // steps
         place = kl.where(number < whole, number, self.columns + number - whole)
         return kl.load(self.list + place) * self.SIDE + at % steps * self.N

@@ -1,0 +1,260 @@
+"""Attention whose scores and masks are functions of the caller's, as torch's flex_attention has them.
+
+    @kiln.jit
+    def near(batch, head, q, kv):
+        return (q - kv >= 0) & (q - kv <= 1024)
+
+    @kiln.jit
+    def falling(score, batch, head, q, kv):
+        return score - 0.1 * (q - kv)
+
+    mask = create_block_mask(near, None, None, 4096, 4096, device="cuda")
+    y = flex_attention(q, k, v, score_mod=falling, block_mask=mask)
+
+Functions work on tiles: ``q`` is a column of indices, ``kv`` a row. Blocks that a mask excludes are neither loaded nor
+multiplied; those that it includes wholly have no mask.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.errors import ArgumentError
+from kiln.kernels.attention.configs import AttentionPlan
+from kiln.kernels.attention.kernel import Operand, check_heads, launch
+from kiln.kernels.attention.scores import BlockLists, Terms, Visible
+from kiln.kernels.machine import machine_of, options
+from kiln.kernels.operator import FLOATS, Spec, Types, empty, is_array, is_torch, on_device, operator, output
+from kiln.runtime.jit import JITFunction
+
+
+# ---- which blocks a mask shows ---------------------------------------------------------------------------------------
+@kiln.jit
+def block_mask_kernel(
+    whole,
+    partial,
+    lists,
+    heads,
+    queries,
+    keys,
+    columns,
+    args,
+    MASK_MOD: kl.constexpr,
+    ROWS: kl.constexpr,
+    SIDE: kl.constexpr,
+):
+    """Of one block of queries: which blocks of keys all of them see, and behind those which some see."""
+    number = kl.program_id(0)
+    rows = kl.cdiv(queries, ROWS)
+    row = (number % rows * ROWS + kl.arange(0, ROWS))[:, None]
+    batch, head = number // rows // heads, number // rows % heads
+    lists += number.to(kl.int64) * (2 * columns)
+    wholes = 0
+    parts = 0
+    for column in range(0, columns):
+        key = (column * SIDE + kl.arange(0, SIDE))[None, :]
+        seen = MASK_MOD(batch, head, kl.minimum(row, queries - 1), kl.minimum(key, keys - 1), *args)
+        # Keys that there are not are not seen; queries that there are not see as the others do.
+        shown = (seen & (key < keys)) | (row < 0)
+        kl.store(lists + column, 0)
+        kl.store(lists + columns + column, 0)
+        some = kl.max(kl.max((shown & (row < queries)).to(kl.int32), axis=1), axis=0)
+        every = kl.min(kl.min((shown | (row >= queries)).to(kl.int32), axis=1), axis=0)
+        kl.store(lists + kl.where(every > 0, wholes, columns + parts), column, mask=some > 0)
+        wholes += every * some
+        parts += some * (1 - every)
+    kl.store(whole + number, wholes)
+    kl.store(partial + number, parts)
+
+
+@dataclass(frozen=True)
+class BlockMask:
+    """What ``create_block_mask`` found. ``shape``: (batch, heads, queries, keys), 1 for all batches or heads alike;
+    ``block``: queries and keys of a block. Numbers and indices are as in torch's BlockMask."""
+
+    mask_mod: Any
+    args: tuple[Any, ...]
+    shape: tuple[int, int, int, int]
+    block: tuple[int, int]
+    full_kv_num_blocks: Any
+    kv_num_blocks: Any
+    lists: Any
+    """(batch, heads, blocks of queries, 2, blocks of keys): those seen whole, and those seen in part."""
+
+    @property
+    def full_kv_indices(self) -> Any:
+        return self.lists[:, :, :, 0]
+
+    @property
+    def kv_indices(self) -> Any:
+        return self.lists[:, :, :, 1]
+
+    def sparsity(self) -> float:
+        """The share of blocks that are left out, in percent."""
+        shown = float(self.full_kv_num_blocks.sum() + self.kv_num_blocks.sum())
+        return 100.0 * (1.0 - shown / math.prod(self.lists.shape[:3]) / self.lists.shape[4])
+
+    def visible(self) -> Visible:
+        batches, heads, rows, _, columns = self.lists.shape
+        blocks = BlockLists(
+            self.full_kv_num_blocks,
+            self.kv_num_blocks,
+            self.lists,
+            heads * rows if batches > 1 else 0,
+            rows if heads > 1 else 0,
+            columns,
+            *self.block,
+        )
+        return Visible(args=self.args, blocks=blocks, MOD=self.mask_mod)
+
+
+def check_function(name: str, function: Any, names: str) -> None:
+    if not isinstance(function, JITFunction):
+        raise ArgumentError(
+            name,
+            f"expected a function of ({names}) under @kiln.jit (because it becomes part of a kernel), got "
+            f"{type(function).__name__}",
+        )
+
+
+def create_block_mask(
+    mask_mod: Any,
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Any = None,
+    BLOCK_SIZE: int | tuple[int, int] = 128,
+    *,
+    args: tuple[Any, ...] = (),
+) -> BlockMask:
+    """Which blocks of keys each block of queries sees, of ``mask_mod(batch, head, q, kv, *args)``, by a kernel.
+
+    ``B``, ``H``: None where the mask is the same for all. ``args``: arrays and numbers that the function is given
+    besides, such as the number of each token's document. ``device``: torch's, for tensors there; else the results are
+    where the first array of ``args`` is, or numpy's.
+    """
+    check_function("mask_mod", mask_mod, "batch, head, q, kv")
+    block = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+    if any(side < 16 or side & (side - 1) for side in block):
+        raise ArgumentError("BLOCK_SIZE", f"expected powers of two from 16 on (sides of tiles), got {BLOCK_SIZE}")
+    shape = (B or 1, H or 1, Q_LEN, KV_LEN)
+    if min(shape) < 1:
+        raise ArgumentError("Q_LEN, KV_LEN", f"expected at least one query and one key, got {shape}")
+    rows, columns = kiln.cdiv(Q_LEN, block[0]), kiln.cdiv(KV_LEN, block[1])
+    like = _like(device, args)
+    whole, partial = (empty(Spec((*shape[:2], rows), "int32"), like) for _ in range(2))
+    lists = empty(Spec((*shape[:2], rows, 2, columns), "int32"), like)
+    block_mask_kernel[(shape[0] * shape[1] * rows,)](
+        whole,
+        partial,
+        lists,
+        shape[1],
+        Q_LEN,
+        KV_LEN,
+        columns,
+        tuple(args),
+        MASK_MOD=mask_mod,
+        ROWS=block[0],
+        SIDE=block[1],
+        **(options(num_warps=8) if machine_of(whole).gpu else options()),
+    )
+    return BlockMask(mask_mod, tuple(args), shape, block, whole, partial, lists)
+
+
+def _like(device: Any, args: tuple[Any, ...]) -> Any:
+    """An array of the library and on the device that results shall be of."""
+    if device is not None:
+        import torch
+
+        return torch.empty(0, device=device)
+    import numpy
+
+    return next(filter(is_array, args), numpy.empty(0))
+
+
+# ---- the function ----------------------------------------------------------------------------------------------------
+def _specs(query: Any, key: Any, value: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, ...]:
+    y = Spec((*query.shape[:3], value.shape[3]), query.dtype)
+    return (y, Spec(query.shape[:3], "float32")) if return_lse else (y,)
+
+
+@operator(
+    outputs=_specs,
+    arrays={
+        "query": "(batch, heads, queries, size)",
+        "key": "(batch, kv_heads, tokens, size)",
+        "value": "(batch, kv_heads, tokens, v_size)",
+        "out": "(batch, heads, queries, v_size)",
+    },
+    types=(Types(query=FLOATS, key="query", value="query", out=FLOATS, inside="float32", result="query"),),
+)
+def flex_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: Callable[..., Any] | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    *,
+    args: tuple[Any, ...] = (),
+    plan: AttentionPlan | None = None,
+    out: Any = None,
+) -> Any:
+    """Attention of (batch, heads, tokens, size) arrays, of scores that ``score_mod`` makes of q kᵀ · scale.
+
+    ``score_mod(score, batch, head, q, kv, *args)`` is a jit function over tiles: ``q`` is a column of indices, ``kv`` a
+    row, and beyond the last token they are those of the last one. ``block_mask``, of ``create_block_mask``, says which
+    keys queries see; its blocks that are not seen are skipped. ``enable_gqa``: key and value may have fewer heads.
+    Log-sum-exp is float32 of shape (batch, heads, queries).
+    """
+    batch, heads, queries, _ = query.shape
+    tokens = key.shape[2]
+    if key.shape[0] != batch:
+        raise ArgumentError("key", f"expected {batch} sequences (because query has them), got shape {tuple(key.shape)}")
+    check_heads(query, key, value, 1)
+    if not enable_gqa and key.shape[1] != heads:
+        raise ArgumentError(
+            "key", f"expected {heads} heads, as query has, got {key.shape[1]}", hint="pass enable_gqa=True"
+        )
+    terms, visible, side = None, None, 0
+    if score_mod is not None:
+        check_function("score_mod", score_mod, "score, batch, head, q, kv")
+        terms = Terms(args=tuple(args), MOD=score_mod)
+    if block_mask is not None:
+        check_block_mask(block_mask, query, (batch, heads, queries, tokens))
+        visible, side = block_mask.visible(), math.gcd(*block_mask.block)
+    arrays = {"query": query, "key": key, "value": value}
+    out = output(out, Spec((*query.shape[:3], value.shape[3]), query.dtype), query, "out", arrays, ("query",))
+    lse = empty(Spec((batch, heads, queries), "float32"), query) if return_lse else None
+    if 0 not in query.shape:
+        operands = tuple(Operand(x, heads_first=True) for x in (query, key, value, out))
+        launch(operands, lse, scale, plan, None, terms, visible, side)
+    return (out, lse) if return_lse else out
+
+
+def check_block_mask(mask: Any, query: Any, shape: tuple[int, int, int, int]) -> None:
+    if not isinstance(mask, BlockMask):
+        raise ArgumentError(
+            "block_mask",
+            f"expected what kiln.kernels.attention.create_block_mask makes, got {type(mask).__name__}",
+        )
+    fits = mask.shape[2:] == shape[2:] and all(
+        own in (1, whole) for own, whole in zip(mask.shape[:2], shape[:2], strict=True)
+    )
+    if not fits:
+        raise ArgumentError(
+            "block_mask",
+            f"expected one of (batch, heads, queries, tokens) = {shape}, or 1 for the first two, got {mask.shape}",
+        )
+    if is_torch(mask.lists) != is_torch(query) or on_device(mask.lists) != on_device(query):
+        raise ArgumentError(
+            "block_mask", "expected one on query's device, got one elsewhere", hint="pass device= to create_block_mask"
+        )

@@ -1,0 +1,166 @@
+"""Attention of scores and masks that are functions, over the blocks that a mask shows."""
+
+from typing import Any
+
+import kiln
+import kiln.language as kl
+import numpy as np
+import pytest
+from harness import assert_close, random
+from kiln.kernels.attention import create_block_mask, flex_attention, reference
+from test_attention import check
+
+
+@kiln.jit
+def causal(batch, head, q, kv):
+    return kv <= q
+
+
+@kiln.jit
+def near(batch, head, q, kv, width):
+    return (q - kv <= width) & (kv - q <= 3)
+
+
+@kiln.jit
+def same_document(batch, head, q, kv, document):
+    return (kl.load(document + q) == kl.load(document + kv)) & (q >= kv)
+
+
+@kiln.jit
+def of_even_heads(batch, head, q, kv):
+    return (head % 2 == 0) | (kv < 5 + batch)
+
+
+@kiln.jit
+def nothing(batch, head, q, kv):
+    return kv < 0
+
+
+@kiln.jit
+def prefix(batch, head, q, kv):
+    return kv < 100
+
+
+@kiln.jit
+def falling(score, batch, head, q, kv):
+    return score - 0.05 * (head + 1) * kl.abs(q - kv).to(kl.float32)
+
+
+@kiln.jit
+def biased(score, batch, head, q, kv, bias, stride):
+    return score * 0.5 + kl.load(bias + head * stride + kv)
+
+
+MASKS: dict[str, tuple[Any, Any]] = {
+    "causal": (causal, lambda b, h, q, k: k <= q),
+    "near": (near, lambda b, h, q, k: (q - k <= 40) & (k - q <= 3)),
+    "same_document": (same_document, None),
+    "of_even_heads": (of_even_heads, lambda b, h, q, k: (h % 2 == 0) | (k < 5 + b)),
+    "nothing": (nothing, lambda b, h, q, k: k < 0),
+    "prefix": (prefix, lambda b, h, q, k: (k < 100) & (q >= 0)),
+}
+
+
+def indices(batch, heads, queries, tokens):
+    return np.ogrid[:batch, :heads, :queries, :tokens]
+
+
+def mask_of(name, shape):
+    """The function, its arguments, and the mask as numpy has it."""
+    function, exact = MASKS[name]
+    b, h, q, k = indices(*shape)
+    args = {"near": (40,)}.get(name, ())
+    if name == "same_document":
+        document = np.arange(max(shape[2:])) // 50
+        args = (document.astype(np.int32),)
+        return function, args, np.broadcast_to((document[q] == document[k]) & (q >= k), shape)
+    return function, args, np.broadcast_to(exact(b, h, q, k), shape)
+
+
+def operands(rng, shape, k_heads, size=32, dtype="float32"):
+    batch, heads, queries, tokens = shape
+    q = random(rng, (batch, heads, queries, size), dtype)
+    k, v = (random(rng, (batch, k_heads, tokens, size), dtype) for _ in range(2))
+    return q, k, v
+
+
+def compare(q, k, v, mask, score=None, **options):
+    out, lse = flex_attention(q, k, v, enable_gqa=True, return_lse=True, **options)
+    arrays = (x.swapaxes(1, 2) for x in (q, k, v))
+    exact, exact_lse = reference.attention(*arrays, mask=mask, score_mod=score, return_lse=True)
+    check(out, exact.swapaxes(1, 2), v, k.shape[2])
+    assert_close(lse, exact_lse, length=k.shape[2] + q.shape[3], scale=16.0)
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("tokens", [(130, 130), (65, 300), (300, 65), (1, 1)])
+@pytest.mark.parametrize("side", [16, 64, 128])
+def test_masks(rng, name, tokens, side):
+    shape = (2, 4, *tokens)
+    function, args, exact = mask_of(name, shape)
+    every = name == "of_even_heads"
+    mask = create_block_mask(function, 2 if every else None, 4 if every else None, *tokens, BLOCK_SIZE=side, args=args)
+    compare(*operands(rng, shape, 2), exact, block_mask=mask)
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_blocks_are_those_that_are_seen(name):
+    shape, side = (2, 2, 200, 330), 64
+    function, args, exact = mask_of(name, shape)
+    mask = create_block_mask(function, 2, 2, 200, 330, BLOCK_SIZE=side, args=args)
+    for b, h, row in np.ndindex(2, 2, 4):
+        own = exact[b, h, row * side : (row + 1) * side]
+        pieces = [own[:, i * side : (i + 1) * side] for i in range(6)]
+        # The last block has keys that there are not.
+        whole = [i for i, piece in enumerate(pieces) if piece.all() and piece.shape[1] == side]
+        partial = [i for i, piece in enumerate(pieces) if piece.any() and i not in whole]
+        assert mask.full_kv_num_blocks[b, h, row] == len(whole) and mask.kv_num_blocks[b, h, row] == len(partial)
+        assert list(mask.full_kv_indices[b, h, row, : len(whole)]) == whole
+        assert list(mask.kv_indices[b, h, row, : len(partial)]) == partial
+    seen = (mask.full_kv_num_blocks.sum() + mask.kv_num_blocks.sum()) / (2 * 2 * 4 * 6)
+    assert mask.sparsity() == pytest.approx(100 * (1 - seen))
+
+
+def test_hidden_blocks_are_not_read(rng):
+    """NaN in keys and values of a block that is skipped reaches nobody."""
+    shape = (1, 2, 256, 256)
+    q, k, v = operands(rng, shape, 2)
+    k[:, :, 128:], v[:, :, 128:] = np.nan, np.nan
+    mask = create_block_mask(prefix, None, None, 256, 256)
+    assert mask.sparsity() == 50.0
+    assert not np.isnan(flex_attention(q, k, v, block_mask=mask)).any()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_scores(rng, dtype, masked):
+    shape = (2, 4, 70, 150)
+    q, k, v = operands(rng, shape, 2, dtype=dtype)
+    mask, options = np.ones(shape, bool), {}
+    if masked:
+        function, args, mask = mask_of("near", shape)
+        options["block_mask"] = create_block_mask(function, None, None, 70, 150, args=args)
+    _, h, i, j = indices(*shape)
+    compare(q, k, v, mask, lambda s: s - 0.05 * (h + 1) * np.abs(i - j), score_mod=falling, **options)
+    bias = random(rng, (4, 150))
+    compare(q, k, v, mask, lambda s: s * 0.5 + bias[None, :, None, :], score_mod=biased, args=(bias, 150), **options)
+
+
+def test_a_plain_call(rng):
+    shape = (2, 2, 70, 150)
+    compare(*operands(rng, shape, 2), np.ones(shape, bool))
+
+
+def test_refusals(rng):
+    q, k, v = operands(rng, (1, 4, 64, 64), 2)
+    mask = create_block_mask(causal, None, None, 64, 65)
+    for message, call in (
+        ("enable_gqa", lambda: flex_attention(q, k, v)),
+        ("score_mod: expected a function of .* under @kiln.jit", lambda: flex_attention(q, q, q, lambda s, *_: s)),
+        ("block_mask: expected one of", lambda: flex_attention(q, q, q, block_mask=mask)),
+        ("block_mask: expected what", lambda: flex_attention(q, q, q, block_mask=causal)),
+        ("mask_mod: expected a function", lambda: create_block_mask(None, 1, 1, 4, 4)),
+        ("BLOCK_SIZE: expected powers of two", lambda: create_block_mask(causal, 1, 1, 4, 4, BLOCK_SIZE=24)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
