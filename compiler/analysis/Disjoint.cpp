@@ -158,6 +158,16 @@ bool kiln::isConstantInLaunch(func::FuncOp kernel, Value pointer) {
               .wasInterrupted();
 }
 
+bool kiln::isConstantRead(func::FuncOp kernel, Operation *op) {
+  if (!isGlobalRead(op))
+    return false;
+  return !kernel
+              .walk([&](Operation *other) {
+                return writesGlobal(other) && !areDisjoint(op, other) ? WalkResult::interrupt() : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
+
 bool kiln::areDisjoint(Operation *a, Operation *b) {
   Value one = accessedPointer(a), other = accessedPointer(b);
   if (!one || !other)

@@ -35,6 +35,9 @@ mlir::LogicalResult verifyEffects(mlir::func::FuncOp kernel);
 /// storage overlaps and that the kernel does not write.
 bool isConstantInLaunch(mlir::func::FuncOp kernel, mlir::Value pointer);
 
+/// A read of what no op of the kernel may write: it gives the same whenever it is made.
+bool isConstantRead(mlir::func::FuncOp kernel, mlir::Operation *op);
+
 /// The one kernel argument that `pointer` (a pointer, a tile of pointers, a descriptor or a map) steps from, or null.
 mlir::Value pointerArgument(mlir::Value pointer);
 

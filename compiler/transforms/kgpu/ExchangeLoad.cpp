@@ -71,7 +71,7 @@ static LogicalResult exchangeLoad(Exchanges &exchanges, Operation *op) {
   // Who reads again and again expects that somebody writes, if only another launch.
   if (op->getParentOfType<scf::WhileOp>())
     load.setIsVolatile(true);
-  else if (isConstantInLaunch(op->getParentOfType<func::FuncOp>(), load.getPtr()))
+  else if (isConstantRead(op->getParentOfType<func::FuncOp>(), op))
     return success();
   exchanges.b.setInsertionPointAfter(op);
   Value place = exchanges.allocate(result.getType(), exchanges.wholeInEachCta({1}));

@@ -1,5 +1,6 @@
 // Scalars and cursors of one role in one run, as far as something hangs on them.
 #include "compiler/transforms/kgpu/RoleScalars.h"
+#include "compiler/analysis/Disjoint.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -65,8 +66,14 @@ bool Role::follows(Operation *op) {
   return !isView(op) && llvm::any_of(op->getOperandTypes(), [](Type type) { return isa<MemType>(type); });
 }
 
-/// Values whose course a run follows.
-static bool isScalar(Type type) { return isa<IntegerType, IndexType, CursorType>(type); }
+/// Values whose course a run follows: pointers, since what is read through them may decide something.
+static bool isScalar(Type type) { return isa<IntegerType, IndexType, CursorType, tile::PtrType>(type); }
+
+/// Computed alike from the same operands, whoever does it and when.
+static bool isFunction(Operation *op) {
+  return op->getNumRegions() == 0 &&
+         (isMemoryEffectFree(op) || isConstantRead(op->getParentOfType<func::FuncOp>(), op));
+}
 
 void Role::need(Value value, SmallVectorImpl<Value> &open) {
   if (value && isScalar(value.getType()) && needed.insert(value).second)
@@ -232,7 +239,7 @@ Scalar RoleScalars::scalarOf(Value value) {
     return found->second;
   Operation *op = value.getDefiningOp();
   Scalar scalar;
-  if (op && !role.body->getParentOp()->isProperAncestor(op) && op->getNumRegions() == 0 && isMemoryEffectFree(op))
+  if (op && !role.body->getParentOp()->isProperAncestor(op) && isFunction(op))
     scalar = compute(op, cast<OpResult>(value).getResultNumber());
   else if (op && matchPattern(value, m_Constant()))
     scalar = compute(op, 0);
@@ -396,7 +403,7 @@ void RoleScalars::followScalars(Operation *op, int64_t time) {
   for (OpResult result : op->getResults()) {
     if (!role.needed.contains(result))
       continue;
-    if (op->getNumRegions() == 0 && isMemoryEffectFree(op))
+    if (isFunction(op))
       set(result, compute(op, result.getResultNumber()));
     else // Who reads it elsewhere, or again, may read another.
       set(result, opaque(assumed.keyOf({Unique, uint64_t(uintptr_t(op)), uint64_t(time), result.getResultNumber()})));

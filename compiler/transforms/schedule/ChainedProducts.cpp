@@ -1,5 +1,6 @@
 // Recognising two chained products.
 #include "compiler/transforms/schedule/ChainedProducts.h"
+#include "compiler/analysis/Disjoint.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
@@ -135,7 +136,7 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
   for (Operation &op : body->without_terminator()) {
     if (chain.isPart(&op))
       continue;
-    if (!isMemoryEffectFree(&op)) {
+    if (!isMemoryEffectFree(&op) && !isConstantRead(kernel, &op)) {
       why = "the loop does more than load, multiply and compute";
       return std::nullopt;
     }
@@ -154,7 +155,7 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
     llvm::append_range(steered, block->load.getOffsets());
   if (chain.late)
     steered.push_back(chain.late.getCondition());
-  if (!isScalarWork(steered, kernel)) {
+  if (!isScalarWork(steered, kernel, /*reads=*/true)) {
     why = "where to load, or how often, depends on tiles or on memory";
     return std::nullopt;
   }

@@ -64,11 +64,17 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   // Results that no copy takes may go through an exchange, as sums of 32 bits.
   int64_t sums = chain.sums.getType().getNumElements() * 4;
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - *query - (stored ? *stored : sums);
+  // What each step reads by pointers goes through two tiles in turn, one after the other.
+  int64_t beside = 0;
+  for (auto load : chain.loop.getBody()->getOps<tile::LoadOp>())
+    if (auto type = dyn_cast<RankedTensorType>(load.getType()))
+      beside = std::max(beside, 2 * type.getNumElements() * kgpu::elementBytes(type.getElementType()));
+  left -= beside;
   int64_t wanted = stages.value_or(kMaxStages), fitting = left / (*keys + *values);
   // Queries of the next program come meanwhile, if that leaves two slots of keys and of values.
-  if (int64_t beside = (left - *query) / (*keys + *values); beside >= std::min<int64_t>(wanted, 2)) {
+  if (int64_t with = (left - *query) / (*keys + *values); with >= std::min<int64_t>(wanted, 2)) {
     schedule.queries = 2;
-    fitting = beside;
+    fitting = with;
   }
   if (fitting < 1 || wanted < 1) {
     why = "one stage does not fit shared memory";

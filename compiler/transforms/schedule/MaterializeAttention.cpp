@@ -43,7 +43,7 @@ public:
 
 private:
   Ring makeRing(Block2D block, int32_t slots);
-  void writeRole(scf::ForOp programs, Role role);
+  void writeRole(Role role);
   void writeStore(IRMapping &map);
   /// The loop of the products, rotated; `map` knows its results afterwards. `cursors`: of queries, keys, values.
   void writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors);
@@ -54,6 +54,7 @@ private:
   void lastStep(Role role, IRMapping &map, State &state);
 
   /// What the step does beside loads and products.
+  bool isLoaders(Operation &op, IRMapping &map);
   void cloneScalars(IRMapping &map);
   void cloneSoftmax(IRMapping &map, Operation *known = nullptr);
   void cloneEnd(IRMapping &map, Value sum, State &state);
@@ -71,7 +72,7 @@ private:
   func::FuncOp kernel;
   Schedule schedule;
   ChainedProducts chain;
-  scf::ForOp loop;
+  scf::ForOp loop, programs;
   ImplicitLocOpBuilder b;
   Ring query, keys, values;
   tile::DescStoreOp store; ///< null: by threads
@@ -128,9 +129,18 @@ Value Writer::beginSums(const State &state, Value values) {
                                 /*accumulate=*/Value());
 }
 
+/// The loading role computes scalars from scalars that it has: not those that follow from tiles, or from memory that
+/// the kernel writes.
+bool Writer::isLoaders(Operation &op, IRMapping &map) {
+  return !chain.isPart(&op) && isScalarOrRead(op, kernel) && llvm::all_of(op.getOperands(), [&](Value operand) {
+    Operation *def = operand.getDefiningOp();
+    return map.contains(operand) || !def || !programs->isProperAncestor(def);
+  });
+}
+
 void Writer::cloneScalars(IRMapping &map) {
   for (Operation &op : loop.getBody()->without_terminator())
-    if (!chain.isPart(&op) && isScalarOp(op))
+    if (isLoaders(op, map))
       b.clone(op, map);
 }
 
@@ -325,7 +335,7 @@ void Writer::writeStore(IRMapping &map) {
   CopyOutOp::create(b, memory, storeMap, offsets);
 }
 
-void Writer::writeRole(scf::ForOp programs, Role role) {
+void Writer::writeRole(Role role) {
   IRMapping map;
   SmallVector<Value> inits;
   for (Ring *ring : {&query, &keys, &values})
@@ -342,7 +352,7 @@ void Writer::writeRole(scf::ForOp programs, Role role) {
       fill(query, map, cursors[0]);
     else if (&op == store && role == Role::Multiply)
       writeStore(map);
-    else if (!chain.isPart(&op) && (role == Role::Multiply || isScalarOp(op)))
+    else if (role == Role::Multiply ? !chain.isPart(&op) : isLoaders(op, map))
       b.clone(op, map);
   }
   b.setLoc(programs.getLoc());
@@ -369,14 +379,14 @@ void Writer::run() {
   query = makeRing(chain.query, schedule.queries);
   keys = makeRing(chain.keys, schedule.stages);
   values = makeRing(chain.values, schedule.stages);
-  scf::ForOp programs = makePersistent(kernel, b);
+  programs = makePersistent(kernel, b);
   b.setInsertionPoint(programs);
   b.setLoc(programs.getLoc());
   RoleBodies bodies = makeRoles(b, schedule.consumers);
   b.setInsertionPointToStart(bodies.load);
-  writeRole(programs, Role::Load);
+  writeRole(Role::Load);
   b.setInsertionPointToStart(bodies.multiply);
-  writeRole(programs, Role::Multiply);
+  writeRole(Role::Multiply);
   programs.erase();
   kernel->removeAttr(kScheduleAttrName);
 }

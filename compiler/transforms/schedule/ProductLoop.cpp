@@ -125,7 +125,7 @@ std::optional<ProductLoop> schedule::findProductLoop(func::FuncOp kernel, std::s
   return product;
 }
 
-bool schedule::isScalarWork(ValueRange values, func::FuncOp kernel) {
+bool schedule::isScalarWork(ValueRange values, func::FuncOp kernel, bool reads) {
   SmallVector<Value> open(values);
   DenseSet<Value> seen;
   while (!open.empty()) {
@@ -143,7 +143,8 @@ bool schedule::isScalarWork(ValueRange values, func::FuncOp kernel) {
     }
     // What a loop leaves behind is scalar where it carries none but scalars; those around the product are asked about
     // too.
-    if (op->getNumRegions() != 0 || !isMemoryEffectFree(op))
+    bool isRead = reads && isa<tile::LoadOp>(op) && isConstantRead(kernel, op);
+    if (op->getNumRegions() != 0 || !(isRead || isMemoryEffectFree(op)))
       return false;
     llvm::append_range(open, op->getOperands());
   }

@@ -46,8 +46,9 @@ std::optional<ProductLoop> findProductLoop(mlir::func::FuncOp kernel, std::strin
 /// strides in 16 bytes. Nothing in `why` then.
 bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::string &why);
 
-/// Every op that `values` are computed from can be computed without tiles and without effects, in any role.
-bool isScalarWork(mlir::ValueRange values, mlir::func::FuncOp kernel);
+/// Every op that `values` are computed from can be computed without tiles and without effects, in any role; with
+/// `reads` also from scalars in memory that the kernel does not write.
+bool isScalarWork(mlir::ValueRange values, mlir::func::FuncOp kernel, bool reads = false);
 
 /// Programs of the kernel know nothing of each other, and what they store these loads do not read: one block may run
 /// several of them, loading for the next while it stores.

@@ -1,5 +1,6 @@
 // What every schedule with roles writes.
 #include "compiler/transforms/schedule/RoleWriter.h"
+#include "compiler/analysis/Disjoint.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -88,6 +89,11 @@ bool schedule::isScalarOp(Operation &op) {
   auto isTile = [](Value value) { return isa<RankedTensorType>(value.getType()); };
   return op.getNumRegions() == 0 && isMemoryEffectFree(&op) && llvm::none_of(op.getOperands(), isTile) &&
          llvm::none_of(op.getResults(), isTile);
+}
+
+bool schedule::isScalarOrRead(Operation &op, func::FuncOp kernel) {
+  bool isTile = op.getNumResults() == 1 && isa<RankedTensorType>(op.getResult(0).getType());
+  return isScalarOp(op) || (isa<tile::LoadOp>(op) && !isTile && isConstantRead(kernel, &op));
 }
 
 RoleBodies schedule::makeRoles(ImplicitLocOpBuilder &b, int32_t consumers, bool inTurns, int32_t moved) {

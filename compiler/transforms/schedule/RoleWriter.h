@@ -17,6 +17,8 @@ mlir::scf::ForOp makePersistent(mlir::func::FuncOp kernel, mlir::ImplicitLocOpBu
 
 /// Scalar and without effect: the loading role computes it too.
 bool isScalarOp(mlir::Operation &op);
+/// The same, or the read of a scalar that nobody writes.
+bool isScalarOrRead(mlir::Operation &op, mlir::func::FuncOp kernel);
 
 /// The bodies of the roles of a kernel with so many groups that multiply, empty: one role of all groups, or, where two
 /// take turns, one for the even programs and one for the `odd`. Each thread that multiplies has `moved` registers more
