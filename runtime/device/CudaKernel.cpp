@@ -5,6 +5,7 @@
 #include "runtime/support/ForkGuard.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <chrono>
 #include <cstring>
 #include <set>
 
@@ -173,6 +174,22 @@ Status CudaFunction::launch(const CudaShape &shape, const void *arguments, size_
   return {};
 }
 
+Status CudaFunction::timeLaunches(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream,
+                                  llvm::MutableArrayRef<int64_t> times) {
+  CudaDevice::Scope scope(*device);
+  Config config(shape, fixedCluster, stream);
+  void *extra[] = {cuda::paramBuffer, const_cast<void *>(arguments), cuda::paramBytes, &bytes, cuda::paramEnd};
+  for (int64_t &time : times) {
+    auto start = std::chrono::steady_clock::now();
+    cuda::Result result =
+        device->getDriver().launchKernelEx(&config.config, function, nullptr, bytes ? extra : nullptr);
+    time = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+    if (result)
+      return device->fail("launch " + *label, result);
+  }
+  return {};
+}
+
 CodeFigures CudaFunction::measure(const CudaShape &shape) const {
   CodeFigures figures;
   uint64_t threads = product(shape.block);
@@ -274,6 +291,16 @@ public:
     if (parameterBytes == argumentBytes)
       return function.launch(where, request.arguments, argumentBytes, stream, grid);
     return launchWithHidden(where, request, stream);
+  }
+
+  Status timeLaunches(const LaunchRequest &request, llvm::MutableArrayRef<int64_t> times) override {
+    if (parameterBytes != argumentBytes)
+      return LoadedKernel::timeLaunches(request, times);
+    CudaShape where = shape;
+    if (Status status = placeGrid(request.grid, where); !status.ok())
+      return status;
+    return function.timeLaunches(where, request.arguments, argumentBytes, static_cast<cuda::Stream>(request.stream),
+                                 times);
   }
 
 private:

@@ -41,6 +41,9 @@ public:
   /// Allows this much dynamic shared memory and clusters of this size; says by name what does not fit the device.
   Status prepare(const CudaShape &shape);
   Status launch(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream, const Grid &shown);
+  /// Nanoseconds of launches by the driver, with nothing around them.
+  Status timeLaunches(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream,
+                      llvm::MutableArrayRef<int64_t> times);
   CodeFigures measure(const CudaShape &shape) const;
 
   CudaDevice &getDevice() const { return *device; }

@@ -4,6 +4,7 @@
 #include "runtime/artifact/Artifact.h"
 #include "runtime/launch/Abi.h"
 #include "runtime/support/Status.h"
+#include "llvm/ADT/ArrayRef.h"
 #include <memory>
 
 namespace kiln::device {
@@ -37,6 +38,10 @@ public:
   /// Runs the grid. The CPU returns when every instance has finished or, after a hook or `attend` stopped the launch,
   /// when no instance runs any more. A GPU returns when the launch is queued.
   virtual Status launch(const LaunchRequest &request) = 0;
+
+  /// Launches as `request` says, one time after the other, and gives the nanoseconds of each: of a GPU, of the driver
+  /// alone.
+  virtual Status timeLaunches(const LaunchRequest &request, llvm::MutableArrayRef<int64_t> times);
 
   /// What the code takes of the machine; null where that is not known (the CPU).
   virtual const struct CodeFigures *getFigures() const { return nullptr; }

@@ -24,6 +24,11 @@ void CallEncoder::clear() {
   bounded = true;
 }
 
+void CallEncoder::startAt(size_t bytes) {
+  clear();
+  used = bytes;
+}
+
 void *CallEncoder::reserve(unsigned bytes) {
   size_t offset = (used + bytes - 1) / bytes * bytes; // sizes are powers of two and equal to the alignment
   used = offset + bytes;

@@ -78,6 +78,10 @@ struct Specialization {
 class CallEncoder {
 public:
   void clear();
+  /// As after arguments that took so many bytes of the block, for one argument in its place.
+  void startAt(size_t bytes);
+  /// Bytes of the block that arguments have taken so far.
+  size_t getUsed() const { return used; }
 
   // Values of a parameter that is not constexpr. Integers that do not fit an annotation are refused.
   void addNone();

@@ -3,9 +3,13 @@
 #pragma once
 #include "runtime/launch/Monitor.h"
 #include "runtime/launch/Specialize.h"
+#include "llvm/ADT/STLExtras.h"
 #include <pybind11/pybind11.h>
 
 namespace kiln::python {
+
+/// By storage, from its first byte to behind its last: whether it overlaps no other.
+llvm::SmallVector<bool, 16> findDisjoint(llvm::ArrayRef<std::pair<uintptr_t, uintptr_t>> storages);
 
 /// Which machine a launch may go to.
 struct PlacementRule {
@@ -35,7 +39,20 @@ public:
 
   /// For each array read so far, in order: whether its storage is known and overlaps that of no other array, so that no
   /// valid access through another array reaches it.
-  llvm::SmallVector<bool, 16> findDisjoint() const;
+  llvm::SmallVector<bool, 16> findDisjoint() const { return python::findDisjoint(storages); }
+
+  /// An array that was read: where its memory is.
+  struct Array {
+    const void *address;
+    uintptr_t begin, end; ///< of the storage; 0 and UINTPTR_MAX when nobody knows
+    int device;
+    PyObject *tensor; ///< of torch, or null
+  };
+  Array getArray(unsigned array) const {
+    return {addresses[array], storages[array].first, storages[array].second, devices[array], tensors[array]};
+  }
+  unsigned countArrays() const { return unsigned(storages.size()); }
+  bool isReadOnly(unsigned array) const { return llvm::is_contained(readOnly, array); }
 
   /// The first array that may not be written though `metadata` says the code writes it: the name of its argument, or
   /// empty.

@@ -515,7 +515,7 @@ llvm::StringRef ArgumentReader::findReadOnly(const artifact::Metadata &metadata)
   return {};
 }
 
-llvm::SmallVector<bool, 16> ArgumentReader::findDisjoint() const {
+llvm::SmallVector<bool, 16> kiln::python::findDisjoint(llvm::ArrayRef<std::pair<uintptr_t, uintptr_t>> storages) {
   llvm::SmallVector<unsigned, 16> order;
   for (unsigned i = 0; i < storages.size(); ++i)
     if (storages[i].first < storages[i].second) // not empty

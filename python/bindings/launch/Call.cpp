@@ -41,16 +41,35 @@ py::object readWatched(const Watched &item) {
   return py::reinterpret_steal<py::object>(value);
 }
 
-bool isCurrent(const LauncherState &state) {
+/// A number that is another one after each write to the dictionary; 0 where Python counts none.
+uint64_t getVersion(PyObject *dictionary) {
+#if PY_VERSION_HEX < 0x030D0000
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  return reinterpret_cast<PyDictObject *>(dictionary)->ma_version_tag;
+#pragma GCC diagnostic pop
+#else
+  (void)dictionary;
+  return 0;
+#endif
+}
+
+bool isCurrent(LauncherState &state) {
   if (!state.current)
     return false;
-  for (const Watched &item : state.watched) {
-    PyObject *holder = item.holder.ptr();
-    PyObject *now = PyDict_CheckExact(holder) ? PyDict_GetItemWithError(holder, item.name.ptr())
-                                              : readWatched(item).ptr(); // compared by identity only
-    if (now != item.value.ptr())
-      return false;
+  for (LauncherState::WatchedNames &names : state.watchedNames) {
+    PyObject *dictionary = names.dictionary.ptr();
+    uint64_t version = getVersion(dictionary);
+    if (version && version == names.version)
+      continue;
+    for (auto &[name, value] : names.values) // compared by identity only
+      if (PyDict_GetItemWithError(dictionary, name.ptr()) != value.ptr())
+        return false;
+    names.version = version;
   }
+  for (const Watched &item : state.watched)
+    if (readWatched(item).ptr() != item.value.ptr())
+      return false;
   return true;
 }
 
@@ -58,12 +77,20 @@ bool isCurrent(const LauncherState &state) {
 std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
   py::tuple answer = state.kernel.attr("_revalidate")();
   std::vector<Watched> watched;
+  std::vector<LauncherState::WatchedNames> watchedNames;
   for (py::handle item : py::list(answer[1])) {
     py::tuple triple = py::reinterpret_borrow<py::tuple>(item);
     Watched entry{triple[0], triple[1], {}};
     // Read here rather than taken from Python, so that "undefined" needs no stand-in.
     entry.value = readWatched(entry);
-    watched.push_back(std::move(entry));
+    if (!PyDict_CheckExact(entry.holder.ptr())) {
+      watched.push_back(std::move(entry));
+      continue;
+    }
+    auto names = llvm::find_if(watchedNames, [&](auto &names) { return names.dictionary.is(entry.holder); });
+    if (names == watchedNames.end())
+      names = watchedNames.insert(names, {entry.holder, 0, {}});
+    names->values.push_back({entry.name, entry.value});
   }
   std::unique_ptr<KernelTable> &table = state.tables[answer[0].cast<std::string>()];
   if (!table)
@@ -77,6 +104,7 @@ std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
   current->describesPointers = answer[6].cast<bool>();
   current->table = table.get();
   state.watched = std::move(watched);
+  state.watchedNames = std::move(watchedNames);
   state.current = current;
   return current;
 }
@@ -91,24 +119,30 @@ public:
         reader(this->current->collectExtents, this->current->placement) {}
 
   PyObject *run(PyObject *const *args, size_t positional, PyObject *names);
+  LaunchRecord prepare(PyObject *const *args, size_t positional, PyObject *names, std::vector<py::object> &kept,
+                       std::vector<ParameterMark> &marks, py::dict &named);
 
 private:
+  /// All up to the launch: what runs, and on which grid.
+  Compiled resolve(PyObject *const *args, size_t positional, PyObject *names, device::Grid &where,
+                   std::vector<ParameterMark> *marks = nullptr);
+  void checkWritable(const Compiled &compiled);
+  LaunchRecord makeRecord(const Compiled &compiled, device::Grid where);
   void bind(PyObject *const *args, size_t positional, PyObject *names);
   [[noreturn]] void explainBinding(PyObject *const *args, size_t positional, PyObject *names);
-  void encodeArguments();
+  void encodeArguments(std::vector<ParameterMark> *marks = nullptr);
   bool asksForDescriptors() const;
+  /// Takes back what the key says for the sake of descriptors.
+  void dropDescribed(std::vector<ParameterMark> *marks);
   void encodeOptions();
   py::dict collectNamed();
   device::Grid evaluateGrid();
-  void callHook(PyObject *hook, const Compiled &compiled, device::Grid grid);
   Compiled findOrCompile();
   /// Enters what was compiled, and drops what was used least of late where there is too much.
   void keep(KernelTable *table, const Compiled &compiled);
   [[noreturn]] void refuseReadOnly(llvm::StringRef name);
   void resolveDevice();
-  [[noreturn]] void explainStatus(const Compiled &compiled, const Status &status);
   void launch(const Compiled &compiled, device::Grid grid);
-  void launchOnGpu(const Compiled &compiled, device::Grid grid);
   Status launchStaged(const Compiled &compiled, const device::LaunchRequest &request, device::CudaDevice &device);
 
   LauncherState &state;
@@ -118,6 +152,7 @@ private:
   llvm::SmallVector<PyObject *, 8> options; ///< by option index; null: not given
   py::object variadic;
   bool warmup = false;
+  bool described = false; ///< pointers may have become descriptors
   CallEncoder encoder;
   size_t argumentKeySize = 0;
   int device = onHost;                  ///< a GPU's number, `onHost`, or `onNothing`: only compiled
@@ -184,33 +219,19 @@ void Call::bind(PyObject *const *args, size_t positional, PyObject *names) {
     }
 }
 
-void Call::encodeArguments() {
+void Call::encodeArguments(std::vector<ParameterMark> *marks) {
   const bool describes = asksForDescriptors();
   for (size_t i = 0; i < values.size(); ++i) {
-    const Parameter &parameter = state.parameters[i];
-    reader.parameter = unsigned(i);
-    bool ok = false;
-    if (warnStrides && !parameter.rule.isConstexpr)
-      py::module_::import("kiln.runtime.refusals").attr("strides")(state.kernel, parameter.name, py::handle(values[i]));
-    if (parameter.rule.isConstexpr) {
-      ok = reader.addConstant(encoder, values[i]);
-    } else if (PyUnicode_Check(values[i]) && values[i] != parameter.defaultValue.ptr()) {
-      reader.problem = "expected an array or a number (because the parameter is no constexpr), got a string";
-      reader.hint = "annotate the parameter with kl.constexpr, if the string chooses between variants of the kernel";
-    } else if (describes) {
-      launch::ParameterRule rule = parameter.rule;
-      rule.describes = true;
-      ok = reader.addValue(encoder, rule, values[i]);
-    } else {
-      ok = reader.addValue(encoder, parameter.rule, values[i]);
+    size_t before = encoder.getKey().size();
+    ParameterMark mark{{}, encoder.getUsed(), reader.countArrays()};
+    encodeParameter(state, unsigned(i), values[i], describes, encoder, reader);
+    if (marks) {
+      mark.key = encoder.getKey().drop_front(before).str();
+      marks->push_back(std::move(mark));
     }
-    if (ok)
-      continue;
-    if (PyErr_Occurred())
-      raise();
-    state.kernel.attr("_explain_argument")(parameter.name, py::handle(values[i]), reader.problem, reader.hint);
-    mustHaveRaised();
   }
+  if (marks)
+    marks->push_back({{}, encoder.getUsed(), reader.countArrays()});
   argumentKeySize = encoder.getKey().size();
   disjoint = reader.findDisjoint();
   for (bool alone : disjoint)
@@ -267,11 +288,6 @@ py::dict Call::collectNamed() {
     if (options[i])
       named[state.optionNames[i]] = py::handle(options[i]);
   return named;
-}
-
-void Call::callHook(PyObject *hook, const Compiled &compiled, device::Grid grid) {
-  py::object held = py::reinterpret_borrow<py::object>(hook); // it may take itself off
-  held(compiled.object, py::make_tuple(grid.x, grid.y, grid.z), collectNamed());
 }
 
 device::Grid Call::evaluateGrid() {
@@ -403,11 +419,14 @@ void Call::keep(KernelTable *table, const Compiled &compiled) {
         }
     py::object dropped = oldest->second.object;
     holder->erase(oldest);
+    ++state.generation;
     state.kernel.attr("_forget")(dropped);
   }
 }
 
-void Call::explainStatus(const Compiled &compiled, const Status &status) {
+} // namespace
+
+[[noreturn]] static void explainStatus(LauncherState &state, const Compiled &compiled, const Status &status) {
   static constexpr const char *codes[] = {"ok",       "invalid", "internal", "resource",
                                           "internal", "lost",    "invalid",  "invalid"};
   py::object need = py::none();
@@ -417,14 +436,16 @@ void Call::explainStatus(const Compiled &compiled, const Status &status) {
   mustHaveRaised();
 }
 
-void Call::launch(const Compiled &compiled, device::Grid grid) {
+/// Until it has ended.
+static void launchOnHost(LauncherState &state, const Compiled &compiled, device::Grid grid, const void *block,
+                         std::vector<launch::BufferExtent> extents) {
   const artifact::Metadata &metadata = compiled.kernel->getMetadata();
   device::LaunchRequest request;
   request.grid = grid;
-  request.arguments = encoder.getBlock();
+  request.arguments = block;
   std::optional<launch::Monitor> monitor;
   if (launch::Monitor::isNeeded(metadata)) {
-    monitor.emplace(metadata, grid, std::move(reader.extents));
+    monitor.emplace(metadata, grid, std::move(extents));
     request.hooks = monitor->getHooks();
     request.runtime = &*monitor;
     request.sequential = monitor->isSequential();
@@ -455,8 +476,41 @@ void Call::launch(const Compiled &compiled, device::Grid grid) {
   if (raised)
     throw std::move(*raised);
   if (!status.ok())
-    explainStatus(compiled, status);
+    explainStatus(state, compiled, status);
 }
+
+static device::CudaDevice &findGpu(LauncherState &state, const Compiled &compiled, int device) {
+  ErrorOr<device::CudaDevice *> found = device::CudaDevice::get(device);
+  if (!found.ok())
+    explainStatus(state, compiled, found.getStatus());
+  device::CudaDevice &gpu = **found;
+  gpu.getLogs().poll();
+  showReports();
+  raiseReports();
+  return gpu;
+}
+
+void kiln::python::launchPacked(LauncherState &state, const Compiled &compiled, device::Grid grid, const void *block,
+                                int device, void *stream, std::vector<launch::BufferExtent> extents) {
+  if (device == onHost)
+    return launchOnHost(state, compiled, grid, block, std::move(extents));
+  findGpu(state, compiled, device);
+  device::LaunchRequest request;
+  request.grid = grid;
+  request.arguments = block;
+  request.stream = stream;
+  Status status;
+  {
+    WithoutLock released;
+    status = compiled.kernel->launch(request);
+  }
+  if (status.ok())
+    return;
+  showReports();
+  explainStatus(state, compiled, status);
+}
+
+namespace {
 
 /// One launch with copies of host arrays, which has ended when this returns.
 Status Call::launchStaged(const Compiled &compiled, const device::LaunchRequest &request, device::CudaDevice &device) {
@@ -486,42 +540,49 @@ Status Call::launchStaged(const Compiled &compiled, const device::LaunchRequest 
   return status.ok() ? staging.download() : status;
 }
 
-void Call::launchOnGpu(const Compiled &compiled, device::Grid grid) {
-  ErrorOr<device::CudaDevice *> found = device::CudaDevice::get(device);
-  if (!found.ok())
-    explainStatus(compiled, found.getStatus());
-  device::CudaDevice &gpu = **found;
-  gpu.getLogs().poll();
-  showReports();
-  raiseReports();
+void Call::launch(const Compiled &compiled, device::Grid grid) {
+  void *stream = device == onHost ? nullptr : getTorchStream(device);
+  bool staged = device != onHost && reader.isStaged();
+  if (!staged && reader.producers.empty())
+    return launchPacked(state, compiled, grid, encoder.getBlock(), device, stream, std::move(reader.extents));
+  device::CudaDevice &gpu = findGpu(state, compiled, device);
+  for (auto [where, producer] : reader.producers) {
+    Status status = gpu.order(static_cast<device::cuda::Stream>(stream), static_cast<device::cuda::Stream>(producer));
+    if (!status.ok())
+      explainStatus(state, compiled, status);
+  }
+  if (!staged)
+    return launchPacked(state, compiled, grid, encoder.getBlock(), device, stream);
   device::LaunchRequest request;
   request.grid = grid;
   request.arguments = encoder.getBlock();
-  request.stream = getTorchStream(device);
-  for (auto [where, stream] : reader.producers) {
-    Status status =
-        gpu.order(static_cast<device::cuda::Stream>(request.stream), static_cast<device::cuda::Stream>(stream));
-    if (!status.ok())
-      explainStatus(compiled, status);
-  }
-  bool staged = reader.isStaged();
+  request.stream = stream;
   Status status;
   {
     WithoutLock released;
-    status = staged ? launchStaged(compiled, request, gpu) : compiled.kernel->launch(request);
+    status = launchStaged(compiled, request, gpu);
   }
-  if (staged || !status.ok())
-    showReports();
+  showReports();
   if (!status.ok())
-    explainStatus(compiled, status);
-  if (staged)
-    raiseReports();
+    explainStatus(state, compiled, status);
+  raiseReports();
 }
 
-PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
+void Call::dropDescribed(std::vector<ParameterMark> *marks) {
+  encoder.dropDescribed();
+  size_t place = 0;
+  for (size_t i = 0; marks && i < marks->size(); ++i) {
+    ParameterMark &mark = (*marks)[i];
+    mark.key = encoder.getKey().substr(place, mark.key.size()).str();
+    place += mark.key.size();
+  }
+}
+
+Compiled Call::resolve(PyObject *const *args, size_t positional, PyObject *names, device::Grid &where,
+                       std::vector<ParameterMark> *marks) {
   bind(args, positional, names);
-  device::Grid where = evaluateGrid();
-  encodeArguments();
+  where = evaluateGrid();
+  encodeArguments(marks);
   // `warmup`, always the first option, is no property of the code.
   if (options[0]) {
     warmup = PyObject_IsTrue(options[0]) == 1;
@@ -536,31 +597,144 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
   if (asksForDescriptors()) {
     // Code with descriptors in place of pointers holds for counts that do not wrap; others get code without.
     bool bounded = encoder.isBounded() && std::max({where.x, where.y, where.z}) <= artifact::kMostPrograms;
-    if (!bounded || device == onHost)
-      encoder.dropDescribed();
+    described = bounded && device != onHost;
+    if (!described)
+      dropDescribed(marks);
     if (!bounded && device != onHost && state.describePointers >= 0)
       options[state.describePointers] = Py_False;
   }
   encodeOptions();
-  Compiled compiled = findOrCompile();
+  return findOrCompile();
+}
+
+void Call::checkWritable(const Compiled &compiled) {
+  llvm::StringRef name = reader.findReadOnly(compiled.kernel->getMetadata());
+  if (!name.empty())
+    refuseReadOnly(name);
+}
+
+PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
+  device::Grid where;
+  Compiled compiled = resolve(args, positional, names, where);
   if (!warmup && where.count() > 0) {
-    llvm::StringRef name = reader.findReadOnly(compiled.kernel->getMetadata());
-    if (!name.empty())
-      refuseReadOnly(name);
+    checkWritable(compiled);
     reader.countWrites(compiled.kernel->getMetadata());
+    Recorder *recorder = Recorder::current();
+    std::optional<LaunchRecord> record;
+    if (recorder && (launchHooks.enter || launchHooks.exit || !reader.producers.empty() || !canRepeat(*current)))
+      recorder->giveUp();
+    else if (recorder)
+      record = makeRecord(compiled, where);
     if (launchHooks.enter)
-      callHook(launchHooks.enter, compiled, where);
-    if (device == onHost)
-      launch(compiled, where);
-    else
-      launchOnGpu(compiled, where);
+      callLaunchHook(/*enter=*/true, compiled, where, collectNamed());
+    launch(compiled, where);
     if (launchHooks.exit)
-      callHook(launchHooks.exit, compiled, where);
+      callLaunchHook(/*enter=*/false, compiled, where, collectNamed());
+    if (record)
+      recorder->note(std::move(*record));
   }
   return py::object(compiled.object).release().ptr();
 }
 
+LaunchRecord Call::makeRecord(const Compiled &compiled, device::Grid where) {
+  LaunchRecord record;
+  record.state = &state;
+  record.launcher = py::reinterpret_borrow<py::object>(state.launcher);
+  record.current = current;
+  record.generation = state.generation;
+  record.compiled = compiled;
+  record.grid = where;
+  record.device = device;
+  record.describes = described;
+  const auto *words = static_cast<const uint64_t *>(encoder.getBlock());
+  record.block.assign(words, words + encoder.getBlockBytes() / 8 + 1);
+  unsigned array = 0;
+  for (const artifact::ArgumentSpec &argument : compiled.kernel->getMetadata().arguments) {
+    if (argument.kind != artifact::ArgumentKind::Pointer)
+      continue;
+    ArgumentReader::Array read = reader.getArray(array);
+    record.arrays.push_back({argument.offset, reinterpret_cast<uintptr_t>(read.address), read.begin, read.end,
+                             bool(disjoint[array]), argument.written, read.tensor});
+    ++array;
+  }
+  return record;
+}
+
+LaunchRecord Call::prepare(PyObject *const *args, size_t positional, PyObject *names, std::vector<py::object> &kept,
+                           std::vector<ParameterMark> &marks, py::dict &named) {
+  device::Grid where;
+  Compiled compiled = resolve(args, positional, names, where, &marks);
+  if (compiled.kernel)
+    checkWritable(compiled);
+  for (PyObject *value : values)
+    kept.push_back(py::reinterpret_borrow<py::object>(value));
+  named = collectNamed();
+  return makeRecord(compiled, where);
+}
+
 } // namespace
+
+void kiln::python::encodeParameter(LauncherState &state, unsigned index, PyObject *value, bool describes,
+                                   CallEncoder &encoder, ArgumentReader &reader) {
+  const Parameter &parameter = state.parameters[index];
+  reader.parameter = index;
+  bool ok = false;
+  if (warnStrides && !parameter.rule.isConstexpr)
+    py::module_::import("kiln.runtime.refusals").attr("strides")(state.kernel, parameter.name, py::handle(value));
+  if (parameter.rule.isConstexpr) {
+    ok = reader.addConstant(encoder, value);
+  } else if (PyUnicode_Check(value) && value != parameter.defaultValue.ptr()) {
+    reader.problem = "expected an array or a number (because the parameter is no constexpr), got a string";
+    reader.hint = "annotate the parameter with kl.constexpr, if the string chooses between variants of the kernel";
+  } else if (describes) {
+    launch::ParameterRule rule = parameter.rule;
+    rule.describes = true;
+    ok = reader.addValue(encoder, rule, value);
+  } else {
+    ok = reader.addValue(encoder, parameter.rule, value);
+  }
+  if (ok)
+    return;
+  if (PyErr_Occurred())
+    raise();
+  state.kernel.attr("_explain_argument")(parameter.name, py::handle(value), reader.problem, reader.hint);
+  mustHaveRaised();
+}
+
+bool LaunchRecord::isCurrent() {
+  if (generation != state->generation)
+    return false;
+  if (!::isCurrent(*state))
+    revalidate(*state);
+  if (current == state->current)
+    return true;
+  // Somebody has looked anew, and may have found what was there before.
+  const LauncherState::Current &now = *state->current;
+  if (generation != state->generation || now.prefix != current->prefix || now.table != current->table ||
+      now.collectExtents != current->collectExtents || now.placement.cuda != current->placement.cuda ||
+      now.placement.stage != current->placement.stage)
+    return false;
+  current = state->current;
+  return true;
+}
+
+Recorder *&Recorder::current() {
+  static thread_local Recorder *recorder = nullptr;
+  return recorder;
+}
+
+void kiln::python::callLaunchHook(bool enter, const Compiled &compiled, device::Grid grid, const py::dict &named) {
+  // It may take itself off.
+  py::object hook = py::reinterpret_borrow<py::object>(enter ? launchHooks.enter : launchHooks.exit);
+  if (hook)
+    hook(compiled.object, py::make_tuple(grid.x, grid.y, grid.z), named);
+}
+
+bool kiln::python::hasLaunchHooks() { return launchHooks.enter || launchHooks.exit; }
+
+bool kiln::python::canRepeat(const LauncherState::Current &current) {
+  return !current.collectExtents && !current.placement.stage && !warnStrides;
+}
 
 /// Raises `error` again, with what kiln.errors leaves of its traceback.
 static void raiseWithoutOurFrames(py::error_already_set &error) {
@@ -583,12 +757,25 @@ void kiln::python::setLaunchHooks(py::object enter, py::object exit) {
   set(launchHooks.exit, std::move(exit));
 }
 
+static std::shared_ptr<const LauncherState::Current> getCurrent(LauncherState &state) {
+  return isCurrent(state) ? state.current : revalidate(state);
+}
+
+LaunchRecord kiln::python::prepareLaunch(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
+                                         PyObject *names, std::vector<py::object> &values,
+                                         std::vector<ParameterMark> &marks, py::dict &named) {
+  return Call(state, getCurrent(state), grid).prepare(args, positional, names, values, marks, named);
+}
+
 PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
                                    PyObject *names) {
+  return callGuarded([&] { return Call(state, getCurrent(state), grid).run(args, positional, names); });
+}
+
+PyObject *kiln::python::callGuarded(llvm::function_ref<PyObject *()> body) {
   CallFromPython call;
   try {
-    std::shared_ptr<const LauncherState::Current> current = isCurrent(state) ? state.current : revalidate(state);
-    return Call(state, std::move(current), grid).run(args, positional, names);
+    return body();
   } catch (py::error_already_set &error) {
     raiseWithoutOurFrames(error);
   } catch (const std::exception &error) {

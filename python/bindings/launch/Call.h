@@ -21,6 +21,7 @@
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Launcher.h"
 #include "runtime/launch/Specialize.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include <unordered_map>
 
@@ -57,7 +58,14 @@ struct LauncherState {
   pybind11::dict optionIndex;
   int describePointers = -1; ///< index of the option of this name
 
-  std::vector<Watched> watched;
+  /// Names in one dictionary, which is looked at again only when it has been written to.
+  struct WatchedNames {
+    pybind11::object dictionary;
+    uint64_t version = 0; ///< of the dictionary when all of its values were the same
+    std::vector<std::pair<pybind11::object, pybind11::object>> values; ///< by name
+  };
+  std::vector<WatchedNames> watchedNames;
+  std::vector<Watched> watched; ///< what is in no dictionary
   /// What holds while the watched values do: of the thread that launched last.
   struct Current {
     bool collectExtents = false;
@@ -70,11 +78,89 @@ struct LauncherState {
   std::shared_ptr<const Current> current;
   std::unordered_map<std::string, std::unique_ptr<KernelTable>> tables;
   uint64_t clock = 0; ///< counts launches
+  /// Changes where code was dropped or must be asked for anew: who keeps compiled code apart from the tables compares.
+  uint64_t generation = 0;
+  PyObject *launcher = nullptr; ///< the Python object that owns this state
+};
+
+/// An array of a launch, as it was packed.
+struct PackedArray {
+  uint32_t offset = 0; ///< of its address in the block
+  uintptr_t address = 0;
+  uintptr_t begin = 0, end = 0; ///< of the storage, as ArgumentReader knows it
+  bool disjoint = false;        ///< the code relies on it: no other array overlaps the storage
+  bool written = false;         ///< the code stores through it
+  PyObject *tensor = nullptr;   ///< of torch, or null; borrowed
+};
+
+/// All that a launch was made of, so that it can be made again without looking anything up.
+struct LaunchRecord {
+  LauncherState *state = nullptr; ///< kept by `launcher`
+  pybind11::object launcher;
+  std::shared_ptr<const LauncherState::Current> current;
+  uint64_t generation = 0; ///< the state's
+  Compiled compiled;
+  device::Grid grid;
+  int device = onHost;
+  bool describes = false; ///< pointers may have become descriptors
+  llvm::SmallVector<uint64_t, 32> block;
+  std::vector<PackedArray> arrays;
+
+  /// Whether a call with the same arguments would run this code: no switch and no captured global has changed, and the
+  /// code has not been dropped.
+  bool isCurrent();
+};
+
+/// Gets to know the launches that are made on a thread.
+class Recorder {
+public:
+  virtual ~Recorder() = default;
+  virtual void note(LaunchRecord record) = 0;
+  /// A launch was made that is more than its record says.
+  virtual void giveUp() = 0;
+
+  /// Of this thread; null for none.
+  static Recorder *&current();
 };
 
 /// What is called before and after each launch of any kernel, with the compiled kernel, the grid and the arguments by
 /// name; None for nothing.
 void setLaunchHooks(pybind11::object enter, pybind11::object exit);
+
+/// Whether somebody is called around each launch.
+bool hasLaunchHooks();
+
+/// Calls the hook before or after a launch, if there is one.
+void callLaunchHook(bool enter, const Compiled &compiled, device::Grid grid, const pybind11::dict &named);
+
+/// Runs compiled code with a packed block: on the CPU until it has ended, on a GPU (by its number) into `stream`.
+/// Throws error_already_set if anything is wrong. `extents`: of the arrays, for checks.
+void launchPacked(LauncherState &state, const Compiled &compiled, device::Grid grid, const void *block, int device,
+                  void *stream, std::vector<launch::BufferExtent> extents = {});
+
+/// What must be so for a block to be launched again: nothing is checked or copied on the way.
+bool canRepeat(const LauncherState::Current &current);
+
+/// The state's kernel with all its arguments bound, and its code; nothing is launched. Throws error_already_set.
+/// `named`: arguments and
+/// launch options by name. `marks`, by parameter: what it is in the key, and where it begins in the block and among the
+/// arrays; one more for the end.
+struct ParameterMark {
+  std::string key;
+  size_t block = 0;
+  unsigned array = 0;
+};
+LaunchRecord prepareLaunch(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
+                           PyObject *names, std::vector<pybind11::object> &values, std::vector<ParameterMark> &marks,
+                           pybind11::dict &named);
+
+/// Encodes the value of a parameter as a launch does. Throws error_already_set.
+void encodeParameter(LauncherState &state, unsigned parameter, PyObject *value, bool describes,
+                     launch::CallEncoder &encoder, ArgumentReader &reader);
+
+/// Calls `body` as a launch is called from Python: an exception becomes a Python error, with what kiln.errors leaves of
+/// its traceback, and null.
+PyObject *callGuarded(llvm::function_ref<PyObject *()> body);
 
 /// Launches the state's kernel on `grid`. Null with a Python error set if anything is wrong.
 PyObject *callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional, PyObject *names);

@@ -1,6 +1,7 @@
 // The Python types: the launcher of a jit function, and the object `launcher.at(grid)` gives, which is called.
 #include "python/bindings/launch/Launcher.h"
 #include "python/bindings/launch/Call.h"
+#include "python/bindings/launch/Prepared.h"
 #include <structmember.h>
 
 namespace py = pybind11;
@@ -67,8 +68,18 @@ PyObject *launcherAt(PyObject *self, PyObject *grid) {
 
 /// invalidate(): the next launch asks the kernel object anew.
 PyObject *launcherInvalidate(PyObject *self, PyObject *) {
-  reinterpret_cast<LauncherObject *>(self)->state->current = nullptr;
+  LauncherState &state = *reinterpret_cast<LauncherObject *>(self)->state;
+  state.current = nullptr;
+  ++state.generation;
   Py_RETURN_NONE;
+}
+
+/// prepare(grid, args, kwargs): the launch with its arguments bound.
+PyObject *launcherPrepare(PyObject *self, PyObject *arguments) {
+  PyObject *grid, *args, *kwargs;
+  if (!PyArg_ParseTuple(arguments, "OO!O!", &grid, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+    return nullptr;
+  return makePrepared(*reinterpret_cast<LauncherObject *>(self)->state, grid, args, kwargs);
 }
 
 /// kernels(): every compiled kernel, in no order.
@@ -83,6 +94,7 @@ PyObject *launcherKernels(PyObject *self, PyObject *) {
 /// clear(): drops every compiled kernel.
 PyObject *launcherClearKernels(PyObject *self, PyObject *) {
   LauncherState &state = *reinterpret_cast<LauncherObject *>(self)->state;
+  ++state.generation;
   // Calls in progress know their table by its address: the tables stay, and what their entries held goes after them.
   std::vector<Compiled> dropped;
   for (auto &[prefix, table] : state.tables) {
@@ -134,6 +146,7 @@ PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
   try {
     self->state = new LauncherState;
     self->state->kernel = py::reinterpret_borrow<py::object>(kernel);
+    self->state->launcher = reinterpret_cast<PyObject *>(self);
     readParameters(*self->state, py::reinterpret_borrow<py::list>(parameters),
                    py::reinterpret_borrow<py::list>(strides), py::reinterpret_borrow<py::list>(fields));
     for (py::handle option : py::reinterpret_borrow<py::list>(options)) {
@@ -162,6 +175,11 @@ int launcherTraverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(state->kernel.ptr());
   for (Parameter &parameter : state->parameters)
     Py_VISIT(parameter.defaultValue.ptr());
+  for (LauncherState::WatchedNames &names : state->watchedNames) {
+    Py_VISIT(names.dictionary.ptr());
+    for (auto &[name, value] : names.values)
+      Py_VISIT(value.ptr());
+  }
   for (Watched &item : state->watched) {
     Py_VISIT(item.holder.ptr());
     Py_VISIT(item.value.ptr());
@@ -194,6 +212,7 @@ void kiln::python::bindLauncher(py::module_ &m) {
   static PyMethodDef launcherMethods[] = {
       {"at", launcherAt, METH_O, "at(grid): what is called with the kernel's arguments"},
       {"invalidate", launcherInvalidate, METH_NOARGS, "the next launch asks the kernel object anew"},
+      {"prepare", launcherPrepare, METH_VARARGS, "prepare(grid, args, kwargs): the launch with its arguments bound"},
       {"clear", launcherClearKernels, METH_NOARGS, "drops every compiled kernel"},
       {"kernels", launcherKernels, METH_NOARGS, "every compiled kernel"},
       {}};
@@ -224,4 +243,5 @@ void kiln::python::bindLauncher(py::module_ &m) {
   if (!launcherType || !boundType)
     throw py::error_already_set();
   m.add_object("Launcher", reinterpret_cast<PyObject *>(launcherType));
+  bindPrepared(m);
 }

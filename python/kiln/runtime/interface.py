@@ -72,6 +72,16 @@ class KernelInterface:
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
 
+    def prepare(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        """The launch `self[grid](*args, **kwargs)` with all of it bound; nothing is launched.
+
+        `launch()` makes it as often as it is called, `launch(stream=s)` on that stream (torch's, or the driver's number
+        of one), `launch(x=other)` or `launch(other)` with other values in the place of some, for that launch alone:
+        they have to be of the kind that the code was compiled for. `launch.compiled` is the code, which is not looked
+        for again: a switch or a global that changes later, changes nothing.
+        """
+        raise NotImplementedError
+
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
         """Compiles for these arguments without launching. A type (`kl.float32`) stands for an array of it."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)

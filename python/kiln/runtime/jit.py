@@ -189,6 +189,11 @@ class JITFunction(KernelFunction, KernelInterface):
         named = {k: v if k in constexpr else MockTensor.wrap(v) for k, v in kwargs.items()}
         return bound(*wrapped, warmup=True, **named)
 
+    def prepare(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        return (self._launcher or self._make_launcher()).prepare(grid, args, kwargs)
+
+    prepare.__doc__ = KernelInterface.prepare.__doc__
+
     @property
     def src(self) -> str:
         """The text of the function, decorators and all."""
@@ -197,6 +202,8 @@ class JITFunction(KernelFunction, KernelInterface):
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """`hook(*args, **kwargs)` is called before each launch, with its arguments."""
         self.pre_run_hooks.append(hook)
+        if self._launcher is not None:
+            self._launcher.invalidate()
 
     @property
     def compiled_kernels(self) -> list[CompiledKernel]:

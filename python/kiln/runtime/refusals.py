@@ -32,6 +32,15 @@ def signature(kernel: JITFunction) -> str:
     return "(" + ", ".join(parts) + ")"
 
 
+def prepare(kernel: Any) -> NoReturn:
+    raise errors.LaunchError(
+        "expected KILN_CHECK, KILN_STAGE_ARRAYS and KILN_WARN_STRIDES to be off (because a prepared launch looks at no"
+        " array and copies none), got one that is on",
+        kernel=kernel.__name__,
+        hint=f"launch {kernel.__name__}[grid](...)",
+    )
+
+
 def binding(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     """The arguments of a call do not fit the parameters."""
 

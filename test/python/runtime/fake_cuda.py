@@ -64,6 +64,19 @@ class CudaArray:
 '''
 
 
+# Both factors are one array, so that it has few arguments.
+SQUARE = """
+@kiln.jit
+def square(a, c, n, k, stride, out):
+    i = kl.program_id(0) * 64 + kl.arange(0, 64)
+    total = kl.zeros((64, 64), kl.float32)
+    for at in range(0, k, 32):
+        d = at + kl.arange(0, 32)
+        x = kl.load(a + i[:, None] * stride + d[None, :], mask=(i[:, None] < n) & (d[None, :] < k), other=0.0)
+        total = kl.dot(x, x.T, total)
+    kl.store(c + i[:, None] * out + i[None, :], total, mask=(i[:, None] < n) & (i[None, :] < n))
+"""
+
 # A kernel for programs that need one.
 DOUBLE = """
 @kiln.jit

@@ -379,20 +379,6 @@ def test_without_a_driver_everything_says_so(tmp_path):
         KILN_STAGE_ARRAYS="1")  # fmt: skip
 
 
-# Both factors are one array, so that it has few arguments.
-SQUARE = """
-@kiln.jit
-def square(a, c, n, k, stride, out):
-    i = kl.program_id(0) * 64 + kl.arange(0, 64)
-    total = kl.zeros((64, 64), kl.float32)
-    for at in range(0, k, 32):
-        d = at + kl.arange(0, 32)
-        x = kl.load(a + i[:, None] * stride + d[None, :], mask=(i[:, None] < n) & (d[None, :] < k), other=0.0)
-        total = kl.dot(x, x.T, total)
-    kl.store(c + i[:, None] * out + i[None, :], total, mask=(i[:, None] < n) & (i[None, :] < n))
-"""
-
-
 def test_pointers_are_described_where_counts_are_bounded(tmp_path):
     """Others are launched as they are written; code that is given is not launched for others."""
     run(
@@ -432,5 +418,5 @@ def test_pointers_are_described_where_counts_are_bounded(tmp_path):
     else:
         raise AssertionError
     """,
-        SQUARE,
+        fake_cuda.SQUARE,
     )
