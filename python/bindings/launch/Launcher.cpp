@@ -2,6 +2,7 @@
 #include "python/bindings/launch/Launcher.h"
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/launch/Prepared.h"
+#include "python/bindings/launch/Tuned.h"
 #include <structmember.h>
 
 namespace py = pybind11;
@@ -80,6 +81,14 @@ PyObject *launcherPrepare(PyObject *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "OO!O!", &grid, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
     return nullptr;
   return makePrepared(*reinterpret_cast<LauncherObject *>(self)->state, grid, args, kwargs);
+}
+
+/// tuned(tuner, keys): a launcher whose options a tuner chooses; see Tuned.h.
+PyObject *launcherTuned(PyObject *self, PyObject *arguments) {
+  PyObject *tuner, *keys;
+  if (!PyArg_ParseTuple(arguments, "OO!", &tuner, &PyList_Type, &keys))
+    return nullptr;
+  return makeTuned(*reinterpret_cast<LauncherObject *>(self)->state, tuner, keys);
 }
 
 /// kernels(): every compiled kernel, in no order.
@@ -213,6 +222,7 @@ void kiln::python::bindLauncher(py::module_ &m) {
       {"at", launcherAt, METH_O, "at(grid): what is called with the kernel's arguments"},
       {"invalidate", launcherInvalidate, METH_NOARGS, "the next launch asks the kernel object anew"},
       {"prepare", launcherPrepare, METH_VARARGS, "prepare(grid, args, kwargs): the launch with its arguments bound"},
+      {"tuned", launcherTuned, METH_VARARGS, "tuned(tuner, keys): what launches with the options the tuner chose"},
       {"clear", launcherClearKernels, METH_NOARGS, "drops every compiled kernel"},
       {"kernels", launcherKernels, METH_NOARGS, "every compiled kernel"},
       {}};
@@ -244,4 +254,5 @@ void kiln::python::bindLauncher(py::module_ &m) {
     throw py::error_already_set();
   m.add_object("Launcher", reinterpret_cast<PyObject *>(launcherType));
   bindPrepared(m);
+  bindTuned(m);
 }

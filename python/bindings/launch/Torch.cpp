@@ -127,6 +127,27 @@ static Handle findHandle(PyObject *tensor) {
   return entry->second ? reinterpret_cast<char *>(tensor) + entry->second : nullptr;
 }
 
+static bool readKind(const Library &library, Handle handle, artifact::ElementType &element, int &device) {
+  int32_t number, kind, index;
+  if (library.getType(handle, &number) || number < 0 || number >= Library::maxTypes || library.elements[number] < 0 ||
+      library.getDeviceType(handle, &kind) || (kind != library.cpu && kind != library.cuda))
+    return false;
+  element = ElementType(library.elements[number]);
+  device = -1;
+  if (kind != library.cpu) {
+    if (library.getDeviceIndex(handle, &index))
+      return false;
+    device = index;
+  }
+  return true;
+}
+
+bool kiln::python::readTorchKind(PyObject *tensor, TorchKind &result) {
+  static const Library &library = getLibrary();
+  Handle handle = library.complete ? findHandle(tensor) : nullptr;
+  return handle && readKind(library, handle, result.element, result.device);
+}
+
 bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
   static const Library &library = getLibrary();
   if (!library.complete)
@@ -134,27 +155,22 @@ bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
   Handle handle = findHandle(tensor);
   if (!handle)
     return false;
-  int32_t number, kind, index, layout;
+  int32_t layout;
   int64_t offset, bytes;
-  if (library.getType(handle, &number) || number < 0 || number >= Library::maxTypes || library.elements[number] < 0 ||
-      library.getLayout(handle, &layout) || layout != library.strided || library.isNegated(handle) ||
-      library.getDeviceType(handle, &kind) || (kind != library.cpu && kind != library.cuda))
+  if (library.getLayout(handle, &layout) || layout != library.strided || library.isNegated(handle) ||
+      !readKind(library, handle, result.element, result.device))
     return false;
-  result.device = -1;
-  if (kind != library.cpu) {
-    if (library.getDeviceIndex(handle, &index))
-      return false;
-    result.device = index;
-  }
   if (library.getData(handle, &result.address) || library.getStorageOffset(handle, &offset) ||
       library.getStorageBytes(handle, &bytes))
     return false;
-  result.element = ElementType(library.elements[number]);
   result.begin = reinterpret_cast<uintptr_t>(result.address) - uintptr_t(offset) * artifact::getBytes(result.element);
   result.end = result.begin + uintptr_t(bytes);
   int64_t rank, *sizes, *strides;
   if (library.getRank(handle, &rank) || library.getSizes(handle, &sizes) || library.getStrides(handle, &strides))
     return false;
+  result.rank = rank;
+  result.sizes = sizes;
+  result.strides = strides;
   result.hasView = true;
   result.viewBegin = reinterpret_cast<uintptr_t>(result.address);
   result.viewEnd = result.viewBegin + artifact::getBytes(result.element);

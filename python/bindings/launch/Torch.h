@@ -16,7 +16,17 @@ struct TorchTensor {
   uintptr_t begin = 0, end = 0;         ///< of the storage
   bool hasView = false;                 ///< whether the following two are known
   uintptr_t viewBegin = 0, viewEnd = 0; ///< what the tensor's sizes and strides reach
+  int64_t rank = 0;
+  const int64_t *sizes = nullptr, *strides = nullptr; ///< the tensor's own, as long as nobody changes it
 };
+
+/// What a tensor is, without its memory.
+struct TorchKind {
+  artifact::ElementType element = artifact::ElementType::I32;
+  int device = -1; ///< CUDA device, or -1 for the CPU
+};
+/// As `readTorchTensor`.
+bool readTorchKind(PyObject *tensor, TorchKind &result);
 
 /// Reads a tensor; false if it must be asked through Python. Sets no Python error. Under the interpreter lock.
 bool readTorchTensor(PyObject *tensor, TorchTensor &result);

@@ -1,6 +1,7 @@
 // Classes of values and element types of other libraries.
 #include "python/bindings/launch/Values.h"
 #include "llvm/ADT/DenseMap.h"
+#include <pybind11/numpy.h>
 
 namespace py = pybind11;
 using namespace kiln;
@@ -156,4 +157,8 @@ std::optional<ElementType> kiln::python::getElementType(PyObject *dtype) {
     table[dtype] = *type;
   }
   return type;
+}
+
+std::optional<ElementType> kiln::python::getNumpyElement(PyObject *array) {
+  return getElementType(py::detail::array_proxy(array)->descr);
 }

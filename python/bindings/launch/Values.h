@@ -35,6 +35,9 @@ ValueClass classify(PyObject *value);
 /// order.
 std::optional<artifact::ElementType> getElementType(PyObject *dtype);
 
+/// That of numpy's array.
+std::optional<artifact::ElementType> getNumpyElement(PyObject *array);
+
 /// The attribute, or an empty object; never an error.
 pybind11::object getOptionalAttribute(PyObject *object, const char *name);
 bool hasAttribute(PyObject *object, const char *name);

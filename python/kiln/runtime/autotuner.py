@@ -12,6 +12,7 @@ from typing import Any
 
 from kiln import errors
 from kiln.runtime.interface import LAUNCH_OPTIONS, KernelInterface, is_traced_by_torch, module_attribute
+from kiln.runtime.jit import JITFunction
 from kiln.tune.arguments import field_of, leaves
 from kiln.tune.configs import Config, Hook
 
@@ -38,23 +39,75 @@ class _Decorated(KernelInterface):
         name = module_attribute(self)
         if name is not None:
             return name
-        return _restore, (type(self), {key: value for key, value in vars(self).items() if key not in _NOT_PICKLED})
+        state = {key: value for key, value in vars(self).items() if key not in _NOT_PICKLED}
+        if isinstance(self, Autotuner):
+            state.update(winners=dict(self.cache), _last=self.best_config)
+        return _restore, (type(self), state)
 
 
 # Of one process: a lock, and what has gone wrong.
-_NOT_PICKLED = ("_lock", "_refused")
+_NOT_PICKLED = ("_lock", "_refused", "_native", "_winners")
 
 
 def _restore(kind: type[_Decorated], state: dict[str, Any]) -> Any:
     made = object.__new__(kind)
     vars(made).update(state)
-    if kind is Autotuner:
-        vars(made).update(_lock=threading.RLock(), _refused={})
+    if isinstance(made, Autotuner):
+        winners = vars(made).pop("winners", {})
+        vars(made).update(_lock=threading.RLock(), _refused={}, _native=None)
+        made.cache = winners
     return made
 
 
 # Of arguments, what has no element type: not asked for one at each launch.
 _PLAIN = frozenset((int, float, bool, str, type(None)))
+
+
+class _Winners(dict[tuple[Any, ...], Config]):
+    """The configuration of each key. What launches by it is told when one changes."""
+
+    changed: Callable[[], Any] | None = None
+
+    def _tell(self) -> None:
+        if self.changed is not None:
+            self.changed()
+
+    def __setitem__(self, key: tuple[Any, ...], config: Config) -> None:
+        known = key in self
+        super().__setitem__(key, config)
+        if known:
+            self._tell()
+
+    def __delitem__(self, key: tuple[Any, ...]) -> None:
+        super().__delitem__(key)
+        self._tell()
+
+    def clear(self) -> None:
+        super().clear()
+        self._tell()
+
+    def pop(self, *args: Any) -> Any:
+        found = super().pop(*args)
+        self._tell()
+        return found
+
+    def popitem(self) -> tuple[tuple[Any, ...], Config]:
+        found = super().popitem()
+        self._tell()
+        return found
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        super().update(*args, **kwargs)
+        self._tell()
+
+    def setdefault(self, *args: Any) -> Any:
+        found = super().setdefault(*args)
+        self._tell()
+        return found
+
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc,override]
+        self.update(other)
+        return self
 
 
 class Autotuner(_Decorated):
@@ -121,10 +174,11 @@ class Autotuner(_Decorated):
                 f"autotune of {_base(fn).__name__}: expected no do_bench with isolate=True (because it would run in"
                 " another process), got both"
             )
-        self.cache: dict[tuple[Any, ...], Config] = {}
+        self._native: Any = None  # what launches by keys that are known: made when first launched
+        self._last: Config | None = None
+        self.cache = {}
         self.timings: dict[tuple[Any, ...], dict[Config, float]] = {}
         self.configs_timings: dict[Config, list[float]] = {}
-        self.best_config: Config | None = None
         self._refused: dict[Config, Exception] = {}
         self.bench_time = 0.0
         self._lock = threading.RLock()
@@ -138,6 +192,33 @@ class Autotuner(_Decorated):
     @property
     def base_fn(self) -> Any:
         return _base(self.fn)
+
+    @property
+    def cache(self) -> dict[tuple[Any, ...], Config]:
+        """The configuration of each key."""
+        return self._winners
+
+    @cache.setter
+    def cache(self, winners: Mapping[tuple[Any, ...], Config]) -> None:
+        self._winners = _Winners(winners)
+        self._winners.changed = self._forget_answers
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        if self._native is not None:
+            self._native.forget()
+
+    @property
+    def best_config(self) -> Config | None:
+        """Of the last launch."""
+        return self._last if self._native is None else self._native.last
+
+    @best_config.setter
+    def best_config(self, config: Config | None) -> None:
+        if self._native is None:
+            self._last = config
+        else:
+            self._native.last = config
 
     # -- choosing --------------------------------------------------------------------------
 
@@ -223,27 +304,65 @@ class Autotuner(_Decorated):
         if warmup:
             pruned = self.prune_configs({**dict(zip(self.arg_names, args, strict=False)), **kwargs}, kwargs)
             return [self.fn.run(*args, grid=grid, warmup=True, **{**c.all_kwargs(), **kwargs}) for c in pruned]
-        config = self.configs[0]
-        if len(self.configs) > 1:
-            key = self._key(args, kwargs)
-            found = self.cache.get(key)
-            if found is None:
-                with self._lock:
-                    found = self.cache.get(key)
-                    if found is None:
-                        found = self.cache[key] = self._choose(key, args, kwargs, grid)
-            config = found
-        self.best_config = config
+        return self.fn.run(*args, grid=grid, **self._meta(args, kwargs, grid))
+
+    def prepare(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        return self.fn.prepare(*args, grid=grid, **self._meta(args, kwargs, grid))
+
+    prepare.__doc__ = KernelInterface.prepare.__doc__
+
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> Config:
+        """The configuration for these arguments; measured where their key is new."""
+        if len(self.configs) == 1:
+            return self.configs[0]
+        key = self._key(args, kwargs)
+        found = self.cache.get(key)
+        if found is None:
+            with self._lock:
+                found = self.cache.get(key)
+                if found is None:
+                    found = self.cache[key] = self._choose(key, args, kwargs, grid)
+        return found
+
+    def _meta(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
+        """What the kernel is given by name."""
+        config = self.best_config = self._find(args, kwargs, grid)
         meta = config.launch_kwargs()
         if kwargs:
             self.check_conflicts(config, kwargs)
             meta = {**meta, **kwargs}
         if config.pre_hook is not None:
             config.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
-        return self.fn.run(*args, grid=grid, **meta)
+        return meta
+
+    def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> tuple[Config, Any] | None:
+        """For launches that ask by key once: see python/bindings/launch/Tuned.h."""
+        if len(self.configs) == 1:
+            return None  # nothing is chosen, and who writes to `configs` is not noticed
+        config = self._find(args, kwargs, grid)
+        if config.pre_hook is not None:
+            return None
+        self.check_conflicts(config, kwargs)
+        config.launch_kwargs()
+        return config, config._launch
+
+    def _make_native(self) -> Any:
+        with self._lock:
+            if self._native is None:
+                launcher = self.fn._launcher or self.fn._make_launcher()
+                places = [(place, fields.split(".") if fields else []) for _, place, fields in self._key_places]
+                native = launcher.tuned(self, places)
+                native.last = self._last
+                self._native = native
+        return self._native
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return functools.partial(self.run, grid=grid)
+        kernel = self.fn
+        # A kernel that is more than its launcher is called through Python, as is one that torch's compiler traces.
+        plain = getattr(type(kernel), "run", None) is JITFunction.run and "run" not in vars(kernel)
+        if not plain or kernel.pre_run_hooks or is_traced_by_torch():
+            return functools.partial(self.run, grid=grid)
+        return (self._native or self._make_native()).at(grid)
 
 
 def _check_kernel(what: str, fn: Any) -> None:
@@ -358,6 +477,13 @@ class Heuristics(_Decorated):
 
             return torch_graph.launch(self, grid, args, kwargs)
         return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+    def prepare(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        for name, rule in self.values.items():
+            kwargs[name] = rule({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
+        return self.fn.prepare(*args, grid=grid, **kwargs)
+
+    prepare.__doc__ = KernelInterface.prepare.__doc__
 
     def _explain_key(self, name: str, error: KeyError, arguments: dict[str, Any]) -> None:
         """A rule asked for an argument that there is not; returns if its KeyError is about something else."""

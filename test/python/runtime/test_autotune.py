@@ -301,3 +301,159 @@ print("tuned")
 def test_on_a_gpu_marks_in_the_stream_are_read(tmp_path):
     """On a driver without a GPU, by which every launch takes 1.5 ms."""
     assert fake_cuda.run(tmp_path, GPU_PROGRAM, fake_cuda.DOUBLE, KILN_CACHE=str(tmp_path / "cache")) == "tuned\n"
+
+
+# -- launches of keys that are known, which run no Python ----------------------------------------------------------
+
+
+class Watched:
+    """Counts how often the tuner is asked for a configuration."""
+
+    def __init__(self, tuned):
+        self.asked, find = 0, tuned._find
+
+        def ask(*args):
+            self.asked += 1
+            return find(*args)
+
+        tuned._find = ask
+
+
+def make_plain(configs, measured, **options):
+    """As `make`, of a kernel that nobody has put a function of Python in the place of."""
+
+    @kiln.jit
+    def kernel(out, n, BLOCK: kl.constexpr):
+        kl.store(out, kl.load(out) + BLOCK)
+
+    order = [config.kwargs["BLOCK"] for config in configs]
+
+    def do_bench(launch, quantiles):
+        launch()
+        return [measured[order[do_bench.calls.pop(0)]]] * 3
+
+    do_bench.calls = [*range(len(configs))] * 20
+    tuned = kiln.autotune(configs=configs, key=["n"], do_bench=do_bench, cache_results=False, **options)(kernel)
+    return tuned, Watched(tuned)
+
+
+def test_a_key_is_asked_for_once():
+    tuned, watched = make_plain(blocks(16, 32), {16: 2.0, 32: 1.0})
+    out = np.zeros(1, np.int32)
+    tuned[1](out, 5)
+    for _ in range(3):
+        out[:] = 0
+        tuned[1](out, 5)
+        assert out[0] == 32 and tuned.best_config is tuned.configs[1]
+    assert watched.asked == 1
+    out[:] = 0
+    tuned[1](n=5, out=out)
+    assert out[0] == 32 and watched.asked == 2, "given by name it is a call of its own, of a key that is known"
+    tuned[1](n=5, out=out)
+    assert watched.asked == 2
+
+
+def test_whatever_the_key_holds_is_asked_for():
+    tuned, watched = make_plain(blocks(16, 32), {16: 2.0, 32: 1.0})
+    out = np.zeros(1, np.int32)
+    calls = [
+        (out, 5),
+        (out, 6),
+        (out.astype(np.int64), 5),
+        (out.astype(np.float32), 5),
+        (out, True),
+        (out, 5.0),
+    ]
+    for number, args in enumerate(calls, 1):
+        tuned[1](*args)
+        tuned[1](*args)
+        assert watched.asked == number
+    assert len(tuned.cache) >= 4
+
+
+def test_a_tuner_that_is_told_to_forget_forgets():
+    tuned, _ = make_plain(blocks(16, 32), {16: 2.0, 32: 1.0})
+    out = np.zeros(1, np.int32)
+
+    def launched():
+        out[:] = 0
+        tuned[1](out, 5)
+        return int(out[0])
+
+    assert launched() > 0 and launched() == 32
+    (key,) = tuned.cache
+    tuned.cache[key] = tuned.configs[0]
+    assert launched() == 16
+    tuned.cache.clear()
+    assert launched() > 0 and launched() == 32, "measured again"
+    tuned.cache = {key: tuned.configs[0]}
+    assert launched() == 16
+    tuned.cache.pop(key)
+    launched()
+    assert launched() == 32
+    tuned.cache.update({key: tuned.configs[0]})
+    assert launched() == 16 and tuned.best_config is tuned.configs[0]
+
+
+def test_a_configuration_that_is_written_to_is_launched_as_it_is_now():
+    tuned, _ = make_plain(blocks(16, 32), {16: 2.0, 32: 1.0})
+    out = np.zeros(1, np.int32)
+    tuned[1](out, 5)
+
+    def launched():
+        out[:] = 0
+        tuned[1](out, 5)
+        return int(out[0])
+
+    assert launched() == 32
+    best = tuned.configs[1]
+    best.kwargs["BLOCK"] = 64
+    assert launched() == 64
+    best.kwargs = {"BLOCK": 8}
+    assert launched() == 8
+    seen = []
+    best.pre_hook = lambda arguments: seen.append(arguments["BLOCK"])
+    assert (launched(), launched()) == (8, 8) and seen == [8, 8]
+    best.pre_hook = None
+    assert launched() == 8 and len(seen) == 2
+
+
+def test_what_is_more_than_a_launcher_goes_through_python():
+    tuned, _ = make_plain(blocks(16, 32), {16: 2.0, 32: 1.0})
+    out = np.zeros(1, np.int32)
+    tuned[1](out, 5)
+    tuned[1](out, 5)
+    seen = []
+    tuned.fn.add_pre_run_hook(lambda *args, **kwargs: seen.append(kwargs["BLOCK"]))
+    tuned[1](out, 5)
+    assert seen == [32]
+    tuned.fn.pre_run_hooks.clear()
+    tuned[1](out, 5)
+    assert seen == [32]
+    with pytest.raises(errors.LaunchError, match="expected no value for 'BLOCK'"):
+        tuned[1](out, 5, BLOCK=16)
+
+
+def test_fields_of_structs_are_keys():
+    @kiln.struct
+    class Rows:
+        data: object
+        rows: object
+
+    @kiln.jit
+    def kernel(x: Rows, BLOCK: kl.constexpr):
+        kl.store(x.data, BLOCK + x.rows)
+
+    times = iter([2.0, 1.0, 1.0, 2.0])
+
+    def do_bench(launch, quantiles):
+        launch()
+        return [next(times)] * 3
+
+    tuned = kiln.autotune(blocks(16, 32), key=["x.rows"], do_bench=do_bench, cache_results=False)(kernel)
+    watched = Watched(tuned)
+    out = np.zeros(1, np.int32)
+    for rows, block in ((3, 32), (3, 32), (4, 16), (4, 16), (3, 32)):
+        tuned[1](Rows(out, rows))
+        assert out[0] == rows + block
+    assert watched.asked == 2

@@ -1,0 +1,24 @@
+// What launches a tuned kernel: finds the configuration by a key of the arguments, without running Python, and launches
+// with the configuration's options.
+//
+// The key holds what `kiln.runtime.autotuner` looks at: the values of the tuner's key arguments, the element type and
+// the device of each array, and which arguments were given by name. Python is asked for the configuration of a key that
+// is new, and again when what it answered by may have changed: a configuration was written to, `forget` was called.
+//
+// The tuner provides:
+//   _answer(args: tuple, kwargs: dict, grid) -> (config, launch) or None
+//       `launch` as `Config.launch_kwargs` keeps it in `_launch`: it is another object once the configuration is
+//       written to. None: a launch that Python must make, by `run`
+//   run(*args, grid=grid, **kwargs)
+#pragma once
+#include "python/bindings/launch/Call.h"
+
+namespace kiln::python {
+
+/// `keys`: for each key argument the parameter's number and a tuple of the fields that lead to the value. Null with a
+/// Python error set.
+PyObject *makeTuned(LauncherState &state, PyObject *tuner, PyObject *keys);
+
+void bindTuned(pybind11::module_ &m);
+
+} // namespace kiln::python
