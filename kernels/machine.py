@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kiln import knobs
-from kiln.kernels.operator import is_torch, on_device
+from kiln.kernels.operator import PLANNING, is_torch, on_device, scope
 
 # Bytes that the L2 cache of an H100 holds (an H200's: 60 MiB), where no device can be asked.
 L2_BYTES = 50 << 20
@@ -47,11 +47,13 @@ def launch_options(**options: Any) -> Iterator[None]:
     """Adds launch options to every launch of the library in a block: ``with launch_options(pdl=True): ...``."""
     saved = dict(_options)
     _options.update(options)
+    _tell_scope()
     try:
         yield
     finally:
         _options.clear()
         _options.update(saved)
+        _tell_scope()
 
 
 @contextlib.contextmanager
@@ -59,10 +61,30 @@ def planning_for(machine: Machine) -> Iterator[None]:
     """Chooses launches in a block as if every array were on ``machine``."""
     global _planned
     saved, _planned = _planned, machine
+    _tell_scope()
     try:
         yield
     finally:
         _planned = saved
+        _tell_scope()
+
+
+# One object for each set of options that there has been.
+_scopes: dict[Any, Any] = {}
+
+
+def _tell_scope() -> None:
+    """Tells recorded calls (`Operator`) what launches now go by."""
+    if _planned is not None:
+        scope[0] = PLANNING
+    elif not _options:
+        scope[0] = None
+    else:
+        try:
+            key = tuple(sorted(_options.items()))
+            scope[0] = _scopes.setdefault(key, key)
+        except TypeError:  # options that have no order or no hash
+            scope[0] = PLANNING
 
 
 def evict_policy(read_bytes: int, machine: Machine, l2s: float) -> str:

@@ -15,6 +15,9 @@ The table in the docstring is what calls are checked against: an array of anothe
 array belongs, is refused by name. So is a tensor that requires a gradient, while gradients are recorded: there is no
 backward. Parameters that are no arrays are checked by their annotation.
 
+A function that is ``repeatable`` runs for the first calls of a kind alone: what it launched is launched again for
+arguments that differ in nothing but their addresses (python/bindings/launch/Replay.h says what makes a kind).
+
 Arrays are numpy's, torch's or DeviceArrays; outputs are made by the library of the first array argument, on its device.
 """
 
@@ -143,6 +146,9 @@ class Operator:
     types       the rows of its table of types; a call has to fit one of them
     in_place    parameters whose very elements an output may be: each is read before it is written
     lists       whether there may be a list of arrays in the place of an array (the function checks them)
+    repeatable  whether its launches, its outputs and what it returns follow from the kinds of its arguments: shapes,
+                strides, types, devices, alignment to 16 bytes, where memory overlaps, and values of what is no array.
+                It reads no array, keeps nothing between calls, and allocates by ``empty`` and ``output`` alone
     """
 
     def __init__(
@@ -154,11 +160,13 @@ class Operator:
         types: tuple[Types, ...] = (),
         in_place: tuple[str, ...] = (),
         lists: bool = False,
+        repeatable: bool = False,
     ):
         functools.update_wrapper(self, function)
         self.function = function
         self.mutates, self.arrays, self.types = mutates, dict(arrays or {}), types
-        self.in_place, self.lists = in_place, lists
+        self.in_place, self.lists, self.repeatable = in_place, lists, repeatable
+        self._calls: Any = None  # a _kiln.CallCache: made by the first call
         self.signature = inspect.signature(function)
         self._outputs = outputs
         self._ranks = {name: _ranks(shapes) for name, shapes in self.arrays.items()}
@@ -171,6 +179,23 @@ class Operator:
             from kiln.runtime import torch_graph
 
             return torch_graph.call(self, args, kwargs)
+        if self.repeatable and scope[0] is not PLANNING:
+            return (self._calls or self._make_calls()).call(args, kwargs, scope[0], self._run)
+        return self._run(args, kwargs)
+
+    def _make_calls(self) -> Any:
+        from kiln import _kiln
+
+        self._calls = _kiln.CallCache()
+        _tell_made[0] = _kiln.note_made
+        return self._calls
+
+    def forget(self) -> None:
+        """Runs the function for every call again: for who changes what it goes by, such as a global of a policy."""
+        if self._calls is not None:
+            self._calls.forget()
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             # Calls are alike whose arguments are of the same kinds: all but the first are one look-up.
             key = (*map(_kind, args), *kwargs, *map(_kind, kwargs.values()))
@@ -377,6 +402,14 @@ def _kind(value: Any) -> Any:
 
 _PLAIN, _DISPATCHED = 1, 2
 
+# What calls go by beside their arguments and the switches that kernels watch: `machine` puts one object here for each
+# state that it is in, and PLANNING where launches are not made for the arrays.
+PLANNING = object()
+scope: list[Any] = [None]
+
+# Whom to tell of arrays that are made, once calls are recorded.
+_tell_made: list[Callable[..., None] | None] = [None]
+
 
 def _of_torch(value: Any) -> int:
     """Whether it is a tensor (or may hold some), and one whose class gets to see operators, such as a fake one."""
@@ -407,9 +440,10 @@ def operator(
     types: tuple[Types, ...] = (),
     in_place: tuple[str, ...] = (),
     lists: bool = False,
+    repeatable: bool = False,
 ) -> Callable[[Callable], Operator]:
     """Decorates a library function with what ``Operator`` says about it; ``outputs`` gives its outputs' specs."""
-    return lambda function: Operator(function, outputs, mutates, arrays, types, in_place, lists)
+    return lambda function: Operator(function, outputs, mutates, arrays, types, in_place, lists, repeatable)
 
 
 # ---- arrays of every library -----------------------------------------------------------------------------------------
@@ -445,7 +479,13 @@ def empty(spec: Spec, like: Any) -> Any:
         import torch
 
         dtype = getattr(torch, spec.dtype) if isinstance(spec.dtype, str) else spec.dtype
-        return torch.empty(spec.shape, dtype=dtype, device=like.device)
+        named = {"dtype": dtype, "device": like.device}
+        made = torch.empty(spec.shape, **named)
+        if _tell_made[0] is not None:
+            # A call of the same kind may say it in fewer words.
+            same = dtype == like.dtype and tuple(like.shape) == spec.shape and like.is_contiguous()
+            _tell_made[0](made, like if same else None, torch.empty_like if same else torch.empty, (spec.shape,), named)
+        return made
     import numpy
     from kiln.kernels.device_array import DeviceArray
 
@@ -454,7 +494,11 @@ def empty(spec: Spec, like: Any) -> Any:
         import ml_dtypes
 
         dtype = getattr(ml_dtypes, dtype)
-    return DeviceArray(spec.shape, dtype) if isinstance(like, DeviceArray) else numpy.empty(spec.shape, dtype)
+    kind = DeviceArray if isinstance(like, DeviceArray) else numpy.empty
+    array = kind(spec.shape, dtype)
+    if _tell_made[0] is not None:
+        _tell_made[0](array, None, kind, (spec.shape, dtype), None)
+    return array
 
 
 def output(

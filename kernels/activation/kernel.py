@@ -77,6 +77,7 @@ def _swiglu_specs(gate: Any, up: Any = None, *, layout: str = "halves", **_: Any
     outputs=_swiglu_specs,
     arrays={"gate": "(…, n)", "up": "(…, n)", "out": "(…, n)"},
     types=(Types(gate=FLOATS, up=FLOATS, out=FLOATS, inside="float32", result="gate"),),
+    repeatable=True,
 )
 def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None, plan: FlatPlan | None = None) -> Any:
     """``silu(gate) · up``.
@@ -127,6 +128,7 @@ def _halves(gate: Any, n: int) -> tuple[int, int]:
     outputs=lambda x, *_, **__: (Spec(x.shape, x.dtype),),
     arrays={"x": "(…, n)", "bias": "(n)", "out": "(…, n)"},
     types=(Types(x=FLOATS, bias=FLOATS, out=FLOATS, inside="float32", result="x"),),
+    repeatable=True,
 )
 def bias_gelu(
     x: Any, bias: Any = None, *, approximate: str = "none", out: Any = None, plan: FlatPlan | None = None

@@ -278,6 +278,7 @@ def _specs(q: Any, k: Any, v: Any, *, return_lse: bool = False, **_: Any) -> tup
             result="q",
         ),
     ),
+    repeatable=True,
 )
 def attention(
     q: Any,

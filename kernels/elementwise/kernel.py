@@ -32,6 +32,7 @@ def add_kernel(x, y, out, n, PLAN: kl.constexpr):
     types=(
         Types(x=(*FLOATS, "float64", *SIGNED, *UNSIGNED, "bool"), y="x", out="x", inside="the type of x", result="x"),
     ),
+    repeatable=True,
 )
 def add(x: Any, y: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any:
     """``x + y`` for arrays of one shape and dtype whose elements lie side by side. Integers wrap around; the sum of

@@ -47,6 +47,7 @@ def embedding_kernel(ids: Vector, table: Rows, y: Rows, PLAN: kl.constexpr):
             result="table",
         ),
     ),
+    repeatable=True,
 )
 def embedding(ids: Any, table: Any, *, out: Any = None, plan: FlatPlan | None = None) -> Any:
     """``table[ids]``: ids of any shape whose elements one stride can walk."""

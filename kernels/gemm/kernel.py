@@ -495,6 +495,7 @@ def _matmul_specs(a: Any, b: Any, *, epilogue: str | None = None, out_dtype: Any
     arrays={"a": "(m, k) or (batch, m, k)", "b": "(k, n) or (batch, k, n)", "c": "(m, n) or (batch, m, n)",
             "bias": "(n)", "residual": "(m, n) or (batch, m, n)", "row_scale": "(m)", "out": "(m, n) or (batch, m, n)"},
     types=_types("a", "b"),
+    repeatable=True,
 )  # fmt: skip
 def matmul(a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None, bias: Any = None,
            epilogue: str | None = None, residual: Any = None, row_scale: Any = None, accumulator: str = "f32",
@@ -542,6 +543,7 @@ def _linear_specs(x: Any, w: Any, bias: Any = None, *, epilogue: str | None = No
     arrays={"x": "(…, k)", "w": "(n, k)", "bias": "(n)", "c": "(…, n)", "residual": "(…, n)", "row_scale": "(m)",
             "out": "(…, n)"},
     types=_types("x", "w"),
+    repeatable=True,
 )  # fmt: skip
 def linear(x: Any, w: Any, bias: Any = None, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None,
            epilogue: str | None = None, residual: Any = None, row_scale: Any = None, accumulator: str = "f32",

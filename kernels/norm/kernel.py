@@ -256,6 +256,7 @@ def _check(n: int, cast: str, **vectors: Any) -> bool:
     outputs=lambda x, weight, *_, **__: (Spec(x.shape, x.dtype),),
     arrays={"x": "(…, n)", "weight": "(n)", "out": "(…, n)"},
     types=(Types(x=FLOATS, weight=FLOATS, out=FLOATS, inside="float32", result="x"),),
+    repeatable=True,
 )
 def rms_norm(
     x: Any, weight: Any, eps: float = 1e-6, *, cast: str = "after", out: Any = None, plan: RowPlan | None = None
@@ -288,6 +289,7 @@ def rms_norm(
             result="x, residual",
         ),
     ),
+    repeatable=True,
 )
 def residual_rms_norm(
     x: Any,
@@ -340,6 +342,7 @@ def residual_rms_norm(
     outputs=lambda x, weight, *_, **__: (Spec(x.shape, x.dtype),),
     arrays={"x": "(…, n)", "weight": "(n)", "bias": "(n)", "out": "(…, n)"},
     types=(Types(x=FLOATS, weight=FLOATS, bias=FLOATS, out=FLOATS, inside="float32", result="x"),),
+    repeatable=True,
 )
 def layer_norm(
     x: Any,

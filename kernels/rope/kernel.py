@@ -284,6 +284,7 @@ def _check_positions(positions: Any, offset: Any, batches: int, tokens: int, row
             result="q, k",
         ),
     ),
+    repeatable=True,
 )
 def rope(
     q: Any,

@@ -54,6 +54,7 @@ def softmax_long_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
     outputs=lambda x, **_: (Spec(x.shape, x.dtype),),
     arrays={"x": "(…, n)", "out": "(…, n)"},
     types=(Types(x=FLOATS, out=FLOATS, inside="float32", result="x"),),
+    repeatable=True,
 )
 def softmax(x: Any, *, out: Any = None, plan: RowPlan | None = None) -> Any:
     """Softmax over the last dimension, computed in float32, rounded once to ``out``'s type.

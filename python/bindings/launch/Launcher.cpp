@@ -2,6 +2,7 @@
 #include "python/bindings/launch/Launcher.h"
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/launch/Prepared.h"
+#include "python/bindings/launch/Replay.h"
 #include "python/bindings/launch/Tuned.h"
 #include <structmember.h>
 
@@ -255,4 +256,5 @@ void kiln::python::bindLauncher(py::module_ &m) {
   m.add_object("Launcher", reinterpret_cast<PyObject *>(launcherType));
   bindPrepared(m);
   bindTuned(m);
+  bindReplay(m);
 }
