@@ -1,0 +1,343 @@
+"""What a launch costs the host: `python bench/launch.py`.
+
+    python bench/launch.py                      every row, on the GPU where torch sees one, else on the CPU target
+    python bench/launch.py --rows ten,prepared  some of them
+    python bench/launch.py --json launch.json   what was measured, as data
+    python bench/launch.py --ask                fails where a row costs more than is asked
+
+Each call is timed on its own, with the collector of garbage off; what reading the clock costs is taken off. Rows take
+turns in bursts, in reversed order every round, and the device is waited for between bursts, so that no call ever waits
+for room in its queue. A figure is the median over all calls, and the 99th percentile. Kernels have one program that
+does nothing; those of the library have one row.
+
+`driver` is `cuLaunchKernelEx` alone, in a loop of C++, with the block of the row `ten`: what nobody can do without. On
+the CPU target it is the device's own launch. `over` is what a row costs beyond the row that it is compared with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+import json
+import pathlib
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import kiln  # noqa: E402
+import kiln.language as kl  # noqa: E402
+from measure import quantile  # noqa: E402
+
+BURST = 200  # calls; a GPU's queue holds a thousand launches
+
+
+@dataclass
+class Row:
+    """`base`: the row that this one is compared with, and `asked`, µs: how much more it may cost."""
+
+    name: str
+    what: str
+    call: Callable[[], Any] | None
+    base: str = ""
+    asked: float | None = None
+    burst: Callable[[int], list[int]] | None = None  # in the place of `call`: nanoseconds of each of so many
+
+
+@dataclass
+class Figure:
+    name: str
+    what: str
+    median: float  # µs
+    p99: float
+    least: float
+    calls: int
+    base: str = ""
+    over: float | None = None
+    asked: float | None = None
+
+
+@kiln.jit
+def two_descriptors(x, y, n, BLOCK: kl.constexpr):
+    if n < 0:
+        y.store([0, 0], x.load([0, 0]))
+
+
+@kiln.struct
+class Pair:
+    """Two arrays and what belongs to them: as much as four arguments."""
+
+    data: Any
+    stride: Any
+    columns: Any
+    scale: Any
+
+
+@kiln.jit
+def of_structs(x: Pair, y: Pair, n, BLOCK: kl.constexpr):
+    if n < 0:
+        kl.store(y.data, kl.load(x.data) * x.scale + y.scale + x.stride + x.columns + y.stride + y.columns)
+
+
+@kiln.jit
+def of_fields(x, xs, xc, xf, y, ys, yc, yf, n, BLOCK: kl.constexpr):
+    if n < 0:
+        kl.store(y, kl.load(x) * xf + yf + xs + xc + ys + yc)
+
+
+def shared_kernels(jit: Any, language: Any) -> Any:
+    """`baselines/launched.py` for one of the two languages."""
+    path = HERE / "baselines" / "launched.py"
+    spec = importlib.util.spec_from_file_location(f"launched_for_{language.__name__.partition('.')[0]}", path)
+    assert spec is not None and spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    module.jit, module.tl = jit, language
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Arrays:
+    """Where the arrays are: torch's on a GPU or on the CPU, numpy's without torch."""
+
+    def __init__(self) -> None:
+        try:
+            import torch
+        except ImportError:
+            torch = None  # type: ignore[assignment]
+        self.torch: Any = torch
+        self.gpu = torch is not None and torch.cuda.is_available()
+        self.name = "numpy" if torch is None else torch.cuda.get_device_name() if self.gpu else "torch on the CPU"
+
+    def zeros(self, *shape: int, dtype: str = "float32") -> Any:
+        if self.torch is None:
+            import numpy as np
+
+            return np.zeros(shape, dtype)
+        return self.torch.zeros(shape, dtype=getattr(self.torch, dtype), device="cuda" if self.gpu else "cpu")
+
+    def wait(self) -> None:
+        if self.gpu:
+            self.torch.cuda.synchronize()
+
+
+SCALARS = (48, 17, 33, 5, 0.5, 0.25)
+MORE = (48, 17, 33, 5, 64, 7, 9, 11, 128, 0.5, 0.25, 0.125, 2.0)
+
+
+def launches(arrays: Arrays) -> list[Row]:
+    from kiln.tools.tensor_descriptor import TensorDescriptor
+
+    kernels = shared_kernels(kiln.jit, kl)
+    ten, nineteen, nothing = kernels.ten, kernels.nineteen, kernels.nothing
+    a, b, c, d, e, h = (arrays.zeros(64) for _ in range(6))
+    one = (1,)
+    prepared = ten.prepare(a, b, c, d, *SCALARS, grid=one, BLOCK=64)
+    x, y = arrays.zeros(64, 64, dtype="float16"), arrays.zeros(64, 64, dtype="float16")
+    left, right = TensorDescriptor.from_tensor(x, [64, 64]), TensorDescriptor.from_tensor(y, [64, 64])
+    configs = [kiln.Config({"BLOCK": 64}, num_warps=warps) for warps in (1, 2)]
+    tuned = kiln.autotune(configs, key=["i", "j"], do_bench=lambda launch, quantiles: [1.0, 1.0, 1.0])(ten)
+
+    def driver(count: int) -> list[int]:
+        return prepared.time_driver(count)
+
+    return [
+        Row("driver", "the driver alone, 10 arguments", None, burst=driver),
+        Row("prepared", "a prepared launch", prepared, "driver", 0.3),
+        Row("replaced", "a prepared launch with another array", lambda: prepared(a=e), "driver"),
+        Row("nothing", "no arguments", lambda: nothing[one](BLOCK=64), "driver"),
+        Row("ten", "10 arguments", lambda: ten[one](a, b, c, d, *SCALARS, BLOCK=64), "driver", 0.8),
+        Row(
+            "options",
+            "10 arguments, launch options",
+            lambda: ten[one](a, b, c, d, *SCALARS, BLOCK=64, num_warps=1, num_stages=3, num_ctas=1),
+            "driver",
+        ),
+        Row("tuned", "10 arguments through autotune", lambda: tuned[one](a, b, c, d, *SCALARS), "options", 0.4),
+        Row("nineteen", "19 arguments", lambda: nineteen[one](a, b, c, d, e, h, *MORE, BLOCK=64), "driver", 1.2),
+        Row("descriptors", "two descriptors", lambda: two_descriptors[one](left, right, 5, BLOCK=64), "driver", 1.5),
+        Row(
+            "fields", "two structs by their fields", lambda: of_fields[one](a, 48, 17, 0.5, b, 33, 5, 0.25, 7, BLOCK=64)
+        ),
+        Row(
+            "structs",
+            "two structs",
+            lambda: of_structs[one](Pair(a, 48, 17, 0.5), Pair(b, 33, 5, 0.25), 7, BLOCK=64),
+            "fields",
+            0.3,
+        ),
+    ]
+
+
+def library(arrays: Arrays) -> list[Row]:
+    """Functions of the library beside the launch of their kernel, and beside torch's."""
+    from kiln.kernels import rows as policy
+    from kiln.kernels.gemm import matmul
+    from kiln.kernels.machine import machine_of
+    from kiln.kernels.norm import rms_norm
+    from kiln.kernels.norm.kernel import ONE_EXCHANGE_BYTES, rms_norm_kernel
+    from kiln.kernels.softmax import softmax
+    from kiln.kernels.views import rows_view, vector_view
+
+    n = 1024
+    x, weight, y = arrays.zeros(1, n), arrays.zeros(n), arrays.zeros(1, n)
+    left, right, product = arrays.zeros(16, 64), arrays.zeros(64, 16), arrays.zeros(16, 16)
+    machine = machine_of(x)
+    plan = policy.plan(1, n, 4, 1, machine, 1, ONE_EXCHANGE_BYTES)
+    meta, views = plan.meta(1, n, machine), (rows_view(x), vector_view(weight), rows_view(y))
+    found = [
+        Row(
+            "rms_norm kernel",
+            "its launch, with views",
+            lambda: rms_norm_kernel[(1,)](*views, 1e-6, CAST_BEFORE=False, **meta),
+        ),
+        Row("rms_norm out", "rms_norm(x, w, out=y)", lambda: rms_norm(x, weight, out=y), "rms_norm kernel", 1.5),
+        Row("rms_norm", "rms_norm(x, w)", lambda: rms_norm(x, weight)),
+        Row("softmax out", "softmax(x, out=y)", lambda: softmax(x, out=y), "rms_norm kernel", 1.5),
+        Row("softmax", "softmax(x)", lambda: softmax(x)),
+        Row("matmul out", "matmul(a, b, out=c)", lambda: matmul(left, right, out=product), "rms_norm kernel", 1.5),
+        Row("matmul", "matmul(a, b)", lambda: matmul(left, right)),
+    ]
+    torch = arrays.torch
+    if torch is None:
+        return found
+    by_name = {row.name: row for row in found}
+    for name, what, call in (
+        ("rms_norm", "F.rms_norm(x, (n,), w)", lambda: torch.nn.functional.rms_norm(x, (n,), weight, 1e-6)),
+        ("softmax", "torch.softmax(x, -1)", lambda: torch.softmax(x, -1)),
+        ("matmul", "torch.matmul(a, b)", lambda: torch.matmul(left, right)),
+    ):
+        found.append(Row(f"torch {name}", what, call))
+        by_name[name].base, by_name[name].asked = f"torch {name}", 0.0
+    found.append(Row("torch empty", "torch.empty_like(x)", lambda: torch.empty_like(x)))
+    return found
+
+
+def triton_rows(arrays: Arrays) -> list[Row]:
+    if not arrays.gpu:
+        return []
+    try:
+        import triton
+        import triton.language as tl
+    except ImportError:
+        return []
+    kernels = shared_kernels(triton.jit, tl)
+    a, b, c, d, e, h = (arrays.zeros(64) for _ in range(6))
+    configs = [triton.Config({"BLOCK": 64}, num_warps=warps) for warps in (1, 2)]
+    tuned = triton.autotune(configs, key=["i", "j"], do_bench=lambda launch, quantiles: [1.0, 1.0, 1.0])(kernels.ten)
+    return [
+        Row("triton nothing", "no arguments", lambda: kernels.nothing[(1,)](BLOCK=64)),
+        Row("triton ten", "10 arguments", lambda: kernels.ten[(1,)](a, b, c, d, *SCALARS, BLOCK=64)),
+        Row("triton nineteen", "19 arguments", lambda: kernels.nineteen[(1,)](a, b, c, d, e, h, *MORE, BLOCK=64)),
+        Row("triton tuned", "10 arguments through autotune", lambda: tuned[(1,)](a, b, c, d, *SCALARS)),
+    ]
+
+
+def timed(call: Callable[[], Any], count: int) -> list[int]:
+    """Nanoseconds of each of so many calls, the clock's included."""
+    clock = time.perf_counter_ns
+    times = [0] * count
+    for i in range(count):
+        start = clock()
+        call()
+        times[i] = clock() - start
+    return times
+
+
+def clock_cost() -> float:
+    """Nanoseconds that `timed` shows for nothing: a call of a lambda, and the clock."""
+    return float(sorted(timed(lambda: None, 4000))[2000])
+
+
+def measure_rows(rows: list[Row], arrays: Arrays, rounds: int, burst: int) -> list[Figure]:
+    for row in rows:  # compiles; a call of the library is recorded when it is made for the second time
+        for _ in range(4):
+            if row.call is not None:
+                row.call()
+        arrays.wait()
+    overhead = clock_cost()
+    times: dict[str, list[float]] = {row.name: [] for row in rows}
+    gc.collect()
+    gc.disable()
+    try:
+        for turn in range(rounds):
+            for row in rows if turn % 2 == 0 else rows[::-1]:
+                if row.burst is not None:
+                    times[row.name] += row.burst(burst)
+                else:
+                    assert row.call is not None
+                    timed(row.call, 3)
+                    times[row.name] += [max(each - overhead, 1.0) for each in timed(row.call, burst)]
+                arrays.wait()
+    finally:
+        gc.enable()
+    figures = {}
+    for row in rows:
+        ordered = sorted(times[row.name])
+        median, p99 = quantile(ordered, 0.5) / 1e3, quantile(ordered, 0.99) / 1e3
+        figures[row.name] = Figure(
+            row.name, row.what, median, p99, ordered[0] / 1e3, len(ordered), row.base, asked=row.asked
+        )
+    for figure in figures.values():
+        if figure.base in figures:
+            figure.over = figure.median - figures[figure.base].median
+    return list(figures.values())
+
+
+def show(figures: list[Figure]) -> str:
+    lines = [f"{'row':18} {'what':36} {'median':>7} {'p99':>7} {'least':>7}  over"]
+    for figure in figures:
+        over = ""
+        if figure.over is not None:
+            over = f"{figure.over:+.2f} over {figure.base}"
+            if figure.asked is not None:
+                over += f", asked {figure.asked:+.1f}: {'yes' if figure.over <= figure.asked else 'NO'}"
+        lines.append(
+            f"{figure.name:18} {figure.what:36} {figure.median:7.2f} {figure.p99:7.2f} {figure.least:7.2f}"
+            f"  {over}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", help="names of rows, with commas between them; what they are compared with comes too")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--burst", type=int, default=BURST, help="calls of a row in one round")
+    parser.add_argument("--json", metavar="FILE", help="write what was measured")
+    parser.add_argument("--ask", action="store_true", help="fail where a row costs more than is asked")
+    parser.add_argument("--no-peers", action="store_true", help="Kiln alone")
+    options = parser.parse_args(argv)
+    arrays = Arrays()
+    rows = [*launches(arrays), *library(arrays)]
+    if not options.no_peers:
+        rows += triton_rows(arrays)
+    else:
+        rows = [row for row in rows if not row.name.startswith("torch")]
+    if options.rows:
+        wanted = set(options.rows.split(","))
+        unknown = wanted - {row.name for row in rows}
+        if unknown:
+            parser.error(f"expected names of rows ({', '.join(row.name for row in rows)}), got {', '.join(unknown)}")
+        wanted |= {row.base for row in rows if row.name in wanted}
+        rows = [row for row in rows if row.name in wanted]
+    figures = measure_rows(rows, arrays, options.rounds, options.burst)
+    print(f"host cost of a call, µs, median and 99th percentile of {figures[0].calls} calls: {arrays.name}")
+    print(show(figures), flush=True)
+    if options.json:
+        text = json.dumps({"device": arrays.name, "rows": [asdict(figure) for figure in figures]}, indent=1)
+        pathlib.Path(options.json).write_text(text + "\n")
+    dear = [f.name for f in figures if f.over is not None and f.asked is not None and f.over > f.asked]
+    if options.ask and dear:
+        print(f"more than asked: {', '.join(dear)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
