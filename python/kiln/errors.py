@@ -210,6 +210,11 @@ class CompilationError(UserError):
         return self
 
     @property
+    def error_message(self) -> str:
+        """`message`, by the name that Triton's exception has for it."""
+        return self.message
+
+    @property
     def location(self) -> SourceRange | None:
         return self.frames[0] if self.frames else None
 

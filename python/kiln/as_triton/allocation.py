@@ -6,7 +6,15 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["set_allocator", "set_profile_allocator"]
+__all__ = ["NullAllocator", "set_allocator", "set_profile_allocator"]
+
+
+class NullAllocator:
+    """The allocator of who has named none: there is nothing to allocate."""
+
+    def __call__(self, size: int, alignment: int, stream: int | None) -> Any:
+        raise RuntimeError("no allocator was set: triton.set_allocator sets one")
+
 
 _allocator: ContextVar[Callable[..., Any] | None] = ContextVar("allocator", default=None)
 

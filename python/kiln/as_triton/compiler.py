@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kiln import errors, knobs
 from kiln.as_triton.backends import GPUTarget
@@ -43,6 +43,13 @@ class KernelMetadata(dict):
         return tuple(self)
 
 
+class SpecializationProxy(NamedTuple):
+    """What a kernel's `repr` makes a name of."""
+
+    constants: dict[str, Any]
+    signature: dict[str, str]
+
+
 class CompiledKernel(jit.CompiledKernel):
     """Code of one specialisation, as Triton shows it: `metadata`, `asm`, `n_regs`, `n_spills`, `n_max_threads`, `src`,
     `hash`, `kernel[grid](*args)`."""
@@ -75,6 +82,16 @@ class CompiledKernel(jit.CompiledKernel):
                 profile_scratch_size=0,
             )
         return self._known
+
+    @property
+    def name(self) -> str:
+        """The kernel's, or what its `repr` makes of the specialisation."""
+        rule = self.kernel._name  # type: ignore[attr-defined]
+        if rule is None:
+            return super().name
+        source = self.src
+        constants = {self.parameters[place[0]].name: value for place, value in source.constants.items()}
+        return str(rule(SpecializationProxy(constants, source.signature)))
 
     @property
     def num_warps(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kiln.errors import CompilationError, KilnError, ResourceError
+from kiln.errors import CompilationError, KilnError, LaunchError, ResourceError
 from kiln.errors import StaticAssertionError as CompileTimeAssertionFailure
 from kiln.errors import UnsupportedSyntaxError as UnsupportedLanguageConstruct
 
@@ -43,6 +43,14 @@ class PTXASError(_Told):
 
 class AutotunerError(_Told):
     """No configuration is left to measure."""
+
+
+class IntegerOverflow(LaunchError, OverflowError):
+    """An integer that no type of the language holds is given to a launch."""
+
+    @classmethod
+    def like(cls, error: LaunchError) -> IntegerOverflow:
+        return cls(error.message, error.kernel, error.argument, error.caller, error.hint)
 
 
 class OutOfResources(ResourceError):

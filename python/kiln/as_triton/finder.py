@@ -166,6 +166,9 @@ def install() -> None:
         parent, _, child = name.rpartition(".")
         if parent and name not in names.SHADOWED:
             setattr(_modules[parent], child, module)
+    switches = _modules["triton.knobs"]
+    for name in _public(switches):  # who resets all switches looks through the module's dictionary
+        getattr(switches, name)
     sys.modules.update(_modules)
     sys.meta_path.insert(0, _finder)  # type: ignore[arg-type]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from kiln import errors, hooks
 from kiln import language as kl
 from kiln.as_triton import knobs
-from kiln.as_triton.errors import OutOfResources
+from kiln.as_triton.errors import IntegerOverflow, OutOfResources
 from kiln.frontend.function import FunctionParameter, lazy
 from kiln.frontend.function import KernelFunction as JITCallable
 from kiln.frontend.function import constexpr_function as constexpr_function
@@ -186,17 +186,22 @@ class JITFunction(kiln_jit.JITFunction):
         return self.run(*args, grid=grid, warmup=True, **kwargs)
 
     def _make_prefix(self) -> str:
-        return f"{super()._make_prefix()}\ntriton={knobs.runtime.debug},{knobs.language.fp32_default}"
+        language = knobs.language
+        switches = knobs.runtime.debug, language.fp32_default, language.default_fp_fusion
+        return f"{super()._make_prefix()}\ntriton={switches}"
 
     def _revalidate(self) -> Any:
         prefix, watched, *rest = super()._revalidate()
-        for group, name in ((knobs.runtime, "debug"), (knobs.language, "fp32_default")):
+        language = knobs.language
+        for group, name in ((knobs.runtime, "debug"), (language, "fp32_default"), (language, "default_fp_fusion")):
             watched.append((group._set, name, None))
         return (prefix, watched, *rest)
 
     def _compile(self, found: Any, options: dict[str, Any], *rest: Any) -> Any:
         from kiln.as_triton.language import debugging
 
+        if not knobs.language.default_fp_fusion:
+            options = {"enable_fp_fusion": False, **options}
         before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
         told = self._tell_compile(found, options, *rest) if before or after else {}
         if before and before(**told):
@@ -235,6 +240,14 @@ class JITFunction(kiln_jit.JITFunction):
             "is_manual_warmup": False,
             "already_compiled": False,
         }
+
+    def _explain_argument(self, name: str, value: Any, message: str, hint: str) -> NoReturn:
+        try:
+            super()._explain_argument(name, value, message, hint)
+        except errors.LaunchError as error:
+            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+                raise IntegerOverflow.like(error) from None
+            raise
 
     def _explain_status(self, *args: Any) -> NoReturn:
         try:

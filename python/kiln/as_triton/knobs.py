@@ -168,7 +168,7 @@ language = Group(
     "language",
     {
         "fp32_default": Knob(None, "TRITON_F32_DEFAULT"),
-        "default_fp_fusion": Knob(True, instead="pass enable_fp_fusion=False to the launch"),
+        "default_fp_fusion": Knob(True, "TRITON_DEFAULT_FP_FUSION"),
         "strict_reduction_order": Knob(False),
     },
 )

@@ -245,6 +245,49 @@ def test_loads_are_told_to_hooks(runtime, double):
     assert (name, digest, metadata.num_warps) == (compiled.name, compiled.hash, 4)
 
 
+def test_a_kernel_names_itself_after_its_specialisation(triton, tl):
+    @triton.jit(repr=lambda s: f"fill_{s.signature['n']}_{s.constants['BLOCK']}_{s.constants.get('one')}")
+    def fill(x, n, one, BLOCK: tl.constexpr):
+        tl.store(x + tl.arange(0, BLOCK), n)
+
+    x = np.zeros(16, np.int32)
+    assert fill[(1,)](x, 7, 1, BLOCK=16).name == "fill_i32_16_1"
+    assert fill.warmup(tl.int32, 1 << 40, 2, BLOCK=8, grid=(1,)).name == "fill_i64_8_None"
+
+
+def test_an_integer_that_is_too_long_is_an_overflow(double):
+    x = np.zeros(16, np.float32)
+    with pytest.raises(OverflowError, match="at most 64 bits"):
+        double[(1,)](x, x, 1 << 64, BLOCK=16)
+    with pytest.raises(kiln.errors.LaunchError, match="at most 64 bits"):
+        double[(1,)](x, x, -(1 << 63) - 1, BLOCK=16)
+
+
+def test_products_and_sums_may_stay_apart_by_default(triton, tl):
+    @triton.jit
+    def fused(x, y):
+        i = tl.arange(0, 16)
+        v = tl.load(x + i)
+        tl.store(y + i, v * v - 1)
+
+    x, y = np.full(16, np.float32(1 + 2**-12)), np.zeros(16, np.float32)
+    apart = np.float32(x[0] * x[0]) - np.float32(1)
+    with triton.knobs.language.scope():
+        triton.knobs.language.default_fp_fusion = False
+        fused[(1,)](x, y)
+        assert (y == apart).all()
+        fused[(1,)](x, y, enable_fp_fusion=True)
+        assert (y != apart).all()
+    fused[(1,)](x, y)
+    assert (y != apart).all()
+
+
+def test_every_switch_can_be_reset_at_once(triton):
+    groups = {name: g for name, g in vars(triton.knobs).items() if isinstance(g, triton.knobs.base_knobs)}
+    assert {"runtime", "language", "cache"} <= set(groups)
+    assert "TRITON_DEBUG" in [knob.key for knob in groups["runtime"].knob_descriptors.values()]
+
+
 def test_the_text_of_a_function_may_be_replaced(double):
     x, y = np.ones(16, np.float32), np.zeros(16, np.float32)
     double[(1,)](x, y, 16, BLOCK=16)

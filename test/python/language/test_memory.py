@@ -20,6 +20,7 @@ TILE = "i = kl.arange(0, 8)\nm = i < n\n"
         ("kl.load(h + i, mask=m, other=0)", "<[8], fp16>"),
         ("kl.load(p, mask=n > 0, other=1)", "fp32"),
         ("kl.load(p + i[:, None], mask=m[None, :])", "<[8, 8], fp32>"),
+        ("kl.load(p[None, None, :])", "<[1, 1], fp32>"),
         ("kl.load(b + i)", "<[8], int1>"),
         ("(p + i).load()", "<[8], fp32>"),
         ("kl.atomic_add(p + i, 1)", "<[8], fp32>"),

@@ -18,6 +18,7 @@ from kiln.errors import CompilationError
         ("x[:, None, :]", "<[4, 1, 8], fp32>"),
         ("x[None]", "<[1, 4, 8], fp32>"),
         ("n[None, None]", "<[1, 1], int32>"),
+        ("n[None, None, :]", "<[1, 1], int32>"),
         ("kl.expand_dims(x, (0, -1))", "<[1, 4, 8, 1], fp32>"),
         ("x.reshape(8, 4)", "<[8, 4], fp32>"),
         ("x.reshape((2, 16))", "<[2, 16], fp32>"),

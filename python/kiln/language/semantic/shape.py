@@ -261,13 +261,13 @@ def subscript(value: Any, index: Any) -> Any:
             ) from None
         except IndexError:
             raise error(f"expected an index within {len(value)} elements, got {describe(index)}") from None
-    if value.type.is_ptr():
+    index = unwrap(index)
+    parts = list(index) if isinstance(index, (builtins.tuple, list, values.tuple)) else [index]
+    if value.type.is_ptr() and not any(unwrap(part) is None for part in parts):
         raise error(
             f"expected a tensor before a subscript (because memory is read by kl.load), got {value.type}",
             hint="use kl.load(ptr + index)",
         )
-    index = unwrap(index)
-    parts = list(index) if isinstance(index, (builtins.tuple, list, values.tuple)) else [index]
     result, place, kept = value, 0, 0
     rank = len(value.type.shape)
     for part in parts:
@@ -276,7 +276,8 @@ def subscript(value: Any, index: Any) -> Any:
             result = expand_at(result, place)
         elif is_full_slice(part):
             kept += 1
-            if kept > rank:
+            # Behind the sides that None adds to a scalar, a ':' means nothing.
+            if kept > rank and not (rank == 0 and place):
                 raise error(
                     f"expected at most {rank} ':' in the subscript (because the tile has rank {rank}), got {kept}"
                 )
