@@ -4,6 +4,7 @@
 #include "compiler/codegen/FatalError.h"
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Reproducer.h"
+#include "dialects/kgpu/KgpuAttributes.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
@@ -151,7 +152,7 @@ bool Compilation::checkTarget() {
 }
 
 bool Compilation::chooseSchedule(ModuleOp module) {
-  auto present = module->getAttrOfType<StringAttr>(kScheduleAttr);
+  auto present = module->getAttrOfType<StringAttr>(kgpu::kScheduleAttrName);
   const std::string &given = options.pipeline.schedule;
   if (present && !given.empty() && present.getValue() != given) {
     fail(Failure::Kind::Input, Stage::Lowered,
@@ -167,7 +168,7 @@ bool Compilation::chooseSchedule(ModuleOp module) {
          "expected schedule to be one of " + llvm::join(known, ", ") + ", got " + schedule);
     return false;
   }
-  module->setAttr(kScheduleAttr, StringAttr::get(module.getContext(), schedule));
+  module->setAttr(kgpu::kScheduleAttrName, StringAttr::get(module.getContext(), schedule));
   return true;
 }
 
@@ -192,11 +193,11 @@ bool Compilation::chooseLaunch(ModuleOp module) {
     }
     return given ? given : present ? present.getInt() : byDefault;
   };
-  auto warps = settle(kNumWarpsAttr, "num_warps", asked.numWarps, 4);
-  auto cluster = settle(kClusterAttr, "cluster", asked.cluster, 1);
-  auto registers = settle(kMaxRegistersAttr, "maxnreg", asked.maxRegisters, 0);
-  auto stages = settle(kStagesAttr, "stages", asked.stages, 0);
-  auto consumers = settle(kConsumersAttr, "consumers", asked.consumers, 0);
+  auto warps = settle(kgpu::kNumWarpsAttrName, "num_warps", asked.numWarps, 4);
+  auto cluster = settle(kgpu::kClusterAttrName, "cluster", asked.cluster, 1);
+  auto registers = settle(kgpu::kMaxRegistersAttrName, "maxnreg", asked.maxRegisters, 0);
+  auto stages = settle(kgpu::kStagesAttrName, "stages", asked.stages, 0);
+  auto consumers = settle(kgpu::kConsumersAttrName, "consumers", asked.consumers, 0);
   if (!warps || !cluster || !registers || !stages || !consumers)
     return false;
   auto refuse = [&](StringRef option, const Twine &range, int64_t given) {
@@ -225,21 +226,21 @@ bool Compilation::chooseLaunch(ModuleOp module) {
                                        target.gpu.registersPerProcessor, "maxnreg or num_warps"});
     return false;
   }
-  module->setAttr(kNumWarpsAttr, b.getI32IntegerAttr(*warps));
-  module->setAttr(kClusterAttr, b.getI32IntegerAttr(*cluster));
+  module->setAttr(kgpu::kNumWarpsAttrName, b.getI32IntegerAttr(*warps));
+  module->setAttr(kgpu::kClusterAttrName, b.getI32IntegerAttr(*cluster));
   if (*registers)
-    module->setAttr(kMaxRegistersAttr, b.getI32IntegerAttr(*registers));
+    module->setAttr(kgpu::kMaxRegistersAttrName, b.getI32IntegerAttr(*registers));
   if (*stages)
-    module->setAttr(kStagesAttr, b.getI32IntegerAttr(*stages));
+    module->setAttr(kgpu::kStagesAttrName, b.getI32IntegerAttr(*stages));
   if (*consumers)
-    module->setAttr(kConsumersAttr, b.getI32IntegerAttr(*consumers));
+    module->setAttr(kgpu::kConsumersAttrName, b.getI32IntegerAttr(*consumers));
   // A hint about time only: without the instructions the grids run one after the other.
   if (asked.pdl && target.has(Feature::Pdl))
-    module->setAttr(kPdlAttr, b.getUnitAttr());
+    module->setAttr(kgpu::kPdlAttrName, b.getUnitAttr());
   // Code that takes counts for bounded is refused others: only where that is worth it.
   if (asked.describePointers && multipliesInLoop(module))
-    module->setAttr(kDescribePointersAttr, b.getUnitAttr());
-  auto version = settle(kPtxVersionAttr, "the PTX version", 0, asked.ptxVersion);
+    module->setAttr(kgpu::kDescribePointersAttrName, b.getUnitAttr());
+  auto version = settle(kgpu::kPtxVersionAttrName, "the PTX version", 0, asked.ptxVersion);
   int64_t ptx = *version ? *version : codegen::kNewestPtx;
   if (ptx < target.gpu.minPtxVersion) {
     fail(Failure::Kind::Input, Stage::Lowered,
@@ -248,7 +249,7 @@ bool Compilation::chooseLaunch(ModuleOp module) {
              .str());
     return false;
   }
-  module->setAttr(kPtxVersionAttr, b.getI32IntegerAttr(std::min(ptx, codegen::kNewestPtx)));
+  module->setAttr(kgpu::kPtxVersionAttrName, b.getI32IntegerAttr(std::min(ptx, codegen::kNewestPtx)));
   return true;
 }
 
@@ -372,7 +373,7 @@ static std::string kernelName(ModuleOp module) {
 static int64_t sharedBytesOf(ModuleOp module) {
   int64_t bytes = 0;
   for (Operation &op : *module.getBody())
-    if (auto planned = op.getAttrOfType<IntegerAttr>(kSharedBytesAttr))
+    if (auto planned = op.getAttrOfType<IntegerAttr>(kgpu::kSharedBytesAttrName))
       bytes = std::max(bytes, planned.getInt());
   return bytes;
 }
@@ -395,7 +396,7 @@ void Compilation::runModule(ModuleOp module, Stage from) {
     if (from < Stage::Lowered &&
         (!runPasses(module, Stage::Lowered, "kgpu", buildKgpuPipeline) || reached(Stage::Lowered, text)))
       return;
-    auto asked = module->getAttrOfType<StringAttr>(kScheduleAttr);
+    auto asked = module->getAttrOfType<StringAttr>(kgpu::kScheduleAttrName);
     WalkResult channels = module.walk([](Operation *op) {
       return op->getName().getStringRef() == "kgpu.channel" ? WalkResult::interrupt() : WalkResult::advance();
     });

@@ -1,6 +1,7 @@
 // See Metadata.h.
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Toolchain.h"
+#include "dialects/kgpu/KgpuAttributes.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "runtime/launch/Abi.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -137,23 +138,21 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
     for (StringRef settled : {"num_warps", "cluster", "maxnreg", "pdl", "describe_pointers"})
       object.getObject("options")->erase(settled);
     // As the file says, also where a compile goes on from it.
-    for (auto [attr, option] :
-         {std::pair(kScheduleAttr, "schedule"), {kStagesAttr, "stages"}, {kConsumersAttr, "consumers"}})
+    for (auto [attr, option] : {std::pair(kgpu::kScheduleAttrName, "schedule"),
+                                {kgpu::kStagesAttrName, "stages"},
+                                {kgpu::kConsumersAttrName, "consumers"}})
       if (Attribute asked = module->getAttr(attr))
         (*object.getObject("options"))[option] = toJSON(asked);
-    auto number = [&](const char *attr, int64_t otherwise) {
-      auto value = module->getAttrOfType<IntegerAttr>(attr);
-      return value ? value.getInt() : otherwise;
-    };
-    int64_t warps = number(kNumWarpsAttr, 4) * number("kgpu.num_groups", 1);
+    auto number = [&](StringRef name, int64_t otherwise) { return kgpu::moduleNumber(module, name, otherwise); };
+    int64_t warps = number(kgpu::kNumWarpsAttrName, 4) * number(kgpu::kNumGroupsAttrName, 1);
     object["frame_bytes"] = 0;
     json::Object cuda{{"num_warps", warps},
                       {"threads", warps * kWarpLanes},
-                      {"cluster", number(kClusterAttr, 1)},
+                      {"cluster", number(kgpu::kClusterAttrName, 1)},
                       {"shared_bytes", 0},
-                      {"max_registers", number(kMaxRegistersAttr, 0)},
-                      {"pdl", module->hasAttr(kPdlAttr)},
-                      {"ptx_version", number(kPtxVersionAttr, 0)},
+                      {"max_registers", number(kgpu::kMaxRegistersAttrName, 0)},
+                      {"pdl", module->hasAttr(kgpu::kPdlAttrName)},
+                      {"ptx_version", number(kgpu::kPtxVersionAttrName, 0)},
                       {"form", ""}};
     // What the lowering made of it: threads of roles, hidden parameters.
     if (auto made = entry->getAttrOfType<DictionaryAttr>("kiln.cuda"))

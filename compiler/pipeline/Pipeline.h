@@ -33,18 +33,9 @@ struct PipelineOptions {
   std::string libdevice;    ///< CUDA's device library, for kernels that call it
 };
 
-/// Attributes of a module on the way to a GPU: what was chosen for the launch (integers; pdl and describe_pointers unit
-/// attributes).
-constexpr const char *kNumWarpsAttr = "kgpu.num_warps", *kClusterAttr = "kgpu.cluster",
-                     *kMaxRegistersAttr = "kgpu.max_registers", *kPdlAttr = "kgpu.pdl",
-                     *kPtxVersionAttr = "kgpu.ptx_version", *kDescribePointersAttr = "kgpu.describe_pointers";
-/// The same for how products are scheduled (a string, integers); absent where the compiler chooses.
-constexpr const char *kScheduleAttr = "kgpu.schedule", *kStagesAttr = "kgpu.stages", *kConsumersAttr = "kgpu.consumers";
 /// What a schedule may be called: chosen by the compiler, the materialisers, or none of them.
 constexpr const char *kSchedules[] = {"auto",    "simple",   "cooperative", "attention",
                                       "streams", "pingpong", "skinny",      "none"};
-/// Attribute of the kernel: dynamic shared memory of one block.
-constexpr const char *kSharedBytesAttr = "kgpu.shared_bytes";
 
 /// tile -> opt
 void buildTilePipeline(mlir::OpPassManager &passes, const PipelineOptions &options);

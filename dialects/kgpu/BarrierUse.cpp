@@ -10,11 +10,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-int64_t kgpu::clusterSize(Operation *op) {
-  auto module = op->getParentOfType<ModuleOp>();
-  auto size = module ? module->getAttrOfType<IntegerAttr>(kClusterAttrName) : IntegerAttr();
-  return size ? size.getInt() : 1;
-}
+int64_t kgpu::clusterSize(Operation *op) { return moduleNumber(op, kClusterAttrName, 1); }
 
 /// All threads that do what `op` says: those of its role, or of the program instance. (In a cluster a role is of all
 /// ctas, and no barrier is of those alone: kiln-verify-barriers refuses the cluster's there.)

@@ -108,3 +108,23 @@ LogicalResult MemType::verify(function_ref<InFlightDiagnostic()> emitError, Arra
 
 int64_t MemType::getElementBytes() const { return kgpu::elementBytes(getElementType()); }
 int64_t MemType::getBytes() const { return layoutOf(*this).size(layout::Coord::Offset) * getElementBytes(); }
+
+//===----------------------------------------------------------------------===//
+// Attributes of the module
+//===----------------------------------------------------------------------===//
+
+static ModuleOp moduleOf(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  return module ? module : op->getParentOfType<ModuleOp>();
+}
+
+int64_t kgpu::moduleNumber(Operation *op, StringRef name, int64_t otherwise) {
+  ModuleOp module = moduleOf(op);
+  auto attr = module ? module->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
+  return attr ? attr.getInt() : otherwise;
+}
+
+bool kgpu::moduleHas(Operation *op, StringRef name) {
+  ModuleOp module = moduleOf(op);
+  return module && module->hasAttr(name);
+}

@@ -1,5 +1,6 @@
 // The kgpu dialect, its types and enums. Include KgpuOps.h for the ops.
 #pragma once
+#include "dialects/kgpu/KgpuAttributes.h"
 #include "dialects/layout/LayoutDialect.h"
 #include "dialects/tile/TileDialect.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -16,17 +17,6 @@
 
 namespace kiln::kgpu {
 
-/// Module attributes: warps of one group, groups of one cta, ctas of one program instance; a unit attribute where the
-/// launch asks for descriptors in place of pointers.
-constexpr llvm::StringLiteral kNumWarpsAttrName = "kgpu.num_warps";
-constexpr llvm::StringLiteral kNumGroupsAttrName = "kgpu.num_groups";
-constexpr llvm::StringLiteral kClusterAttrName = "kgpu.cluster";
-constexpr llvm::StringLiteral kDescribePointersAttrName = "kgpu.describe_pointers";
-/// Kernel attribute: pointers have become descriptors, so that the code holds for bounded launches alone
-/// (artifact::kMostCount, kMostPrograms).
-constexpr llvm::StringLiteral kDescribedAttrName = "kgpu.described";
-/// Kernel attribute: bytes of shared memory in each cta, once planned.
-constexpr llvm::StringLiteral kSharedBytesAttrName = "kgpu.shared_bytes";
 /// Where every allocation starts and how far slots are apart: what the widest access wants.
 constexpr int64_t kSharedAlign = 16;
 /// Where memory starts that the hardware swizzles by its address: what the widest swizzle repeats by.

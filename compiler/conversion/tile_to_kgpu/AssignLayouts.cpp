@@ -14,12 +14,6 @@ namespace kiln {
 using namespace mlir;
 using namespace kiln;
 
-static int64_t moduleNumber(Operation *op, StringRef name, int64_t otherwise) {
-  auto module = op->getParentOfType<ModuleOp>();
-  auto attribute = module ? module->getAttrOfType<IntegerAttr>(name) : IntegerAttr();
-  return attribute ? attribute.getInt() : otherwise;
-}
-
 /// Tiles in a signature (hand-written functions) have layouts too.
 static void updateSignature(func::FuncOp func) {
   if (func.isDeclaration())
@@ -39,16 +33,17 @@ struct AssignLayouts : kiln::impl::AssignLayoutsPassBase<AssignLayouts> {
     func::FuncOp func = getOperation();
     assign::Machine machine;
     layout::Threads &threads = machine.threads;
-    threads.warps = moduleNumber(func, "kgpu.num_warps", 4);
-    threads.groups = moduleNumber(func, kgpu::kNumGroupsAttrName, 1);
-    threads.ctas = moduleNumber(func, "kgpu.cluster", 1);
+    threads.warps = kgpu::moduleNumber(func, kgpu::kNumWarpsAttrName, 4);
+    threads.groups = kgpu::moduleNumber(func, kgpu::kNumGroupsAttrName, 1);
+    threads.ctas = kgpu::moduleNumber(func, kgpu::kClusterAttrName, 1);
     // Hand-written IR may be without a target.
     auto module = func->getParentOfType<ModuleOp>();
     if (Target target = module ? Target::fromModule(module) : Target(); target.isGpu()) {
       machine.sharedBytes = target.gpu.maxSharedBytes;
       machine.accessBytes = target.vectorBytes;
     }
-    for (auto [what, number] : {std::pair("kgpu.num_warps", threads.warps), std::pair("kgpu.cluster", threads.ctas)})
+    for (auto [what, number] :
+         {std::pair(kgpu::kNumWarpsAttrName, threads.warps), std::pair(kgpu::kClusterAttrName, threads.ctas)})
       if (number < 1 || !llvm::isPowerOf2_64(number)) {
         func.emitOpError() << "expected " << what << " to be a power of two (because layouts are made of bits), got "
                            << number;

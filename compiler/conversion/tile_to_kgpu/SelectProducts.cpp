@@ -400,11 +400,7 @@ struct SelectProducts : kiln::impl::SelectProductsPassBase<SelectProducts> {
     Target target = Target::fromModule(module);
     if (!target.isGpu())
       return;
-    auto number = [&](StringRef name, int64_t otherwise) {
-      auto attribute = module->getAttrOfType<IntegerAttr>(name);
-      return attribute ? attribute.getInt() : otherwise;
-    };
-    int64_t warps = number(kgpu::kNumWarpsAttrName, 4), ctas = number(kgpu::kClusterAttrName, 1);
+    int64_t warps = kgpu::moduleNumber(module, kgpu::kNumWarpsAttrName, 4), ctas = kgpu::moduleNumber(module, kgpu::kClusterAttrName, 1);
     // Threads of the kernels' own code are the module's; a role has its own.
     AlignmentAnalysis analysis(module);
     Selector common(target, analysis, warps, ctas);

@@ -19,14 +19,9 @@ using layout::Layout;
 namespace {
 struct VerifyLayouts : kiln::impl::VerifyLayoutsPassBase<VerifyLayouts> {
   void runOnOperation() override {
-    if (auto module = getOperation()->getParentOfType<ModuleOp>()) {
-      if (auto attribute = module->getAttrOfType<IntegerAttr>("kgpu.num_warps"))
-        warps = attribute.getInt();
-      if (auto attribute = module->getAttrOfType<IntegerAttr>(kgpu::kNumGroupsAttrName))
-        groups = attribute.getInt();
-      if (auto attribute = module->getAttrOfType<IntegerAttr>("kgpu.cluster"))
-        ctas = attribute.getInt();
-    }
+    warps = kgpu::moduleNumber(getOperation(), kgpu::kNumWarpsAttrName, warps);
+    groups = kgpu::moduleNumber(getOperation(), kgpu::kNumGroupsAttrName, groups);
+    ctas = kgpu::moduleNumber(getOperation(), kgpu::kClusterAttrName, ctas);
     WalkResult result = getOperation()->walk([&](Operation *op) {
       return failed(verifyThreads(op)) || failed(verifyRule(op)) ? WalkResult::interrupt() : WalkResult::advance();
     });

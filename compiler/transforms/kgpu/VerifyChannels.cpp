@@ -111,13 +111,8 @@ private:
 } // namespace
 
 ChannelVerifier::ChannelVerifier(func::FuncOp function) : function(function), channels(function.getOps<ChannelOp>()) {
-  auto module = function->getParentOfType<ModuleOp>();
-  auto number = [&](StringRef name, int64_t otherwise) {
-    auto attribute = module->getAttrOfType<IntegerAttr>(name);
-    return attribute ? attribute.getInt() : otherwise;
-  };
   roles.emplace_back("kernel", function.getBody().front(),
-                     number(kNumWarpsAttrName, 0) * number(kNumGroupsAttrName, 1));
+                     moduleNumber(function, kNumWarpsAttrName, 0) * moduleNumber(function, kNumGroupsAttrName, 1));
   for (auto op : function.getOps<RolesOp>())
     for (unsigned i = 0; i < op.size(); ++i)
       roles.emplace_back(cast<StringAttr>(op.getNames()[i]).getValue(), op.getBodies()[i].front(), op.warpsOf(i));

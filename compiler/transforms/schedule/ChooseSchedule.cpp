@@ -33,15 +33,14 @@ namespace {
 class Chooser {
 public:
   Chooser(func::FuncOp kernel, const Target &target) : kernel(kernel), target(target), alignment(kernel) {
-    auto module = kernel->getParentOfType<ModuleOp>();
     ctas = kgpu::clusterSize(kernel);
-    if (auto warps = module->getAttrOfType<IntegerAttr>(kgpu::kNumWarpsAttrName))
-      numWarps = warps.getInt();
-    if (auto name = module->getAttrOfType<StringAttr>("kgpu.schedule"))
+    numWarps = kgpu::moduleNumber(kernel, kgpu::kNumWarpsAttrName, numWarps);
+    auto module = kernel->getParentOfType<ModuleOp>();
+    if (auto name = module->getAttrOfType<StringAttr>(kgpu::kScheduleAttrName))
       asked = name.getValue().str();
-    if (auto number = module->getAttrOfType<IntegerAttr>("kgpu.stages"))
+    if (auto number = module->getAttrOfType<IntegerAttr>(kgpu::kStagesAttrName))
       askedStages = number.getInt();
-    if (auto number = module->getAttrOfType<IntegerAttr>("kgpu.consumers"))
+    if (auto number = module->getAttrOfType<IntegerAttr>(kgpu::kConsumersAttrName))
       askedConsumers = number.getInt();
   }
 
@@ -354,13 +353,13 @@ struct ChooseSchedule : kiln::impl::ChooseSchedulePassBase<ChooseSchedule> {
   void runOnOperation() override {
     func::FuncOp kernel = getOperation();
     bool multiplies = kernel.walk([](tile::DotOp) { return WalkResult::interrupt(); }).wasInterrupted();
-    if (!multiplies || !kernel->hasAttr("tile.kernel") || kernel->hasAttr(kScheduleAttrName))
+    if (!multiplies || !kernel->hasAttr("tile.kernel") || kernel->hasAttr(kgpu::kScheduleAttrName))
       return;
     Target target = Target::fromModule(kernel->getParentOfType<ModuleOp>());
     std::string why;
     std::optional<Schedule> schedule = Chooser(kernel, target).choose(why);
     if (schedule)
-      kernel->setAttr(kScheduleAttrName, schedule->toAttr(&getContext()));
+      kernel->setAttr(kgpu::kScheduleAttrName, schedule->toAttr(&getContext()));
     if (!why.empty())
       kernel.emitRemark() << (schedule ? "schedule simple: " : "no schedule: ") << why;
   }

@@ -388,7 +388,7 @@ void Writer::run() {
   b.setInsertionPointToStart(bodies.multiply);
   writeRole(Role::Multiply);
   programs.erase();
-  kernel->removeAttr(kScheduleAttrName);
+  kernel->removeAttr(kgpu::kScheduleAttrName);
 }
 
 void schedule::materializeAttention(func::FuncOp kernel, const Schedule &schedule, ChainedProducts chain) {

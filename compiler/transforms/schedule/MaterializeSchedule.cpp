@@ -538,7 +538,7 @@ void Materializer::run() {
     Cursors cursors = {start(schedule.stages)};
     for (size_t i = 0; i < fetches.size() + (turn ? 2 : 0); ++i)
       cursors.push_back(start(1));
-    if (part.role == Role::Load && kernel->getParentOfType<ModuleOp>()->hasAttr("kgpu.pdl")) {
+    if (part.role == Role::Load && kgpu::moduleHas(kernel, kgpu::kPdlAttrName)) {
       OpBuilder::InsertionGuard guard(b);
       IRMapping ahead;
       writeAhead(programs, ahead);
@@ -550,7 +550,7 @@ void Materializer::run() {
     EndRoleOp::create(b);
   }
   programs.erase();
-  kernel->removeAttr(kScheduleAttrName);
+  kernel->removeAttr(kgpu::kScheduleAttrName);
 }
 
 namespace {
@@ -564,7 +564,7 @@ struct MaterializeSchedule : kiln::impl::MaterializeSchedulePassBase<Materialize
     if (schedule->name == "simple") {
       AlignmentAnalysis alignment(kernel);
       std::optional<StagedLoop> staged = findStagedLoop(kernel, alignment, why);
-      kernel->removeAttr(kScheduleAttrName);
+      kernel->removeAttr(kgpu::kScheduleAttrName);
       if (staged)
         return materializeSimple(kernel, *staged, schedule->stages);
       kernel.emitOpError() << "expected a loop that multiplies what it loads (because it has the schedule simple), got "

@@ -204,9 +204,7 @@ void Materializer::run() {
   SmallVector<Type> parts;
   for (const StagedLoad &load : staged.loads)
     parts.push_back(load.memory);
-  auto module = kernel->getParentOfType<ModuleOp>();
-  auto warps = module->getAttrOfType<IntegerAttr>(kNumWarpsAttrName);
-  int64_t count = warps ? warps.getInt() : 4;
+  int64_t count = moduleNumber(kernel, kNumWarpsAttrName, 4);
   channel = ChannelOp::create(b, ChannelType::get(b.getContext(), stages, parts), Completion::Groups,
                               /*fillers=*/uint32_t(count), /*readers=*/uint32_t(count), /*offset=*/IntegerAttr());
   Value cursor = carryCursor();

@@ -81,7 +81,7 @@ scf::ForOp schedule::makePersistent(func::FuncOp kernel, ImplicitLocOpBuilder &b
     op.getResult().replaceAllUsesWith(id);
     op.erase();
   });
-  kernel->setAttr("kgpu.persistent", b.getUnitAttr());
+  kernel->setAttr(kgpu::kPersistentAttrName, b.getUnitAttr());
   return loop;
 }
 

@@ -26,7 +26,7 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
 }
 
 std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
-  auto attr = kernel->getAttrOfType<DictionaryAttr>(kScheduleAttrName);
+  auto attr = kernel->getAttrOfType<DictionaryAttr>(kgpu::kScheduleAttrName);
   if (!attr)
     return std::nullopt;
   Schedule schedule;

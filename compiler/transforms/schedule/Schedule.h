@@ -5,8 +5,6 @@
 
 namespace kiln::schedule {
 
-constexpr llvm::StringLiteral kScheduleAttrName = "kgpu.schedule";
-
 struct Schedule {
   std::string name;
   /// Groups of four warps that multiply: one tile together, or each its own by turns; 0: all threads do everything.
