@@ -104,6 +104,27 @@ bool kiln::isGlobalRead(Operation *op) {
   return effect && effect->reads && !effect->writes && op->getNumResults() == 1;
 }
 
+/// Collects the reads of a block that a write may precede: one before them, or one in a loop around them.
+static void collectBehindWrites(Block &block, bool &written, DenseSet<Operation *> &found) {
+  for (Operation &op : block) {
+    if (written && isGlobalRead(&op))
+      found.insert(&op);
+    if (isa<LoopLikeOpInterface, kgpu::RolesOp>(op)) // roles run at once
+      op.walk([&](Operation *inner) { written |= writesGlobal(inner); });
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        collectBehindWrites(inner, written, found);
+    written |= writesGlobal(&op);
+  }
+}
+
+DenseSet<Operation *> kiln::readsBehindWrites(func::FuncOp kernel) {
+  DenseSet<Operation *> found;
+  bool written = false;
+  collectBehindWrites(kernel.front(), written, found);
+  return found;
+}
+
 Value kiln::accessedPointer(Operation *access) {
   std::optional<GlobalEffect> effect = globalEffect(access);
   return effect ? effect->pointer : Value();

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include <optional>
 
@@ -26,6 +27,8 @@ inline bool writesGlobal(mlir::Operation *op) {
 }
 /// A plain read that gives a tile or a scalar.
 bool isGlobalRead(mlir::Operation *op);
+/// The reads of a kernel that some write to global memory may come before when it runs.
+llvm::DenseSet<mlir::Operation *> readsBehindWrites(mlir::func::FuncOp kernel);
 
 /// Every op of the kernel declares its effects, on a resource that is known, and only regions of structured control
 /// flow have effects: an error where not. Whoever goes by effects asks this first.

@@ -109,6 +109,9 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   kernel.addPass(createVerifyBarriersPass());
   // On what is lowered, fences included: nothing between a schedule and here is trusted.
   kernel.addPass(createVerifyChannelsPass());
+  // When no op moves any more: these are about what is issued before what.
+  kernel.addPass(createOverlapLaunchesPass());
+  kernel.addPass(createCloseReadsPass());
 }
 
 void kiln::buildThreadPipeline(OpPassManager &passes, const PipelineOptions &options) {

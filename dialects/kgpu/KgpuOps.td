@@ -330,6 +330,24 @@ def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead<Tile_Order>, Mem
   let assemblyFormat = "$scope attr-dict";
 }
 
+def Kgpu_CloseReadsOp : Kgpu_Op<"close_reads", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
+  let summary = "the reads before are asked for before anything behind";
+  let description = [{
+    Orders what this thread issues, for the assembler, which would move a read down to where its value is used. It waits
+    for nothing, and no other thread sees it. Put in by `kiln-close-reads`.
+
+    ```mlir
+    func.func @close_reads(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) -> (f32, f32) {
+      %x = tile.load %p : !tile.ptr<f32> -> f32
+      %y = tile.load %q : !tile.ptr<f32> -> f32
+      kgpu.close_reads
+      return %x, %y : f32, f32
+    }
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
 def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
   let summary = "first half of a barrier of the cluster";
   let description = [{

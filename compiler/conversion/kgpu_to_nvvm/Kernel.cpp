@@ -11,11 +11,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-static int64_t moduleInteger(func::FuncOp kernel, StringRef name, int64_t absent) {
-  auto attr = kernel->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>(name);
-  return attr ? attr.getInt() : absent;
-}
-
 /// The kernel has an op of these, wherever control takes it.
 template <typename... Ops> static bool hasAny(func::FuncOp kernel) {
   return kernel.walk([](Operation *op) { return isa<Ops...>(op) ? WalkResult::interrupt() : WalkResult::advance(); })
@@ -25,20 +20,17 @@ template <typename... Ops> static bool hasAny(func::FuncOp kernel) {
 Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &table)
     : source(kernel), b(kernel.getLoc(), kernel.getContext()), target(target), alignment(kernel),
       ptrType(LLVM::LLVMPointerType::get(kernel.getContext(), kGlobal)), table(table) {
-  team.numWarps = moduleInteger(kernel, kgpu::kNumWarpsAttrName, 4);
-  team.numGroups = moduleInteger(kernel, kgpu::kNumGroupsAttrName, 1);
+  team.numWarps = kgpu::moduleNumber(kernel, kgpu::kNumWarpsAttrName, 4);
+  team.numGroups = kgpu::moduleNumber(kernel, kgpu::kNumGroupsAttrName, 1);
   // Roles bring warps of their own.
   for (auto roles : kernel.getOps<kgpu::RolesOp>()) {
     team.numWarps = roles.totalWarps();
     team.numGroups = 1;
   }
   numThreads = threads();
-  limit = moduleInteger(kernel, "kgpu.max_registers", 0);
-  team.block = &kernel.front();
-  cluster = moduleInteger(kernel, kgpu::kClusterAttrName, 1);
-  pdl = kernel->getParentOfType<ModuleOp>()->hasAttr("kgpu.pdl");
-  team.waited = !pdl || hasAny<tile::WaitForGridOp>(kernel);
-  triggered = !pdl || hasAny<tile::LaunchDependentsOp>(kernel);
+  limit = kgpu::moduleNumber(kernel, kgpu::kMaxRegistersAttrName, 0);
+  cluster = kgpu::moduleNumber(kernel, kgpu::kClusterAttrName, 1);
+  pdl = kgpu::moduleHas(kernel, kgpu::kPdlAttrName);
   failuresEnd = cluster == 1 && !hasAny<kgpu::RolesOp, scf::WhileOp>(kernel);
   kernel.walk([&](tile::AssertOp op) { mayGoOn |= !failuresEnd || isTile(op.getCondition()); });
 }
@@ -56,11 +48,6 @@ LogicalResult Lowering::run() {
   if (failed(emitBlock(source.front())))
     return failure();
   b.setLoc(source.getLoc());
-  if (!triggered)
-    launchDependentsAtEntry();
-  // Also where there is nothing to wait for: the grid behind waits for this one alone, and so for all before it.
-  if (!team.waited)
-    waitForGrid();
   finishCopies(*this, source.getBody());
   if (auto use = kgpu::barriersOf(source.front().getTerminator()).before)
     emitBarrier(*use);
@@ -121,8 +108,7 @@ void Lowering::createEntry() {
   if (!source.getBody().getOps<kgpu::RolesOp>().empty())
     describeCuda("roles", b.getBoolAttr(true));
   // Ranges that every pass goes by hold for such launches alone, with descriptors and without.
-  auto module = source->getParentOfType<ModuleOp>();
-  if (source->hasAttr(kgpu::kDescribedAttrName) || (module && module->hasAttr(kgpu::kDescribePointersAttrName)))
+  if (source->hasAttr(kgpu::kDescribedAttrName) || kgpu::moduleHas(source, kgpu::kDescribePointersAttrName))
     describeCuda("bounded", b.getBoolAttr(true));
 }
 
@@ -190,27 +176,10 @@ bool Lowering::isReadOnly(Value pointer) {
          source.getArgAttr(cast<BlockArgument>(argument).getArgNumber(), "tile.disjoint");
 }
 
-/// Collects the loads of a block that a write may precede: one before them, or one in a loop around them.
-static void collectAfterStores(Block &block, bool &written, DenseSet<Operation *> &found) {
-  for (Operation &op : block) {
-    if (written && isGlobalRead(&op))
-      found.insert(&op);
-    if (isa<LoopLikeOpInterface, kgpu::RolesOp>(op)) // roles run at once
-      op.walk([&](Operation *inner) { written |= writesGlobal(inner); });
-    for (Region &region : op.getRegions())
-      for (Block &inner : region)
-        collectAfterStores(inner, written, found);
-    written |= writesGlobal(&op);
-  }
-}
-
 bool Lowering::mayFollowStore(Operation *op) {
-  if (!knowsOrder) {
-    bool written = false;
-    collectAfterStores(source.front(), written, afterStores);
-    knowsOrder = true;
-  }
-  return afterStores.contains(op);
+  if (!afterStores)
+    afterStores = readsBehindWrites(source);
+  return afterStores->contains(op);
 }
 
 //===----------------------------------------------------------------------===//
@@ -259,86 +228,9 @@ void Lowering::set(Value value, Registers registers) {
 // The walk
 //===----------------------------------------------------------------------===//
 
-/// Global memory that another grid may have written.
-static bool accessesGlobal(Operation *op) {
-  return op
-      ->walk([](Operation *inner) { return globalEffect(inner) ? WalkResult::interrupt() : WalkResult::advance(); })
-      .wasInterrupted();
-}
-
-/// What ptxas moves neither reads nor arithmetic across: pmevent, which counts for a profiler and does nothing else.
-/// Nothing promises it; test/ptxas/test_order.py holds the pinned ptxas to it. (Fences wait; barriers of a warp do not
-/// hold it.)
-void Lowering::hold() { ptx("pmevent 0;", "", {}, {}); }
-
-void Lowering::launchDependents() {
-  ptx("griddepcontrol.launch_dependents;", "", {}, {});
-  triggered = true;
-}
-
-void Lowering::launchDependentsAtEntry() {
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointAfter(team.anchor);
-  launchDependents();
-}
-
-void Lowering::waitForGrid() {
-  ptx("griddepcontrol.wait;", "", {}, {});
-  team.waited = true;
-}
-
-static bool isTileRead(Operation *op) { return isGlobalRead(op) && isTile(op->getResult(0)); }
-
-/// True when reads of tiles follow `op` in its block before anything that threads do together.
-static bool readsFollow(Operation *op) {
-  for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
-    if (isTileRead(next))
-      return true;
-    if (next->getNumRegions() != 0 || next->getDialect()->getNamespace() == "kgpu" || writesGlobal(next))
-      return false;
-  }
-  return false;
-}
-
-/// Ends a run of reads before the first op that needs one of them. ptxas moves reads down to where their values are
-/// used, also past others that are long waited for; all of them are to be on their way at once.
-///
-/// With pdl the next grid may start behind the first run, when what this one waits for is on its way. A write, a branch
-/// or a loop ends that run too, needed or not, since behind it the next grid would be late; where a loop comes before
-/// any run, it may start at the entry.
-void Lowering::closeReads(Operation *op) {
-  if (isTileRead(op)) {
-    if (!mayFollowStore(op))
-      openReads.insert(op->getResult(0));
-    return;
-  }
-  // Needed once, they are needed: the next op behind the last read of the run ends it.
-  readsNeeded |= llvm::any_of(op->getOperands(), [&](Value operand) { return openReads.contains(operand); });
-  bool holds = pdl && isa<tile::LaunchDependentsOp, tile::WaitForGridOp>(op);
-  bool ends = (readsNeeded || holds) && !readsFollow(op);
-  if (!triggered && openReads.empty() && isa<LoopLikeOpInterface>(op)) {
-    launchDependentsAtEntry();
-  } else if (!triggered && !openReads.empty() && (ends || writesGlobal(op) || isa<RegionBranchOpInterface>(op))) {
-    launchDependents(); // holds ptxas as well
-    ends = true;
-  } else if (ends && !holds && openReads.size() > 1) {
-    hold();
-  }
-  if (!ends)
-    return;
-  openReads.clear();
-  readsNeeded = false;
-}
-
 LogicalResult Lowering::emitBlock(Block &block) {
-  bool outermost = &block == &source.front(), inOrder = &block == team.block;
   for (Operation &op : block.without_terminator()) {
     b.setLoc(op.getLoc());
-    if (outermost)
-      closeReads(&op);
-    // Roles wait each for themselves.
-    if (inOrder && !team.waited && accessesGlobal(&op) && !isa<kgpu::RolesOp>(op))
-      waitForGrid();
     if (failed(emitOp(&op)))
       return failure();
   }

@@ -192,10 +192,8 @@ public:
   mlir::Value tensorMapParameter(mlir::Operation *map) {
     return entry.getArgument(entry.getNumArguments() - unsigned(tensorMaps.size()) + tensorMapIds.at(map));
   }
-  /// The next grid may start; the grid before this one is waited for (with pdl).
-  void launchDependents();
-  void launchDependentsAtEntry();
-  void waitForGrid();
+  /// What is computed once at the entry stands before it, what the kernel does behind it.
+  mlir::Operation *anchor() { return team.anchor; }
   /// Access.cpp: the L2 policy of an eviction hint (i64).
   mlir::Value evictPolicy(tile::Eviction evict);
   /// The argument of the kernel a pointer steps from is never written by it and reached by no other argument.
@@ -253,11 +251,7 @@ private:
   llvm::SmallVector<std::unique_ptr<Registers>> constants;        ///< what get() returned for constants
   llvm::DenseMap<mlir::Operation *, int64_t> siteIds;
   llvm::DenseSet<mlir::Value> written; ///< arguments a store or atomic steps from; null stands for an unknown one
-  void closeReads(mlir::Operation *op);
-  llvm::DenseSet<mlir::Value> openReads; ///< tiles read since the last closed run
-  bool readsNeeded = false;
-  llvm::DenseSet<mlir::Operation *> afterStores; ///< loads that mayFollowStore(); filled by the first question
-  bool knowsOrder = false;
+  std::optional<llvm::DenseSet<mlir::Operation *>> afterStores; ///< reads that mayFollowStore(), once asked for
   struct Part {
     const layout::Layout layout;
     llvm::SmallVector<mlir::Value, 3> dims;
@@ -278,11 +272,9 @@ private:
     int64_t numWarps = 4, numGroups = 1;
     int64_t firstWarp = 0;             ///< in the cta
     unsigned barrier = 0;              ///< number of the barrier they meet at
-    mlir::Block *block = nullptr;      ///< whose ops they run one after the other
     mlir::Operation *anchor = nullptr; ///< atEntry() inserts before it
     mlir::Value thread, warp, group, firstThread, leader, issuer, printCount;
     llvm::DenseMap<unsigned, llvm::SmallVector<std::unique_ptr<Part>, 1>> parts; ///< by hash
-    bool waited = false; ///< for the grid before, or the kernel says itself where
   };
   Team team;
   llvm::SmallVector<mlir::DictionaryAttr, 4> tensorMaps; ///< as the metadata describes them, but for the offset
@@ -291,7 +283,6 @@ private:
   bool failuresEnd = true; ///< nobody waits for what a program has still to do when an assertion of it fails
   bool mayGoOn = false;    ///< a thread may go on after an assertion that failed
   mlir::Value failureCell; ///< where it is kept that one has
-  bool triggered = false;  ///< or the kernel says itself where
 };
 
 /// WarpgroupMma.cpp: the registers of an accumulator behind a wait for all but the last `pending` products.

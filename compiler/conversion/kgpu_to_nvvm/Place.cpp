@@ -118,8 +118,6 @@ LogicalResult Lowering::inRole(kgpu::RolesOp roles, unsigned index, llvm::functi
   role.numGroups = roles.getGroups()[index];
   role.firstWarp = roles.firstWarp(index);
   role.barrier = index + 1;
-  role.block = &roles.getBodies()[index].front();
-  role.waited = team.waited;
   role.anchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
   std::swap(team, role);
   LogicalResult result = body();

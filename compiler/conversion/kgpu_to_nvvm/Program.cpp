@@ -24,7 +24,7 @@ Value Lowering::firstProgram() { return special(team.programIds[0], cluster > 1 
 Value Lowering::programStep() { return special(team.hardwareGrid, cluster > 1 ? "nclusterid.x" : "nctaid.x"); }
 
 LogicalResult Lowering::checkPersistent() {
-  isPersistent = source->hasAttr("kgpu.persistent");
+  isPersistent = source->hasAttr(kgpu::kPersistentAttrName);
   return failure(source
                      .walk([&](Operation *op) {
                        if (isPersistent && isa<tile::ProgramIdOp>(op)) {
@@ -77,15 +77,25 @@ Value Lowering::programNumber(Operation *op) {
 }
 
 // Without pdl launches do not overlap: the one before is over, the one behind begins when this one is.
-static LogicalResult emitLaunchDependents(Lowering &lowering, tile::LaunchDependentsOp) {
-  if (lowering.pdl)
-    lowering.launchDependents();
+static LogicalResult emitLaunchDependents(Lowering &lowering, tile::LaunchDependentsOp op) {
+  if (!lowering.pdl)
+    return success();
+  OpBuilder::InsertionGuard guard(lowering.b);
+  // Ahead of what the entry does with the arguments, where it is the first thing that the kernel does.
+  if (op == &lowering.source.front().front())
+    lowering.b.setInsertionPointAfter(lowering.anchor());
+  lowering.ptx("griddepcontrol.launch_dependents;", "", {}, {});
   return success();
 }
 
 static LogicalResult emitWaitForGrid(Lowering &lowering, tile::WaitForGridOp) {
   if (lowering.pdl)
-    lowering.waitForGrid();
+    lowering.ptx("griddepcontrol.wait;", "", {}, {});
+  return success();
+}
+
+static LogicalResult emitCloseReads(Lowering &lowering, kgpu::CloseReadsOp) {
+  lowering.hold();
   return success();
 }
 
@@ -105,6 +115,7 @@ void nvvm::addProgram(EmitTable &table) {
   table.add<tile::AssumeOp, emitAssume>();
   table.add<tile::LaunchDependentsOp, emitLaunchDependents>();
   table.add<tile::WaitForGridOp, emitWaitForGrid>();
+  table.add<kgpu::CloseReadsOp, emitCloseReads>();
   table.add<kgpu::FirstProgramOp, emitFirstProgram>();
   table.add<kgpu::ProgramStepOp, emitProgramStep>();
 }

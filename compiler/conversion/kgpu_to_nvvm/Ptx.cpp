@@ -35,3 +35,8 @@ Registers Lowering::ptx(StringRef text, StringRef constraints, ArrayRef<Type> re
     values.push_back(LLVM::ExtractValueOp::create(b, op.getRes(), ArrayRef<int64_t>{int64_t(i)}));
   return values;
 }
+
+/// pmevent, which counts for a profiler and does nothing else: ptxas moves neither reads nor arithmetic across. Nothing
+/// promises it; test/ptxas/test_order.py holds the pinned ptxas to it. (Fences wait; barriers of a warp do not hold
+/// it.)
+void Lowering::hold() { ptx("pmevent 0;", "", {}, {}); }

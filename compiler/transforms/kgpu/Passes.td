@@ -271,4 +271,58 @@ def VerifyChannelsPass : Pass<"kiln-verify-channels", "::mlir::func::FuncOp"> {
   }];
 }
 
+def OverlapLaunchesPass : Pass<"kiln-overlap-launches", "::mlir::func::FuncOp"> {
+  let summary = "where the next launch may begin, and where this one waits for the one before";
+  let description = [{
+    For launches that overlap with their neighbours (`kgpu.pdl` on the module; others are left as they are), where the
+    kernel does not say so itself.
+
+    - The next launch may begin behind the first run of reads of tiles, when what this one waits for is on its way. A
+      write, a branch or a loop ends that run too, needed or not, since behind it the next launch would be late; where a
+      loop comes before any run, or there is none, it may begin at once.
+    - This launch waits for the one before in front of its first access to global memory, each role for itself, and at
+      its end where there is none: the grid behind waits for this one alone, and so for all before it.
+
+    ```mlir
+    %x = tile.load %p : ...
+    %w = tile.load %q : ...
+    %y = arith.extf %x : ...
+    ```
+    becomes
+    ```mlir
+    tile.wait_for_grid
+    %x = tile.load %p : ...
+    %w = tile.load %q : ...
+    tile.launch_dependents
+    %y = arith.extf %x : ...
+    ```
+    Needs: ops in their final order. Guarantees: such a kernel has both ops. Numeric effect: none.
+  }];
+  let dependentDialects = ["::kiln::tile::TileDialect"];
+}
+
+def CloseReadsPass : Pass<"kiln-close-reads", "::mlir::func::FuncOp"> {
+  let summary = "what a kernel reads together is asked for together";
+  let description = [{
+    ptxas moves reads down to where their values are used, also past others that are long waited for. Behind the last of a
+    run of reads of tiles comes a `kgpu.close_reads`, across which nothing moves, before the first op that needs one of
+    them; but where launches begin or wait there, which keeps its place as well, and behind a single read.
+
+    ```mlir
+    %x = tile.load %p : ...
+    %w = tile.load %q : ...
+    %y = arith.extf %x : ...
+    ```
+    becomes
+    ```mlir
+    %x = tile.load %p : ...
+    %w = tile.load %q : ...
+    kgpu.close_reads
+    %y = arith.extf %x : ...
+    ```
+    Needs: `kiln-overlap-launches`. Guarantees: nothing more than before. Numeric effect: none.
+  }];
+  let dependentDialects = ["::kiln::kgpu::KgpuDialect"];
+}
+
 #endif // KILN_KGPU_PASSES_TD

@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-overlap-launches --kiln-close-reads --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 #b = #layout.map<blocked [1024] order [0] vector 8 warps 4>
 

@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-overlap-launches --kiln-close-reads --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 // A cluster of two blocks is one program instance; its number is that of the cluster.
 // CHECK-LABEL: llvm.func @kiln_launch(

@@ -1,6 +1,6 @@
 // Warps part by their number, each role has threads, barriers and registers of its own, and what is computed once is
 // computed at the role's entry.
-// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
+// RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-overlap-launches --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 // Roles start at multiples of four warps where registers move, and the block is launched with an equal share: 65536 / 384
 // is 168 in eights. One chain of branches on a number that is the same for all lanes; warps that only fill up give their

@@ -22,6 +22,7 @@ TEXT = re.compile(r'"(?:,\s*\[[^:]*\])?>:\$')
 UNCONSTRAINED = {
     "AdvanceOp",
     "BarrierOp",
+    "CloseReadsOp",
     "ClusterArriveOp",
     "ClusterWaitOp",
     "CursorOp",

@@ -1,0 +1,89 @@
+// kiln-overlap-launches: where the next launch may begin, and where this one waits for the one before.
+#include "compiler/analysis/Disjoint.h"
+#include "compiler/transforms/kgpu/Passes.h"
+#include "compiler/transforms/kgpu/ReadRuns.h"
+#include "dialects/kgpu/KgpuDialect.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/tile/TileOps.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_OVERLAPLAUNCHESPASS
+#include "compiler/transforms/kgpu/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+
+/// The kernel says so itself, wherever control takes it.
+template <typename Op> static bool says(func::FuncOp kernel) {
+  return kernel.walk([](Op) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+/// Global memory that another grid may have written.
+static bool accessesGlobal(Operation *op) {
+  return op
+      ->walk([](Operation *inner) { return globalEffect(inner) ? WalkResult::interrupt() : WalkResult::advance(); })
+      .wasInterrupted();
+}
+
+/// The op before which the next launch may begin; null where it may at once.
+static Operation *findTrigger(func::FuncOp kernel) {
+  kgpu::ReadRuns runs(kernel);
+  for (Operation &op : kernel.front().without_terminator()) {
+    runs.take(&op);
+    if (runs.size() == 0 && isa<LoopLikeOpInterface>(op))
+      return nullptr;
+    // A write, a branch or a loop ends the run too, needed or not: behind it the next launch would be late.
+    if (runs.size() > 0 && (runs.ends() || writesGlobal(&op) || isa<RegionBranchOpInterface>(op)))
+      return &op;
+    if (runs.ends())
+      runs.close();
+  }
+  return nullptr;
+}
+
+/// Waits before the first op of the block that reads or writes global memory; whether there is one.
+static bool waitIn(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    // Roles wait each for themselves.
+    if (auto roles = dyn_cast<kgpu::RolesOp>(op)) {
+      for (Region &body : roles.getBodies())
+        waitIn(body.front());
+      continue;
+    }
+    if (!accessesGlobal(&op))
+      continue;
+    OpBuilder b(&op);
+    tile::WaitForGridOp::create(b, op.getLoc());
+    return true;
+  }
+  return false;
+}
+
+namespace {
+struct OverlapLaunches : kiln::impl::OverlapLaunchesPassBase<OverlapLaunches> {
+  using Base = kiln::impl::OverlapLaunchesPassBase<OverlapLaunches>;
+  using Base::Base;
+
+  void runOnOperation() override {
+    func::FuncOp kernel = getOperation();
+    if (!kernel->hasAttr("tile.kernel") || kernel.isExternal() ||
+        !kernel->getParentOfType<ModuleOp>()->hasAttr(kgpu::kPdlAttrName))
+      return;
+    Block &block = kernel.front();
+    bool waits = says<tile::WaitForGridOp>(kernel);
+    if (!says<tile::LaunchDependentsOp>(kernel)) {
+      Operation *trigger = findTrigger(kernel);
+      OpBuilder b(trigger ? trigger : &block.front());
+      tile::LaunchDependentsOp::create(b, trigger ? trigger->getLoc() : kernel.getLoc());
+    }
+    // Also where there is nothing to wait for: the grid behind waits for this one alone, and so for all before it.
+    if (!waits && !waitIn(block)) {
+      OpBuilder b(block.getTerminator());
+      tile::WaitForGridOp::create(b, kernel.getLoc());
+    }
+  }
+};
+} // namespace

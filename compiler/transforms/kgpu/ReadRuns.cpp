@@ -1,0 +1,43 @@
+#include "compiler/transforms/kgpu/ReadRuns.h"
+#include "compiler/analysis/Disjoint.h"
+#include "dialects/kgpu/KgpuDialect.h"
+#include "dialects/tile/TileOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kgpu;
+
+static bool isTileRead(Operation *op) { return isGlobalRead(op) && isa<RankedTensorType>(op->getResult(0).getType()); }
+
+/// True when reads of tiles follow `op` in its block before anything that threads do together.
+static bool readsFollow(Operation *op) {
+  for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
+    if (isTileRead(next))
+      return true;
+    if (next->getNumRegions() != 0 || isa<KgpuDialect>(next->getDialect()) || writesGlobal(next))
+      return false;
+  }
+  return false;
+}
+
+ReadRuns::ReadRuns(func::FuncOp kernel)
+    : pdl(kernel->getParentOfType<ModuleOp>()->hasAttr(kPdlAttrName)), behindWrites(readsBehindWrites(kernel)) {}
+
+void ReadRuns::take(Operation *op) {
+  isRead = isTileRead(op);
+  isEnd = isHold = false;
+  if (isRead) {
+    if (!behindWrites.contains(op))
+      open.insert(op->getResult(0));
+    return;
+  }
+  // Needed once, they are needed: the next op behind the last read of the run ends it.
+  isNeeded |= llvm::any_of(op->getOperands(), [&](Value operand) { return open.contains(operand); });
+  isHold = pdl && isa<tile::LaunchDependentsOp, tile::WaitForGridOp>(op);
+  isEnd = (isNeeded || isHold) && !readsFollow(op);
+}
+
+void ReadRuns::close() {
+  open.clear();
+  isNeeded = false;
+}

@@ -1,0 +1,106 @@
+// RUN: kiln-opt %s --split-input-file --kiln-overlap-launches | FileCheck %s
+
+#b = #layout.map<blocked [128] order [0] vector 1 warps 4>
+
+// Waits before the first access, and lets the next launch begin behind the first run of reads.
+// CHECK-LABEL: func.func public @run(
+// CHECK-NOT: launch_dependents
+// CHECK: tile.wait_for_grid
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.launch_dependents
+// CHECK-NEXT: arith.addi
+// CHECK-NOT: {{wait_for_grid|launch_dependents}}
+// CHECK: return
+module attributes {kgpu.pdl} {
+  func.func public @run(%xp: !tile.ptr<i32>, %yp: !tile.ptr<i32>) attributes {tile.kernel} {
+    %x = tile.splat %xp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %y = tile.splat %yp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %v = tile.load %x : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    %w = tile.load %y : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    %s = arith.addi %v, %w : tensor<128xi32, #b>
+    tile.store %x, %s : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+
+  // A write ends the run before its values are needed.
+  // CHECK-LABEL: func.func public @write(
+  // CHECK: tile.load
+  // CHECK-NEXT: tile.launch_dependents
+  // CHECK-NEXT: tile.store
+  func.func public @write(%xp: !tile.ptr<i32>, %yp: !tile.ptr<i32>)
+      attributes {tile.kernel} {
+    %s = tile.make_range 0 to 128 : tensor<128xi32, #b>
+    %x = tile.splat %xp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %y = tile.splat %yp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %v = tile.load %x : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    tile.store %y, %s : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    tile.store %x, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+
+  // A loop before any run: at once. The wait stands before the loop, which reads.
+  // CHECK-LABEL: func.func public @loop(
+  // CHECK-NEXT: tile.launch_dependents
+  // CHECK: tile.wait_for_grid
+  // CHECK-NEXT: scf.for
+  func.func public @loop(%xp: !tile.ptr<i32>, %n: i32) attributes {tile.kernel} {
+    %x = tile.splat %xp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %v = tile.load %x : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+      tile.store %x, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    }
+    return
+  }
+
+  // Each role waits for itself; one that touches no memory does not.
+  // CHECK-LABEL: func.func public @roles(
+  // CHECK-NEXT: tile.launch_dependents
+  // CHECK-NEXT: kgpu.roles @reads
+  // CHECK-NEXT: tile.wait_for_grid
+  // CHECK-NEXT: tile.load
+  // CHECK: @idles
+  // CHECK-NEXT: kgpu.end_role
+  // CHECK: tile.wait_for_grid
+  // CHECK-NEXT: return
+  func.func public @roles(%p: !tile.ptr<i32>) attributes {tile.kernel} {
+    kgpu.roles @reads warps 1 {
+      %v = tile.load %p : !tile.ptr<i32> -> i32
+      tile.store %p, %v : !tile.ptr<i32>, i32
+      kgpu.end_role
+    } @idles warps 1 {
+      kgpu.end_role
+    }
+    return
+  }
+
+  // What a kernel says itself stays alone.
+  // CHECK-LABEL: func.func public @said(
+  // CHECK-NEXT: tile.load
+  // CHECK-NEXT: tile.wait_for_grid
+  // CHECK-NEXT: tile.store
+  // CHECK-NEXT: tile.launch_dependents
+  // CHECK-NEXT: return
+  func.func public @said(%p: !tile.ptr<i32>) attributes {tile.kernel} {
+    %v = tile.load %p : !tile.ptr<i32> -> i32
+    tile.wait_for_grid
+    tile.store %p, %v : !tile.ptr<i32>, i32
+    tile.launch_dependents
+    return
+  }
+}
+
+// -----
+
+// Launches that do not overlap are left as they are.
+// CHECK-LABEL: func.func public @alone(
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.store
+// CHECK-NEXT: return
+func.func public @alone(%p: !tile.ptr<i32>) attributes {tile.kernel} {
+  %v = tile.load %p : !tile.ptr<i32> -> i32
+  tile.store %p, %v : !tile.ptr<i32>, i32
+  return
+}
