@@ -1,4 +1,4 @@
-"""What Kiln relies on ptxas for and nothing promises: no read of a tile moves across pmevent (Lowering::hold)."""
+"""What Kiln relies on ptxas for and nothing promises: no read of a tile moves across pmevent (CodeBuilder::hold)."""
 
 import pathlib
 import re

@@ -6,10 +6,6 @@ using namespace kiln;
 using namespace kiln::nvvm;
 
 //===----------------------------------------------------------------------===//
-// How registers form vectors
-//===----------------------------------------------------------------------===//
-
-//===----------------------------------------------------------------------===//
 // Registers as 32-bit (or 16-, 64-bit) words
 //===----------------------------------------------------------------------===//
 
@@ -35,13 +31,13 @@ struct Words {
 } // namespace
 
 Registers nvvm::packWords(Lowering &lowering, const Access &access, ArrayRef<Value> values) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Words words(b, access);
   unsigned perWord = unsigned(access.count / words.count);
   Registers packed;
   for (unsigned word = 0; word < words.count; ++word) {
     if (perWord == 1) {
-      Value bits = lowering.toBits(lowering.toMemory(values[word], access.element));
+      Value bits = b.toBits(b.toMemory(values[word], access.element));
       if (bits.getType() != words.type)
         bits = arith::ExtUIOp::create(b, words.type, bits);
       packed.push_back(bits);
@@ -51,8 +47,7 @@ Registers nvvm::packWords(Lowering &lowering, const Access &access, ArrayRef<Val
     auto vector = VectorType::get({int64_t(perWord)}, lane);
     Value all = LLVM::PoisonOp::create(b, vector);
     for (unsigned i = 0; i < perWord; ++i)
-      all = LLVM::InsertElementOp::create(b, all, lowering.toMemory(values[word * perWord + i], access.element),
-                                          lowering.i32(i));
+      all = LLVM::InsertElementOp::create(b, all, b.toMemory(values[word * perWord + i], access.element), b.i32(i));
     Value bits = LLVM::BitcastOp::create(b, b.getIntegerType(words.bits), all);
     if (bits.getType() != words.type)
       bits = arith::ExtUIOp::create(b, words.type, bits);
@@ -62,7 +57,7 @@ Registers nvvm::packWords(Lowering &lowering, const Access &access, ArrayRef<Val
 }
 
 static Registers unpackWords(Lowering &lowering, const Access &access, const Words &words, ArrayRef<Value> packed) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   unsigned perWord = unsigned(access.count / words.count);
   Type lane = memoryType(access.element);
   Registers values;
@@ -70,12 +65,12 @@ static Registers unpackWords(Lowering &lowering, const Access &access, const Wor
     Type exact = b.getIntegerType(words.bits);
     Value bits = word.getType() == exact ? word : arith::TruncIOp::create(b, exact, word).getResult();
     if (perWord == 1) {
-      values.push_back(lowering.fromMemory(lowering.fromBits(bits, lane), access.element));
+      values.push_back(b.fromMemory(b.fromBits(bits, lane), access.element));
       continue;
     }
     Value all = LLVM::BitcastOp::create(b, VectorType::get({int64_t(perWord)}, lane), bits);
     for (unsigned i = 0; i < perWord; ++i)
-      values.push_back(lowering.fromMemory(LLVM::ExtractElementOp::create(b, all, lowering.i32(i)), access.element));
+      values.push_back(b.fromMemory(LLVM::ExtractElementOp::create(b, all, b.i32(i)), access.element));
   }
   return values;
 }
@@ -102,18 +97,6 @@ static StringRef cacheSuffix(tile::CacheModifier cache) {
     return ".wt";
   }
   return "";
-}
-
-/// The cache policy of an eviction hint, made once.
-Value Lowering::evictPolicy(tile::Eviction evict) {
-  Value &policy = team.policies[unsigned(evict)];
-  if (!policy)
-    policy = atEntry([&] {
-      StringRef text = evict == tile::Eviction::First ? "createpolicy.fractional.L2::evict_first.b64 $0, 1.0;"
-                                                      : "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;";
-      return ptx(text, "=l", b.getI64Type(), {}, /*pure=*/true).front();
-    });
-  return policy;
 }
 
 /// ".cs", ".L1::evict_first.L2::cache_hint", …: what stands between the state space and the type.
@@ -145,27 +128,21 @@ static std::string operandList(unsigned first, unsigned count) {
 // Accesses
 //===----------------------------------------------------------------------===//
 
-/// What LLVM moves: pointers as integers, so that a vector of them is one of numbers.
-static Type laneType(OpBuilder &b, Type element) {
-  Type type = memoryType(element);
-  return isa<LLVM::LLVMPointerType>(type) ? Type(b.getI64Type()) : type;
-}
-
 Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value address, Value mask,
                            ArrayRef<Value> others) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Type memory = memoryType(access.element);
   if (!mask && isPlain(access) && !access.isOrdered) {
-    Type lane = laneType(b, access.element);
+    Type lane = transferType(access.element);
     Type type = access.count == 1 ? lane : VectorType::get({access.count}, lane);
     Value loaded = LLVM::LoadOp::create(b, type, address, unsigned(access.alignment), access.isVolatile,
                                         /*isNonTemporal=*/false, access.isReadOnly && !access.isVolatile);
     Registers values;
     for (int64_t i = 0; i < access.count; ++i) {
-      Value value = access.count == 1 ? loaded : LLVM::ExtractElementOp::create(b, loaded, lowering.i32(i)).getResult();
+      Value value = access.count == 1 ? loaded : LLVM::ExtractElementOp::create(b, loaded, b.i32(i)).getResult();
       if (lane != memory)
         value = LLVM::IntToPtrOp::create(b, memory, value);
-      values.push_back(lowering.fromMemory(value, access.element));
+      values.push_back(b.fromMemory(value, access.element));
     }
     return values;
   }
@@ -193,7 +170,7 @@ Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value addre
   if (withPolicy) {
     text += ", $" + std::to_string(next++);
     constraints += ",l";
-    operands.push_back(lowering.evictPolicy(access.evict));
+    operands.push_back(lowering.global.evictPolicy(access.evict));
   }
   text += ";";
   if (mask) {
@@ -203,7 +180,7 @@ Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value addre
     // The registers keep what was in them where the mask is false.
     Registers preset;
     if (others.empty())
-      preset.assign(words.count, lowering.zero(words.type));
+      preset.assign(words.count, b.zero(words.type));
     else
       preset = packWords(lowering, access, others);
     for (unsigned i = 0; i < words.count; ++i) {
@@ -212,16 +189,15 @@ Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value addre
     }
   }
   SmallVector<Type> types(words.count, words.type);
-  return unpackWords(lowering, access, words,
-                     lowering.ptx(text, constraints, types, operands, readOnly && !access.isOrdered));
+  return unpackWords(lowering, access, words, b.ptx(text, constraints, types, operands, readOnly && !access.isOrdered));
 }
 
 void nvvm::storeVector(Lowering &lowering, const Access &access, Value address, Value mask, ArrayRef<Value> values) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   if (!mask && isPlain(access)) {
-    Type lane = laneType(b, access.element);
+    Type lane = transferType(access.element);
     auto inMemory = [&](Value value) -> Value {
-      value = lowering.toMemory(value, access.element);
+      value = b.toMemory(value, access.element);
       return value.getType() == lane ? value : LLVM::PtrToIntOp::create(b, lane, value).getResult();
     };
     Value stored;
@@ -230,7 +206,7 @@ void nvvm::storeVector(Lowering &lowering, const Access &access, Value address, 
     } else {
       stored = LLVM::PoisonOp::create(b, VectorType::get({access.count}, lane));
       for (int64_t i = 0; i < access.count; ++i)
-        stored = LLVM::InsertElementOp::create(b, stored, inMemory(values[i]), lowering.i32(i));
+        stored = LLVM::InsertElementOp::create(b, stored, inMemory(values[i]), b.i32(i));
     }
     LLVM::StoreOp::create(b, stored, address, unsigned(access.alignment), access.isVolatile);
     return;
@@ -247,7 +223,7 @@ void nvvm::storeVector(Lowering &lowering, const Access &access, Value address, 
   if (withPolicy) {
     text += ", $" + std::to_string(next++);
     constraints += ",l";
-    operands.push_back(lowering.evictPolicy(access.evict));
+    operands.push_back(lowering.global.evictPolicy(access.evict));
   }
   text += ";";
   if (mask) {
@@ -255,5 +231,5 @@ void nvvm::storeVector(Lowering &lowering, const Access &access, Value address, 
     constraints += ",b";
     operands.push_back(mask);
   }
-  lowering.ptx(text, constraints, {}, operands);
+  b.ptx(text, constraints, {}, operands);
 }

@@ -64,9 +64,9 @@ static std::optional<std::string> nativeName(tile::RMWKind kind, Type element, c
 static void fence(Lowering &lowering, tile::MemScope scope, Value predicate) {
   std::string text = ("fence.acq_rel." + scopeName(scope) + ";").str();
   if (predicate)
-    lowering.ptx("@$0 " + text, "b", {}, {predicate});
+    lowering.b.ptx("@$0 " + text, "b", {}, {predicate});
   else
-    lowering.ptx(text, "", {}, {});
+    lowering.b.ptx(text, "", {}, {});
 }
 
 static void orderBefore(Lowering &lowering, Operation *op, tile::MemScope scope, Value predicate) {
@@ -116,25 +116,25 @@ static Value emitNative(Lowering &lowering, StringRef name, StringRef scope, Val
     inputs.push_back(predicate);
     if (wanted) {
       constraints += ",0";
-      inputs.push_back(lowering.zero(type));
+      inputs.push_back(lowering.b.zero(type));
     }
   }
   if (wanted)
-    return lowering.ptx(text, constraints, type, inputs).front();
-  lowering.ptx(text, constraints, {}, inputs);
+    return lowering.b.ptx(text, constraints, type, inputs).front();
+  lowering.b.ptx(text, constraints, {}, inputs);
   return {};
 }
 
 /// Swaps until nobody was in between; returns the old bits (zero where the predicate is false).
 static Value emitLoop(Lowering &lowering, StringRef scope, Value address, Type element, Value predicate,
                       llvm::function_ref<Value(Value)> update) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Type bits = b.getIntegerType(unsigned(8 * memoryBytes(element)));
   std::string width = std::to_string(bits.getIntOrFloatBitWidth());
   auto loopHere = [&]() -> Value {
     std::string letter = constraintFor(bits.getIntOrFloatBitWidth());
     Value seen =
-        lowering
+        lowering.b
             .ptx("ld.relaxed." + scope.str() + ".global.b" + width + " $0, [$1];", "=" + letter + ",l", bits, {address})
             .front();
     auto retry = scf::WhileOp::create(b, TypeRange{bits}, ValueRange{seen});
@@ -142,7 +142,7 @@ static Value emitLoop(Lowering &lowering, StringRef scope, Value address, Type e
     Block &before = retry.getBefore().emplaceBlock();
     Value old = before.addArgument(bits, b.getLoc());
     b.setInsertionPointToEnd(&before);
-    Value next = lowering.toBits(update(lowering.fromBits(old, registerType(element))));
+    Value next = b.toBits(update(b.fromBits(old, registerType(element))));
     Value found = emitNative(lowering, "cas.b" + width, scope, address, {old, next}, Value(), true);
     Value again = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, old);
     scf::ConditionOp::create(b, again, ValueRange{found});
@@ -159,7 +159,7 @@ static Value emitLoop(Lowering &lowering, StringRef scope, Value address, Type e
   b.setInsertionPointToEnd(branch.thenBlock());
   scf::YieldOp::create(b, loopHere());
   b.setInsertionPointToEnd(branch.elseBlock());
-  scf::YieldOp::create(b, lowering.zero(bits));
+  scf::YieldOp::create(b, b.zero(bits));
   return branch.getResult(0);
 }
 
@@ -171,28 +171,28 @@ static Value emitLoop(Lowering &lowering, StringRef scope, Value address, Type e
 /// an element have zero there: kiln-lower-exchanges has said how the owner's result comes to them.
 static void forOwned(Lowering &lowering, Operation *op, Value pointers, Value mask, Value owner,
                      llvm::function_ref<Value(unsigned, Value)> one) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   const Layout *layout = layoutOf(pointers.getType());
-  unsigned count = lowering.registerCount(pointers.getType());
+  unsigned count = registerCount(pointers.getType());
   ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
   Type element = registerType(elementOf(op->getResult(0)));
   bool wanted = !op->getResult(0).use_empty();
   Registers results(count);
   for (unsigned reg = 0; reg < count; ++reg) {
-    if (layout && !Lowering::isOwnerRegister(*layout, reg))
+    if (layout && !isOwnerRegister(*layout, reg))
       continue;
     Value predicate = mask ? masks[reg] : owner;
     if (mask && owner)
       predicate = arith::AndIOp::create(b, owner, predicate);
     Value old = one(reg, predicate);
     if (wanted)
-      results[reg] = lowering.fromBits(old, element);
+      results[reg] = b.fromBits(old, element);
   }
   for (unsigned reg = 0; reg < count; ++reg)
     if (!wanted) // nobody reads it; the value still has to be there
-      results[reg] = reg ? results[0] : lowering.zero(element);
+      results[reg] = reg ? results[0] : b.zero(element);
     else if (layout)
-      results[reg] = results[Lowering::ownerRegister(*layout, reg)];
+      results[reg] = results[ownerRegister(*layout, reg)];
   lowering.set(op->getResult(0), std::move(results));
 }
 
@@ -234,17 +234,18 @@ static void emitPacked(Lowering &lowering, const Access &access, StringRef scope
     constraints += ",b";
     operands.push_back(predicate);
   }
-  lowering.ptx(text, constraints, {}, operands);
+  lowering.b.ptx(text, constraints, {}, operands);
 }
 
 static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Value mask = op.getMask();
   if (lowering.alignment.alwaysTrue(mask))
     mask = Value();
   Type element = elementOf(op.getResult());
   const Layout *layout = layoutOf(op.getPtr().getType());
-  Value owner = layout ? lowering.unlessFailed(lowering.isOwner(*layout)) : lowering.isFirstThread();
+  Value owner =
+      layout ? lowering.log.unlessFailed(lowering.coordinates.isOwner(*layout)) : lowering.place.isFirstThread();
   ArrayRef<Value> addresses = lowering.get(op.getPtr()), values = lowering.get(op.getValue());
   std::optional<std::string> native = nativeName(op.getKind(), element, lowering.target);
   StringRef scope = scopeName(op.getScope());
@@ -258,7 +259,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
       return {};
     }
     if (native)
-      return emitNative(lowering, *native, scope, addresses[reg], {lowering.toBits(values[reg])}, predicate, wanted);
+      return emitNative(lowering, *native, scope, addresses[reg], {b.toBits(values[reg])}, predicate, wanted);
     return emitLoop(lowering, scope, addresses[reg], element, predicate, [&](Value old) -> Value {
       switch (op.getKind()) {
       case tile::RMWKind::FMax:
@@ -277,7 +278,8 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
 static LogicalResult emitCAS(Lowering &lowering, tile::AtomicCASOp op) {
   Type element = elementOf(op.getResult());
   const Layout *layout = layoutOf(op.getPtr().getType());
-  Value owner = layout ? lowering.unlessFailed(lowering.isOwner(*layout)) : lowering.isFirstThread();
+  Value owner =
+      layout ? lowering.log.unlessFailed(lowering.coordinates.isOwner(*layout)) : lowering.place.isFirstThread();
   ArrayRef<Value> addresses = lowering.get(op.getPtr()), compares = lowering.get(op.getCompare());
   ArrayRef<Value> values = lowering.get(op.getValue());
   std::string name = "cas.b" + std::to_string(8 * memoryBytes(element));
@@ -286,7 +288,7 @@ static LogicalResult emitCAS(Lowering &lowering, tile::AtomicCASOp op) {
   // PTX has no reduction that compares: the old value is always read.
   forOwned(lowering, op, op.getPtr(), Value(), owner, [&](unsigned reg, Value predicate) {
     return emitNative(lowering, name, scope, addresses[reg],
-                      {lowering.toBits(compares[reg]), lowering.toBits(values[reg])}, predicate, true);
+                      {lowering.b.toBits(compares[reg]), lowering.b.toBits(values[reg])}, predicate, true);
   });
   orderAfter(lowering, op, op.getScope(), owner);
   return success();

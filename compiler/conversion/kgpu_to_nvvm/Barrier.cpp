@@ -9,23 +9,21 @@ using namespace kiln::nvvm;
 void Lowering::emitBarrier(const kgpu::BarrierUse &use) {
   if (!use.isCluster()) {
     // Inside a role its own threads meet, at a barrier of that number.
-    if (threads() == 32)
-      meetInWarp();
-    else if (team.barrier)
-      intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count", Type(), {i32(team.barrier), i32(threads())});
+    if (place.threads() == 32)
+      b.meetInWarp();
+    else if (place.barrier())
+      b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count", Type(), {b.i32(place.barrier()), b.i32(place.threads())});
     else
-      intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {i32(0)});
+      b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {b.i32(0)});
     return;
   }
   if (use.arrives)
-    intrinsic(use.relaxed ? "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
-                          : "llvm.nvvm.barrier.cluster.arrive.aligned",
-              Type(), {});
+    b.intrinsic(use.relaxed ? "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"
+                            : "llvm.nvvm.barrier.cluster.arrive.aligned",
+                Type(), {});
   if (use.waits)
-    intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
+    b.intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
 }
-
-void Lowering::meetInWarp() { intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)}); }
 
 /// The first one also says that the mbarriers are ready.
 static LogicalResult emitArrive(Lowering &lowering, kgpu::ClusterArriveOp op) {

@@ -13,7 +13,7 @@ kgpu::ChannelOp nvvm::channelOf(Value channel) { return channel.getDefiningOp<kg
 
 /// Slots are released by the readers of all ctas, since the copies of each fill those of all.
 static bool reachesCluster(Lowering &lowering, kgpu::ChannelOp channel) {
-  return lowering.clusterSize() > 1 && channel.isMulticast();
+  return lowering.place.clusterSize() > 1 && channel.isMulticast();
 }
 
 static bool hasBarriers(kgpu::ChannelOp channel) { return channel.getCompletion() != kgpu::Completion::Groups; }
@@ -23,47 +23,46 @@ static bool hasBarriers(kgpu::ChannelOp channel) { return channel.getCompletion(
 //===----------------------------------------------------------------------===//
 
 static LogicalResult emitChannel(Lowering &lowering, kgpu::ChannelOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   auto offset = op.getOffset();
   if (!offset)
     return op.emitOpError("expected an offset (because kiln-plan-shared-memory gives each channel one), got none");
-  lowering.set(op, {lowering.offsetBy(lowering.sharedBase(), int64_t(*offset))});
+  lowering.set(op, {b.offsetBy(lowering.shared.base(), int64_t(*offset))});
   if (!hasBarriers(op))
     return success();
   // Behind the last channel all threads meet (BarrierUse.h), so that nobody uses a barrier before it is set up.
   bool bytes = op.getCompletion() == kgpu::Completion::Bytes;
-  int64_t arrivals = bytes ? 1 : int32_t(op.getFillers()), releases = op.getReleases(lowering.clusterSize());
-  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));
+  int64_t arrivals = bytes ? 1 : int32_t(op.getFillers()), releases = op.getReleases(lowering.place.clusterSize());
+  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.thread(), b.i32(0));
   auto branch = scf::IfOp::create(b, first, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
   for (int32_t slot = 0; slot < op.getType().getSlots(); ++slot)
     for (auto [distance, count] : {std::pair(kFull, arrivals), {kEmpty, releases}})
-      lowering.ptx(
-          "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {},
-          {lowering.sharedAddress(int64_t(*offset) + op.getBarrierOffset(slot) + distance), lowering.i32(count)});
+      b.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {},
+            {lowering.shared.address(int64_t(*offset) + op.getBarrierOffset(slot) + distance), b.i32(count)});
   // Seen by the copy engine and by the cluster.
-  lowering.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
+  b.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
   return success();
 }
 
 static LogicalResult emitCursor(Lowering &lowering, kgpu::CursorOp op) {
-  lowering.set(op, {lowering.i32(0), lowering.i32(0)});
+  lowering.set(op, {lowering.b.i32(0), lowering.b.i32(0)});
   return success();
 }
 
 static LogicalResult emitAdvance(Lowering &lowering, kgpu::AdvanceOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   ArrayRef<Value> place = lowering.get(op.getCursor());
   int32_t slots = op.getCursor().getType().getSlots();
   if (slots == 1) {
-    Value parity = arith::XOrIOp::create(b, place[1], lowering.i32(1));
+    Value parity = arith::XOrIOp::create(b, place[1], b.i32(1));
     lowering.set(op, {place[0], parity});
     return success();
   }
-  Value next = arith::AddIOp::create(b, place[0], lowering.i32(1), kNoWrap);
-  Value around = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, next, lowering.i32(slots));
-  Value slot = arith::SelectOp::create(b, around, lowering.i32(0), next);
+  Value next = arith::AddIOp::create(b, place[0], b.i32(1), kNoWrap);
+  Value around = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, next, b.i32(slots));
+  Value slot = arith::SelectOp::create(b, around, b.i32(0), next);
   Value flip = arith::ExtUIOp::create(b, b.getI32Type(), around);
   Value parity = arith::XOrIOp::create(b, place[1], flip);
   lowering.set(op, {slot, parity});
@@ -71,7 +70,7 @@ static LogicalResult emitAdvance(Lowering &lowering, kgpu::AdvanceOp op) {
 }
 
 static LogicalResult emitSkip(Lowering &lowering, kgpu::SkipOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   ArrayRef<Value> place = lowering.get(op.getCursor());
   Value begin = lowering.scalar(op.getLowerBound()), end = lowering.scalar(op.getUpperBound());
   Type type = begin.getType();
@@ -84,9 +83,9 @@ static LogicalResult emitSkip(Lowering &lowering, kgpu::SkipOp op) {
     trips = arith::TruncIOp::create(b, b.getI32Type(), trips);
   else if (type.getIntOrFloatBitWidth() < 32)
     trips = arith::ExtUIOp::create(b, b.getI32Type(), trips);
-  Value slots = lowering.i32(op.getCursor().getType().getSlots());
+  Value slots = b.i32(op.getCursor().getType().getSlots());
   Value behind = arith::AddIOp::create(b, place[0], trips);
-  Value rounds = arith::AndIOp::create(b, arith::DivUIOp::create(b, behind, slots), lowering.i32(1));
+  Value rounds = arith::AndIOp::create(b, arith::DivUIOp::create(b, behind, slots), b.i32(1));
   lowering.set(op, {arith::RemUIOp::create(b, behind, slots), arith::XOrIOp::create(b, place[1], rounds)});
   return success();
 }
@@ -94,29 +93,28 @@ static LogicalResult emitSkip(Lowering &lowering, kgpu::SkipOp op) {
 Value nvvm::barrierOf(Lowering &lowering, Value channel, Value cursor, int64_t barrier) {
   kgpu::ChannelOp ring = channelOf(channel);
   int64_t first = int64_t(*ring.getOffset()) + ring.getBarrierOffset(0) + barrier;
-  return inSlot(lowering, lowering.sharedAddress(first), cursor, ring.getBarrierOffset(1) - ring.getBarrierOffset(0));
+  return inSlot(lowering, lowering.shared.address(first), cursor, ring.getBarrierOffset(1) - ring.getBarrierOffset(0));
 }
 
 Value nvvm::inSlot(Lowering &lowering, Value address, Value cursor, int64_t stride) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   if (cast<kgpu::CursorType>(cursor.getType()).getSlots() == 1)
     return address;
-  Value distance = arith::MulIOp::create(b, lowering.get(cursor)[0], lowering.i32(stride), kNoWrap);
+  Value distance = arith::MulIOp::create(b, lowering.get(cursor)[0], b.i32(stride), kNoWrap);
   return arith::AddIOp::create(b, address, distance);
 }
 
 /// The parts of a slot, as memory.
 static Registers partsOf(Lowering &lowering, Value channel, Value cursor, ResultRange parts) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   kgpu::ChannelOp ring = channelOf(channel);
   Value slot = lowering.scalar(channel);
   if (ring.getType().getSlots() > 1)
-    slot = lowering.offsetBy(
-        slot,
-        arith::MulIOp::create(b, lowering.get(cursor)[0], lowering.i32(ring.getSlotStride()), kNoWrap).getResult());
+    slot = b.offsetBy(
+        slot, arith::MulIOp::create(b, lowering.get(cursor)[0], b.i32(ring.getSlotStride()), kNoWrap).getResult());
   Registers places;
   for (unsigned part = 0; part < parts.size(); ++part)
-    places.push_back(lowering.offsetBy(slot, ring.getPartOffset(part)));
+    places.push_back(b.offsetBy(slot, ring.getPartOffset(part)));
   return places;
 }
 
@@ -131,9 +129,9 @@ static Registers partsOf(Lowering &lowering, Value channel, Value cursor, Result
 /// bring their data with the bytes that they announce; and a warp that releases has written nothing there, its reads
 /// are over.
 static void waitFor(Lowering &lowering, Value barrier, Value parity) {
-  lowering.ptx("{\n\t.reg .pred over;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [$0], $1;\n\t"
-               "@!over bra WAIT;\n\t}",
-               "r,r", {}, {barrier, parity});
+  lowering.b.ptx("{\n\t.reg .pred over;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 over, [$0], $1;\n\t"
+                 "@!over bra WAIT;\n\t}",
+                 "r,r", {}, {barrier, parity});
 }
 
 template <typename Op> static LogicalResult giveParts(Lowering &lowering, Op op) {
@@ -147,7 +145,7 @@ template <typename Op> static LogicalResult giveParts(Lowering &lowering, Op op)
 static LogicalResult emitAcquire(Lowering &lowering, kgpu::AcquireOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (hasBarriers(channel)) {
-    Value parity = arith::XOrIOp::create(lowering.b, lowering.get(op.getCursor())[1], lowering.i32(1));
+    Value parity = arith::XOrIOp::create(lowering.b, lowering.get(op.getCursor())[1], lowering.b.i32(1));
     waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kEmpty), parity);
   }
   return giveParts(lowering, op);
@@ -165,9 +163,9 @@ static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (!hasBarriers(channel)) {
     // Behind this the threads meet (BarrierUse.h): then what all have copied is there.
-    lowering.ptx("cp.async.wait_group " + std::to_string(int32_t(op.getPending())) + ";", "", {}, {});
+    lowering.b.ptx("cp.async.wait_group " + std::to_string(int32_t(op.getPending())) + ";", "", {}, {});
     if (anyReceived(channel, kgpu::isReadAsynchronously))
-      lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
+      lowering.b.ptx("fence.proxy.async.shared::cta;", "", {}, {});
     return giveParts(lowering, op);
   }
   waitFor(lowering, barrierOf(lowering, op.getChannel(), op.getCursor(), kFull), lowering.get(op.getCursor())[1]);
@@ -188,19 +186,19 @@ static bool isFenced(Operation *op) {
 static LogicalResult emitCommit(Lowering &lowering, kgpu::CommitOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (!hasBarriers(channel)) {
-    lowering.ptx("cp.async.commit_group;", "", {}, {});
+    lowering.b.ptx("cp.async.commit_group;", "", {}, {});
     return success();
   }
   Value full = barrierOf(lowering, op.getChannel(), op.getCursor(), kFull);
   if (channel.getCompletion() == kgpu::Completion::Bytes) {
-    lowering.ptx("@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b", {},
-                 {full, lowering.i32(channel.getType().getSlotBytes()), lowering.isIssuer()});
+    lowering.b.ptx("@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,b", {},
+                   {full, lowering.b.i32(channel.getType().getSlotBytes()), lowering.place.isIssuer()});
     return success();
   }
   if (anyReceived(channel, kgpu::isReadAsynchronously) && !isFenced(op))
-    lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
-  lowering.meetInWarp();
-  lowering.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, lowering.isLeader()});
+    lowering.b.ptx("fence.proxy.async.shared::cta;", "", {}, {});
+  lowering.b.meetInWarp();
+  lowering.b.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, lowering.place.isLeader()});
   return success();
 }
 
@@ -217,33 +215,33 @@ static bool isReadByWarps(kgpu::ChannelOp channel) {
 }
 
 static LogicalResult emitRelease(Lowering &lowering, kgpu::ReleaseOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (!hasBarriers(channel))
     return success();
   if (!isReadByWarps(channel))
-    lowering.meetInWarp();
+    b.meetInWarp();
   Value when = op.getWhen() ? lowering.scalar(op.getWhen()) : Value();
   auto both = [&](Value arrives) -> Value {
     return when ? arith::AndIOp::create(b, arrives, when).getResult() : arrives;
   };
   if (!reachesCluster(lowering, channel)) {
     Value empty = barrierOf(lowering, op.getChannel(), op.getCursor(), kEmpty);
-    lowering.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {empty, both(lowering.isLeader())});
+    b.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {empty, both(lowering.place.isLeader())});
     return success();
   }
   // Lane i tells cta i, whose share of the slot comes to this cta too.
-  Value tells = lowering.atEntry([&]() -> Value {
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.lane(), lowering.i32(lowering.clusterSize()));
+  Value tells = lowering.place.atEntry([&]() -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.place.lane(),
+                                 b.i32(lowering.place.clusterSize()));
   });
-  Value there = lowering.atEntry([&]() -> Value {
-    Value first = lowering.sharedAddress(int64_t(*channel.getOffset()) + channel.getBarrierOffset(0) + kEmpty);
-    Value cta = arith::AndIOp::create(b, lowering.lane(), lowering.i32(lowering.clusterSize() - 1));
-    return lowering.ptx("mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", b.getI32Type(), {first, cta}, /*pure=*/true)
-        .front();
+  Value there = lowering.place.atEntry([&]() -> Value {
+    Value first = lowering.shared.address(int64_t(*channel.getOffset()) + channel.getBarrierOffset(0) + kEmpty);
+    Value cta = arith::AndIOp::create(b, lowering.place.lane(), b.i32(lowering.place.clusterSize() - 1));
+    return b.ptx("mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", b.getI32Type(), {first, cta}, /*pure=*/true).front();
   });
   Value empty = inSlot(lowering, there, op.getCursor(), channel.getBarrierOffset(1) - channel.getBarrierOffset(0));
-  lowering.ptx("@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,b", {}, {empty, both(tells)});
+  b.ptx("@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,b", {}, {empty, both(tells)});
   return success();
 }
 

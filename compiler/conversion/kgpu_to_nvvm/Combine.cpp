@@ -49,7 +49,7 @@ int64_t nvvm::withDigit(const Layout &layout, int64_t reg, unsigned digit, int64
 Tuple nvvm::combine(Lowering &lowering, Region &region, const Tuple &a, const Tuple &b) {
   SmallVector<Value> arguments(a.begin(), a.end());
   llvm::append_range(arguments, b);
-  return lowering.applyRegion(region, arguments);
+  return lowering.scalars.applyRegion(region, arguments);
 }
 
 Tuple nvvm::select(Lowering &lowering, Value condition, const Tuple &a, const Tuple &b) {
@@ -60,8 +60,8 @@ Tuple nvvm::select(Lowering &lowering, Value condition, const Tuple &a, const Tu
 }
 
 Value nvvm::laneBit(Lowering &lowering, unsigned digit) {
-  return lowering.atEntry([&]() -> Value {
-    Value bit = arith::AndIOp::create(lowering.b, lowering.lane(), lowering.i32(int64_t(1) << digit));
-    return arith::CmpIOp::create(lowering.b, arith::CmpIPredicate::ne, bit, lowering.i32(0));
+  return lowering.place.atEntry([&]() -> Value {
+    Value bit = arith::AndIOp::create(lowering.b, lowering.place.lane(), lowering.b.i32(int64_t(1) << digit));
+    return arith::CmpIOp::create(lowering.b, arith::CmpIPredicate::ne, bit, lowering.b.i32(0));
   });
 }

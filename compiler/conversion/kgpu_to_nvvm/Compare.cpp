@@ -28,7 +28,7 @@ private:
   void compareLanes(unsigned digit);
 
   Lowering &lowering;
-  ImplicitLocOpBuilder &b;
+  CodeBuilder &b;
   kgpu::CompareOp op;
   const Layout &layout;
   unsigned axis;
@@ -43,12 +43,12 @@ Value Comparing::pick(Value x, Value y, bool smaller) {
 }
 
 void Comparing::turnOver(Value mask) {
-  for (int64_t reg : Lowering::ownerRegisters(layout))
+  for (int64_t reg : ownerRegisters(layout))
     keys[reg] = arith::XOrIOp::create(b, keys[reg], mask);
 }
 
 void Comparing::compareRegisters(unsigned digit) {
-  for (int64_t reg : Lowering::ownerRegisters(layout)) {
+  for (int64_t reg : ownerRegisters(layout)) {
     if (digitOf(layout, reg, digit) != 0)
       continue;
     int64_t other = withDigit(layout, reg, digit, 1);
@@ -61,7 +61,7 @@ void Comparing::compareRegisters(unsigned digit) {
 
 void Comparing::compareLanes(unsigned digit) {
   Value upper = laneBit(lowering, digit);
-  SmallVector<int64_t> registers = Lowering::ownerRegisters(layout);
+  SmallVector<int64_t> registers = ownerRegisters(layout);
   Registers own;
   for (int64_t reg : registers)
     own.push_back(keys[reg]);
@@ -76,15 +76,15 @@ void Comparing::compareLanes(unsigned digit) {
 void Comparing::run() {
   Type type = keys.front().getType();
   Value mask;
-  if (Value part = lowering.threadPart(layout, axis)) {
+  if (Value part = lowering.coordinates.threadPart(layout, axis)) {
     bool byThread = false;
     for (Coord coord : {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta})
       for (const layout::Digit &digit : layout.digits(coord))
         byThread |= digit.basis[axis] == int64_t(int32_t(op.getRun()));
     if (byThread)
-      mask = lowering.atEntry([&]() -> Value {
-        Value bit = arith::AndIOp::create(b, part, lowering.i32(int32_t(op.getRun())));
-        Value set = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, lowering.i32(0));
+      mask = lowering.place.atEntry([&]() -> Value {
+        Value bit = arith::AndIOp::create(b, part, lowering.b.i32(int32_t(op.getRun())));
+        Value set = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, lowering.b.i32(0));
         return arith::ExtSIOp::create(b, type, set);
       });
   }
@@ -97,7 +97,7 @@ void Comparing::run() {
         digit.coord == Coord::Reg ? compareRegisters(digit.index) : compareLanes(digit.index);
   if (mask)
     turnOver(mask);
-  Lowering::repeatOwners(layout, keys);
+  repeatOwners(layout, keys);
   lowering.set(op.getResult(), keys);
 }
 

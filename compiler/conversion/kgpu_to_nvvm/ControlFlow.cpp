@@ -16,7 +16,7 @@ static Registers allOf(Lowering &lowering, ValueRange values) {
 static SmallVector<Type> typesOf(Lowering &lowering, TypeRange types) {
   SmallVector<Type> list;
   for (Type type : types)
-    llvm::append_range(list, lowering.registerTypes(type));
+    llvm::append_range(list, registerTypes(type));
   return list;
 }
 
@@ -24,7 +24,7 @@ static SmallVector<Type> typesOf(Lowering &lowering, TypeRange types) {
 static void share(Lowering &lowering, ValueRange values, ValueRange scalars) {
   unsigned next = 0;
   for (Value value : values) {
-    unsigned count = lowering.registerCount(value.getType());
+    unsigned count = registerCount(value.getType());
     lowering.set(value, Registers(scalars.slice(next, count)));
     next += count;
   }
@@ -76,7 +76,7 @@ static void shareCarried(Lowering &lowering, scf::ForOp op, ValueRange values, V
   unsigned next = 0;
   for (auto [index, value] : llvm::enumerate(values)) {
     bool words = isCarriedInWords(op, index);
-    unsigned count = lowering.registerCount(value.getType()) / (words ? 2 : 1);
+    unsigned count = registerCount(value.getType()) / (words ? 2 : 1);
     Registers own(scalars.slice(next, count));
     lowering.set(value, words ? unpackWords(lowering, own, elementOf(value)) : own);
     next += count;
@@ -85,7 +85,7 @@ static void shareCarried(Lowering &lowering, scf::ForOp op, ValueRange values, V
 
 /// The loop itself; its results are set. Fails where something in it cannot be emitted.
 static LogicalResult makeFor(Lowering &lowering, scf::ForOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Registers inits = allCarried(lowering, op, op.getInitArgs());
   auto loop = scf::ForOp::create(b, lowering.scalar(op.getLowerBound()), lowering.scalar(op.getUpperBound()),
                                  lowering.scalar(op.getStep()), inits, /*bodyBuilder=*/nullptr, op.getUnsignedCmp());
@@ -106,7 +106,7 @@ static LogicalResult makeFor(Lowering &lowering, scf::ForOp op) {
 }
 
 static LogicalResult emitFor(Lowering &lowering, scf::ForOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   if (llvm::none_of(op.getYieldedValues(), isInFlight))
     return makeFor(lowering, op);
   // ptxas runs products one by one where their registers may also come from elsewhere before the wait: around the loop,
@@ -138,7 +138,7 @@ static LogicalResult emitFor(Lowering &lowering, scf::ForOp op) {
 }
 
 static LogicalResult emitIf(Lowering &lowering, scf::IfOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   SmallVector<Type> types = typesOf(lowering, op.getResultTypes());
   bool hasElse = op.elseBlock() != nullptr;
   auto branch = scf::IfOp::create(b, types, lowering.scalar(op.getCondition()), hasElse);
@@ -160,7 +160,7 @@ static LogicalResult emitIf(Lowering &lowering, scf::IfOp op) {
 }
 
 static LogicalResult emitWhile(Lowering &lowering, scf::WhileOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Registers inits = allOf(lowering, op.getInits());
   auto loop = scf::WhileOp::create(b, typesOf(lowering, op.getResultTypes()), inits);
   OpBuilder::InsertionGuard guard(b);

@@ -10,14 +10,14 @@ using layout::ConversionKind;
 
 /// The lane each lane reads from, before a step's XOR.
 static Value sourceLane(Lowering &lowering, const layout::Conversion &plan) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Value source;
   for (auto [bit, lanes] : plan.laneMap) {
     Value set = parityOf(lowering, {bit});
-    Value part = arith::SelectOp::create(b, set, lowering.i32(lanes), lowering.i32(0));
+    Value part = arith::SelectOp::create(b, set, b.i32(lanes), b.i32(0));
     source = source ? arith::XOrIOp::create(b, source, part).getResult() : part;
   }
-  return source ? source : lowering.i32(0);
+  return source ? source : b.i32(0);
 }
 
 static LogicalResult emitConvert(Lowering &lowering, kgpu::ConvertOp op) {
@@ -64,7 +64,7 @@ static LogicalResult emitConvert(Lowering &lowering, kgpu::ConvertOp op) {
     } else {
       Value lane = origin;
       if (distance)
-        lane = arith::XOrIOp::create(lowering.b, origin, lowering.i32(distance));
+        lane = arith::XOrIOp::create(lowering.b, origin, lowering.b.i32(distance));
       taken = shuffleFrom(lowering, values, lane);
     }
     for (auto [step, value] : llvm::zip(steps, taken))

@@ -1,7 +1,6 @@
 // Which element of a tile a register of this thread holds: what lane, warp, group and cta owe is computed once at the
 // kernel's entry; what the register adds is a constant.
-#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
-#include "dialects/kgpu/KgpuDialect.h"
+#include "compiler/conversion/kgpu_to_nvvm/Coordinates.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -11,49 +10,9 @@ using layout::Layout;
 
 static constexpr Coord kPlaces[] = {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta};
 
-const Layout *nvvm::layoutOf(Type type) {
-  auto tile = dyn_cast<RankedTensorType>(type);
-  if (!tile || !isa_and_nonnull<layout::MapAttr>(tile.getEncoding()))
-    return nullptr;
-  return &kgpu::layoutOf(type);
-}
-
 static constexpr auto kNoWrap = arith::IntegerOverflowFlags::nsw | arith::IntegerOverflowFlags::nuw;
 
-Value Lowering::hardware(Coord coord) {
-  switch (coord) {
-  case Coord::Lane:
-    return lane();
-  case Coord::Warp:
-    return warp();
-  case Coord::Group:
-    return group();
-  case Coord::Cta:
-    return cta();
-  case Coord::Reg:
-  case Coord::Offset:
-    break;
-  }
-  llvm::report_fatal_error("kgpu-to-nvvm: expected a coordinate of a thread");
-}
-
-/// How many values of a coordinate there are in this kernel.
-static int64_t population(const Lowering &lowering, Coord coord) {
-  switch (coord) {
-  case Coord::Lane:
-    return 32;
-  case Coord::Warp:
-    return lowering.warps();
-  case Coord::Group:
-    return lowering.groups();
-  case Coord::Cta:
-    return lowering.clusterSize();
-  default:
-    return 1;
-  }
-}
-
-Value Lowering::digitsValue(const Layout &layout, Coord coord, llvm::function_ref<int64_t(unsigned)> basis) {
+Value Coordinates::digitsValue(const Layout &layout, Coord coord, llvm::function_ref<int64_t(unsigned)> basis) {
   ArrayRef<layout::Digit> digits = layout.digits(coord);
   Value sum;
   int64_t taken = 0; // bits that may be set in `sum`
@@ -66,7 +25,7 @@ Value Lowering::digitsValue(const Layout &layout, Coord coord, llvm::function_re
       sum = arith::AddIOp::create(b, sum, term, kNoWrap);
     taken |= bits;
   };
-  int64_t stride = 1, total = population(*this, coord);
+  int64_t stride = 1, total = place.population(coord);
   SmallVector<std::pair<Value, int64_t>> odd;
   for (unsigned i = 0; i < digits.size();) {
     int64_t step = basis(i), radix = digits[i].radix;
@@ -76,12 +35,12 @@ Value Lowering::digitsValue(const Layout &layout, Coord coord, llvm::function_re
       continue;
     }
     if (radix != 2) {
-      Value digit = hardware(coord);
+      Value digit = place.hardware(coord);
       if (stride > 1)
-        digit = arith::DivUIOp::create(b, digit, i32(stride));
+        digit = arith::DivUIOp::create(b, digit, b.i32(stride));
       if (stride * radix < total)
-        digit = arith::RemUIOp::create(b, digit, i32(radix));
-      odd.push_back({arith::MulIOp::create(b, digit, i32(step), kNoWrap), step});
+        digit = arith::RemUIOp::create(b, digit, b.i32(radix));
+      odd.push_back({arith::MulIOp::create(b, digit, b.i32(step), kNoWrap), step});
       stride *= radix;
       ++i;
       continue;
@@ -92,16 +51,16 @@ Value Lowering::digitsValue(const Layout &layout, Coord coord, llvm::function_re
       while (i + count < digits.size() && digits[i + count].radix == 2 && basis(i + count) == step << count)
         ++count;
     int64_t mask = (int64_t(1) << count) - 1;
-    Value bits = hardware(coord);
+    Value bits = place.hardware(coord);
     bool reachesTop = stride << count >= total;
     if (!llvm::isPowerOf2_64(stride))
-      bits = arith::DivUIOp::create(b, bits, i32(stride));
+      bits = arith::DivUIOp::create(b, bits, b.i32(stride));
     else if (stride > 1)
-      bits = arith::ShRUIOp::create(b, bits, i32(llvm::Log2_64(stride)));
+      bits = arith::ShRUIOp::create(b, bits, b.i32(llvm::Log2_64(stride)));
     if (!reachesTop)
-      bits = arith::AndIOp::create(b, bits, i32(mask));
+      bits = arith::AndIOp::create(b, bits, b.i32(mask));
     if (step != 1)
-      bits = arith::MulIOp::create(b, bits, i32(step), kNoWrap);
+      bits = arith::MulIOp::create(b, bits, b.i32(step), kNoWrap);
     add(bits, mask * step | step);
     stride <<= count;
     i += count;
@@ -111,18 +70,8 @@ Value Lowering::digitsValue(const Layout &layout, Coord coord, llvm::function_re
   return sum;
 }
 
-Value Lowering::atEntry(llvm::function_ref<Value()> body) {
-  OpBuilder::InsertionGuard guard(b);
-  Location loc = b.getLoc();
-  b.setInsertionPoint(team.anchor);
-  b.setLoc(source.getLoc());
-  Value result = body();
-  b.setLoc(loc);
-  return result;
-}
-
-Lowering::Part &Lowering::partOf(const Layout &layout) {
-  auto &bucket = team.parts[unsigned(size_t(hash_value(layout)))];
+Coordinates::Part &Coordinates::partOf(const Layout &layout) {
+  auto &bucket = parts->byHash[unsigned(size_t(hash_value(layout)))];
   for (auto &part : bucket)
     if (part->layout == layout)
       return *part;
@@ -148,11 +97,11 @@ static int64_t threadBits(const Layout &layout, unsigned dim) {
   return bits;
 }
 
-Value Lowering::threadPart(const Layout &layout, unsigned dim) {
+Value Coordinates::threadPart(const Layout &layout, unsigned dim) {
   Part &part = partOf(layout);
   if (part.known[dim])
     return part.dims[dim];
-  Value value = atEntry([&]() -> Value {
+  Value value = place.atEntry([&]() -> Value {
     Value sum, odd;
     int64_t taken = 0;
     for (Coord coord : kPlaces) {
@@ -185,7 +134,7 @@ Value Lowering::threadPart(const Layout &layout, unsigned dim) {
   return again.dims[dim] = value;
 }
 
-std::pair<Value, int64_t> Lowering::coordinateParts(const Layout &layout, int64_t reg, unsigned dim) {
+std::pair<Value, int64_t> Coordinates::inParts(const Layout &layout, int64_t reg, unsigned dim) {
   int64_t constant = layout.at(Coord::Reg, reg)[dim];
   Value thread = threadPart(layout, dim);
   if (!thread)
@@ -193,40 +142,40 @@ std::pair<Value, int64_t> Lowering::coordinateParts(const Layout &layout, int64_
   int64_t power = layout::splitSide(layout.shape()[dim])->power;
   int64_t low = constant & (power - 1);
   if (low & threadBits(layout, dim)) {
-    thread = arith::XOrIOp::create(b, thread, i32(low));
+    thread = arith::XOrIOp::create(b, thread, b.i32(low));
     constant -= low;
   }
   return {thread, constant};
 }
 
-Value Lowering::coordinate(const Layout &layout, int64_t reg, unsigned dim) {
-  auto [thread, constant] = coordinateParts(layout, reg, dim);
+Value Coordinates::of(const Layout &layout, int64_t reg, unsigned dim) {
+  auto [thread, constant] = inParts(layout, reg, dim);
   if (!thread)
-    return i32(constant);
-  return constant == 0 ? thread : arith::AddIOp::create(b, thread, i32(constant), kNoWrap).getResult();
+    return b.i32(constant);
+  return constant == 0 ? thread : arith::AddIOp::create(b, thread, b.i32(constant), kNoWrap).getResult();
 }
 
-Value Lowering::linearIndex(const Layout &layout, int64_t reg) {
+Value Coordinates::linearIndex(const Layout &layout, int64_t reg) {
   Value sum;
   int64_t stride = 1, constant = 0;
   for (unsigned dim = layout.rank(); dim-- > 0;) {
-    auto [thread, place] = coordinateParts(layout, reg, dim);
+    auto [thread, offset] = inParts(layout, reg, dim);
     if (thread) {
-      Value term = stride == 1 ? thread : arith::MulIOp::create(b, thread, i32(stride), kNoWrap).getResult();
+      Value term = stride == 1 ? thread : arith::MulIOp::create(b, thread, b.i32(stride), kNoWrap).getResult();
       sum = sum ? arith::AddIOp::create(b, sum, term, kNoWrap).getResult() : term;
     }
-    constant += place * stride;
+    constant += offset * stride;
     stride *= layout.shape()[dim];
   }
   if (!sum)
-    return i32(constant);
-  return constant == 0 ? sum : arith::AddIOp::create(b, sum, i32(constant), kNoWrap).getResult();
+    return b.i32(constant);
+  return constant == 0 ? sum : arith::AddIOp::create(b, sum, b.i32(constant), kNoWrap).getResult();
 }
 
-Value Lowering::isOwner(const Layout &layout) {
+Value Coordinates::isOwner(const Layout &layout) {
   if (Part &part = partOf(layout); part.ownerKnown)
     return part.owner;
-  Value value = atEntry([&]() -> Value {
+  Value value = place.atEntry([&]() -> Value {
     Value all;
     for (Coord coord : kPlaces) {
       uint64_t owned = layout.ownerMask(coord);
@@ -239,20 +188,20 @@ Value Lowering::isOwner(const Layout &layout) {
           if (digits[i].radix == 2 && llvm::isPowerOf2_64(stride)) {
             bits |= stride;
           } else {
-            Value digit = arith::DivUIOp::create(b, hardware(coord), i32(stride));
-            zeros.push_back(arith::RemUIOp::create(b, digit, i32(digits[i].radix)));
+            Value digit = arith::DivUIOp::create(b, place.hardware(coord), b.i32(stride));
+            zeros.push_back(arith::RemUIOp::create(b, digit, b.i32(digits[i].radix)));
           }
         }
         stride *= digits[i].radix;
       }
-      if (stride < population(*this, coord))
-        zeros.push_back(arith::DivUIOp::create(b, hardware(coord), i32(stride)));
+      if (stride < place.population(coord))
+        zeros.push_back(arith::DivUIOp::create(b, place.hardware(coord), b.i32(stride)));
       if (bits)
-        zeros.push_back(bits == population(*this, coord) - 1
-                            ? hardware(coord)
-                            : arith::AndIOp::create(b, hardware(coord), i32(bits)).getResult());
+        zeros.push_back(bits == place.population(coord) - 1
+                            ? place.hardware(coord)
+                            : arith::AndIOp::create(b, place.hardware(coord), b.i32(bits)).getResult());
       for (Value zero : zeros) {
-        Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, zero, i32(0));
+        Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, zero, b.i32(0));
         all = all ? arith::AndIOp::create(b, all, here).getResult() : here;
       }
     }
@@ -261,39 +210,4 @@ Value Lowering::isOwner(const Layout &layout) {
   Part &part = partOf(layout);
   part.ownerKnown = true;
   return part.owner = value;
-}
-
-/// The first register of this thread with the same element: digits that replicate set to zero.
-int64_t Lowering::ownerRegister(const Layout &layout, int64_t reg) {
-  uint64_t owned = layout.ownerMask(Coord::Reg);
-  if (!owned)
-    return reg;
-  int64_t stride = 1, first = reg;
-  for (auto [i, digit] : llvm::enumerate(layout.digits(Coord::Reg))) {
-    if (owned >> i & 1)
-      first -= reg / stride % digit.radix * stride;
-    stride *= digit.radix;
-  }
-  return first;
-}
-
-SmallVector<int64_t> Lowering::ownerRegisters(const Layout &layout) {
-  SmallVector<int64_t> owners;
-  for (int64_t reg = 0; reg < layout.registers(); ++reg)
-    if (isOwnerRegister(layout, reg))
-      owners.push_back(reg);
-  return owners;
-}
-
-void Lowering::repeatOwners(const Layout &layout, Registers &registers) {
-  for (int64_t reg = 0; reg < layout.registers(); ++reg)
-    registers[reg] = registers[ownerRegister(layout, reg)];
-}
-
-Registers Lowering::fromOwners(const Layout &layout, ArrayRef<Value> values) {
-  Registers registers(layout.registers());
-  for (auto [reg, value] : llvm::zip_equal(ownerRegisters(layout), values))
-    registers[reg] = value;
-  repeatOwners(layout, registers);
-  return registers;
 }

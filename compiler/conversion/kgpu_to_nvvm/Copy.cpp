@@ -68,15 +68,15 @@ static FailureOr<CtaBoxes> boxesOf(Operation *op, kgpu::MemType memory, bool sha
 
 /// value + constant, or less.
 static Value plus(Lowering &lowering, Value value, int64_t constant) {
-  return constant == 0 ? value : arith::AddIOp::create(lowering.b, value, lowering.i32(constant)).getResult();
+  return constant == 0 ? value : arith::AddIOp::create(lowering.b, value, lowering.b.i32(constant)).getResult();
 }
 
 /// cta() * distance; null for nothing.
 static Value ofCta(Lowering &lowering, int64_t distance) {
   if (distance == 0)
     return {};
-  return lowering.atEntry(
-      [&]() -> Value { return arith::MulIOp::create(lowering.b, lowering.cta(), lowering.i32(distance)); });
+  return lowering.place.atEntry(
+      [&]() -> Value { return arith::MulIOp::create(lowering.b, lowering.place.cta(), lowering.b.i32(distance)); });
 }
 
 /// Position of box `box` of this cta, first dimension first.
@@ -99,11 +99,11 @@ static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, 
 
 /// The thread that issues the copies, of the cta that does.
 static Value issuerOf(Lowering &lowering, const CtaBoxes &boxes) {
-  Value issuer = lowering.isIssuer();
+  Value issuer = lowering.place.isIssuer();
   if (!boxes.onlyFirst)
     return issuer;
-  return lowering.atEntry([&]() -> Value {
-    Value first = arith::CmpIOp::create(lowering.b, arith::CmpIPredicate::eq, lowering.cta(), lowering.i32(0));
+  return lowering.place.atEntry([&]() -> Value {
+    Value first = arith::CmpIOp::create(lowering.b, arith::CmpIPredicate::eq, lowering.place.cta(), lowering.b.i32(0));
     return arith::AndIOp::create(lowering.b, issuer, first);
   });
 }
@@ -130,13 +130,13 @@ struct Copy {
 } // namespace
 
 static LogicalResult emitCopyIn(Lowering &lowering, kgpu::CopyInOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/true);
   if (failed(boxes))
     return failure();
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   unsigned part = cast<OpResult>(op.getMem()).getResultNumber();
-  Value slot = inSlot(lowering, lowering.sharedAddress(int64_t(*channel.getOffset()) + channel.getPartOffset(part)),
+  Value slot = inSlot(lowering, lowering.shared.address(int64_t(*channel.getOffset()) + channel.getPartOffset(part)),
                       op.getCursor(), channel.getSlotStride());
   if (Value moved = ofCta(lowering, boxes->placeDistance))
     slot = arith::AddIOp::create(b, slot, moved);
@@ -153,16 +153,16 @@ static LogicalResult emitCopyIn(Lowering &lowering, kgpu::CopyInOp op) {
     std::string tail = " [" + place + "], " + from + ", [" + barrier + "]";
     if (multicast) {
       // To the same place in every cta, and to the barrier there.
-      Value all = arith::ConstantOp::create(b, b.getI16IntegerAttr(int16_t((1 << lowering.clusterSize()) - 1)));
+      Value all = arith::ConstantOp::create(b, b.getI16IntegerAttr(int16_t((1 << lowering.place.clusterSize()) - 1)));
       copy.text += ".multicast::cluster";
       tail += ", " + copy.operand("h", all);
     }
     if (evict != tile::Eviction::Normal) {
       copy.text += ".L2::cache_hint";
-      tail += ", " + copy.operand("l", lowering.evictPolicy(evict));
+      tail += ", " + copy.operand("l", lowering.global.evictPolicy(evict));
     }
     std::string predicate = copy.operand("b", issuer);
-    lowering.ptx("@" + predicate + " " + copy.text + tail + ";", copy.constraints, {}, copy.operands);
+    b.ptx("@" + predicate + " " + copy.text + tail + ";", copy.constraints, {}, copy.operands);
   }
   return success();
 }
@@ -176,9 +176,9 @@ static LogicalResult emitPrefetch(Lowering &lowering, kgpu::PrefetchOp op) {
     SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets());
     Copy copy;
     std::string from = copy.box(lowering.scalar(op.getMap()), position), predicate = copy.operand("b", issuer);
-    lowering.ptx("@" + predicate + " cp.async.bulk.prefetch.tensor." + std::to_string(position.size()) +
-                     "d.L2.global.tile " + from + ";",
-                 copy.constraints, {}, copy.operands);
+    lowering.b.ptx("@" + predicate + " cp.async.bulk.prefetch.tensor." + std::to_string(position.size()) +
+                       "d.L2.global.tile " + from + ";",
+                   copy.constraints, {}, copy.operands);
   }
   return success();
 }
@@ -187,31 +187,31 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
   FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/false);
   if (failed(boxes))
     return failure();
-  Value memory = lowering.addressOf(lowering.scalar(op.getMem())), issuer = issuerOf(lowering, *boxes);
+  Value memory = lowering.b.addressOf(lowering.scalar(op.getMem())), issuer = issuerOf(lowering, *boxes);
   for (unsigned box : boxes->mine) {
     SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets());
     Copy copy;
     std::string to = copy.box(lowering.scalar(op.getMap()), position);
     std::string place = copy.operand("r", plus(lowering, memory, int64_t(box) * boxes->plan.boxBytes));
     std::string predicate = copy.operand("b", issuer);
-    lowering.ptx("@" + predicate + " cp.async.bulk.tensor." + std::to_string(position.size()) +
-                     "d.global.shared::cta.tile.bulk_group " + to + ", [" + place + "];",
-                 copy.constraints, {}, copy.operands);
+    lowering.b.ptx("@" + predicate + " cp.async.bulk.tensor." + std::to_string(position.size()) +
+                       "d.global.shared::cta.tile.bulk_group " + to + ", [" + place + "];",
+                   copy.constraints, {}, copy.operands);
   }
-  lowering.ptx("@$0 cp.async.bulk.commit_group;", "b", {}, {issuer});
+  lowering.b.ptx("@$0 cp.async.bulk.commit_group;", "b", {}, {issuer});
   return success();
 }
 
 /// Threads that issued nothing have nothing to wait for.
 static LogicalResult emitCopyOutWait(Lowering &lowering, kgpu::CopyOutWaitOp op) {
-  lowering.ptx("cp.async.bulk.wait_group" + std::string(op.getRead() ? ".read " : " ") +
-                   std::to_string(int32_t(op.getPending())) + ";",
-               "", {}, {});
+  lowering.b.ptx("cp.async.bulk.wait_group" + std::string(op.getRead() ? ".read " : " ") +
+                     std::to_string(int32_t(op.getPending())) + ";",
+                 "", {}, {});
   return success();
 }
 
 static LogicalResult emitFenceAsync(Lowering &lowering, kgpu::FenceAsyncOp) {
-  lowering.ptx("fence.proxy.async.shared::cta;", "", {}, {});
+  lowering.b.ptx("fence.proxy.async.shared::cta;", "", {}, {});
   return success();
 }
 
@@ -225,7 +225,7 @@ void nvvm::finishCopies(Lowering &lowering, Region &region) {
     return isa<kgpu::CopyOutOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
   };
   if (region.walk<WalkOrder::PreOrder>(copies).wasInterrupted())
-    lowering.ptx("cp.async.bulk.wait_group 0;", "", {}, {});
+    lowering.b.ptx("cp.async.bulk.wait_group 0;", "", {}, {});
 }
 
 void nvvm::addCopies(EmitTable &table) {

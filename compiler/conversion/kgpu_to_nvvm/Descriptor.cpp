@@ -48,15 +48,15 @@ bool nvvm::collectOrigins(Value desc, SmallVectorImpl<tile::MakeDescOp> &origins
 }
 
 static LogicalResult emitDescLoad(Lowering &lowering, tile::DescLoadOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   const Layout &layout = *layoutOf(op.getType());
   BlockAccess block{op.getDesc(), op.getOffsets(), op.getBoundary(), &layout};
   Access access;
   access.element = elementOf(op.getResult());
   access.cache = op.getCache();
   access.evict = op.getEvict();
-  access.isReadOnly = lowering.isReadOnly(op.getDesc());
-  access.mayFollowStore = lowering.mayFollowStore(op);
+  access.isReadOnly = lowering.global.isReadOnly(op.getDesc());
+  access.mayFollowStore = lowering.global.mayFollowStore(op);
   access.isOrdered = true;
   SmallVector<tile::MakeDescOp> origins;
   collectOrigins(op.getDesc(), origins);
@@ -74,12 +74,13 @@ static LogicalResult emitDescLoad(Lowering &lowering, tile::DescLoadOp op) {
                                                                    type, APFloat::getNaN(type.getFloatSemantics())))));
   Registers result(layout.registers());
   for (int64_t reg = 0; reg < layout.registers(); reg += access.count) {
-    int64_t first = Lowering::ownerRegister(layout, reg);
+    int64_t first = ownerRegister(layout, reg);
     Registers loaded;
     if (first < reg)
       loaded.assign(result.begin() + first, result.begin() + first + access.count);
     else
-      loaded = loadVector(lowering, access, addresses.address(reg), lowering.unlessFailed(addresses.mask(reg)), others);
+      loaded =
+          loadVector(lowering, access, addresses.address(reg), lowering.log.unlessFailed(addresses.mask(reg)), others);
     llvm::copy(loaded, result.begin() + reg);
   }
   lowering.set(op.getResult(), std::move(result));
@@ -87,7 +88,7 @@ static LogicalResult emitDescLoad(Lowering &lowering, tile::DescLoadOp op) {
 }
 
 static LogicalResult emitDescStore(Lowering &lowering, tile::DescStoreOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   const Layout &layout = *layoutOf(op.getValue().getType());
   BlockAccess block{op.getDesc(), op.getOffsets(), op.getBoundary(), &layout};
   Access access;
@@ -97,10 +98,10 @@ static LogicalResult emitDescStore(Lowering &lowering, tile::DescStoreOp op) {
   BlockAddresses addresses(lowering, block, access.element);
   access.count = addresses.width();
   access.alignment = access.bytes();
-  Value owner = lowering.unlessFailed(lowering.isOwner(layout));
+  Value owner = lowering.log.unlessFailed(lowering.coordinates.isOwner(layout));
   ArrayRef<Value> values = lowering.get(op.getValue());
   for (int64_t reg = 0; reg < layout.registers(); reg += access.count) {
-    if (!Lowering::isOwnerRegister(layout, reg))
+    if (!isOwnerRegister(layout, reg))
       continue;
     Value mask = addresses.mask(reg);
     if (mask && owner)

@@ -72,7 +72,7 @@ public:
     std::vector<void *> key;
     llvm::SmallVector<std::pair<mlir::Value, int64_t>> coordinates;
     for (unsigned dim = 0; dim < rank; ++dim) {
-      coordinates.push_back(lowering.coordinateParts(*block.layout, reg, dim));
+      coordinates.push_back(lowering.coordinates.inParts(*block.layout, reg, dim));
       key.push_back(coordinates.back().first.getAsOpaquePointer());
     }
     mlir::Value &base = bases[key];
@@ -82,7 +82,7 @@ public:
         mlir::Value place = starts[dim];
         if (mlir::Value thread = coordinates[dim].first)
           place = mlir::arith::AddIOp::create(b, place, mlir::arith::ExtUIOp::create(b, b.getI64Type(), thread));
-        base = lowering.offsetBy(base, mlir::arith::MulIOp::create(b, place, strideBytes(dim)).getResult());
+        base = lowering.b.offsetBy(base, mlir::arith::MulIOp::create(b, place, strideBytes(dim)).getResult());
       }
     }
     mlir::Value address = base;
@@ -90,8 +90,8 @@ public:
       if (int64_t constant = coordinates[dim].second) {
         mlir::Value &distance = distances[{dim, constant}];
         if (!distance)
-          distance = mlir::arith::MulIOp::create(b, strideBytes(dim), lowering.i64(constant));
-        address = lowering.offsetBy(address, distance);
+          distance = mlir::arith::MulIOp::create(b, strideBytes(dim), lowering.b.i64(constant));
+        address = lowering.b.offsetBy(address, distance);
       }
     return address;
   }
@@ -102,7 +102,7 @@ public:
     for (unsigned dim = 0; dim < rank; ++dim) {
       if (!block.checks(dim))
         continue;
-      auto [thread, constant] = lowering.coordinateParts(*block.layout, reg, dim);
+      auto [thread, constant] = lowering.coordinates.inParts(*block.layout, reg, dim);
       mlir::Value &inside = insides[{dim, {thread.getAsOpaquePointer(), constant}}];
       if (!inside) {
         mlir::Value place = positionOf(dim, thread, constant);
@@ -124,11 +124,11 @@ public:
         (known && divides(block.offsets[dim]) &&
          llvm::all_of(origins, [&](tile::MakeDescOp made) { return divides(made.getShape()[dim]); })))
       return {};
-    auto [thread, constant] = lowering.coordinateParts(*block.layout, reg, dim);
+    auto [thread, constant] = lowering.coordinates.inParts(*block.layout, reg, dim);
     mlir::Value &held = counts[{dim, {thread.getAsOpaquePointer(), constant}}];
     if (!held) {
       mlir::Value left = mlir::arith::SubIOp::create(b, parts[1 + dim], positionOf(dim, thread, constant));
-      left = mlir::arith::MinUIOp::create(b, left, lowering.i64(count));
+      left = mlir::arith::MinUIOp::create(b, left, lowering.b.i64(count));
       held = mlir::arith::TruncIOp::create(b, b.getI32Type(), left);
     }
     return held;
@@ -143,18 +143,18 @@ private:
     if (thread)
       place = mlir::arith::AddIOp::create(b, place, mlir::arith::ExtUIOp::create(b, b.getI64Type(), thread));
     if (constant)
-      place = mlir::arith::AddIOp::create(b, place, lowering.i64(constant));
+      place = mlir::arith::AddIOp::create(b, place, lowering.b.i64(constant));
     return place;
   }
   mlir::Value strideBytes(unsigned dim) {
     mlir::Value &stride = strides[dim];
     if (!stride)
-      stride = mlir::arith::MulIOp::create(b, parts[1 + rank + dim], lowering.i64(bytes));
+      stride = mlir::arith::MulIOp::create(b, parts[1 + rank + dim], lowering.b.i64(bytes));
     return stride;
   }
 
   Lowering &lowering;
-  mlir::ImplicitLocOpBuilder &b;
+  CodeBuilder &b;
   const BlockAccess &block;
   int64_t bytes;
   unsigned rank;

@@ -63,7 +63,7 @@ void Operand::plan() {
     vector = std::min<int64_t>({acc.contiguity(dim), 16 / bytes, side & -side});
   // Accumulators that share batch and coordinate share the element: told apart by what registers add.
   DenseMap<std::pair<int64_t, int64_t>, unsigned> known;
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   for (int64_t reg = 0; reg < acc.registers(); ++reg) {
     layout::Index at = acc.at(Coord::Reg, reg);
     int64_t batch = type.getRank() == 3 ? at[0] : 0, inside = at[dim] % vector;
@@ -71,20 +71,20 @@ void Operand::plan() {
     numbers.push_back(entry->second * vector + inside);
     if (!isNew)
       continue;
-    auto [thread, constant] = lowering.coordinateParts(acc, reg, dim);
+    auto [thread, constant] = lowering.coordinates.inParts(acc, reg, dim);
     constant = (constant - inside) * stride * bytes;
     Value address = base;
     auto add = [&](Value part, int64_t scale) {
       if (part)
-        address = lowering.offsetBy(address, arith::MulIOp::create(b, part, lowering.i32(scale)).getResult());
+        address = b.offsetBy(address, arith::MulIOp::create(b, part, b.i32(scale)).getResult());
     };
     add(thread, stride * bytes);
     if (type.getRank() == 3) {
-      auto [batchThread, batchConstant] = lowering.coordinateParts(acc, reg, 0);
+      auto [batchThread, batchConstant] = lowering.coordinates.inParts(acc, reg, 0);
       add(batchThread, batchStride * bytes);
       constant += batchConstant * batchStride * bytes;
     }
-    starts.push_back(lowering.offsetBy(address, constant));
+    starts.push_back(b.offsetBy(address, constant));
   }
 }
 
@@ -99,16 +99,16 @@ static Value widened(Lowering &lowering, Value value, Type element) {
 Registers Operand::read(Value offset, int64_t step, Type element) {
   Registers values;
   for (Value start : starts) {
-    Value address = offset ? lowering.offsetBy(start, offset) : start;
+    Value address = offset ? lowering.b.offsetBy(start, offset) : start;
     for (Value value :
-         loadShared(lowering, type.getElementType(), vector, lowering.offsetBy(address, step * depthBytes)))
+         loadShared(lowering, type.getElementType(), vector, lowering.b.offsetBy(address, step * depthBytes)))
       values.push_back(widened(lowering, value, element));
   }
   return values;
 }
 
 static LogicalResult emitDot(Lowering &lowering, kgpu::DotOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   const Layout &layout = kgpu::layoutOf(op.getType());
   unsigned rank = layout.rank();
   Operand lhs(lowering, op.getLhs(), layout, rank - 2, rank - 1),
@@ -119,7 +119,7 @@ static LogicalResult emitDot(Lowering &lowering, kgpu::DotOp op) {
   bool isNarrow = isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
   Type sumType = isNarrow ? b.getF32Type() : element;
   ArrayRef<Value> initial = lowering.get(op.getAcc());
-  SmallVector<int64_t> owners = Lowering::ownerRegisters(layout);
+  SmallVector<int64_t> owners = ownerRegisters(layout);
   Registers sums;
   for (int64_t reg : owners)
     sums.push_back(widened(lowering, initial[reg], sumType));
@@ -136,14 +136,14 @@ static LogicalResult emitDot(Lowering &lowering, kgpu::DotOp op) {
     }
   };
   if (depth > steps) {
-    auto loop = scf::ForOp::create(b, lowering.i32(0), lowering.i32(depth), lowering.i32(steps), sums);
+    auto loop = scf::ForOp::create(b, b.i32(0), b.i32(depth), b.i32(steps), sums);
     if (!loop.getBody()->empty())
       loop.getBody()->back().erase();
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToEnd(loop.getBody());
     sums.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
     auto scaled = [&](int64_t bytes) -> Value {
-      return arith::MulIOp::create(b, loop.getInductionVar(), lowering.i32(bytes),
+      return arith::MulIOp::create(b, loop.getInductionVar(), b.i32(bytes),
                                    arith::IntegerOverflowFlags::nsw | arith::IntegerOverflowFlags::nuw);
     };
     Value lhsOffset = scaled(lhs.depth()), rhsOffset = scaled(rhs.depth());
@@ -156,7 +156,7 @@ static LogicalResult emitDot(Lowering &lowering, kgpu::DotOp op) {
   if (isNarrow)
     for (Value &sum : sums)
       sum = arith::TruncFOp::create(b, element, sum);
-  lowering.set(op.getResult(), Lowering::fromOwners(layout, sums));
+  lowering.set(op.getResult(), fromOwners(layout, sums));
   return success();
 }
 

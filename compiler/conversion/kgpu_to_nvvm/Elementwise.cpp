@@ -8,31 +8,22 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-std::pair<Value, unsigned> Lowering::wordOf(Value value) {
-  auto extract = value.getDefiningOp<LLVM::ExtractElementOp>();
-  auto cast = extract ? extract.getVector().getDefiningOp<LLVM::BitcastOp>() : LLVM::BitcastOp();
-  APInt half;
-  if (!cast || !cast.getArg().getType().isInteger(32) || !matchPattern(extract.getPosition(), m_ConstantInt(&half)))
-    return {};
-  return {cast.getArg(), unsigned(half.getZExtValue())};
-}
-
 /// bf16 is the upper half of an f32: of a packed pair either one is one instruction on the whole word, where taking the
 /// pair apart first would be two.
 static Value extendBrain(Lowering &lowering, Value value) {
-  auto [word, half] = Lowering::wordOf(value);
+  auto [word, half] = wordOf(value);
   if (!word)
     return {};
-  ImplicitLocOpBuilder &b = lowering.b;
-  Value bits = half == 0 ? arith::ShLIOp::create(b, word, lowering.i32(16)).getResult()
-                         : arith::AndIOp::create(b, word, lowering.i32(int64_t(0xffff0000))).getResult();
+  CodeBuilder &b = lowering.b;
+  Value bits = half == 0 ? arith::ShLIOp::create(b, word, b.i32(16)).getResult()
+                         : arith::AndIOp::create(b, word, b.i32(int64_t(0xffff0000))).getResult();
   return arith::BitcastOp::create(b, b.getF32Type(), bits);
 }
 
 LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
   if (op->getNumResults() == 0)
     return op->emitOpError("expected an op with a result, got none");
-  unsigned count = lowering.registerCount(op->getResult(0).getType());
+  unsigned count = registerCount(op->getResult(0).getType());
   SmallVector<ArrayRef<Value>, 4> operands;
   for (Value operand : op->getOperands()) {
     ArrayRef<Value> registers = lowering.get(operand);
@@ -63,7 +54,7 @@ LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
       if (Value extended = extendBrain(lowering, keys.back().front()))
         values = {extended};
     if (values.empty())
-      values = lowering.applyScalar(op, keys.back());
+      values = lowering.scalars.apply(op, keys.back());
     if (values.empty())
       return failure();
     for (auto [result, value] : llvm::zip(results, values))
@@ -76,7 +67,7 @@ LogicalResult nvvm::emitElementwise(Lowering &lowering, Operation *op) {
 
 /// A tile whose elements differ is a table in constant memory.
 static Registers loadTable(Lowering &lowering, RankedTensorType type, DenseElementsAttr elements) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   const layout::Layout &layout = *layoutOf(type);
   Type element = memoryType(type.getElementType());
   auto module = lowering.source->getParentOfType<ModuleOp>();
@@ -100,15 +91,15 @@ static Registers loadTable(Lowering &lowering, RankedTensorType type, DenseEleme
                            LLVM::Linkage::Internal, name, DenseElementsAttr::get(shaped, values), memoryBytes(element),
                            kGlobal);
   }
-  Value base = LLVM::AddressOfOp::create(b, lowering.ptrType, name);
+  Value base = LLVM::AddressOfOp::create(b, b.globalPointer(), name);
   Registers registers;
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
-    Value address = LLVM::GEPOp::create(b, lowering.ptrType, bitsType, base,
-                                        ArrayRef<LLVM::GEPArg>{lowering.linearIndex(layout, reg)});
+    Value address = LLVM::GEPOp::create(b, b.globalPointer(), bitsType, base,
+                                        ArrayRef<LLVM::GEPArg>{lowering.coordinates.linearIndex(layout, reg)});
     Value bits = LLVM::LoadOp::create(b, bitsType, address, memoryBytes(element), false, false, /*isInvariant=*/true);
     registers.push_back(
-        lowering.fromMemory(bits.getType() == element ? bits : arith::BitcastOp::create(b, element, bits).getResult(),
-                            type.getElementType()));
+        b.fromMemory(bits.getType() == element ? bits : arith::BitcastOp::create(b, element, bits).getResult(),
+                     type.getElementType()));
   }
   return registers;
 }
@@ -120,16 +111,16 @@ Registers Lowering::constantRegisters(Operation *op) {
   if (!constantOp) {
     Registers registers;
     for (Type one : registerTypes(type))
-      registers.push_back(zero(one));
+      registers.push_back(b.zero(one));
     return registers;
   }
   auto tile = dyn_cast<RankedTensorType>(type);
   if (!tile)
-    return {constant(registerType(type), constantOp.getValue())};
+    return {b.constant(registerType(type), constantOp.getValue())};
   auto elements = cast<DenseElementsAttr>(constantOp.getValue());
   if (!elements.isSplat())
     return loadTable(*this, tile, elements);
-  return Registers(registerCount(type), constant(tile.getElementType(), elements.getSplatValue<Attribute>()));
+  return Registers(registerCount(type), b.constant(tile.getElementType(), elements.getSplatValue<Attribute>()));
 }
 
 void nvvm::addElementwise(EmitTable &table) {

@@ -33,7 +33,7 @@ private:
   Value shuffled(int64_t reg);
 
   Lowering &lowering;
-  ImplicitLocOpBuilder &b;
+  CodeBuilder &b;
   tile::GatherOp op;
   const Layout &source, &layout;
   unsigned axis;
@@ -45,7 +45,7 @@ private:
 SmallVector<std::pair<int64_t, int64_t>> Gathering::rowOf(int64_t reg) {
   layout::Index wanted = layout.at(Coord::Reg, reg);
   SmallVector<std::pair<int64_t, int64_t>> row;
-  for (int64_t other : Lowering::ownerRegisters(source)) {
+  for (int64_t other : ownerRegisters(source)) {
     layout::Index at = source.at(Coord::Reg, other);
     int64_t place = at[axis];
     at[axis] = wanted[axis];
@@ -66,8 +66,8 @@ Value Gathering::index(int64_t reg) {
 }
 
 Value Gathering::bitOf(Value index, int64_t step) {
-  Value bit = arith::AndIOp::create(b, index, lowering.i32(step));
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, lowering.i32(0));
+  Value bit = arith::AndIOp::create(b, index, lowering.b.i32(step));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, lowering.b.i32(0));
 }
 
 /// The value whose place has the index's bits along the axis (as far as registers hold them).
@@ -80,7 +80,7 @@ Value Gathering::choose(ArrayRef<std::pair<int64_t, int64_t>> row, ArrayRef<Valu
     // Places of an odd side, in order: one comparison for each but the first.
     Value result = values.front();
     for (auto [entry, value] : llvm::drop_begin(llvm::zip(row, values))) {
-      Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, index, lowering.i32(entry.first));
+      Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, index, lowering.b.i32(entry.first));
       result = arith::SelectOp::create(b, here, value, result);
     }
     return result;
@@ -100,21 +100,21 @@ Value Gathering::choose(ArrayRef<std::pair<int64_t, int64_t>> row, ArrayRef<Valu
 }
 
 Value Gathering::shuffled(int64_t reg) {
-  Value wanted = index(reg), lane = lowering.lane();
+  Value wanted = index(reg), lane = lowering.place.lane();
   int64_t mask = 0;
   Value asked;
   for (auto [digit, step] : kgpu::gatherDigits(source, axis).lanes) {
     mask |= int64_t(1) << digit;
     int64_t shift = int64_t(llvm::Log2_64(step)) - digit;
-    Value bit = arith::AndIOp::create(b, wanted, lowering.i32(step));
+    Value bit = arith::AndIOp::create(b, wanted, lowering.b.i32(step));
     if (shift > 0)
-      bit = arith::ShRUIOp::create(b, bit, lowering.i32(shift));
+      bit = arith::ShRUIOp::create(b, bit, lowering.b.i32(shift));
     else if (shift < 0)
-      bit = arith::ShLIOp::create(b, bit, lowering.i32(-shift));
+      bit = arith::ShLIOp::create(b, bit, lowering.b.i32(-shift));
     asked = asked ? arith::OrIOp::create(b, asked, bit).getResult() : bit;
   }
   if (mask != 31)
-    asked = arith::OrIOp::create(b, asked, arith::AndIOp::create(b, lane, lowering.i32(31 & ~mask)));
+    asked = arith::OrIOp::create(b, asked, arith::AndIOp::create(b, lane, lowering.b.i32(31 & ~mask)));
   auto row = rowOf(reg);
   Registers sent;
   for (auto [place, other] : row)
@@ -140,7 +140,7 @@ LogicalResult Gathering::run() {
   // Where the result's lanes agree along the axis, known indices name registers.
   bool named = !known.empty() && kgpu::gatherDigits(layout, axis).lanes.empty();
   Registers values;
-  for (int64_t reg : Lowering::ownerRegisters(layout)) {
+  for (int64_t reg : ownerRegisters(layout)) {
     if (kind == GatherKind::Flip) {
       values.push_back(flipped(reg));
       continue;
@@ -167,7 +167,7 @@ LogicalResult Gathering::run() {
     if (distance)
       values = shuffleXor(lowering, values, distance);
   }
-  lowering.set(op.getResult(), Lowering::fromOwners(layout, values));
+  lowering.set(op.getResult(), fromOwners(layout, values));
   return success();
 }
 

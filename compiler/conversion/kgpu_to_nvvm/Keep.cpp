@@ -10,25 +10,25 @@ using namespace kiln::nvvm;
 
 /// The word that the registers came in, if they are all of it and in order; else one put together from them.
 static Value packWord(Lowering &lowering, ArrayRef<Value> registers, VectorType type) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   if (registers.size() == 1)
-    return arith::ExtUIOp::create(b, b.getI32Type(), lowering.toBits(registers.front()));
+    return arith::ExtUIOp::create(b, b.getI32Type(), b.toBits(registers.front()));
   if (registers.size() == 2 && type.getNumElements() == 2) {
-    auto [low, first] = Lowering::wordOf(registers[0]);
-    auto [high, second] = Lowering::wordOf(registers[1]);
+    auto [low, first] = wordOf(registers[0]);
+    auto [high, second] = wordOf(registers[1]);
     if (low && low == high && first == 0 && second == 1)
       return low;
   }
   Value vector = LLVM::PoisonOp::create(b, type);
   for (auto [place, value] : llvm::enumerate(registers)) {
-    Value part = type.getElementType() == value.getType() ? value : lowering.toBits(value);
-    vector = LLVM::InsertElementOp::create(b, vector, part, lowering.i32(place));
+    Value part = type.getElementType() == value.getType() ? value : b.toBits(value);
+    vector = LLVM::InsertElementOp::create(b, vector, part, b.i32(place));
   }
   return LLVM::BitcastOp::create(b, b.getI32Type(), vector);
 }
 
 static LogicalResult emitKeep(Lowering &lowering, kgpu::KeepOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   ArrayRef<Value> source = lowering.get(op.getSource());
   Type element = registerType(elementOf(op.getSource()));
   unsigned bits = element.getIntOrFloatBitWidth(), perWord = 32 / bits;
@@ -36,8 +36,8 @@ static LogicalResult emitKeep(Lowering &lowering, kgpu::KeepOp op) {
   Type part = bits == 8 ? Type(b.getI8Type()) : element;
   auto vectorType = VectorType::get({perWord}, part);
   // No multiprocessor's number has this bit.
-  Value order = lowering.atEntry([&]() -> Value {
-    return lowering
+  Value order = lowering.place.atEntry([&]() -> Value {
+    return lowering.b
         .ptx("{\n\t.reg .b32 number;\n\tmov.u32 number, %smid;\n\tshr.u32 number, number, 31;\n\t"
              "or.b32 $0, number, 0x3210;\n\t}",
              "=r", b.getI32Type(), {}, /*pure=*/true)
@@ -51,15 +51,15 @@ static LogicalResult emitKeep(Lowering &lowering, kgpu::KeepOp op) {
     if (waiting.empty())
       return;
     SmallVector<Value> values = llvm::map_to_vector(waiting, [&](unsigned reg) { return source[reg]; });
-    Value word = bits == 32 ? lowering.toBits(values.front()) : packWord(lowering, values, vectorType);
-    word = lowering.ptx("prmt.b32 $0, $1, $1, $2;", "=r,r,r", b.getI32Type(), {word, order}, /*pure=*/true).front();
+    Value word = bits == 32 ? b.toBits(values.front()) : packWord(lowering, values, vectorType);
+    word = b.ptx("prmt.b32 $0, $1, $1, $2;", "=r,r,r", b.getI32Type(), {word, order}, /*pure=*/true).front();
     Value vector =
         bits == 32 || values.size() == 1 ? Value() : LLVM::BitcastOp::create(b, vectorType, word).getResult();
     for (auto [place, reg] : llvm::enumerate(waiting)) {
       Value value = bits == 32 ? word
-                    : vector   ? LLVM::ExtractElementOp::create(b, vector, lowering.i32(place)).getResult()
+                    : vector   ? LLVM::ExtractElementOp::create(b, vector, b.i32(place)).getResult()
                                : arith::TruncIOp::create(b, b.getIntegerType(bits), word).getResult();
-      result[reg] = kept[source[reg]] = value.getType() == element ? value : lowering.fromBits(value, element);
+      result[reg] = kept[source[reg]] = value.getType() == element ? value : b.fromBits(value, element);
     }
     waiting.clear();
   };

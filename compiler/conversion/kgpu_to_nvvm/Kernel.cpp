@@ -1,5 +1,5 @@
-// One kernel: its entry function with its attributes, the arguments and what is said about them, where a thread is, and
-// the walk over the ops.
+// One kernel: its entry function with its attributes, the arguments and what is said about them, and the walk over the
+// ops.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/analysis/KernelInterface.h"
 #include "compiler/conversion/kgpu_to_nvvm/Channel.h"
@@ -11,29 +11,12 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-/// The kernel has an op of these, wherever control takes it.
-template <typename... Ops> static bool hasAny(func::FuncOp kernel) {
-  return kernel.walk([](Operation *op) { return isa<Ops...>(op) ? WalkResult::interrupt() : WalkResult::advance(); })
-      .wasInterrupted();
-}
-
 Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &table)
     : source(kernel), b(kernel.getLoc(), kernel.getContext()), target(target), alignment(kernel),
-      ptrType(LLVM::LLVMPointerType::get(kernel.getContext(), kGlobal)), table(table) {
-  team.numWarps = kgpu::moduleNumber(kernel, kgpu::kNumWarpsAttrName, 4);
-  team.numGroups = kgpu::moduleNumber(kernel, kgpu::kNumGroupsAttrName, 1);
-  // Roles bring warps of their own.
-  for (auto roles : kernel.getOps<kgpu::RolesOp>()) {
-    team.numWarps = roles.totalWarps();
-    team.numGroups = 1;
-  }
-  numThreads = threads();
-  limit = kgpu::moduleNumber(kernel, kgpu::kMaxRegistersAttrName, 0);
-  cluster = kgpu::moduleNumber(kernel, kgpu::kClusterAttrName, 1);
-  pdl = kgpu::moduleHas(kernel, kgpu::kPdlAttrName);
-  failuresEnd = cluster == 1 && !hasAny<kgpu::RolesOp, scf::WhileOp>(kernel);
-  kernel.walk([&](tile::AssertOp op) { mayGoOn |= !failuresEnd || isTile(op.getCondition()); });
-}
+      overlaps(kgpu::moduleHas(kernel, kgpu::kPdlAttrName)),
+      maxRegisters(kgpu::moduleNumber(kernel, kgpu::kMaxRegistersAttrName, 0)), place(kernel, b), coordinates(b, place),
+      program(kernel, b, place), shared(kernel, b, place), global(kernel, b, place), log(kernel, b, place),
+      tensorMaps(b, place), scalars(b, alignment, [this](Value value) { return scalar(value); }), table(table) {}
 
 LogicalResult Lowering::run() {
   if (!source.getBody().hasOneBlock())
@@ -41,7 +24,7 @@ LogicalResult Lowering::run() {
            << source.getBody().getBlocks().size();
   if (failed(verifyEffects(source)))
     return failure();
-  if (failed(collectTensorMaps()) || failed(checkPersistent()))
+  if (failed(tensorMaps.collect(source, target)) || failed(program.check(source)))
     return failure();
   createEntry();
   bindArguments();
@@ -52,7 +35,7 @@ LogicalResult Lowering::run() {
   if (auto use = kgpu::barriersOf(source.front().getTerminator()).before)
     emitBarrier(*use);
   LLVM::ReturnOp::create(b, ValueRange());
-  entry->setAttr("kiln.sites", b.getArrayAttr(sites));
+  entry->setAttr("kiln.sites", b.getArrayAttr(log.sites()));
   if (!source.getOps<kgpu::KeepOp>().empty())
     orderByUse(entry.getBody().front());
   source.erase();
@@ -68,42 +51,42 @@ void Lowering::createEntry() {
   SmallVector<Type> types;
   for (Type type : source.getArgumentTypes())
     types.push_back(memoryType(type));
-  bool hasHooks = hasAny<tile::PrintOp, tile::AssertOp>(source); // they need the log
-  if (hasHooks)
+  if (log.isNeeded())
     types.push_back(b.getI64Type());
   // The grid that is counted, x first: the one that is launched has as many blocks as there is room for.
-  if (isPersistent)
+  if (program.isPersistent())
     types.append(3, b.getI32Type());
   types.append(tensorMaps.size(), LLVM::LLVMPointerType::get(b.getContext()));
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
   entry = LLVM::LLVMFuncOp::create(b, ("kiln_" + source.getName()).str(), type);
-  int32_t blockSize = int32_t(blockThreads());
+  int64_t cluster = place.clusterSize();
+  int32_t blockSize = int32_t(place.blockThreads());
   entry->setAttr("nvvm.kernel", b.getUnitAttr());
   entry->setAttr("nvvm.reqntid", b.getDenseI32ArrayAttr({blockSize, 1, 1}));
   if (cluster > 1)
     entry->setAttr("nvvm.cluster_dim", b.getDenseI32ArrayAttr({int32_t(cluster), 1, 1}));
-  if (maxRegisters() > 0)
-    entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(maxRegisters())));
+  if (maxRegisters > 0)
+    entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(maxRegisters)));
   Block *block = entry.addEntryBlock(b);
   b.setInsertionPointToEnd(block);
   unsigned hidden = source.getNumArguments();
-  if (hasHooks)
-    hooks = block->getArgument(hidden++);
-  if (isPersistent)
-    for (Value &size : team.gridSizes)
-      size = block->getArgument(hidden++);
+  if (log.isNeeded())
+    log.setParameter(block->getArgument(hidden++));
+  if (program.isPersistent())
+    for (unsigned axis = 0; axis < 3; ++axis)
+      program.setGridSize(axis, block->getArgument(hidden++));
   // What is computed once goes before this constant, which nothing uses: folded away later.
-  team.anchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
+  place.setEntry(arith::ConstantOp::create(b, b.getI64IntegerAttr(0)));
 
   auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
   auto shared = source->getAttrOfType<IntegerAttr>(kgpu::kSharedBytesAttrName);
-  entry->setAttr("kiln.cuda", b.getDictionaryAttr({b.getNamedAttr("num_warps", number(blockThreads() / 32)),
-                                                   b.getNamedAttr("threads", number(blockThreads())),
+  entry->setAttr("kiln.cuda", b.getDictionaryAttr({b.getNamedAttr("num_warps", number(place.blockThreads() / 32)),
+                                                   b.getNamedAttr("threads", number(place.blockThreads())),
                                                    b.getNamedAttr("cluster", number(cluster)),
                                                    b.getNamedAttr("shared_bytes", number(shared ? shared.getInt() : 0)),
-                                                   b.getNamedAttr("max_registers", number(maxRegisters())),
-                                                   b.getNamedAttr("pdl", b.getBoolAttr(pdl))}));
-  if (isPersistent)
+                                                   b.getNamedAttr("max_registers", number(maxRegisters)),
+                                                   b.getNamedAttr("pdl", b.getBoolAttr(overlaps))}));
+  if (program.isPersistent())
     describeCuda("persistent", b.getBoolAttr(true));
   if (!source.getBody().getOps<kgpu::RolesOp>().empty())
     describeCuda("roles", b.getBoolAttr(true));
@@ -119,15 +102,6 @@ void Lowering::describeCuda(StringRef name, Attribute value) {
 }
 
 void Lowering::bindArguments() {
-  DenseSet<Value> copied; // arguments that copies reach, whose addresses LLVM does not see
-  source.walk([&](Operation *op) {
-    std::optional<GlobalEffect> effect = globalEffect(op);
-    Value argument = effect && effect->pointer ? pointerArgument(effect->pointer) : Value();
-    if (effect && effect->writes)
-      written.insert(argument);
-    if (effect && kgpu::flightOf(op))
-      copied.insert(argument);
-  });
   SmallVector<Attribute> described;
   int64_t offset = 0;
   auto number = [&](int64_t value) { return b.getI64IntegerAttr(value); };
@@ -135,13 +109,11 @@ void Lowering::bindArguments() {
     unsigned index = argument.getArgNumber();
     Type type = argument.getType();
     bool isPointer = isa<tile::PtrType>(type);
-    set(argument, {fromMemory(entry.getArgument(index), type)});
+    set(argument, {b.fromMemory(entry.getArgument(index), type)});
     if (isPointer) {
-      // With pdl nothing may be read before the wait: no promise that memory does not change.
-      bool seen = !copied.contains(argument) || !written.contains(argument);
-      if (source.getArgAttr(index, "tile.disjoint") && !pdl && seen && !written.contains(Value())) {
+      if (global.isAlone(argument)) {
         entry.setArgAttr(index, "llvm.noalias", b.getUnitAttr());
-        if (!written.contains(argument))
+        if (!global.isWritten(argument))
           entry.setArgAttr(index, "llvm.readonly", b.getUnitAttr());
       }
       if (auto divisor = source.getArgAttrOfType<IntegerAttr>(index, "tile.divisibility"))
@@ -150,16 +122,17 @@ void Lowering::bindArguments() {
     }
     int64_t bytes = memoryBytes(type);
     offset = (offset + bytes - 1) / bytes * bytes;
-    described.push_back(describeArgument(source, index, offset, bytes, written.contains(argument)));
+    described.push_back(describeArgument(source, index, offset, bytes, global.isWritten(argument)));
     offset += bytes;
   }
   // What is hidden comes behind: the log, the counted grid, the maps.
   int64_t hidden = offset;
-  if (hooks)
+  if (log.isNeeded())
     hidden = llvm::alignTo(hidden, 8) + 8;
-  if (isPersistent)
+  if (program.isPersistent())
     hidden = llvm::alignTo(hidden, 4) + 12;
-  bindTensorMaps(entry.getNumArguments() - unsigned(tensorMaps.size()), hidden);
+  if (ArrayAttr maps = tensorMaps.bind(entry, hidden))
+    describeCuda("tensor_maps", maps);
   entry->setAttr("kiln.name", b.getStringAttr(source.getName()));
   entry->setAttr("kiln.arguments", b.getArrayAttr(described));
   entry->setAttr("kiln.arguments_bytes", number((offset + 7) / 8 * 8));
@@ -168,44 +141,9 @@ void Lowering::bindArguments() {
   entry->setAttr("kiln.check", b.getStringAttr("none"));
 }
 
-bool Lowering::isReadOnly(Value pointer) {
-  if (pdl || written.contains(Value()))
-    return false;
-  Value argument = pointerArgument(pointer);
-  return argument && !written.contains(argument) &&
-         source.getArgAttr(cast<BlockArgument>(argument).getArgNumber(), "tile.disjoint");
-}
-
-bool Lowering::mayFollowStore(Operation *op) {
-  if (!afterStores)
-    afterStores = readsBehindWrites(source);
-  return afterStores->contains(op);
-}
-
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
-
-unsigned Lowering::registerCount(Type type) const {
-  if (const layout::Layout *layout = layoutOf(type))
-    return layout->registers();
-  if (auto desc = dyn_cast<tile::DescType>(type))
-    return 1 + 2 * desc.getBlock().getRank();
-  return isa<kgpu::CursorType>(type) ? 2 : 1;
-}
-
-SmallVector<Type> Lowering::registerTypes(Type type) const {
-  if (auto desc = dyn_cast<tile::DescType>(type)) {
-    SmallVector<Type> types(registerCount(type), IntegerType::get(type.getContext(), 64));
-    types.front() = ptrType;
-    return types;
-  }
-  if (isa<kgpu::CursorType>(type)) // slot and parity
-    return SmallVector<Type>(2, IntegerType::get(type.getContext(), 32));
-  if (isa<kgpu::TensorMapType>(type))
-    return {IntegerType::get(type.getContext(), 64)};
-  return SmallVector<Type>(registerCount(type), registerType(elementOf(type)));
-}
 
 ArrayRef<Value> Lowering::get(Value value) {
   auto found = values.find(value);

@@ -31,17 +31,17 @@ static int64_t elementsPerRegister(Type element) { return std::max<int64_t>(4 / 
 /// The registers of `values` as the text takes them. Missing elements of the last one are zero.
 static void pack(Lowering &lowering, Type element, ArrayRef<Value> values, ArrayRef<StringRef> constraints,
                  unsigned &next, SmallVectorImpl<Value> &operands) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   unsigned per = unsigned(elementsPerRegister(element));
   for (unsigned first = 0; first < values.size(); first += per) {
     Value bits;
     if (per == 1) {
-      bits = lowering.toBits(values[first]);
+      bits = b.toBits(values[first]);
     } else {
       Type lane = b.getIntegerType(unsigned(8 * memoryBytes(element)));
-      Value all = lowering.zero(VectorType::get({int64_t(per)}, lane));
+      Value all = b.zero(VectorType::get({int64_t(per)}, lane));
       for (unsigned i = first; i < std::min<size_t>(first + per, values.size()); ++i)
-        all = LLVM::InsertElementOp::create(b, all, lowering.toBits(values[i]), lowering.i32(i - first));
+        all = LLVM::InsertElementOp::create(b, all, b.toBits(values[i]), b.i32(i - first));
       bits = LLVM::BitcastOp::create(b, b.getI32Type(), all);
     }
     Type type = typeOfConstraint(b, constraints[next++], bits.getType());
@@ -49,17 +49,17 @@ static void pack(Lowering &lowering, Type element, ArrayRef<Value> values, Array
       bits = arith::TruncIOp::create(b, b.getIntegerType(type.getIntOrFloatBitWidth()), bits);
     else if (type.getIntOrFloatBitWidth() > bits.getType().getIntOrFloatBitWidth())
       bits = arith::ExtUIOp::create(b, b.getIntegerType(type.getIntOrFloatBitWidth()), bits);
-    operands.push_back(lowering.fromBits(bits, type));
+    operands.push_back(b.fromBits(bits, type));
   }
 }
 
 /// The reverse for `count` elements from result `next` on.
 static void unpack(Lowering &lowering, Type element, unsigned count, ArrayRef<Value> results, unsigned &next,
                    Registers &values) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   unsigned per = unsigned(elementsPerRegister(element)), width = unsigned(8 * memoryBytes(element));
   for (unsigned first = 0; first < count; first += per) {
-    Value bits = lowering.toBits(results[next++]);
+    Value bits = b.toBits(results[next++]);
     unsigned have = bits.getType().getIntOrFloatBitWidth(), want = per == 1 ? width : 32;
     if (have > want)
       bits = arith::TruncIOp::create(b, b.getIntegerType(want), bits);
@@ -70,16 +70,16 @@ static void unpack(Lowering &lowering, Type element, unsigned count, ArrayRef<Va
       Value one = bits;
       if (per > 1) {
         if (i)
-          one = arith::ShRUIOp::create(b, bits, lowering.i32(i * width));
+          one = arith::ShRUIOp::create(b, bits, b.i32(i * width));
         one = arith::TruncIOp::create(b, b.getIntegerType(width), one);
       }
-      values.push_back(lowering.fromBits(one, type));
+      values.push_back(b.fromBits(one, type));
     }
   }
 }
 
 static LogicalResult emitInlineAsm(Lowering &lowering, tile::InlineAsmOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   SmallVector<StringRef> parts, outputs, inputs;
   op.getConstraints().split(parts, ',', -1, /*KeepEmpty=*/false);
   for (StringRef part : parts) {
@@ -92,7 +92,7 @@ static LogicalResult emitInlineAsm(Lowering &lowering, tile::InlineAsmOp op) {
   Type shaped = op.getNumResults()         ? op.getResult(0).getType()
                 : op.getOperands().empty() ? Type(b.getI32Type())
                                            : op.getOperand(0).getType();
-  unsigned count = lowering.registerCount(shaped), packed = unsigned(op.getPacked());
+  unsigned count = registerCount(shaped), packed = unsigned(op.getPacked());
   SmallVector<Registers> results(op.getNumResults());
   for (unsigned first = 0; first < count; first += packed) {
     SmallVector<Value> operands;
@@ -113,7 +113,7 @@ static LogicalResult emitInlineAsm(Lowering &lowering, tile::InlineAsmOp op) {
       for (int64_t left = packed; left > 0; left -= elementsPerRegister(element))
         types.push_back(typeOfConstraint(b, outputs[next++], b.getIntegerType(width)));
     }
-    Registers raw = lowering.ptx(op.getAssembly(), op.getConstraints(), types, operands, op.getIsPure());
+    Registers raw = b.ptx(op.getAssembly(), op.getConstraints(), types, operands, op.getIsPure());
     next = 0;
     for (auto [result, registers] : llvm::zip(op.getResults(), results))
       unpack(lowering, elementOf(result), packed, raw, next, registers);
@@ -129,7 +129,7 @@ static LogicalResult emitInlineAsm(Lowering &lowering, tile::InlineAsmOp op) {
 // tile.extern_call
 //===----------------------------------------------------------------------===//
 
-Value Lowering::emitExternCall(tile::ExternCallOp op, ArrayRef<Value> operands) {
+Value nvvm::emitExternCall(CodeBuilder &b, tile::ExternCallOp op, ArrayRef<Value> operands) {
   std::string name = op.getSymbol().str();
   // libdevice spells functions __nv_NAME (double) and __nv_NAMEf (float). A bare name means the elements' own type.
   if (op.getLibrary() == "libdevice" && !StringRef(name).starts_with("__nv_")) {
@@ -138,7 +138,7 @@ Value Lowering::emitExternCall(tile::ExternCallOp op, ArrayRef<Value> operands) 
   }
   Type result = registerType(elementOf(op.getResult()));
   auto type = LLVM::LLVMFunctionType::get(result, llvm::map_to_vector(operands, [](Value v) { return v.getType(); }));
-  auto module = source->getParentOfType<ModuleOp>();
+  auto module = op->getParentOfType<ModuleOp>();
   auto declared = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
   if (!declared) {
     OpBuilder::InsertionGuard guard(b);

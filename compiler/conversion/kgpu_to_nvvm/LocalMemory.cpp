@@ -11,24 +11,9 @@ using namespace kiln::nvvm;
 using layout::Coord;
 using layout::Layout;
 
-/// What a register is while it is in a vector on its way to memory.
-static Type transferType(Type element) {
-  Type type = memoryType(element);
-  return isa<LLVM::LLVMPointerType>(type) ? IntegerType::get(type.getContext(), 64) : type;
-}
-
-static Value toTransfer(Lowering &lowering, Value value, Type element) {
-  return isa<tile::PtrType>(element) ? lowering.toBits(value) : lowering.toMemory(value, element);
-}
-
-static Value fromTransfer(Lowering &lowering, Value value, Type element) {
-  return isa<tile::PtrType>(element) ? lowering.fromBits(value, registerType(element))
-                                     : lowering.fromMemory(value, element);
-}
-
 /// Stores or loads `values` (elements as they lie in memory) at `pointer`.
 static void storeVector(Lowering &lowering, ArrayRef<Value> values, Value pointer, int64_t elementBytes) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   unsigned align = elementBytes * values.size();
   if (values.size() == 1) {
     LLVM::StoreOp::create(b, values.front(), pointer, align);
@@ -37,26 +22,26 @@ static void storeVector(Lowering &lowering, ArrayRef<Value> values, Value pointe
   Type type = VectorType::get(int64_t(values.size()), values.front().getType());
   Value vector = LLVM::PoisonOp::create(b, type);
   for (auto [i, value] : llvm::enumerate(values))
-    vector = LLVM::InsertElementOp::create(b, vector, value, lowering.i32(i));
+    vector = LLVM::InsertElementOp::create(b, vector, value, b.i32(i));
   LLVM::StoreOp::create(b, vector, pointer, align);
 }
 
 static Registers loadVector(Lowering &lowering, Type type, int64_t count, Value pointer, int64_t elementBytes) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   unsigned align = elementBytes * count;
   if (count == 1)
     return {LLVM::LoadOp::create(b, type, pointer, align).getResult()};
   Value vector = LLVM::LoadOp::create(b, VectorType::get(count, type), pointer, align);
   Registers values;
   for (int64_t i = 0; i < count; ++i)
-    values.push_back(LLVM::ExtractElementOp::create(b, vector, lowering.i32(i)));
+    values.push_back(LLVM::ExtractElementOp::create(b, vector, b.i32(i)));
   return values;
 }
 
 Registers nvvm::loadShared(Lowering &lowering, Type element, int64_t count, Value pointer) {
   Registers values = loadVector(lowering, transferType(element), count, pointer, memoryBytes(element));
   for (Value &value : values)
-    value = fromTransfer(lowering, value, element);
+    value = lowering.b.fromTransfer(value, element);
   return values;
 }
 
@@ -68,14 +53,14 @@ static LogicalResult emitAlloc(Lowering &lowering, kgpu::AllocOp op) {
   auto offset = op.getOffset();
   if (!offset)
     return op.emitOpError("expected an offset (because kiln-plan-shared-memory gives each allocation one), got none");
-  lowering.set(op, {lowering.offsetBy(lowering.sharedBase(), int64_t(*offset))});
+  lowering.set(op, {lowering.b.offsetBy(lowering.shared.base(), int64_t(*offset))});
   return success();
 }
 
 static LogicalResult emitSlot(Lowering &lowering, kgpu::SlotOp op) {
   int64_t bytes = op.getMem().getDefiningOp<kgpu::AllocOp>().getSlotBytes();
-  Value distance = arith::MulIOp::create(lowering.b, lowering.scalar(op.getIndex()), lowering.i32(bytes));
-  lowering.set(op, {lowering.offsetBy(lowering.scalar(op.getMem()), distance)});
+  Value distance = arith::MulIOp::create(lowering.b, lowering.scalar(op.getIndex()), lowering.b.i32(bytes));
+  lowering.set(op, {lowering.b.offsetBy(lowering.scalar(op.getMem()), distance)});
   return success();
 }
 
@@ -86,7 +71,7 @@ static LogicalResult emitTrans(Lowering &lowering, kgpu::TransOp op) {
 
 static LogicalResult emitView(Lowering &lowering, kgpu::ViewOp op) {
   int64_t bytes = int64_t(op.getOffset()) * op.getMem().getType().getElementBytes();
-  lowering.set(op, {lowering.offsetBy(lowering.scalar(op.getMem()), bytes)});
+  lowering.set(op, {lowering.b.offsetBy(lowering.scalar(op.getMem()), bytes)});
   return success();
 }
 
@@ -104,21 +89,22 @@ static int64_t alignmentOf(Value memory) {
 /// The same place in the memory of cta `cta` of the cluster.
 static Value inCta(Lowering &lowering, Value pointer, Value cta) {
   Type remote = LLVM::LLVMPointerType::get(lowering.b.getContext(), kCluster);
-  return lowering.intrinsic("llvm.nvvm.mapa.shared.cluster", remote, {pointer, cta});
+  return lowering.b.intrinsic("llvm.nvvm.mapa.shared.cluster", remote, {pointer, cta});
 }
 
 /// i1: among the threads that differ in `coords`, this one owns its elements; null when all do.
 static Value ownerAmong(Lowering &lowering, const Layout &tile, ArrayRef<Coord> coords) {
-  ImplicitLocOpBuilder &b = lowering.b;
-  return lowering.atEntry([&]() -> Value {
+  CodeBuilder &b = lowering.b;
+  return lowering.place.atEntry([&]() -> Value {
     Value owner;
     for (Coord coord : coords) {
       uint64_t repeats = tile.ownerMask(coord);
       // Replicating digits moved to the front of a number of their own: it is 0 at the owner.
-      Value others = lowering.digitsValue(tile, coord, [&](unsigned i) { return int64_t(repeats >> i & 1) << i; });
+      Value others =
+          lowering.coordinates.digitsValue(tile, coord, [&](unsigned i) { return int64_t(repeats >> i & 1) << i; });
       if (!others)
         continue;
-      Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, others, lowering.i32(0));
+      Value here = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, others, b.i32(0));
       owner = owner ? arith::AndIOp::create(b, owner, here).getResult() : here;
     }
     return owner;
@@ -135,27 +121,27 @@ static void guarded(Lowering &lowering, Value condition, llvm::function_ref<void
 }
 
 static LogicalResult emitScalarStore(Lowering &lowering, kgpu::LocalStoreOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Type element = op.getValue().getType();
-  Value pointer = lowering.scalar(op.getMem()), value = toTransfer(lowering, lowering.scalar(op.getValue()), element);
+  Value pointer = lowering.scalar(op.getMem()), value = lowering.b.toTransfer(lowering.scalar(op.getValue()), element);
   bool crosses = op.crossesCtas();
-  Value first = lowering.atEntry([&]() -> Value {
-    Value thread = lowering.thread();
+  Value first = lowering.place.atEntry([&]() -> Value {
+    Value thread = lowering.place.thread();
     if (crosses)
-      thread = arith::OrIOp::create(b, thread, lowering.cta());
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, lowering.i32(0));
+      thread = arith::OrIOp::create(b, thread, lowering.place.cta());
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, b.i32(0));
   });
   guarded(lowering, first, [&] {
     if (!crosses)
       return storeVector(lowering, {value}, pointer, memoryBytes(element));
-    for (int64_t cta = 0; cta < lowering.clusterSize(); ++cta)
-      storeVector(lowering, {value}, inCta(lowering, pointer, lowering.i32(cta)), memoryBytes(element));
+    for (int64_t cta = 0; cta < lowering.place.clusterSize(); ++cta)
+      storeVector(lowering, {value}, inCta(lowering, pointer, b.i32(cta)), memoryBytes(element));
   });
   return success();
 }
 
 static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   if (!isTile(op.getValue()))
     return emitScalarStore(lowering, op);
   const Layout &tile = kgpu::layoutOf(op.getValue().getType()), &memory = kgpu::layoutOf(op.getMem().getType());
@@ -169,7 +155,7 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
     for (const MemoryPlan::Access &access : plan.accesses) {
       SmallVector<Value> values;
       for (int64_t reg : access.registers)
-        values.push_back(toTransfer(lowering, registers[reg], element));
+        values.push_back(lowering.b.toTransfer(registers[reg], element));
       put(values, address.of(access));
     }
   };
@@ -179,7 +165,7 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
       return sendToCta(lowering, values, pointer, bytes, cta, lowering.scalar(op.getMem()), mbarrier.getTileBytes());
     storeVector(lowering, values, inCta(lowering, pointer, cta), bytes);
   };
-  int64_t ctas = lowering.clusterSize();
+  int64_t ctas = lowering.place.clusterSize();
   if (!op.crossesCtas() && lowering.target.has(Feature::MatrixStore))
     if (auto matrices = planMatrices(tile, op.getMem().getType(), plan.vector, alignmentOf(op.getMem()))) {
       // Whole warps store or do not.
@@ -199,19 +185,19 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
   bool sameInLanes = llvm::all_of(tile.digits(Coord::Lane), [](const layout::Digit &d) { return d.replicates(); });
   if (sameInLanes && ctas <= 32 && !op.fromOneOwner()) {
     // Every lane has the value: lane i takes it to cta i.
-    Value mine = lowering.atEntry([&]() -> Value {
-      return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.lane(), lowering.i32(ctas));
+    Value mine = lowering.place.atEntry([&]() -> Value {
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.place.lane(), b.i32(ctas));
     });
     if (Value owner = ownerAmong(lowering, tile, {Coord::Warp, Coord::Group, Coord::Cta}))
       mine = arith::AndIOp::create(b, mine, owner);
     guarded(lowering, mine, [&] {
-      storeAll([&](ArrayRef<Value> values, Value pointer) { putInCta(values, pointer, lowering.lane()); });
+      storeAll([&](ArrayRef<Value> values, Value pointer) { putInCta(values, pointer, lowering.place.lane()); });
     });
     return success();
   }
-  guarded(lowering, lowering.isOwner(tile), [&] {
+  guarded(lowering, lowering.coordinates.isOwner(tile), [&] {
     for (int64_t cta = 0; cta < ctas; ++cta)
-      storeAll([&](ArrayRef<Value> values, Value pointer) { putInCta(values, pointer, lowering.i32(cta)); });
+      storeAll([&](ArrayRef<Value> values, Value pointer) { putInCta(values, pointer, b.i32(cta)); });
   });
   return success();
 }
@@ -226,7 +212,7 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
   Value base = lowering.scalar(op.getMem());
   if (!isTile(op.getResult())) {
     Registers loaded = loadVector(lowering, transferType(element), 1, base, bytes);
-    lowering.set(op, {fromTransfer(lowering, loaded.front(), element)});
+    lowering.set(op, {lowering.b.fromTransfer(loaded.front(), element)});
     return success();
   }
   const Layout &tile = kgpu::layoutOf(op.getType());
@@ -242,9 +228,9 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
   for (const MemoryPlan::Access &access : plan.accesses) {
     Registers loaded = loadVector(lowering, transferType(element), plan.vector, address.of(access), bytes);
     for (auto [reg, value] : llvm::zip(access.registers, loaded))
-      registers[reg] = fromTransfer(lowering, value, element);
+      registers[reg] = lowering.b.fromTransfer(value, element);
   }
-  Lowering::repeatOwners(tile, registers);
+  repeatOwners(tile, registers);
   lowering.set(op, registers);
   return success();
 }
@@ -273,17 +259,17 @@ static std::optional<SmallVector<int64_t>> stridesOf(const Layout &memory) {
 
 /// An index as i32, with what lies outside 0..side-1 brought to side-1.
 static Value clampIndex(Lowering &lowering, Value index, int64_t side) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   unsigned bits = index.getType().getIntOrFloatBitWidth();
   if (bits < 32)
     index = arith::ExtUIOp::create(b, b.getI32Type(), index);
-  Value last = bits == 64 ? lowering.i64(side - 1) : lowering.i32(side - 1);
+  Value last = bits == 64 ? b.i64(side - 1) : b.i32(side - 1);
   index = arith::MinUIOp::create(b, index, last);
   return bits == 64 ? arith::TruncIOp::create(b, b.getI32Type(), index).getResult() : index;
 }
 
 static LogicalResult emitLocalGather(Lowering &lowering, kgpu::LocalGatherOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   const Layout &memory = kgpu::layoutOf(op.getMem().getType()), &tile = kgpu::layoutOf(op.getIndices().getType());
   auto strides = stridesOf(memory);
   if (!strides)
@@ -294,26 +280,26 @@ static LogicalResult emitLocalGather(Lowering &lowering, kgpu::LocalGatherOp op)
   Value base = lowering.scalar(op.getMem());
   Registers result(tile.registers());
   for (int64_t reg = 0; reg < tile.registers(); ++reg) {
-    if (!Lowering::isOwnerRegister(tile, reg)) {
-      result[reg] = result[Lowering::ownerRegister(tile, reg)];
+    if (!isOwnerRegister(tile, reg)) {
+      result[reg] = result[ownerRegister(tile, reg)];
       continue;
     }
     Value offset;
     for (unsigned dim = 0; dim < tile.rank(); ++dim) {
       Value place = dim == op.getAxis() ? clampIndex(lowering, lowering.get(op.getIndices())[reg], memory.shape()[dim])
-                                        : lowering.coordinate(tile, reg, dim);
-      Value term = arith::MulIOp::create(b, place, lowering.i32((*strides)[dim] * bytes));
+                                        : lowering.coordinates.of(tile, reg, dim);
+      Value term = arith::MulIOp::create(b, place, b.i32((*strides)[dim] * bytes));
       offset = offset ? arith::AddIOp::create(b, offset, term).getResult() : term;
     }
-    Registers loaded = loadVector(lowering, transferType(element), 1, lowering.offsetBy(base, offset), bytes);
-    result[reg] = fromTransfer(lowering, loaded.front(), element);
+    Registers loaded = loadVector(lowering, transferType(element), 1, b.offsetBy(base, offset), bytes);
+    result[reg] = lowering.b.fromTransfer(loaded.front(), element);
   }
   lowering.set(op, result);
   return success();
 }
 
 static LogicalResult emitLocalAtomicAdd(Lowering &lowering, kgpu::LocalAtomicAddOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   const Layout &memory = kgpu::layoutOf(op.getMem().getType()), &tile = kgpu::layoutOf(op.getIndices().getType());
   auto strides = stridesOf(memory);
   if (!strides || (memory.shape()[0] > 1 && strides->front() != 1))
@@ -322,10 +308,10 @@ static LogicalResult emitLocalAtomicAdd(Lowering &lowering, kgpu::LocalAtomicAdd
   Value base = lowering.scalar(op.getMem());
   Value owner = ownerAmong(lowering, tile, {Coord::Lane, Coord::Warp, Coord::Group});
   for (int64_t reg = 0; reg < tile.registers(); ++reg) {
-    if (!Lowering::isOwnerRegister(tile, reg))
+    if (!isOwnerRegister(tile, reg))
       continue;
     Value index = lowering.get(op.getIndices())[reg];
-    Value side = lowering.constant(index.getType(), b.getIntegerAttr(index.getType(), memory.shape()[0]));
+    Value side = b.constant(index.getType(), b.getIntegerAttr(index.getType(), memory.shape()[0]));
     // A side that does not fit a narrow index is no bound for it.
     unsigned bits = index.getType().getIntOrFloatBitWidth();
     Value counts = bits < 32 && memory.shape()[0] >> bits != 0
@@ -341,8 +327,8 @@ static LogicalResult emitLocalAtomicAdd(Lowering &lowering, kgpu::LocalAtomicAdd
     Value value = lowering.get(op.getValue())[reg];
     guarded(lowering, counts, [&] {
       Value distance = clampIndex(lowering, index, memory.shape()[0]);
-      distance = arith::MulIOp::create(b, distance, lowering.i32(4));
-      LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, lowering.offsetBy(base, distance), value,
+      distance = arith::MulIOp::create(b, distance, b.i32(4));
+      LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, b.offsetBy(base, distance), value,
                                 LLVM::AtomicOrdering::monotonic);
     });
   }

@@ -42,14 +42,14 @@ static void eachInstruction(Lowering &lowering, const MatrixPlan &plan, kgpu::Me
 
 Registers nvvm::loadMatrices(Lowering &lowering, const MatrixPlan &plan, kgpu::MemType memory, Value base,
                              int64_t registers) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   unsigned count = plan.matrix.matrices;
   SmallVector<Type> words(count, b.getI32Type());
   Type result = count == 1 ? words.front() : LLVM::LLVMStructType::getLiteral(b.getContext(), words);
   std::string name = "llvm.nvvm.ldmatrix.sync.aligned.m8n8." + formOf(plan);
   Registers values(registers);
   eachInstruction(lowering, plan, memory, base, [&](int64_t i, Value pointer) {
-    Value loaded = lowering.intrinsic(name, result, {pointer});
+    Value loaded = b.intrinsic(name, result, {pointer});
     for (unsigned m = 0; m < count; ++m) {
       Value word = loaded;
       if (count > 1)
@@ -74,6 +74,6 @@ void nvvm::storeMatrices(Lowering &lowering, const MatrixPlan &plan, kgpu::MemTy
         held.push_back(values[reg]);
       operands.push_back(packWords(lowering, held).front());
     }
-    lowering.intrinsic(name, Type(), operands);
+    lowering.b.intrinsic(name, Type(), operands);
   });
 }

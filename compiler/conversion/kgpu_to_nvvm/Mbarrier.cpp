@@ -7,10 +7,10 @@ using namespace kiln::nvvm;
 
 void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, int64_t elementBytes, Value cta,
                      Value slot, int64_t tileBytes) {
-  ImplicitLocOpBuilder &b = lowering.b;
-  Value there = lowering.addressOf(pointer), counter = lowering.addressOf(lowering.offsetBy(slot, tileBytes));
+  CodeBuilder &b = lowering.b;
+  Value there = b.addressOf(pointer), counter = b.addressOf(b.offsetBy(slot, tileBytes));
   auto inCta = [&](Value address) {
-    return lowering.ptx("mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", b.getI32Type(), {address, cta}, /*pure=*/true)
+    return b.ptx("mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", b.getI32Type(), {address, cta}, /*pure=*/true)
         .front();
   };
   there = inCta(there);
@@ -18,54 +18,53 @@ void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, 
   const char *bits = elementBytes == 8 ? "64" : "32";
   for (auto [i, value] : llvm::enumerate(values)) {
     std::string offset = i ? "+" + std::to_string(i * elementBytes) : "";
-    lowering.ptx("st.async.shared::cluster.mbarrier::complete_tx::bytes.b" + std::string(bits) + " [$0" + offset +
-                     "], $1, [$2];",
-                 elementBytes == 8 ? "r,l,r" : "r,r,r", {}, {there, lowering.toBits(value), counter});
+    b.ptx("st.async.shared::cluster.mbarrier::complete_tx::bytes.b" + std::string(bits) + " [$0" + offset +
+              "], $1, [$2];",
+          elementBytes == 8 ? "r,l,r" : "r,r,r", {}, {there, b.toBits(value), counter});
   }
 }
 
 void nvvm::openMbarriers(Lowering &lowering) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   // Each warp that receives arrives: those of the block, or of the role the mbarrier is in.
   SmallVector<std::pair<int64_t, int64_t>> counters;
   lowering.source.walk([&](kgpu::AllocOp alloc) {
     auto [roles, role] = kgpu::roleAround(alloc);
-    int64_t warps = roles ? roles.warpsOf(role) : lowering.threads() / 32;
+    int64_t warps = roles ? roles.warpsOf(role) : lowering.place.threads() / 32;
     if (alloc.getMbarrier())
       for (int64_t i = 0; i < int32_t(alloc.getSlots()); ++i)
         counters.push_back({int64_t(*alloc.getOffset()) + i * alloc.getSlotBytes() + alloc.getTileBytes(), warps});
   });
   if (counters.empty())
     return;
-  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));
-  Value base = lowering.sharedBase();
+  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.thread(), b.i32(0));
+  Value base = lowering.shared.base();
   auto branch = scf::IfOp::create(b, first, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
   for (auto [counter, warps] : counters)
-    lowering.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {},
-                 {lowering.addressOf(lowering.offsetBy(base, counter)), lowering.i32(warps)});
-  lowering.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
+    b.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", {}, {b.addressOf(b.offsetBy(base, counter)), b.i32(warps)});
+  b.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
 }
 
 /// Each warp arrives once, the first one with the number of bytes that are to come; one lane waits, the others meet it.
 /// The state that the arrival returns names the phase, so that nobody has to keep count of phases. What other ctas
 /// stored is seen only by who acquires it from the cluster.
 static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   kgpu::AllocOp alloc = kgpu::mbarrierOf(op.getMem());
-  Value counter = lowering.addressOf(lowering.offsetBy(lowering.scalar(op.getMem()), alloc.getTileBytes()));
-  Value bytes = lowering.atEntry([&]() -> Value {
-    Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.thread(), lowering.i32(0));
-    return arith::SelectOp::create(b, first, lowering.i32(alloc.getMem().getType().getBytes()), lowering.i32(0));
+  Value counter = b.addressOf(b.offsetBy(lowering.scalar(op.getMem()), alloc.getTileBytes()));
+  Value bytes = lowering.place.atEntry([&]() -> Value {
+    Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.thread(), b.i32(0));
+    return arith::SelectOp::create(b, first, b.i32(alloc.getMem().getType().getBytes()), b.i32(0));
   });
-  Value waits = lowering.atEntry(
-      [&]() -> Value { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.lane(), lowering.i32(0)); });
-  lowering.ptx("{\n\t.reg .b64 phase;\n\t.reg .pred over;\n\t@!$2 bra MET;\n\t"
-               "mbarrier.arrive.expect_tx.shared::cta.b64 phase, [$0], $1;\n\t"
-               "WAIT:\n\tmbarrier.try_wait.acquire.cluster.shared::cta.b64 over, [$0], phase;\n\t@!over bra WAIT;\n\t"
-               "MET:\n\tbar.warp.sync 0xffffffff;\n\t}",
-               "r,r,b", {}, {counter, bytes, waits});
+  Value waits = lowering.place.atEntry(
+      [&]() -> Value { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.lane(), b.i32(0)); });
+  b.ptx("{\n\t.reg .b64 phase;\n\t.reg .pred over;\n\t@!$2 bra MET;\n\t"
+        "mbarrier.arrive.expect_tx.shared::cta.b64 phase, [$0], $1;\n\t"
+        "WAIT:\n\tmbarrier.try_wait.acquire.cluster.shared::cta.b64 over, [$0], phase;\n\t@!over bra WAIT;\n\t"
+        "MET:\n\tbar.warp.sync 0xffffffff;\n\t}",
+        "r,r,b", {}, {counter, bytes, waits});
   return success();
 }
 

@@ -15,8 +15,8 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
   access.cache = op.getCache();
   access.evict = op.getEvict();
   access.isVolatile = op.getIsVolatile();
-  access.isReadOnly = lowering.isReadOnly(pointers);
-  access.mayFollowStore = lowering.mayFollowStore(op);
+  access.isReadOnly = lowering.global.isReadOnly(pointers);
+  access.mayFollowStore = lowering.global.mayFollowStore(op);
   const Layout *layout = layoutOf(pointers.getType());
   access.isOrdered = layout != nullptr;
   Grouping grouping{1, memoryBytes(access.element)};
@@ -31,7 +31,7 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
   Registers result(addresses.size());
   for (unsigned reg = 0; reg < addresses.size(); reg += access.count) {
     // A register that repeats an element of this thread is not read again.
-    int64_t first = layout ? Lowering::ownerRegister(*layout, reg) : reg;
+    int64_t first = layout ? ownerRegister(*layout, reg) : reg;
     if (first < reg) {
       for (int64_t i = 0; i < access.count; ++i)
         result[reg + i] = result[first + i];
@@ -39,7 +39,7 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
     }
     Value here = mask ? masks[reg] : Value();
     if (layout)
-      here = lowering.unlessFailed(here);
+      here = lowering.log.unlessFailed(here);
     Registers loaded =
         loadVector(lowering, access, addresses[reg], here, others.empty() ? others : others.slice(reg, access.count));
     for (int64_t i = 0; i < access.count; ++i)
@@ -50,7 +50,7 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
 }
 
 static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Value pointers = op.getPtr(), mask = op.getMask();
   if (lowering.alignment.alwaysTrue(mask))
     mask = Value();
@@ -67,10 +67,11 @@ static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
 
   ArrayRef<Value> addresses = lowering.get(pointers), values = lowering.get(op.getValue());
   ArrayRef<Value> masks = mask ? lowering.get(mask) : ArrayRef<Value>();
-  Value owner = layout ? lowering.unlessFailed(lowering.isOwner(*layout)) : lowering.isFirstThread();
+  Value owner =
+      layout ? lowering.log.unlessFailed(lowering.coordinates.isOwner(*layout)) : lowering.place.isFirstThread();
   DenseMap<Value, Value> combined; // one conjunction per mask
   for (unsigned reg = 0; reg < addresses.size(); reg += access.count) {
-    if (layout && !Lowering::isOwnerRegister(*layout, reg))
+    if (layout && !isOwnerRegister(*layout, reg))
       continue;
     Value here = mask ? masks[reg] : owner;
     if (mask && owner) {

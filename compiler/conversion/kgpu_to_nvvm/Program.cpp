@@ -1,4 +1,4 @@
-// Ops about the program instance and the launches around it.
+// The program instance that this thread is of, and the ops about it and about the launches around it.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
 #include "dialects/kgpu/KgpuOps.h"
 
@@ -6,33 +6,40 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-static LogicalResult emitProgramId(Lowering &lowering, tile::ProgramIdOp op) {
-  lowering.set(op.getResult(), {lowering.programId(unsigned(op.getAxis()))});
-  return success();
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+Program::Program(func::FuncOp kernel, CodeBuilder &b, Place &place)
+    : b(b), place(place), persistent(kernel->hasAttr(kgpu::kPersistentAttrName)), held(place) {}
+
+Value Program::id(unsigned axis) {
+  static constexpr StringLiteral alone[] = {"ctaid.x", "ctaid.y", "ctaid.z"};
+  static constexpr StringLiteral clustered[] = {"clusterid.x", "ctaid.y", "ctaid.z"};
+  return place.special(held->ids[axis], place.clusterSize() > 1 ? clustered[axis] : alone[axis]);
 }
 
-static LogicalResult emitNumPrograms(Lowering &lowering, tile::NumProgramsOp op) {
-  lowering.set(op.getResult(), {lowering.gridSize(unsigned(op.getAxis()))});
-  return success();
+Value Program::gridSize(unsigned axis) {
+  static constexpr StringLiteral alone[] = {"nctaid.x", "nctaid.y", "nctaid.z"};
+  static constexpr StringLiteral clustered[] = {"nclusterid.x", "nctaid.y", "nctaid.z"};
+  return place.special(held->gridSizes[axis], place.clusterSize() > 1 ? clustered[axis] : alone[axis]);
 }
 
-// The analyses have read it.
-static LogicalResult emitAssume(Lowering &, tile::AssumeOp) { return success(); }
+Value Program::first() { return place.special(held->ids[0], place.clusterSize() > 1 ? "clusterid.x" : "ctaid.x"); }
 
-Value Lowering::firstProgram() { return special(team.programIds[0], cluster > 1 ? "clusterid.x" : "ctaid.x"); }
+Value Program::step() {
+  return place.special(held->hardwareGrid, place.clusterSize() > 1 ? "nclusterid.x" : "nctaid.x");
+}
 
-Value Lowering::programStep() { return special(team.hardwareGrid, cluster > 1 ? "nclusterid.x" : "nctaid.x"); }
-
-LogicalResult Lowering::checkPersistent() {
-  isPersistent = source->hasAttr(kgpu::kPersistentAttrName);
-  return failure(source
+LogicalResult Program::check(func::FuncOp kernel) const {
+  return failure(kernel
                      .walk([&](Operation *op) {
-                       if (isPersistent && isa<tile::ProgramIdOp>(op)) {
+                       if (persistent && isa<tile::ProgramIdOp>(op)) {
                          op->emitOpError("expected none in a persistent kernel (because a block runs many program "
                                          "instances there), got one");
                          return WalkResult::interrupt();
                        }
-                       if (!isPersistent && isa<kgpu::FirstProgramOp, kgpu::ProgramStepOp>(op)) {
+                       if (!persistent && isa<kgpu::FirstProgramOp, kgpu::ProgramStepOp>(op)) {
                          op->emitOpError("expected a kernel marked kgpu.persistent (because others are launched with a "
                                          "block for every program instance), got another");
                          return WalkResult::interrupt();
@@ -51,8 +58,8 @@ static scf::ForOp programLoopAround(Operation *op) {
   return {};
 }
 
-Value Lowering::programNumber(Operation *op) {
-  if (isPersistent) {
+Value Program::number(Operation *op, llvm::function_ref<Value(Value)> scalar) {
+  if (persistent) {
     scf::ForOp loop = programLoopAround(op);
     if (loop)
       return arith::ExtUIOp::create(b, b.getI64Type(), scalar(loop.getInductionVar()));
@@ -60,52 +67,69 @@ Value Lowering::programNumber(Operation *op) {
                     "report says which program instance it is), got none");
     return {};
   }
-  if (team.program)
-    return team.program;
+  if (held->number)
+    return held->number;
   Value ids[3], sizes[2];
   for (unsigned axis = 0; axis < 3; ++axis)
-    ids[axis] = programId(axis);
+    ids[axis] = id(axis);
   for (unsigned axis = 0; axis < 2; ++axis)
     sizes[axis] = gridSize(axis);
-  return team.program = atEntry([&]() -> Value {
-           auto wide = [&](Value value) { return arith::ExtUIOp::create(b, b.getI64Type(), value).getResult(); };
-           Value number = wide(ids[2]);
-           for (unsigned axis : {1, 0})
-             number = arith::AddIOp::create(b, arith::MulIOp::create(b, number, wide(sizes[axis])), wide(ids[axis]));
-           return number;
-         });
+  return held->number = place.atEntry([&]() -> Value {
+    auto wide = [&](Value value) { return arith::ExtUIOp::create(b, b.getI64Type(), value).getResult(); };
+    Value number = wide(ids[2]);
+    for (unsigned axis : {1, 0})
+      number = arith::AddIOp::create(b, arith::MulIOp::create(b, number, wide(sizes[axis])), wide(ids[axis]));
+    return number;
+  });
 }
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+static LogicalResult emitProgramId(Lowering &lowering, tile::ProgramIdOp op) {
+  lowering.set(op.getResult(), {lowering.program.id(unsigned(op.getAxis()))});
+  return success();
+}
+
+static LogicalResult emitNumPrograms(Lowering &lowering, tile::NumProgramsOp op) {
+  lowering.set(op.getResult(), {lowering.program.gridSize(unsigned(op.getAxis()))});
+  return success();
+}
+
+// The analyses have read it.
+static LogicalResult emitAssume(Lowering &, tile::AssumeOp) { return success(); }
 
 // Without pdl launches do not overlap: the one before is over, the one behind begins when this one is.
 static LogicalResult emitLaunchDependents(Lowering &lowering, tile::LaunchDependentsOp op) {
-  if (!lowering.pdl)
+  if (!lowering.overlaps)
     return success();
   OpBuilder::InsertionGuard guard(lowering.b);
   // Ahead of what the entry does with the arguments, where it is the first thing that the kernel does.
   if (op == &lowering.source.front().front())
-    lowering.b.setInsertionPointAfter(lowering.anchor());
-  lowering.ptx("griddepcontrol.launch_dependents;", "", {}, {});
+    lowering.b.setInsertionPointAfter(lowering.place.entry());
+  lowering.b.ptx("griddepcontrol.launch_dependents;", "", {}, {});
   return success();
 }
 
 static LogicalResult emitWaitForGrid(Lowering &lowering, tile::WaitForGridOp) {
-  if (lowering.pdl)
-    lowering.ptx("griddepcontrol.wait;", "", {}, {});
+  if (lowering.overlaps)
+    lowering.b.ptx("griddepcontrol.wait;", "", {}, {});
   return success();
 }
 
 static LogicalResult emitCloseReads(Lowering &lowering, kgpu::CloseReadsOp) {
-  lowering.hold();
+  lowering.b.hold();
   return success();
 }
 
 static LogicalResult emitFirstProgram(Lowering &lowering, kgpu::FirstProgramOp op) {
-  lowering.set(op.getResult(), {lowering.firstProgram()});
+  lowering.set(op.getResult(), {lowering.program.first()});
   return success();
 }
 
 static LogicalResult emitProgramStep(Lowering &lowering, kgpu::ProgramStepOp op) {
-  lowering.set(op.getResult(), {lowering.programStep()});
+  lowering.set(op.getResult(), {lowering.program.step()});
   return success();
 }
 

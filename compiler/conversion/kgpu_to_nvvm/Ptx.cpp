@@ -1,21 +1,22 @@
 // Instructions by name: intrinsics of LLVM and inline PTX.
-#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "compiler/conversion/kgpu_to_nvvm/CodeBuilder.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 
-Value Lowering::intrinsic(StringRef name, Type result, ValueRange operands) {
-  StringAttr attr = b.getStringAttr(name);
+Value CodeBuilder::intrinsic(StringRef name, Type result, ValueRange operands) {
+  StringAttr attr = getStringAttr(name);
   if (!result) {
-    LLVM::CallIntrinsicOp::create(b, attr, operands);
+    LLVM::CallIntrinsicOp::create(*this, attr, operands);
     return {};
   }
-  return LLVM::CallIntrinsicOp::create(b, result, attr, operands).getResult(0);
+  return LLVM::CallIntrinsicOp::create(*this, result, attr, operands).getResult(0);
 }
 
-Registers Lowering::ptx(StringRef text, StringRef constraints, ArrayRef<Type> results, ValueRange operands, bool pure) {
-  MLIRContext *context = b.getContext();
+Registers CodeBuilder::ptx(StringRef text, StringRef constraints, ArrayRef<Type> results, ValueRange operands,
+                           bool pure) {
+  MLIRContext *context = getContext();
   Type type;
   if (results.size() == 1)
     type = results.front();
@@ -24,19 +25,21 @@ Registers Lowering::ptx(StringRef text, StringRef constraints, ArrayRef<Type> re
   std::string all = constraints.str();
   if (!pure)
     all += all.empty() ? "~{memory}" : ",~{memory}";
-  auto op = LLVM::InlineAsmOp::create(b, type ? TypeRange(type) : TypeRange(), operands, b.getStringAttr(text),
-                                      b.getStringAttr(all), pure ? UnitAttr() : b.getUnitAttr(), UnitAttr(),
+  auto op = LLVM::InlineAsmOp::create(*this, type ? TypeRange(type) : TypeRange(), operands, getStringAttr(text),
+                                      getStringAttr(all), pure ? UnitAttr() : getUnitAttr(), UnitAttr(),
                                       LLVM::TailCallKindAttr::get(context, LLVM::tailcallkind::TailCallKind::None),
                                       LLVM::AsmDialectAttr(), ArrayAttr());
   if (results.size() <= 1)
     return type ? Registers{op.getRes()} : Registers();
   Registers values;
   for (unsigned i = 0; i < results.size(); ++i)
-    values.push_back(LLVM::ExtractValueOp::create(b, op.getRes(), ArrayRef<int64_t>{int64_t(i)}));
+    values.push_back(LLVM::ExtractValueOp::create(*this, op.getRes(), ArrayRef<int64_t>{int64_t(i)}));
   return values;
 }
 
 /// pmevent, which counts for a profiler and does nothing else: ptxas moves neither reads nor arithmetic across. Nothing
 /// promises it; test/ptxas/test_order.py holds the pinned ptxas to it. (Fences wait; barriers of a warp do not hold
 /// it.)
-void Lowering::hold() { ptx("pmevent 0;", "", {}, {}); }
+void CodeBuilder::hold() { ptx("pmevent 0;", "", {}, {}); }
+
+void CodeBuilder::meetInWarp() { intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)}); }

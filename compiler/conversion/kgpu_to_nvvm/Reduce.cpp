@@ -140,7 +140,7 @@ bool WarpReduction::reduceByRedux() {
   if (name.empty() || !(integer || floating))
     return false;
   for (auto &[reg, tuple] : tuples)
-    tuple[0] = lowering.intrinsic(("llvm.nvvm.redux.sync." + name).str(), type, {tuple[0], lowering.i32(-1)});
+    tuple[0] = lowering.b.intrinsic(("llvm.nvvm.redux.sync." + name).str(), type, {tuple[0], lowering.b.i32(-1)});
   return true;
 }
 
@@ -163,7 +163,7 @@ bool WarpReduction::run() {
   }
   unsigned operands = op->getNumOperands();
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
-    if (!Lowering::isOwnerRegister(layout, reg))
+    if (!isOwnerRegister(layout, reg))
       continue;
     Tuple &tuple = tuples[reg];
     for (unsigned i = 0; i < operands; ++i)
@@ -259,7 +259,7 @@ static LogicalResult emitPartialReduce(Lowering &lowering, kgpu::PartialReduceOp
     Registers owners;
     for (auto &[reg, tuple] : reduction.left())
       owners.push_back(tuple[index]);
-    lowering.set(result, Lowering::fromOwners(to, owners));
+    lowering.set(result, fromOwners(to, owners));
   }
   return success();
 }

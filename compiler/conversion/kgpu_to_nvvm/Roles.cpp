@@ -13,8 +13,8 @@ static constexpr int64_t kRegisterStep = 8;
 /// Registers of a thread when the block starts: those that the launch limits it to, or an equal share of all.
 static int64_t registersAtLaunch(Lowering &lowering) {
   const GpuLimits &limits = lowering.target.gpu;
-  int64_t most = lowering.maxRegisters() ? lowering.maxRegisters() : limits.maxRegisters;
-  int64_t share = limits.registersPerProcessor / lowering.blockThreads();
+  int64_t most = lowering.maxRegisters ? lowering.maxRegisters : limits.maxRegisters;
+  int64_t share = limits.registersPerProcessor / lowering.place.blockThreads();
   return std::min(most, share) / kRegisterStep * kRegisterStep;
 }
 
@@ -39,22 +39,22 @@ static void setRegisters(Lowering &lowering, int64_t wanted, int64_t atLaunch) {
   if (wanted == 0 || wanted == atLaunch)
     return;
   std::string direction = wanted < atLaunch ? "dec" : "inc";
-  lowering.ptx("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(wanted) + ";", "", {}, {});
+  lowering.b.ptx("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(wanted) + ";", "", {}, {});
 }
 
 static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned role, int64_t atLaunch) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   OpBuilder::InsertionGuard guard(b);
   setRegisters(lowering, op.getRegisters()[role], atLaunch);
   // Warps that fill up the last four have given their registers back; that is all they do.
   if (op.paddedWarps(role) != op.warpsOf(role)) {
-    Value works = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.blockWarp(),
-                                        lowering.i32(op.firstWarp(role) + op.warpsOf(role)));
+    Value works = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, lowering.place.blockWarp(),
+                                        b.i32(op.firstWarp(role) + op.warpsOf(role)));
     auto branch = scf::IfOp::create(b, works, /*withElseRegion=*/false);
     b.setInsertionPointToStart(branch.thenBlock());
   }
   Region &body = op.getBodies()[role];
-  return lowering.inRole(op, role, [&] {
+  return lowering.place.inRole(op, role, [&] {
     if (failed(lowering.emitBlock(body.front())))
       return failure();
     finishCopies(lowering, body);
@@ -63,11 +63,11 @@ static LogicalResult emitRole(Lowering &lowering, kgpu::RolesOp op, unsigned rol
 }
 
 static LogicalResult emitRoles(Lowering &lowering, kgpu::RolesOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   if (op.size() > kMaxRoles)
     return op.emitOpError() << "expected at most " << kMaxRoles
                             << " roles (because each has a barrier of its own), got " << op.size();
-  int64_t threads = lowering.blockThreads(), atLaunch = registersAtLaunch(lowering);
+  int64_t threads = lowering.place.blockThreads(), atLaunch = registersAtLaunch(lowering);
   if (threads > lowering.target.gpu.maxThreads)
     return op.emitOpError() << "expected at most " << lowering.target.gpu.maxThreads
                             << " threads (because they are one block's), got " << threads;
@@ -77,12 +77,12 @@ static LogicalResult emitRoles(Lowering &lowering, kgpu::RolesOp op) {
     // ptxas takes setmaxnreg at its word only where it knows what there is at the start.
     lowering.entry->setAttr("nvvm.maxnreg", b.getI32IntegerAttr(int32_t(atLaunch)));
   }
-  Value warp = lowering.blockWarp();
+  Value warp = lowering.place.blockWarp();
   OpBuilder::InsertionGuard guard(b);
   for (unsigned role = 0; role < op.size(); ++role) {
     if (role + 1 == op.size())
       return emitRole(lowering, op, role, atLaunch);
-    Value mine = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, warp, lowering.i32(op.firstWarp(role + 1)));
+    Value mine = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, warp, b.i32(op.firstWarp(role + 1)));
     auto branch = scf::IfOp::create(b, mine, /*withElseRegion=*/true);
     b.setInsertionPointToStart(branch.thenBlock());
     if (failed(emitRole(lowering, op, role, atLaunch)))

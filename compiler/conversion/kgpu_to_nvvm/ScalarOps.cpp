@@ -1,5 +1,5 @@
 // Ops on scalars, and regions of them: what reductions, scans and maps do to each element.
-#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "compiler/conversion/kgpu_to_nvvm/ScalarOps.h"
 #include "dialects/kgpu/KgpuDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -15,7 +15,7 @@ static bool isDivision(Operation *op) {
 
 /// LLVM may take a division as proof that its divisor is not zero (nor -1 under the smallest integer) and drop the very
 /// mask that kept the element out. The result there is that of the CPU target.
-Value Lowering::guardDivisor(Operation *op, Value dividend, Value divisor) {
+Value ScalarOps::guardDivisor(Operation *op, Value dividend, Value divisor) {
   bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op);
   const ConstantIntRanges &range = alignment.ranges().get(op->getOperand(1));
   bool neverZero = range.umin().ugt(0);
@@ -29,7 +29,7 @@ Value Lowering::guardDivisor(Operation *op, Value dividend, Value divisor) {
     return divisor;
   Type type = divisor.getType();
   unsigned bits = type.getIntOrFloatBitWidth();
-  auto constantOf = [&](const APInt &value) { return constant(type, b.getIntegerAttr(type, value)); };
+  auto constantOf = [&](const APInt &value) { return b.constant(type, b.getIntegerAttr(type, value)); };
   auto equals = [&](Value value, const APInt &other) -> Value {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, constantOf(other));
   };
@@ -44,7 +44,7 @@ Value Lowering::guardDivisor(Operation *op, Value dividend, Value divisor) {
   return arith::SelectOp::create(b, bad, constantOf(APInt(bits, 1)), divisor);
 }
 
-SmallVector<Value, 2> Lowering::applyScalar(Operation *op, ArrayRef<Value> operands) {
+SmallVector<Value, 2> ScalarOps::apply(Operation *op, ArrayRef<Value> operands) {
   if (auto add = dyn_cast<tile::AddPtrOp>(op)) {
     Value offset = operands[1];
     if (offset.getType().getIntOrFloatBitWidth() < 32)
@@ -59,18 +59,18 @@ SmallVector<Value, 2> Lowering::applyScalar(Operation *op, ArrayRef<Value> opera
   if (isa<tile::PtrToIntOp>(op))
     return {LLVM::PtrToIntOp::create(b, b.getI64Type(), operands[0]).getResult()};
   if (isa<tile::IntToPtrOp>(op))
-    return {LLVM::IntToPtrOp::create(b, ptrType, operands[0]).getResult()};
+    return {LLVM::IntToPtrOp::create(b, b.globalPointer(), operands[0]).getResult()};
   // One float as another, which are f16 and bf16: LLVM 22 takes what was cast for an integer when it compares a cast
   // with zero, and then cannot select what it made (llvm-project #198389). So it is not to see the cast.
   if (auto cast = dyn_cast<arith::BitcastOp>(op)) {
     Type from = elementOf(cast.getIn()), to = elementOf(cast.getOut());
     if (from != to && (from.isF16() || from.isBF16()) && (to.isF16() || to.isBF16())) {
-      Value bits = toBits(operands[0]);
-      return {fromBits(ptx("mov.b16 $0, $1;", "=h,h", bits.getType(), {bits}, /*pure=*/true).front(), to)};
+      Value bits = b.toBits(operands[0]);
+      return {b.fromBits(b.ptx("mov.b16 $0, $1;", "=h,h", bits.getType(), {bits}, /*pure=*/true).front(), to)};
     }
   }
   if (auto call = dyn_cast<tile::ExternCallOp>(op)) {
-    Value result = emitExternCall(call, operands);
+    Value result = emitExternCall(b, call, operands);
     return result ? SmallVector<Value, 2>{result} : SmallVector<Value, 2>();
   }
   if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) || op->getNumRegions() != 0) {
@@ -96,21 +96,21 @@ SmallVector<Value, 2> Lowering::applyScalar(Operation *op, ArrayRef<Value> opera
   return SmallVector<Value, 2>(clone->getResults());
 }
 
-Registers Lowering::applyRegion(Region &region, ArrayRef<Value> arguments) {
+Registers ScalarOps::applyRegion(Region &region, ArrayRef<Value> arguments) {
   Block &block = region.front();
   DenseMap<Value, Value> inside;
   for (auto [argument, value] : llvm::zip(block.getArguments(), arguments))
     inside[argument] = value;
   auto lookup = [&](Value value) {
     auto found = inside.find(value);
-    return found != inside.end() ? found->second : scalar(value);
+    return found != inside.end() ? found->second : outside(value);
   };
   for (Operation &op : block.without_terminator()) {
     SmallVector<Value, 2> results;
     if (auto constantOp = dyn_cast<arith::ConstantOp>(op))
-      results = {constant(constantOp.getType(), constantOp.getValue())};
+      results = {b.constant(constantOp.getType(), constantOp.getValue())};
     else
-      results = applyScalar(&op, llvm::map_to_vector(op.getOperands(), lookup));
+      results = apply(&op, llvm::map_to_vector(op.getOperands(), lookup));
     if (results.empty() && op.getNumResults() != 0)
       return {};
     for (auto [result, value] : llvm::zip(op.getResults(), results))

@@ -64,12 +64,12 @@ SmallVector<int64_t> WarpScan::along(int64_t reg, ArrayRef<AxisDigit> digits) {
 
 /// Exclusive scan of run.total over the lanes; run.total becomes the sum of all of them.
 bool WarpScan::scanLanes(Run &run) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   for (const AxisDigit &digit : lanes) {
     Tuple other = shuffleXor(lowering, run.total, int64_t(1) << digit.index);
     Value upper = laneBit(lowering, digit.index);
     if (reverse)
-      upper = arith::XOrIOp::create(b, upper, lowering.i1(true));
+      upper = arith::XOrIOp::create(b, upper, b.i1(true));
     Tuple both = add(select(lowering, upper, other, run.total), select(lowering, upper, run.total, other));
     if (both.empty())
       return false;
@@ -97,7 +97,7 @@ LogicalResult WarpScan::run() {
     return llvm::all_of(digits, [&](const AxisDigit &d) { return digitOf(layout, reg, d.index) == 0; });
   };
   for (int64_t row = 0; row < layout.registers(); ++row) {
-    if (!Lowering::isOwnerRegister(layout, row) || !isFirst(row, fast) || !isFirst(row, slow))
+    if (!isOwnerRegister(layout, row) || !isFirst(row, fast) || !isFirst(row, slow))
       continue;
     Tuple sum; // of the slow steps so far
     for (int64_t start : along(row, slow)) {
@@ -129,7 +129,7 @@ LogicalResult WarpScan::run() {
   for (unsigned i = 0; i < operands; ++i) {
     Registers result;
     for (int64_t reg = 0; reg < layout.registers(); ++reg)
-      result.push_back(elements[Lowering::ownerRegister(layout, reg)][i]);
+      result.push_back(elements[ownerRegister(layout, reg)][i]);
     lowering.set(op->getResult(i), result);
   }
   return success();
@@ -187,13 +187,13 @@ static LogicalResult emitPartialScan(Lowering &lowering, kgpu::PartialScanOp op)
     Registers owners;
     for (auto &[row, sum] : scan.sums())
       owners.push_back(sum[i]);
-    lowering.set(op.getResult(count + i), Lowering::fromOwners(to, owners));
+    lowering.set(op.getResult(count + i), fromOwners(to, owners));
   }
   return success();
 }
 
 static LogicalResult emitAddPrefix(Lowering &lowering, kgpu::AddPrefixOp op) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   unsigned count = op.getNumResults(), axis = op.getAxis();
   const Layout &layout = kgpu::layoutOf(op.getOperand(0).getType());
   const Layout &scanned = kgpu::layoutOf(op.getOperand(count).getType());
@@ -210,15 +210,14 @@ static LogicalResult emitAddPrefix(Lowering &lowering, kgpu::AddPrefixOp op) {
   // What came before each segment of this thread, and whether anything did.
   SmallVector<std::pair<Tuple, Value>> before;
   for (int64_t segment = 0; segment < segments.registers(); ++segment) {
-    Value place = lowering.coordinate(segments, segment, axis);
-    Value any =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::ne, place, lowering.i32(op.getReverse() ? places - 1 : 0));
-    place = arith::AddIOp::create(b, place, lowering.i32(op.getReverse() ? 1 : -1));
-    Value lane = arith::AndIOp::create(b, place, lowering.i32(inLanes - 1));
+    Value place = lowering.coordinates.of(segments, segment, axis);
+    Value any = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, place, b.i32(op.getReverse() ? places - 1 : 0));
+    place = arith::AddIOp::create(b, place, b.i32(op.getReverse() ? 1 : -1));
+    Value lane = arith::AndIOp::create(b, place, b.i32(inLanes - 1));
     Tuple found;
     for (int64_t reg = 0; reg < scanned.registers(); ++reg) {
       layout::Index element = scanned.at(Coord::Reg, reg);
-      if (!Lowering::isOwnerRegister(scanned, reg) || rowOf(element) != rowOf(segments.at(Coord::Reg, segment)))
+      if (!isOwnerRegister(scanned, reg) || rowOf(element) != rowOf(segments.at(Coord::Reg, segment)))
         continue;
       Tuple here;
       for (unsigned i = 0; i < count; ++i)
@@ -228,7 +227,7 @@ static LogicalResult emitAddPrefix(Lowering &lowering, kgpu::AddPrefixOp op) {
         found = here;
         continue;
       }
-      Value from = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, place, lowering.i32(element[axis]));
+      Value from = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, place, b.i32(element[axis]));
       found = select(lowering, from, here, found);
     }
     before.push_back({found, any});

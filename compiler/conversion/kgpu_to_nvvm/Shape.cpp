@@ -41,20 +41,20 @@ static LogicalResult emitMakeRange(Lowering &lowering, tile::MakeRangeOp op) {
   if (start >= 0)
     flags = flags | arith::IntegerOverflowFlags::nuw;
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
-    auto [thread, constant] = lowering.coordinateParts(layout, reg, 0);
+    auto [thread, constant] = lowering.coordinates.inParts(layout, reg, 0);
     if (!thread)
-      registers.push_back(lowering.i32(start + constant));
+      registers.push_back(lowering.b.i32(start + constant));
     else if (start + constant == 0)
       registers.push_back(thread);
     else
-      registers.push_back(arith::AddIOp::create(lowering.b, thread, lowering.i32(start + constant), flags));
+      registers.push_back(arith::AddIOp::create(lowering.b, thread, lowering.b.i32(start + constant), flags));
   }
   lowering.set(op.getResult(), std::move(registers));
   return success();
 }
 
 static LogicalResult emitSplat(Lowering &lowering, tile::SplatOp op) {
-  lowering.set(op.getResult(), Registers(lowering.registerCount(op.getType()), lowering.scalar(op.getValue())));
+  lowering.set(op.getResult(), Registers(registerCount(op.getType()), lowering.scalar(op.getValue())));
   return success();
 }
 

@@ -149,7 +149,7 @@ MemoryPlan nvvm::planMemory(const Layout &tile, const OffsetMap &map, int64_t el
   }
   plan.vector = inVector.size();
   for (int64_t reg = 0; reg < tile.registers(); ++reg) {
-    if (!Lowering::isOwnerRegister(tile, reg))
+    if (!isOwnerRegister(tile, reg))
       continue;
     bool first = true;
     for (unsigned i = 0; i < registers.size(); ++i)
@@ -169,7 +169,7 @@ MemoryAddress::MemoryAddress(Lowering &lowering, const Layout &tile, const Offse
     : lowering(lowering), tile(tile), map(map), base(base), elementBytes(elementBytes) {}
 
 Value MemoryAddress::threadBytes(uint64_t flip) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   ArrayRef<OffsetMap::Place> places = map.places();
   Value sum;
   auto add = [&](Value term) {
@@ -181,7 +181,7 @@ Value MemoryAddress::threadBytes(uint64_t flip) {
     if (places[begin].radix != 2) {
       int64_t value = places[begin].value * elementBytes;
       for (Coord coord : kPlaces)
-        add(lowering.digitsValue(tile, coord, [&](unsigned i) {
+        add(lowering.coordinates.digitsValue(tile, coord, [&](unsigned i) {
           const layout::Digit &digit = tile.digits(coord)[i];
           return digit.radix != 2 && digit.basis[places[begin].dim] != 0 ? value : 0;
         }));
@@ -198,7 +198,7 @@ Value MemoryAddress::threadBytes(uint64_t flip) {
     uint64_t seen = 0;
     for (Coord coord : kPlaces) {
       uint64_t own = 0;
-      Value part = lowering.digitsValue(tile, coord, [&](unsigned i) -> int64_t {
+      Value part = lowering.coordinates.digitsValue(tile, coord, [&](unsigned i) -> int64_t {
         const layout::Digit &digit = tile.digits(coord)[i];
         uint64_t image = digit.radix == 2 ? map.bitsOf(digit.basis) >> begin & mask : 0;
         own |= image;
@@ -215,9 +215,9 @@ Value MemoryAddress::threadBytes(uint64_t flip) {
       seen |= own;
     }
     if (uint64_t flipped = flip >> begin & mask; bits && flipped)
-      bits = arith::XOrIOp::create(b, bits, lowering.i32(int64_t(flipped) * inside));
+      bits = arith::XOrIOp::create(b, bits, b.i32(int64_t(flipped) * inside));
     if (bits && inside != scale)
-      bits = arith::MulIOp::create(b, bits, lowering.i32(scale), kNoWrap);
+      bits = arith::MulIOp::create(b, bits, b.i32(scale), kNoWrap);
     add(bits);
     begin = end;
   }
@@ -228,8 +228,8 @@ Value MemoryAddress::of(const MemoryPlan::Access &access) {
   Value &pointer = pointers[access.flip];
   if (!pointer) {
     // The thread's part is the same wherever the memory is used: computed once.
-    Value bytes = lowering.atEntry([&] { return threadBytes(access.flip); });
-    pointer = bytes ? lowering.offsetBy(base, bytes) : base;
+    Value bytes = lowering.place.atEntry([&] { return threadBytes(access.flip); });
+    pointer = bytes ? lowering.b.offsetBy(base, bytes) : base;
   }
-  return lowering.offsetBy(pointer, access.constant * elementBytes);
+  return lowering.b.offsetBy(pointer, access.constant * elementBytes);
 }

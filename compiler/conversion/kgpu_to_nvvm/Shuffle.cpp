@@ -13,7 +13,7 @@ static int64_t bitsOf(Value value) {
 
 /// Runs `shuffle` on 32-bit words that together hold `values`.
 static Registers shuffleWords(Lowering &lowering, ArrayRef<Value> values, llvm::function_ref<Value(Value)> shuffle) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Type i32 = b.getI32Type(), i64 = b.getI64Type();
   Registers results(values.size());
   // Of each narrow width, the values that share the word being filled.
@@ -23,16 +23,16 @@ static Registers shuffleWords(Lowering &lowering, ArrayRef<Value> values, llvm::
       return;
     Value word;
     for (auto [place, index] : llvm::enumerate(waiting)) {
-      Value part = arith::ExtUIOp::create(b, i32, lowering.toBits(values[index]));
+      Value part = arith::ExtUIOp::create(b, i32, b.toBits(values[index]));
       if (place > 0)
-        part = arith::ShLIOp::create(b, part, lowering.i32(bits * place));
+        part = arith::ShLIOp::create(b, part, b.i32(bits * place));
       word = word ? arith::OrIOp::create(b, word, part).getResult() : part;
     }
     word = shuffle(word);
     for (auto [place, index] : llvm::enumerate(waiting)) {
-      Value part = place > 0 ? arith::ShRUIOp::create(b, word, lowering.i32(bits * place)).getResult() : word;
+      Value part = place > 0 ? arith::ShRUIOp::create(b, word, b.i32(bits * place)).getResult() : word;
       part = arith::TruncIOp::create(b, b.getIntegerType(bits), part);
-      results[index] = lowering.fromBits(part, values[index].getType());
+      results[index] = b.fromBits(part, values[index].getType());
     }
     waiting.clear();
   };
@@ -49,15 +49,15 @@ static Registers shuffleWords(Lowering &lowering, ArrayRef<Value> values, llvm::
         flush(halves, 16);
       break;
     case 32:
-      results[index] = lowering.fromBits(shuffle(lowering.toBits(value)), value.getType());
+      results[index] = b.fromBits(shuffle(b.toBits(value)), value.getType());
       break;
     default: {
-      Value bits = lowering.toBits(value);
+      Value bits = b.toBits(value);
       Value low = arith::TruncIOp::create(b, i32, bits);
-      Value high = arith::TruncIOp::create(b, i32, arith::ShRUIOp::create(b, bits, lowering.i64(32)));
+      Value high = arith::TruncIOp::create(b, i32, arith::ShRUIOp::create(b, bits, b.i64(32)));
       low = arith::ExtUIOp::create(b, i64, shuffle(low));
-      high = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, i64, shuffle(high)), lowering.i64(32));
-      results[index] = lowering.fromBits(arith::OrIOp::create(b, low, high), value.getType());
+      high = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, i64, shuffle(high)), b.i64(32));
+      results[index] = b.fromBits(arith::OrIOp::create(b, low, high), value.getType());
     }
     }
   }
@@ -68,12 +68,12 @@ static Registers shuffleWords(Lowering &lowering, ArrayRef<Value> values, llvm::
 
 static Value shuffleWord(Lowering &lowering, StringRef mode, Value word, Value operand) {
   // All lanes take part: control flow of a kernel is uniform.
-  return lowering.intrinsic(("llvm.nvvm.shfl.sync." + mode + ".i32").str(), lowering.b.getI32Type(),
-                            {lowering.i32(-1), word, operand, lowering.i32(31)});
+  return lowering.b.intrinsic(("llvm.nvvm.shfl.sync." + mode + ".i32").str(), lowering.b.getI32Type(),
+                              {lowering.b.i32(-1), word, operand, lowering.b.i32(31)});
 }
 
 Registers nvvm::shuffleXor(Lowering &lowering, ArrayRef<Value> values, int64_t laneXor) {
-  Value operand = lowering.i32(laneXor);
+  Value operand = lowering.b.i32(laneXor);
   return shuffleWords(lowering, values, [&](Value word) { return shuffleWord(lowering, "bfly", word, operand); });
 }
 
@@ -82,18 +82,18 @@ Registers nvvm::shuffleFrom(Lowering &lowering, ArrayRef<Value> values, Value so
 }
 
 Value nvvm::parityOf(Lowering &lowering, const layout::Parity &parity) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Value sum;
   for (const layout::ThreadBit &bit : parity) {
-    Value shifted = lowering.hardware(bit.coord);
+    Value shifted = lowering.place.hardware(bit.coord);
     if (bit.digit > 0)
-      shifted = arith::ShRUIOp::create(b, shifted, lowering.i32(bit.digit));
+      shifted = arith::ShRUIOp::create(b, shifted, b.i32(bit.digit));
     sum = sum ? arith::XOrIOp::create(b, sum, shifted).getResult() : shifted;
   }
   if (!sum)
-    return lowering.i1(false);
-  sum = arith::AndIOp::create(b, sum, lowering.i32(1));
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, sum, lowering.i32(0));
+    return b.i1(false);
+  sum = arith::AndIOp::create(b, sum, b.i32(1));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, sum, b.i32(0));
 }
 
 Value nvvm::selectBy(Lowering &lowering, const layout::Select &select, ArrayRef<Value> values) {

@@ -92,8 +92,8 @@ static DictionaryAttr describe(kgpu::TensorMapOp op) {
        b.getNamedAttr("padding", b.getStringAttr(made.getPadding() == tile::Padding::NaN ? "nan" : "zero"))});
 }
 
-LogicalResult Lowering::collectTensorMaps() {
-  WalkResult result = source.walk([&](kgpu::TensorMapOp op) {
+LogicalResult TensorMaps::collect(func::FuncOp kernel, const Target &target) {
+  WalkResult result = kernel.walk([&](kgpu::TensorMapOp op) {
     if (!target.has(Feature::BulkCopy)) {
       op.emitOpError("expected a machine with a copy engine (because it reads tensor maps), got ") << target.name;
       return WalkResult::interrupt();
@@ -101,22 +101,22 @@ LogicalResult Lowering::collectTensorMaps() {
     DictionaryAttr described = describe(op);
     if (!described)
       return WalkResult::interrupt();
-    auto known = llvm::find(tensorMaps, described);
-    tensorMapIds[op] = unsigned(known - tensorMaps.begin());
-    if (known == tensorMaps.end())
-      tensorMaps.push_back(described);
+    auto known = llvm::find(maps, described);
+    ids[op] = unsigned(known - maps.begin());
+    if (known == maps.end())
+      maps.push_back(described);
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());
 }
 
-void Lowering::bindTensorMaps(unsigned firstArgument, int64_t offset) {
+ArrayAttr TensorMaps::bind(LLVM::LLVMFuncOp entry, int64_t offset) {
   constexpr int64_t bytes = 128, align = 64;
   auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {LLVM::LLVMArrayType::get(b.getI8Type(), bytes)});
   SmallVector<Attribute> described;
   Value first;
-  for (auto [i, map] : llvm::enumerate(tensorMaps)) {
-    unsigned index = firstArgument + unsigned(i);
+  for (auto [i, map] : llvm::enumerate(maps)) {
+    unsigned index = entry.getNumArguments() - size() + unsigned(i);
     // Constant for the grid, or the thread would copy it to its own memory, which the copy engine cannot read.
     entry.setArgAttr(index, "llvm.byval", TypeAttr::get(type));
     entry.setArgAttr(index, "llvm.align", b.getI64IntegerAttr(align));
@@ -128,15 +128,14 @@ void Lowering::bindTensorMaps(unsigned firstArgument, int64_t offset) {
     offset += bytes;
     // On its way before the first copy asks for it; each processor has a cache of them.
     if (!first)
-      first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread(), i32(0));
-    ptx("@$1 prefetch.tensormap [$0];", "l,b", {}, {entry.getArgument(index), first});
+      first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, place.thread(), b.i32(0));
+    b.ptx("@$1 prefetch.tensormap [$0];", "l,b", {}, {entry.getArgument(index), first});
   }
-  if (!described.empty())
-    describeCuda("tensor_maps", b.getArrayAttr(described));
+  return described.empty() ? ArrayAttr() : b.getArrayAttr(described);
 }
 
 static LogicalResult emitTensorMap(Lowering &lowering, kgpu::TensorMapOp op) {
-  lowering.set(op.getMap(), {lowering.tensorMapParameter(op)});
+  lowering.set(op.getMap(), {lowering.tensorMaps.parameter(lowering.entry, op)});
   return success();
 }
 

@@ -28,8 +28,8 @@ public:
   Copier(Lowering &lowering, const Layout &tile, kgpu::MemType memory, Value to, tile::Eviction evict, Value when)
       : lowering(lowering), b(lowering.b), tile(tile), element(memory.getElementType()), bytes(memoryBytes(element)),
         map(kgpu::layoutOf(memory)), address(lowering, tile, map, lowering.scalar(to), bytes), evict(evict) {
-    made = lowering.unlessFailed(when ? lowering.scalar(when) : Value());
-    Value owner = lowering.isOwner(tile);
+    made = lowering.log.unlessFailed(when ? lowering.scalar(when) : Value());
+    Value owner = lowering.coordinates.isOwner(tile);
     predicate = made && owner ? arith::AndIOp::create(b, made, owner).getResult() : made ? made : owner;
   }
 
@@ -64,29 +64,29 @@ private:
     int64_t size = plan.vector * bytes;
     std::string text = size == kMostBytes ? "cp.async.cg.shared.global" : "cp.async.ca.shared.global", tail;
     std::string constraints = "r,l";
-    SmallVector<Value> operands = {lowering.addressOf(target), piece.source};
+    SmallVector<Value> operands = {lowering.b.addressOf(target), piece.source};
     auto operand = [&](StringRef constraint, Value value) {
       constraints += "," + constraint.str();
       operands.push_back(value);
       return "$" + std::to_string(operands.size() - 1);
     };
     // What is not read is zero.
-    if (Value count = piece.count ? piece.count : piece.mask ? lowering.i32(plan.vector) : Value()) {
-      Value read = arith::MulIOp::create(b, count, lowering.i32(bytes));
+    if (Value count = piece.count ? piece.count : piece.mask ? lowering.b.i32(plan.vector) : Value()) {
+      Value read = arith::MulIOp::create(b, count, lowering.b.i32(bytes));
       if (piece.mask)
-        read = arith::SelectOp::create(b, piece.mask, read, lowering.i32(0));
+        read = arith::SelectOp::create(b, piece.mask, read, lowering.b.i32(0));
       tail += ", " + operand("r", read);
     }
     if (evict != tile::Eviction::Normal) {
       text += ".L2::cache_hint";
-      tail += ", " + operand("l", lowering.evictPolicy(evict));
+      tail += ", " + operand("l", lowering.global.evictPolicy(evict));
     } else if (size == kMostBytes) {
       text += ".L2::128B";
     }
     text += " [$0], [$1], " + std::to_string(size) + tail + ";";
     if (predicate)
       text = "@" + operand("b", predicate) + " " + text;
-    lowering.ptx(text, constraints, {}, operands);
+    lowering.b.ptx(text, constraints, {}, operands);
   }
 
   /// One element, too narrow for an instruction of its own. Who does not own it moves it too.
@@ -100,11 +100,11 @@ private:
                  : piece.mask       ? piece.mask
                                     : made;
     Value value = loadVector(lowering, access, piece.source, mask, {}).front();
-    LLVM::StoreOp::create(b, lowering.toMemory(value, element), target, unsigned(bytes));
+    LLVM::StoreOp::create(b, lowering.b.toMemory(value, element), target, unsigned(bytes));
   }
 
   Lowering &lowering;
-  ImplicitLocOpBuilder &b;
+  CodeBuilder &b;
   const Layout &tile;
   Type element;
   int64_t bytes;
@@ -128,7 +128,7 @@ static unsigned fastestOf(const Layout &memory) {
 static LogicalResult emitCopyBlock(Lowering &lowering, kgpu::CopyBlockOp op) {
   kgpu::MemType memory = op.getMem().getType();
   int64_t bytes = memoryBytes(memory.getElementType());
-  layout::Threads threads{lowering.warps(), lowering.groups(), lowering.clusterSize()};
+  layout::Threads threads{lowering.place.warps(), lowering.place.groups(), lowering.place.clusterSize()};
   unsigned fastest = fastestOf(kgpu::layoutOf(memory));
   SmallVector<int32_t> order = {int32_t(fastest)};
   for (int32_t dim = int32_t(memory.getRank()); dim-- > 0;)

@@ -1,9 +1,21 @@
-// Values of one thread: their types in registers and in memory, constants, addresses, registers as bits.
-#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+// What values are in one thread: their types in registers and in memory, and which registers repeat an element.
+#include "compiler/conversion/kgpu_to_nvvm/Values.h"
+#include "compiler/conversion/kgpu_to_nvvm/CodeBuilder.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "dialects/tile/TileOps.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
+using layout::Coord;
+using layout::Layout;
+
+const Layout *nvvm::layoutOf(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile || !isa_and_nonnull<layout::MapAttr>(tile.getEncoding()))
+    return nullptr;
+  return &kgpu::layoutOf(type);
+}
 
 Type nvvm::memoryType(Type element) {
   MLIRContext *context = element.getContext();
@@ -21,78 +33,73 @@ int64_t nvvm::memoryBytes(Type element) {
   return isa<LLVM::LLVMPointerType>(type) ? 8 : type.getIntOrFloatBitWidth() / 8;
 }
 
+Type nvvm::transferType(Type element) {
+  Type type = memoryType(element);
+  return isa<LLVM::LLVMPointerType>(type) ? Type(IntegerType::get(type.getContext(), 64)) : type;
+}
+
 Type nvvm::registerType(Type element) {
   if (isa<tile::PtrType>(element))
     return LLVM::LLVMPointerType::get(element.getContext(), kGlobal);
   return element;
 }
 
-//===----------------------------------------------------------------------===//
-// Constants and addresses
-//===----------------------------------------------------------------------===//
-
-Value Lowering::i1(bool value) { return arith::ConstantOp::create(b, b.getBoolAttr(value)); }
-Value Lowering::i32(int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(int32_t(value))); }
-Value Lowering::i64(int64_t value) { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
-
-Value Lowering::zero(Type type) {
-  if (isa<LLVM::LLVMPointerType>(type))
-    return LLVM::ZeroOp::create(b, type);
-  return arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(type)));
+unsigned nvvm::registerCount(Type type) {
+  if (const layout::Layout *layout = layoutOf(type))
+    return layout->registers();
+  if (auto desc = dyn_cast<tile::DescType>(type))
+    return 1 + 2 * desc.getBlock().getRank();
+  return isa<kgpu::CursorType>(type) ? 2 : 1;
 }
 
-Value Lowering::constant(Type type, Attribute value) {
-  if (isa<LLVM::LLVMPointerType>(type))
-    return LLVM::IntToPtrOp::create(b, type, i64(cast<IntegerAttr>(value).getInt()));
-  return arith::ConstantOp::create(b, type, cast<TypedAttr>(value));
-}
-
-Value Lowering::offsetBy(Value pointer, Value bytes) {
-  return LLVM::GEPOp::create(b, pointer.getType(), b.getI8Type(), pointer, ArrayRef<LLVM::GEPArg>{bytes});
-}
-
-Value Lowering::offsetBy(Value pointer, int64_t bytes) {
-  if (bytes == 0)
-    return pointer;
-  return LLVM::GEPOp::create(b, pointer.getType(), b.getI8Type(), pointer, ArrayRef<LLVM::GEPArg>{int32_t(bytes)});
+SmallVector<Type> nvvm::registerTypes(Type type) {
+  if (auto desc = dyn_cast<tile::DescType>(type)) {
+    SmallVector<Type> types(registerCount(type), IntegerType::get(type.getContext(), 64));
+    types.front() = LLVM::LLVMPointerType::get(type.getContext(), kGlobal);
+    return types;
+  }
+  if (isa<kgpu::CursorType>(type)) // slot and parity
+    return SmallVector<Type>(2, IntegerType::get(type.getContext(), 32));
+  if (isa<kgpu::TensorMapType>(type))
+    return {IntegerType::get(type.getContext(), 64)};
+  return SmallVector<Type>(registerCount(type), registerType(elementOf(type)));
 }
 
 //===----------------------------------------------------------------------===//
-// Registers as bits, and as they lie in memory
+// Registers that repeat an element
 //===----------------------------------------------------------------------===//
 
-Value Lowering::toBits(Value value) {
-  Type type = value.getType();
-  if (isa<LLVM::LLVMPointerType>(type))
-    return LLVM::PtrToIntOp::create(b, b.getI64Type(), value);
-  if (type.isInteger(1))
-    return arith::ExtUIOp::create(b, b.getI8Type(), value);
-  if (isa<IntegerType>(type))
-    return value;
-  return arith::BitcastOp::create(b, b.getIntegerType(type.getIntOrFloatBitWidth()), value);
+/// The first register of this thread with the same element: digits that replicate set to zero.
+int64_t nvvm::ownerRegister(const Layout &layout, int64_t reg) {
+  uint64_t owned = layout.ownerMask(Coord::Reg);
+  if (!owned)
+    return reg;
+  int64_t stride = 1, first = reg;
+  for (auto [i, digit] : llvm::enumerate(layout.digits(Coord::Reg))) {
+    if (owned >> i & 1)
+      first -= reg / stride % digit.radix * stride;
+    stride *= digit.radix;
+  }
+  return first;
 }
 
-Value Lowering::fromBits(Value bits, Type type) {
-  if (isa<LLVM::LLVMPointerType>(type))
-    return LLVM::IntToPtrOp::create(b, type, bits);
-  if (type.isInteger(1))
-    return arith::TruncIOp::create(b, type, bits);
-  if (isa<IntegerType>(type))
-    return bits;
-  return arith::BitcastOp::create(b, type, bits);
+SmallVector<int64_t> nvvm::ownerRegisters(const Layout &layout) {
+  SmallVector<int64_t> owners;
+  for (int64_t reg = 0; reg < layout.registers(); ++reg)
+    if (isOwnerRegister(layout, reg))
+      owners.push_back(reg);
+  return owners;
 }
 
-Value Lowering::toMemory(Value value, Type element) {
-  if (element.isInteger(1))
-    return arith::ExtUIOp::create(b, b.getI8Type(), value);
-  Type type = memoryType(element);
-  return value.getType() == type ? value : arith::BitcastOp::create(b, type, value).getResult();
+void nvvm::repeatOwners(const Layout &layout, Registers &registers) {
+  for (int64_t reg = 0; reg < layout.registers(); ++reg)
+    registers[reg] = registers[ownerRegister(layout, reg)];
 }
 
-Value Lowering::fromMemory(Value value, Type element) {
-  // Any byte but 0 is true, as on the CPU.
-  if (element.isInteger(1))
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value, zero(value.getType()));
-  Type type = registerType(element);
-  return value.getType() == type ? value : arith::BitcastOp::create(b, type, value).getResult();
+Registers nvvm::fromOwners(const Layout &layout, ArrayRef<Value> values) {
+  Registers registers(layout.registers());
+  for (auto [reg, value] : llvm::zip_equal(ownerRegisters(layout), values))
+    registers[reg] = value;
+  repeatOwners(layout, registers);
+  return registers;
 }

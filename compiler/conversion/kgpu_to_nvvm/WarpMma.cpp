@@ -98,7 +98,7 @@ static LogicalResult emitWarpMma(Lowering &lowering, kgpu::WarpMmaOp op) {
     append(lhs, (batch * rows + row) * steps + k, kLeftWords);
     append(rhs, (batch * columns + column) * steps + k, kRightWords);
     append(sums, sum, perSum);
-    Registers results = lowering.ptx(text, constraints, types, operands, /*pure=*/true);
+    Registers results = lowering.b.ptx(text, constraints, types, operands, /*pure=*/true);
     for (auto [i, result] : llvm::enumerate(results))
       sums[sum * perSum + i] = result;
   };

@@ -35,7 +35,7 @@ public:
     return "$" + std::to_string(next++);
   }
   void line(const Twine &text) { body += (text + "\n").str(); }
-  Registers emit(Lowering &lowering) { return lowering.ptx(body, constraints, types, operands); }
+  Registers emit(Lowering &lowering) { return lowering.b.ptx(body, constraints, types, operands); }
 
 private:
   void constraint(const std::string &text) { constraints += (constraints.empty() ? "" : ",") + text; }
@@ -51,19 +51,19 @@ public:
   Factor(Lowering &lowering, Text &text, Value memory, unsigned depthDim, const Layout *rows) {
     auto type = cast<kgpu::MemType>(memory.getType());
     descriptor.emplace(*kgpu::factorMemory(type, depthDim), depthDim, type.getElementBytes());
-    ImplicitLocOpBuilder &b = lowering.b;
+    CodeBuilder &b = lowering.b;
     Value start = LLVM::PtrToIntOp::create(b, b.getI32Type(), lowering.scalar(memory));
     // Groups begin with rows of their own.
     if (rows)
-      if (Value group = lowering.atEntry([&] {
-            return lowering.digitsValue(*rows, Coord::Group, [&](unsigned i) {
+      if (Value group = lowering.place.atEntry([&] {
+            return lowering.coordinates.digitsValue(*rows, Coord::Group, [&](unsigned i) {
               return descriptor->bytesAt(rows->digits(Coord::Group)[i].basis[0], 0);
             });
           }))
         start = arith::AddIOp::create(b, start, group);
-    start = arith::AndIOp::create(b, start, lowering.i32(MatrixDescriptor::kAddressMask));
-    start = arith::ShRUIOp::create(b, start, lowering.i32(MatrixDescriptor::kAddressShift));
-    start = arith::OrIOp::create(b, start, lowering.i32(descriptor->low()));
+    start = arith::AndIOp::create(b, start, b.i32(MatrixDescriptor::kAddressMask));
+    start = arith::ShRUIOp::create(b, start, b.i32(MatrixDescriptor::kAddressShift));
+    start = arith::OrIOp::create(b, start, b.i32(descriptor->low()));
     low = text.operand("r", start);
   }
   /// Sets the 64-bit register `name` to the descriptor of a piece.
@@ -187,7 +187,7 @@ static bool isWorkedUnder(kgpu::MmaWaitOp op) {
 static LogicalResult emitMmaWait(Lowering &lowering, kgpu::MmaWaitOp op) {
   // ptxas moves the wait in front of all that does not need its product, and the warp would stand there.
   if (isWorkedUnder(op))
-    lowering.hold();
+    lowering.b.hold();
   Type element = elementOf(op.getAcc());
   lowering.set(op, waitForProducts(lowering, lowering.get(op.getAcc()), element, op.getPending()));
   return success();

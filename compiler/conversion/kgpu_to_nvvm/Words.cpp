@@ -7,12 +7,12 @@ using namespace kiln::nvvm;
 static constexpr int64_t kWordBits = 32;
 
 Registers nvvm::packWords(Lowering &lowering, ArrayRef<Value> values) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Registers words;
   int64_t count = kWordBits / int64_t(values.front().getType().getIntOrFloatBitWidth());
   for (; !values.empty(); values = values.drop_front(count)) {
     if (count == 1) {
-      words.push_back(lowering.toBits(values.front()));
+      words.push_back(b.toBits(values.front()));
       continue;
     }
     // Pairs of floats stay floats: two f32 are rounded to such a pair by one instruction.
@@ -22,27 +22,26 @@ Registers nvvm::packWords(Lowering &lowering, ArrayRef<Value> values) {
       element = b.getI8Type();
     Value vector = LLVM::PoisonOp::create(b, VectorType::get(count, element));
     for (int64_t i = 0; i < count; ++i)
-      vector =
-          LLVM::InsertElementOp::create(b, vector, narrow ? lowering.toBits(values[i]) : values[i], lowering.i32(i));
+      vector = LLVM::InsertElementOp::create(b, vector, narrow ? b.toBits(values[i]) : values[i], b.i32(i));
     words.push_back(LLVM::BitcastOp::create(b, b.getI32Type(), vector));
   }
   return words;
 }
 
 Registers nvvm::unpackWords(Lowering &lowering, ArrayRef<Value> words, Type element) {
-  ImplicitLocOpBuilder &b = lowering.b;
+  CodeBuilder &b = lowering.b;
   Registers values;
   int64_t bits = int64_t(element.getIntOrFloatBitWidth()), count = kWordBits / bits;
   for (Value word : words) {
     if (count == 1) {
-      values.push_back(lowering.fromBits(word, element));
+      values.push_back(b.fromBits(word, element));
       continue;
     }
     Type inVector = bits == 8 ? Type(b.getI8Type()) : element;
     Value vector = LLVM::BitcastOp::create(b, VectorType::get(count, inVector), word);
     for (int64_t i = 0; i < count; ++i) {
-      Value value = LLVM::ExtractElementOp::create(b, vector, lowering.i32(i));
-      values.push_back(bits == 8 ? lowering.fromBits(value, element) : value);
+      Value value = LLVM::ExtractElementOp::create(b, vector, b.i32(i));
+      values.push_back(bits == 8 ? b.fromBits(value, element) : value);
     }
   }
   return values;

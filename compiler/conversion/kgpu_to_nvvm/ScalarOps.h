@@ -1,0 +1,32 @@
+// Ops on scalars, and regions of them: what elementwise ops, reductions, scans and maps do to each element.
+#pragma once
+#include "compiler/analysis/Alignment.h"
+#include "compiler/conversion/kgpu_to_nvvm/CodeBuilder.h"
+#include "dialects/tile/TileOps.h"
+
+namespace kiln::nvvm {
+
+class ScalarOps {
+public:
+  /// `outside`: the scalar of a value that a region takes from around it.
+  ScalarOps(CodeBuilder &b, const AlignmentAnalysis &alignment, std::function<mlir::Value(mlir::Value)> outside)
+      : b(b), alignment(alignment), outside(std::move(outside)) {}
+
+  /// One arith, math or pointer op on scalars; empty on an unknown op (reported).
+  llvm::SmallVector<mlir::Value, 2> apply(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands);
+  /// Applies a single-block region of scalar ops (reduce, scan, portable) and returns what it yields; empty when an op
+  /// in it is unknown (reported).
+  Registers applyRegion(mlir::Region &region, llvm::ArrayRef<mlir::Value> arguments);
+
+private:
+  mlir::Value guardDivisor(mlir::Operation *op, mlir::Value dividend, mlir::Value divisor);
+
+  CodeBuilder &b;
+  const AlignmentAnalysis &alignment;
+  std::function<mlir::Value(mlir::Value)> outside;
+};
+
+/// Library.cpp: a call of a library function on scalars; null when there is none of that name (reported).
+mlir::Value emitExternCall(CodeBuilder &b, tile::ExternCallOp op, llvm::ArrayRef<mlir::Value> operands);
+
+} // namespace kiln::nvvm

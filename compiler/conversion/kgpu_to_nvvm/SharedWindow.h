@@ -1,0 +1,27 @@
+// The kernel's dynamic shared memory: where it begins.
+#pragma once
+#include "compiler/conversion/kgpu_to_nvvm/Place.h"
+
+namespace kiln::nvvm {
+
+class SharedWindow {
+public:
+  SharedWindow(mlir::func::FuncOp kernel, CodeBuilder &b, Place &place)
+      : kernel(kernel), b(b), place(place), held(place) {}
+
+  /// !llvm.ptr<3>
+  mlir::Value base();
+  /// `offset` bytes into it, as the 32-bit address that PTX takes.
+  mlir::Value address(int64_t offset);
+
+private:
+  mlir::func::FuncOp kernel;
+  CodeBuilder &b;
+  Place &place;
+  struct Held {
+    mlir::Value base, address;
+  };
+  PerTeam<Held, /*shared=*/true> held;
+};
+
+} // namespace kiln::nvvm
