@@ -353,7 +353,7 @@ void Writer::run() {
   b.setInsertionPointToStart(bodies.multiply);
   writeRole(programs, Role::Multiply);
   programs.erase();
-  kernel->removeAttr(kScheduleAttrName);
+  kernel->removeAttr(kgpu::kScheduleAttrName);
 }
 
 void schedule::materializeStreams(func::FuncOp kernel, const Schedule &schedule, Streams streams) {
