@@ -13,7 +13,10 @@ def _exp2(x):
 
 @kiln.jit
 def exp2_flushed(x):
-    """2^x in one instruction: results below 2^-126 may be 0, where ``kl.exp2`` spends three more to scale them."""
+    """2^x in one instruction: results below 2^-126 may be 0, where ``kl.exp2`` spends three more to scale them. Of
+    float64 it is ``kl.exp2``."""
+    if x.dtype == kl.float64:
+        return kl.exp2(x)
     return kl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], kl.float32, True, 1, portable=_exp2)
 
 
@@ -24,7 +27,9 @@ def _reciprocal(x):
 
 @kiln.jit
 def reciprocal(x):
-    """1 / x in one instruction, to one unit in the last place; denormal numbers count as 0."""
+    """1 / x in one instruction, to one unit in the last place; denormal numbers count as 0. Of float64 it is 1 / x."""
+    if x.dtype == kl.float64:
+        return 1.0 / x
     return kl.inline_asm_elementwise(
         "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], kl.float32, True, 1, portable=_reciprocal
     )

@@ -12,8 +12,8 @@
     print(rms_norm.__doc__)              # ends in the table of shapes and types
 
 The table in the docstring is what calls are checked against: an array of another type or rank, and a number where an
-array belongs, is refused by name. So is a tensor that requires a gradient, while gradients are recorded: there is no
-backward. Parameters that are no arrays are checked by their annotation.
+array belongs, is refused by name. So is a tensor that requires a gradient, while gradients are recorded, by a function
+without a backward. Parameters that are no arrays are checked by their annotation.
 
 A function that is ``repeatable`` runs for the first calls of a kind alone: what it launched is launched again for
 arguments that differ in nothing but their addresses (python/bindings/launch/Replay.h says what makes a kind).
@@ -24,6 +24,7 @@ Arrays are numpy's, torch's or DeviceArrays; outputs are made by the library of 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import math
 import numbers
@@ -149,6 +150,7 @@ class Operator:
     repeatable  whether its launches, its outputs and what it returns follow from the kinds of its arguments: shapes,
                 strides, types, devices, alignment to 16 bytes, where memory overlaps, and values of what is no array.
                 It reads no array, keeps nothing between calls, and allocates by ``empty`` and ``output`` alone
+    gradient    "module:function" that torch differentiates, with the same arguments; imported when it is needed
     """
 
     def __init__(
@@ -161,11 +163,13 @@ class Operator:
         in_place: tuple[str, ...] = (),
         lists: bool = False,
         repeatable: bool = False,
+        gradient: str = "",
     ):
         functools.update_wrapper(self, function)
         self.function = function
         self.mutates, self.arrays, self.types = mutates, dict(arrays or {}), types
         self.in_place, self.lists, self.repeatable = in_place, lists, repeatable
+        self.gradient = gradient
         self._calls: Any = None  # a _kiln.CallCache: made by the first call
         self.signature = inspect.signature(function)
         self._outputs = outputs
@@ -207,6 +211,9 @@ class Operator:
                     from kiln.runtime import torch_graph
 
                     return torch_graph.call(self, args, kwargs)
+                if self.gradient and _requires_gradients(args, kwargs):
+                    module, _, name = self.gradient.partition(":")
+                    return getattr(importlib.import_module(module), name)(*args, **kwargs)
                 self.refuse_gradients(args, kwargs)
             return self.function(*args, **kwargs)
         except ArgumentError as problem:
@@ -383,11 +390,18 @@ class Operator:
                 refuse_gradient(name)
 
 
-def refuse_gradient(name: str) -> NoReturn:
+def _requires_gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return sys.modules["torch"].is_grad_enabled() and any(
+        getattr(value, "requires_grad", False) for value in (*args, *kwargs.values())
+    )
+
+
+def refuse_gradient(name: str, option: str = "") -> NoReturn:
+    """``option``: the argument that has no backward, where others have one."""
     raise ArgumentError(
         name,
-        "expected a tensor that requires no gradient (because there is no backward, and the result would be detached "
-        "without a word), got one that does",
+        f"expected a tensor that requires no gradient (because there is no backward{' with ' * bool(option)}{option}, "
+        "and the result would be detached without a word), got one that does",
         hint="call it under torch.no_grad(), or pass a detached tensor",
     )
 
@@ -441,9 +455,10 @@ def operator(
     in_place: tuple[str, ...] = (),
     lists: bool = False,
     repeatable: bool = False,
+    gradient: str = "",
 ) -> Callable[[Callable], Operator]:
     """Decorates a library function with what ``Operator`` says about it; ``outputs`` gives its outputs' specs."""
-    return lambda function: Operator(function, outputs, mutates, arrays, types, in_place, lists, repeatable)
+    return lambda function: Operator(function, outputs, mutates, arrays, types, in_place, lists, repeatable, gradient)
 
 
 # ---- arrays of every library -----------------------------------------------------------------------------------------

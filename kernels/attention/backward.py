@@ -69,11 +69,6 @@ def store(x: Heads, batch, head, row, value):
         kl.store(pointers, value, mask=inside)
 
 
-@kiln.jit
-def power_of_two(x):
-    return exp2_flushed(x) if x.dtype == kl.float32 else kl.exp2(x)
-
-
 # ---- what a row of queries needs -------------------------------------------------------------------------------------
 @kiln.jit
 def rows_kernel(out: Heads, dout: Heads, lse, lse_batch, lse_head, lse_token, rows, dq, padded, M: kl.constexpr,
@@ -116,7 +111,7 @@ def key_step(q: Heads, dout: Heads, q_blocks, dout_blocks, row_blocks, dq, key, 
     dy = load(dout, dout_blocks, batch, head, start, M, SIZE)
     delta = row_blocks.load([q.batches * q.heads + of_all, start]).reshape(M)
     dweight = kl.dot(value, dy.T)
-    weight = power_of_two(score * scale_log2 - sums[None, :])
+    weight = exp2_flushed(score * scale_log2 - sums[None, :])
     if MASKED:
         last = start + shift + kl.arange(0, M)
         weight = kl.where(keys[:, None] <= last[None, :], weight, 0.0)
@@ -191,7 +186,7 @@ def query_step(k: Heads, v: Heads, k_blocks, v_blocks, query, dy, sums, delta, d
     score = kl.dot(query, key.T)
     value = load(v, v_blocks, batch, head, start, N, SIZE)
     dweight = kl.dot(dy, value.T)
-    weight = power_of_two(score * scale_log2 - sums[:, None])
+    weight = exp2_flushed(score * scale_log2 - sums[:, None])
     if MASKED:
         weight = kl.where((start + kl.arange(0, N))[None, :] <= last, weight, 0.0)
     dscore = (weight * (dweight - delta[:, None])).to(key.dtype)

@@ -50,13 +50,13 @@ class Form:
         return first + rest % count, blocks - 1 - block if self.CAUSAL else block
 
     @kiln.jit
-    def start(self, sink):
+    def start(self, sink, INSIDE: kl.constexpr):
         """The maximum and the sum of rows so far: of nothing, or of a sink's logit."""
         if sink is None:
-            return kl.full((self.M,), -float("inf"), kl.float32), kl.zeros((self.M, self.PARTS), kl.float32)
+            return kl.full((self.M,), -float("inf"), INSIDE), kl.zeros((self.M, self.PARTS), INSIDE)
         first = kl.where(kl.arange(0, self.PARTS)[None, :] == 0, 1.0, 0.0)
-        top = kl.zeros((self.M,), kl.float32) + sink.to(kl.float32) * POWERS_OF_TWO
-        return top, kl.zeros((self.M, self.PARTS), kl.float32) + first
+        top = kl.zeros((self.M,), INSIDE) + sink.to(INSIDE) * POWERS_OF_TWO
+        return top, kl.zeros((self.M, self.PARTS), INSIDE) + first
 
     @kiln.jit
     def row_sums(self, x):
@@ -95,8 +95,9 @@ def attention_kernel(
     rows = first + kl.arange(0, PLAN.M)
     exponent = POWERS_OF_TWO if PLAN.SCALED else scale
     query = queries.load(first)
-    top, total = PLAN.start(None if sinks is None else kl.load(sinks + head))
-    sums = kl.zeros((PLAN.M, PLAN.V_SIZE), kl.float32)
+    INSIDE: kl.constexpr = kl.float64 if q.data.dtype.element_ty == kl.float64 else kl.float32
+    top, total = PLAN.start(None if sinks is None else kl.load(sinks + head), INSIDE)
+    sums = kl.zeros((PLAN.M, PLAN.V_SIZE), INSIDE)
     if k.step is not None:
         key = keys.load(walk.key(walk.begin))
     for step in range(walk.begin, walk.end, walk.STEP):
@@ -249,9 +250,14 @@ def visible_of(causal: bool, window: Any) -> Visible:
 
 
 # ---- the functions ---------------------------------------------------------------------------------------------------
+def inside(x: Any) -> str:
+    """The type of sums."""
+    return "float64" if x.itemsize == 8 else "float32"
+
+
 def _specs(q: Any, k: Any, v: Any, *, return_lse: bool = False, **_: Any) -> tuple[Spec, ...]:
     y = Spec((*q.shape[:3], v.shape[3]), q.dtype)
-    return (y, Spec((q.shape[0], q.shape[2], q.shape[1]), "float32")) if return_lse else (y,)
+    return (y, Spec((q.shape[0], q.shape[2], q.shape[1]), inside(q))) if return_lse else (y,)
 
 
 @operator(
@@ -277,8 +283,20 @@ def _specs(q: Any, k: Any, v: Any, *, return_lse: bool = False, **_: Any) -> tup
             inside="float32",
             result="q",
         ),
+        Types(
+            q=("float64",),
+            k="q",
+            v="q",
+            sinks="q",
+            alibi_slopes=("float32",),
+            bias="q",
+            out=("float64",),
+            inside="float64",
+            result="q",
+        ),
     ),
     repeatable=True,
+    gradient="kiln.kernels.attention.backward_torch:attention",
 )
 def attention(
     q: Any,
@@ -304,8 +322,10 @@ def attention(
     distance of query and key subtracted. ``sinks`` are logits of a key that each head sees besides, and no value.
 
     Log-sum-exp is float32 of shape (batch, heads, tokens), the sink in it. A query that sees no key gives zeros, and
-    -inf. Scores and sums are float32; weights are rounded to V's type before the second product, as tensor cores need
-    them. ``plan`` stands in the place of the one chosen from the shape.
+    -inf. Scores and sums are float32 (all of it is float64 where arrays are); weights are rounded to V's type before
+    the second product, as tensor cores need them. ``plan`` stands in the place of the one chosen from the shape.
+
+    torch differentiates it by `attention_backward`, of tensors without window, softcap, sinks, slopes and bias.
     """
     batch, queries, heads, _ = q.shape
     if k.shape[0] != batch:
@@ -316,7 +336,7 @@ def attention(
     visible = visible_of(causal, window)
     inputs = {"q": q, "k": k, "v": v, "sinks": sinks, "alibi_slopes": alibi_slopes, "bias": bias}
     out = output(out, Spec((*q.shape[:3], v.shape[3]), q.dtype), q, "out", inputs, ("q",))
-    lse = empty(Spec((batch, heads, queries), "float32"), q) if return_lse else None
+    lse = empty(Spec((batch, heads, queries), inside(q)), q) if return_lse else None
     if 0 not in q.shape:
         launch(tuple(map(Operand, (q, k, v, out))), lse, softmax_scale, plan, sinks, terms, visible)
     return (out, lse) if return_lse else out

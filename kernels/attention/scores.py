@@ -59,7 +59,8 @@ class Bias:
     def load(self, at):
         start = self.data + at.batch.to(kl.int64) * self.batch_stride + at.head * self.head_stride
         pointers = start + at.row.to(kl.int64) * self.row_stride + at.key * self.key_stride
-        return kl.load(pointers, mask=(at.row < at.queries) & (at.key < at.keys), other=0.0).to(kl.float32)
+        value = kl.load(pointers, mask=(at.row < at.queries) & (at.key < at.keys), other=0.0)
+        return value if value.dtype == kl.float64 else value.to(kl.float32)
 
 
 @kiln.struct

@@ -19,21 +19,24 @@ def check(q, k, v, dout, deterministic=True, **options):
     unit = {"float32": 2.0**-22, "float16": 2.0**-11, "bfloat16": 2.0**-8}[str(q.dtype)]
     for array, one, other in zip((q, k, v), got, exact, strict=True):
         assert one.dtype == array.dtype and one.shape == array.shape
-        # Weights and their gradients are rounded once, and so is `out`, of which delta is made; what they are multiplied
-        # by are numbers near 1, and as many as there are tokens may be summed, even where their sum cancels.
+        # Weights and their gradients are rounded once, and so is `out`, of which delta is made; they are multiplied by
+        # numbers near 1, and as many as there are tokens may be summed, even where their sum cancels.
         scale = max(np.sqrt(q.shape[1]), np.abs(other).max(initial=0.0))
         assert np.abs(np.asarray(one, np.float64) - other).max(initial=0.0) <= 12 * unit * scale
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("tokens", [(1, 1), (7, 7), (64, 64), (65, 130), (130, 65), (1, 97), (100, 1)])
-def test_lengths(rng, tokens, dtype, causal):
-    check(*operands(rng, *tokens, 4, 2, 32, dtype), causal=causal)
+def test_lengths(rng, tokens, causal):
+    check(*operands(rng, *tokens, 4, 2, 32), causal=causal)
 
 
-@pytest.mark.parametrize("heads", [(1, 1), (6, 6), (8, 2), (7, 1)])
-@pytest.mark.parametrize("size", [16, 40, 128])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_types(rng, dtype):
+    check(*operands(rng, 65, 130, 4, 2, 32, dtype), causal=True)
+
+
+@pytest.mark.parametrize(("heads", "size"), [((1, 1), 16), ((6, 6), 40), ((7, 1), 128), ((8, 2), 40)])
 def test_heads_and_sizes(rng, heads, size):
     check(*operands(rng, 33, 70, *heads, size), causal=True, softmax_scale=0.3)
 
@@ -96,3 +99,43 @@ def test_errors(rng):
         attention_backward(q, k, v, out, lse, dout[:, :3])
     with pytest.raises(ValueError, match="divides q's 2"):
         attention_backward(q, k[:, :, [0, 1, 0]], v[:, :, [0, 1, 0]], out, lse, dout)
+
+
+# ---- as torch differentiates it --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tokens", [(5, 5), (7, 3), (2, 6)])
+def test_gradcheck(tokens, causal):
+    """In float64, against differences of the forward kernel's own results."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    q = torch.randn(1, tokens[0], 4, 5, dtype=torch.float64, requires_grad=True)
+    k, v = (torch.randn(1, tokens[1], 2, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert torch.autograd.gradcheck(lambda *x: attention(*x, causal=causal, softmax_scale=0.7), (q, k, v))
+
+
+def test_torch_differentiates_it():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 20, 3, 16) for _ in range(3))
+    k.requires_grad_()
+    out, lse = attention(q, k, v, causal=True, return_lse=True)
+    assert out.requires_grad and not lse.requires_grad
+    out.square().sum().backward()
+    same = k.detach().clone().requires_grad_()
+    heads_first = (x.transpose(1, 2) for x in (q, same, v))
+    exact = torch.nn.functional.scaled_dot_product_attention(*heads_first, is_causal=True).transpose(1, 2)
+    exact.square().sum().backward()
+    assert torch.allclose(out, exact, atol=1e-5) and torch.allclose(k.grad, same.grad, atol=1e-5)
+    with torch.no_grad():
+        assert not attention(q, k, v).requires_grad
+
+
+def test_what_has_no_backward_is_refused_by_name():
+    torch = pytest.importorskip("torch")
+    q = torch.randn(1, 4, 2, 16, requires_grad=True)
+    with pytest.raises(ValueError, match=r"q: expected a tensor that requires no gradient .* no backward with softcap"):
+        attention(q, q, q, softcap=1.0)
+    with pytest.raises(ValueError, match="no backward with out"):
+        attention(q, q, q, out=torch.empty_like(q))
+    with pytest.raises(ValueError, match="q: expected a tensor that requires no gradient"):
+        attention_backward(q, q, q, q, torch.zeros(1, 2, 4), q)
