@@ -1,13 +1,18 @@
-"""Attention, forward, on a GPU beside cuDNN, FlashAttention-2 and Triton: `python bench/attention.py`.
+"""Attention and its backward on a GPU beside cuDNN, FlashAttention-2 and Triton: `python bench/attention.py`.
 
     python bench/attention.py --csv attention.csv                   all rows, appended to a file
     python bench/attention.py --rows "D=128 causal"                 rows whose name has these words
+    python bench/attention.py --rows attention_backward             gradients of q, k and v
 
 B · N = 16384, H · D = 2048, fp16, random normal data. Method: measure.py's (graph replay, bursts of 25 ms in turn,
 order reversed every round, median), since near the peak the power limit decides. Every array is larger than the L2.
 Each peer is checked against float64 on the first and the last queries of a head before it is timed: at most twice
 cuDNN's error.
 Kiln and torch take (batch, tokens, heads, size); Triton's kernel takes heads one behind the other.
+
+Backward: what follows the forward pass, whose results are there, through autograd. Checked are all gradients of a head.
+Two and a half times the forward's operations are counted, whatever a peer computes anew; `atomics` is Kiln with dq
+summed as torch's backends sum it, in an order that is another in each run. Triton's tutorial is left out.
 """
 
 from __future__ import annotations
@@ -29,7 +34,9 @@ import measure  # noqa: E402
 from measure import summarize  # noqa: E402
 
 PEERS = ("kiln", "cudnn", "flash", "triton")
+BACKWARD_PEERS = ("kiln", "atomics", "cudnn", "flash")
 CHECKED = 256  # queries from either end
+CHUNK = 2048  # queries whose scores are in float64 at a time
 COLUMNS = (
     "family", "kernel", "size", "dtype", "provider", "status", "median_us", "p25_us", "p75_us", "min_us", "max_us",
     "tflops", "over_best_peer", "error", "rounds", "note", "gpu", "driver", "cuda", "kiln", "torch", "triton", "commit",
@@ -42,10 +49,16 @@ class Row:
     size: int
     causal: bool
     tokens: int
+    backward: bool = False
 
     @property
     def name(self) -> str:
-        return f"attention D={self.size} {'causal' if self.causal else 'full'} {self.tokens}"
+        what = "attention_backward" if self.backward else "attention"
+        return f"{what} D={self.size} {'causal' if self.causal else 'full'} {self.tokens}"
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return BACKWARD_PEERS if self.backward else PEERS
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -55,12 +68,15 @@ class Row:
     @property
     def flops(self) -> float:
         batch, tokens, heads, size = self.shape
-        return 4.0 * batch * heads * tokens * tokens * size * (0.5 if self.causal else 1.0)
+        products = 5 if self.backward else 2
+        return 2.0 * products * batch * heads * tokens * tokens * size * (0.5 if self.causal else 1.0)
 
 
 def rows() -> list[Row]:
     """Triton tunes on the first row of a kind, of 4096 tokens."""
-    return [Row(*parts) for parts in itertools.product((64, 128), (False, True), (4096, 1024, 16384))]
+    forward = itertools.product((64, 128), (False, True), (4096, 1024, 16384))
+    backward = itertools.product((64, 128), (False, True), (4096, 16384))
+    return [Row(*parts) for parts in forward] + [Row(*parts, backward=True) for parts in backward]
 
 
 class Bench:
@@ -129,6 +145,8 @@ class Bench:
         return triton_attention.attention(*heads_first, self.row.causal, out), lambda: out.transpose(1, 2)
 
     def run(self, peers: Sequence[str], rounds: int) -> dict[str, dict[str, Any]]:
+        """Of peers that the row has; cuDNN first, whose error is the others' measure."""
+        peers = [name for name in peers if name in self.row.peers]
         found: dict[str, dict[str, Any]] = {}
         allowed = math.inf
         for name in sorted(peers, key=lambda peer: peer != "cudnn"):
@@ -151,10 +169,85 @@ class Bench:
         return found
 
 
+class BackwardBench(Bench):
+    """Gradients of q, k and v. What the forward pass leaves is made on the stream that launches are captured on: there
+    autograd runs the backward of what ran there."""
+
+    def __init__(self, row: Row, device: Any):
+        super().__init__(row, device)
+        generator = self.torch.Generator("cuda").manual_seed(1)
+        self.dout = self.torch.randn(row.shape, device="cuda", dtype=self.torch.float16, generator=generator)
+        self.gradients = self._exact_gradients()
+
+    def _exact_gradients(self) -> tuple[Any, Any, Any]:
+        """Of the last head of the last batch, in float64."""
+        torch, row = self.torch, self.row
+        q, k, v, dout = (x[-1, :, -1].double() for x in (self.q, self.k, self.v, self.dout))
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        keys = torch.arange(row.tokens, device="cuda")
+        for first in range(0, row.tokens, CHUNK):
+            part = slice(first, first + CHUNK)
+            score = q[part] @ k.T / math.sqrt(row.size)
+            if row.causal:
+                score = score.masked_fill(keys[None, :] > keys[part, None], -math.inf)
+            weight = torch.softmax(score, 1)
+            dweight = dout[part] @ v.T
+            dscore = weight * (dweight - (weight * dweight).sum(1, keepdim=True)) / math.sqrt(row.size)
+            dq[part] = dscore @ k
+            dk += dscore.T @ q[part]
+            dv += weight.T @ dout[part]
+        return dq, dk, dv
+
+    def error(self, out: Any) -> float:
+        """The largest of three; each gradient is (batch, tokens, heads, size)."""
+        worst = 0.0
+        for got, exact in zip(out, self.gradients, strict=True):
+            error = float((got[-1, :, -1].double() - exact).norm() / exact.norm())
+            worst = max(worst, math.inf if math.isnan(error) else error)
+        return worst
+
+    def kiln(self, deterministic: bool = True) -> tuple[Callable[[], None], Callable[[], Any]]:
+        from kiln.kernels.attention import attention, attention_backward
+
+        found: list[Any] = []
+        out, lse = attention(self.q, self.k, self.v, causal=self.row.causal, return_lse=True)
+
+        def launch() -> None:
+            found[:] = attention_backward(
+                self.q, self.k, self.v, out, lse, self.dout, causal=self.row.causal, deterministic=deterministic
+            )
+
+        return launch, lambda: found
+
+    def atomics(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        return self.kiln(deterministic=False)
+
+    def _torch(self, backend: str) -> tuple[Callable[[], None], Callable[[], Any]]:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        torch = self.torch
+        found: list[Any] = []
+        with self.device.capturing_stream():
+            inputs = [x.detach().requires_grad_() for x in (self.q, self.k, self.v)]
+            heads_first = [x.transpose(1, 2) for x in inputs]
+            with sdpa_kernel(getattr(SDPBackend, backend)):
+                out = torch.nn.functional.scaled_dot_product_attention(*heads_first, is_causal=self.row.causal)
+        dout = self.dout.transpose(1, 2)
+
+        def launch() -> None:
+            found[:] = torch.autograd.grad(out, inputs, dout, retain_graph=True)
+
+        return launch, lambda: found
+
+
+def bench_of(row: Row, device: Any) -> Bench:
+    return BackwardBench(row, device) if row.backward else Bench(row, device)
+
+
 def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
     """The row's lines of the CSV, one a peer."""
     median = {name: summarize(peer["times"]).median for name, peer in found.items() if "times" in peer}
-    rivals = [us for name, us in median.items() if name != "kiln"]
+    rivals = [us for name, us in median.items() if name not in ("kiln", "atomics")]
     table = []
     for name, peer in found.items():
         line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
@@ -166,7 +259,7 @@ def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> 
         if name in median:
             times = summarize(peer["times"])
             line |= measure.columns(times) | {"tflops": f"{row.flops / times.median / 1e6:.1f}"}
-            if name == "kiln" and rivals:
+            if name in ("kiln", "atomics") and rivals:
                 line["over_best_peer"] = f"{min(rivals) / times.median:.3f}"
         table.append(line)
     return table
@@ -180,13 +273,14 @@ def told(row: Row, table: Sequence[dict[str, Any]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", default="", help="words of a row's name")
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)} (default: all)")
+    everyone = tuple(dict.fromkeys(PEERS + BACKWARD_PEERS))
+    parser.add_argument("--peers", default=",".join(everyone), help=f"of {','.join(everyone)} (default: all)")
     parser.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
     parser.add_argument("--csv", help="append rows to this file")
     options = parser.parse_args(arguments)
     peers = options.peers.split(",")
-    if unknown := [name for name in peers if name not in PEERS]:
-        parser.error(f"unknown {', '.join(unknown)} (peers: {', '.join(PEERS)})")
+    if unknown := [name for name in peers if name not in everyone]:
+        parser.error(f"unknown {', '.join(unknown)} (peers: {', '.join(everyone)})")
     chosen = [row for row in rows() if set(options.rows.split()) <= set(row.name.split())]
     if not chosen:
         parser.error(f"no row has the words {options.rows!r}")
@@ -196,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = environment(device) | {"method": re.sub("v1", "attention v1", measure.METHOD)}
     broken = 0
     for row in chosen:
-        table = lines(row, Bench(row, device).run(peers, options.rounds), about)
+        table = lines(row, bench_of(row, device).run(peers, options.rounds), about)
         print(told(row, table), flush=True)
         broken += any(line["provider"] == "kiln" and line["status"] != "ok" for line in table)
         if options.csv:

@@ -11,7 +11,7 @@ import datetime
 import platform
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import measure
@@ -51,6 +51,14 @@ class CudaDevice:
 
     def synchronize(self) -> None:
         self.torch.cuda.synchronize()
+
+    @contextlib.contextmanager
+    def capturing_stream(self) -> Iterator[None]:
+        """Runs a block on the stream that launches are captured on, behind and before what the current one has."""
+        self._side.wait_stream(self.torch.cuda.current_stream())
+        with self.torch.cuda.stream(self._side):
+            yield
+        self.torch.cuda.current_stream().wait_stream(self._side)
 
     def capture(self, enqueue: Launch) -> Callable[[], None]:
         """A graph of what ``enqueue`` launches; the result replays it on the current stream.
