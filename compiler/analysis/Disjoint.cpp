@@ -165,20 +165,6 @@ LogicalResult kiln::verifyEffects(func::FuncOp kernel) {
   return failure(result.wasInterrupted());
 }
 
-bool kiln::isConstantInLaunch(func::FuncOp kernel, Value pointer) {
-  Value argument = pointerArgument(pointer);
-  if (!argument || !kernel.getArgAttr(cast<BlockArgument>(argument).getArgNumber(), "tile.disjoint"))
-    return false;
-  return !kernel
-              .walk([&](Operation *op) {
-                std::optional<GlobalEffect> effect = globalEffect(op);
-                bool writes = effect && effect->writes;
-                Value to = writes && effect->pointer ? pointerArgument(effect->pointer) : Value();
-                return writes && (!to || to == argument) ? WalkResult::interrupt() : WalkResult::advance();
-              })
-              .wasInterrupted();
-}
-
 bool kiln::isConstantRead(func::FuncOp kernel, Operation *op) {
   if (!isGlobalRead(op))
     return false;

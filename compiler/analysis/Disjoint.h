@@ -34,10 +34,6 @@ llvm::DenseSet<mlir::Operation *> readsBehindWrites(mlir::func::FuncOp kernel);
 /// flow have effects: an error where not. Whoever goes by effects asks this first.
 mlir::LogicalResult verifyEffects(mlir::func::FuncOp kernel);
 
-/// Nothing writes what `pointer` reaches while the launch runs: it steps from an argument that no other argument's
-/// storage overlaps and that the kernel does not write.
-bool isConstantInLaunch(mlir::func::FuncOp kernel, mlir::Value pointer);
-
 /// A read of what no op of the kernel may write: it gives the same whenever it is made.
 bool isConstantRead(mlir::func::FuncOp kernel, mlir::Operation *op);
 

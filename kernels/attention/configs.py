@@ -54,16 +54,20 @@ def prefill_plan(
     causal: bool = False,
     machine: Machine = CPU,
     side: int = 0,
+    beside: int = 0,
 ) -> AttentionPlan:
     """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
-    reads all arrays; ``side``: of a mask's blocks, which tiles divide.
+    reads all arrays; ``side``: of a mask's blocks, which tiles divide; ``beside``: bytes of each score's bias.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
-    plan = _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, side > 0)
-    if not side:
-        return plan
-    return dataclasses.replace(plan, m=math.gcd(plan.m, side), n=math.gcd(plan.n, side))
+    plan = _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, side + beside > 0)
+    if beside and plan.schedule == "attention":
+        # Biases go through shared memory, twice a tile of them, and take registers.
+        plan = dataclasses.replace(plan, n=min(plan.n, 128 // beside))
+    if side:
+        plan = dataclasses.replace(plan, m=math.gcd(plan.m, side), n=math.gcd(plan.n, side))
+    return plan
 
 
 def _prefill_plan(

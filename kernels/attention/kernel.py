@@ -164,7 +164,9 @@ def launch(
     # Queries that results overwrite are not fetched ahead.
     fetched = y.data is not q.data and all(map(is_fetched, arrays))
     tokens = q.longest, k.longest if visible.left is None else min(k.longest, q.longest + visible.left)
-    plan = plan or prefill_plan(*tokens, sizes, q.data.itemsize, fetched, causal, machine, side)
+    if plan is None:
+        beside = 0 if terms is None or terms.bias is None else terms.bias.data.itemsize
+        plan = prefill_plan(*tokens, sizes, q.data.itemsize, fetched, causal, machine, side, beside)
     if machine.gpu and plan.schedule != "attention":
         q, k, v, y = (x.heads(described=False) for x in operands)
     # The greatest product has the greatest score, unless something becomes of it, or the scale turns or drops it.

@@ -136,7 +136,11 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
   for (Operation &op : body->without_terminator()) {
     if (chain.isPart(&op))
       continue;
-    if (!isMemoryEffectFree(&op) && !isConstantRead(kernel, &op)) {
+    bool changes = op.walk([&](Operation *inner) {
+                       bool alone = inner->getNumRegions() != 0 || isMemoryEffectFree(inner);
+                       return alone || isConstantRead(kernel, inner) ? WalkResult::advance() : WalkResult::interrupt();
+                     }).wasInterrupted();
+    if (changes) {
       why = "the loop does more than load, multiply and compute";
       return std::nullopt;
     }

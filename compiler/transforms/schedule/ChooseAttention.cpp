@@ -66,9 +66,10 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - *query - (stored ? *stored : sums);
   // What each step reads by pointers goes through two tiles in turn, one after the other.
   int64_t beside = 0;
-  for (auto load : chain.loop.getBody()->getOps<tile::LoadOp>())
+  chain.loop.walk([&](tile::LoadOp load) {
     if (auto type = dyn_cast<RankedTensorType>(load.getType()))
       beside = std::max(beside, 2 * type.getNumElements() * kgpu::elementBytes(type.getElementType()));
+  });
   left -= beside;
   int64_t wanted = stages.value_or(kMaxStages), fitting = left / (*keys + *values);
   // Queries of the next program come meanwhile, if that leaves two slots of keys and of values.
