@@ -102,8 +102,11 @@ def _gpu_plan(
     # One warp a program where a multiprocessor then takes all of its programs at once.
     if many_arrays and rows * -(-n // (each * WARP)) <= RESIDENT * machine.processors:
         warps = 1
-    # A row that ends inside a block leaves its last program idle: smaller blocks waste less, of fewer accesses first.
-    while rows > 1 and n % (each * warps * WARP) and programs() * each * warps * WARP > 1.1 * rows * n:
+    # A row that ends inside a block leaves its last program idle: smaller blocks waste less. That is less than what
+    # programs cost that start again and wait (5120 columns, dependent: 2048 a program 21.3 µs, 1024 25.7).
+    while rows > 1 and n % (each * warps * WARP):
+        if programs() * each * warps * WARP <= (1.4 if each > vector else 1.1) * rows * n:
+            break
         if each > vector:
             each //= 2
         elif warps > 1:

@@ -38,6 +38,9 @@ PORTABLE_CLUSTER = 8
 # They then displace each other and not the lines on their way to memory, 1 to 4 % faster; smaller ones lose 1 %.
 STREAM_L2S = 2.0
 STREAM_THREADS = 256
+# Of many rows that leave more of a block's threads idle than this, a block of several rows a multiprocessor is better.
+MOST_IDLE = 1.1
+SEVERAL_THREADS = 256
 # Registers that the row and the weights it waits with may take for enough blocks to share a multiprocessor. Rows of one
 # warp wait for nobody, so that fewer of them will do.
 EARLY_REGISTERS = 48
@@ -135,6 +138,30 @@ def _elements(
     return 2 * each if evict and streams == 1 and each < 32 and part > STREAM_THREADS * each else each
 
 
+def _block(n: int, threads: int, cluster: int, vector: int, least: int) -> int:
+    """The tile of a row. Whole vectors on every thread of it; what is over is masked and costs no traffic. Smaller ones,
+    of ``least`` elements, if nothing is over then: a row without masks is faster than one with the widest accesses."""
+    spread = threads * cluster
+    return n if least and tile_side(n, spread * least) == n else tile_side(n, spread * vector)
+
+
+def _ragged(n: int, threads: int, cluster: int, streams: int, vectors: int) -> tuple[int, int]:
+    """The threads of a block and the blocks of a cluster for many rows of 16-bit elements, most of whose threads should
+    have something to do: 5120 elements on 512 threads of 16 leave a third of them idle, and 256 threads of 20 none.
+
+    Two vectors of weights leave a thread room for 24 masked elements, or for 64 if none is masked.
+    """
+    if vectors > 1 and n > 8192:
+        for blocks in (1, 2):
+            if n <= blocks * SEVERAL_THREADS * 64 and _block(n, SEVERAL_THREADS, blocks, 8, 2) == n:
+                return SEVERAL_THREADS, blocks
+        return (2 * SEVERAL_THREADS, 1) if n <= 2 * SEVERAL_THREADS * 40 else (threads, cluster)
+    if vectors > 1 or n <= 4096 or _block(n, threads, cluster, 8, 4) <= MOST_IDLE * n:
+        return threads, cluster
+    blocks = kiln.next_power_of_2(-(-n // (SEVERAL_THREADS * (64 if streams == 1 else 48))))
+    return (SEVERAL_THREADS, blocks) if blocks <= PORTABLE_CLUSTER else (threads, cluster)
+
+
 @functools.lru_cache(maxsize=4096)
 def _gpu_plan(
     rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int, thread_bytes: int
@@ -147,17 +174,19 @@ def _gpu_plan(
     evict = evict_policy(rows * n * itemsize * streams, machine, STREAM_L2S)
     each = PACKED_ELEMENTS if packed else _elements(rows, n, part, itemsize, streams, machine, thread_bytes, evict)
     threads = min(1024, kiln.next_power_of_2(-(-part // each)))
-    # Whole vectors on every thread of the row; what is over is masked and costs no traffic. Half vectors if nothing is
-    # over then: a row without masks is faster than one with the widest accesses.
     vector = max(1, VECTOR_BYTES // itemsize)
-    unit = threads * vector * cluster
-    block = n if vector > 1 and tile_side(n, unit // 2) == n else tile_side(n, unit)
+    least = vector // 2
+    if itemsize == 2 and not packed and rows > 4 * machine.processors:
+        threads, cluster = _ragged(n, threads, cluster, streams, vectors)
+        least = 2 if vectors > 1 and n > 8192 else least
+    block = _block(n, threads, cluster, vector, least)
     # The row as it waits, and its weights as they come; a block of 1024 threads leaves each 64 registers in all. Small
     # blocks of 16-bit rows ask early whatever it takes: fewer of them in flight cost less than a second wait.
     held = -(-block // (threads * cluster))
     waiting = held * ((itemsize / 4 if packed else 1) + vectors * itemsize / 4)
     limit = EARLY_REGISTERS - 8 if threads > 512 else EARLY_REGISTERS
     early = waiting <= (EARLY_REGISTERS_OF_A_WARP if threads <= 32 else limit) or (itemsize == 2 and threads <= 256)
+    early &= vectors < 2 or threads <= SEVERAL_THREADS or block == n or n <= 8192
     if threads >= BLOCK_THREADS or cluster > 1:
         return RowPlan(block, 1, max(1, threads // 32), cluster, early=early, evict=evict)
     several = BLOCK_THREADS // threads
