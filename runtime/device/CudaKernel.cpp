@@ -166,7 +166,7 @@ Status CudaFunction::launch(const CudaShape &shape, const void *arguments, size_
   if (cuda::Result result = driver.launchKernelEx(&config.config, function, nullptr, bytes ? extra : nullptr))
     return device->fail("launch " + *label, result);
   // A graph keeps the function and not the module. The legacy stream cannot be captured.
-  if (stream && stream != cuda::legacyStream) {
+  if (stream && stream != cuda::legacyStream && !module->isKeptForever()) {
     cuda::CaptureStatus capturing = cuda::CaptureStatus::None;
     if (!driver.streamIsCapturing(stream, &capturing) && capturing != cuda::CaptureStatus::None)
       module->keepForever();

@@ -111,21 +111,28 @@ Status CallEncoder::addBool(const ParameterRule &rule, bool value) {
   return {};
 }
 
+void CallEncoder::addPlainInteger(const ParameterRule &rule, int64_t value) {
+  if (value == 1 && rule.specialize)
+    return addConstantInteger(1);
+  bool narrow = value == int32_t(value);
+  bounded &= isCount(value);
+  addScalarKey(narrow ? ElementType::I32 : ElementType::I64, divisibilityOf(rule, uint64_t(value)));
+  if (narrow)
+    std::memcpy(reserve(4), &value, 4);
+  else
+    std::memcpy(reserve(8), &value, 8);
+}
+
 Status CallEncoder::addInteger(const ParameterRule &rule, int64_t value) {
-  ElementType type;
-  if (rule.annotation) {
-    type = *rule.annotation;
-    if (artifact::isFloat(type))
-      return addFloat(rule, double(value));
-    if (!fits(type, value))
-      return doesNotFit(rule, std::to_string(value));
-  } else {
-    if (value == 1 && rule.specialize) {
-      addConstantInteger(1);
-      return {};
-    }
-    type = fits(ElementType::I32, value) ? ElementType::I32 : ElementType::I64;
+  if (!rule.annotation) {
+    addPlainInteger(rule, value);
+    return {};
   }
+  ElementType type = *rule.annotation;
+  if (artifact::isFloat(type))
+    return addFloat(rule, double(value));
+  if (!fits(type, value))
+    return doesNotFit(rule, std::to_string(value));
   unsigned bytes = artifact::getBytes(type);
   bounded &= isCount(value);
   if (type == ElementType::I1)

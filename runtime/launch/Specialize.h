@@ -87,6 +87,8 @@ public:
   void addNone();
   Status addBool(const ParameterRule &rule, bool value);
   Status addInteger(const ParameterRule &rule, int64_t value);
+  /// As `addInteger`, of a parameter without annotation.
+  void addPlainInteger(const ParameterRule &rule, int64_t value);
   Status addUnsigned(const ParameterRule &rule, uint64_t value); ///< above the range of int64
   Status addFloat(const ParameterRule &rule, double value);
   void addPointer(const ParameterRule &rule, ElementType element, const void *address);

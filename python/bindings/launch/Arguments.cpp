@@ -62,15 +62,43 @@ struct TupleClass {
 
 static int64_t getConstantId(PyObject *value);
 
+/// Types live as long as their entry: the table owns a reference. Under the interpreter lock, like all of this file.
+static llvm::DenseMap<PyTypeObject *, const TupleClass *> &getTupleClasses() {
+  static auto &table = *new llvm::DenseMap<PyTypeObject *, const TupleClass *>;
+  return table;
+}
+
+/// `Rows(x, 128, 100)`: the function that namedtuple writes for it makes a tuple of its arguments and asks `tuple` for
+/// another with the same items. Given all fields by their places, one is made here.
+static PyObject *makeStruct(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names) {
+  auto *type = reinterpret_cast<PyTypeObject *>(callable);
+  Py_ssize_t count = PyVectorcall_NARGS(flags);
+  const TupleClass *known = getTupleClasses().lookup(type);
+  if ((names && PyTuple_GET_SIZE(names)) || !known || count != Py_ssize_t(known->names.size())) {
+    py::object given = py::reinterpret_steal<py::object>(PyTuple_New(count));
+    py::object named = names ? py::reinterpret_steal<py::object>(PyDict_New()) : py::object();
+    if (!given || (names && !named))
+      return nullptr;
+    for (Py_ssize_t i = 0; i < count; ++i)
+      PyTuple_SET_ITEM(given.ptr(), i, Py_NewRef(args[i]));
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+      if (PyDict_SetItem(named.ptr(), PyTuple_GET_ITEM(names, i), args[count + i]))
+        return nullptr;
+    return PyType_Type.tp_call(callable, given.ptr(), named.ptr());
+  }
+  PyObject *made = type->tp_alloc(type, count);
+  for (Py_ssize_t i = 0; made && i < count; ++i)
+    PyTuple_SET_ITEM(made, i, Py_NewRef(args[i]));
+  return made;
+}
+
 /// Null with a Python error set.
 static const TupleClass *findTupleClass(PyObject *value) {
   static const TupleClass plain;
   if (PyTuple_CheckExact(value))
     return &plain;
-  // Types live as long as their entry: the table owns a reference. Under the interpreter lock, like all of this file.
-  static auto &table = *new llvm::DenseMap<PyTypeObject *, const TupleClass *>;
   PyTypeObject *type = Py_TYPE(value);
-  if (const TupleClass *known = table.lookup(type))
+  if (const TupleClass *known = getTupleClasses().lookup(type))
     return known;
   auto found = std::make_unique<TupleClass>();
   py::object fields = getOptionalAttribute(value, "_fields");
@@ -87,6 +115,9 @@ static const TupleClass *findTupleClass(PyObject *value) {
         for (py::handle flag : flags[py::int_(1)])
           found->isStride.push_back(flag.cast<bool>());
         found->id = getConstantId(reinterpret_cast<PyObject *>(type)) + 1;
+        // What `kiln.struct` made has nobody's __new__ or __init__.
+        if (!type->tp_vectorcall && PyDict_GetItemString(type->tp_dict, "__kiln_plain_struct__"))
+          type->tp_vectorcall = makeStruct;
       }
     } catch (py::error_already_set &error) {
       error.restore();
@@ -94,7 +125,7 @@ static const TupleClass *findTupleClass(PyObject *value) {
     }
   }
   Py_INCREF(type);
-  return table[type] = found.release();
+  return getTupleClasses()[type] = found.release();
 }
 
 bool ArgumentReader::addTuple(CallEncoder &encoder, const ParameterRule &rule, PyObject *value) {
@@ -128,30 +159,51 @@ bool ArgumentReader::addTuple(CallEncoder &encoder, const ParameterRule &rule, P
   return true;
 }
 
+/// The attribute, or an empty object; never an error. `name` is interned.
+static py::object getAttribute(PyObject *object, PyObject *name) {
+  PyObject *value = PyObject_GetAttr(object, name);
+  if (!value)
+    PyErr_Clear();
+  return py::reinterpret_steal<py::object>(value);
+}
+
 bool ArgumentReader::addDescriptor(CallEncoder &encoder, const ParameterRule &rule, PyObject *value) {
+  static PyObject *const baseName = PyUnicode_InternFromString("base"),
+                         *const paddingName = PyUnicode_InternFromString("padding"),
+                         *const names[] = {PyUnicode_InternFromString("shape"), PyUnicode_InternFromString("strides"),
+                                           PyUnicode_InternFromString("block_shape")};
   llvm::SmallVector<int64_t> shape, strides, block;
-  py::object base = getOptionalAttribute(value, "base");
-  for (auto [name, list] :
-       {std::pair("shape", &shape), std::pair("strides", &strides), std::pair("block_shape", &block)}) {
-    py::object sequence = getOptionalAttribute(value, name);
+  py::object base = getAttribute(value, baseName);
+  for (auto [name, list] : {std::pair(names[0], &shape), std::pair(names[1], &strides), std::pair(names[2], &block)}) {
+    py::object sequence = getAttribute(value, name);
     if (!sequence || !PySequence_Check(sequence.ptr()) || !readIntegers(sequence, *list)) {
       PyErr_Clear();
-      return fail(llvm::formatv("expected a tensor descriptor with integers in {0}, got {1}", name,
+      return fail(llvm::formatv("expected a tensor descriptor with integers in {0}, got {1}", getText(name),
                                 sequence ? getText(sequence.ptr()) : "none"));
     }
   }
-  py::object padding = getOptionalAttribute(value, "padding");
+  py::object padding = getAttribute(value, paddingName);
   Memory memory;
   if (!readArray(base.ptr(), memory) || !finishArray(rule, memory))
     return false;
   if (Status status = launch::checkDescriptor(memory.element, memory.address, block, shape, strides); !status.ok())
     return fail(status.getMessage());
-  encoder.addDescriptor(rule, memory.element, memory.address, block, padding && getText(padding.ptr()) == "nan", shape,
-                        strides);
+  bool nan =
+      padding && (PyUnicode_CheckExact(padding.ptr()) ? PyUnicode_CompareWithASCIIString(padding.ptr(), "nan") == 0
+                                                      : getText(padding.ptr()) == "nan");
+  encoder.addDescriptor(rule, memory.element, memory.address, block, nan, shape, strides);
   return true;
 }
 
 bool ArgumentReader::addValue(CallEncoder &encoder, const ParameterRule &rule, PyObject *value) {
+  if (PyLong_CheckExact(value) && !rule.annotation) {
+    int overflow;
+    int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (!overflow) {
+      encoder.addPlainInteger(rule, number);
+      return true;
+    }
+  }
   Status status;
   switch (classify(value)) {
   case ValueClass::None:

@@ -148,8 +148,8 @@ private:
   LauncherState &state;
   std::shared_ptr<const LauncherState::Current> current;
   PyObject *grid;
-  llvm::SmallVector<PyObject *, 32> values; ///< by parameter; null: not given
-  llvm::SmallVector<PyObject *, 8> options; ///< by option index; null: not given
+  llvm::SmallVector<PyObject *, 32> values;  ///< by parameter; null: not given
+  llvm::SmallVector<PyObject *, 24> options; ///< by option index; null: not given
   py::object variadic;
   bool warmup = false;
   bool described = false; ///< pointers may have become descriptors
@@ -197,6 +197,14 @@ void Call::bind(PyObject *const *args, size_t positional, PyObject *names) {
     PyObject *name = PyTuple_GET_ITEM(names, i), *value = args[positional + i];
     // Names in source code are interned: identity nearly always answers.
     auto found = llvm::find_if(state.parameters, [&](Parameter &p) { return p.name.ptr() == name; });
+    if (found == state.parameters.end()) {
+      // A parameter of this name would have been found.
+      auto option = llvm::find_if(state.optionNames, [&](py::object &option) { return option.ptr() == name; });
+      if (option != state.optionNames.end()) {
+        options[option - state.optionNames.begin()] = value;
+        continue;
+      }
+    }
     if (found == state.parameters.end())
       found = llvm::find_if(state.parameters, [&](Parameter &p) { return PyUnicode_Compare(p.name.ptr(), name) == 0; });
     if (found != state.parameters.end()) {

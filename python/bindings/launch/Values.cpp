@@ -53,6 +53,20 @@ static bool isInstance(PyObject *value, const char *module, const char *name) {
 }
 
 bool kiln::python::readIntegers(py::handle sequence, llvm::SmallVectorImpl<int64_t> &numbers) {
+  if (PyList_CheckExact(sequence.ptr()) || PyTuple_CheckExact(sequence.ptr())) {
+    // Nearly always: nothing but numbers that run no code.
+    PyObject **items = PySequence_Fast_ITEMS(sequence.ptr());
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence.ptr()), at = 0;
+    for (; at < count && PyLong_CheckExact(items[at]); ++at) {
+      int overflow;
+      numbers.push_back(PyLong_AsLongLongAndOverflow(items[at], &overflow));
+      if (overflow)
+        break;
+    }
+    if (at == count)
+      return true;
+    numbers.clear();
+  }
   for (py::handle item : py::reinterpret_borrow<py::object>(sequence)) {
     py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(item.ptr()));
     if (!index)

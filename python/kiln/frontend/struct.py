@@ -48,6 +48,9 @@ else:
 MARK = "__kiln_struct__"
 """In the classes that `struct` made: for each field, whether it is a constexpr."""
 
+PLAIN = "__kiln_plain_struct__"
+"""In those classes whose fields are all that makes them: once launched, they are made without running Python."""
+
 # What makes a named tuple of its fields, and would be made by someone else.
 _RESERVED = ("__init__", "__new__", "__post_init__", "__slots__", "__getattr__", "__getattribute__", "__setattr__")
 _IGNORED = ("__dict__", "__weakref__", "__annotations__", "__annotate_func__", "__annotate__", "__module__",
@@ -91,6 +94,7 @@ def struct(cls: Any) -> Any:
                 value = JitProperty(value.fget)
             setattr(made, key, value)
     setattr(made, MARK, _constexpr_of(made))
+    setattr(made, PLAIN, True)
     return made
 
 

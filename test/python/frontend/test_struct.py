@@ -518,3 +518,70 @@ def test_warnings_about_strides_leave_structs_alone(monkeypatch, recwarn):
     with knobs.scope(warn_strides=True):
         kernel[1](Strided(matrix().T, 4), out)
     assert out[0] == 4 and not recwarn.list
+
+
+def test_a_struct_that_was_launched_is_made_as_before():
+    """Once its class is known to the launcher, giving all fields by place runs no Python; everything else does."""
+
+    @kiln.struct
+    class Made:
+        data: object
+        rows: object
+        scale: object = 2.0
+
+        @property
+        def twice(self):
+            return 2 * self.rows
+
+    @kiln.jit
+    def kernel(x: Made, out):
+        kl.store(out, kl.load(x.data) * x.scale + x.rows)
+
+    def values(x):
+        return [
+            Made(x, 3, 4.0), Made(x, 3), Made(x, rows=3), Made(scale=1.0, data=x, rows=5), Made(*(x, 1, 2)),
+            Made._make((x, 7, 8)), Made(x, 3)._replace(rows=9), type(Made(x, 3))(x, 3, 4.0),
+        ]  # fmt: skip
+
+    x, out = np.full(1, 10, np.float32), np.zeros(1, np.float32)
+    before = [tuple(made)[1:] for made in values(x)]
+    kernel[1](Made(x, 3), out)
+    assert out[0] == 23
+    assert [tuple(made)[1:] for made in values(x)] == before
+    made = Made(x, 3, 4.0)
+    assert type(made) is Made and made.data is x and made.twice == 6 and made == (x, 3, 4.0) and len(made) == 3
+    kernel[1](made, out)
+    assert out[0] == 43
+
+    class Derived(Made):
+        def __new__(cls, x):
+            return super().__new__(cls, x, 11, 1.0)
+
+    assert tuple(Derived(x)) == (x, 11, 1.0) and type(Derived(x)) is Derived
+    for wrong in (lambda: Made(), lambda: Made(x, 1, 2, 3), lambda: Made(x, 1, columns=2), lambda: Made(x, 1, rows=2)):
+        with pytest.raises(TypeError, match=r"Made|__new__"):
+            wrong()
+
+
+def test_structs_that_were_launched_are_freed():
+    import gc
+    import sys
+
+    @kiln.struct
+    class Held:
+        data: object
+        rows: object
+
+    @kiln.jit
+    def kernel(x: Held):
+        kl.store(x.data, x.rows)
+
+    x = np.zeros(1, np.float32)
+    kernel[1](Held(x, 3))
+    before = sys.getrefcount(x)
+    for _ in range(100):
+        Held(x, 5)
+    made = [Held(x, 5) for _ in range(10)]
+    assert sys.getrefcount(x) == before + 10 and all(gc.is_tracked(each) for each in made)
+    del made
+    assert sys.getrefcount(x) == before
