@@ -308,6 +308,12 @@ def start_logging() -> None:
     logger.setLevel(level.strip().upper())
 
 
+def is_told(component: str) -> bool:
+    """Whether somebody hears what the logger `kiln.COMPONENT` is told."""
+    logging = sys.modules.get("logging")
+    return logging is not None and logging.getLogger(f"kiln.{component}").isEnabledFor(logging.INFO)
+
+
 def tell(component: str, message: str, *values: Any) -> None:
     """Tells the logger `kiln.COMPONENT`. A program that has not loaded `logging` has nobody who listens."""
     logging = sys.modules.get("logging")

@@ -12,6 +12,7 @@ one is kept under a key with positions; of all others, neither a comment nor a m
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -19,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln import errors, knobs
+from kiln.runtime import publishing
 
 if TYPE_CHECKING:
     from kiln._kiln import Artifact, Cache, CacheEntry, Fields, Module
@@ -48,7 +50,12 @@ def root() -> str:
 
 
 def store() -> Cache | None:
-    """The store that is read and written; None without one."""
+    """The store that is read and written, with all that this process has published; None without one."""
+    publishing.flush()
+    return _store()
+
+
+def _store() -> Cache | None:
     path = "" if knobs.frozen else root()
     return _open(path, False) if path else None
 
@@ -90,7 +97,8 @@ def is_wanted() -> bool:
 
 def load(key: str) -> CacheEntry | None:
     """The entry with this key, from the first store that has it."""
-    for opened in (shipped(), store()):
+    publishing.wait_for(key)
+    for opened in (shipped(), _store()):
         if opened is None:
             continue
         entry, doubt = opened.load(key)
@@ -102,20 +110,26 @@ def load(key: str) -> CacheEntry | None:
 
 
 def publish(kind: str, subject: str, fields: Fields, files: Mapping[str, bytes], **facts: str) -> None:
-    """Adds an entry where there is a store to write; a full or read-only disk costs a warning."""
-    opened = store()
+    """Adds an entry where there is a store to write, before long (`publishing`); a full or read-only disk costs a
+    warning."""
+    opened = _store()
     if opened is None:
         return
-    try:
-        opened.publish(kind, subject, fields, dict(files), facts)
-    except OSError as problem:
-        warn(f"{problem}; kernels are compiled for this process alone")
+    contents = dict(files)
+
+    def write() -> None:
+        try:
+            opened.publish(kind, subject, fields, contents, facts)
+        except OSError as problem:
+            with contextlib.suppress(RuntimeWarning):  # made an error, which would reach nobody on this thread
+                warn(f"{problem}; kernels are compiled for this process alone")
+
+    publishing.write(fields.key(kind), write)
 
 
 def is_told() -> bool:
     """Whether somebody hears what is said of hits and misses."""
-    logging = sys.modules.get("logging")
-    return logging is not None and logging.getLogger("kiln.cache").isEnabledFor(logging.INFO)
+    return knobs.is_told("cache")
 
 
 def tell(message: str, *values: Any) -> None:

@@ -61,6 +61,7 @@ _SWITCHED = ("pdl", "enable_fp_fusion", "describe_pointers")
 # for, nothing is left to import later.
 _LAUNCH_MODULES = (
     "kiln._kiln", "kiln.compiler", "kiln.frontend.signature", "kiln.runtime.cache", "kiln.runtime.placement",
+    "kiln.runtime.publishing",
 )  # fmt: skip
 _COMPILER_MODULES = (
     "ast", "inspect", "json", "linecache", "logging", "textwrap",

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import traceback
 
 import pytest
@@ -55,6 +56,7 @@ class Place:
                 sys.stdout = open(1, "w", closefd=False)
                 sys.stderr = open(2, "w", closefd=False)
                 code = _program(path, switches, cwd)
+                threading._shutdown()  # as a process of its own would end: it waits for threads
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()

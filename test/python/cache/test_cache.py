@@ -167,7 +167,10 @@ def test_many_processes_compile_one_kernel(place):
 
 
 def test_a_folder_that_vanishes_while_a_program_runs(place):
-    program = PROGRAM + "import shutil\nshutil.rmtree(__import__('os').environ['KILN_CACHE'])\nprint(launch(64))\n"
+    program = PROGRAM + (
+        "import os, shutil\nfrom kiln.runtime import publishing\n"
+        "publishing.flush()\nshutil.rmtree(os.environ['KILN_CACHE'])\nprint(launch(64))\n"
+    )
     assert place.run(program).splitlines()[-1] == "[False, False, False, False]"
     assert len(place.entries()) == 2
 
