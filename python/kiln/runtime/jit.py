@@ -262,7 +262,13 @@ class JITFunction(KernelFunction, KernelInterface):
             compiled = self._compiled.get((prefix, key, device))
             if compiled is None:
                 parameters = [make_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
+                if self._compiled and knobs.is_told("jit"):
+                    from kiln.runtime import recompiles
+
+                    reason = recompiles.reason(parameters, disjoint, device, prefix, options, self._compiled)
+                    knobs.tell("jit", "%s is compiled again: %s", self.__name__, reason)
                 compiled = compile_kernel(self, parameters, options, disjoint, device)
+                compiled.options = dict(options)
                 self._compiled[prefix, key, device] = compiled
                 self._watch_constants(found, key, device, compiled)
         with _lock:
@@ -561,6 +567,7 @@ class CompiledKernel:
     metadata    what the code expects and uses, as a dictionary; entries are attributes too, by Triton's names as well
     src         what it was made from: fn, signature, constants, attrs, text
     cache_key   a digest of all that the code follows from: IR, target, options, toolchain (also: hash)
+    options     the launch options that it was compiled with
     loaded      the code in memory; None if it was only compiled, for a GPU that is not here
     device      the GPU it is loaded on, -1 for the CPU, -2 for none
     signature, disjoint    what it is specialised for, as the options of `kiln compile` take it
@@ -581,6 +588,7 @@ class CompiledKernel:
         self.parameters = tuple(parameters)
         self.device = device
         self._disjoint = tuple(disjoint)
+        self.options: Mapping[str, Any] = {}
         self.artifact = artifact
         self.loaded = loaded
         self.asm = _Stages(artifact)

@@ -1,0 +1,83 @@
+"""Why a kernel that has code is compiled again: for the log (`KILN_LOG=info,jit`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kiln.frontend.signature import array_names
+
+
+def reason(
+    parameters: Sequence[Any],
+    disjoint: Sequence[bool],
+    device: int,
+    prefix: str,
+    options: Mapping[str, Any],
+    others: Mapping[tuple[str, bytes, int], Any],
+) -> str:
+    """What no code that there is was compiled for, beside the code that has most in common. `others`: compiled kernels
+    by their prefix, key and device, the last one last."""
+    nearest: list[str] | None = None
+    for (other_prefix, _, other_device), other in reversed(list(others.items())):
+        found = _differences(parameters, disjoint, device, prefix, options, other_prefix, other_device, other)
+        if nearest is None or len(found) < len(nearest):
+            nearest = found
+    return "; ".join(nearest) if nearest else "its code was dropped"
+
+
+def _differences(
+    parameters: Sequence[Any],
+    disjoint: Sequence[bool],
+    device: int,
+    prefix: str,
+    options: Mapping[str, Any],
+    other_prefix: str,
+    other_device: int,
+    other: Any,
+) -> list[str]:
+    from kiln.runtime.jit import _describe
+
+    found = []
+    for now, before in zip(parameters, other.parameters, strict=True):
+        if _describe(now) != _describe(before):
+            found.append(f"{now.name} is {_describe(now)}, before {_describe(before)}")
+    if not found:
+        alone = dict(zip(array_names(list(parameters)), disjoint, strict=False))
+        alone_before = dict(zip(array_names(list(other.parameters)), other._disjoint, strict=False))
+        for name, is_alone in alone.items():
+            if is_alone != alone_before.get(name):
+                found.append(f"{name} overlaps {'no other array' if is_alone else 'another array'}, before it did"
+                             f"{'' if is_alone else ' not'}")  # fmt: skip
+    if device != other_device:
+        found.append(f"the device is {_place(device)}, before {_place(other_device)}")
+    for name in sorted({*options, *other.options}):
+        if options.get(name) != other.options.get(name):
+            found.append(f"option {name} is {options.get(name)!r}, before {other.options.get(name)!r}")
+    if prefix != other_prefix:
+        switches, functions = _split(prefix)
+        switches_before, functions_before = _split(other_prefix)
+        for name, value in switches.items():
+            if switches_before.get(name) != value:
+                found.append(f"{name} is {value}, before {switches_before.get(name)}")
+        if functions != functions_before:
+            found.append("a global or a function that it reaches is another")
+    return found
+
+
+def _split(prefix: str) -> tuple[dict[str, str], list[str]]:
+    """What `JITFunction._make_prefix` put together: switches by name, and the keys of functions."""
+    from kiln.runtime.jit import _CODE_SWITCHES
+
+    switches, functions = {}, []
+    for line in prefix.split("\n"):
+        name, _, value = line.partition("=")
+        if name in (*_CODE_SWITCHES, "debug", "version"):
+            switches[name] = value
+        else:
+            functions.append(line)
+    return switches, functions
+
+
+def _place(device: int) -> str:
+    return {-1: "the CPU", -2: "none"}.get(device, f"CUDA device {device}")
