@@ -95,6 +95,19 @@ class ShowAtOnce:
             sys.stdout.flush()
 
 
+class Philox:
+    """The generator of a device as FlagGems looks at it: a seed and how many numbers were drawn."""
+
+    def __init__(self, torch: Any):
+        self.state = torch.tensor([2025, 0], dtype=torch.int64).view(torch.uint8)
+
+    def get_state(self) -> Any:
+        return self.state.clone()
+
+    def set_state(self, state: Any) -> None:
+        self.state = state
+
+
 def pretend_cpu_device() -> None:
     """What host code asks of `torch.cuda`, answered by `torch.cpu`, which lacks it: one device, whose number is 0."""
     import contextlib
@@ -114,6 +127,7 @@ def pretend_cpu_device() -> None:
         name="cpu", total_memory=memory, multi_processor_count=os.cpu_count() or 1, major=0, minor=0
     )
     cpu.get_device_properties = lambda device=None: facts
+    cpu.default_generators = [Philox(torch)]
     torch.cuda.get_device_name = lambda device=None: "cpu"  # type: ignore[assignment]
     sys.meta_path.insert(0, PatchingFinder)  # type: ignore[arg-type]
 

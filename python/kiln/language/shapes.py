@@ -7,6 +7,8 @@ from typing import Any
 from . import semantic, values
 from .builtin import builtin
 from .semantic import shape
+from .semantic.build import error
+from .semantic.shape import constexpr_int
 from .values import tensor
 
 
@@ -125,6 +127,44 @@ def expand_dims(input: Any, axis: Any) -> tensor:
     >>> column = kl.expand_dims(x, 1)
     """
     return shape.expand_dims(input, axis)
+
+
+@builtin
+def squeeze(x: Any, dim: Any) -> tensor:
+    """Without side `dim`, which is 1.
+
+    >>> y = kl.squeeze(column, 1)
+    """
+    value = semantic.to_tensor(x)
+    sides = list(value.type.shape)
+    place = _shape.axis_argument(dim, len(sides), "kl.squeeze")
+    if sides[place] != 1:
+        raise error(f"expected side {place} to be 1 in kl.squeeze, got {sides[place]}", argument="dim")
+    return _shape.reshape(value, (*sides[:place], *sides[place + 1 :]))
+
+
+@builtin
+def unsqueeze(x: Any, dim: Any) -> tensor:
+    """One new side of 1 before side `dim`; behind the last where `dim` is the rank. A negative `dim` names a side that
+    `x` has, so that -1 is before the last one, other than the axis of `kl.expand_dims`.
+
+    >>> column = kl.unsqueeze(x, 1)
+    """
+    value = semantic.to_tensor(x)
+    sides, place = list(value.type.shape), constexpr_int(dim, "the dim of kl.unsqueeze", "dim")
+    if not -len(sides) <= place <= len(sides):
+        expected = f"[{-len(sides)}, {len(sides)}]"
+        raise error(f"expected a dim of kl.unsqueeze in {expected}, got {place}", argument="dim")
+    return _shape.reshape(value, (*sides[:place], 1, *sides[place:]))
+
+
+@builtin
+def to_tensor(x: Any) -> tensor:
+    """A number as a scalar of the type that it has in kernels; a tensor as it is.
+
+    >>> one = kl.to_tensor(1)
+    """
+    return semantic.to_tensor(x)
 
 
 @builtin

@@ -20,7 +20,9 @@ from .shapes import flip as flip
 from .shapes import interleave as interleave
 from .shapes import ravel as ravel
 from .shapes import sort as sort
+from .shapes import squeeze as squeeze
 from .shapes import topk as topk
+from .shapes import unsqueeze as unsqueeze
 from .shapes import zeros as zeros
 from .shapes import zeros_like as zeros_like
 from .types import float32

@@ -65,6 +65,7 @@ SETUP = {
     "kl.permute": "x = kl.zeros((2, 4, 8), kl.float32)",
     "kl.trans": "x = matrix", "kl.ravel": "x = matrix",
     "kl.reshape": "x = kl.zeros((M, N), kl.float32)", "kl.view": "x = kl.zeros((N, 2), kl.float32)",
+    "kl.squeeze": "column = kl.expand_dims(x, 1)",
     "kl.split": "pairs = kl.join(x, y)",
     "kl.device_assert": "index = offsets",
     "kl.softmax": "scores = matrix",

@@ -27,7 +27,7 @@ TRITON_MAX_TENSOR_NUMEL cat broadcast permute view ravel join split interleave d
 store_tensor_descriptor flip gather histogram swizzle2d softmax sqrt_rn umulhi add sub mul cumprod xor_sum reduce_or
 sort topk bitonic_merge atomic_and atomic_or atomic_xor atomic_xchg rand4x randn randn4x randint randint4x philox_impl
 pair_uniform_to_normal uint_to_uniform_float condition max_constancy static_print device_print extern_elementwise
-map_elementwise float8e4b15 float8e4b8 float8e5b16
+map_elementwise squeeze unsqueeze to_tensor float8e4b15 float8e4b8 float8e5b16
 """
 
 
