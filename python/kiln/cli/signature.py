@@ -33,14 +33,14 @@ def parse_signature(text: str, function: KernelFunction) -> list[Parameter]:
         if name in given:
             raise errors.UserError(f"signature: {name!r} is given twice")
         given[name] = value
-    parameters = [_parameter(p, given.pop(p.name, None), function) for p in function.params]
-    if given:
-        name = next(iter(given))
-        near = errors.near_match(name, [p.name for p in function.params])
-        raise errors.UserError(
-            f"signature: the kernel has no parameter {name!r}" + (f"; did you mean {near!r}?" if near else "")
-        )
-    return parameters
+    names = [p.name for p in function.params]
+    for name in given:  # before what is missing: one misspelt name is both
+        if name not in names:
+            near = errors.near_match(name, names)
+            raise errors.UserError(
+                f"signature: the kernel has no parameter {name!r}" + (f"; did you mean {near!r}?" if near else "")
+            )
+    return [_parameter(p, given.get(p.name), function) for p in function.params]
 
 
 def parse_disjoint(text: str | None, parameters: list[Parameter]) -> list[bool]:

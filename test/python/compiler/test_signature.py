@@ -162,3 +162,16 @@ def test_types_as_other_programs_write_them_lead_to_ours(written, meant):
 
 def _two(x, n):
     pass
+
+
+@pytest.mark.parametrize(
+    "text, meant",
+    [("x=*fp32, count=i32, BLOK=16", "BLOCK"), ("x=*fp32, cuont=i32, BLOCK=16", "count")],
+    ids=["constexpr", "number"],
+)
+def test_a_misspelt_parameter_is_named_rather_than_the_one_that_is_missing(text, meant):
+    def kernel(x, count, BLOCK: kl.constexpr):
+        pass
+
+    with pytest.raises(errors.UserError, match=re.escape(f"did you mean {meant!r}?")):
+        parse_signature(text, kiln.jit(kernel))
