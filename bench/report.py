@@ -1,8 +1,7 @@
-"""Recorded results: their file, the table on the terminal, CSV, and the way to plots.py and html.py."""
+"""Recorded results: their file, the table on the terminal, the lines of a CSV. outputs.py writes files."""
 
 from __future__ import annotations
 
-import csv as csv_format
 import json
 import os
 import pathlib
@@ -260,37 +259,3 @@ def table(results: Results) -> Iterator[dict[str, Any]]:
 
 def _rounded(value: float | None, digits: int) -> float | str:
     return "" if value is None else round(value, digits)
-
-
-def write(results: Results, *, csv: str | None = None, json_file: str | None = None, plot: str | None = None,
-          html: str | None = None) -> list[str]:  # fmt: skip
-    """Writes the files that were asked for; the names of those it has written."""
-    written = []
-    for name in filter(None, (csv, plot, html)):
-        pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
-    if json_file:
-        results.save(json_file)
-        written.append(json_file)
-    if csv:
-        lines = list(table(results))
-        with open(csv, "w", newline="") as file:
-            writer = csv_format.DictWriter(file, list(lines[0]) if lines else ["family"])
-            writer.writeheader()
-            writer.writerows(lines)
-        written.append(csv)
-    if plot or html:
-        import plots
-
-        image = plots.png(results)
-        if plot and image is not None:
-            pathlib.Path(plot).write_bytes(image)
-            written.append(plot)
-        if plot and image is None:
-            why = "no row was measured" if not results.records else "matplotlib is not installed"
-            print(f"kiln bench: no plot ({why})", file=sys.stderr)
-        if html:
-            import html_report
-
-            pathlib.Path(html).write_text(html_report.page(results, image))
-            written.append(html)
-    return written

@@ -238,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Exit code: 0; 1 if Kiln is wrong or fails in a row (with --strict: or too slow); 2 for wrong usage."""
+    import outputs
     import report
 
     if isinstance(options.peers, str):
@@ -285,7 +286,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"kiln bench: {error}", file=sys.stderr)
             return 2
     report.show(results)
-    written = report.write(results, csv=options.csv, json_file=options.json, plot=options.plot, html=options.html)
+    written = outputs.write(results, csv=options.csv, json_file=options.json, plot=options.plot, html=options.html)
     if written:
         print(f"kiln bench: wrote {', '.join(written)}", file=sys.stderr)
     if results.broken() or (options.strict and results.missed()):

@@ -1,5 +1,6 @@
 """What ARCHITECTURE.md says is absent, checked on the source."""
 
+import ast
 import pathlib
 import re
 import sys
@@ -119,3 +120,84 @@ def test_every_room_has_a_kernel_readme():
     for family in families:
         for name in ("reference.py", "configs.py", "README.md"):
             assert (family / name).exists(), f"{family.name}/{name}"
+
+
+PACKAGES = (("python/kiln", "kiln"), ("kernels", "kiln.kernels"), ("bench", ""), ("test/emulator", ""))
+
+
+def modules() -> dict[str, pathlib.Path]:
+    """The Python files of the packages by the names that they are imported by."""
+    found = {}
+    for folder, package in PACKAGES:
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = [*filter(None, [package]), *path.relative_to(ROOT / folder).with_suffix("").parts]
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(name: str, path: pathlib.Path, text: str, known: set[str], functions: bool) -> set[str]:
+    """The files that importing a file imports; with ``functions``, also those of its functions."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and not functions:
+                continue
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.Import):
+                found.update(alias.name for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                base = package[: len(package) - child.level + 1] if child.level else []
+                module = ".".join([*base, *filter(None, [child.module])])
+                found.update(
+                    f"{module}.{alias.name}" if f"{module}.{alias.name}" in known else module for alias in child.names
+                )
+            visit(child)
+
+    visit(ast.parse(text))
+    return (found & known) - {name}
+
+
+def cycle_in(graph: dict[str, set[str]]) -> list[str]:
+    """Files that import one another in a ring, or nothing."""
+    done: set[str] = set()
+
+    def follow(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name not in done:
+            for other in sorted(graph[name]):
+                if ring := follow(other, [*path, name]):
+                    return ring
+            done.add(name)
+        return []
+
+    return next((ring for name in sorted(graph) if (ring := follow(name, []))), [])
+
+
+@pytest.mark.parametrize("folder", [folder for folder, _ in PACKAGES])
+def test_no_files_import_one_another(folder):
+    known = modules()
+    # What functions import when they run may turn back between rooms of the package: a kernel launches through the
+    # runtime, whose first launch loads the front end. Files of the benchmarks have no such reason.
+    functions = folder == "bench"
+    graph = {
+        name: imported(name, path, path.read_text(), set(known), functions)
+        for name, path in known.items()
+        if path.is_relative_to(ROOT / folder)
+    }
+    graph = {name: found & graph.keys() for name, found in graph.items()}
+    assert len(graph) > 5 and sum(map(len, graph.values())) > 5
+    assert cycle_in(graph) == []
+
+
+def test_a_ring_is_found():
+    files = {"a": "import b", "b": "def run():\n    import c", "c": "from a import x", "d": "import a"}
+    for functions, ring in ((True, ["a", "b", "c", "a"]), (False, [])):
+        graph = {
+            name: imported(name, pathlib.Path(name + ".py"), text, set(files), functions)
+            for name, text in files.items()
+        }
+        assert cycle_in(graph) == ring

@@ -4,6 +4,7 @@ import csv
 import json
 import pathlib
 
+import outputs
 import pytest
 import recorded
 import report
@@ -20,11 +21,11 @@ def lines(path):
 
 def test_what_a_csv_holds_comes_back(results, tmp_path, capsys):
     results.save(tmp_path / "r.json")
-    report.write(results, csv=str(tmp_path / "r.csv"))
+    outputs.write(results, csv=str(tmp_path / "r.csv"))
     tables = []
     for name in ("r.json", "r.csv"):
         again = report.Results.load(tmp_path / name)
-        report.write(again, csv=str(tmp_path / "again.csv"))
+        outputs.write(again, csv=str(tmp_path / "again.csv"))
         assert lines(tmp_path / "again.csv") == lines(tmp_path / "r.csv")
         report.show(again)
         tables.append(capsys.readouterr().out)
@@ -51,10 +52,10 @@ def test_the_recorded_figures_give_table_page_and_picture(tmp_path, capsys):
 
 
 def test_of_a_row_that_several_files_bring_the_last_counts(results, make_record, tmp_path):
-    report.write(results, csv=str(tmp_path / "old.csv"))
+    outputs.write(results, csv=str(tmp_path / "old.csv"))
     newer = report.Results({"gpu": "G2", "commit": "def"})
     newer.add(make_record("softmax 4096×4096", kiln=16.0, inductor=18.0))
-    report.write(newer, csv=str(tmp_path / "new.csv"))
+    outputs.write(newer, csv=str(tmp_path / "new.csv"))
     joined = tmp_path / "joined.csv"  # as `cat old.csv new.csv` makes it
     joined.write_text((tmp_path / "old.csv").read_text() + (tmp_path / "new.csv").read_text())
     for files in ("old.csv", "new.csv"), ("joined.csv",):
@@ -76,12 +77,12 @@ def test_a_row_that_the_suite_no_longer_has(tmp_path):
     (record,) = report.Results.load(tmp_path / "r.csv").records
     assert record["case"]["name"] == "rope 7×32×128" and record["case"]["shape"] == [7, 32, 128]
     assert report.speed(record, "kiln") == "3.00" and verdict.judge(record).tbs == 3.0
-    report.write(report.Results.load(tmp_path / "r.csv"), html=str(tmp_path / "r.html"))
+    outputs.write(report.Results.load(tmp_path / "r.csv"), html=str(tmp_path / "r.html"))
 
 
 def test_only_the_rows_that_are_asked_for(results, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    report.write(results, csv="r.csv")
+    outputs.write(results, csv="r.csv")
     assert suite.main(["softmax", "--from", "r.csv", "--json"]) == 0
     (record,) = json.loads((tmp_path / "bench-softmax.json").read_text())["records"]
     assert record["case"]["family"] == "softmax"

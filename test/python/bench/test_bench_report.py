@@ -3,6 +3,7 @@
 import csv
 import re
 
+import outputs
 import pytest
 import report
 
@@ -52,7 +53,7 @@ def test_broken_and_missed(results, make_record):
 
 
 def test_csv(results, tmp_path):
-    report.write(results, csv=str(tmp_path / "r.csv"))
+    outputs.write(results, csv=str(tmp_path / "r.csv"))
     lines = list(csv.DictReader((tmp_path / "r.csv").open()))
     assert len(lines) == 4 + 5 + 3
     row = {(line["size"], line["provider"]): line for line in lines}[("2048×4096", "kiln")]
@@ -75,7 +76,7 @@ def test_terminal(results, capsys):
 
 
 def test_html_is_one_file(results, tmp_path):
-    report.write(results, html=str(tmp_path / "r.html"))
+    outputs.write(results, html=str(tmp_path / "r.html"))
     page = (tmp_path / "r.html").read_text()
     assert "GPU &lt;1&gt;" in page and "rms_norm 2048×4096" in page
     assert not re.search(r"""(src|href)=(?!["']?data:)|<script|https?://""", page)
@@ -90,7 +91,7 @@ def test_picture(results, tmp_path):
     assert set(plots.panels(results)) == {"softmax", "one row of 4096", "rms_norm"}
     image = plots.png(results)
     assert image.startswith(b"\x89PNG")
-    report.write(results, plot=str(tmp_path / "p.png"), html=str(tmp_path / "r.html"))
+    outputs.write(results, plot=str(tmp_path / "p.png"), html=str(tmp_path / "r.html"))
     assert (tmp_path / "p.png").read_bytes() == image
     assert "data:image/png;base64," in (tmp_path / "r.html").read_text()
     assert plots.png(report.Results()) is None
