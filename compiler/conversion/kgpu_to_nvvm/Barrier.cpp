@@ -25,6 +25,8 @@ void Lowering::emitBarrier(const kgpu::BarrierUse &use) {
     b.intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
 }
 
+void CodeBuilder::meetInWarp() { intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)}); }
+
 /// The first one also says that the mbarriers are ready.
 static LogicalResult emitArrive(Lowering &lowering, kgpu::ClusterArriveOp op) {
   if (op.getRelaxed())

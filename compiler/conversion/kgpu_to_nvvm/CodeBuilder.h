@@ -31,7 +31,7 @@ public:
                 mlir::ValueRange operands, bool pure = false);
   /// Holds ptxas: what stands before is issued before what stands behind.
   void hold();
-  /// The lanes of a warp meet, so that one of them speaks for all. Orders nothing between warps.
+  /// Barrier.cpp: the lanes of a warp meet, so that one of them speaks for all. Orders nothing between warps.
   void meetInWarp();
 
   //--- Registers

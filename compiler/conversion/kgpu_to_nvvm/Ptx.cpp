@@ -41,5 +41,3 @@ Registers CodeBuilder::ptx(StringRef text, StringRef constraints, ArrayRef<Type>
 /// promises it; test/ptxas/test_order.py holds the pinned ptxas to it. (Fences wait; barriers of a warp do not hold
 /// it.)
 void CodeBuilder::hold() { ptx("pmevent 0;", "", {}, {}); }
-
-void CodeBuilder::meetInWarp() { intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)}); }
