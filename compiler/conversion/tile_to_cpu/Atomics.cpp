@@ -64,7 +64,8 @@ static IntegerType bitsOf(Type element) {
   return IntegerType::get(element.getContext(), static_cast<unsigned>(memoryBytes(element) * 8));
 }
 
-Value KernelLowering::exchangeLoop(Value address, Type element, Operation *op, function_ref<Value(Value)> update) {
+static Value exchangeLoop(CodeBuilder &b, Value address, Type element, Operation *op,
+                          function_ref<Value(Value)> update) {
   LLVM::AtomicOrdering ordering = orderingOf(cast<tile::AtomicRMWOp>(op).getSem());
   Type bits = bitsOf(element);
   Value seen = LLVM::LoadOp::create(b, bits, address, memoryBytes(element), false, false, false, false,
@@ -74,8 +75,8 @@ Value KernelLowering::exchangeLoop(Value address, Type element, Operation *op, f
   Block &before = retry.getBefore().emplaceBlock();
   Value old = before.addArgument(bits, b.getLoc());
   b.setInsertionPointToEnd(&before);
-  Value next = update(fromMemory(old, element));
-  auto exchange = LLVM::AtomicCmpXchgOp::create(b, address, old, toMemory(next, element), ordering,
+  Value next = update(b.fromMemory(old, element));
+  auto exchange = LLVM::AtomicCmpXchgOp::create(b, address, old, b.toMemory(next, element), ordering,
                                                 failureOrdering(ordering), StringRef(), memoryBytes(element));
   Value found = LLVM::ExtractValueOp::create(b, exchange, ArrayRef<int64_t>{0});
   Value done = LLVM::ExtractValueOp::create(b, exchange, ArrayRef<int64_t>{1});
@@ -86,15 +87,15 @@ Value KernelLowering::exchangeLoop(Value address, Type element, Operation *op, f
   b.setInsertionPointToEnd(&after);
   scf::YieldOp::create(b, after.getArguments());
   b.setInsertionPointAfter(retry);
-  return fromMemory(retry.getResult(0), element);
+  return b.fromMemory(retry.getResult(0), element);
 }
 
-Value KernelLowering::atomicAt(Operation *op, Value address, Value compare, Value value) {
+static Value atomicAt(CodeBuilder &b, Operation *op, Value address, Value compare, Value value) {
   Type element = elementOf(op->getResult(0));
   if (auto cas = dyn_cast<tile::AtomicCASOp>(op)) {
     Type bits = bitsOf(element);
     auto asBits = [&](Value v) {
-      v = toMemory(v, element);
+      v = b.toMemory(v, element);
       return v.getType() == bits ? v : arith::BitcastOp::create(b, bits, v).getResult();
     };
     LLVM::AtomicOrdering ordering = orderingOf(cas.getSem());
@@ -103,12 +104,12 @@ Value KernelLowering::atomicAt(Operation *op, Value address, Value compare, Valu
     Value found = LLVM::ExtractValueOp::create(b, exchange, ArrayRef<int64_t>{0});
     if (memoryType(element) != bits)
       found = arith::BitcastOp::create(b, memoryType(element), found);
-    return fromMemory(found, element);
+    return b.fromMemory(found, element);
   }
   auto rmw = cast<tile::AtomicRMWOp>(op);
   bool narrowFloat = isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
   if (narrowFloat && rmw.getKind() != tile::RMWKind::Xchg)
-    return exchangeLoop(address, element, op, [&](Value old) -> Value {
+    return exchangeLoop(b, address, element, op, [&](Value old) -> Value {
       switch (rmw.getKind()) {
       case tile::RMWKind::FMax:
         return arith::MaxNumFOp::create(b, old, value);
@@ -118,13 +119,16 @@ Value KernelLowering::atomicAt(Operation *op, Value address, Value compare, Valu
         return arith::AddFOp::create(b, old, value);
       }
     });
-  Value old = LLVM::AtomicRMWOp::create(b, binOpOf(rmw.getKind()), address, toMemory(value, element),
+  Value old = LLVM::AtomicRMWOp::create(b, binOpOf(rmw.getKind()), address, b.toMemory(value, element),
                                         orderingOf(rmw.getSem()), StringRef(), memoryBytes(element));
-  return fromMemory(old, element);
+  return b.fromMemory(old, element);
 }
 
-Value KernelLowering::emitAtomic(Operation *op, const Index *at) {
-  auto get = [&](Value value) { return isTile(value) ? eval(value, *at) : scalar(value); };
+Value cpu::emitAtomic(KernelLowering &lowering, Operation *op, const Index *at) {
+  CodeBuilder &b = lowering.b;
+  auto get = [&](Value value) {
+    return isTile(value) ? lowering.tiles.eval(value, *at) : lowering.values.scalar(value);
+  };
   auto cas = dyn_cast<tile::AtomicCASOp>(op);
   auto rmw = dyn_cast<tile::AtomicRMWOp>(op);
   Value address = get(op->getOperand(0));
@@ -132,14 +136,15 @@ Value KernelLowering::emitAtomic(Operation *op, const Index *at) {
   Value value = cas ? get(cas.getValue()) : get(rmw.getValue());
   Value mask = rmw && rmw.getMask() ? get(rmw.getMask()) : Value();
   Type element = elementOf(op->getResult(0));
-  if (check != Check::None)
-    emitAccess(op, Access::Atomic, address, mask, element, at ? *at : Index(),
-               at ? shapeOf(op->getResult(0)) : ArrayRef<int64_t>(), {}, {});
+  if (lowering.check != Check::None)
+    lowering.hooks.access(op, AccessKind::Atomic, address, mask, element, at ? *at : Index(),
+                          at ? shapeOf(op->getResult(0)) : ArrayRef<int64_t>(), {}, {});
   if (!mask)
-    return atomicAt(op, address, compare, value);
-  Type type = scalarType(element);
-  return branch(
-             mask, type, [&]() -> SmallVector<Value> { return {atomicAt(op, address, compare, value)}; },
-             [&]() -> SmallVector<Value> { return {zeroOf(type)}; })
+    return atomicAt(b, op, address, compare, value);
+  Type type = b.scalarType(element);
+  return b
+      .branch(
+          mask, type, [&]() -> SmallVector<Value> { return {atomicAt(b, op, address, compare, value)}; },
+          [&]() -> SmallVector<Value> { return {b.zeroOf(type)}; })
       .front();
 }

@@ -7,57 +7,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-/// A scalar, or the base, shape and strides of a descriptor.
-void KernelLowering::appendScalars(Value value, SmallVectorImpl<Value> &list) {
-  if (isTile(value))
-    return;
-  if (!isa<tile::DescType>(value.getType())) {
-    list.push_back(scalar(value));
-    return;
-  }
-  const Descriptor &desc = descriptors.find(value)->second;
-  list.push_back(desc.base);
-  list.append(desc.shape);
-  list.append(desc.strides);
-}
-
-void KernelLowering::bindCarried(Value value, ValueRange lowered, unsigned &next) {
-  if (isTile(value))
-    return;
-  auto type = dyn_cast<tile::DescType>(value.getType());
-  if (!type) {
-    bind(value, lowered[next++]);
-    return;
-  }
-  unsigned rank = type.getBlock().getRank();
-  Descriptor desc;
-  desc.base = lowered[next++];
-  for (unsigned i = 0; i < rank; ++i)
-    desc.shape.push_back(lowered[next++]);
-  for (unsigned i = 0; i < rank; ++i)
-    desc.strides.push_back(lowered[next++]);
-  desc.padding = tile::Padding::Zero;
-  descriptors[value] = desc;
-}
-
-/// Padding is no run-time value: all descriptors that meet in one value must agree.
-static LogicalResult agreeOnPadding(Operation *op, Value result, ArrayRef<Value> sources,
-                                    DenseMap<Value, Descriptor> &descriptors) {
-  if (!isa<tile::DescType>(result.getType()))
-    return success();
-  std::optional<tile::Padding> padding;
-  for (Value source : sources) {
-    auto found = descriptors.find(source);
-    if (found == descriptors.end())
-      continue;
-    if (padding && *padding != found->second.padding)
-      return op->emitError("expected descriptors of one padding (because it is chosen at compile time), got two");
-    padding = found->second.padding;
-  }
-  descriptors[result].padding = padding.value_or(tile::Padding::Zero);
-  return success();
-}
-
 SmallVector<Value> KernelLowering::carryOut(Block *block, Pool &inner, ValueRange operands,
                                             ArrayRef<int64_t> extraBytes) {
   const CarryPlan &carries = plan->carries(block);
@@ -71,9 +20,9 @@ SmallVector<Value> KernelLowering::carryOut(Block *block, Pool &inner, ValueRang
     used[carry.slot] = true;
     out.push_back(inner.pointers[carry.slot]);
     if (carry.copy) {
-      Storage target = allocate(operand.getType(), inner.pointers[carry.slot]);
+      Storage target = frame.allocate(operand.getType(), inner.pointers[carry.slot]);
       target.lifetime = inner.lifetime;
-      copyBuffer(storageOf(operand), target);
+      copyBuffer(frame.storageOf(operand), target);
     }
   }
   for (int64_t bytes : extraBytes)
@@ -93,13 +42,13 @@ LogicalResult KernelLowering::placeTiles(MutableArrayRef<OpOperand> inits, Pool 
       continue;
     Storage storage;
     if (plan->adopts(init)) {
-      storage = storageOf(init.get());
+      storage = frame.storageOf(init.get());
     } else {
-      storage = allocate(init.get().getType());
-      if (mlir::failed(writeTile(init.get(), storage)))
+      storage = frame.allocate(init.get().getType());
+      if (failed(writeTile(init.get(), storage)))
         return failure();
     }
-    pool.lifetime = joinLifetimes(pool.lifetime, storage.lifetime);
+    pool.lifetime = frame.join(pool.lifetime, storage.lifetime);
     pointers.push_back(storage.pointer);
   }
   return success();
@@ -111,31 +60,31 @@ LogicalResult KernelLowering::emitFor(scf::ForOp op) {
   Pool inner;
   SmallVector<Value> inits;
   for (Value init : op.getInitArgs())
-    appendScalars(init, inits);
+    values.append(init, inits);
   unsigned scalarCount = inits.size();
-  if (mlir::failed(placeTiles(op.getInitsMutable(), inner, inits)))
+  if (failed(placeTiles(op.getInitsMutable(), inner, inits)))
     return failure();
   for (int64_t bytes : carries.spareBytes) {
     int lifetime;
-    inits.push_back(frameBuffer(bytes, lifetime));
-    inner.lifetime = joinLifetimes(inner.lifetime, lifetime);
+    inits.push_back(frame.buffer(bytes, lifetime));
+    inner.lifetime = frame.join(inner.lifetime, lifetime);
   }
   inner.bytes = carries.argumentBytes;
   inner.bytes.append(carries.spareBytes);
 
   b.setLoc(op.getLoc());
-  enterLoop();
-  auto loop = scf::ForOp::create(b, scalar(op.getLowerBound()), scalar(op.getUpperBound()), scalar(op.getStep()), inits,
-                                 nullptr, op.getUnsignedCmp());
+  frame.enterLoop();
+  auto loop = scf::ForOp::create(b, values.scalar(op.getLowerBound()), values.scalar(op.getUpperBound()),
+                                 values.scalar(op.getStep()), inits, nullptr, op.getUnsignedCmp());
   if (!loop.getBody()->empty())
     loop.getBody()->back().erase();
   b.setInsertionPointToEnd(loop.getBody());
-  bind(op.getInductionVar(), loop.getInductionVar());
+  values.bind(op.getInductionVar(), loop.getInductionVar());
   ValueRange arguments = loop.getRegionIterArgs();
   unsigned next = 0;
   for (auto [argument, init] : llvm::zip(op.getRegionIterArgs(), op.getInitArgs())) {
-    bindCarried(argument, arguments, next);
-    if (mlir::failed(agreeOnPadding(op, argument, {init}, descriptors)))
+    values.bindFrom(argument, arguments, next);
+    if (failed(values.agreeOnPadding(op, argument, {init})))
       return failure();
   }
   inner.pointers.assign(arguments.begin() + scalarCount, arguments.end());
@@ -144,30 +93,30 @@ LogicalResult KernelLowering::emitFor(scf::ForOp op) {
     tile = 0;
     for (Value value : values)
       if (isTile(value)) {
-        Storage storage = allocate(value.getType(), pointers[tile++]);
+        Storage storage = frame.allocate(value.getType(), pointers[tile++]);
         storage.lifetime = inner.lifetime;
-        assign(value, storage);
+        frame.assign(value, storage);
       }
   };
   assignTiles(op.getRegionIterArgs(), inner.pointers);
 
   Pool *outer = std::exchange(pool, &inner);
-  if (mlir::failed(emitBlock(body)))
+  if (failed(emitBlock(body)))
     return failure();
   b.setLoc(body->getTerminator()->getLoc());
   SmallVector<Value> yields;
   for (Value operand : body->getTerminator()->getOperands())
-    appendScalars(operand, yields);
+    values.append(operand, yields);
   yields.append(carryOut(body, inner, body->getTerminator()->getOperands(), carries.spareBytes));
   scf::YieldOp::create(b, yields);
   pool = outer;
-  leaveLoop();
-  touch(inner.lifetime);
+  frame.leaveLoop();
+  frame.touch(inner.lifetime);
   b.setInsertionPointToEnd(loop->getBlock());
   next = 0;
   for (auto [result, init] : llvm::zip(op.getResults(), op.getInitArgs())) {
-    bindCarried(result, loop.getResults(), next);
-    if (mlir::failed(agreeOnPadding(op, result, {init}, descriptors)))
+    values.bindFrom(result, loop.getResults(), next);
+    if (failed(values.agreeOnPadding(op, result, {init})))
       return failure();
   }
   assignTiles(op.getResults(), loop.getResults().drop_front(scalarCount));
@@ -177,7 +126,7 @@ LogicalResult KernelLowering::emitFor(scf::ForOp op) {
 LogicalResult KernelLowering::emitIf(scf::IfOp op) {
   // Blocks first, their yields afterwards: result types are then known.
   Block *home = b.getInsertionBlock();
-  Value condition = scalar(op.getCondition());
+  Value condition = values.scalar(op.getCondition());
   struct Branch {
     Block *source;
     std::unique_ptr<Region> region;
@@ -192,21 +141,21 @@ LogicalResult KernelLowering::emitIf(scf::IfOp op) {
     if (!source)
       continue;
     b.setInsertionPointToEnd(block);
-    if (mlir::failed(emitBlock(source)))
+    if (failed(emitBlock(source)))
       return failure();
     b.setLoc(source->getTerminator()->getLoc());
     b.setInsertionPointToEnd(block);
     Operation *yield = source->getTerminator();
     for (OpOperand &operand : yield->getOpOperands())
-      appendScalars(operand.get(), current.yields);
+      values.append(operand.get(), current.yields);
     for (OpOperand &operand : yield->getOpOperands()) {
       if (!isTile(operand.get()))
         continue;
       auto written = carriedTo.find({yield, operand.getOperandNumber()});
-      const Storage &storage = written != carriedTo.end() ? written->second : storageOf(operand.get());
-      touch(storage.lifetime);
+      const Storage &storage = written != carriedTo.end() ? written->second : frame.storageOf(operand.get());
+      frame.touch(storage.lifetime);
       int &lifetime = joined[operand.getOperandNumber()];
-      lifetime = joinLifetimes(lifetime, storage.lifetime);
+      lifetime = frame.join(lifetime, storage.lifetime);
       current.yields.push_back(storage.pointer);
     }
   }
@@ -224,19 +173,18 @@ LogicalResult KernelLowering::emitIf(scf::IfOp op) {
   b.setInsertionPointToEnd(home);
   unsigned next = 0;
   for (auto [index, result] : llvm::enumerate(op.getResults())) {
-    bindCarried(result, branch.getResults(), next);
-    if (mlir::failed(agreeOnPadding(
+    values.bindFrom(result, branch.getResults(), next);
+    if (failed(values.agreeOnPadding(
             op, result,
-            {op.thenBlock()->getTerminator()->getOperand(index), op.elseBlock()->getTerminator()->getOperand(index)},
-            descriptors)))
+            {op.thenBlock()->getTerminator()->getOperand(index), op.elseBlock()->getTerminator()->getOperand(index)})))
       return failure();
   }
   for (auto [index, result] : llvm::enumerate(op.getResults()))
     if (isTile(result)) {
-      Storage storage = allocate(result.getType(), branch.getResult(next++));
+      Storage storage = frame.allocate(result.getType(), branch.getResult(next++));
       storage.lifetime = joined[index];
-      touch(storage.lifetime);
-      assign(result, storage);
+      frame.touch(storage.lifetime);
+      frame.assign(result, storage);
     }
   return success();
 }
@@ -268,31 +216,31 @@ LogicalResult KernelLowering::emitWhile(scf::WhileOp op) {
   Pool inner;
   SmallVector<Value> inits;
   for (Value init : op.getInits())
-    appendScalars(init, inits);
+    values.append(init, inits);
   unsigned scalarCount = inits.size();
-  if (mlir::failed(placeTiles(op.getInitsMutable(), inner, inits)))
+  if (failed(placeTiles(op.getInitsMutable(), inner, inits)))
     return failure();
   for (int64_t bytes : firstExtras) {
     int lifetime;
-    inits.push_back(frameBuffer(bytes, lifetime));
-    inner.lifetime = joinLifetimes(inner.lifetime, lifetime);
+    inits.push_back(frame.buffer(bytes, lifetime));
+    inner.lifetime = frame.join(inner.lifetime, lifetime);
   }
 
   b.setLoc(op.getLoc());
-  enterLoop();
+  frame.enterLoop();
   SmallVector<Type> resultTypes;
   for (Value result : op.getResults()) {
     if (isTile(result))
       continue;
     if (auto desc = dyn_cast<tile::DescType>(result.getType())) {
-      resultTypes.push_back(ptrType);
+      resultTypes.push_back(b.ptrType);
       resultTypes.append(2 * desc.getBlock().getRank(), b.getI64Type());
     } else {
-      resultTypes.push_back(scalarType(result.getType()));
+      resultTypes.push_back(b.scalarType(result.getType()));
     }
   }
   unsigned resultScalars = resultTypes.size();
-  resultTypes.append(second.argumentBytes.size() + secondExtras.size(), ptrType);
+  resultTypes.append(second.argumentBytes.size() + secondExtras.size(), b.ptrType);
   auto loop = scf::WhileOp::create(b, resultTypes, inits);
   Block *home = b.getInsertionBlock();
 
@@ -304,8 +252,8 @@ LogicalResult KernelLowering::emitWhile(scf::WhileOp op) {
     b.setInsertionPointToEnd(&block);
     unsigned next = 0;
     for (auto [argument, init] : llvm::zip(source->getArguments(), inits)) {
-      bindCarried(argument, block.getArguments(), next);
-      if (mlir::failed(agreeOnPadding(op, argument, {init}, descriptors)))
+      values.bindFrom(argument, block.getArguments(), next);
+      if (failed(values.agreeOnPadding(op, argument, {init})))
         return failure();
     }
     inner.pointers.assign(block.args_begin() + scalars, block.args_end());
@@ -314,49 +262,48 @@ LogicalResult KernelLowering::emitWhile(scf::WhileOp op) {
     unsigned tile = 0;
     for (Value argument : source->getArguments())
       if (isTile(argument)) {
-        Storage storage = allocate(argument.getType(), inner.pointers[tile++]);
+        Storage storage = frame.allocate(argument.getType(), inner.pointers[tile++]);
         storage.lifetime = inner.lifetime;
-        assign(argument, storage);
+        frame.assign(argument, storage);
       }
     return emitBlock(source);
   };
   Pool *outer = std::exchange(pool, &inner);
-  if (mlir::failed(enter(loop.getBefore(), ValueRange(inits).getTypes(), before, op.getInits(), scalarCount, first,
-                         firstExtras)))
+  if (failed(enter(loop.getBefore(), ValueRange(inits).getTypes(), before, op.getInits(), scalarCount, first,
+                   firstExtras)))
     return failure();
   auto condition = cast<scf::ConditionOp>(before->getTerminator());
   b.setLoc(condition.getLoc());
   SmallVector<Value> forwarded;
   for (Value operand : condition.getArgs())
-    appendScalars(operand, forwarded);
+    values.append(operand, forwarded);
   forwarded.append(carryOut(before, inner, condition.getArgs(), secondExtras));
-  scf::ConditionOp::create(b, scalar(condition.getCondition()), forwarded);
+  scf::ConditionOp::create(b, values.scalar(condition.getCondition()), forwarded);
 
-  if (mlir::failed(
-          enter(loop.getAfter(), resultTypes, after, condition.getArgs(), resultScalars, second, secondExtras)))
+  if (failed(enter(loop.getAfter(), resultTypes, after, condition.getArgs(), resultScalars, second, secondExtras)))
     return failure();
   b.setLoc(after->getTerminator()->getLoc());
   SmallVector<Value> yields;
   for (Value operand : after->getTerminator()->getOperands())
-    appendScalars(operand, yields);
+    values.append(operand, yields);
   yields.append(carryOut(after, inner, after->getTerminator()->getOperands(), firstExtras));
   scf::YieldOp::create(b, yields);
   pool = outer;
-  leaveLoop();
-  touch(inner.lifetime);
+  frame.leaveLoop();
+  frame.touch(inner.lifetime);
 
   b.setInsertionPointToEnd(home);
   unsigned next = 0;
   for (auto [result, source] : llvm::zip(op.getResults(), condition.getArgs())) {
-    bindCarried(result, loop.getResults(), next);
-    if (mlir::failed(agreeOnPadding(op, result, {source}, descriptors)))
+    values.bindFrom(result, loop.getResults(), next);
+    if (failed(values.agreeOnPadding(op, result, {source})))
       return failure();
   }
   for (Value result : op.getResults())
     if (isTile(result)) {
-      Storage storage = allocate(result.getType(), loop.getResult(next++));
+      Storage storage = frame.allocate(result.getType(), loop.getResult(next++));
       storage.lifetime = inner.lifetime;
-      assign(result, storage);
+      frame.assign(result, storage);
     }
   return success();
 }

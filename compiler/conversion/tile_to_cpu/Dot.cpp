@@ -19,12 +19,13 @@ static int64_t largestDivisor(int64_t value, int64_t limit) {
   return 1;
 }
 
-LogicalResult KernelLowering::emitDot(tile::DotOp op) {
-  Storage target = allocateFor(op.getResult());
-  touch(target.lifetime);
-  if (!plan->accumulatesInPlace(op))
-    copyBuffer(storageOf(op.getAcc()), target);
-  const Storage lhs = storageOf(op.getLhs()), rhs = storageOf(op.getRhs());
+LogicalResult cpu::emitDot(KernelLowering &lowering, tile::DotOp op) {
+  CodeBuilder &b = lowering.b;
+  Storage target = lowering.allocateFor(op.getResult());
+  lowering.frame.touch(target.lifetime);
+  if (!lowering.plan->accumulatesInPlace(op))
+    lowering.copyBuffer(lowering.frame.storageOf(op.getAcc()), target);
+  const Storage lhs = lowering.frame.storageOf(op.getLhs()), rhs = lowering.frame.storageOf(op.getRhs());
   b.setLoc(op.getLoc());
 
   Type element = target.element;
@@ -34,10 +35,10 @@ LogicalResult KernelLowering::emitDot(tile::DotOp op) {
   int64_t batches = rank == 3 ? target.shape[0] : 1;
 
   // Wide enough for the vector unit, as many accumulators as the register tile has.
-  int64_t width = std::min(std::max<int64_t>(1, this->target.vectorLanes(bytes)), cols & -cols);
-  int64_t budget = std::max<int64_t>(1, this->target.registerTileRows * this->target.registerTileCols * 4 /
-                                            this->target.vectorBytes);
-  int64_t wanted = std::max<int64_t>(1, this->target.registerTileCols * 4 / this->target.vectorBytes);
+  int64_t width = std::min(std::max<int64_t>(1, lowering.target.vectorLanes(bytes)), cols & -cols);
+  int64_t budget = std::max<int64_t>(1, lowering.target.registerTileRows * lowering.target.registerTileCols * 4 /
+                                            lowering.target.vectorBytes);
+  int64_t wanted = std::max<int64_t>(1, lowering.target.registerTileCols * 4 / lowering.target.vectorBytes);
   int64_t vectors = largestDivisor(cols / width, wanted);
   int64_t height = largestDivisor(rows, std::max<int64_t>(1, budget / vectors));
   while (vectors * 2 * height <= budget && (cols / width) % (vectors * 2) == 0)
@@ -47,7 +48,7 @@ LogicalResult KernelLowering::emitDot(tile::DotOp op) {
 
   Type lane = width > 1 ? Type(VectorType::get({width}, element)) : element;
   auto at = [&](Value base, Value index, int64_t scale) {
-    return offsetBy(base, arith::MulIOp::create(b, index, i64(scale)).getResult());
+    return b.offsetBy(base, arith::MulIOp::create(b, index, b.i64(scale)).getResult());
   };
   auto fused = [&](Value x, Value y, Value sum) -> Value {
     if (isa<FloatType>(element))
@@ -58,18 +59,19 @@ LogicalResult KernelLowering::emitDot(tile::DotOp op) {
     SmallVector<Value> accumulators;
     for (int64_t r = 0; r < height; ++r)
       for (int64_t v = 0; v < vectors; ++v)
-        accumulators.push_back(LLVM::LoadOp::create(b, lane, offsetBy(accTile, (r * cols + v * width) * bytes), bytes));
-    SmallVector<Value> sums = loop(depth, unroll, accumulators, [&](Value k, ValueRange carried) {
+        accumulators.push_back(
+            LLVM::LoadOp::create(b, lane, b.offsetBy(accTile, (r * cols + v * width) * bytes), bytes));
+    SmallVector<Value> sums = b.loop(depth, unroll, accumulators, [&](Value k, ValueRange carried) {
       SmallVector<Value> next(carried.begin(), carried.end());
       Value lhsAt = at(lhsRow, k, bytes), rhsAt = at(rhsCol, k, cols * bytes);
       for (int64_t step = 0; step < unroll; ++step) {
         SmallVector<Value> line;
         for (int64_t v = 0; v < vectors; ++v)
-          line.push_back(LLVM::LoadOp::create(b, lane, offsetBy(rhsAt, (step * cols + v * width) * bytes), bytes));
+          line.push_back(LLVM::LoadOp::create(b, lane, b.offsetBy(rhsAt, (step * cols + v * width) * bytes), bytes));
         for (int64_t r = 0; r < height; ++r) {
-          Value factor = LLVM::LoadOp::create(b, element, offsetBy(lhsAt, (r * depth + step) * bytes), bytes);
+          Value factor = LLVM::LoadOp::create(b, element, b.offsetBy(lhsAt, (r * depth + step) * bytes), bytes);
           if (width > 1)
-            factor = toVector(factor, width);
+            factor = b.toVector(factor, width);
           for (int64_t v = 0; v < vectors; ++v)
             next[r * vectors + v] = fused(factor, line[v], next[r * vectors + v]);
         }
@@ -78,16 +80,16 @@ LogicalResult KernelLowering::emitDot(tile::DotOp op) {
     });
     for (int64_t r = 0; r < height; ++r)
       for (int64_t v = 0; v < vectors; ++v)
-        LLVM::StoreOp::create(b, sums[r * vectors + v], offsetBy(accTile, (r * cols + v * width) * bytes), bytes);
+        LLVM::StoreOp::create(b, sums[r * vectors + v], b.offsetBy(accTile, (r * cols + v * width) * bytes), bytes);
   };
   // Columns outside: the panel of rhs a column of tiles needs stays in the first-level cache.
-  loop(batches, 1, {}, [&](Value batch, ValueRange) -> SmallVector<Value> {
+  b.loop(batches, 1, {}, [&](Value batch, ValueRange) -> SmallVector<Value> {
     Value lhsBatch = at(lhs.pointer, batch, rows * depth * bytes);
     Value rhsBatch = at(rhs.pointer, batch, depth * cols * bytes);
     Value accBatch = at(target.pointer, batch, rows * cols * bytes);
-    loop(cols, tileCols, {}, [&](Value j, ValueRange) -> SmallVector<Value> {
+    b.loop(cols, tileCols, {}, [&](Value j, ValueRange) -> SmallVector<Value> {
       Value rhsCol = at(rhsBatch, j, bytes), accCol = at(accBatch, j, bytes);
-      loop(rows, height, {}, [&](Value i, ValueRange) -> SmallVector<Value> {
+      b.loop(rows, height, {}, [&](Value i, ValueRange) -> SmallVector<Value> {
         micro(at(lhsBatch, i, depth * bytes), rhsCol, at(accCol, i, cols * bytes));
         return {};
       });
@@ -95,6 +97,6 @@ LogicalResult KernelLowering::emitDot(tile::DotOp op) {
     });
     return {};
   });
-  assign(op.getResult(), target);
+  lowering.frame.assign(op.getResult(), target);
   return success();
 }

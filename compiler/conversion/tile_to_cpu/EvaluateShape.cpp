@@ -1,6 +1,6 @@
 // Evaluation of ops that only arrange elements: an index of the result is an index of an operand, or lanes are
 // shuffled.
-#include "compiler/conversion/tile_to_cpu/Lowering.h"
+#include "compiler/conversion/tile_to_cpu/Tiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -45,7 +45,7 @@ static SmallVector<int64_t> lanesFrom(int64_t start, int64_t step, int64_t count
   return lanes;
 }
 
-Value KernelLowering::evalReshape(tile::ReshapeOp op, const Index &at) {
+Value Tiles::evalReshape(tile::ReshapeOp op, const Index &at) {
   Value operand = op.getValue();
   unsigned rank = at.at.size();
   if (splitsPairs(op)) {
@@ -53,7 +53,7 @@ Value KernelLowering::evalReshape(tile::ReshapeOp op, const Index &at) {
     Index inner;
     inner.at.assign(at.at.begin(), at.at.end() - 1);
     const Coord &row = at.at[rank - 2], &parity = at.at[rank - 1];
-    Coord twice = scaled(row, 2);
+    Coord twice = nests.scaled(row, 2);
     if (at.vectorDim == static_cast<int>(rank) - 2) {
       inner.at.back() = twice;
       inner.vectorDim = rank - 2;
@@ -64,30 +64,30 @@ Value KernelLowering::evalReshape(tile::ReshapeOp op, const Index &at) {
       };
       if (!parity.value)
         return half(parity.constant);
-      Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, coordValue(parity), i64(0));
+      Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, nests.value(parity), b.i64(0));
       return arith::SelectOp::create(b, first, half(0), half(1));
     }
-    inner.at.back() = total(twice, parity);
+    inner.at.back() = nests.total(twice, parity);
     bool pairs = at.vectorDim == static_cast<int>(rank) - 1;
     inner.vectorDim = pairs ? at.vectorDim - 1 : at.vectorDim;
     inner.width = at.width;
     return eval(operand, inner);
   }
-  if (mergesPairs(op) && !storages.count(operand)) {
+  if (mergesPairs(op) && !frame.holds(operand)) {
     // [.., 2n] of [.., n, 2].
     Index inner;
     inner.at.assign(at.at.begin(), at.at.end());
-    inner.at.back() = quotient(at.at.back(), 2);
-    inner.at.push_back(remainder(at.at.back(), 2));
+    inner.at.back() = nests.quotient(at.at.back(), 2);
+    inner.at.push_back(nests.remainder(at.at.back(), 2));
     if (at.vectorDim < 0)
       return eval(operand, inner);
     if (at.vectorDim == static_cast<int>(rank) - 1) {
       inner.at.back() = {};
       inner.vectorDim = at.width > 2 ? at.vectorDim : -1;
       inner.width = at.width / 2;
-      Value even = toVector(eval(operand, inner), at.width / 2);
+      Value even = b.toVector(eval(operand, inner), at.width / 2);
       inner.at.back() = {Value(), 1};
-      Value odd = toVector(eval(operand, inner), at.width / 2);
+      Value odd = b.toVector(eval(operand, inner), at.width / 2);
       SmallVector<int64_t> lanes;
       for (int64_t lane = 0; lane < at.width / 2; ++lane)
         lanes.append({lane, lane + at.width / 2});
@@ -98,18 +98,18 @@ Value KernelLowering::evalReshape(tile::ReshapeOp op, const Index &at) {
     return eval(operand, inner);
   }
   // Otherwise the operand is in memory (Plan::requireByUse), where the shape is only a reading of it.
-  Storage view = storageOf(operand);
+  Storage view = frame.storageOf(operand);
   view.shape.assign(shapeOf(op.getResult()).begin(), shapeOf(op.getResult()).end());
-  return readBuffer(view, at);
+  return buffers.read(view, at);
 }
 
-Value KernelLowering::evalJoin(tile::JoinOp op, const Index &at) {
+Value Tiles::evalJoin(tile::JoinOp op, const Index &at) {
   unsigned last = at.at.size() - 1;
   Index inner = at;
   inner.at.pop_back();
   if (at.vectorDim == static_cast<int>(last)) {
     inner = inner.lane0();
-    Value lhs = toVector(eval(op.getLhs(), inner), 1), rhs = toVector(eval(op.getRhs(), inner), 1);
+    Value lhs = b.toVector(eval(op.getLhs(), inner), 1), rhs = b.toVector(eval(op.getRhs(), inner), 1);
     return vector::ShuffleOp::create(b, lhs, rhs, ArrayRef<int64_t>{0, 1});
   }
   const Coord &side = at.at[last];
@@ -117,32 +117,33 @@ Value KernelLowering::evalJoin(tile::JoinOp op, const Index &at) {
     return eval(side.constant ? op.getRhs() : op.getLhs(), inner);
   Value lhs = eval(op.getLhs(), inner), rhs = eval(op.getRhs(), inner);
   if (at.isVector()) {
-    lhs = toVector(lhs, at.width);
-    rhs = toVector(rhs, at.width);
+    lhs = b.toVector(lhs, at.width);
+    rhs = b.toVector(rhs, at.width);
   }
-  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, coordValue(side), i64(0));
+  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, nests.value(side), b.i64(0));
   return arith::SelectOp::create(b, first, lhs, rhs);
 }
 
-Value KernelLowering::evalSplit(Value value, const Index &at) {
+Value Tiles::evalSplit(Value value, const Index &at) {
   auto op = value.getDefiningOp<tile::SplitOp>();
   Index inner = at;
   inner.at.push_back({Value(), value == op.getLhs() ? 0 : 1});
   return eval(op.getValue(), inner);
 }
 
-Value KernelLowering::evalCat(tile::CatOp op, const Index &at) {
+Value Tiles::evalCat(tile::CatOp op, const Index &at) {
   unsigned axis = op.getAxis();
   int64_t first = shapeOf(op.getLhs())[axis], second = shapeOf(op.getRhs())[axis];
   bool along = at.vectorDim == static_cast<int>(axis);
   int64_t width = along ? at.width : 1;
   if (first % width || second % width) {
     // A vector that straddles the seam: both halves are evaluated one by one.
-    Value result = zeroOf(laneType(elementOf(op.getResult()), at));
+    Value result = b.zeroOf(b.laneType(elementOf(op.getResult()), at));
     for (int64_t lane = 0; lane < at.width; ++lane) {
       Index one = at.lane0();
       if (one.at[axis].value)
-        one.at[axis] = derived({one.at[axis].value, one.at[axis].constant + lane}, [](Value value) { return value; });
+        one.at[axis] =
+            nests.derived({one.at[axis].value, one.at[axis].constant + lane}, [](Value value) { return value; });
       else
         one.at[axis].constant += lane;
       Value element = evalCat(op, one);
@@ -161,15 +162,16 @@ Value KernelLowering::evalCat(tile::CatOp op, const Index &at) {
     return along ? evalVector(op.getRhs(), right) : eval(op.getRhs(), right);
   }
   // Both sides are evaluated, each at an index inside it.
-  left.at[axis] = derived(where, [&](Value value) { return arith::MinUIOp::create(b, value, i64(first - width)); });
-  right.at[axis] = derived(where, [&](Value value) {
-    return arith::MaxSIOp::create(b, arith::SubIOp::create(b, value, i64(first)), i64(0));
+  left.at[axis] =
+      nests.derived(where, [&](Value value) { return arith::MinUIOp::create(b, value, b.i64(first - width)); });
+  right.at[axis] = nests.derived(where, [&](Value value) {
+    return arith::MaxSIOp::create(b, arith::SubIOp::create(b, value, b.i64(first)), b.i64(0));
   });
   Value lhs = eval(op.getLhs(), left), rhs = eval(op.getRhs(), right);
   if (at.isVector()) {
-    lhs = toVector(lhs, at.width);
-    rhs = toVector(rhs, at.width);
+    lhs = b.toVector(lhs, at.width);
+    rhs = b.toVector(rhs, at.width);
   }
-  Value inFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, coordValue(where), i64(first));
+  Value inFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, nests.value(where), b.i64(first));
   return arith::SelectOp::create(b, inFirst, lhs, rhs);
 }

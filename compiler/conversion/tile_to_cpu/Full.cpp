@@ -10,13 +10,13 @@ using namespace kiln::cpu;
 /// A scalar that, where true, makes the whole row of `mask` along `dim` true; or null. Only comparisons of values that
 /// grow evenly: if the first and the last element hold and nothing wrapped in between, all do.
 Value KernelLowering::wholeRow(Value mask, unsigned dim, const Index &at) {
-  if (!isTile(mask) || storages.count(mask))
+  if (!isTile(mask) || frame.holds(mask))
     return {};
   Index first = at.lane0(), last = at.lane0();
   first.at[dim] = {};
   last.at[dim] = {Value(), shapeOf(mask)[dim] - 1};
   if (shapes.uniform(mask, dim))
-    return eval(mask, first);
+    return tiles.eval(mask, first);
   Operation *op = mask.getDefiningOp();
   if (!op)
     return {};
@@ -39,7 +39,7 @@ Value KernelLowering::wholeRow(Value mask, unsigned dim, const Index &at) {
     return {};
   if (compare.getPredicate() == arith::CmpIPredicate::eq || compare.getPredicate() == arith::CmpIPredicate::ne)
     return {};
-  Value all = arith::AndIOp::create(b, eval(mask, first), eval(mask, last));
+  Value all = arith::AndIOp::create(b, tiles.eval(mask, first), tiles.eval(mask, last));
   bool isSigned = compare.getPredicate() <= arith::CmpIPredicate::sge;
   for (Value side : {compare.getLhs(), compare.getRhs()}) {
     int64_t step = *shapes.stride(side, dim);
@@ -48,7 +48,7 @@ Value KernelLowering::wholeRow(Value mask, unsigned dim, const Index &at) {
     // Steps of more than half the range could wrap and come back.
     if (std::abs(step) > (int64_t(1) << 31) / shapeOf(mask)[dim] || elementOf(side).getIntOrFloatBitWidth() < 32)
       return {};
-    Value from = eval(side, step > 0 ? first : last), to = eval(side, step > 0 ? last : first);
+    Value from = tiles.eval(side, step > 0 ? first : last), to = tiles.eval(side, step > 0 ? last : first);
     Value grows = arith::CmpIOp::create(b, isSigned ? arith::CmpIPredicate::sle : arith::CmpIPredicate::ule, from, to);
     all = arith::AndIOp::create(b, all, grows);
   }
@@ -56,7 +56,7 @@ Value KernelLowering::wholeRow(Value mask, unsigned dim, const Index &at) {
 }
 
 void KernelLowering::collectMasks(Value value, llvm::SetVector<Value> &masks, llvm::DenseSet<Value> &seen, bool top) {
-  if (!isTile(value) || (storages.count(value) && !top) || !seen.insert(value).second)
+  if (!isTile(value) || (frame.holds(value) && !top) || !seen.insert(value).second)
     return;
   Operation *op = value.getDefiningOp();
   if (!op || !isLazy(op))

@@ -28,29 +28,30 @@ bool KernelLowering::splitTurned(const Step &step, SmallVectorImpl<Step> &parts)
   return parts.size() > 1;
 }
 
-LogicalResult KernelLowering::emitRoots(const Step &step, OpenNest &open, const Walk &walk, ArrayRef<Storage> targets,
-                                        ArrayRef<bool> identities, SmallVectorImpl<Value> &yields) {
+void KernelLowering::emitRoots(const Step &step, OpenNest &open, const Walk &walk, ArrayRef<Storage> targets,
+                               ArrayRef<bool> identities, SmallVectorImpl<Value> &yields) {
   const Index &at = open.at;
   // All reads of an index come before the writes of it: a buffer may be overwritten in place.
-  SmallVector<Value> values(step.roots.size());
+  SmallVector<Value> results(step.roots.size());
   unsigned carried = 0;
   for (auto [index, root] : llvm::enumerate(step.roots)) {
     b.setLoc(root.op->getLoc());
     if (root.kind == Root::Materialise || root.kind == Root::Carry) {
-      values[index] = eval(root.value, at);
+      results[index] = tiles.eval(root.value, at);
     } else if (root.kind == Root::Reduce) {
       auto reduce = cast<tile::ReduceOp>(root.op);
       SmallVector<Value> elements, accumulators;
       for (Value operand : reduce.getOperands()) {
-        elements.push_back(at.isVector() ? evalVector(operand, at) : eval(operand, at));
+        elements.push_back(at.isVector() ? tiles.evalVector(operand, at) : tiles.eval(operand, at));
         accumulators.push_back(open.carried[carried++]);
       }
       if (open.innermostLoops) {
         SmallVector<Value> arguments(accumulators);
         arguments.append(elements);
-        SmallVector<Value> combined = emitRegion(reduce.getCombine(), arguments);
+        SmallVector<Value> combined = tiles.combine(reduce.getCombine(), arguments);
         if (!identities[index]) {
-          Value start = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, open.at.at[walk.order.back()].value, i64(0));
+          Value start =
+              arith::CmpIOp::create(b, arith::CmpIPredicate::eq, open.at.at[walk.order.back()].value, b.i64(0));
           for (auto [value, element] : llvm::zip(combined, elements))
             value = arith::SelectOp::create(b, start, element, value);
         }
@@ -61,32 +62,28 @@ LogicalResult KernelLowering::emitRoots(const Step &step, OpenNest &open, const 
   }
   for (auto [index, root] : llvm::enumerate(step.roots)) {
     b.setLoc(root.op->getLoc());
-    LogicalResult done = success();
     if (root.kind == Root::Store)
-      done = emitStore(root.op, at);
+      tiles.store(root.op, at);
     else if (root.kind == Root::Atomic)
-      values[index] = emitAtomic(root.op, &at);
+      results[index] = emitAtomic(*this, root.op, &at);
     else if (root.kind == Root::Assert)
-      done = emitAssert(cast<tile::AssertOp>(root.op), &at);
-    if (mlir::failed(done))
-      return failure();
+      emitAssert(cast<tile::AssertOp>(root.op), &at);
   }
   for (auto [index, root] : llvm::enumerate(step.roots))
     if (root.kind == Root::Materialise || root.kind == Root::Carry)
-      writeBuffer(targets[index], at, values[index]);
+      buffers.write(targets[index], at, results[index]);
     else if (root.kind == Root::Atomic && !root.op->use_empty())
-      writeBuffer(targets[index], at, values[index]);
-  return success();
+      buffers.write(targets[index], at, results[index]);
 }
 
 LogicalResult KernelLowering::emitGroup(const Step &step) {
   if (SmallVector<Step> parts; splitTurned(step, parts)) {
     for (const Step &part : parts)
-      if (mlir::failed(emitGroup(part)))
+      if (failed(emitGroup(part)))
         return failure();
     return success();
   }
-  ++now;
+  frame.advance();
   const Root &first = step.roots.front();
   b.setLoc(first.op->getLoc());
   bool single = first.kind == Root::Atomic || (first.kind == Root::Store && check != Check::None);
@@ -111,21 +108,21 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
   for (auto [index, root] : llvm::enumerate(step.roots)) {
     b.setLoc(root.op->getLoc());
     if (root.kind == Root::Store && check == Check::Races)
-      emitStoreBegins(root.op);
+      hooks.storeBegins(root.op);
     if (root.kind == Root::Materialise) {
       targets[index] = allocateFor(root.value);
     } else if (root.kind == Root::Carry) {
       if (isa<scf::IfOp>(root.op->getParentOp())) {
         Value old = plan->branchTarget(root.op, root.operand);
-        targets[index] = allocate(root.value.getType(), old ? storageOf(old).pointer : Value());
+        targets[index] = frame.allocate(root.value.getType(), old ? frame.storageOf(old).pointer : Value());
         if (old)
-          targets[index].lifetime = storageOf(old).lifetime;
+          targets[index].lifetime = frame.storageOf(old).lifetime;
       } else {
         int tile = 0;
         for (Value operand : root.op->getOperands().take_front(root.operand))
           tile += isTile(operand);
         int slot = plan->carries(root.op->getBlock()).slots[tile].slot;
-        targets[index] = allocate(root.value.getType(), pool->pointers[slot]);
+        targets[index] = frame.allocate(root.value.getType(), pool->pointers[slot]);
         targets[index].lifetime = pool->lifetime;
       }
       carriedTo[{root.op, root.operand}] = targets[index];
@@ -137,29 +134,28 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
       for (Value result : reduce.getResults())
         if (isTile(result))
           reduced[index].push_back(allocateFor(result));
-      TypedAttr identity = identityOf(reduce);
+      TypedAttr identity = identityOf(b, reduce);
       identities[index] = static_cast<bool>(identity);
       for (Value operand : reduce.getOperands()) {
-        Type type = laneType(elementOf(operand), shapeOnly);
-        inits.push_back(identity ? splatConstant(type, identity) : zeroOf(type));
+        Type type = b.laneType(elementOf(operand), shapeOnly);
+        inits.push_back(identity ? b.splatConstant(type, identity) : b.zeroOf(type));
       }
     }
   }
 
   OpenNest open;
   if (walk.blockDim >= 0) {
-    openNest(open, walk, inits);
+    nests.open(open, walk, inits);
     writeTransposed(first.value, targets[0], walk, open.at);
-    closeNest(open);
+    nests.close(open);
     if (first.kind == Root::Materialise)
-      assign(first.value, targets[0]);
-    return failure(failed);
+      frame.assign(first.value, targets[0]);
+    return success();
   }
-  openNest(open, walk, inits, /*all=*/false);
-  bool done = true;
+  nests.open(open, walk, inits, /*all=*/false);
   auto body = [&]() {
     SmallVector<Value> yields;
-    done &= succeeded(emitRoots(step, open, walk, targets, identities, yields));
+    emitRoots(step, open, walk, targets, identities, yields);
     return yields;
   };
   // A row of which nothing is masked off is worth a loop of its own: masked loads stream a third slower.
@@ -168,9 +164,9 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
   if (Value full = fullRow(step, open, walk, masks)) {
     auto choice = [&](bool isFull) -> SmallVector<Value> {
       for (Value mask : isFull ? ArrayRef<Value>(masks) : ArrayRef<Value>())
-        trueMasks.insert(mask);
-      SmallVector<Value> values = innermost(open, walk, inits, body);
-      trueMasks.clear();
+        tiles.trueMasks.insert(mask);
+      SmallVector<Value> values = nests.innermost(open, walk, inits, body);
+      tiles.trueMasks.clear();
       return values;
     };
     auto test = scf::IfOp::create(b, ValueRange(inits).getTypes(), full, true, true);
@@ -186,11 +182,8 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
     }
     results.assign(test.getResults().begin(), test.getResults().end());
   } else {
-    results = innermost(open, walk, inits, body);
+    results = nests.innermost(open, walk, inits, body);
   }
-  if (!done)
-    return failure();
-
   if (step.reduceAxis >= 0) {
     ArrayRef<Value> rest = results;
     for (auto [index, root] : llvm::enumerate(step.roots)) {
@@ -202,19 +195,19 @@ LogicalResult KernelLowering::emitGroup(const Step &step) {
       SmallVector<Value> lanes(rest.take_front(count));
       rest = rest.drop_front(count);
       if (walk.vectorDim == step.reduceAxis)
-        lanes = foldLanes(reduce, std::move(lanes), walk.width);
-      storeReduced(reduce, lanes, open.at, reduced[index]);
+        lanes = foldLanes(*this, reduce, std::move(lanes), walk.width);
+      storeReduced(*this, reduce, lanes, open.at, reduced[index]);
     }
   }
-  closeNest(open);
+  nests.close(open);
   for (auto [index, root] : llvm::enumerate(step.roots)) {
     if (root.kind == Root::Materialise)
-      assign(root.value, targets[index]);
+      frame.assign(root.value, targets[index]);
     if (root.kind == Root::Atomic && !root.op->use_empty())
-      assign(root.op->getResult(0), targets[index]);
+      frame.assign(root.op->getResult(0), targets[index]);
     if (root.kind == Root::Reduce)
       for (auto [result, storage] : llvm::zip(root.op->getResults(), reduced[index]))
-        assign(result, storage);
+        frame.assign(result, storage);
   }
-  return failure(failed);
+  return success();
 }

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 
 using namespace mlir;
@@ -13,8 +14,10 @@ using namespace kiln;
 using namespace kiln::cpu;
 
 KernelLowering::KernelLowering(func::FuncOp kernel, const Target &target, Check check)
-    : kernel(kernel), target(target), check(check), alignment(kernel, /*believeHints=*/false),
-      b(kernel.getLoc(), kernel.getContext()), ptrType(LLVM::LLVMPointerType::get(kernel.getContext())) {}
+    : b(kernel.getLoc(), kernel.getContext()), values(b), nests(b), frame(b), buffers(b, nests),
+      hooks(kernel, b, nests), alignment(kernel, /*believeHints=*/false),
+      tiles(b, values, frame, nests, buffers, hooks, shapes, alignment, check), target(target), check(check),
+      kernel(kernel) {}
 
 bool kiln::cpu::mayWait(Operation *op) {
   return isa<tile::LoadOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op) && !isTile(op->getResult(0)) &&
@@ -25,6 +28,8 @@ LogicalResult KernelLowering::run() {
   if (!kernel.getBody().hasOneBlock())
     return kernel.emitOpError("expected one block (because control flow of tile IR is structured), got ")
            << kernel.getBody().getBlocks().size();
+  if (failed(verifyScalarOps(kernel)))
+    return failure();
   plan = std::make_unique<Plan>(kernel, shapes);
   kernel.walk([&](tile::ReshapeOp op) { splitsPairsSomewhere |= splitsPairs(op); });
   kernel.walk([&](Operation *op) { waits |= mayWait(op); });
@@ -33,8 +38,9 @@ LogicalResult KernelLowering::run() {
 
   // for program in [begin, end): the kernel's body
   Value begin = entry.getArgument(2), end = entry.getArgument(3);
-  auto loop = scf::ForOp::create(b, begin, end, i64(1));
-  program = loop.getInductionVar();
+  auto loop = scf::ForOp::create(b, begin, end, b.i64(1));
+  Value program = loop.getInductionVar();
+  hooks.setProgram(program);
   loop.getBody()->back().erase();
   b.setInsertionPointToEnd(loop.getBody());
   Value rest = program;
@@ -45,15 +51,15 @@ LogicalResult KernelLowering::run() {
     if (axis < 2)
       rest = arith::DivUIOp::create(b, rest, size);
   }
-  if (mlir::failed(emitBlock(&kernel.front())) || failed)
+  if (failed(emitBlock(&kernel.front())))
     return failure();
   b.setLoc(kernel.getLoc());
   b.setInsertionPointToEnd(loop.getBody());
   scf::YieldOp::create(b);
   b.setInsertionPointToEnd(&entry.front());
   func::ReturnOp::create(b);
-  finish();
-  entry->setAttr("kiln.sites", b.getArrayAttr(sites));
+  entry->setAttr("kiln.frame_bytes", b.getI64IntegerAttr(frame.finish()));
+  entry->setAttr("kiln.sites", b.getArrayAttr(hooks.sites()));
   if (waits)
     entry->setAttr("kiln.waits", b.getBoolAttr(true));
   kernel.erase();
@@ -63,14 +69,14 @@ LogicalResult KernelLowering::run() {
 void KernelLowering::createEntry() {
   b.setInsertionPoint(kernel);
   Type i64Type = b.getI64Type();
-  auto type = b.getFunctionType({ptrType, ptrType, i64Type, i64Type}, {});
+  auto type = b.getFunctionType({b.ptrType, b.ptrType, i64Type, i64Type}, {});
   entry = func::FuncOp::create(b, ("kiln_" + kernel.getName()).str(), type);
   b.setInsertionPointToEnd(entry.addEntryBlock());
-  launch = entry.getArgument(1);
+  Value launch = entry.getArgument(1);
   for (int axis = 0; axis < 3; ++axis)
-    gridSizes[axis] = loadFrom(offsetBy(launch, kGridOffset + 4 * axis), b.getI32Type(), 1);
-  frame = LLVM::LoadOp::create(b, ptrType, offsetBy(launch, kFrameOffset), 8);
-  hooks = LLVM::LoadOp::create(b, ptrType, offsetBy(launch, kHooksOffset), 8);
+    gridSizes[axis] = b.loadFrom(b.offsetBy(launch, kGridOffset + 4 * axis), b.getI32Type(), 1);
+  framePointer = LLVM::LoadOp::create(b, b.ptrType, b.offsetBy(launch, kFrameOffset), 8);
+  hooks.begin(launch, LLVM::LoadOp::create(b, b.ptrType, b.offsetBy(launch, kHooksOffset), 8));
 }
 
 void KernelLowering::bindArguments() {
@@ -87,9 +93,9 @@ void KernelLowering::bindArguments() {
     Type type = argument.getType();
     int64_t bytes = memoryBytes(type);
     offset = (offset + bytes - 1) / bytes * bytes;
-    Value address = offsetBy(entry.getArgument(0), offset);
-    bind(argument, isa<tile::PtrType>(type) ? LLVM::LoadOp::create(b, ptrType, address, 8).getResult()
-                                            : loadFrom(address, type, 1));
+    Value address = b.offsetBy(entry.getArgument(0), offset);
+    values.bind(argument, isa<tile::PtrType>(type) ? LLVM::LoadOp::create(b, b.ptrType, address, 8).getResult()
+                                                   : b.loadFrom(address, type, 1));
     described.push_back(describeArgument(kernel, index, offset, bytes, written.contains(argument)));
     offset += bytes;
   }
@@ -100,22 +106,12 @@ void KernelLowering::bindArguments() {
   const char *names[] = {"none", "bounds", "races"};
   entry->setAttr("kiln.check", b.getStringAttr(names[static_cast<int>(check)]));
   // Frame addresses go before this constant, which nothing uses: folded away later.
-  frameAnchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
-}
-
-Value KernelLowering::scalar(Value value) {
-  auto found = scalars.find(value);
-  if (found != scalars.end())
-    return found->second;
-  // Constants are defined where they are used.
-  if (auto constant = value.getDefiningOp<arith::ConstantOp>())
-    return arith::ConstantOp::create(b, constant.getValue());
-  llvm::report_fatal_error("tile-to-cpu: a scalar was used before it was emitted");
+  frame.begin(framePointer, arith::ConstantOp::create(b, b.getI64IntegerAttr(0)));
 }
 
 LogicalResult KernelLowering::emitBlock(Block *block) {
   for (const Step &step : plan->steps(block)) {
-    if (mlir::failed(step.op ? emitOp(step.op) : emitGroup(step)))
+    if (failed(step.op ? emitOp(step.op) : emitGroup(step)))
       return failure();
   }
   return success();
@@ -123,7 +119,7 @@ LogicalResult KernelLowering::emitBlock(Block *block) {
 
 LogicalResult KernelLowering::emitOp(Operation *op) {
   b.setLoc(op->getLoc());
-  ++now;
+  frame.advance();
   if (isa<arith::ConstantOp>(op))
     return success();
   if (auto loop = dyn_cast<scf::ForOp>(op))
@@ -133,38 +129,40 @@ LogicalResult KernelLowering::emitOp(Operation *op) {
   if (auto branch = dyn_cast<scf::IfOp>(op))
     return emitIf(branch);
   if (auto dot = dyn_cast<tile::DotOp>(op))
-    return emitDot(dot);
+    return emitDot(*this, dot);
   if (auto scan = dyn_cast<tile::ScanOp>(op))
-    return emitScan(scan);
+    return emitScan(*this, scan);
   if (auto sort = dyn_cast<tile::SortOp>(op))
-    return emitSort(sort);
+    return emitSort(*this, sort);
   if (auto topk = dyn_cast<tile::TopkOp>(op))
-    return emitTopk(topk);
+    return emitTopk(*this, topk);
   if (auto gather = dyn_cast<tile::GatherOp>(op))
-    return emitGather(gather);
+    return emitGather(*this, gather);
   if (auto histogram = dyn_cast<tile::HistogramOp>(op))
-    return emitHistogram(histogram);
+    return emitHistogram(*this, histogram);
   if (auto print = dyn_cast<tile::PrintOp>(op))
     return emitPrint(print);
-  if (auto assertion = dyn_cast<tile::AssertOp>(op))
-    return emitAssert(assertion, nullptr);
+  if (auto assertion = dyn_cast<tile::AssertOp>(op)) {
+    emitAssert(assertion, nullptr);
+    return success();
+  }
   if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
-    bind(op->getResult(0), emitAtomic(op, nullptr));
+    values.bind(op->getResult(0), emitAtomic(*this, op, nullptr));
     return success();
   }
   if (auto desc = dyn_cast<tile::MakeDescOp>(op)) {
-    bindDescriptor(desc);
+    values.bind(desc);
     return success();
   }
   // One program instance runs on one thread, in order.
   if (isa<tile::BarrierOp, tile::AssumeOp>(op))
     return success();
   if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
-    bind(id.getResult(), programIds[static_cast<int>(id.getAxis())]);
+    values.bind(id.getResult(), programIds[static_cast<int>(id.getAxis())]);
     return success();
   }
   if (auto count = dyn_cast<tile::NumProgramsOp>(op)) {
-    bind(count.getResult(), gridSizes[static_cast<int>(count.getAxis())]);
+    values.bind(count.getResult(), gridSizes[static_cast<int>(count.getAxis())]);
     return success();
   }
   if (auto store = dyn_cast<tile::StoreOp>(op)) {
@@ -172,67 +170,178 @@ LogicalResult KernelLowering::emitOp(Operation *op) {
     return success();
   }
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
-    bind(load.getResult(), emitScalarLoad(load));
+    values.bind(load.getResult(), emitScalarLoad(load));
     return success();
   }
   if (auto unsplat = dyn_cast<tile::UnsplatOp>(op)) {
     Index first;
     first.at.resize(shapeOf(unsplat.getValue()).size());
-    bind(unsplat.getResult(), evalAlone(unsplat.getValue(), first));
-    return failure(failed);
+    values.bind(unsplat.getResult(), tiles.evalAlone(unsplat.getValue(), first));
+    return success();
   }
   if (auto add = dyn_cast<tile::AddPtrOp>(op)) {
-    Value offset = scalar(add.getOffset());
+    Value offset = values.scalar(add.getOffset());
     if (!offset.getType().isInteger(64))
       offset = offset.getType().isInteger(1) ? arith::ExtUIOp::create(b, b.getI64Type(), offset).getResult()
                                              : arith::ExtSIOp::create(b, b.getI64Type(), offset).getResult();
     Type pointee = cast<tile::PtrType>(add.getType()).getPointee();
-    bind(add.getResult(),
-         LLVM::GEPOp::create(b, ptrType, memoryType(pointee), scalar(add.getPtr()), ArrayRef<LLVM::GEPArg>{offset}));
+    values.bind(add.getResult(), LLVM::GEPOp::create(b, b.ptrType, memoryType(pointee), values.scalar(add.getPtr()),
+                                                     ArrayRef<LLVM::GEPArg>{offset}));
     return success();
   }
   if (isa<tile::HintOp, tile::PtrCastOp>(op)) {
-    bind(op->getResult(0), scalar(op->getOperand(0)));
+    values.bind(op->getResult(0), values.scalar(op->getOperand(0)));
     return success();
   }
   if (isa<tile::PtrToIntOp>(op)) {
-    bind(op->getResult(0), LLVM::PtrToIntOp::create(b, b.getI64Type(), scalar(op->getOperand(0))));
+    values.bind(op->getResult(0), LLVM::PtrToIntOp::create(b, b.getI64Type(), values.scalar(op->getOperand(0))));
     return success();
   }
   if (isa<tile::IntToPtrOp>(op)) {
-    bind(op->getResult(0), LLVM::IntToPtrOp::create(b, ptrType, scalar(op->getOperand(0))));
+    values.bind(op->getResult(0), LLVM::IntToPtrOp::create(b, b.ptrType, values.scalar(op->getOperand(0))));
     return success();
   }
   if (isa<ub::PoisonOp>(op)) {
     if (!isa<tile::DescType>(op->getResult(0).getType()))
-      bind(op->getResult(0), zeroOf(scalarType(op->getResult(0).getType())));
+      values.bind(op->getResult(0), b.zeroOf(b.scalarType(op->getResult(0).getType())));
     return success();
   }
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
     if (isTile(operand) || isa<tile::DescType, tile::BlockPtrType>(operand.getType()))
       return op->emitOpError("expected an op that the cpu target knows, got one on ") << operand.getType();
-    operands.push_back(scalar(operand));
+    operands.push_back(values.scalar(operand));
   }
   if (auto call = dyn_cast<tile::ExternCallOp>(op)) {
-    bind(call.getResult(), emitExternCall(call, operands));
-    return failure(failed);
+    values.bind(call.getResult(), emitExternCall(b, call, operands));
+    return success();
   }
   if (auto inlineAsm = dyn_cast<tile::InlineAsmOp>(op)) {
-    if (inlineAsm.getPortable().empty())
-      return inlineAsm.emitError("expected a portable body (because the cpu target cannot run PTX assembly), got none");
-    for (auto [result, value] : llvm::zip(op->getResults(), emitRegion(inlineAsm.getPortable(), operands)))
-      bind(result, value);
-    return failure(failed);
+    for (auto [result, value] : llvm::zip(op->getResults(), tiles.combine(inlineAsm.getPortable(), operands)))
+      values.bind(result, value);
+    return success();
   }
   if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect()))
     return op->emitOpError(
         "expected tile, arith, math or scf ops (because the tile passes leave only these), got this op");
-  if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp,
-          arith::CeilDivUIOp>(op))
-    operands[1] = guardDivisor(op, operands[0], operands[1]);
-  Operation *clone = cloneFor(op, operands, 1);
+  Operation *clone = cloneFor(b, op, operands, 1);
   for (auto [result, value] : llvm::zip(op->getResults(), clone->getResults()))
-    bind(result, value);
+    values.bind(result, value);
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Scalars that are in memory
+//===----------------------------------------------------------------------===//
+
+Value KernelLowering::emitScalarLoad(tile::LoadOp op) {
+  Type element = cast<tile::PtrType>(op.getPtr().getType()).getPointee();
+  Value address = values.scalar(op.getPtr());
+  Value mask = op.getMask() ? values.scalar(op.getMask()) : Value();
+  if (check != Check::None)
+    hooks.access(op, AccessKind::Load, address, mask, element, Index(), {}, {}, {});
+  // Who waits reads anew each time.
+  bool isVolatile = op.getIsVolatile() || mayWait(op);
+  if (!mask)
+    return b.loadFrom(address, element, 1, isVolatile);
+  Type type = b.scalarType(element);
+  return b
+      .branch(
+          mask, type, [&]() -> SmallVector<Value> { return {b.loadFrom(address, element, 1, isVolatile)}; },
+          [&]() -> SmallVector<Value> { return {op.getOther() ? values.scalar(op.getOther()) : b.zeroOf(type)}; })
+      .front();
+}
+
+void KernelLowering::emitScalarStore(tile::StoreOp op) {
+  Type element = cast<tile::PtrType>(op.getPtr().getType()).getPointee();
+  Value address = values.scalar(op.getPtr()), value = values.scalar(op.getValue());
+  Value mask = op.getMask() ? values.scalar(op.getMask()) : Value();
+  if (check != Check::None)
+    hooks.access(op, AccessKind::Store, address, mask, element, Index(), {}, {}, {});
+  if (!mask) {
+    b.storeTo(address, value, element);
+    return;
+  }
+  b.branch(
+      mask, {},
+      [&]() -> SmallVector<Value> {
+        b.storeTo(address, value, element);
+        return {};
+      },
+      nullptr);
+}
+
+//===----------------------------------------------------------------------===//
+// print, assert
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelLowering::emitPrint(tile::PrintOp op) {
+  unsigned count = op.getOperands().size();
+  int lifetime;
+  Value list = frame.buffer(std::max<int64_t>(8, 8 * count), lifetime);
+  for (auto [index, operand] : llvm::enumerate(op.getOperands())) {
+    Value pointer;
+    if (isTile(operand)) {
+      pointer = frame.storageOf(operand).pointer;
+    } else {
+      int spill;
+      pointer = frame.buffer(8, spill);
+      b.storeTo(pointer, values.scalar(operand), operand.getType());
+    }
+    LLVM::StoreOp::create(b, pointer, b.offsetBy(list, 8 * index), 8);
+  }
+  hooks.print(op, list);
+  return success();
+}
+
+void KernelLowering::emitAssert(tile::AssertOp op, const Index *at) {
+  Value holds = at ? tiles.eval(op.getCondition(), *at) : values.scalar(op.getCondition());
+  Value fails = arith::XOrIOp::create(b, holds, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+  Value element = at ? nests.linearElement(*at, shapeOf(op.getCondition())) : b.i64(0);
+  b.branch(
+      fails, {},
+      [&]() -> SmallVector<Value> {
+        hooks.fail(op, element);
+        return {};
+      },
+      nullptr);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles in memory
+//===----------------------------------------------------------------------===//
+
+Storage KernelLowering::allocateFor(Value value) {
+  if (Value old = plan->inPlaceOf(value)) {
+    const Storage &storage = frame.storageOf(old);
+    Storage mine = frame.allocate(value.getType(), storage.pointer);
+    mine.lifetime = storage.lifetime;
+    return mine;
+  }
+  int slot = plan->targetSlot(value);
+  if (slot < 0)
+    return frame.allocate(value.getType());
+  Storage mine = frame.allocate(value.getType(), pool->pointers[slot]);
+  mine.lifetime = pool->lifetime;
+  frame.touch(mine.lifetime);
+  return mine;
+}
+
+LogicalResult KernelLowering::writeTile(Value tile, const Storage &target) {
+  frame.advance();
+  frame.touch(target.lifetime);
+  return nests.forEach(chooseWalk(target.shape, -1, lanes()), [&](const Index &at) {
+    buffers.write(target, at, tiles.eval(tile, at));
+    return success();
+  });
+}
+
+void KernelLowering::copyBuffer(const Storage &from, const Storage &to) {
+  frame.advance();
+  frame.touch(from.lifetime);
+  frame.touch(to.lifetime);
+  (void)nests.forEach(chooseWalk(to.shape, -1, lanes()), [&](const Index &at) {
+    buffers.write(to, at, buffers.read(from, at));
+    return success();
+  });
 }

@@ -1,6 +1,6 @@
 // Addresses that may be neighbours: `(start + range) % n` is one run almost everywhere, but no analysis can say so.
 // Each vector of them is tested where it becomes known; only what really is scattered gathers.
-#include "compiler/conversion/tile_to_cpu/Lowering.h"
+#include "compiler/conversion/tile_to_cpu/Tiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -18,7 +18,7 @@ struct Unknown {
 } // namespace
 
 /// Takes off what adds a known step, down to the part that is left. False if the step can never be the one wanted.
-static bool peel(Shapes &shapes, const llvm::DenseMap<Value, Storage> &storages, Unknown &rest) {
+static bool peel(Shapes &shapes, const Frame &frame, Unknown &rest) {
   auto strideOf = [&](Value value) -> std::optional<int64_t> {
     return isTile(value) ? shapes.stride(value, rest.at.vectorDim) : 0;
   };
@@ -27,7 +27,7 @@ static bool peel(Shapes &shapes, const llvm::DenseMap<Value, Storage> &storages,
     // Equal steps are known to the analyses: what gets here is not contiguous.
     if (strideOf(rest.tile))
       return false;
-    if (!op || storages.count(rest.tile))
+    if (!op || frame.holds(rest.tile))
       return true;
     if (isa<tile::AddPtrOp, arith::AddIOp, arith::SubIOp>(op)) {
       int64_t scale = 1;
@@ -66,11 +66,11 @@ static bool peel(Shapes &shapes, const llvm::DenseMap<Value, Storage> &storages,
   }
 }
 
-Value KernelLowering::neighbours(Value pointers, const Index &at) {
+Value Tiles::neighbours(Value pointers, const Index &at) {
   if (at.width < 4)
     return {};
   Unknown rest{pointers, at, pointeeBytes(cast<tile::PtrType>(elementOf(pointers)).getPointee())};
-  if (!peel(shapes, storages, rest))
+  if (!peel(shapes, frame, rest))
     return {};
   Type element = isa<tile::PtrType>(elementOf(rest.tile)) ? b.getI64Type() : elementOf(rest.tile);
   // Narrow numbers wrap around within what a program does with them.
@@ -82,19 +82,19 @@ Value KernelLowering::neighbours(Value pointers, const Index &at) {
   for (unsigned dim = 0; dim < known.at.size(); ++dim)
     if (shapes.uniform(rest.tile, dim))
       known.at[dim] = {};
-  int level = levelOf(known);
+  int level = nests.levelOf(known);
   std::vector<uintptr_t> key = keyOf(rest.tile, known);
   key.push_back(rest.step);
-  Value &test = nest->levels[level].cache[key];
+  Value &test = nests.cache(level)[key];
   if (test)
     return test;
   OpBuilder::InsertionGuard guard(b);
-  insertAt(level);
+  nests.insertAt(level);
   Value first = vector::ExtractOp::create(b, lanes, 0);
-  Value steps =
-      arith::MulIOp::create(b, iota(element, at.width),
-                            splatConstant(VectorType::get({at.width}, element), b.getIntegerAttr(element, rest.step)));
-  Value run = arith::AddIOp::create(b, toVector(first, at.width), steps);
+  Value steps = arith::MulIOp::create(
+      b, b.iota(element, at.width),
+      b.splatConstant(VectorType::get({at.width}, element), b.getIntegerAttr(element, rest.step)));
+  Value run = arith::AddIOp::create(b, b.toVector(first, at.width), steps);
   Value equal = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lanes, run);
   return test = vector::ReductionOp::create(b, vector::CombiningKind::AND, equal);
 }

@@ -1,11 +1,11 @@
-// Loop nests: levels, and the loops themselves.
-#include "compiler/conversion/tile_to_cpu/Lowering.h"
+// Loop nests: levels, the loops themselves, and coordinates; see Nest.h.
+#include "compiler/conversion/tile_to_cpu/Nest.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-void KernelLowering::insertAt(int level) {
+void Nests::insertAt(int level) {
   Nest::Level &target = nest->levels[level];
   if (target.before)
     b.setInsertionPoint(target.before);
@@ -13,19 +13,19 @@ void KernelLowering::insertAt(int level) {
     b.setInsertionPointToEnd(target.block);
 }
 
-int KernelLowering::levelOf(const Coord &coord) const {
+int Nests::levelOf(const Coord &coord) const {
   auto found = coord.value ? nest->levelOf.find(coord.value) : nest->levelOf.end();
   return found == nest->levelOf.end() ? 0 : found->second;
 }
 
-int KernelLowering::levelOf(const Index &at) const {
+int Nests::levelOf(const Index &at) const {
   int level = 0;
   for (const Coord &coord : at.at)
     level = std::max(level, levelOf(coord));
   return level;
 }
 
-void KernelLowering::openNest(OpenNest &open, const Walk &walk, ValueRange inits, bool all) {
+void Nests::open(OpenNest &open, const Walk &walk, ValueRange inits, bool all) {
   open.outer = nest;
   nest = &open.nest;
   open.nest.levels.push_back({b.getInsertionBlock(), nullptr, {}});
@@ -40,7 +40,7 @@ void KernelLowering::openNest(OpenNest &open, const Walk &walk, ValueRange inits
     bool innermost = position + 1 == walk.order.size();
     if (innermost && !all)
       break;
-    auto loop = scf::ForOp::create(b, i64(0), i64(walk.shape[dim]), i64(step), innermost ? inits : ValueRange());
+    auto loop = scf::ForOp::create(b, b.i64(0), b.i64(walk.shape[dim]), b.i64(step), innermost ? inits : ValueRange());
     Block *body = loop.getBody();
     if (!body->empty())
       body->back().erase();
@@ -57,7 +57,7 @@ void KernelLowering::openNest(OpenNest &open, const Walk &walk, ValueRange inits
   }
 }
 
-SmallVector<Value> KernelLowering::closeInnermost(OpenNest &open, ValueRange yields) {
+SmallVector<Value> Nests::closeInnermost(OpenNest &open, ValueRange yields) {
   if (!open.innermostLoops)
     return {yields.begin(), yields.end()};
   scf::ForOp loop = open.loops.pop_back_val();
@@ -69,14 +69,13 @@ SmallVector<Value> KernelLowering::closeInnermost(OpenNest &open, ValueRange yie
   return {loop.getResults().begin(), loop.getResults().end()};
 }
 
-SmallVector<Value> KernelLowering::innermost(OpenNest &open, const Walk &walk, ValueRange inits,
-                                             function_ref<SmallVector<Value>()> body) {
+SmallVector<Value> Nests::innermost(OpenNest &open, const Walk &walk, ValueRange inits, CodeBuilder::Body body) {
   open.carried.assign(inits.begin(), inits.end());
   int dim = walk.order.empty() ? -1 : walk.order.back();
   int64_t step = dim == walk.vectorDim ? walk.width : 1;
   if (dim < 0 || walk.shape[dim] == step)
     return body();
-  auto loop = scf::ForOp::create(b, i64(0), i64(walk.shape[dim]), i64(step), inits);
+  auto loop = scf::ForOp::create(b, b.i64(0), b.i64(walk.shape[dim]), b.i64(step), inits);
   if (!loop.getBody()->empty())
     loop.getBody()->back().erase();
   Nest::Level &outer = open.nest.levels.back();
@@ -100,7 +99,7 @@ SmallVector<Value> KernelLowering::innermost(OpenNest &open, const Walk &walk, V
   return {loop.getResults().begin(), loop.getResults().end()};
 }
 
-void KernelLowering::closeNest(OpenNest &open) {
+void Nests::close(OpenNest &open) {
   Block *home = open.nest.levels.front().block;
   for (scf::ForOp loop : open.loops) {
     b.setInsertionPointToEnd(loop.getBody());
@@ -110,41 +109,62 @@ void KernelLowering::closeNest(OpenNest &open) {
   nest = open.outer;
 }
 
-LogicalResult KernelLowering::forEach(const Walk &walk, function_ref<LogicalResult(const Index &)> body) {
+LogicalResult Nests::forEach(const Walk &walk, function_ref<LogicalResult(const Index &)> body) {
   OpenNest open;
-  openNest(open, walk, {});
+  this->open(open, walk, {});
   LogicalResult result = body(open.at);
-  closeNest(open);
-  return failure(failed || mlir::failed(result));
+  close(open);
+  return result;
 }
 
-SmallVector<Value> KernelLowering::loop(int64_t count, int64_t step, ValueRange inits,
-                                        function_ref<SmallVector<Value>(Value, ValueRange)> body) {
-  if (count <= step)
-    return body(i64(0), inits);
-  auto loop = scf::ForOp::create(b, i64(0), i64(count), i64(step), inits);
-  if (!loop.getBody()->empty())
-    loop.getBody()->back().erase();
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(loop.getBody());
-  SmallVector<Value> yields = body(loop.getInductionVar(), loop.getRegionIterArgs());
-  scf::YieldOp::create(b, yields);
-  return {loop.getResults().begin(), loop.getResults().end()};
+//===----------------------------------------------------------------------===//
+// Coordinates
+//===----------------------------------------------------------------------===//
+
+Value Nests::value(const Coord &coord) {
+  if (!coord.value)
+    return b.i64(coord.constant);
+  return coord.constant ? arith::AddIOp::create(b, coord.value, b.i64(coord.constant)).getResult() : coord.value;
 }
 
-SmallVector<Value> KernelLowering::branch(Value condition, TypeRange types, function_ref<SmallVector<Value>()> then,
-                                          function_ref<SmallVector<Value>()> otherwise) {
-  auto op =
-      scf::IfOp::create(b, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/static_cast<bool>(otherwise));
+Coord Nests::derived(const Coord &coord, function_ref<Value(Value)> fn) {
+  int level = levelOf(coord);
   OpBuilder::InsertionGuard guard(b);
-  auto fill = [&](Block *block, function_ref<SmallVector<Value>()> fn) {
-    if (!block->empty())
-      block->back().erase();
-    b.setInsertionPointToEnd(block);
-    scf::YieldOp::create(b, fn());
-  };
-  fill(op.thenBlock(), then);
-  if (otherwise)
-    fill(op.elseBlock(), otherwise);
-  return {op.getResults().begin(), op.getResults().end()};
+  insertAt(level);
+  Value value = fn(this->value(coord));
+  nest->levelOf[value] = level;
+  return {value, 0};
+}
+
+Coord Nests::total(const Coord &a, const Coord &c) {
+  if (!a.value || !c.value)
+    return {a.value ? a.value : c.value, a.constant + c.constant};
+  // Where both are known: in the inner of their loops.
+  const Coord &inner = levelOf(a) < levelOf(c) ? c : a, &outer = levelOf(a) < levelOf(c) ? a : c;
+  return derived(inner, [&](Value value) { return arith::AddIOp::create(b, value, this->value(outer)); });
+}
+
+Coord Nests::scaled(const Coord &coord, int64_t factor) {
+  if (!coord.value)
+    return {Value(), coord.constant * factor};
+  return derived(coord, [&](Value value) { return arith::MulIOp::create(b, value, b.i64(factor)); });
+}
+
+Coord Nests::quotient(const Coord &coord, int64_t divisor) {
+  if (!coord.value)
+    return {Value(), coord.constant / divisor};
+  return derived(coord, [&](Value value) { return arith::DivUIOp::create(b, value, b.i64(divisor)); });
+}
+
+Coord Nests::remainder(const Coord &coord, int64_t divisor) {
+  if (!coord.value)
+    return {Value(), coord.constant % divisor};
+  return derived(coord, [&](Value value) { return arith::RemUIOp::create(b, value, b.i64(divisor)); });
+}
+
+Value Nests::linearElement(const Index &at, ArrayRef<int64_t> shape) {
+  Value linear = b.i64(0);
+  for (auto [side, coord] : llvm::zip(shape, at.at))
+    linear = arith::AddIOp::create(b, arith::MulIOp::create(b, linear, b.i64(side)), value(coord));
+  return linear;
 }

@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-TypedAttr KernelLowering::identityOf(tile::ReduceOp op) {
+TypedAttr cpu::identityOf(CodeBuilder &b, tile::ReduceOp op) {
   Block &block = op.getCombine().front();
   if (op.getNumOperands() != 1 || !llvm::hasNItems(block, 2))
     return {};
@@ -59,7 +59,9 @@ TypedAttr KernelLowering::identityOf(tile::ReduceOp op) {
   return {};
 }
 
-SmallVector<Value> KernelLowering::foldLanes(tile::ReduceOp op, SmallVector<Value> lanes, int64_t width) {
+SmallVector<Value> cpu::foldLanes(KernelLowering &lowering, tile::ReduceOp op, SmallVector<Value> lanes,
+                                  int64_t width) {
+  CodeBuilder &b = lowering.b;
   for (int64_t half = width / 2; half >= 1; half /= 2) {
     SmallVector<Value> low, high;
     for (Value value : lanes) {
@@ -77,15 +79,16 @@ SmallVector<Value> KernelLowering::foldLanes(tile::ReduceOp op, SmallVector<Valu
       high.push_back(vector::ShuffleOp::create(b, value, value, second));
     }
     low.append(high);
-    lanes = emitRegion(op.getCombine(), low);
+    lanes = lowering.tiles.combine(op.getCombine(), low);
   }
   return lanes;
 }
 
-void KernelLowering::storeReduced(tile::ReduceOp op, ValueRange values, const Index &at, ArrayRef<Storage> results) {
+void cpu::storeReduced(KernelLowering &lowering, tile::ReduceOp op, ValueRange values, const Index &at,
+                       ArrayRef<Storage> results) {
   if (results.empty()) {
     for (auto [result, value] : llvm::zip(op.getResults(), values))
-      bind(result, value);
+      lowering.values.bind(result, value);
     return;
   }
   int axis = op.getAxis();
@@ -96,5 +99,5 @@ void KernelLowering::storeReduced(tile::ReduceOp op, ValueRange values, const In
   else if (at.vectorDim > axis)
     --rest.vectorDim;
   for (auto [storage, value] : llvm::zip(results, values))
-    writeBuffer(storage, rest, value);
+    lowering.buffers.write(storage, rest, value);
 }

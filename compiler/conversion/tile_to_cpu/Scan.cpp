@@ -13,7 +13,9 @@ using namespace kiln::cpu;
 static constexpr int64_t kLeastLanes = 8;
 
 /// In each vector, the combination of all lanes up to each (from each on, in reverse).
-SmallVector<Value> KernelLowering::scanLanes(tile::ScanOp op, SmallVector<Value> values, int64_t width) {
+static SmallVector<Value> scanLanes(KernelLowering &lowering, tile::ScanOp op, SmallVector<Value> values,
+                                    int64_t width) {
+  CodeBuilder &b = lowering.b;
   bool reverse = op.getReverse();
   for (int64_t away = 1; away < width; away *= 2) {
     SmallVector<int64_t> from(width);
@@ -28,26 +30,27 @@ SmallVector<Value> KernelLowering::scanLanes(tile::ScanOp op, SmallVector<Value>
     for (Value value : values)
       arguments.push_back(vector::ShuffleOp::create(b, value, value, from));
     arguments.append(values);
-    for (auto [value, combined] : llvm::zip(values, emitRegion(op.getCombine(), arguments)))
+    for (auto [value, combined] : llvm::zip(values, lowering.tiles.combine(op.getCombine(), arguments)))
       value = arith::SelectOp::create(b, mask, value, combined);
   }
   return values;
 }
 
-LogicalResult KernelLowering::emitScan(tile::ScanOp op) {
+LogicalResult cpu::emitScan(KernelLowering &lowering, tile::ScanOp op) {
+  CodeBuilder &b = lowering.b;
   SmallVector<Storage> sources, targets;
   for (Value operand : op.getOperands())
-    sources.push_back(storageOf(operand));
+    sources.push_back(lowering.frame.storageOf(operand));
   for (Value result : op.getResults())
-    targets.push_back(allocateFor(result));
+    targets.push_back(lowering.allocateFor(result));
   int axis = op.getAxis();
   bool reverse = op.getReverse();
   ArrayRef<int64_t> shape = sources.front().shape;
-  Walk walk = chooseWalk(shape, axis, lanes());
+  Walk walk = lowering.chooseWalk(shape, axis, lowering.lanes());
   bool along = walk.vectorDim == axis;
   if (along)
-    walk.width = std::min(walk.width, lanes()); // one chain, whatever the width
-  if (along && walk.width < std::min(kLeastLanes, lanes())) {
+    walk.width = std::min(walk.width, lowering.lanes()); // one chain, whatever the width
+  if (along && walk.width < std::min(kLeastLanes, lowering.lanes())) {
     along = false;
     walk.vectorDim = -1;
     walk.width = 1;
@@ -57,20 +60,20 @@ LogicalResult KernelLowering::emitScan(tile::ScanOp op) {
   lane.width = walk.width;
   SmallVector<Value> inits;
   for (const Storage &source : sources)
-    inits.push_back(zeroOf(laneType(source.element, lane)));
+    inits.push_back(b.zeroOf(b.laneType(source.element, lane)));
   OpenNest open;
-  openNest(open, walk, inits);
+  lowering.nests.open(open, walk, inits);
   Index at = open.at;
   Value position = at.at[axis].value;
   if (reverse && position)
-    at.at[axis] = derived(at.at[axis], [&](Value value) {
-      return arith::SubIOp::create(b, i64(shape[axis] - (along ? walk.width : 1)), value);
+    at.at[axis] = lowering.nests.derived(at.at[axis], [&](Value value) {
+      return arith::SubIOp::create(b, b.i64(shape[axis] - (along ? walk.width : 1)), value);
     });
   SmallVector<Value> elements;
   for (const Storage &source : sources)
-    elements.push_back(readBuffer(source, at));
+    elements.push_back(lowering.buffers.read(source, at));
   if (along)
-    elements = scanLanes(op, elements, walk.width);
+    elements = scanLanes(lowering, op, elements, walk.width);
   /// What came before, then these; these alone at the start of a row.
   auto afterCarried = [&](ArrayRef<Value> values) {
     SmallVector<Value> result(values);
@@ -78,14 +81,14 @@ LogicalResult KernelLowering::emitScan(tile::ScanOp op) {
       return result;
     SmallVector<Value> arguments(open.carried);
     arguments.append(result);
-    Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, position, i64(0));
-    for (auto [value, combined] : llvm::zip(result, emitRegion(op.getCombine(), arguments)))
+    Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, position, b.i64(0));
+    for (auto [value, combined] : llvm::zip(result, lowering.tiles.combine(op.getCombine(), arguments)))
       value = arith::SelectOp::create(b, first, value, combined);
     return result;
   };
   SmallVector<Value> running = afterCarried(elements), carried = running;
   for (auto [target, value] : llvm::zip(targets, running))
-    writeBuffer(target, at, value);
+    lowering.buffers.write(target, at, value);
   if (along && position) {
     // Not taken from `running`: only this combination is in the chain from vector to vector then, no shuffle.
     SmallVector<int64_t> end(walk.width, reverse ? 0 : walk.width - 1);
@@ -93,9 +96,9 @@ LogicalResult KernelLowering::emitScan(tile::ScanOp op) {
       element = vector::ShuffleOp::create(b, element, element, end);
     carried = afterCarried(elements);
   }
-  closeInnermost(open, carried);
-  closeNest(open);
+  lowering.nests.closeInnermost(open, carried);
+  lowering.nests.close(open);
   for (auto [result, target] : llvm::zip(op.getResults(), targets))
-    assign(result, target);
-  return failure(failed);
+    lowering.frame.assign(result, target);
+  return success();
 }

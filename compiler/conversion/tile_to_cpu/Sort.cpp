@@ -15,23 +15,23 @@ using namespace kiln::cpu;
 /// How many vectors are sorted in registers, and how many of them one pass over memory compares.
 static constexpr int64_t kBlock = 8;
 
-struct KernelLowering::Network {
-  KernelLowering &lowering;
-  ImplicitLocOpBuilder &b;
+namespace {
+struct Network {
+  CodeBuilder &b;
   Type element;
   IntegerType key;
   int64_t bytes, width = 1;
   bool descending, asUnsigned;
 
-  Network(KernelLowering &lowering, Type element, bool descending, bool isUnsigned)
-      : lowering(lowering), b(lowering.b), element(element),
+  Network(CodeBuilder &b, Type element, bool descending, bool isUnsigned)
+      : b(b), element(element),
         key(IntegerType::get(element.getContext(), memoryType(element).getIntOrFloatBitWidth())),
         bytes(memoryBytes(element)), descending(descending), asUnsigned(isUnsigned) {}
 
   //--- Keys
   Type keys(int64_t lanes) const { return lanes > 1 ? Type(VectorType::get({lanes}, key)) : Type(key); }
   Value constant(int64_t lanes, const APInt &value) {
-    return lowering.splatConstant(keys(lanes), b.getIntegerAttr(key, value));
+    return b.splatConstant(keys(lanes), b.getIntegerAttr(key, value));
   }
   /// No key comes after it.
   Value last(int64_t lanes) {
@@ -62,7 +62,7 @@ struct KernelLowering::Network {
 
   //--- Memory
   Value address(Value base, Value position) {
-    return LLVM::GEPOp::create(b, lowering.ptrType, key, base, ArrayRef<LLVM::GEPArg>{position});
+    return LLVM::GEPOp::create(b, b.ptrType, key, base, ArrayRef<LLVM::GEPArg>{position});
   }
   Value load(Value base, Value position, int64_t lanes) {
     return LLVM::LoadOp::create(b, keys(lanes), address(base, position), bytes);
@@ -72,14 +72,14 @@ struct KernelLowering::Network {
   }
   Value add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
   Value sub(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
-  Value vectors(Value count) { return arith::MulIOp::create(b, count, lowering.i64(width)); }
+  Value vectors(Value count) { return arith::MulIOp::create(b, count, b.i64(width)); }
   /// Runs `body` on the vectors of `elements` elements from `begin` on, then on what is left one by one.
   void pieces(int64_t begin, int64_t elements, function_ref<void(Value, int64_t)> body) {
     int64_t whole = elements / width * width;
     auto run = [&](int64_t from, int64_t count, int64_t lanes) {
       if (count)
-        lowering.loop(count, lanes, {}, [&](Value position, ValueRange) -> SmallVector<Value> {
-          body(add(position, lowering.i64(from)), lanes);
+        b.loop(count, lanes, {}, [&](Value position, ValueRange) -> SmallVector<Value> {
+          body(add(position, b.i64(from)), lanes);
           return {};
         });
     };
@@ -144,7 +144,7 @@ struct KernelLowering::Network {
 
   //--- Passes over `count` vectors in memory
   SmallVector<Value> runtimeLoop(Value count, ValueRange inits, function_ref<SmallVector<Value>(ValueRange)> body) {
-    auto loop = scf::ForOp::create(b, lowering.i64(0), count, lowering.i64(1), inits);
+    auto loop = scf::ForOp::create(b, b.i64(0), count, b.i64(1), inits);
     if (!loop.getBody()->empty())
       loop.getBody()->back().erase();
     OpBuilder::InsertionGuard guard(b);
@@ -160,12 +160,12 @@ struct KernelLowering::Network {
       };
     };
     if (otherwise)
-      lowering.branch(condition, {}, filled(then), filled(otherwise));
+      b.branch(condition, {}, filled(then), filled(otherwise));
     else
-      lowering.branch(condition, {}, filled(then), nullptr);
+      b.branch(condition, {}, filled(then), nullptr);
   }
   Value equal(Value value, int64_t constant) {
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, lowering.i64(constant));
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, b.i64(constant));
   }
   /// Loads the vectors at `places`, works on them, stores them.
   void update(Value base, ArrayRef<Value> places, function_ref<void(MutableArrayRef<Value>)> body) {
@@ -181,11 +181,11 @@ struct KernelLowering::Network {
     int64_t group = int64_t(1) << stages;
     if (count < group)
       return;
-    Value step = arith::ShRUIOp::create(b, apart, lowering.i64(stages - 1));
-    Value inStep = sub(step, lowering.i64(1));
-    lowering.loop(count / group, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
+    Value step = arith::ShRUIOp::create(b, apart, b.i64(stages - 1));
+    Value inStep = sub(step, b.i64(1));
+    b.loop(count / group, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
       Value low = arith::AndIOp::create(b, number, inStep);
-      Value place = add(arith::ShLIOp::create(b, sub(number, low), lowering.i64(stages)), low);
+      Value place = add(arith::ShLIOp::create(b, sub(number, low), b.i64(stages)), low);
       SmallVector<Value> places{place};
       while (static_cast<int64_t>(places.size()) < group)
         places.push_back(add(places.back(), step));
@@ -195,22 +195,22 @@ struct KernelLowering::Network {
   }
   /// Sorts bitonic sequences of 2 * apart = 2^stages vectors.
   void clean(Value base, int64_t count, Value apart, Value stages) {
-    Value rest = arith::RemUIOp::create(b, stages, lowering.i64(3));
-    runtimeLoop(arith::DivUIOp::create(b, stages, lowering.i64(3)), apart, [&](ValueRange carried) {
+    Value rest = arith::RemUIOp::create(b, stages, b.i64(3));
+    runtimeLoop(arith::DivUIOp::create(b, stages, b.i64(3)), apart, [&](ValueRange carried) {
       pass(base, count, 3, carried[0]);
-      return SmallVector<Value>{arith::ShRUIOp::create(b, carried[0], lowering.i64(3))};
+      return SmallVector<Value>{arith::ShRUIOp::create(b, carried[0], b.i64(3))};
     });
-    when(equal(rest, 2), [&] { pass(base, count, 2, lowering.i64(2)); });
-    when(equal(rest, 1), [&] { pass(base, count, 1, lowering.i64(1)); });
+    when(equal(rest, 2), [&] { pass(base, count, 2, b.i64(2)); });
+    when(equal(rest, 1), [&] { pass(base, count, 1, b.i64(1)); });
   }
   /// The first two stages of merging neighbouring runs of `run` vectors: mirrored, then half a run apart.
   void mirror(Value base, int64_t count, Value run) {
-    Value half = arith::ShRUIOp::create(b, run, lowering.i64(1));
-    lowering.loop(count / 4, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
-      Value low = arith::AndIOp::create(b, number, sub(half, lowering.i64(1)));
-      Value begin = arith::ShLIOp::create(b, sub(number, low), lowering.i64(2));
+    Value half = arith::ShRUIOp::create(b, run, b.i64(1));
+    b.loop(count / 4, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
+      Value low = arith::AndIOp::create(b, number, sub(half, b.i64(1)));
+      Value begin = arith::ShLIOp::create(b, sub(number, low), b.i64(2));
       Value place = add(begin, low);
-      Value mirrored = sub(sub(add(begin, arith::ShLIOp::create(b, run, lowering.i64(1))), low), lowering.i64(1));
+      Value mirrored = sub(sub(add(begin, arith::ShLIOp::create(b, run, b.i64(1))), low), b.i64(1));
       update(base, {place, add(place, half), sub(mirrored, half), mirrored}, [&](MutableArrayRef<Value> values) {
         compare(values[0], values[3]);
         compare(values[1], values[2]);
@@ -222,8 +222,8 @@ struct KernelLowering::Network {
   }
   /// The stages between lanes of merging neighbouring runs of `run` lanes.
   void mergeLanes(Value base, int64_t count, int64_t run) {
-    lowering.loop(count / 2, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
-      update(base, {number, sub(lowering.i64(count - 1), number)}, [&](MutableArrayRef<Value> values) {
+    b.loop(count / 2, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
+      update(base, {number, sub(b.i64(count - 1), number)}, [&](MutableArrayRef<Value> values) {
         Value x = values[0];
         values[0] = pickByLane(x, exchanged(values[1], 2 * run - 1), run);
         values[1] = pickByLane(values[1], exchanged(x, 2 * run - 1), run);
@@ -236,9 +236,9 @@ struct KernelLowering::Network {
   }
   /// Reads `count` vectors of keys, or of elements that are no keys yet, and leaves sorted blocks of them.
   void sortBlocks(Value from, bool raw, Value to, int64_t count) {
-    lowering.loop(count, kBlock, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
+    b.loop(count, kBlock, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
-      auto position = [&](int64_t i) { return vectors(add(place, lowering.i64(i))); };
+      auto position = [&](int64_t i) { return vectors(add(place, b.i64(i))); };
       for (int64_t i = 0; i < kBlock; ++i) {
         Value value = load(from, position(i), width);
         values.push_back(raw ? toKeys(value, width) : value);
@@ -255,33 +255,32 @@ struct KernelLowering::Network {
     int64_t blocks = llvm::Log2_64(kBlock), levels = columns - blocks + lanes;
     if (levels == 0)
       return;
-    lowering.loop(levels, 1, lowering.i64(kBlock), [&](Value level, ValueRange carried) -> SmallVector<Value> {
+    b.loop(levels, 1, b.i64(kBlock), [&](Value level, ValueRange carried) -> SmallVector<Value> {
       Value run = carried[0];
-      Value down = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, run, lowering.i64(count));
+      Value down = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, run, b.i64(count));
       when(
           down, [&] { mirror(base, count, run); },
           [&] {
             for (int64_t i = 0; i < lanes; ++i)
               when(equal(run, count << i), [&] { mergeLanes(base, count, int64_t(1) << i); });
           });
-      Value apart =
-          arith::SelectOp::create(b, down, arith::ShRUIOp::create(b, run, lowering.i64(2)), lowering.i64(count / 2));
-      Value stages = arith::SelectOp::create(b, down, add(level, lowering.i64(blocks - 1)), lowering.i64(columns));
+      Value apart = arith::SelectOp::create(b, down, arith::ShRUIOp::create(b, run, b.i64(2)), b.i64(count / 2));
+      Value stages = arith::SelectOp::create(b, down, add(level, b.i64(blocks - 1)), b.i64(columns));
       clean(base, count, apart, stages);
-      return {arith::ShLIOp::create(b, run, lowering.i64(1))};
+      return {arith::ShLIOp::create(b, run, b.i64(1))};
     });
   }
   /// Writes the columns one after another.
   void writeColumns(Value scratch, int64_t count, Value to, bool raw) {
-    lowering.loop(count, width, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
+    b.loop(count, width, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
       for (int64_t i = 0; i < width; ++i) {
-        Value value = load(scratch, vectors(add(place, lowering.i64(i))), width);
+        Value value = load(scratch, vectors(add(place, b.i64(i))), width);
         values.push_back(raw ? fromKeys(value, width) : value);
       }
-      lowering.turnOver(values);
+      b.turnOver(values);
       for (auto [lane, value] : llvm::enumerate(values))
-        store(to, add(place, lowering.i64(lane * count)), value);
+        store(to, add(place, b.i64(lane * count)), value);
       return {};
     });
   }
@@ -314,10 +313,10 @@ struct KernelLowering::Network {
   void selectInRegisters(Value from, bool raw, int64_t padded, Value target, int64_t wanted) {
     int64_t block = llvm::PowerOf2Ceil(wanted);
     SmallVector<Value> best(block, last(width));
-    best = lowering.loop(padded / width, block, best, [&](Value place, ValueRange carried) -> SmallVector<Value> {
+    best = b.loop(padded / width, block, best, [&](Value place, ValueRange carried) -> SmallVector<Value> {
       SmallVector<Value> values, kept;
       for (int64_t i = 0; i < block; ++i) {
-        Value value = load(from, vectors(add(place, lowering.i64(i))), width);
+        Value value = load(from, vectors(add(place, b.i64(i))), width);
         values.push_back(raw ? toKeys(value, width) : value);
       }
       sortRegisters(values);
@@ -332,23 +331,23 @@ struct KernelLowering::Network {
     }
     for (int64_t i = 0; i < wanted; ++i) {
       Value value = width > 1 ? vector::ExtractOp::create(b, best[i], ArrayRef<int64_t>{0}).getResult() : best[i];
-      store(target, lowering.i64(i), fromKeys(value, 1));
+      store(target, b.i64(i), fromKeys(value, 1));
     }
   }
 
   /// The same in memory, for many: `best` and `scratch` hold one block each.
   void select(Value from, bool raw, int64_t padded, Value target, int64_t wanted, Value best, Value scratch) {
     int64_t block = llvm::PowerOf2Ceil(wanted), stages = llvm::Log2_64(block);
-    auto cleanBest = [&] { clean(best, block, lowering.i64(block / 2), lowering.i64(stages)); };
-    lowering.loop(block, 1, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
+    auto cleanBest = [&] { clean(best, block, b.i64(block / 2), b.i64(stages)); };
+    b.loop(block, 1, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
       store(best, vectors(place), last(width));
       return {};
     });
-    lowering.loop(padded / width, block, {}, [&](Value start, ValueRange) -> SmallVector<Value> {
+    b.loop(padded / width, block, {}, [&](Value start, ValueRange) -> SmallVector<Value> {
       sortBlocks(address(from, vectors(start)), raw, scratch, block);
       mergeBlocks(scratch, block, /*acrossLanes=*/false);
-      lowering.loop(block, 1, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
-        Value mirrored = sub(lowering.i64(block - 1), place);
+      b.loop(block, 1, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
+        Value mirrored = sub(b.i64(block - 1), place);
         Value value = load(scratch, vectors(mirrored), width);
         update(best, place, [&](MutableArrayRef<Value> values) { values[0] = pick(values[0], value, true); });
         return {};
@@ -356,34 +355,38 @@ struct KernelLowering::Network {
       cleanBest();
       return {};
     });
-    lowering.loop(llvm::Log2_64(width), 1, lowering.i64(1), [&](Value, ValueRange carried) -> SmallVector<Value> {
+    b.loop(llvm::Log2_64(width), 1, b.i64(1), [&](Value, ValueRange carried) -> SmallVector<Value> {
       for (int64_t mask = 1; mask < width; mask *= 2)
         when(equal(carried[0], mask), [&] {
-          lowering.loop(block / 2, 1, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
-            update(best, {place, sub(lowering.i64(block - 1), place)},
+          b.loop(block / 2, 1, {}, [&](Value place, ValueRange) -> SmallVector<Value> {
+            update(best, {place, sub(b.i64(block - 1), place)},
                    [&](MutableArrayRef<Value> values) { pruneLanes(values, mask); });
             return {};
           });
         });
       cleanBest();
-      return {arith::ShLIOp::create(b, carried[0], lowering.i64(1))};
+      return {arith::ShLIOp::create(b, carried[0], b.i64(1))};
     });
-    lowering.loop(wanted, 1, {}, [&](Value i, ValueRange) -> SmallVector<Value> {
+    b.loop(wanted, 1, {}, [&](Value i, ValueRange) -> SmallVector<Value> {
       store(target, i, fromKeys(load(best, vectors(i), 1), 1));
       return {};
     });
   }
 };
+} // namespace
 
-void KernelLowering::firstOfRows(const Storage &source, const Storage &target, bool descending, bool isUnsigned) {
+/// The first elements of each sorted row, as many as fit into the rows of `target`.
+static void firstOfRows(KernelLowering &lowering, const Storage &source, const Storage &target, bool descending,
+                        bool isUnsigned) {
+  CodeBuilder &b = lowering.b;
   int64_t length = source.shape.back(), wanted = target.shape.back(), rows = 1;
   for (int64_t side : ArrayRef<int64_t>(source.shape).drop_back())
     rows *= side;
-  ++now;
-  touch(source.lifetime);
-  touch(target.lifetime);
-  Network network(*this, source.element, descending, isUnsigned || source.element.isInteger(1));
-  int64_t bytes = network.bytes, widest = std::min<int64_t>(this->target.vectorLanes(bytes), lanes());
+  lowering.frame.advance();
+  lowering.frame.touch(source.lifetime);
+  lowering.frame.touch(target.lifetime);
+  Network network(b, source.element, descending, isUnsigned || source.element.isInteger(1));
+  int64_t bytes = network.bytes, widest = std::min<int64_t>(lowering.target.vectorLanes(bytes), lowering.lanes());
   int64_t padded = std::max<int64_t>(llvm::PowerOf2Ceil(length), kBlock), block = llvm::PowerOf2Ceil(wanted);
   // Selecting costs as much as sorting if few lanes are left to each of the wanted.
   bool selects = block * std::min<int64_t>(widest, 4) <= padded && wanted < length;
@@ -398,8 +401,8 @@ void KernelLowering::firstOfRows(const Storage &source, const Storage &target, b
   }
   auto scratch = [&](int64_t elements) {
     int lifetime;
-    Value pointer = frameBuffer(elements * bytes, lifetime);
-    touch(lifetime);
+    Value pointer = lowering.frame.buffer(elements * bytes, lifetime);
+    lowering.frame.touch(lifetime);
     return pointer;
   };
   bool direct = length == padded, inRegisters = selects && block <= kBlock;
@@ -410,9 +413,9 @@ void KernelLowering::firstOfRows(const Storage &source, const Storage &target, b
   } else if (!selects && network.width > 1 && wanted != padded) {
     first = scratch(padded);
   }
-  loop(rows, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
-    Value from = network.address(source.pointer, arith::MulIOp::create(b, number, i64(length)));
-    Value to = network.address(target.pointer, arith::MulIOp::create(b, number, i64(wanted)));
+  b.loop(rows, 1, {}, [&](Value number, ValueRange) -> SmallVector<Value> {
+    Value from = network.address(source.pointer, arith::MulIOp::create(b, number, b.i64(length)));
+    Value to = network.address(target.pointer, arith::MulIOp::create(b, number, b.i64(wanted)));
     if (!selects) {
       network.sortRow(from, length, to, wanted, row, first, padded);
       return {};
@@ -427,18 +430,18 @@ void KernelLowering::firstOfRows(const Storage &source, const Storage &target, b
   });
 }
 
-LogicalResult KernelLowering::emitSort(tile::SortOp op) {
-  const Storage source = storageOf(op.getValue());
-  Storage target = allocateFor(op.getResult());
-  firstOfRows(source, target, op.getDescending(), op.getIsUnsigned());
-  assign(op.getResult(), target);
+LogicalResult cpu::emitSort(KernelLowering &lowering, tile::SortOp op) {
+  const Storage source = lowering.frame.storageOf(op.getValue());
+  Storage target = lowering.allocateFor(op.getResult());
+  firstOfRows(lowering, source, target, op.getDescending(), op.getIsUnsigned());
+  lowering.frame.assign(op.getResult(), target);
   return success();
 }
 
-LogicalResult KernelLowering::emitTopk(tile::TopkOp op) {
-  const Storage source = storageOf(op.getValue());
-  Storage target = allocateFor(op.getResult());
-  firstOfRows(source, target, !op.getAscending(), op.getIsUnsigned());
-  assign(op.getResult(), target);
+LogicalResult cpu::emitTopk(KernelLowering &lowering, tile::TopkOp op) {
+  const Storage source = lowering.frame.storageOf(op.getValue());
+  Storage target = lowering.allocateFor(op.getResult());
+  firstOfRows(lowering, source, target, !op.getAscending(), op.getIsUnsigned());
+  lowering.frame.assign(op.getResult(), target);
   return success();
 }

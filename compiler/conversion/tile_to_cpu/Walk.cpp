@@ -1,7 +1,6 @@
 // Which dimension a nest runs its vectors along. Usually the last; another one if memory is walked better that way; and
 // square blocks turned over in registers where reading wants one dimension and writing the other.
 #include "compiler/conversion/tile_to_cpu/Lowering.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -42,10 +41,10 @@ int KernelLowering::gathersAlong(Value value, int dim, llvm::DenseSet<std::pair<
   ArrayRef<int64_t> shape = shapeOf(value);
   bool innermost = llvm::all_of(shape.drop_front(dim + 1), [](int64_t side) { return side == 1; });
   Operation *op = value.getDefiningOp();
-  if (storages.count(value) || !op)
+  if (frame.holds(value) || !op)
     return innermost ? 0 : 1;
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
-    int count = contiguous(load.getPtr(), dim, std::min(lanes(), powerOfTwoIn(shape[dim]))) ? 0 : 1;
+    int count = tiles.contiguous(load.getPtr(), dim, std::min(lanes(), powerOfTwoIn(shape[dim]))) ? 0 : 1;
     for (Value operand : load->getOperands())
       count += gathersAlong(operand, dim, seen);
     return count;
@@ -78,7 +77,7 @@ void KernelLowering::preferDimension(Walk &walk, const Step &step) {
         if (!isa<tile::PtrType>(elementOf(value)) || root.kind != Root::Store)
           count += gathersAlong(value, dim, seen);
       if (auto store = dyn_cast<tile::StoreOp>(root.op); store && root.kind == Root::Store)
-        count += contiguous(store.getPtr(), dim, std::min(lanes(), powerOfTwoIn(walk.shape[dim]))) ? 0 : 1;
+        count += tiles.contiguous(store.getPtr(), dim, std::min(lanes(), powerOfTwoIn(walk.shape[dim]))) ? 0 : 1;
       else
         count += innermost ? 0 : 1;
     }
@@ -114,37 +113,19 @@ void KernelLowering::preferDimension(Walk &walk, const Step &step) {
   }
 }
 
-void KernelLowering::turnOver(MutableArrayRef<Value> columns) {
-  int64_t size = columns.size();
-  // Exchange quarters of blocks of twice the stride, in log2(size) rounds.
-  for (int64_t stride = 1; stride < size; stride *= 2)
-    for (int64_t low = 0; low < size; ++low) {
-      if (low & stride)
-        continue;
-      Value x = columns[low], y = columns[low + stride];
-      SmallVector<int64_t> first(size), second(size);
-      for (int64_t lane = 0; lane < size; ++lane) {
-        first[lane] = lane & stride ? size + lane - stride : lane;
-        second[lane] = lane & stride ? size + lane : lane + stride;
-      }
-      columns[low] = vector::ShuffleOp::create(b, x, y, first);
-      columns[low + stride] = vector::ShuffleOp::create(b, x, y, second);
-    }
-}
-
 void KernelLowering::writeTransposed(Value value, const Storage &target, const Walk &walk, const Index &at) {
   int64_t size = walk.block;
   SmallVector<Value> columns;
   for (int64_t column = 0; column < size; ++column) {
     Index one = at;
     one.at[walk.blockDim].constant += column;
-    columns.push_back(evalVector(value, one));
+    columns.push_back(tiles.evalVector(value, one));
   }
-  turnOver(columns);
+  b.turnOver(columns);
   for (int64_t row = 0; row < size; ++row) {
     Index line = at;
     line.at[walk.vectorDim].constant += row;
     line.vectorDim = walk.blockDim;
-    writeBuffer(target, line, columns[row]);
+    buffers.write(target, line, columns[row]);
   }
 }

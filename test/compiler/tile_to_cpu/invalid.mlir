@@ -19,3 +19,16 @@ func.func @extern(%p: !tile.ptr<f32>) attributes {tile.kernel} {
   tile.store %q, %y : tensor<16x!tile.ptr<f32>>, tensor<16xf32>
   return
 }
+
+// -----
+
+// All that this target has not is told at once, before anything is emitted.
+func.func @both(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %x: f32) attributes {tile.kernel} {
+  // expected-error @+1 {{got '__nv_nothingf'}}
+  %y = tile.extern_call "__nv_nothingf" from "libdevice" (%x) {isPure} : (f32) -> f32
+  tile.store %p, %y : !tile.ptr<f32>, f32
+  // expected-error @+1 {{got '__nv_neverf'}}
+  %z = tile.extern_call "__nv_neverf" from "libdevice" (%x) {isPure} : (f32) -> f32
+  tile.store %q, %z : !tile.ptr<f32>, f32
+  return
+}

@@ -1,0 +1,79 @@
+// Tiles in memory: buffers in the worker's frame, how long each is needed, and which values are in one. Addresses are
+// emitted before their offsets are known: the constants are patched at the end.
+#pragma once
+#include "compiler/conversion/tile_to_cpu/Nest.h"
+
+namespace kiln::cpu {
+
+/// A tile in memory, row-major and dense.
+struct Storage {
+  mlir::Value pointer;
+  int lifetime = -1; ///< index into the lifetimes of frame buffers
+  mlir::Type element;
+  llvm::SmallVector<int64_t> shape;
+};
+
+class Frame {
+public:
+  explicit Frame(CodeBuilder &b) : b(b) {}
+
+  /// Where the frame begins; its buffers' addresses are computed before `anchor`.
+  void begin(mlir::Value pointer, mlir::Operation *anchor);
+  /// Gives every buffer its place; the bytes that the frame has.
+  int64_t finish();
+
+  //--- Storages
+  Storage allocate(mlir::Type type, mlir::Value pointer = {});
+  void assign(mlir::Value value, Storage storage) { storages[value] = std::move(storage); }
+  bool holds(mlir::Value value) const { return storages.count(value); }
+  Storage &storageOf(mlir::Value value);
+  mlir::Value buffer(int64_t bytes, int &lifetime);
+
+  //--- Lifetimes
+  void advance() { ++now; }
+  void touch(int lifetime);
+  int join(int a, int b);
+  void enterLoop();
+  void leaveLoop();
+
+private:
+  int root(int lifetime) const;
+
+  struct Lifetime {
+    int parent;
+    int64_t begin, end;
+  };
+  struct Buffer {
+    int64_t bytes;
+    int lifetime;
+    mlir::Operation *offset; ///< the constant to patch
+  };
+  struct LoopScope {
+    int64_t begin;
+    llvm::SmallVector<int> touched;
+  };
+
+  CodeBuilder &b;
+  mlir::Value pointer;
+  mlir::Operation *anchor = nullptr;
+  llvm::DenseMap<mlir::Value, Storage> storages;
+  llvm::SmallVector<Lifetime> lifetimes;
+  llvm::SmallVector<Buffer> buffers;
+  llvm::SmallVector<LoopScope> loopScopes;
+  int64_t now = 0;
+};
+
+/// Elements of storages, at an index of the nest.
+class Buffers {
+public:
+  Buffers(CodeBuilder &b, Nests &nests) : b(b), nests(nests) {}
+  mlir::Value address(const Storage &storage, const Index &at);
+  mlir::Value read(const Storage &storage, const Index &at);
+  void write(const Storage &storage, const Index &at, mlir::Value value);
+
+private:
+  CodeBuilder &b;
+  Nests &nests;
+};
+
+} // namespace kiln::cpu
