@@ -40,7 +40,8 @@ static void collectLoads(Value factor, scf::ForOp loop, llvm::SetVector<Operatio
     if (isa<tile::DescLoadOp, tile::LoadOp>(op)) {
       if (type.getRank() == 2)
         loads.insert(op);
-    } else if (!isa<tile::DotOp>(op) && op->getNumRegions() == 0 && isMemoryEffectFree(op)) {
+    } else if (!isa<tile::DotOp>(op) && (op->getNumRegions() == 0 || isa<tile::InlineAsmOp>(op)) &&
+               isMemoryEffectFree(op)) {
       llvm::append_range(open, op->getOperands());
     }
   }
@@ -228,17 +229,21 @@ std::optional<StagedLoop> schedule::findStagedLoop(func::FuncOp kernel, const Al
                                                    std::string &why) {
   StagedLoop staged;
   SmallVector<tile::DotOp> dots;
-  kernel.walk([&](tile::DotOp dot) { dots.push_back(dot); });
-  if (dots.empty()) {
-    why = "there is no product";
+  bool found = false, several = false;
+  // Products that stand in no loop are made where they stand.
+  kernel.walk([&](tile::DotOp dot) {
+    found = true;
+    if (auto loop = dot->getParentOfType<LoopLikeOpInterface>()) {
+      several |= dot->getParentOp() != loop || (staged.loop && staged.loop != loop);
+      staged.loop = dyn_cast<scf::ForOp>(loop.getOperation());
+      dots.push_back(dot);
+    }
+  });
+  if (!staged.loop || several) {
+    why = several ? "products stand in several places" : found ? "the product is not in a loop" : "there is no product";
     return std::nullopt;
   }
   staged.products = dots.size();
-  staged.loop = dyn_cast<scf::ForOp>(dots.front()->getParentOp());
-  if (!staged.loop || llvm::any_of(dots, [&](tile::DotOp dot) { return dot->getParentOp() != staged.loop; })) {
-    why = staged.loop ? "products stand in several places" : "the product is not in a loop";
-    return std::nullopt;
-  }
   if (!llvm::all_of(dots, hasInstruction)) {
     why = "no instruction multiplies these types from registers as exactly as asked";
     return std::nullopt;

@@ -40,8 +40,11 @@ module attributes {kgpu.num_warps = 4 : i32} {
     }
     %x0 = tile.desc_load %da[%i, %c0] : !tile.desc<tensor<64x32xf16>> -> tensor<64x32xf16>
     %y0 = tile.desc_load %db[%c0, %i] : !tile.desc<tensor<32x64xf16>> -> tensor<32x64xf16>
-    %d0 = tile.dot %x0, %y0, %sum : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
-    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<64x64xf32>>, tensor<64x64xf32>
+    %d0 = scf.for %k = %c0 to %end step %step iter_args(%acc = %sum) -> (tensor<64x64xf32>) : i32 {
+      %d = tile.dot %x0, %y0, %acc : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+      scf.yield %d : tensor<64x64xf32>
+    }
+    tile.desc_store %dc[%i, %i], %d0 : !tile.desc<tensor<64x64xf32>>, tensor<64x64xf32>
     return
   }
 
