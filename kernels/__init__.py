@@ -54,7 +54,8 @@ FUNCTIONS = {
     "attention_backward": ("attention", "gradients of attention's q, k and v"),
     "flex_attention": ("attention", "the same of scores and masks that are functions of yours"),
     "create_block_mask": ("attention", "which blocks of keys a mask shows, for flex_attention"),
-    "decode_attention": ("attention", "attention of one new token over a KV cache, contiguous or paged"),
+    "decode_attention": ("attention", "attention of one or a few new tokens over a KV cache, contiguous or paged"),
+    "decode_quantized": ("attention", "the same over a cache of eight or four bits an element"),
 }
 
 __doc__ = (__doc__ or "").format(functions="\n".join(f"    {name:18} {line}" for name, (_, line) in FUNCTIONS.items()))

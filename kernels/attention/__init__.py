@@ -5,6 +5,7 @@ from kiln.kernels.attention.backward import attention_backward
 from kiln.kernels.attention.decode import decode_attention
 from kiln.kernels.attention.flex import BlockMask, create_block_mask, flex_attention
 from kiln.kernels.attention.kernel import attention, attention_varlen
+from kiln.kernels.attention.quantized import decode_quantized
 
 __all__ = [
     "BlockMask",
@@ -13,6 +14,7 @@ __all__ = [
     "attention_varlen",
     "create_block_mask",
     "decode_attention",
+    "decode_quantized",
     "flex_attention",
 ]
 

@@ -268,10 +268,10 @@ def decode_kernel(
 
 def _specs(q: Any, k: Any, v: Any, lengths: Any, *, return_lse: bool = False, **_: Any) -> tuple[Spec, ...]:
     y = Spec(q.shape, q.dtype)
-    return (y, Spec(_lse_shape(q), "float32")) if return_lse else (y,)
+    return (y, Spec(lse_shape(q), "float32")) if return_lse else (y,)
 
 
-def _lse_shape(q: Any) -> tuple[int, ...]:
+def lse_shape(q: Any) -> tuple[int, ...]:
     return tuple(q.shape[:2]) if q.ndim == 3 else (q.shape[0], q.shape[2], q.shape[1])
 
 
@@ -281,6 +281,15 @@ def queries_view(q: Any) -> Heads:
         return heads_view(q)
     batch, head, step = strides(q)
     return Heads(q, batch, 0, head, step, q.shape[1])
+
+
+def parts_of(tiles: int, plan: DecodePlan, like: Any) -> Parts:
+    """Memory for the shares of so many tiles."""
+    if plan.splits == 1:
+        return Parts(None, None, None)
+    rows = tiles * plan.splits * plan.members
+    sums, statistics = (empty(Spec((rows * width,), "float32"), like) for width in (plan.side, 2))
+    return Parts(sums, statistics, zeros(tiles, like))
 
 
 def check_cache(q: Any, k: Any, v: Any, lengths: Any, block_table: Any) -> None:
@@ -363,18 +372,13 @@ def decode_attention(
     length = capacity if max_length is None else min(max_length, capacity)
     group = heads // k_heads
     out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
-    lse = empty(Spec(_lse_shape(q), "float32"), q) if return_lse else None
+    lse = empty(Spec(lse_shape(q), "float32"), q) if return_lse else None
     if 0 in q.shape:
         return (out, lse) if return_lse else out
     machine = machine_of(q)
     plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits)
     pages = None if block_table is None else Pages(block_table, *strides(block_table), page_size)
-    parts, tiles = Parts(None, None, None), batch * k_heads * plan.blocks
-    if plan.splits > 1:
-        rows = tiles * plan.splits * plan.members
-        parts = Parts(
-            empty(Spec((rows * plan.side,), "float32"), q), empty(Spec((rows * 2,), "float32"), q), zeros(tiles, q)
-        )
+    tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
     decode_kernel[(tiles, plan.splits)](
         queries_view(q),
@@ -384,7 +388,7 @@ def decode_attention(
         lse,
         Lengths(lengths, strides(lengths)[0], length),
         pages,
-        parts,
+        parts_of(tiles, plan, q),
         scale * LOG2_E,
         window,
         size,

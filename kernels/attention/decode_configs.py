@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kiln.kernels.machine import Machine, options
@@ -30,6 +30,7 @@ class DecodePlan:
     splits     programs that share a sequence, at most; no share is shorter than ``least`` tokens
     stages     slots of the ring that keys and values arrive in, where tensor cores multiply
     merged     parts that the last program asks for at once
+    bits       of an element of the cache (16: or more)
     """
 
     rows: int
@@ -44,6 +45,7 @@ class DecodePlan:
     stages: int = 0
     num_warps: int = 4
     merged: int = 8
+    bits: int = 16
 
     @property
     def blocks(self) -> int:
@@ -102,9 +104,13 @@ def decode_plan(
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
     shares = max(1, min(splits or even_splits(tiles, workers), most if splits is None else splits))
-    members = min(tile, tile_side(rows, 1))
-    merged = 1 << max(0, (WARPS * WARP_ELEMENTS // (members * side)).bit_length() - 1)
-    return DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS, merged)
+    plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
+    return replace(plan, merged=merged_at_once(plan))
+
+
+def merged_at_once(plan: DecodePlan) -> int:
+    """Parts that the registers of a program hold."""
+    return 1 << max(0, (plan.num_warps * WARP_ELEMENTS // (plan.members * plan.side)).bit_length() - 1)
 
 
 def even_splits(tiles: int, workers: int) -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from harness import assert_close, random
-from kiln.kernels.attention import decode_attention, decode_reference
+from kiln.kernels.attention import decode_attention, decode_quantized, decode_reference, quantized_reference
 from kiln.kernels.attention.decode_configs import DecodePlan
 
 COPIES = {"cp", "mma", "ldmatrix"}
@@ -46,3 +46,19 @@ def test_queries_in_a_window(rng, close):
     q, k, v = random(rng, (2, 3, 4, 32), "float16"), *(random(rng, (2, 90, 2, 32), "float16") for _ in range(2))
     plan = DecodePlan(16, 32, 32, 32, 2, queries=3, lanes=2, splits=2, least=32, stages=2, num_warps=2, merged=2)
     close(q, k, v, np.array([90, 2], np.int32), plan, window=40)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_quantized(rng, launched, emulated, bits):
+    """Codes from a ring, widened in registers; recent tokens of four bits beside them."""
+    k, v = (random(rng, (2, 150, 1, 32), "float16") for _ in range(2))
+    q, lengths = random(rng, (2, 2, 32), "float16"), [150, 33]
+    plan = DecodePlan(16, 64, 32, 32, 2, lanes=2, splits=2, least=64, stages=2, num_warps=2, merged=2, bits=bits)
+    cache = quantized_reference.quantized_cache(k, v, lengths, bits, 256)
+    exact = decode_reference.decode_attention(q, *quantized_reference.decoded_cache(*cache, lengths), lengths)
+    recent = {"k_recent": cache[4], "v_recent": cache[5]}
+    emulated.used.clear()
+    one, other = launched(lambda: decode_quantized(q, *cache[:4], np.array(lengths, np.int32), plan=plan, **recent))
+    assert emulated.used >= {"cp", "mma", "prmt"}
+    assert_close(one, exact, length=150, scale=2.0**10)
+    assert one.tobytes() == other.tobytes(), "the order of warps shows"

@@ -9,7 +9,7 @@ import pytest
 from kiln import errors
 from kiln.kernels import FAMILIES
 from kiln.kernels.activation import bias_gelu, swiglu
-from kiln.kernels.attention import attention, attention_backward, attention_varlen, decode_attention
+from kiln.kernels.attention import attention, attention_backward, attention_varlen, decode_attention, decode_quantized
 from kiln.kernels.elementwise import add
 from kiln.kernels.embedding import embedding
 from kiln.kernels.gemm import linear, matmul
@@ -66,6 +66,9 @@ CALLS = {
                          "lse": ones(1, 2, 3), "dout": ones(1, 3, 2, 4)},
     decode_attention: {"q": ones(2, 2, 4), "k": ones(2, 3, 1, 4), "v": ones(2, 3, 1, 4), "lengths": whole(2) + 1,
                        "block_table": None},
+    decode_quantized: {"q": ones(1, 2, 32), "k": np.zeros((1, 1, 8, 32, 16), np.uint8),
+                       "v": np.zeros((1, 1, 8, 32, 16), np.uint8), "k_ranges": np.ones((1, 1, 128), np.float16),
+                       "v_ranges": np.ones((1, 1, 128), np.float16), "lengths": whole(1) + 1},
     adamw: {"parameter": ones(5), "gradient": ones(5), "moment": ones(5), "square": ones(5), "step": 1,
             "master": ones(5)},
 }  # fmt: skip

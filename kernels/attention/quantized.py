@@ -1,0 +1,463 @@
+"""Decoding over a cache of eight or four bits an element, as `append` leaves it (CACHE.md has the formats).
+
+Codes lie as tensor cores read them: a lane loads its bytes side by side and widens them in its registers. What codes
+are multiplied by is folded into scores and weights where it is one number for a token, and into keys where it is one
+for a channel. The last tokens of a four-bit cache, fewer than a group, are 16 bits wide.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+from typing import Any
+
+import kiln
+import kiln.language as kl
+from kiln.errors import ArgumentError
+from kiln.kernels.attention.decode import (
+    Lengths,
+    Parts,
+    Rows,
+    finite,
+    hand_in,
+    handed_in,
+    in_lanes,
+    is_seen,
+    lse_shape,
+    merged,
+    parts_of,
+    queries_view,
+    share_of,
+    turned,
+)
+from kiln.kernels.attention.decode_configs import LEAST_SPLIT, SHARED, WARPS, DecodePlan, even_splits, merged_at_once
+from kiln.kernels.attention.kernel import LOG2_E
+from kiln.kernels.fast import exp2_flushed
+from kiln.kernels.machine import Machine, machine_of
+from kiln.kernels.operator import FLOATS, Spec, Types, empty, is_contiguous, operator, output, strides, tile_side
+from kiln.kernels.views import Heads
+
+BLOCK: kl.constexpr = kl.constexpr(16)
+GROUP: kl.constexpr = kl.constexpr(32)
+# Tokens of a cache are a multiple of this, so that whole steps can be read.
+MULTIPLE = 128
+# Weights times the steps of values may be as small as float16 has numbers: they are multiplied as much larger.
+LARGER: kl.constexpr = kl.constexpr(16.0)
+# Keys of four bits are multiplied as much smaller, so that steps up to 15 fit.
+SMALLER: kl.constexpr = kl.constexpr(2.0**-12)
+
+
+# ---- bytes to float16 ------------------------------------------------------------------------------------------------
+@kiln.jit
+def _number(byte):
+    return (byte.to(kl.float32) - 128.0).to(kl.float16)
+
+
+@kiln.jit
+def numbers(bytes_):
+    """byte - 128: 0x64 above a byte is 1024 + byte."""
+    return kl.inline_asm_elementwise(
+        "{ .reg .b32 m; mov.b32 m, 0xE480E480; prmt.b32 $0, $2, 0x64646464, 0x4140; "
+        "prmt.b32 $1, $2, 0x64646464, 0x4342; add.rn.f16x2 $0, $0, m; add.rn.f16x2 $1, $1, m; }",
+        "=&r,=&r,r",
+        [bytes_],
+        kl.float16,
+        True,
+        4,
+        portable=_number,
+    )
+
+
+@kiln.jit
+def _bits(number):
+    return number.to(kl.uint16).to(kl.float16, bitcast=True)
+
+
+@kiln.jit
+def _fours(byte):
+    return _bits(byte & 15), _bits(byte & 240)
+
+
+@kiln.jit
+def fours(bytes_):
+    """The low four bits of a byte times 2^-24 and the high ones times 2^-20: what float16 makes of such an integer's
+    bits. Products take numbers so small as they take others."""
+    return kl.inline_asm_elementwise(
+        "{ .reg .b32 a, b; prmt.b32 a, $4, 0, 0x4140; prmt.b32 b, $4, 0, 0x4342; and.b32 $0, a, 0x000F000F; "
+        "and.b32 $1, b, 0x000F000F; and.b32 $2, a, 0x00F000F0; and.b32 $3, b, 0x00F000F0; }",
+        "=&r,=&r,=&r,=&r,r",
+        [bytes_],
+        (kl.float16, kl.float16),
+        True,
+        4,
+        portable=_fours,
+    )
+
+
+@kiln.jit
+def step_and_zero(word):
+    """What a word says of four-bit codes: code means (code + zero) · step."""
+    return ((word >> 8) << 7).to(kl.uint16).to(kl.float16, bitcast=True), (word & 255).to(kl.float32) - 128.0
+
+
+@kiln.jit
+def _factors_of_low(word):
+    step, zero = step_and_zero(word)
+    return step * 4096.0, ((zero * SMALLER).to(kl.float16) * step).to(kl.float16)
+
+
+@kiln.jit
+def _factors_of_high(word):
+    step, zero = step_and_zero(word)
+    return step * 256.0, ((zero * SMALLER).to(kl.float16) * step).to(kl.float16)
+
+
+@kiln.jit
+def factors(words, HIGH: kl.constexpr):
+    """What low or high bits, as `fours` has them, are multiplied by, and what is added then: together keys times
+    SMALLER, which keeps both within the range of float16."""
+    return kl.inline_asm_elementwise(
+        "{ .reg .b32 s, m; shr.b32 s, $2, 1; and.b32 s, s, 0x7F807F80; mov.b32 m, "
+        + ("0x5C005C00" if HIGH else "0x6C006C00")
+        + "; mul.rn.f16x2 $0, s, m; lop3.b32 $1, $2, 0x00FF00FF, 0x64006400, 0xEA; "
+        "{ .reg .b32 k, z; mov.b32 k, 0x0C000C00; mov.b32 z, 0xB480B480; fma.rn.f16x2 $1, $1, k, z; } "
+        "mul.rn.f16x2 $1, $1, s; }",
+        "=&r,=&r,r",
+        [words],
+        (kl.float16, kl.float16),
+        True,
+        2,
+        portable=_factors_of_high if HIGH else _factors_of_low,
+    )
+
+
+@kiln.jit
+def _widened(code, factor, zero):
+    return (code.to(kl.float32) * factor.to(kl.float32) + zero.to(kl.float32)).to(kl.float16)
+
+
+@kiln.jit
+def widened(code, factor, zero):
+    return kl.inline_asm_elementwise(
+        "fma.rn.f16x2 $0, $1, $2, $3;", "=r,r,r,r", [code, factor, zero], kl.float16, True, 2, portable=_widened
+    )
+
+
+# ---- tiles of the cache ----------------------------------------------------------------------------------------------
+@kiln.struct
+class Codes:
+    """Keys or values of (batch, head): blocks of codes; ``ranges``: scales or words that say what codes mean; the
+    ``recent`` tokens (None of eight bits)."""
+
+    data: Any
+    ranges: Any
+    recent: Any
+    blocks: Any
+
+    @kiln.jit
+    def load(self, of_all, start, PLAN: kl.constexpr):
+        """The bytes of a step: one row for each lane and block."""
+        WIDTH: kl.constexpr = PLAN.size * PLAN.bits // 16
+        first = (of_all.to(kl.int64) * self.blocks + start // BLOCK) * (32 * WIDTH)
+        row, column = kl.arange(0, PLAN.tokens * 2)[:, None], kl.arange(0, WIDTH)[None, :]
+        return kl.load(self.data + first + (row * WIDTH + column))
+
+    @kiln.jit
+    def of_tokens(self, of_all, start, PLAN: kl.constexpr):
+        """What is said of a step's tokens: [1, tokens]."""
+        place = of_all.to(kl.int64) * (self.blocks * BLOCK) + start
+        found = kl.load(self.ranges + place + kl.arange(0, PLAN.tokens)[None, :])
+        return found if PLAN.bits == 8 else found.to(kl.uint16, bitcast=True)
+
+    @kiln.jit
+    def of_groups(self, of_all, start, PLAN: kl.constexpr):
+        """What is said of the channels of a step's groups: [groups, size]."""
+        place = (of_all.to(kl.int64) * (self.blocks * BLOCK // GROUP) + start // GROUP) * PLAN.size
+        group, column = kl.arange(0, PLAN.tokens // GROUP)[:, None], kl.arange(0, PLAN.size)[None, :]
+        return kl.load(self.ranges + place + (group * PLAN.size + column)).to(kl.uint16, bitcast=True)
+
+
+@kiln.jit
+def keys_of(x, PLAN: kl.constexpr):
+    """Rows of lanes as [tokens, channels]: lane 4 r + c has token r and channels 2 c, 2 c + 1 of every eight."""
+    BLOCKS: kl.constexpr = PLAN.tokens // BLOCK
+    HIGH: kl.constexpr = x.shape[1] // 8
+    x = x.reshape(BLOCKS, 8, 4, 2, HIGH, 2, 2)
+    return kl.permute(x, 0, 3, 1, 4, 5, 2, 6).reshape(PLAN.tokens, HIGH * 16)
+
+
+@kiln.jit
+def values_of(x, PLAN: kl.constexpr):
+    """Rows of lanes as [tokens, channels]: lane 4 r + c has tokens 2 c, 2 c + 1 and channel r of every eight."""
+    BLOCKS: kl.constexpr = PLAN.tokens // BLOCK
+    HIGH: kl.constexpr = x.shape[1] // 4
+    x = x.reshape(BLOCKS, 8, 4, HIGH, 2, 2)
+    return kl.permute(x, 0, 4, 2, 5, 3, 1).reshape(PLAN.tokens, HIGH * 8)
+
+
+@kiln.jit
+def side_by_side(low, high):
+    """The channels of the low and then of the high bits."""
+    both = kl.permute(kl.join(low, high), 0, 2, 1)
+    return both.reshape(low.shape[0], 2 * low.shape[1])
+
+
+@kiln.jit
+def across(x, PLAN: kl.constexpr):
+    """[1, tokens] beside scores."""
+    return x if PLAN.lanes == 1 else x.reshape(PLAN.lanes, 1, PLAN.tokens // PLAN.lanes)
+
+
+@kiln.jit
+def keys(k: Codes, of_all, start, PLAN: kl.constexpr):
+    """A step's keys, less what scores are multiplied by."""
+    if PLAN.bits == 8:
+        return keys_of(numbers(k.load(of_all, start, PLAN)), PLAN)
+    low, high = fours(k.load(of_all, start, PLAN))
+    words = k.of_groups(of_all, start, PLAN)
+    return side_by_side(_of_groups(low, words, 0, PLAN), _of_groups(high, words, 1, PLAN))
+
+
+@kiln.jit
+def _of_groups(codes, words, HIGH: kl.constexpr, PLAN: kl.constexpr):
+    """Half of the channels of keys."""
+    GROUPS: kl.constexpr = PLAN.tokens // GROUP
+    codes = keys_of(codes, PLAN).reshape(GROUPS, GROUP, PLAN.size // 2)
+    low, high = kl.split(kl.permute(words.reshape(GROUPS, 2, PLAN.size // 2), 0, 2, 1))
+    factor, zero = factors(high if HIGH else low, HIGH)
+    return widened(codes, factor[:, None, :], zero[:, None, :]).reshape(PLAN.tokens, PLAN.size // 2)
+
+
+@kiln.jit
+def values(v: Codes, of_all, start, PLAN: kl.constexpr):
+    """A step's values, less what weights are multiplied by, and as small as `fours` has them."""
+    if PLAN.bits == 8:
+        return values_of(numbers(v.load(of_all, start, PLAN)), PLAN)
+    low, high = fours(v.load(of_all, start, PLAN))
+    return side_by_side(values_of(low, PLAN), values_of(high, PLAN))
+
+
+@kiln.jit
+def unit_of_values(PLAN: kl.constexpr):
+    """What sums of `values` are multiplied by."""
+    if PLAN.bits == 8:
+        return 1.0 / LARGER
+    return kl.where(kl.arange(0, PLAN.size) < PLAN.size // 2, 16777216.0 / LARGER, 1048576.0 / LARGER)
+
+
+# ---- the kernel ------------------------------------------------------------------------------------------------------
+@kiln.jit
+def decode_quantized_kernel(
+    q: Heads, k: Codes, v: Codes, y: Heads, lse, lengths: Lengths, parts: Parts, k_heads, scale_log2, PLAN: kl.constexpr
+):
+    """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
+    slot, part = kl.program_id(0), kl.program_id(1)
+    of_all = slot // PLAN.blocks
+    rows = Rows(of_all // k_heads, of_all % k_heads, slot % PLAN.blocks * PLAN.rows, PLAN)
+    length = lengths.of(rows.batch)
+    whole = length if PLAN.bits == 8 else length // GROUP * GROUP
+    first, last, count = share_of(part, 0, whole, PLAN)
+    own = length - PLAN.queries + rows.numbers(PLAN.rows) // PLAN.group
+    query = rows.load(q, None).to(kl.float16)
+    SHAPE: kl.constexpr = (PLAN.rows,) if PLAN.lanes == 1 else (PLAN.lanes, PLAN.rows)
+    queries = query if PLAN.lanes == 1 else kl.broadcast_to(query[None], (*SHAPE, PLAN.size))
+    top = kl.full((*SHAPE, 1), -float("inf"), kl.float32)
+    total = kl.zeros((*SHAPE, 1), kl.float32)
+    offset = kl.zeros((*SHAPE, 1), kl.float32)
+    result = kl.zeros((*SHAPE, PLAN.size), kl.float32)
+    for start in range(first, last, PLAN.tokens):
+        key = in_lanes(keys(k, of_all, start, PLAN), PLAN)
+        value = in_lanes(values(v, of_all, start, PLAN), PLAN)
+        word = across(v.of_tokens(of_all, start, PLAN), PLAN)
+        if PLAN.bits == 8:
+            step = word.to(kl.float32)
+            score = kl.dot(queries, turned(key)) * (across(k.of_tokens(of_all, start, PLAN), PLAN) * scale_log2)
+        else:
+            step, zero = step_and_zero(word)
+            step = step.to(kl.float32)
+            score = kl.dot(queries, turned(key)) * (scale_log2 / SMALLER)
+        seen = is_seen(start, own, last, None, PLAN)
+        score = kl.where(seen, score, -float("inf"))
+        best = kl.maximum(top, kl.max(score, axis=-1, keep_dims=True))
+        safe = finite(best)
+        weight, kept = exp2_flushed(score - safe), exp2_flushed(top - safe)
+        total = total * kept + kl.sum(weight, axis=-1, keep_dims=True)
+        if PLAN.bits == 4:
+            offset = offset * kept + kl.sum(weight * (step * zero), axis=-1, keep_dims=True)
+        result = kl.dot((weight * (step * LARGER)).to(kl.float16), value, result * kept)
+        top = best
+    result = result * unit_of_values(PLAN) + offset
+    if PLAN.lanes > 1:
+        top, total, result = merged(top, total, result)
+    if PLAN.bits == 4:
+        if part == count - 1:
+            top, total, result = with_recent(
+                query, k, v, of_all, length - whole, own - whole, scale_log2, top, total, result, PLAN
+            )
+    if PLAN.splits == 1:
+        rows.store(y, lse, PLAN.size, top, total, result)
+    elif part < count:
+        if count == 1:
+            rows.store(y, lse, PLAN.size, top, total, result)
+        elif hand_in(parts, slot, part, count, top, total, result, PLAN):
+            top, total, result = handed_in(parts, slot, count, PLAN)
+            rows.store(y, lse, PLAN.size, top, total, result)
+
+
+@kiln.jit
+def with_recent(query, k: Codes, v: Codes, of_all, count, own, scale_log2, top, total, result, PLAN: kl.constexpr):
+    """The result with the tokens of the group that is not whole yet."""
+    row, column = kl.arange(0, GROUP)[:, None], kl.arange(0, PLAN.size)[None, :]
+    place, there = (of_all.to(kl.int64) * GROUP + row) * PLAN.size + column, row < count
+    key = kl.load(k.recent + place, mask=there, other=0.0).to(kl.float16)
+    value = kl.load(v.recent + place, mask=there, other=0.0).to(kl.float16)
+    token = kl.arange(0, GROUP)[None, :]
+    seen = (token < count) & (token <= own)
+    score = kl.where(seen, kl.dot(query, key.T) * scale_log2, -float("inf"))
+    best = kl.maximum(top, kl.max(score, axis=1, keep_dims=True))
+    safe = finite(best)
+    weight, kept = exp2_flushed(score - safe), exp2_flushed(top - safe)
+    total = total * kept + kl.sum(weight, axis=1, keep_dims=True)
+    return best, total, kl.dot(weight.to(kl.float16), value, result * kept)
+
+
+# ---- functions -------------------------------------------------------------------------------------------------------
+@functools.lru_cache(maxsize=1024)
+def quantized_plan(batch: int, k_heads: int, group: int, queries: int, size: int, bits: int, length: int,
+                   machine: Machine) -> DecodePlan:  # fmt: skip
+    """For ``batch`` sequences of at most ``length`` tokens."""
+    rows = group * queries
+    # Groups of keys are a lane's own.
+    lanes = WARPS if tile_side(rows) * size <= 2048 else 1
+    tokens = MULTIPLE
+    tile = min(tile_side(rows), 64)
+    slot = tokens * size * bits // 4 + tokens * 8 * (8 // bits)
+    tiles = batch * k_heads * -(-rows // tile)
+    most = max(1, -(-length // tokens))
+    plan = DecodePlan(tile, tokens, size, size, group, queries, lanes, 1, max(LEAST_SPLIT, tokens), 0, WARPS, bits=bits)
+    stages = max(2, min(6, SHARED // 2 // slot)) if machine.gpu else 0
+    workers = 2 * machine.processors if machine.gpu else 4
+    return replace(plan, stages=stages, splits=min(even_splits(tiles, workers), most), merged=merged_at_once(plan))
+
+
+def _specs(q: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, ...]:
+    y = Spec(q.shape, q.dtype)
+    return (y, Spec(lse_shape(q), "float32")) if return_lse else (y,)
+
+
+@operator(
+    outputs=_specs,
+    arrays={
+        "q": "(batch, heads, size) or (batch, queries, heads, size)",
+        "k": "(batch, kv_heads, blocks, 32, bytes)",
+        "v": "(batch, kv_heads, blocks, 32, bytes)",
+        "k_ranges": "(batch, kv_heads, tokens) or (batch, kv_heads, groups, size)",
+        "v_ranges": "(batch, kv_heads, tokens)",
+        "lengths": "(batch)",
+        "k_recent": "(batch, kv_heads, 32, size)",
+        "v_recent": "(batch, kv_heads, 32, size)",
+        "out": "(batch, heads, size) or (batch, queries, heads, size)",
+    },
+    types=(
+        Types(
+            q=FLOATS,
+            k=("uint8",),
+            v=("uint8",),
+            k_ranges=("float16",),
+            v_ranges=("float16",),
+            lengths=("int32", "int64"),
+            out=FLOATS,
+            inside="float32, factors of products in float16",
+            result="q",
+        ),
+        Types(
+            q=FLOATS,
+            k=("uint8",),
+            v=("uint8",),
+            k_ranges=("int16", "uint16"),
+            v_ranges="k_ranges",
+            lengths=("int32", "int64"),
+            k_recent="q",
+            v_recent="q",
+            out=FLOATS,
+            inside="float32, factors of products in float16",
+            result="q",
+        ),
+    ),
+)
+def decode_quantized(
+    q: Any,
+    k: Any,
+    v: Any,
+    k_ranges: Any,
+    v_ranges: Any,
+    lengths: Any,
+    *,
+    k_recent: Any = None,
+    v_recent: Any = None,
+    max_length: int | None = None,
+    softmax_scale: float | None = None,
+    return_lse: bool = False,
+    plan: DecodePlan | None = None,
+    out: Any = None,
+) -> Any:
+    """``decode_attention`` over a quantised cache, whose arrays ``quantized_cache`` makes and ``append`` fills.
+
+    Eight bits where there are no recent tokens, four where there are. Numbers are float16 where they are multiplied:
+    queries and what codes mean have to be within its range.
+    """
+    batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
+    queries = q.shape[1] if q.ndim == 4 else 1
+    bits, k_heads, capacity = _check(q, k, v, k_ranges, v_ranges, lengths, k_recent, v_recent)
+    length = capacity if max_length is None else min(max_length, capacity)
+    out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
+    lse = empty(Spec(lse_shape(q), "float32"), q) if return_lse else None
+    if 0 in q.shape:
+        return (out, lse) if return_lse else out
+    machine = machine_of(q)
+    plan = plan or quantized_plan(batch, k_heads, heads // k_heads, queries, size, bits, length, machine)
+    tiles = batch * k_heads * plan.blocks
+    scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
+    decode_quantized_kernel[(tiles, plan.splits)](
+        queries_view(q),
+        Codes(k, k_ranges, k_recent, k.shape[2]),
+        Codes(v, v_ranges, v_recent, v.shape[2]),
+        queries_view(out),
+        lse,
+        Lengths(lengths, strides(lengths)[0], length),
+        parts_of(tiles, plan, q),
+        k_heads,
+        scale * LOG2_E,
+        PLAN=plan,
+        **plan.options(machine),
+    )
+    return (out, lse) if return_lse else out
+
+
+def _check(q: Any, k: Any, v: Any, k_ranges: Any, v_ranges: Any, lengths: Any, k_recent: Any, v_recent: Any) -> Any:
+    """Refuses arrays that are no cache for these queries; bits, heads and tokens of the cache."""
+    batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
+    bits = 8 if k_recent is None else 4
+    if size % 32:
+        raise ArgumentError("q", f"expected heads of a multiple of 32 elements, got {size}")
+    k_heads, blocks = k.shape[1], k.shape[2]
+    if blocks % (MULTIPLE // 16):
+        raise ArgumentError("k", f"expected blocks for a multiple of {MULTIPLE} tokens, got {16 * blocks}")
+    if k_heads == 0 or heads % k_heads:
+        raise ArgumentError("k", f"expected a number of heads that divides q's {heads}, got {k_heads}")
+    groups = (batch, k_heads, blocks * 16) if bits == 8 else (batch, k_heads, blocks // 2, size)
+    recent = (batch, k_heads, 32, size)
+    expected = {"k": (k, (batch, k_heads, blocks, 32, size * bits // 16)), "k_ranges": (k_ranges, groups),
+                "v": (v, (batch, k_heads, blocks, 32, size * bits // 16)),
+                "v_ranges": (v_ranges, (batch, k_heads, blocks * 16)), "lengths": (lengths, (batch,))}  # fmt: skip
+    if bits == 4:
+        expected |= {"k_recent": (k_recent, recent), "v_recent": (v_recent, recent)}
+    for name, (array, shape) in expected.items():
+        if array is None or tuple(array.shape) != shape:
+            got = None if array is None else tuple(array.shape)
+            because = f"because k has {blocks} blocks of {bits} bits"
+            raise ArgumentError(name, f"expected shape {shape} ({because}), got {got}")
+        if name != "lengths" and not is_contiguous(array):
+            raise ArgumentError(name, "expected a contiguous array, got one with strides")
+    return bits, k_heads, blocks * 16

@@ -1,0 +1,144 @@
+"""The formats of quantised caches, by element, in numpy: what `append` writes and `decode_quantized` reads.
+
+A head's codes lie in blocks of 16 tokens. Such a block is what the 32 lanes of a warp multiply: each lane's bytes lie
+side by side, in the order of its registers. Lane 4 r + c has, of keys, token r (and r + 8) and channels 2 c, 2 c + 1 of
+every eight; of values, tokens 2 c, 2 c + 1 (and 8 more) and channel r of every eight.
+"""
+
+import numpy as np
+
+BLOCK, GROUP = 16, 32
+MOST_STEP = 15.0
+
+
+def key_places(size):
+    """For (token of a block, channel): the lane, and which of its elements."""
+    token, channel = np.meshgrid(np.arange(BLOCK), np.arange(size), indexing="ij")
+    lane = token % 8 * 4 + channel // 2 % 4
+    high = channel // 16
+    return lane, channel % 2 + channel // 8 % 2 * 2 + high * 4 + token // 8 * 4 * (size // 16)
+
+
+def value_places(size):
+    token, channel = np.meshgrid(np.arange(BLOCK), np.arange(size), indexing="ij")
+    lane = channel % 8 * 4 + token // 2 % 4
+    return lane, token % 2 + token // 8 * 2 + channel // 8 * 4
+
+
+def packed(codes, bits, places):
+    """(tokens, size) codes from 0 as (tokens / 16, 32, bytes): of four bits, the first half of the channels are the low
+    ones of each byte."""
+    tokens, size = codes.shape
+    if bits == 4:
+        low, high = packed(codes[:, : size // 2], 8, places), packed(codes[:, size // 2 :], 8, places)
+        return low | high << 4
+    lane, place = places(size)
+    out = np.zeros((tokens // BLOCK, 32, size // 2), np.uint8)
+    out[:, lane, place] = codes.reshape(tokens // BLOCK, BLOCK, size)
+    return out
+
+
+def unpacked(data, bits, places):
+    """The codes again."""
+    if bits == 4:
+        return np.concatenate([unpacked(data & 15, 8, places), unpacked(data >> 4, 8, places)], axis=1)
+    lane, place = places(data.shape[2] * 2)
+    return data[:, lane, place].reshape(-1, data.shape[2] * 2)
+
+
+def ranges_of(x, axis):
+    """Words of 16 bits for steps and zeros of four-bit codes along an axis: the step in the high byte (five bits of
+    exponent, three of mantissa, rounded up), the zero in steps in the low one, from -128."""
+    least, most = x.min(axis=axis).astype(np.float32), x.max(axis=axis).astype(np.float32)
+    furthest = np.maximum(np.abs(least), np.abs(most))
+    step = np.maximum((most - least) * np.float32(1 / 15), furthest * np.float32(1 / 120))
+    step = np.minimum(step, MOST_STEP)
+    bits = (step.astype(np.float16).view(np.uint16) + np.uint16(127)) >> 7
+    step = step_of(bits << 8)
+    zero = np.rint(least / np.where(step == 0, 1, step)).astype(np.int32)
+    return (bits << 8 | (zero + 128).astype(np.uint16)).astype(np.uint16)
+
+
+def step_of(words):
+    return ((words >> 8) << 7).astype(np.uint16).view(np.float16).astype(np.float32)
+
+
+def zero_of(words):
+    return (words & 255).astype(np.int32) - 128
+
+
+def quantized(x, words):
+    """Codes of x, where ``words`` (of its shape) say how."""
+    step = step_of(words)
+    return np.clip(np.rint(x / np.where(step == 0, 1, step)) - zero_of(words), 0, 15).astype(np.uint8)
+
+
+def scales_of(x):
+    """Of eight-bit codes: one float16 for each token's head."""
+    return (np.abs(x).max(axis=-1).astype(np.float32) * np.float32(1 / 127)).astype(np.float16)
+
+
+def rounded(x, scale):
+    scale = scale.astype(np.float32)[..., None]
+    return (np.clip(np.rint(x / np.where(scale == 0, 1, scale)), -127, 127) + 128).astype(np.uint8)
+
+
+def restored(codes, ranges, recent, bits, length, keys):
+    """(length, size) float64 numbers of one head: ``codes`` of its blocks, its ranges, and its last tokens."""
+    places = key_places if keys else value_places
+    numbers = unpacked(codes, bits, places).astype(np.float64)
+    if bits == 8:
+        return ((numbers - 128) * ranges.astype(np.float64)[: len(numbers), None])[:length]
+    words = np.repeat(ranges, GROUP, axis=0) if keys else ranges[:, None]
+    words = words[: len(numbers)]
+    whole = length // GROUP * GROUP
+    numbers = (numbers + zero_of(words)) * step_of(words).astype(np.float64)
+    return np.concatenate([numbers[:whole], np.asarray(recent[: length - whole], np.float64)])
+
+
+def quantized_cache(k, v, lengths, bits, tokens):
+    """The arrays of `decode_quantized` for caches (batch, tokens, heads, size): k, v, k_ranges, v_ranges, k_recent,
+    v_recent (of eight bits, None)."""
+    pairs = zip(_cache(k, lengths, bits, tokens, True), _cache(v, lengths, bits, tokens, False), strict=True)
+    return [array if i < 4 or bits == 4 else None for i, array in enumerate(x for pair in pairs for x in pair)]
+
+
+def _cache(x, lengths, bits, tokens, keys):
+    batch, _, heads, size = x.shape
+    codes = np.zeros((batch, heads, tokens // BLOCK, 32, size * bits // 16), np.uint8)
+    of_channels = bits == 4 and keys
+    ranges = np.zeros((batch, heads, tokens // GROUP, size) if of_channels else (batch, heads, tokens),
+                      np.float16 if bits == 8 else np.uint16)  # fmt: skip
+    recent = np.zeros((batch, heads, GROUP, size), x.dtype)
+    for b, length in enumerate(lengths):
+        whole = length if bits == 8 else length // GROUP * GROUP
+        recent[b, :, : length - whole] = np.moveaxis(x[b, whole:length], 0, 1)
+        padded = -(-whole // GROUP) * GROUP
+        for h in range(heads):
+            numbers = np.zeros((padded, size), np.float32)
+            numbers[:whole] = x[b, :whole, h]
+            if bits == 8:
+                words = scales_of(numbers)
+                found = rounded(numbers, words)
+            elif keys:
+                words = ranges_of(numbers.reshape(-1, GROUP, size), 1)
+                found = quantized(numbers, np.repeat(words, GROUP, axis=0))
+            else:
+                words = ranges_of(numbers, 1)
+                found = quantized(numbers, words[:, None])
+            ranges[b, h, : len(words)] = words
+            codes[b, h, : padded // BLOCK] = packed(found, bits, key_places if keys else value_places)
+    return codes, ranges, recent
+
+
+def decoded_cache(k, v, k_ranges, v_ranges, k_recent, v_recent, lengths):
+    """Keys and values (batch, tokens, heads, size) that the arrays mean, in float64."""
+    bits = 8 if k_recent is None else 4
+    batch, heads, size = k.shape[0], k.shape[1], k.shape[4] * 16 // bits
+    means = np.zeros((2, batch, max(lengths), heads, size))
+    for which, (codes, ranges, recent) in enumerate(((k, k_ranges, k_recent), (v, v_ranges, v_recent))):
+        for b, length in enumerate(lengths):
+            for h in range(heads):
+                last = None if recent is None else recent[b, h]
+                means[which, b, :length, h] = restored(codes[b, h], ranges[b, h], last, bits, length, which == 0)
+    return means

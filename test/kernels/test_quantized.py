@@ -1,0 +1,73 @@
+"""Decoding over quantised caches: attention over what the codes mean, for lengths around blocks, groups and steps."""
+
+import numpy as np
+import pytest
+from harness import assert_close, random
+from kiln.kernels.attention import decode_quantized, decode_reference, quantized_reference
+
+
+def caches(rng, batch, tokens, heads, size, dtype="float16"):
+    return (random(rng, (batch, tokens, heads, size), dtype) for _ in range(2))
+
+
+def compare(q, k, v, lengths, bits, **options):
+    tokens = -(-max(lengths) // 128) * 128 or 128
+    cache = quantized_reference.quantized_cache(k, v, lengths, bits, tokens)
+    out, lse = decode_quantized(
+        q, *cache[:4], np.asarray(lengths, np.int32), k_recent=cache[4], v_recent=cache[5], return_lse=True, **options
+    )
+    means = quantized_reference.decoded_cache(*cache, lengths)
+    exact, exact_lse = decode_reference.decode_attention(q, *means, lengths, return_lse=True)
+    # Weights, and keys of four bits, are rounded to float16.
+    assert_close(out, exact, length=max(lengths), scale=2.0**10)
+    assert_close(lse, exact_lse, length=q.shape[-1], scale=2.0**9)
+    return out
+
+
+@pytest.mark.parametrize("size", [32, 64, 128])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_lengths(rng, bits, size):
+    lengths = [300, 1, 0, 31, 32, 33, 127, 129]
+    k, v = caches(rng, len(lengths), 300, 2, size)
+    out = compare(random(rng, (len(lengths), 4, size), "float16"), k, v, lengths, bits)
+    assert (out[2] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_queries(rng, bits, dtype):
+    lengths = [2, 140, 97]
+    k, v = caches(rng, 3, 140, 2, 64, dtype)
+    compare(random(rng, (3, 3, 4, 64), dtype), k, v, lengths, bits)
+
+
+def test_packing_is_a_permutation(rng):
+    for bits in (8, 4):
+        for places in (quantized_reference.key_places, quantized_reference.value_places):
+            codes = rng.integers(0, 1 << bits, (64, 96), np.uint8)
+            data = quantized_reference.packed(codes, bits, places)
+            assert data.shape == (4, 32, 96 * bits // 16)
+            assert (quantized_reference.unpacked(data, bits, places) == codes).all()
+
+
+def test_steps_hold_what_they_are_for(rng):
+    """Every number of a group is within half a step, or one at the ends: for channels far from zero and near it."""
+    x = rng.standard_normal((50, 32, 16)).astype(np.float32) * 10.0 ** rng.integers(-3, 2, 16) + rng.integers(-9, 9, 16)
+    words = quantized_reference.ranges_of(x, 1)
+    codes = quantized_reference.quantized(x, words[:, None])
+    step = quantized_reference.step_of(words)[:, None]
+    means = (codes + quantized_reference.zero_of(words)[:, None]) * step
+    assert (np.abs(means - x) <= step * 1.001).all()
+    assert (step[:, 0] <= np.maximum(np.ptp(x, 1) / 15, np.abs(x).max(1) / 120) * 1.13 + 1e-6).all()
+
+
+def test_errors(rng):
+    k, v = caches(rng, 1, 40, 2, 64)
+    cache = quantized_reference.quantized_cache(k, v, [40], 8, 128)
+    q, lengths = random(rng, (1, 4, 64), "float16"), np.array([40], np.int32)
+    with pytest.raises(ValueError, match="k_ranges: expected shape"):
+        decode_quantized(q, *cache[:2], cache[2][..., :64], cache[3], lengths)
+    with pytest.raises(ValueError, match="multiple of 32"):
+        decode_quantized(q[..., :48], *cache[:4], lengths)
+    with pytest.raises(ValueError, match="multiple of 128 tokens"):
+        decode_quantized(q, cache[0][:, :, :4], cache[1], *cache[2:4], lengths)
