@@ -68,11 +68,9 @@ def backward_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetche
     rows = max(8, 1 << (8192 // side).bit_length() - 1)
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
         return BackwardPlan(64, 128, 128, 64, "streams", rows=rows, together=together)
-    # What a thread holds are two accumulators of the block and its scores twice.
+    # A thread holds its part of two sums of keys, of scores twice, and what it multiplies.
     if tensor_cores and "warp_mma" in capabilities:
-        m, n = (32 if side > 64 else 64), 64
-        if side > 128:
-            m, n = 16, 32
-        return BackwardPlan(m, n, n, m, num_warps=4 if side <= 128 else 2, rows=rows, together=together)
+        m, n = 64 if side <= 64 else 32, 64 if side <= 128 else 32
+        return BackwardPlan(m, n, n, m, num_warps=8, dq_warps=4 if side <= 64 else 8, rows=rows, together=together)
     m = n = 32 if side <= 64 else 16
     return BackwardPlan(m, n, n, m, num_warps=4, dq_warps=4, rows=rows, together=together)

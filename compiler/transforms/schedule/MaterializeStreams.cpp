@@ -16,7 +16,7 @@ using namespace kiln::kgpu;
 namespace {
 enum class Role { Load, Multiply };
 
-/// A channel of one matrix and the rows that come with it.
+/// A channel of the blocks and rows that come together.
 struct Ring {
   SmallVector<Type> memories;
   SmallVector<Value> maps;

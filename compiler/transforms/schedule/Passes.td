@@ -13,6 +13,8 @@ def ChooseSchedulePass : Pass<"kiln-choose-schedule", "::mlir::func::FuncOp"> {
 
     - `cooperative`: a warp copies, one to three groups of four warps multiply, each its rows of the tile. Blocks stay and
       run one program after the other.
+    - `attention`: two chained products, softmax of a step under the second product of the step before.
+    - `streams`, where it is asked for: several products in loops, of blocks that stay and blocks that are walked.
     - `simple`: all threads copy ahead, through descriptors or pointers, and multiply what has come. Where the target
       could do the former a remark says why it does not.
     - none: a remark says why; products are made where they stand.

@@ -29,46 +29,25 @@ StreamFactor Streams::factorOf(Value value) const {
   return factor;
 }
 
-SmallVector<Streams::Group> Streams::groupsOf(Block &block) const {
-  SmallVector<Group> groups;
-  for (Operation &op : block) {
-    auto found = blocks.find(&op);
-    if (found == blocks.end())
-      continue;
-    if (found->second.isRow() && !groups.empty())
-      groups.back().push_back(&op);
-    else
-      groups.push_back({&op});
-  }
-  return groups;
-}
-
 SmallVector<SmallVector<Streams::Group>> Streams::rings() const {
-  SmallVector<SmallVector<Group>> rings;
-  llvm::SetVector<Block *> places;
+  llvm::MapVector<Block *, Group> groups;
   for (auto &[load, stream] : blocks)
-    places.insert(load->getBlock());
+    groups[load->getBlock()].push_back(load);
   auto isAlike = [&](Operation *one, Operation *other) {
     const Stream &first = blocks.find(one)->second, &second = blocks.find(other)->second;
     return first.desc == second.desc && first.type == second.type;
   };
-  for (Block *place : places) {
-    SmallVector<bool> taken(rings.size(), false); // of two loads of a block each has a ring
-    for (const Group &group : groupsOf(*place)) {
-      size_t ring = 0;
-      auto isIts = [&](const Group &known) {
-        return !isHeld(group.front()) && !isHeld(known.front()) && known.size() == group.size() &&
-               llvm::all_of_zip(known, group, isAlike);
-      };
-      while (ring < taken.size() && (taken[ring] || !isIts(rings[ring].front())))
-        ++ring;
-      if (ring == taken.size()) {
-        rings.push_back({group});
-        continue;
-      }
-      taken[ring] = true;
-      rings[ring].push_back(group);
-    }
+  SmallVector<SmallVector<Group>> rings;
+  for (auto &[place, group] : groups) {
+    auto found = llvm::find_if(rings, [&](const SmallVector<Group> &ring) {
+      const Group &known = ring.front();
+      return !isHeld(group.front()) && !isHeld(known.front()) && known.size() == group.size() &&
+             llvm::all_of_zip(known, group, isAlike);
+    });
+    if (found == rings.end())
+      rings.push_back({group});
+    else
+      found->push_back(group);
   }
   return rings;
 }
@@ -163,9 +142,8 @@ std::optional<Streams> schedule::findStreams(func::FuncOp kernel, std::string &w
       return std::nullopt;
     }
   }
-  // Rows come in the slot of the matrix in front of them.
-  bool alone = llvm::any_of(streams.rings(), [&](auto &ring) { return streams.blocks[ring[0][0]].isRow(); });
-  if (streams.blocks.empty() || alone) {
+  bool matrices = llvm::any_of(streams.blocks, [](auto &entry) { return !entry.second.isRow(); });
+  if (!matrices) {
     why = "nothing is loaded through descriptors for products alone";
     return std::nullopt;
   }

@@ -11,7 +11,7 @@ namespace kiln::schedule {
 /// The name of the schedule.
 constexpr llvm::StringLiteral kStreams = "streams";
 
-/// A block that products alone use, or a row of numbers that comes beside one.
+/// A block that products alone use, or a row of numbers that comes beside some.
 struct Stream {
   tile::DescLoadOp load;
   tile::ReshapeOp reshape; ///< null: the block is a matrix or row as it is loaded
@@ -40,9 +40,8 @@ struct Streams {
     StreamFactor factor = factorOf(right ? dot.getRhs() : dot.getLhs());
     return !factor.load && (right || factor.transposed);
   }
-  /// Loads that come in one slot: a matrix and the rows behind it, in the order of a block's ops.
-  using Group = llvm::SmallVector<mlir::Operation *, 2>;
-  llvm::SmallVector<Group> groupsOf(mlir::Block &block) const;
+  /// Loads of one block of ops, in its order: they come in one slot.
+  using Group = llvm::SmallVector<mlir::Operation *, 4>;
   /// Groups by the ring that they come through: loops that walk the same blocks of the same arrays share one.
   llvm::SmallVector<llvm::SmallVector<Group>> rings() const;
   /// In front of all loops: loaded once by a program.
