@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+import kiln
+import kiln.language as kl
 import ml_dtypes
 import numpy as np
 import pytest
 from kiln import toolchain
-from kiln.kernels.attention import attention
+from kiln.kernels.attention import BlockMask, attention, attention_varlen, flex_attention
 from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import of_target
 
@@ -31,8 +34,13 @@ def compiled(
     q = np.empty((1, tokens, 4, size), dtype)
     k = np.empty((1, tokens, 2, size), dtype)
     out = q if in_place else None
-    (launch,) = launches_of(lambda: attention(q, k, np.empty_like(k), causal=causal, out=out), of_target("sm_90a"))
-    assert launch.options.get("schedule") == (None if in_place else "attention")
+    call = lambda: attention(q, k, np.empty_like(k), causal=causal, out=out)  # noqa: E731
+    return assembled(call, folder, None if in_place else "attention")
+
+
+def assembled(call: Callable[[], object], folder: Path, schedule: str | None = "attention") -> tuple[str, str]:
+    (launch,) = launches_of(call, of_target("sm_90a"))
+    assert launch.options.get("schedule") == schedule
     source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_text(launch.compile("sm_90a", to="ptx").output)
     command = [toolchain.ptxas().path, "-arch=sm_90a", "-v", source, "-o", cubin]
@@ -88,3 +96,56 @@ def test_in_place_there_is_no_schedule_and_nothing_spills(size, tokens, tmp_path
     assert "HGMMA" in sass or "HMMA" in sass
     assert "0 bytes spill stores, 0 bytes spill loads" in said
     assert not re.search(r"\(C7\d+\)|warning", said), said
+
+
+# ---- other forms -----------------------------------------------------------------------------------------------------
+@kiln.jit
+def same_document(batch, head, q, kv, document):
+    return (kl.load(document + q) == kl.load(document + kv)) & (kv <= q)
+
+
+@kiln.jit
+def falling(score, batch, head, q, kv):
+    return score - 0.1 * (head + 1) * (q - kv).to(kl.float32)
+
+
+def blank(*shape: int, dtype: object = np.float16) -> np.ndarray:
+    return np.empty(shape, dtype)
+
+
+def qkv(size: int = 128, tokens: int = 4096, v_size: int | None = None) -> tuple[np.ndarray, ...]:
+    return blank(1, tokens, 4, size), blank(1, tokens, 2, size), blank(1, tokens, 2, v_size or size)
+
+
+def masked(tokens: int = 4096) -> BlockMask:
+    rows = tokens // 128
+    counts, lists = blank(1, 1, rows, dtype=np.int32), blank(1, 1, rows, 2, rows, dtype=np.int32)
+    document = blank(tokens, dtype=np.int32)
+    return BlockMask(same_document, (document,), (1, 1, tokens, tokens), (128, 128), counts, counts.copy(), lists)
+
+
+SLOPES, STARTS = blank(4, dtype=np.float32), blank(5, dtype=np.int32)
+FORMS = {
+    "window": lambda: attention(*qkv(), window=(1024, 0)),
+    "window of three groups": lambda: attention(*qkv(64, 8192), window=(8192, 256)),
+    "softcap": lambda: attention(*qkv(), softcap=30.0),
+    "sinks": lambda: attention(*qkv(), sinks=SLOPES, causal=True),
+    "alibi": lambda: attention(*qkv(), alibi_slopes=SLOPES, causal=True),
+    "bias": lambda: attention(*qkv(), bias=blank(1, 4, 4096, 4096)),
+    "bias float32": lambda: attention(*qkv(64), bias=blank(1, 1, 4096, 4096, dtype=np.float32)),
+    "heads of 256": lambda: attention(*qkv(256), causal=True),
+    "heads of 192 and 128": lambda: attention(*qkv(192, v_size=128), causal=True),
+    "varlen": lambda: attention_varlen(*(x[0] for x in qkv()), STARTS, STARTS, 4096, 4096, causal=True),
+    "score_mod": lambda: flex_attention(*(x.swapaxes(1, 2)[:, :2] for x in qkv()), falling),
+    "block_mask": lambda: flex_attention(*(x.swapaxes(1, 2)[:, :2] for x in qkv()), falling, masked()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_schedule(form, tmp_path: Path):
+    said, sass = assembled(FORMS[form], tmp_path)
+    assert "0 bytes spill stores, 0 bytes spill loads" in said
+    assert not re.search(r"\(C7\d+\)|warning", said), said
+    assert not re.search(r"\bLDL|\bSTL", sass)
+    assert re.search(r"UTMALDG\.[45]D", sass) and re.search(r"UTMASTG\.[45]D", sass)
+    assert len(re.findall("USETMAXREG", sass)) == 2

@@ -64,11 +64,11 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   // Results that no copy takes may go through an exchange, as sums of 32 bits.
   int64_t sums = chain.sums.getType().getNumElements() * 4;
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - *query - (stored ? *stored : sums);
-  // What each step reads by pointers goes through two tiles in turn, one after the other.
+  // What a step reads by pointers goes through two tiles in turn.
   int64_t beside = 0;
   chain.loop.walk([&](tile::LoadOp load) {
     if (auto type = dyn_cast<RankedTensorType>(load.getType()))
-      beside = std::max(beside, 2 * type.getNumElements() * kgpu::elementBytes(type.getElementType()));
+      beside += 2 * type.getNumElements() * kgpu::elementBytes(type.getElementType());
   });
   left -= beside;
   int64_t wanted = stages.value_or(kMaxStages), fitting = left / (*keys + *values);

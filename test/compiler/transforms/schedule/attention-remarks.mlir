@@ -272,6 +272,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
     %dy = tile.make_desc %y, shape [%s0, %s0] strides [%s0, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x64xf32>>
     %x = tile.desc_load %dq[%i, %c0] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
     %length = tile.load %n : !tile.ptr<i32> -> i32
+    tile.store %n, %i : !tile.ptr<i32>, i32
     %o = scf.for %at = %c0 to %length step %step iter_args(%acc = %zero) -> (tensor<128x64xf32>) : i32 {
       %k = tile.desc_load %dk[%at, %c0] : !tile.desc<tensor<64x64xf16>> -> tensor<64x64xf16>
       %t = tile.trans %k [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
