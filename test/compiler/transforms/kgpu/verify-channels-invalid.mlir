@@ -39,7 +39,7 @@ func.func @bounds_that_differ(%n: i32, %v: tensor<64xf32>) {
 
 // -----
 
-// Each role reads the bound by itself: somebody may write it in between.
+// Each role reads the bound by itself: it is written in between.
 !m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
 !ring = !kgpu.channel<2 x (!m)>
 func.func @bounds_read_twice(%p: !tile.ptr<i32>, %if: i1) {
@@ -49,6 +49,7 @@ func.func @bounds_read_twice(%p: !tile.ptr<i32>, %if: i1) {
     %c1 = arith.constant 1 : i32
     %v1 = arith.constant dense<1.0> : tensor<64xf32>
     %n = tile.load %p : !tile.ptr<i32> -> i32
+    tile.store %p, %zero : !tile.ptr<i32>, i32
     %c0 = kgpu.cursor : !kgpu.cursor<2>
     // expected-error @below {{to do as many steps at a channel}}
     %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {

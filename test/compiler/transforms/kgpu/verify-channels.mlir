@@ -499,3 +499,41 @@ func.func @one_of_two(%c: tensor<64x64xf32>) -> tensor<64x64xf32> {
   %u = arith.addf %w, %v : tensor<64x64xf32>
   return %u : tensor<64x64xf32>
 }
+
+// -----
+
+// Each role reads the bound by itself: nobody writes it, so both read the same.
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+// CHECK-LABEL: @bounds_read_twice_of_constants
+func.func @bounds_read_twice_of_constants(%p: !tile.ptr<i32>, %if: i1) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %v1 = arith.constant dense<1.0> : tensor<64xf32>
+    %n = tile.load %p : !tile.ptr<i32> -> i32
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.acquire %ch[%c] : !ring -> !m
+      kgpu.local_store %v1, %s : tensor<64xf32>, !m
+      kgpu.commit %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  } @load warps 4 {
+    %zero = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %n = tile.load %p : !tile.ptr<i32> -> i32
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    %last = scf.for %i = %zero to %n step %c1 iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.receive %ch[%c] : !ring -> !m
+      kgpu.release %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  }
+  return
+}
