@@ -79,15 +79,15 @@ def plan(
     if not machine.gpu:
         return FlatPlan(cpu_block)
     evict = evict_policy(read_bytes, machine, STREAM_L2S)
-    return _gpu_plan(n, itemsize, machine, rows, max(accesses, 2) if is_dependent() else accesses, many_arrays, evict)
+    return _gpu_plan(n, itemsize, machine, rows, accesses, is_dependent(), many_arrays, evict)
 
 
 @functools.lru_cache(maxsize=4096)
 def _gpu_plan(
-    n: int, itemsize: int, machine: Machine, rows: int, accesses: int, many_arrays: bool, evict: str
+    n: int, itemsize: int, machine: Machine, rows: int, accesses: int, dependent: bool, many_arrays: bool, evict: str
 ) -> FlatPlan:
     vector = max(1, VECTOR_BYTES // itemsize)
-    each, warps = vector * accesses, 4
+    each, warps = vector * (max(accesses, 2) if dependent else accesses), 4
 
     def programs() -> int:
         return rows * -(-n // (each * warps * WARP))
@@ -102,17 +102,16 @@ def _gpu_plan(
     # One warp a program where a multiprocessor then takes all of its programs at once.
     if many_arrays and rows * -(-n // (each * WARP)) <= RESIDENT * machine.processors:
         warps = 1
-    # A row that ends inside a block leaves its last program idle: smaller blocks waste less. That is less than what
-    # programs cost that start again and wait (5120 columns, dependent: 2048 a program 21.3 µs, 1024 25.7).
-    while rows > 1 and n % (each * warps * WARP):
-        if programs() * each * warps * WARP <= (1.4 if each > vector else 1.1) * rows * n:
+    # A row that ends inside a block leaves its last program idle: smaller blocks waste less. Twice as many programs that
+    # wait for the launch before waste more (5120 columns in blocks of 2048 21.3 µs, of 1024 25.7).
+    while rows > 1 and warps > 1 and n % (each * warps * WARP):
+        idle = programs() * each * warps * WARP / (rows * n)
+        if idle <= (1.4 if dependent and each > vector else 1.1):
             break
-        if each > vector:
+        if dependent and each > vector:
             each //= 2
-        elif warps > 1:
-            warps //= 2
         else:
-            break
+            warps //= 2
     return FlatPlan(each * warps * WARP, warps, evict)
 
 

@@ -139,27 +139,27 @@ def _elements(
 
 
 def _block(n: int, threads: int, cluster: int, vector: int, least: int) -> int:
-    """The tile of a row. Whole vectors on every thread of it; what is over is masked and costs no traffic. Smaller ones,
-    of ``least`` elements, if nothing is over then: a row without masks is faster than one with the widest accesses."""
+    """The tile of a row. Whole vectors on every thread of it; what is over is masked and costs no traffic. Smaller ones
+    (of ``least`` elements) if nothing is over then: a row without masks is faster than one with the widest accesses."""
     spread = threads * cluster
     return n if least and tile_side(n, spread * least) == n else tile_side(n, spread * vector)
 
 
-def _ragged(n: int, threads: int, cluster: int, streams: int, vectors: int) -> tuple[int, int]:
+def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors: int) -> tuple[int, int]:
     """The threads of a block and the blocks of a cluster for many rows of 16-bit elements, most of whose threads should
     have something to do: 5120 elements on 512 threads of 16 leave a third of them idle, and 256 threads of 20 none.
 
-    Two vectors of weights leave a thread room for 24 masked elements, or for 64 if none is masked.
+    ``most``: blocks that a cluster may have. Two vectors of weights leave a thread room for 24 masked elements, or for 64 if none is masked.
     """
     if vectors > 1 and n > 8192:
-        for blocks in (1, 2):
+        for blocks in (1, 2)[:most]:
             if n <= blocks * SEVERAL_THREADS * 64 and _block(n, SEVERAL_THREADS, blocks, 8, 2) == n:
                 return SEVERAL_THREADS, blocks
         return (2 * SEVERAL_THREADS, 1) if n <= 2 * SEVERAL_THREADS * 40 else (threads, cluster)
     if vectors > 1 or n <= 4096 or _block(n, threads, cluster, 8, 4) <= MOST_IDLE * n:
         return threads, cluster
     blocks = kiln.next_power_of_2(-(-n // (SEVERAL_THREADS * (64 if streams == 1 else 48))))
-    return (SEVERAL_THREADS, blocks) if blocks <= PORTABLE_CLUSTER else (threads, cluster)
+    return (SEVERAL_THREADS, blocks) if blocks <= most else (threads, cluster)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -177,7 +177,8 @@ def _gpu_plan(
     vector = max(1, VECTOR_BYTES // itemsize)
     least = vector // 2
     if itemsize == 2 and not packed and rows > 4 * machine.processors:
-        threads, cluster = _ragged(n, threads, cluster, streams, vectors)
+        most = min(machine.largest_cluster, PORTABLE_CLUSTER)
+        threads, cluster = _ragged(n, threads, cluster, most, streams, vectors)
         least = 2 if vectors > 1 and n > 8192 else least
     block = _block(n, threads, cluster, vector, least)
     # The row as it waits, and its weights as they come; a block of 1024 threads leaves each 64 registers in all. Small

@@ -149,9 +149,10 @@ class GemmPlan:
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
             return options()
+        # What comes through descriptors is the plan's to say.
         if self.schedule in ("fma", "gemv"):
-            return options(num_warps=self.num_warps, describe_pointers=self.described)
-        chosen: dict[str, Any] = {"schedule": self.schedule, "stages": self.stages, "describe_pointers": self.described}
+            return options(num_warps=self.num_warps, describe_pointers=False)
+        chosen: dict[str, Any] = {"schedule": self.schedule, "stages": self.stages, "describe_pointers": False}
         if self.cluster > 1:
             chosen["cluster"] = self.cluster
         if self.with_roles:

@@ -9,7 +9,14 @@ import pytest
 from kiln import errors
 from kiln.kernels import FAMILIES
 from kiln.kernels.activation import bias_gelu, swiglu
-from kiln.kernels.attention import attention, attention_backward, attention_varlen, decode_attention, decode_quantized
+from kiln.kernels.attention import (
+    attention,
+    attention_backward,
+    attention_varlen,
+    decode_attention,
+    decode_quantized,
+    flex_attention,
+)
 from kiln.kernels.elementwise import add
 from kiln.kernels.embedding import embedding
 from kiln.kernels.gemm import linear, matmul
@@ -57,8 +64,7 @@ CALLS = {
              "row_scale": ones(3)},
     attention: {"q": ones(1, 3, 2, 4), "k": ones(1, 3, 1, 4), "v": ones(1, 3, 1, 4), "sinks": ones(2),
                 "alibi_slopes": ones(2), "bias": ones(1, 1, 3, 3)},
-    attention_backward: {"q": ones(1, 3, 2, 4), "k": ones(1, 3, 1, 4), "v": ones(1, 3, 1, 4), "out": ones(1, 3, 2, 4),
-                         "lse": ones(1, 2, 3), "dout": ones(1, 3, 2, 4)},
+    flex_attention: {"query": ones(1, 2, 3, 4), "key": ones(1, 2, 3, 4), "value": ones(1, 2, 3, 4)},
     attention_varlen: {"q": ones(3, 2, 4), "k": ones(3, 1, 4), "v": ones(3, 1, 4), "cu_seqlens_q": 3 * whole(2),
                        "cu_seqlens_k": 3 * whole(2), "max_seqlen_q": 3, "max_seqlen_k": 3, "sinks": ones(2),
                        "alibi_slopes": ones(2)},

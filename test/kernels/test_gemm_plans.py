@@ -361,8 +361,9 @@ def test_operands_that_cannot_be_fetched_are_not_planned_for_it(monkeypatch):
 
 def test_launch_options():
     assert GemmPlan(256, 192, 64, stages=3, cluster=2).options(DEFAULT_GPU) == {
-        "schedule": "cooperative", "stages": 3, "consumers": 2, "cluster": 2}  # fmt: skip
+        "schedule": "cooperative", "stages": 3, "consumers": 2, "cluster": 2, "describe_pointers": False}  # fmt: skip
     assert GemmPlan(256, 128, 64, "pingpong", cluster=2).options(DEFAULT_GPU) == {
-        "schedule": "pingpong", "stages": 4, "consumers": 2, "cluster": 2}  # fmt: skip
-    assert GemmPlan(64, 64, 32, "fma", num_warps=4).options(DEFAULT_GPU) == {"num_warps": 4}
+        "schedule": "pingpong", "stages": 4, "consumers": 2, "cluster": 2, "describe_pointers": False}  # fmt: skip
+    assert GemmPlan(64, 64, 32, "fma", num_warps=4).options(DEFAULT_GPU) == {
+        "num_warps": 4, "describe_pointers": False}  # fmt: skip
     assert GemmPlan(256, 192, 64).options(CPU) == {}

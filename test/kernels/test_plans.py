@@ -141,6 +141,31 @@ def test_blocks_that_end_rows_early_shrink():
     assert flat.plan(11008, 2, DEFAULT_GPU, rows=2048, accesses=2).block == 1024
 
 
+def test_rows_whose_threads_would_idle():
+    """Of many rows 256 threads, of two streams with at most 48 elements each; what wastes nothing goes on as it did."""
+    for n, streams, block, cluster in ((5120, 1, 5120, 1), (5120, 2, 5120, 1), (11008, 1, 12288, 1),
+                                       (11008, 2, 12288, 1), (18944, 2, 20480, 2)):  # fmt: skip
+        found = rows.plan(4096, n, 2, streams, DEFAULT_GPU, 1, 32)
+        assert (found.block, found.num_warps, found.cluster) == (block, 8, cluster), (n, streams)
+    assert rows.plan(100, 5120, 2, 1, DEFAULT_GPU, 1, 32).num_warps > 8
+    assert rows.plan(4096, 5120, 4, 1, DEFAULT_GPU, 1, 32).num_warps > 8
+    assert rows.plan(4096, 4096, 2, 2, DEFAULT_GPU, 1, 32).num_warps == 16  # nothing idles
+
+
+def test_long_rows_with_two_vectors_are_not_masked():
+    """Where few enough elements fall to a thread; else it holds little, and asks for weights late."""
+    for n, block, warps, cluster, early in ((13824, 13824, 8, 1, True), (32768, 32768, 8, 2, True),
+                                            (11008, 12288, 16, 1, False), (18944, 20480, 16, 1, False)):  # fmt: skip
+        found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, 2, 128 if n <= 16384 else 64)
+        assert (found.block, found.num_warps, found.cluster, found.early) == (block, warps, cluster, early), n
+
+
+def test_programs_that_wait_do_more_than_they_waste():
+    with machine.launch_options(pdl=True):
+        assert [flat.plan(n, 2, DEFAULT_GPU, rows=4096).block for n in (5120, 6656, 1000)] == [2048, 2048, 1024]
+    assert [flat.plan(n, 2, DEFAULT_GPU, rows=4096).block for n in (5120, 6656, 1000)] == [1024] * 3
+
+
 def test_programs_that_are_resident_at_once_have_one_warp():
     assert flat.plan(1 << 20, 4, DEFAULT_GPU, accesses=2, many_arrays=True) == flat.FlatPlan(256, 1)
     assert flat.plan(1 << 21, 4, DEFAULT_GPU, accesses=2, many_arrays=True).num_warps == 4

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kiln import errors, hooks, knobs
 from kiln.kernels.activation import bias_gelu, swiglu
-from kiln.kernels.attention import attention, decode_attention
+from kiln.kernels.attention import attention
 from kiln.kernels.elementwise import add
 from kiln.kernels.elementwise.kernel import add_kernel
 from kiln.kernels.embedding import embedding
@@ -61,13 +61,6 @@ CALLS = {
     "attention": (
         attention,
         lambda rng: (tuple(normal(rng, 1, 20, 2, 32) for _ in "qkv"), {"causal": True, "return_lse": True}),
-    ),
-    "decode_attention": (
-        decode_attention,
-        lambda rng: (
-            (normal(rng, 2, 4, 32), normal(rng, 2, 40, 2, 32), normal(rng, 2, 40, 2, 32), rng.integers(1, 40, 2)),
-            {"splits": 2},
-        ),
     ),
 }
 PLAN = RowPlan(block=80)
