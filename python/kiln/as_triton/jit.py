@@ -78,6 +78,7 @@ OPTIONS_OF_AMD = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_
 class JITFunction(kiln_jit.JITFunction):
     """A kernel, with what programs ask of Triton's."""
 
+    strict = False
     launch_options = [*interface.LAUNCH_OPTIONS, *OPTIONS_OF_AMD]
 
     def __init__(self, fn: FunctionType, **options: Any):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -223,7 +224,12 @@ class Expressions(Walker):
         with self.at(node):
             left, right = self.visit(node.left), self.visit(node.right)
             if _is_mask(left) != _is_mask(right):
-                raise self._missing_parentheses(comparison)
+                error = self._missing_parentheses(comparison)
+                if self.function.strict:
+                    raise error
+                text = f"{error.message}; it is taken as it is written, as Triton does\nhint: {error.hint}"
+                code = self.function.fn.__code__
+                warnings.warn_explicit(text, UserWarning, code.co_filename, comparison.lineno)
             return self._binary(node, left, right)
 
     def _missing_parentheses(self, node: ast.Compare) -> CompilationError:
@@ -426,14 +432,18 @@ def _with_parentheses(node: ast.Compare) -> str:
         parts, joints = leaves(operand.left)
         return [*parts, operand.right], [*joints, "&" if isinstance(operand.op, ast.BitAnd) else "|"]
 
+    def unparse(part: ast.expr) -> str:
+        text = ast.unparse(part)
+        return f"({text})" if isinstance(part, (ast.Compare, ast.BoolOp, ast.IfExp)) else text
+
     terms: list[list[str]] = [[]]
     joints: list[str] = []
     for position, operand in enumerate((node.left, *node.comparators)):
         parts, between = leaves(operand)
         if position:
             terms[-1].append(OPERATORS.get(type(node.ops[position - 1]), "in"))
-        terms[-1].append(ast.unparse(parts[0]))
-        terms += [[ast.unparse(part)] for part in parts[1:]]
+        terms[-1].append(unparse(parts[0]))
+        terms += [[unparse(part)] for part in parts[1:]]
         joints += between
     written = [f"({' '.join(term)})" if len(term) > 1 else term[0] for term in terms]
     return written[0] + "".join(f" {joint} {term}" for joint, term in zip(joints, written[1:], strict=True))

@@ -132,6 +132,9 @@ class Capture(NamedTuple):
 class KernelFunction:
     """A Python function written in the language of kernels. `kiln.jit` makes a subclass that can be launched."""
 
+    strict = True
+    """Whether what is surely a slip, but means something, is an error; else a warning tells of it."""
+
     def __init__(
         self,
         fn: FunctionType,

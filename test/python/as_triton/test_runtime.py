@@ -288,6 +288,42 @@ def test_every_switch_can_be_reset_at_once(triton):
     assert "TRITON_DEBUG" in [knob.key for knob in groups["runtime"].knob_descriptors.values()]
 
 
+def test_a_tile_of_one_element_among_single_elements(triton, tl):
+    """What libraries make a scalar a tensor with, to ask its type."""
+
+    @triton.jit
+    def largest(a, b):
+        x = a + tl.zeros((1,), tl.int1)
+        if x.dtype.is_floating():
+            return tl.where((a > b) | (a != a), a, b)
+        else:
+            return a
+
+    @triton.jit
+    def kernel(x, y):
+        tl.store(y, tl.reduce(tl.load(x + tl.arange(0, 16)), 0, largest))
+
+    x, y = np.arange(16, dtype=np.float32), np.zeros(1, np.float32)
+    x[3] = 99
+    kernel[(1,)](x, y)
+    assert y[0] == 99
+
+
+def test_comparisons_that_lack_parentheses_mean_what_triton_takes_them_for(triton, tl):
+    @triton.jit
+    def kernel(x, y):
+        v = tl.load(x + tl.arange(0, 4))
+        tl.store(y + tl.arange(0, 4), v == 0 | (v > 2))
+
+    x, y = np.array([0, 1, 2, 3], np.int32), np.full(4, 7, np.int32)
+    with pytest.warns(UserWarning, match=r"write \(v == 0\) \| \(v > 2\)") as caught:
+        kernel[(1,)](x, y)
+    assert caught[0].filename == __file__
+    assert y.tolist() == [1, 0, 0, 0]  # v == (v > 2)
+    with pytest.raises(errors.CompilationError, match="expected parentheses"):
+        kiln.jit(kernel.fn)[(1,)](x, y)
+
+
 def test_the_text_of_a_function_may_be_replaced(double):
     x, y = np.ones(16, np.float32), np.zeros(16, np.float32)
     double[(1,)](x, y, 16, BLOCK=16)

@@ -237,6 +237,7 @@ def test_chain_through_a_combine_function():
         ("return a, b", "expected 1 value from the combine function pick (because as many tiles are reduced), got 2"),
         ("return a.to(kl.float32)", "to return int32 (because the accumulator keeps its type), got fp32"),
         ("return kl.arange(0, 4)", "expected scalars in pick (because it is about single elements), got a tile"),
+        ("return a + kl.zeros((2,), kl.int32)", "expected scalars in pick (because it is about single elements)"),
         ("return (a, a)[0], (b,)", "expected 1 value from the combine function pick"),
         ("x = a", "to return int32"),
     ],

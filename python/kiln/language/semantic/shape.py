@@ -9,7 +9,7 @@ from typing import Any
 from .. import values
 from ..types import block_type, check_shape, int1, int32, of_shape
 from ..values import constexpr, is_number, tensor, unwrap
-from .build import array_i32, constant, emit, emit_many, error, i32, shaped, splat
+from .build import array_i32, constant, emit, emit_many, emitter, error, i32, shaped, splat
 from .cast import cast, scalar_type
 from .promotion import broadcast_exact, broadcast_pair, describe, expand_front, to_tensor
 
@@ -71,6 +71,8 @@ def arange(start: Any, end: Any) -> tensor:
 def full(shape: Any, value: Any, dtype: Any) -> tensor:
     shape = shape_argument(shape)
     value, dtype = unwrap(value), unwrap(dtype)
+    if len(shape) == 1 and shape[0] == 1 and emitter().combining:
+        shape = ()  # in a function of single elements a tile of one element is one of them
     if is_number(value):
         if dtype is None:
             raise error("expected a dtype for kl.full, got None", "pass dtype=kl.float32", "dtype")
