@@ -108,8 +108,11 @@ class GemmPlan:
 
     def __repr__(self) -> str:
         """The tile, and what is not the default."""
-        parts = [f"{getattr(self, f.name)!r}" if f.name in "mnk" else f"{f.name}={getattr(self, f.name)!r}"
-                 for f in fields(self) if f.name in "mnk" or getattr(self, f.name) != f.default]  # fmt: skip
+        parts = [
+            f"{getattr(self, f.name)!r}" if f.name in "mnk" else f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if f.name in "mnk" or getattr(self, f.name) != f.default
+        ]
         return f"GemmPlan({', '.join(parts)})"
 
     @property
@@ -187,16 +190,21 @@ def shares(plan: GemmPlan, tiles: int, k: int) -> Shares:
     if not plan.workers:
         return Shares(plan, tiles * plan.splits, tiles * plan.splits if plan.splits > 1 else 0)
     if plan.splits > 1 or plan.workers < 0 or plan.waves < 1:
-        raise ArgumentError("plan", "expected workers and waves of at least 1, and splits of 1 (because workers share "
-                            f"all of K), got {plan}")  # fmt: skip
+        raise ArgumentError(
+            "plan",
+            f"expected workers and waves of at least 1, and splits of 1 (because workers share all of K), got {plan}",
+        )
     of_tile = -(-k // plan.k)
     whole = max(0, tiles // plan.workers - (plan.waves - 1)) * plan.workers
     if tiles % plan.workers == 0 or of_tile == 0:  # nothing is ragged
         return Shares(replace(plan, workers=0), tiles)
     steps = (tiles - whole) * of_tile
     if steps >= MOST_STEPS:
-        raise ArgumentError("plan", "expected fewer than 2^30 steps to share (because they are counted in 32 bits past "
-                            f"the last share), got {steps} of waves={plan.waves}")  # fmt: skip
+        raise ArgumentError(
+            "plan",
+            "expected fewer than 2^30 steps to share (because they are counted in 32 bits past "
+            f"the last share), got {steps} of waves={plan.waves}",
+        )
     share = -(-steps // plan.workers)
     visits = 1 + -(-share // of_tile)
     return Shares(plan, whole + visits * plan.workers, plan.workers + tiles - whole, whole, share, steps)
@@ -204,8 +212,14 @@ def shares(plan: GemmPlan, tiles: int, k: int) -> Shares:
 
 # What the compiler gives to tensor cores, from shared memory and from registers: operands, with their accumulator or
 # (float32) their precision; sums of int8 are int32 whatever is said. Everything else is multiplied by FMA.
-FROM_SHARED = {("float16", "f32"), ("bfloat16", "f32"), ("float16", "f16"), ("int8", "f32"), ("float32", "tf32"),
-               *itertools.product(("float8_e4m3fn", "float8_e5m2"), ("f32", "fast", "f16"))}  # fmt: skip
+FROM_SHARED = {
+    ("float16", "f32"),
+    ("bfloat16", "f32"),
+    ("float16", "f16"),
+    ("int8", "f32"),
+    ("float32", "tf32"),
+    *itertools.product(("float8_e4m3fn", "float8_e5m2"), ("f32", "fast", "f16")),
+}
 FROM_REGISTERS = {*FROM_SHARED, *(("float32", precision) for precision in ("tf32x3", "bf16x3", "bf16x6"))}
 
 # Of K: how many products of fp8 tensor cores sum to their 14 bits, unless the whole sum is theirs.
@@ -408,8 +422,12 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     operands = (m * k + k * n) * problem.itemsize * batches
     first = min(1.0, operands / (tiles * plan.cluster * steps * fetched))
     latency = first * LATENCY + (1 - first) * L2_LATENCY
-    one_step = max(product_clocks(plan, problem) * (1 + HEAT * products), promoting_clocks(plan, problem), fetching,
-                   latency / plan.stages)  # fmt: skip
+    one_step = max(
+        product_clocks(plan, problem) * (1 + HEAT * products),
+        promoting_clocks(plan, problem),
+        fetching,
+        latency / plan.stages,
+    )
     one_step += POWER * fetching
     # The last slot's products begin when its copy has ended.
     computing = (done + 1) * one_step + ends * tile_end_clocks(plan, problem)
@@ -456,8 +474,11 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
             if width <= max(2 * problem.n, WIDTHS[0]) and not slow:
                 shapes.append(GemmPlan(rows, width, unit, consumers=consumers, cluster=cluster))
     if problem.m > FEW_ROWS and not problem.addends:  # with C, 4096³ took 1.3 times as long by turns
-        shapes += [GemmPlan(128 * cluster, width, unit, schedule="pingpong", cluster=cluster)
-                   for cluster in (1, 2) for width in (128, 160)]  # fmt: skip
+        shapes += [
+            GemmPlan(128 * cluster, width, unit, schedule="pingpong", cluster=cluster)
+            for cluster in (1, 2)
+            for width in (128, 160)
+        ]
     if problem.m < WARPGROUP_ROWS:
         # Weights on the side of 64 rows, the few rows on the other; a longer step where the ring would be many slots.
         width = min(WARPGROUP_ROWS - 8, -(-problem.m // 8) * 8)
@@ -551,9 +572,16 @@ def gemv_plan(problem: Problem, machine: Machine, columns: int = 0, k: int = 0, 
         columns = 4
         while columns > 2 and -(-problem.n // columns) < 6 * machine.processors:
             columns //= 2
-    return GemmPlan(problem.m, columns, k, "gemv", num_warps=min(warps, max(1, k // (32 * vector))),
-                    even=problem.n % columns == 0 and problem.k % k == 0, described=False,
-                    evict=evict_policy(problem.n * problem.k * problem.itemsize, machine, STREAM_L2S))  # fmt: skip
+    return GemmPlan(
+        problem.m,
+        columns,
+        k,
+        "gemv",
+        num_warps=min(warps, max(1, k // (32 * vector))),
+        even=problem.n % columns == 0 and problem.k % k == 0,
+        described=False,
+        evict=evict_policy(problem.n * problem.k * problem.itemsize, machine, STREAM_L2S),
+    )
 
 
 def _fma_plan(problem: Problem, machine: Machine, splits: int) -> GemmPlan:
@@ -612,8 +640,9 @@ def modelled(problem: Problem, machine: Machine, splits: int | None = None) -> G
     return chosen
 
 
-def candidates(m: int, n: int, k: int, dtype: str = "float16", machine: Machine = DEFAULT_GPU, count: int = 12,
-               **about: Any) -> list[GemmPlan]:  # fmt: skip
+def candidates(
+    m: int, n: int, k: int, dtype: str = "float16", machine: Machine = DEFAULT_GPU, count: int = 12, **about: Any
+) -> list[GemmPlan]:
     """Plans worth timing, the model's favourite first: the best of each tile, then further ones by the model.
 
     ``about``: other fields of ``Problem``.
@@ -634,10 +663,13 @@ def candidates(m: int, n: int, k: int, dtype: str = "float16", machine: Machine 
         found = [default, *(p for p in found if p != default), *cut]
         found += [p for p in best if p not in found][: count - len(found)]
     if default.schedule == "cpu":
-        found += [replace(default, m=rows, n=columns, k=step)
-                  for rows, columns, step in itertools.product((default.m, default.m // 2, 2 * default.m),
-                                                               (default.n, 2 * default.n), (default.k, 2 * default.k))
-                  if rows >= 16]  # fmt: skip
+        found += [
+            replace(default, m=rows, n=columns, k=step)
+            for rows, columns, step in itertools.product(
+                (default.m, default.m // 2, 2 * default.m), (default.n, 2 * default.n), (default.k, 2 * default.k)
+            )
+            if rows >= 16
+        ]
     return list(dict.fromkeys([default, *found]))[:count]
 
 
@@ -664,11 +696,25 @@ def _cases() -> list[Case]:
         return kernel.matmul(a, b, splits=4, **given)
 
     return [
-        Case("matmul", "1024×1024×1024 float32", inputs(1024, 1024, 1024), kernel.matmul, reference.matmul,
-             flops=2 << 30, length=1024),
-        Case("matmul, 4 splits", "16×1024×8192 float32", inputs(16, 1024, 8192), split, reference.matmul,
-             flops=2 * 16 * 1024 * 8192, length=8192),
-    ]  # fmt: skip
+        Case(
+            "matmul",
+            "1024×1024×1024 float32",
+            inputs(1024, 1024, 1024),
+            kernel.matmul,
+            reference.matmul,
+            flops=2 << 30,
+            length=1024,
+        ),
+        Case(
+            "matmul, 4 splits",
+            "16×1024×8192 float32",
+            inputs(16, 1024, 8192),
+            split,
+            reference.matmul,
+            flops=2 * 16 * 1024 * 8192,
+            length=8192,
+        ),
+    ]
 
 
 def _cut(a: Any, b: Any, splits: int = 1, **given: Any) -> Any:
@@ -678,9 +724,15 @@ def _cut(a: Any, b: Any, splits: int = 1, **given: Any) -> Any:
     from kiln.kernels.operator import type_name
 
     machine = machine_of(a)
-    problem = Problem(a.shape[-2], b.shape[-1], a.shape[-1], dtype=type_name(a.dtype),
-                      precision=given.get("precision", "ieee"), accumulator=given.get("accumulator", "f32"),
-                      addends=int("c" in given))  # fmt: skip
+    problem = Problem(
+        a.shape[-2],
+        b.shape[-1],
+        a.shape[-1],
+        dtype=type_name(a.dtype),
+        precision=given.get("precision", "ieee"),
+        accumulator=given.get("accumulator", "f32"),
+        addends=int("c" in given),
+    )
     if engine(problem, machine) == "wgmma":
         made = next(p for p in cut_plans(problem, machine) if (p.splits > 1) == (splits > 1))
     else:
@@ -702,8 +754,10 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"matmul {name}, splits", lambda a=a, b=b: kernel.matmul(a, b, splits=4)
     for m, accumulator in itertools.product((16, 4096), ("f32", "fast")):
         a, b = blank((m, 4096), "float8_e4m3fn"), blank((4096, 4096), "float8_e4m3fn").T
-        yield (f"matmul {m}×4096×4096 float8_e4m3fn, {accumulator}",
-               lambda a=a, b=b, sums=accumulator: kernel.matmul(a, b, accumulator=sums))  # fmt: skip
+        yield (
+            f"matmul {m}×4096×4096 float8_e4m3fn, {accumulator}",
+            lambda a=a, b=b, sums=accumulator: kernel.matmul(a, b, accumulator=sums),
+        )
     a, b = blank((8, 1024, 512), "float16"), blank((8, 512, 1024), "float16")
     yield "matmul 8×1024×1024×512 float16", lambda a=a, b=b: kernel.matmul(a, b)
     a, b = blank((1024, 1024), "float32"), blank((1024, 1024), "float32").T

@@ -56,13 +56,15 @@ def blocks_of(x: Matrix, ROWS: kl.constexpr, COLUMNS: kl.constexpr):
     if x.column_stride is None:
         if x.batch_stride is None:
             return kl.make_tensor_descriptor(x.data, [x.rows, x.columns], [x.row_stride, 1], [ROWS, COLUMNS])
-        return kl.make_tensor_descriptor(x.data, [x.batches, x.rows, x.columns], [x.batch_stride, x.row_stride, 1],
-                                         [1, ROWS, COLUMNS])  # fmt: skip
+        return kl.make_tensor_descriptor(
+            x.data, [x.batches, x.rows, x.columns], [x.batch_stride, x.row_stride, 1], [1, ROWS, COLUMNS]
+        )
     if x.row_stride is None:
         if x.batch_stride is None:
             return kl.make_tensor_descriptor(x.data, [x.columns, x.rows], [x.column_stride, 1], [COLUMNS, ROWS])
-        return kl.make_tensor_descriptor(x.data, [x.batches, x.columns, x.rows], [x.batch_stride, x.column_stride, 1],
-                                         [1, COLUMNS, ROWS])  # fmt: skip
+        return kl.make_tensor_descriptor(
+            x.data, [x.batches, x.columns, x.rows], [x.batch_stride, x.column_stride, 1], [1, COLUMNS, ROWS]
+        )
     return x
 
 
@@ -271,15 +273,32 @@ def hand_in(total, part, parts, slot, cut: Cut, PLAN: kl.constexpr):
 
 
 @kiln.jit
-def matmul_kernel(a: Matrix, b: Matrix, out: Matrix, terms: Terms, cut: Cut, EPILOGUE: kl.constexpr,
-                  FORMULA: kl.constexpr, PLAN: kl.constexpr):  # fmt: skip
+def matmul_kernel(
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    terms: Terms,
+    cut: Cut,
+    EPILOGUE: kl.constexpr,
+    FORMULA: kl.constexpr,
+    PLAN: kl.constexpr,
+):
     """out = epilogue(a @ b); with splits that a second launch adds, out takes the product of each share of K."""
     matmul_program(kl.program_id(0), a, b, out, terms, cut, EPILOGUE, FORMULA, PLAN)
 
 
 @kiln.jit
-def matmul_program(program, a: Matrix, b: Matrix, out: Matrix, terms: Terms, cut: Cut, EPILOGUE: kl.constexpr,
-                   FORMULA: kl.constexpr, PLAN: kl.constexpr):  # fmt: skip
+def matmul_program(
+    program,
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    terms: Terms,
+    cut: Cut,
+    EPILOGUE: kl.constexpr,
+    FORMULA: kl.constexpr,
+    PLAN: kl.constexpr,
+):
     tiles_m, tiles_n = kl.cdiv(a.rows, PLAN.m), kl.cdiv(b.columns, PLAN.n)
     tile, first, last = program, 0, a.columns
     if PLAN.workers:
@@ -299,8 +318,14 @@ def matmul_program(program, a: Matrix, b: Matrix, out: Matrix, terms: Terms, cut
     for k in range(first, last, PLAN.k):
         left = load(a, a_blocks, batch, row, k, PLAN.m, PLAN.k)
         right = load(b, b_blocks, batch, k, column, PLAN.k, PLAN.n)
-        total = kl.dot(left, right, total, input_precision=FORMULA.precision, out_dtype=FORMULA.accumulator,
-                       max_num_imprecise_acc=FORMULA.promoted)  # fmt: skip
+        total = kl.dot(
+            left,
+            right,
+            total,
+            input_precision=FORMULA.precision,
+            out_dtype=FORMULA.accumulator,
+            max_num_imprecise_acc=FORMULA.promoted,
+        )
     to = row
     if PLAN.hands_in:
         total = total.to(cut.sums.dtype.element_ty)
@@ -368,12 +393,18 @@ def _types(a: str, b: str) -> tuple[Types, ...]:
     """What the operands and the terms may be."""
     terms: Any = {"bias": FLOATS, "c": FLOATS, "residual": FLOATS, "row_scale": FLOATS}
     return (
-        Types(**{a: FLOATS, b: a}, **terms, out=RESULTS, inside="float32; float16 with accumulator=\"f16\"", result=a),
-        Types(**{a: FP8, b: FP8}, **terms, out=RESULTS, inside="float32; float16 with accumulator=\"f16\"",
-              result="bfloat16"),
-        Types(**{a: ("int8",), b: a}, **terms, out=("int32", *RESULTS), inside="int32; terms in float32",
-              result="int32"),
-    )  # fmt: skip
+        Types(**{a: FLOATS, b: a}, **terms, out=RESULTS, inside='float32; float16 with accumulator="f16"', result=a),
+        Types(
+            **{a: FP8, b: FP8},
+            **terms,
+            out=RESULTS,
+            inside='float32; float16 with accumulator="f16"',
+            result="bfloat16",
+        ),
+        Types(
+            **{a: ("int8",), b: a}, **terms, out=("int32", *RESULTS), inside="int32; terms in float32", result="int32"
+        ),
+    )
 
 
 def _spec(a: Any, lead: tuple[int, ...], n: int, epilogue: str | None, out_dtype: Any) -> Spec:
@@ -391,9 +422,11 @@ def _dtype_name(dtype: Any) -> str:
 @functools.lru_cache(maxsize=1024)
 def _check(a: Any, epilogue: str | None, accumulator: str, precision: str, n: int, out_dtype: Any) -> None:
     """Raises for operands of this type and n columns that have no such product."""
-    for what, value, allowed in (("epilogue", epilogue, tuple(EPILOGUES)),
-                                 ("accumulator", accumulator, tuple(ACCUMULATORS)),
-                                 ("precision", precision, PRECISIONS)):  # fmt: skip
+    for what, value, allowed in (
+        ("epilogue", epilogue, tuple(EPILOGUES)),
+        ("accumulator", accumulator, tuple(ACCUMULATORS)),
+        ("precision", precision, PRECISIONS),
+    ):
         if value not in allowed:
             raise ArgumentError(what, f"expected one of {', '.join(map(str, allowed))}, got {value}")
     left = type_name(a)
@@ -410,8 +443,17 @@ def _check(a: Any, epilogue: str | None, accumulator: str, precision: str, n: in
         )
 
 
-def _terms(batches: int, shape: tuple[int, int], columns: int, alpha: float, beta: float, c: Matrix | None, bias: Any,
-           residual: Matrix | None, row_scale: Any) -> Terms:  # fmt: skip
+def _terms(
+    batches: int,
+    shape: tuple[int, int],
+    columns: int,
+    alpha: float,
+    beta: float,
+    c: Matrix | None,
+    bias: Any,
+    residual: Matrix | None,
+    row_scale: Any,
+) -> Terms:
     """The terms as the kernels take them; what multiplies by 1 or 0 is left out, and c is not read then."""
     if beta != 0 and c is None:
         raise ArgumentError("c", f"expected a matrix (because beta is {beta}), got None")
@@ -435,8 +477,17 @@ def _terms(batches: int, shape: tuple[int, int], columns: int, alpha: float, bet
     )
 
 
-def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, accumulator: str, precision: str,
-         splits: int | None, plan: GemmPlan | None) -> None:  # fmt: skip
+def _run(
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    terms: Terms,
+    epilogue: str | None,
+    accumulator: str,
+    precision: str,
+    splits: int | None,
+    plan: GemmPlan | None,
+) -> None:
     """Plans and launches ``out = epilogue(a @ b)``."""
     like, m, n, k = a.data, a.rows, b.columns, a.columns
     batches = max(a.batches, b.batches)
@@ -451,10 +502,21 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
     if plan is None:
         along_k = a.column_stride is None and b.row_stride is None
         added = [x for x in (terms.c, terms.residual) if x is not None]
-        problem = Problem(m, n, k, batches, name, out.data.itemsize, accumulator, precision,
-                          streams=along_k and name in FLOATS, pairs=epilogue == "swiglu",
-                          fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b),
-                          addends=len(added), loose=sum(not is_fetched(x) for x in added))  # fmt: skip
+        problem = Problem(
+            m,
+            n,
+            k,
+            batches,
+            name,
+            out.data.itemsize,
+            accumulator,
+            precision,
+            streams=along_k and name in FLOATS,
+            pairs=epilogue == "swiglu",
+            fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b),
+            addends=len(added),
+            loose=sum(not is_fetched(x) for x in added),
+        )
         plan = configs.plan(problem, machine, splits)
     if not plan.described:
         a, b, out, terms = addressed(a), addressed(b), addressed(out), addressed_terms(terms)
@@ -481,8 +543,9 @@ def _run(a: Matrix, b: Matrix, out: Matrix, terms: Terms, epilogue: str | None, 
     partial = view(space, 1, height, n, 0, pitch, 1, plan.described)
     matmul_kernel[(programs,)](a, b, partial, Terms(), Cut(), identity, formula, plan, **plan.options(machine))
     grid = (m * kiln.cdiv(n, plan.sum_n) * batches,)
-    add_splits_kernel[grid](addressed(partial), addressed(out), addressed_terms(terms), function, plan,
-                            **plan.sum_options(machine))  # fmt: skip
+    add_splits_kernel[grid](
+        addressed(partial), addressed(out), addressed_terms(terms), function, plan, **plan.sum_options(machine)
+    )
 
 
 def _matmul_specs(a: Any, b: Any, *, epilogue: str | None = None, out_dtype: Any = None, **_: Any) -> tuple[Spec]:
@@ -492,15 +555,36 @@ def _matmul_specs(a: Any, b: Any, *, epilogue: str | None = None, out_dtype: Any
 
 @operator(
     outputs=_matmul_specs,
-    arrays={"a": "(m, k) or (batch, m, k)", "b": "(k, n) or (batch, k, n)", "c": "(m, n) or (batch, m, n)",
-            "bias": "(n)", "residual": "(m, n) or (batch, m, n)", "row_scale": "(m)", "out": "(m, n) or (batch, m, n)"},
+    arrays={
+        "a": "(m, k) or (batch, m, k)",
+        "b": "(k, n) or (batch, k, n)",
+        "c": "(m, n) or (batch, m, n)",
+        "bias": "(n)",
+        "residual": "(m, n) or (batch, m, n)",
+        "row_scale": "(m)",
+        "out": "(m, n) or (batch, m, n)",
+    },
     types=_types("a", "b"),
     repeatable=True,
-)  # fmt: skip
-def matmul(a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None, bias: Any = None,
-           epilogue: str | None = None, residual: Any = None, row_scale: Any = None, accumulator: str = "f32",
-           precision: str = "ieee", out_dtype: Any = None, splits: int | None = None, plan: GemmPlan | None = None,
-           out: Any = None) -> Any:  # fmt: skip
+)
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: Any = None,
+    bias: Any = None,
+    epilogue: str | None = None,
+    residual: Any = None,
+    row_scale: Any = None,
+    accumulator: str = "f32",
+    precision: str = "ieee",
+    out_dtype: Any = None,
+    splits: int | None = None,
+    plan: GemmPlan | None = None,
+    out: Any = None,
+) -> Any:
     """``epilogue(alpha · row_scale · (a @ b) + beta · c + bias) + residual``, rounded once to the type of ``out``.
 
     ``a`` (…, M, K) and ``b`` (…, K, N), matrices or batches of them (either may be one matrix for all), of any strides:
@@ -524,31 +608,68 @@ def matmul(a: Any, b: Any, *, alpha: float = 1.0, beta: float = 0.0, c: Any = No
     n = b.shape[-1]
     _check(a.dtype, epilogue, accumulator, precision, n, out_dtype)
     spec = _matmul_specs(a, b, epilogue=epilogue, out_dtype=out_dtype)[0]
-    out = output(out, spec, a, "out", {"a": a, "b": b, "c": c if beta else None, "bias": bias, "residual": residual,
-                                       "row_scale": row_scale}, ("c", "residual"))  # fmt: skip
+    out = output(
+        out,
+        spec,
+        a,
+        "out",
+        {"a": a, "b": b, "c": c if beta else None, "bias": bias, "residual": residual, "row_scale": row_scale},
+        ("c", "residual"),
+    )
     left, result = matrix(a), matrix(out)
-    terms = _terms(result.batches, (a.shape[-2], n), spec.shape[-1], alpha, beta, None if c is None else matrix(c),
-                   bias, None if residual is None else matrix(residual), row_scale)  # fmt: skip
+    terms = _terms(
+        result.batches,
+        (a.shape[-2], n),
+        spec.shape[-1],
+        alpha,
+        beta,
+        None if c is None else matrix(c),
+        bias,
+        None if residual is None else matrix(residual),
+        row_scale,
+    )
     _run(left, matrix(b), result, terms, epilogue, accumulator, precision, splits, plan)
     return out
 
 
-def _linear_specs(x: Any, w: Any, bias: Any = None, *, epilogue: str | None = None, out_dtype: Any = None,
-                  **_: Any) -> tuple[Spec]:  # fmt: skip
+def _linear_specs(
+    x: Any, w: Any, bias: Any = None, *, epilogue: str | None = None, out_dtype: Any = None, **_: Any
+) -> tuple[Spec]:
     return (_spec(x, x.shape[:-1], w.shape[0], epilogue, out_dtype),)
 
 
 @operator(
     outputs=_linear_specs,
-    arrays={"x": "(…, k)", "w": "(n, k)", "bias": "(n)", "c": "(…, n)", "residual": "(…, n)", "row_scale": "(m)",
-            "out": "(…, n)"},
+    arrays={
+        "x": "(…, k)",
+        "w": "(n, k)",
+        "bias": "(n)",
+        "c": "(…, n)",
+        "residual": "(…, n)",
+        "row_scale": "(m)",
+        "out": "(…, n)",
+    },
     types=_types("x", "w"),
     repeatable=True,
-)  # fmt: skip
-def linear(x: Any, w: Any, bias: Any = None, *, alpha: float = 1.0, beta: float = 0.0, c: Any = None,
-           epilogue: str | None = None, residual: Any = None, row_scale: Any = None, accumulator: str = "f32",
-           precision: str = "ieee", out_dtype: Any = None, splits: int | None = None, plan: GemmPlan | None = None,
-           out: Any = None) -> Any:  # fmt: skip
+)
+def linear(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: Any = None,
+    epilogue: str | None = None,
+    residual: Any = None,
+    row_scale: Any = None,
+    accumulator: str = "f32",
+    precision: str = "ieee",
+    out_dtype: Any = None,
+    splits: int | None = None,
+    plan: GemmPlan | None = None,
+    out: Any = None,
+) -> Any:
     """``x @ w.T`` with weights (N, K) and rows ``x`` (…, K); everything else as ``matmul`` has it.
 
     Leading dimensions of ``x``, ``c``, ``residual`` and ``out`` are rows: one stride walks them. ``row_scale`` has an
@@ -561,14 +682,38 @@ def linear(x: Any, w: Any, bias: Any = None, *, alpha: float = 1.0, beta: float 
     n, k = w.shape
     _check(x.dtype, epilogue, accumulator, precision, n, out_dtype)
     spec = _linear_specs(x, w, epilogue=epilogue, out_dtype=out_dtype)[0]
-    out = output(out, spec, x, "out", {"x": x, "w": w, "c": c if beta else None, "bias": bias, "residual": residual,
-                                       "row_scale": row_scale}, ("c", "residual"))  # fmt: skip
+    out = output(
+        out,
+        spec,
+        x,
+        "out",
+        {"x": x, "w": w, "c": c if beta else None, "bias": bias, "residual": residual, "row_scale": row_scale},
+        ("c", "residual"),
+    )
     left = _rows(x, "x")
-    terms = _terms(1, (left.rows, n), spec.shape[-1], alpha, beta, None if c is None else _rows(c, "c"), bias,
-                   None if residual is None else _rows(residual, "residual"), row_scale)  # fmt: skip
+    terms = _terms(
+        1,
+        (left.rows, n),
+        spec.shape[-1],
+        alpha,
+        beta,
+        None if c is None else _rows(c, "c"),
+        bias,
+        None if residual is None else _rows(residual, "residual"),
+        row_scale,
+    )
     step_n, step_k = strides(w)
-    _run(left, view(w, 1, k, n, 0, step_k, step_n), _rows(out, "out"), terms, epilogue, accumulator, precision, splits,
-         plan)  # fmt: skip
+    _run(
+        left,
+        view(w, 1, k, n, 0, step_k, step_n),
+        _rows(out, "out"),
+        terms,
+        epilogue,
+        accumulator,
+        precision,
+        splits,
+        plan,
+    )
     return out
 
 

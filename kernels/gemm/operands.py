@@ -65,8 +65,9 @@ def matrix(array: Any, described: bool = True) -> Matrix:
     return view(array, batches[0] if batches else 1, rows, columns, batch[0] if batches else 0, row, column, described)
 
 
-def view(data: Any, batches: int, rows: int, columns: int, batch: int, row: int, column: int,
-         described: bool = True) -> Matrix:  # fmt: skip
+def view(
+    data: Any, batches: int, rows: int, columns: int, batch: int, row: int, column: int, described: bool = True
+) -> Matrix:
     """The matrix of these strides, in elements."""
     shared = None if batches == 1 or batch == 0 else batch
     if described and 0 not in (rows, columns) and (shared is None or shared > 0):
