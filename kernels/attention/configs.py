@@ -163,7 +163,7 @@ def _cases() -> list[Case]:
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that reach every form of the family's kernels, on arrays that hold nothing."""
     import numpy as np
-    from kiln.kernels.attention import decode_configs, kernel
+    from kiln.kernels.attention import decode_configs, flex, kernel, mods
 
     for size in (64, 80, 256):
         q, k = np.empty((1, 512, 8, size), np.float16), np.empty((1, 512, 2, size), np.float16)
@@ -174,4 +174,28 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
         for causal in (False, True):
             name = f"attention {np.dtype(dtype)}" + " causal" * causal
             yield name, lambda q=q, k=k, c=causal: kernel.attention(q, k, np.empty_like(k), causal=c, return_lse=True)
+    q, k, v = (np.empty((1, 512, heads, n), np.float16) for heads, n in ((8, 192), (2, 192), (2, 128)))
+    numbers, starts = np.empty(8, np.float32), np.empty(4, np.int32)
+    yield "attention of heads of 192 and 128", lambda: kernel.attention(q, k, v)
+    for name, terms in {
+        "window": {"window": (100, 20)},
+        "sinks": {"sinks": numbers, "causal": True},
+        "softcap, slopes": {"softcap": 30.0, "alibi_slopes": numbers, "causal": True},
+        "bias": {"bias": np.empty((1, 1, 512, 512), np.float16)},
+    }.items():
+        yield f"attention, {name}", lambda t=terms: kernel.attention(q[..., :128], k[..., :128], v, **t)
+    ragged = q[0, :, :, :128], k[0, :, :, :128], v[0]
+    yield "attention_varlen", lambda: kernel.attention_varlen(*ragged, starts, starts, 512, 512, causal=True)
+    heads_first = tuple(x[..., :128].swapaxes(1, 2)[:, :2] for x in (q, k, v))
+    yield "create_block_mask", lambda: flex.create_block_mask(mods.causal, None, None, 512, 512)
+    mask = flex.BlockMask(
+        mods.documents,
+        (np.empty(512, np.int32),),
+        (1, 1, 512, 512),
+        (128, 128),
+        np.empty((1, 1, 4), np.int32),
+        np.empty((1, 1, 4), np.int32),
+        np.empty((1, 1, 4, 2, 4), np.int32),
+    )
+    yield "flex_attention", lambda: flex.flex_attention(*heads_first, mods.alibi, mask, args=(numbers,))
     yield from decode_configs.calls()

@@ -180,7 +180,7 @@ def launch(
         lse,
         scale if scaled else scale * LOG2_E,
         sinks,
-        terms or Terms(),
+        Terms() if terms is None else terms._replace(CAUSAL=causal),
         visible,
         plan.together,
         PLAN=form,

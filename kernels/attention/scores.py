@@ -67,7 +67,8 @@ class Bias:
 class Terms:
     """score → MOD(softcap · tanh(score / softcap) + bias - slope · distance, …); what is None is left out.
 
-    ``slopes``: of each head, or of each batch's heads, one behind the other ``slopes_stride`` apart.
+    ``slopes``: of each head, or of each batch's heads, one behind the other ``slopes_stride`` apart. CAUSAL: no key
+    that counts stands behind its query.
     """
 
     softcap: Any = None
@@ -76,6 +77,7 @@ class Terms:
     bias: Any = None
     args: Any = ()
     MOD: kl.constexpr = None
+    CAUSAL: kl.constexpr = False
 
     @kiln.jit
     def slope(self, batch, head):
@@ -88,7 +90,9 @@ class Terms:
         if self.bias is not None:
             score += self.bias.load(at)
         if slope is not None:
-            score -= slope * kl.abs(at.row + at.shift - at.key).to(kl.float32)
+            # A row and a column are converted, no tile: that takes as long as exponentials. Exact up to 2^24 tokens.
+            distance = (at.row + at.shift).to(kl.float32) - at.key.to(kl.float32)
+            score -= slope * (distance if self.CAUSAL else kl.abs(distance))
         if self.MOD is not None:
             inside = at.inside()
             score = self.MOD(score, inside.batch, inside.head, inside.row, inside.key, *self.args)

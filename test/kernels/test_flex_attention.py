@@ -7,7 +7,7 @@ import kiln.language as kl
 import numpy as np
 import pytest
 from harness import assert_close, random
-from kiln.kernels.attention import create_block_mask, flex_attention, reference
+from kiln.kernels.attention import create_block_mask, flex_attention, mods, reference
 from test_attention import check
 
 
@@ -144,6 +144,30 @@ def test_scores(rng, dtype, masked):
     compare(q, k, v, mask, lambda s: s - 0.05 * (h + 1) * np.abs(i - j), score_mod=falling, **options)
     bias = random(rng, (4, 150))
     compare(q, k, v, mask, lambda s: s * 0.5 + bias[None, :, None, :], score_mod=biased, args=(bias, 150), **options)
+
+
+def test_ready_functions_are_what_attention_has(rng):
+    shape = (2, 4, 70, 70)
+    q, k, v = operands(rng, shape, 4)
+    tokens_first = [x.swapaxes(1, 2) for x in (q, k, v)]
+    slopes = np.abs(random(rng, (4,)))
+    mask = create_block_mask(mods.window, None, None, 70, 70, args=(20, 3), BLOCK_SIZE=16)
+    for options, expected in (
+        ({"score_mod": mods.softcap, "args": (3.0,)}, {"softcap": 3.0}),
+        ({"score_mod": mods.alibi, "args": (slopes,)}, {"alibi_slopes": slopes}),
+        ({"block_mask": mask}, {"window": (20, 3)}),
+    ):
+        want = reference.attention(*tokens_first, **expected)
+        check(flex_attention(q, k, v, **options).swapaxes(1, 2), want, v, 70)
+
+
+def test_everybody_sees_the_prefix(rng):
+    shape = (2, 2, 100, 100)
+    lengths = np.asarray([30, 70], np.int32)
+    b, _, i, j = indices(*shape)
+    mask = create_block_mask(mods.prefix, 2, None, 100, 100, args=(lengths,), BLOCK_SIZE=32)
+    exact = np.broadcast_to((j <= i) | (j < lengths[b]), shape)
+    compare(*operands(rng, shape, 2), exact, block_mask=mask)
 
 
 def test_a_plain_call(rng):

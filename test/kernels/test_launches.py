@@ -23,7 +23,7 @@ def kernels_of(module):
 
 def test_library_calls_reach_every_kernel():
     modules = [importlib.import_module(f"kiln.kernels.{family}.kernel") for family in FAMILIES]
-    modules.append(importlib.import_module("kiln.kernels.attention.decode"))
+    modules += [importlib.import_module(f"kiln.kernels.attention.{name}") for name in ("decode", "flex")]
     every = set().union(*map(kernels_of, modules))
     reached, names = set(), []
     for name, call in library_calls():
