@@ -18,153 +18,37 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.backward_configs import BackwardPlan, backward_plan
-from kiln.kernels.attention.operands import Heads, heads_of, is_fetched
+from kiln.kernels.attention.kernel import Operand, check_heads, terms_of, visible_of
+from kiln.kernels.attention.operands import Heads, is_fetched
+from kiln.kernels.attention.scores import At, Terms, Visible, tanh
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides, tile_side
+from kiln.kernels.operator import FLOATS, Spec, Types, check_contiguous, empty, operator, output, strides, tile_side
 
 LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
 
-# ---- blocks of the tokens of one head --------------------------------------------------------------------------------
-@kiln.jit
-def blocks_of(x: Heads, ROWS: kl.constexpr, SIZE: kl.constexpr):
-    """The array as blocks of ROWS tokens of a head, where its elements are contiguous; else None."""
-    if x.step is not None:
-        return None
-    return kl.make_tensor_descriptor(
-        x.data,
-        [x.batches, x.heads, x.tokens, x.size],
-        [x.batch_stride, x.head_stride, x.token_stride, 1],
-        [1, 1, ROWS, SIZE],
-    )
+@kiln.struct
+class Form:
+    """M queries and N keys a step; heads of SIZE elements, values of V_SIZE. SCALED: scores are scaled by themselves,
+    not with the exponent, since something becomes of them."""
+
+    M: kl.constexpr
+    N: kl.constexpr
+    SIZE: kl.constexpr
+    V_SIZE: kl.constexpr
+    SCALED: kl.constexpr = False
 
 
-@kiln.jit
-def elements(x: Heads, batch, head, row, ROWS: kl.constexpr, SIZE: kl.constexpr):
-    """Pointers to the elements of a block, and which of them the array has."""
-    rows, columns = (row + kl.arange(0, ROWS))[:, None], kl.arange(0, SIZE)[None, :]
-    start = x.data + batch.to(kl.int64) * x.batch_stride + head * x.head_stride
-    return start + rows * x.token_stride + columns * x.step, (rows < x.tokens) & (columns < x.size)
+@kiln.struct
+class Rows:
+    """Log-sum-exp to base 2 and delta of the queries of all heads: ``data`` is (count, padded), the one in the first
+    half of its rows, the other in the second. A row without a key, or beyond the last, has a log-sum-exp of +inf: its
+    weights are exp2(-inf) = 0 in any block."""
 
-
-@kiln.jit
-def load(x: Heads, blocks, batch, head, row, ROWS: kl.constexpr, SIZE: kl.constexpr):
-    """ROWS tokens of a head from ``row`` on, zero outside the array."""
-    if x.step is None:
-        return blocks.load([batch, head, row, 0]).reshape(ROWS, SIZE)
-    pointers, inside = elements(x, batch, head, row, ROWS, SIZE)
-    return kl.load(pointers, mask=inside, other=0.0)
-
-
-@kiln.jit
-def store(x: Heads, batch, head, row, value):
-    ROWS: kl.constexpr = value.shape[0]
-    SIZE: kl.constexpr = value.shape[1]
-    value = value.to(x.data.dtype.element_ty)
-    if x.step is None:
-        blocks_of(x, ROWS, SIZE).store([batch, head, row, 0], value.reshape(1, 1, ROWS, SIZE))
-    else:
-        pointers, inside = elements(x, batch, head, row, ROWS, SIZE)
-        kl.store(pointers, value, mask=inside)
-
-
-# ---- what a row of queries needs -------------------------------------------------------------------------------------
-@kiln.jit
-def rows_kernel(out: Heads, dout: Heads, lse, lse_batch, lse_head, lse_token, rows, dq, padded, M: kl.constexpr,
-                SIZE: kl.constexpr):  # fmt: skip
-    """Log-sum-exp to base 2 and delta of each row, of all heads: ``rows`` is (2 · batch · heads, padded).
-    What adds to ``dq`` finds zeros there.
-
-    A row without a key, or beyond the last, gets a log-sum-exp of +inf: its weights are exp2(-inf) = 0 in any block.
-    """
-    of_all = kl.program_id(1)
-    batch, head = of_all // dout.heads, of_all % dout.heads
-    first = kl.program_id(0) * M
-    token = first + kl.arange(0, M)
-    there = token < dout.tokens
-    y = load(out, blocks_of(out, M, SIZE), batch, head, first, M, SIZE).to(rows.dtype.element_ty)
-    dy = load(dout, blocks_of(dout, M, SIZE), batch, head, first, M, SIZE).to(rows.dtype.element_ty)
-    delta = kl.sum(y * dy, axis=1)
-    at = lse + batch.to(kl.int64) * lse_batch + head * lse_head + token * lse_token
-    sums = kl.load(at, mask=there, other=-float("inf")) * LOG2_E
-    # Where sums overflowed, weights are no numbers.
-    sums = kl.where(sums == float("inf"), float("nan"), kl.where(sums == -float("inf"), float("inf"), sums))
-    row = of_all.to(kl.int64) * padded + token
-    kl.store(rows + row, sums, mask=token < padded)
-    kl.store(rows + kl.num_programs(1).to(kl.int64) * padded + row, delta, mask=token < padded)
-    if dq is not None:
-        columns = kl.arange(0, SIZE)[None, :]
-        zeros = kl.zeros((M, SIZE), kl.float32)
-        kl.store(dq + row[:, None] * SIZE + columns, zeros, mask=token[:, None] < padded)
-
-
-# ---- dk and dv -------------------------------------------------------------------------------------------------------
-@kiln.jit
-def key_step(q: Heads, dout: Heads, q_blocks, dout_blocks, row_blocks, dq, key, value, dk, dv, batch, head, start, keys,
-             shift, scale_log2, scale, padded, MASKED: kl.constexpr, M: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
-    """Adds what the queries from ``start`` on give to dk and dv of a block of keys (and its to theirs, by atomics)."""
-    of_all = batch * q.heads + head
-    query = load(q, q_blocks, batch, head, start, M, SIZE)
-    sums = row_blocks.load([of_all, start]).reshape(M)
-    score = kl.dot(key, query.T)
-    dy = load(dout, dout_blocks, batch, head, start, M, SIZE)
-    delta = row_blocks.load([q.batches * q.heads + of_all, start]).reshape(M)
-    dweight = kl.dot(value, dy.T)
-    weight = exp2_flushed(score * scale_log2 - sums[None, :])
-    if MASKED:
-        last = start + shift + kl.arange(0, M)
-        weight = kl.where(keys[:, None] <= last[None, :], weight, 0.0)
-    dv = kl.dot(weight.to(dy.dtype), dy, dv)
-    dscore = (weight * (dweight - delta[None, :])).to(query.dtype)
-    dk = kl.dot(dscore, query, dk)
-    if dq is not None:
-        # What groups of warps multiply has 64 rows for each of them.
-        at = dq + of_all.to(kl.int64) * padded * SIZE
-        rows, columns = start + kl.arange(0, M), kl.arange(0, SIZE)
-        if M >= SIZE:
-            part = kl.dot(dscore.T, key)
-            kl.atomic_add(at + rows[:, None] * SIZE + columns[None, :], part * scale, sem="relaxed")
-        else:
-            part = kl.dot(key.T, dscore)
-            kl.atomic_add(at + columns[:, None] + rows[None, :] * SIZE, part * scale, sem="relaxed")
-    return dk, dv
-
-
-@kiln.jit
-def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads, rows, dq, scale_log2, scale,
-                row_count, padded, together, CAUSAL: kl.constexpr, M: kl.constexpr, N: kl.constexpr,
-                SIZE: kl.constexpr):  # fmt: skip
-    """dk and dv of N keys of a head, from M queries a step."""
-    of_all, block = turns(kl.cdiv(k.tokens, N), k.batches * k.heads, together)
-    batch, k_head = of_all // k.heads, of_all % k.heads
-    group = q.heads // k.heads
-    first = block * N
-    keys = first + kl.arange(0, N)
-    shift = k.tokens - q.tokens
-    # Queries from the first on that sees a key of the block; from the first that sees them all, nothing is masked.
-    begin, common = 0, 0
-    if CAUSAL:
-        begin = kl.minimum(kl.maximum(first - shift, 0), q.tokens) // M * M
-        common = kl.minimum(kl.cdiv(kl.maximum(first + N - 1 - shift, 0), M) * M, kl.cdiv(q.tokens, M) * M)
-        common = kl.maximum(common, begin)
-    q_blocks, dout_blocks = blocks_of(q, M, SIZE), blocks_of(dout, M, SIZE)
-    row_blocks = kl.make_tensor_descriptor(rows, [row_count, padded], [padded, 1], [1, M])
-    key = load(k, blocks_of(k, N, SIZE), batch, k_head, first, N, SIZE)
-    value = load(v, blocks_of(v, N, SIZE), batch, k_head, first, N, SIZE)
-    INSIDE: kl.constexpr = rows.dtype.element_ty
-    dkey = kl.zeros((N, SIZE), INSIDE)
-    dvalue = kl.zeros((N, SIZE), INSIDE)
-    for head in range(k_head * group, k_head * group + group):
-        if CAUSAL:
-            for start in range(begin, common, M):
-                dkey, dvalue = key_step(q, dout, q_blocks, dout_blocks, row_blocks, dq, key, value, dkey, dvalue, batch,
-                                        head, start, keys, shift, scale_log2, scale, padded, True, M, SIZE)  # fmt: skip
-        for start in range(common, q.tokens, M):
-            dkey, dvalue = key_step(q, dout, q_blocks, dout_blocks, row_blocks, dq, key, value, dkey, dvalue, batch,
-                                    head, start, keys, shift, scale_log2, scale, padded, False, M, SIZE)  # fmt: skip
-    store(dk, batch, k_head, first, dkey * scale)
-    store(dv, batch, k_head, first, dvalue)
+    data: Any
+    count: Any
+    padded: Any
 
 
 @kiln.jit
@@ -177,146 +61,426 @@ def turns(blocks, heads, together):
     return first + rest % count, rest // count
 
 
+@kiln.jit
+def weights_of(score, sums, scale, terms: Terms, slope, at, FORM: kl.constexpr):
+    """Weights, and the slope of the cap that scores went through (None: there is none)."""
+    if not FORM.SCALED:
+        return exp2_flushed(score * scale - sums), None
+    score = score * scale
+    bend = None
+    if terms.softcap is not None:
+        part = tanh(score * (1.0 / terms.softcap))
+        score = terms.softcap * part
+        bend = 1.0 - part * part
+    score = terms._replace(softcap=None).of(score, slope, at)
+    return exp2_flushed(score * LOG2_E - sums), bend
+
+
+@kiln.jit
+def score_gradients(weight, dweight, delta, bend):
+    dscore = weight * (dweight - delta)
+    return dscore if bend is None else dscore * bend
+
+
+# ---- what a row of queries needs -------------------------------------------------------------------------------------
+@kiln.jit
+def rows_kernel(out: Heads, dout: Heads, lse, lse_batch, lse_head, lse_token, rows: Rows, dq, M: kl.constexpr,
+                SIZE: kl.constexpr, V_SIZE: kl.constexpr):  # fmt: skip
+    """Fills ``rows``. What adds to ``dq`` finds zeros there."""
+    number = kl.program_id(1)
+    batch, head = number // dout.heads, number % dout.heads
+    first = kl.program_id(0) * M
+    token = first + kl.arange(0, M)
+    results, gradients = out.head(number, batch, head, M, V_SIZE), dout.head(number, batch, head, M, V_SIZE)
+    INSIDE: kl.constexpr = rows.data.dtype.element_ty
+    delta = kl.sum(results.load(first).to(INSIDE) * gradients.load(first).to(INSIDE), axis=1)
+    at = lse + head * lse_head
+    if results.first is None:
+        at += batch.to(kl.int64) * lse_batch + token * lse_token
+    else:
+        at += (results.first + token) * lse_token
+    sums = kl.load(at, mask=token < results.tokens, other=-float("inf")) * LOG2_E
+    # Where sums overflowed, weights are no numbers.
+    sums = kl.where(sums == float("inf"), float("nan"), kl.where(sums == -float("inf"), float("inf"), sums))
+    row = number.to(kl.int64) * rows.padded + token
+    kl.store(rows.data + row, sums, mask=token < rows.padded)
+    kl.store(rows.data + (rows.count // 2).to(kl.int64) * rows.padded + row, delta, mask=token < rows.padded)
+    if dq is not None:
+        columns = kl.arange(0, SIZE)[None, :]
+        zeros = kl.zeros((M, SIZE), kl.float32)
+        kl.store(dq + row[:, None] * SIZE + columns, zeros, mask=token[:, None] < rows.padded)
+
+
+# ---- dk and dv -------------------------------------------------------------------------------------------------------
+@kiln.struct
+class Queries:
+    """The queries of one head as a block of keys walks them; ``rows`` in blocks."""
+
+    queries: Any
+    gradients: Any
+    rows: Any
+    number: Any
+    heads: Any
+    slope: Any
+
+    @kiln.jit
+    def step(self, start, first, key, value, dkey, dvalue, keys, dq, padded, scale, softmax_scale, terms: Terms,
+             visible: Visible, MASKED: kl.constexpr, FORM: kl.constexpr):  # fmt: skip
+        """Adds what the queries from ``start`` on give to dk and dv of the keys (and theirs to dq, by atomics)."""
+        query = self.queries.load(start)
+        sums = self.rows.load([self.number, start]).reshape(FORM.M)
+        score = kl.dot(key, query.T)
+        gradient = self.gradients.load(start)
+        delta = self.rows.load([self.heads + self.number, start]).reshape(FORM.M)
+        dweight = kl.dot(value, gradient.T)
+        row, column = start + kl.arange(0, FORM.M), first + kl.arange(0, FORM.N)
+        at = At(self.queries.batch, self.queries.head, row[None, :], column[:, None], self.queries.tokens, keys)
+        weight, bend = weights_of(score, sums[None, :], scale, terms, self.slope, at, FORM)
+        if MASKED:
+            weight = kl.where(visible.mask(at), weight, 0.0)
+        dvalue = kl.dot(weight.to(gradient.dtype), gradient, dvalue)
+        dscore = score_gradients(weight, dweight, delta[None, :], bend).to(query.dtype)
+        dkey = kl.dot(dscore, query, dkey)
+        if dq is not None:
+            # What groups of warps multiply has 64 rows for each of them.
+            place = dq + self.number.to(kl.int64) * padded * FORM.SIZE
+            columns = kl.arange(0, FORM.SIZE)
+            if FORM.M >= FORM.SIZE:
+                part = kl.dot(dscore.T, key) * softmax_scale
+                kl.atomic_add(place + row[:, None] * FORM.SIZE + columns[None, :], part, sem="relaxed")
+            else:
+                part = kl.dot(key.T, dscore) * softmax_scale
+                kl.atomic_add(place + columns[:, None] + row[None, :] * FORM.SIZE, part, sem="relaxed")
+        return dkey, dvalue
+
+
+@kiln.jit
+def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads, rows: Rows, dq, scale, softmax_scale,
+                terms: Terms, visible: Visible, together, FORM: kl.constexpr):  # fmt: skip
+    """dk and dv of N keys of a head, from M queries a step."""
+    number, block = turns(kl.cdiv(k.longest, FORM.N), k.batches * k.heads, together)
+    batch, k_head = number // k.heads, number % k.heads
+    group = q.heads // k.heads
+    first = block * FORM.N
+    keys = k.head(number, batch, k_head, FORM.N, FORM.SIZE)
+    values = v.head(number, batch, k_head, FORM.N, FORM.V_SIZE)
+    tokens = q.head(number, batch, k_head, FORM.M, FORM.SIZE).tokens
+    # Queries i see keys up to i + ahead, and from i - behind on. Those from begin to end see some of the block; those
+    # from common to rare see all of it, and nothing is masked.
+    ahead = keys.tokens - tokens
+    begin, common = 0, 0
+    end = tokens
+    rare = tokens
+    if visible.CAUSAL or visible.right is not None:
+        if visible.right is not None:
+            ahead += visible.right
+        begin = kl.minimum(kl.maximum(first - ahead, 0), tokens) // FORM.M * FORM.M
+        common = kl.cdiv(kl.maximum(first + FORM.N - 1 - ahead, 0), FORM.M) * FORM.M
+        common = kl.maximum(kl.minimum(common, kl.cdiv(tokens, FORM.M) * FORM.M), begin)
+    if visible.left is not None:
+        behind = visible.left - (keys.tokens - tokens)
+        end = kl.minimum(kl.maximum(first + FORM.N + behind, 0), tokens)
+        rare = kl.maximum(kl.minimum(first + behind + 1, tokens), 0) // FORM.M * FORM.M
+        common = kl.maximum(kl.minimum(common, kl.cdiv(end, FORM.M) * FORM.M), begin)
+        rare = kl.maximum(rare, common)
+    row_blocks = kl.make_tensor_descriptor(rows.data, [rows.count, rows.padded], [rows.padded, 1], [1, FORM.M])
+    key, value = keys.load(first), values.load(first)
+    INSIDE: kl.constexpr = rows.data.dtype.element_ty
+    dkey = kl.zeros((FORM.N, FORM.SIZE), INSIDE)
+    dvalue = kl.zeros((FORM.N, FORM.V_SIZE), INSIDE)
+    for head in range(k_head * group, k_head * group + group):
+        of_all = batch * q.heads + head
+        queries = q.head(of_all, batch, head, FORM.M, FORM.SIZE)
+        gradients = dout.head(of_all, batch, head, FORM.M, FORM.V_SIZE)
+        slope = terms.slope(batch, head)
+        walked = Queries(queries, gradients, row_blocks, of_all, q.batches * q.heads, slope)
+        if visible.CAUSAL or visible.right is not None:
+            for start in range(begin, common, FORM.M):
+                dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, rows.padded, scale,
+                                           softmax_scale, terms, visible, True, FORM)  # fmt: skip
+        for start in range(common, rare, FORM.M):
+            dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, rows.padded, scale,
+                                       softmax_scale, terms, visible, False, FORM)  # fmt: skip
+        if visible.left is not None:
+            for start in range(rare, end, FORM.M):
+                dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, rows.padded, scale,
+                                           softmax_scale, terms, visible, True, FORM)  # fmt: skip
+    dk.head(number, batch, k_head, FORM.N, FORM.SIZE).store(first, dkey * softmax_scale)
+    dv.head(number, batch, k_head, FORM.N, FORM.V_SIZE).store(first, dvalue)
+
+
 # ---- dq --------------------------------------------------------------------------------------------------------------
-@kiln.jit
-def query_step(k: Heads, v: Heads, k_blocks, v_blocks, query, dy, sums, delta, dquery, batch, head, start, last,
-               scale_log2, MASKED: kl.constexpr, N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
-    """Adds what the keys from ``start`` on give to dq of a block of queries."""
-    key = load(k, k_blocks, batch, head, start, N, SIZE)
-    score = kl.dot(query, key.T)
-    value = load(v, v_blocks, batch, head, start, N, SIZE)
-    dweight = kl.dot(dy, value.T)
-    weight = exp2_flushed(score * scale_log2 - sums[:, None])
-    if MASKED:
-        weight = kl.where((start + kl.arange(0, N))[None, :] <= last, weight, 0.0)
-    dscore = (weight * (dweight - delta[:, None])).to(key.dtype)
-    return kl.dot(dscore, key, dquery)
+@kiln.struct
+class Keys:
+    """The keys and values of one head as a block of queries walks them; sums and delta are of its rows."""
+
+    keys: Any
+    values: Any
+    sums: Any
+    delta: Any
+    slope: Any
+
+    @kiln.jit
+    def step(self, start, rows, query, gradient, dquery, batch, head, tokens, scale, terms: Terms, visible: Visible,
+             MASKED: kl.constexpr, FORM: kl.constexpr):  # fmt: skip
+        """Adds what the keys from ``start`` on give to dq of the queries."""
+        key = self.keys.load(start)
+        score = kl.dot(query, key.T)
+        value = self.values.load(start)
+        dweight = kl.dot(gradient, value.T)
+        column = start + kl.arange(0, FORM.N)
+        at = At(batch, head, rows[:, None], column[None, :], tokens, self.keys.tokens)
+        weight, bend = weights_of(score, self.sums[:, None], scale, terms, self.slope, at, FORM)
+        if MASKED:
+            # Of a query that there is not, weights are zeros already, and of others the last sees the last key.
+            weight = kl.where(visible.mask(at), weight, 0.0)
+        dscore = score_gradients(weight, dweight, self.delta[:, None], bend).to(key.dtype)
+        return kl.dot(dscore, key, dquery)
 
 
 @kiln.jit
-def queries_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dq: Heads, rows, scale_log2, scale, padded, together,
-                   CAUSAL: kl.constexpr, M: kl.constexpr, N: kl.constexpr, SIZE: kl.constexpr):  # fmt: skip
+def queries_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dq: Heads, rows: Rows, scale, softmax_scale, terms: Terms,
+                   visible: Visible, together, FORM: kl.constexpr):  # fmt: skip
     """dq of M queries of a head, from N keys a step."""
-    of_all, block = turns(kl.cdiv(q.tokens, M), q.batches * q.heads, together)
-    if CAUSAL:
-        block = kl.cdiv(q.tokens, M) - 1 - block  # the longest first
-    batch, head = of_all // q.heads, of_all % q.heads
+    number, block = turns(kl.cdiv(q.longest, FORM.M), q.batches * q.heads, together)
+    if visible.CAUSAL:
+        block = kl.cdiv(q.longest, FORM.M) - 1 - block  # the longest first
+    batch, head = number // q.heads, number % q.heads
     k_head = head // (q.heads // k.heads)
-    first = block * M
-    shift = k.tokens - q.tokens
-    tokens = first + kl.arange(0, M)
-    # Keys that some query of the block sees, and those that all of them see.
-    end, common = k.tokens, k.tokens
-    if CAUSAL:
-        end = kl.maximum(kl.minimum(k.tokens, first + M + shift), 0)
-        common = kl.minimum(kl.maximum(first + shift + 1, 0), k.tokens)
-    common = common // N * N
-    last = (tokens + shift)[:, None] if CAUSAL else k.tokens - 1
-    row = rows + of_all.to(kl.int64) * padded + tokens
-    sums = kl.load(row, mask=tokens < padded, other=float("inf"))
-    delta = kl.load(row + q.batches.to(kl.int64) * q.heads * padded, mask=tokens < padded, other=0.0)
-    k_blocks, v_blocks = blocks_of(k, N, SIZE), blocks_of(v, N, SIZE)
-    query = load(q, blocks_of(q, M, SIZE), batch, head, first, M, SIZE)
-    dy = load(dout, blocks_of(dout, M, SIZE), batch, head, first, M, SIZE)
-    INSIDE: kl.constexpr = rows.dtype.element_ty
-    dquery = kl.zeros((M, SIZE), INSIDE)
-    for start in range(0, common, N):
-        dquery = query_step(k, v, k_blocks, v_blocks, query, dy, sums, delta, dquery, batch, k_head, start, last,
-                            scale_log2, False, N, SIZE)  # fmt: skip
-    for start in range(common, end, N):
-        dquery = query_step(k, v, k_blocks, v_blocks, query, dy, sums, delta, dquery, batch, k_head, start, last,
-                            scale_log2, True, N, SIZE)  # fmt: skip
-    store(dq, batch, head, first, dquery * scale)
+    first = block * FORM.M
+    queries = q.head(number, batch, head, FORM.M, FORM.SIZE)
+    gradients = dout.head(number, batch, head, FORM.M, FORM.V_SIZE)
+    keys = k.head(number, batch, k_head, FORM.N, FORM.SIZE)
+    values = v.head(number, batch, k_head, FORM.N, FORM.V_SIZE)
+    shift = keys.tokens - queries.tokens
+    tokens = first + kl.arange(0, FORM.M)
+    # Keys from begin to end some query of the block sees; those from full to common all of them.
+    begin, full = 0, 0
+    common = keys.tokens
+    end = keys.tokens
+    if visible.CAUSAL or visible.right is not None:
+        ahead = shift if visible.right is None else shift + visible.right
+        end = kl.maximum(kl.minimum(keys.tokens, first + FORM.M + ahead), 0)
+        common = kl.minimum(kl.maximum(first + ahead + 1, 0), keys.tokens)
+    if visible.left is not None:
+        begin = kl.minimum(kl.maximum(first + shift - visible.left, 0), end) // FORM.N * FORM.N
+        full = kl.cdiv(kl.maximum(first + FORM.M - 1 + shift - visible.left, 0), FORM.N) * FORM.N
+        full = kl.maximum(kl.minimum(full, kl.cdiv(end, FORM.N) * FORM.N), begin)
+    common = kl.maximum(common // FORM.N * FORM.N, full)
+    row = rows.data + number.to(kl.int64) * rows.padded + tokens
+    sums = kl.load(row, mask=tokens < rows.padded, other=float("inf"))
+    delta = kl.load(row + (rows.count // 2).to(kl.int64) * rows.padded, mask=tokens < rows.padded, other=0.0)
+    walked = Keys(keys, values, sums, delta, terms.slope(batch, head))
+    query, gradient = queries.load(first), gradients.load(first)
+    INSIDE: kl.constexpr = rows.data.dtype.element_ty
+    dquery = kl.zeros((FORM.M, FORM.SIZE), INSIDE)
+    if visible.left is not None:
+        for start in range(begin, full, FORM.N):
+            dquery = walked.step(start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms,
+                                 visible, True, FORM)  # fmt: skip
+    for start in range(full, common, FORM.N):
+        dquery = walked.step(start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible,
+                             False, FORM)  # fmt: skip
+    for start in range(common, end, FORM.N):
+        dquery = walked.step(start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible,
+                             True, FORM)  # fmt: skip
+    dq.head(number, batch, head, FORM.M, FORM.SIZE).store(first, dquery * softmax_scale)
 
 
 @kiln.jit
 def round_kernel(sums, dq: Heads, padded, M: kl.constexpr, SIZE: kl.constexpr):
     """What atomics have summed, to dq's type and place."""
-    of_all = kl.program_id(1)
+    number = kl.program_id(1)
     first = kl.program_id(0) * M
     rows, columns = first + kl.arange(0, M), kl.arange(0, SIZE)[None, :]
-    at = sums + (of_all.to(kl.int64) * padded + rows)[:, None] * SIZE + columns
+    at = sums + (number.to(kl.int64) * padded + rows)[:, None] * SIZE + columns
     value = kl.load(at, mask=(rows < padded)[:, None], other=0.0)
-    store(dq, of_all // dq.heads, of_all % dq.heads, first, value)
+    dq.head(number, number // dq.heads, number % dq.heads, M, SIZE).store(first, value)
 
 
-# ---- the function ----------------------------------------------------------------------------------------------------
+# ---- the functions ---------------------------------------------------------------------------------------------------
+def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...], scale: float | None,
+           deterministic: bool, plan: BackwardPlan | None, terms: Terms | None, visible: Visible) -> None:  # fmt: skip
+    """The kernels over q, k, v, out, dout, dq, dk and dv that fit together."""
+    heads = {name: x.heads() for name, x in operands.items()}
+    q, k, v = (heads[name] for name in ("q", "k", "v"))
+    machine, array = machine_of(q.data), q.data
+    sizes = tile_side(q.size), tile_side(v.size)
+    streamed = [x for name, x in heads.items() if name != "out"]
+    fetched = min(q.longest, k.longest) > 0 and q.starts is None and all(map(is_fetched, streamed))
+    plan = plan or backward_plan(
+        q.longest, k.longest, sizes, array.itemsize, fetched, visible.CAUSAL, machine, deterministic
+    )
+    out, dout = (operands[name].heads(described=False) for name in ("out", "dout"))
+    if machine.gpu and not (fetched and plan.schedule):
+        heads = {name: x.heads(described=False) for name, x in operands.items()}
+    scale = 1 / math.sqrt(q.size) if scale is None else scale
+    scaled = terms is not None
+    terms = terms or Terms()
+    exponent = scale if scaled else scale * LOG2_E.value
+    number, padded = q.batches * q.heads, kiln.cdiv(max(q.longest, 1), plan.m) * plan.m
+    inside = "float64" if array.itemsize == 8 else "float32"
+    rows = Rows(empty(Spec((2 * number, padded), inside), array), 2 * number, padded)
+    sums = None if deterministic else empty(Spec((number, padded, sizes[0]), "float32"), array)
+    if number:
+        rows_kernel[(kiln.cdiv(padded, plan.rows), number)](
+            out, dout, lse, *lse_strides, rows, sums, M=plan.rows, SIZE=sizes[0], V_SIZE=sizes[1],
+            **plan.row_options(machine),
+        )  # fmt: skip
+    factors = [heads[name] for name in ("q", "k", "v", "dout")]
+    if k.longest:
+        keys_kernel[(kiln.cdiv(k.longest, plan.n) * k.batches * k.heads,)](
+            *factors, heads["dk"], heads["dv"], rows, sums, exponent, scale, terms, visible, plan.together,
+            FORM=Form(plan.m, plan.n, *sizes, scaled), **plan.options(machine),
+        )  # fmt: skip
+    if not q.longest or not number:
+        return
+    if sums is not None:
+        round_kernel[(kiln.cdiv(q.longest, plan.rows), number)](
+            sums, heads["dq"], padded, M=plan.rows, SIZE=sizes[0], **plan.row_options(machine)
+        )
+    else:
+        queries_kernel[(kiln.cdiv(q.longest, plan.dq_m) * number,)](
+            *factors, heads["dq"], rows, exponent, scale, terms, visible, plan.together,
+            FORM=Form(plan.dq_m, plan.dq_n, *sizes, scaled), **plan.options(machine, dq=True),
+        )  # fmt: skip
+
+
 def _specs(q: Any, k: Any, v: Any, *_: Any, **__: Any) -> tuple[Spec, ...]:
     return Spec(q.shape, q.dtype), Spec(k.shape, k.dtype), Spec(v.shape, v.dtype)
 
 
+def _check(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, ...]) -> None:
+    shape = (*q.shape[:-1], v.shape[-1])
+    for name, array, expected in (("out", out, shape), ("dout", dout, shape), ("lse", lse, lse_shape)):
+        if tuple(array.shape) != expected:
+            raise ArgumentError(
+                name, f"expected shape {expected} (because of q's and v's), got {tuple(array.shape)}"
+            )  # fmt: skip
+
+
 @operator(
     outputs=_specs,
-    arrays={"q": "(batch, queries, heads, size)", "k": "(batch, tokens, kv_heads, size)",
-            "v": "(batch, tokens, kv_heads, size)", "out": "(batch, queries, heads, size)",
-            "lse": "(batch, heads, queries)", "dout": "(batch, queries, heads, size)"},
-    types=(Types(q=FLOATS, k="q", v="q", out="q", lse=("float32",), dout="q", inside="float32", result="q"),
-           Types(q=("float64",), k="q", v="q", out="q", lse="q", dout="q", inside="float64", result="q")),
+    arrays={
+        "q": "(batch, queries, heads, size)",
+        "k": "(batch, tokens, kv_heads, size)",
+        "v": "(batch, tokens, kv_heads, v_size)",
+        "out": "(batch, queries, heads, v_size)",
+        "lse": "(batch, heads, queries)",
+        "dout": "(batch, queries, heads, v_size)",
+        "alibi_slopes": "(heads) or (batch, heads)",
+        "bias": "(batch, heads, queries, tokens)",
+    },
+    types=(
+        Types(q=FLOATS, k="q", v="q", out="q", lse=("float32",), dout="q", alibi_slopes=("float32",), bias=FLOATS,
+              inside="float32", result="q"),
+        Types(q=("float64",), k="q", v="q", out="q", lse="q", dout="q", alibi_slopes=("float32",), bias="q",
+              inside="float64", result="q"),
+    ),
 )  # fmt: skip
-def attention_backward(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, *, causal: bool = False,
-                       softmax_scale: float | None = None, deterministic: bool = True,
-                       plan: BackwardPlan | None = None) -> tuple[Any, Any, Any]:  # fmt: skip
+def attention_backward(
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    lse: Any,
+    dout: Any,
+    *,
+    causal: bool = False,
+    softmax_scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    bias: Any = None,
+    deterministic: bool = True,
+    plan: BackwardPlan | None = None,
+) -> tuple[Any, Any, Any]:
     """Gradients ``(dq, dk, dv)`` of ``attention`` for ``dout``, that of its result.
 
-    ``out`` and ``lse`` are what ``attention(q, k, v, return_lse=True)`` gave, ``causal`` and ``softmax_scale`` as they
-    were there. Sums are float32 (of float64: float64); weights and their gradients are rounded to q's type before they
+    ``out`` and ``lse`` are what ``attention(…, return_lse=True)`` gave (with sinks, if it had some), the others what it
+    was given. Sums are float32 (of float64: float64); weights and their gradients are rounded to q's type before they
     are multiplied, as tensor cores need them. dk and dv are summed over the heads that share keys, in their order. A
     query that sees no key has no part in anything and gets zeros.
 
     Two runs give the same bits. Not so with ``deterministic=False``, where dq is summed by atomics: two products of
-    seven fewer.
+    seven fewer. ``plan`` stands in the place of the one chosen from the shape.
     """
-    batch, q_tokens, heads, size = q.shape
-    k_tokens, k_heads = k.shape[1], k.shape[2]
-    if tuple(k.shape) != (batch, k_tokens, k_heads, size) or tuple(v.shape) != tuple(k.shape):
+    batch, queries, heads, _ = q.shape
+    if k.shape[0] != batch:
+        raise ArgumentError("k", f"expected {batch} sequences (because q has them), got shape {tuple(k.shape)}")
+    check_heads(q, k, v, 2)
+    _check(q, v, out, dout, lse, (batch, heads, queries))
+    terms = terms_of((batch, heads, queries, k.shape[1]), softcap, alibi_slopes, bias)
+    visible = visible_of(causal, window)
+    results = tuple(output(None, Spec(x.shape, x.dtype), x) for x in (q, k, v))
+    if batch:
+        names = ("q", "k", "v", "out", "dout", "dq", "dk", "dv")
+        operands = dict(zip(names, map(Operand, (q, k, v, out, dout, *results)), strict=True))
+        launch(operands, lse, strides(lse), softmax_scale, deterministic, plan, terms, visible)
+    return results
+
+
+@operator(
+    outputs=_specs,
+    arrays={
+        "q": "(total_q, heads, size)",
+        "k": "(total_k, kv_heads, size)",
+        "v": "(total_k, kv_heads, v_size)",
+        "out": "(total_q, heads, v_size)",
+        "lse": "(heads, total_q)",
+        "dout": "(total_q, heads, v_size)",
+        "cu_seqlens_q": "(batch + 1)",
+        "cu_seqlens_k": "(batch + 1)",
+        "alibi_slopes": "(heads) or (batch, heads)",
+    },
+    types=(
+        Types(q=FLOATS, k="q", v="q", out="q", lse=("float32",), dout="q", cu_seqlens_q=("int32", "int64"),
+              cu_seqlens_k="cu_seqlens_q", alibi_slopes=("float32",), inside="float32", result="q"),
+    ),
+)  # fmt: skip
+def attention_varlen_backward(
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    lse: Any,
+    dout: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    causal: bool = False,
+    softmax_scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    deterministic: bool = True,
+    plan: BackwardPlan | None = None,
+) -> tuple[Any, Any, Any]:
+    """``attention_backward`` of sequences that lie behind one another, as ``attention_varlen`` takes them.
+
+    Rows of the gradients that are of no sequence are not written.
+    """
+    total, heads, _ = q.shape
+    batch = cu_seqlens_q.shape[0] - 1
+    if tuple(cu_seqlens_k.shape) != tuple(cu_seqlens_q.shape) or batch < 0:
         raise ArgumentError(
-            "k, v", f"expected shape ({batch}, tokens, heads, {size}), got {tuple(k.shape)} and {tuple(v.shape)}"
+            "cu_seqlens_k",
+            f"expected one number more than there are sequences, as in cu_seqlens_q, got shapes "
+            f"{tuple(cu_seqlens_q.shape)} and {tuple(cu_seqlens_k.shape)}",
         )
-    for name, array in (("out", out), ("dout", dout)):
-        if tuple(array.shape) != tuple(q.shape):
-            raise ArgumentError(name, f"expected q's shape {tuple(q.shape)}, got {tuple(array.shape)}")
-    if tuple(lse.shape) != (batch, heads, q_tokens):
-        raise ArgumentError("lse", f"expected shape {(batch, heads, q_tokens)}, got {tuple(lse.shape)}")
-    if size == 0:
-        raise ArgumentError("q", f"expected heads of at least one element, got shape {tuple(q.shape)}")
-    if k_heads == 0 or heads % k_heads:
-        raise ArgumentError(
-            "k", f"expected a number of heads that divides q's {heads} (grouped queries), got {k_heads}"
-        )
-    dq, dk, dv = (output(None, Spec(x.shape, x.dtype), x) for x in (q, k, v))
-    if batch == 0:
-        return dq, dk, dv
-    scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
-    side = tile_side(size)
-    machine = machine_of(q)
-    arrays = q, k, v, dout, dq, dk, dv
-    operands = tuple(heads_of(x) for x in arrays)
-    fetched = 0 not in q.shape and k_tokens > 0 and all(is_fetched(x) for x in operands)
-    plan = plan or backward_plan(q_tokens, k_tokens, side, q.itemsize, fetched, causal, machine)
-    if machine.gpu and not (fetched and plan.schedule):
-        operands = tuple(heads_of(x, described=False) for x in arrays)
-    q_, k_, v_, dout_, dq_, dk_, dv_ = operands
-    padded = kiln.cdiv(max(q_tokens, 1), plan.m) * plan.m
-    inside = "float64" if q.itemsize == 8 else "float32"
-    rows = empty(Spec((2 * batch * heads, padded), inside), q)
-    sums = None if deterministic else empty(Spec((batch * heads, padded, side), "float32"), q)
-    if heads:
-        rows_kernel[(kiln.cdiv(padded, plan.rows), batch * heads)](
-            heads_of(out, described=False), heads_of(dout, described=False), lse, *strides(lse), rows, sums, padded,
-            M=plan.rows, SIZE=side, **plan.row_options(machine),
-        )  # fmt: skip
-    if k_tokens:
-        keys_kernel[(kiln.cdiv(k_tokens, plan.n) * batch * k_heads,)](
-            q_, k_, v_, dout_, dk_, dv_, rows, sums, scale * LOG2_E.value, scale, 2 * batch * heads, padded,
-            plan.together, CAUSAL=causal, M=plan.m, N=plan.n, SIZE=side, **plan.options(machine),
-        )  # fmt: skip
-    if q_tokens and heads and sums is not None:
-        round_kernel[(kiln.cdiv(q_tokens, plan.rows), batch * heads)](
-            sums, dq_, padded, M=plan.rows, SIZE=side, **plan.row_options(machine)
-        )
-    elif q_tokens and heads:
-        queries_kernel[(kiln.cdiv(q_tokens, plan.dq_m) * batch * heads,)](
-            q_, k_, v_, dout_, dq_, rows, scale * LOG2_E.value, scale, padded, plan.together, CAUSAL=causal,
-            M=plan.dq_m, N=plan.dq_n, SIZE=side, **plan.options(machine, dq=True),
-        )  # fmt: skip
-    return dq, dk, dv
+    check_contiguous(cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    check_heads(q, k, v, 1)
+    _check(q, v, out, dout, lse, (heads, total))
+    terms = terms_of((batch, heads, total, k.shape[0]), softcap, alibi_slopes, None)
+    visible = visible_of(causal, window)
+    results = tuple(output(None, Spec(x.shape, x.dtype), x) for x in (q, k, v))
+    if batch:
+        of_queries, of_keys = (False, cu_seqlens_q, max_seqlen_q), (False, cu_seqlens_k, max_seqlen_k)
+        places = {"q": of_queries, "k": of_keys, "v": of_keys, "out": of_queries, "dout": of_queries}
+        places |= {"dq": of_queries, "dk": of_keys, "dv": of_keys}
+        arrays = (q, k, v, out, dout, *results)
+        operands = {name: Operand(x, *at) for (name, at), x in zip(places.items(), arrays, strict=True)}
+        launch(operands, lse, (0, *strides(lse)), softmax_scale, deterministic, plan, terms, visible)
+    return results

@@ -48,9 +48,11 @@ class BackwardPlan:
 
 
 @functools.lru_cache(maxsize=1024)
-def backward_plan(q_tokens: int, k_tokens: int, side: int, itemsize: int, fetched: bool = False, causal: bool = False,
-                  machine: Machine = CPU) -> BackwardPlan:  # fmt: skip
-    """For heads of ``side`` elements (padded) of ``itemsize`` bytes; ``fetched``: the copy engine reads all arrays."""
+def backward_plan(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize: int, fetched: bool = False,
+                  causal: bool = False, machine: Machine = CPU, deterministic: bool = True) -> BackwardPlan:  # fmt: skip
+    """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
+    reads all arrays."""
+    side = max(sizes)
 
     def block(tokens: int) -> int:
         return 64 if tokens > 32 else 32 if tokens > 16 else 16
