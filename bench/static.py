@@ -53,13 +53,13 @@ class Launched:
 def compiling_only(target: str) -> Iterator[list[Launched]]:
     """In this block a launch compiles for ``target`` and runs nothing; the list is what was launched."""
     from kiln import knobs
-    from kiln.runtime.jit import JITFunction
+    from kiln.runtime.jit import recording
 
     launched: list[Launched] = []
 
-    def at(self: Any, grid: Any) -> Any:
+    def at(function: Any, grid: Any) -> Any:
         def launch(*args: Any, **kwargs: Any) -> Any:
-            kernel = self.run(*args, grid=grid, warmup=True, **kwargs)
+            kernel = function.run(*args, grid=grid, warmup=True, **kwargs)
             sides = grid if isinstance(grid, tuple) else (grid,)
             count = int(np.prod([int(side) for side in sides]))
             launched.append(Launched(kernel, count * kernel.metadata["cuda"]["cluster"]))
@@ -67,14 +67,9 @@ def compiling_only(target: str) -> Iterator[list[Launched]]:
 
         return launch
 
-    original = JITFunction.__getitem__
-    JITFunction.__getitem__ = at
-    try:
-        # Host arrays stand for the GPU's: nothing is launched that would copy them.
-        with knobs.scope(target=target, stage_arrays=True):
-            yield launched
-    finally:
-        JITFunction.__getitem__ = original
+    # Host arrays stand for the GPU's: nothing is launched that would copy them.
+    with knobs.scope(target=target, stage_arrays=True), recording(at):
+        yield launched
 
 
 class _Shapes:

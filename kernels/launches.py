@@ -59,7 +59,7 @@ def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[La
     The arrays are host arrays that may be uninitialised; results are meaningless.
     """
     from kiln import knobs
-    from kiln.runtime.jit import make_parameter
+    from kiln.runtime.jit import make_parameter, recording
 
     found: list[Launch] = []
 
@@ -69,7 +69,7 @@ def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[La
             named = {name: value for name, value in kwargs.items() if name in names}
             binder = _Binder(kernel.fn)
             try:
-                original(binder, (1,))(*args, **named)
+                binder.run(*args, grid=(1,), **named)
             except _Specialised as seen:
                 parameters = [make_parameter(p.name, item) for p, item in zip(kernel.params, seen.found, strict=True)]
                 options = {name: value for name, value in kwargs.items() if name not in names}
@@ -78,13 +78,8 @@ def launches_of(run: Callable[[], Any], where: Machine = DEFAULT_GPU) -> list[La
 
         return bind
 
-    original = JITFunction.__getitem__
-    JITFunction.__getitem__ = at  # type: ignore[method-assign,assignment]
-    try:
-        with machine.planning_for(where), knobs.scope(target="cpu"):
-            run()
-    finally:
-        JITFunction.__getitem__ = original  # type: ignore[method-assign]
+    with machine.planning_for(where), knobs.scope(target="cpu"), recording(at):
+        run()
     return found
 
 

@@ -6,6 +6,7 @@ besides its arguments, and compiled code for arguments it has not seen.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -89,6 +90,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
+# What `kernel[grid]` gives in a block of `recording`.
+_recorder: Callable[[JITFunction, Any], Callable[..., Any]] | None = None
+
+
+@contextlib.contextmanager
+def recording(recorder: Callable[[JITFunction, Any], Callable[..., Any]]) -> Iterator[None]:
+    """In this block `kernel[grid]` is `recorder(kernel, grid)`, in every thread: for who looks at the launches that a
+    function makes without making them. `kernel.run(…, grid=…)` is what it would have been."""
+    global _recorder
+    outer, _recorder = _recorder, recorder
+    try:
+        yield
+    finally:
+        _recorder = outer
+
+
 class JITFunction(KernelFunction, KernelInterface):
     """A kernel: `kernel[grid](*args, **meta)` compiles it for its arguments when needed, and runs it.
 
@@ -166,6 +183,8 @@ class JITFunction(KernelFunction, KernelInterface):
             return False
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+        if _recorder is not None:
+            return _recorder(self, grid)
         torch = sys.modules.get("torch")
         if torch is not None and torch.compiler.is_dynamo_compiling():  # `is_traced_by_torch`, without a call
             return super().__getitem__(grid)
