@@ -62,9 +62,9 @@ def prefill_plan(
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
     plan = _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, side + beside > 0)
-    if beside and plan.schedule == "attention":
-        # Biases go through shared memory, twice a tile of them, and take registers.
-        plan = dataclasses.replace(plan, n=min(plan.n, 128 // beside))
+    if beside and machine.gpu:
+        # Biases go through shared memory, twice a tile of them, or have an address each; both take registers.
+        plan = dataclasses.replace(plan, n=min(plan.n, 128 // beside if plan.schedule == "attention" else 32))
     if side:
         plan = dataclasses.replace(plan, m=math.gcd(plan.m, side), n=math.gcd(plan.n, side))
     return plan
@@ -97,7 +97,7 @@ def _prefill_plan(
             if size <= 128:
                 return AttentionPlan(128, 128, "attention", together=together, parts=4)
             # What shared memory and the registers of 128 queries hold of wide heads.
-            keys = 64 if even or sizes[1] > 128 else 96
+            keys = 64 if even else 80 if sizes[1] > 128 else 112
             return AttentionPlan(128, keys, "attention", together=together, parts=4)
         # Groups of four warps have 64 queries each; at most 64 elements leave registers for two blocks a processor.
         block_m, block_n = 128 if q_tokens > 64 else 64, 64 if size <= 128 else 32

@@ -14,11 +14,22 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.configs import AttentionPlan, prefill_plan
-from kiln.kernels.attention.operands import Heads, heads_of, is_fetched
+from kiln.kernels.attention.operands import PITCH, Heads, heads_of, is_fetched
 from kiln.kernels.attention.scores import At, Bias, Terms, Visible
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import FLOATS, Spec, Types, check_contiguous, empty, operator, output, strides, tile_side
+from kiln.kernels.operator import (
+    FLOATS,
+    Spec,
+    Types,
+    address,
+    check_contiguous,
+    empty,
+    operator,
+    output,
+    strides,
+    tile_side,
+)
 
 LOG2_E = 1.4426950408889634
 POWERS_OF_TWO: kl.constexpr = kl.constexpr(LOG2_E)
@@ -27,15 +38,15 @@ POWERS_OF_TWO: kl.constexpr = kl.constexpr(LOG2_E)
 # ---- the kernel ------------------------------------------------------------------------------------------------------
 @kiln.struct
 class Form:
-    """M queries and N keys a step; heads of SIZE elements, values of V_SIZE; sums of rows in PARTS. CAUSAL: the last
-    blocks first, since they have the most keys. SCALED: scores are scaled by themselves, not with the exponent."""
+    """M queries and N keys a step; heads of SIZE elements, values of V_SIZE; sums of rows in PARTS. LAST_FIRST: the
+    last queries come first, having the most keys. SCALED: scores are scaled by themselves, not with the exponent."""
 
     M: kl.constexpr
     N: kl.constexpr
     SIZE: kl.constexpr
     V_SIZE: kl.constexpr
     PARTS: kl.constexpr = 1
-    CAUSAL: kl.constexpr = False
+    LAST_FIRST: kl.constexpr = False
     SCALED: kl.constexpr = False
 
     @kiln.jit
@@ -47,7 +58,7 @@ class Form:
         count = kl.minimum(heads - first, together)
         rest = program % (together * blocks)
         block = rest // count
-        return first + rest % count, blocks - 1 - block if self.CAUSAL else block
+        return first + rest % count, blocks - 1 - block if self.LAST_FIRST else block
 
     @kiln.jit
     def start(self, sink, INSIDE: kl.constexpr):
@@ -145,6 +156,16 @@ class Operand:
         return heads_of(self.array, described, self.heads_first, self.starts, self.longest)
 
 
+def beside_scores(terms: Terms | None) -> tuple[int, bool]:
+    """Bytes that are read for each score, and whether they are read in vectors: by elements, each has an address."""
+    bias = None if terms is None else terms.bias
+    if bias is None or bias.row_stride is None or bias.key_stride is None:
+        return 0, True
+    steps = (bias.batch_stride or 0, bias.head_stride or 0, bias.row_stride)
+    vectors = bias.key_stride == 1 and not any(step % PITCH for step in steps) and not address(bias.data) % PITCH
+    return bias.data.itemsize, vectors
+
+
 def launch(
     operands: tuple[Operand, ...],
     lse: Any,
@@ -165,13 +186,15 @@ def launch(
     fetched = y.data is not q.data and all(map(is_fetched, arrays))
     tokens = q.longest, k.longest if visible.left is None else min(k.longest, q.longest + visible.left)
     if plan is None:
-        beside = 0 if terms is None or terms.bias is None else terms.bias.data.itemsize
-        plan = prefill_plan(*tokens, sizes, q.data.itemsize, fetched, causal, machine, side, beside)
+        beside, fits = beside_scores(terms)
+        fetched = fetched and fits
+        plan = prefill_plan(*tokens, sizes, q.data.itemsize, fetched, causal or side > 0, machine, side, beside)
     if machine.gpu and plan.schedule != "attention":
         q, k, v, y = (x.heads(described=False) for x in operands)
     # The greatest product has the greatest score, unless something becomes of it, or the scale turns or drops it.
     scaled = terms is not None or not scale > 0
-    form = Form(plan.m, plan.n, *sizes, plan.parts, causal, scaled)
+    # Of masks by blocks most are nearly causal.
+    form = Form(plan.m, plan.n, *sizes, plan.parts, causal or visible.blocks is not None, scaled)
     attention_kernel[(kiln.cdiv(q.longest, plan.m) * q.batches * q.heads,)](
         q,
         k,
@@ -230,7 +253,7 @@ def terms_of(shape: tuple[int, int, int, int], softcap: float, slopes: Any, bias
     if bias is not None:
         if any(side not in (1, whole) for side, whole in zip(bias.shape, shape, strict=True)):
             raise ArgumentError("bias", f"expected shape {shape}, or 1 for some of it, got {tuple(bias.shape)}")
-        view = Bias(bias, *(0 if side == 1 else step for side, step in zip(bias.shape, strides(bias), strict=True)))
+        view = Bias(bias, *(None if side == 1 else step for side, step in zip(bias.shape, strides(bias), strict=True)))
     if softcap == 0 and slopes is None and bias is None:
         return None
     return Terms(softcap or None, slopes, stride, view)

@@ -47,7 +47,7 @@ class At:
 
 @kiln.struct
 class Bias:
-    """(batch, heads, queries, keys), added to scores; a dimension of one element has the stride 0."""
+    """(batch, heads, queries, keys), added to scores; a stride that is None: all along it are alike."""
 
     data: Any
     batch_stride: Any
@@ -57,9 +57,17 @@ class Bias:
 
     @kiln.jit
     def load(self, at):
-        start = self.data + at.batch.to(kl.int64) * self.batch_stride + at.head * self.head_stride
-        pointers = start + at.row.to(kl.int64) * self.row_stride + at.key * self.key_stride
-        value = kl.load(pointers, mask=(at.row < at.queries) & (at.key < at.keys), other=0.0)
+        pointers, mask = self.data, None
+        if self.batch_stride is not None:
+            pointers += at.batch.to(kl.int64) * self.batch_stride
+        if self.head_stride is not None:
+            pointers += at.head * self.head_stride
+        if self.row_stride is not None:
+            pointers, mask = pointers + at.row.to(kl.int64) * self.row_stride, at.row < at.queries
+        if self.key_stride is not None:
+            there = at.key < at.keys
+            pointers, mask = pointers + at.key * self.key_stride, there if mask is None else mask & there
+        value = kl.load(pointers) if mask is None else kl.load(pointers, mask=mask, other=0.0)
         return value if value.dtype == kl.float64 else value.to(kl.float32)
 
 

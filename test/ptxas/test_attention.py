@@ -133,12 +133,20 @@ FORMS = {
     "alibi": lambda: attention(*qkv(), alibi_slopes=SLOPES, causal=True),
     "bias": lambda: attention(*qkv(), bias=blank(1, 4, 4096, 4096)),
     "bias float32": lambda: attention(*qkv(64), bias=blank(1, 1, 4096, 4096, dtype=np.float32)),
+    "bias of rows": lambda: attention(*qkv(), bias=blank(1, 4, 4096, 1)),
+    "bias of keys": lambda: attention(*qkv(tokens=1000), bias=blank(1, 1, 1, 1000)),
     "heads of 256": lambda: attention(*qkv(256), causal=True),
     "heads of 192 and 128": lambda: attention(*qkv(192, v_size=128), causal=True),
     "varlen": lambda: attention_varlen(*(x[0] for x in qkv()), STARTS, STARTS, 4096, 4096, causal=True),
     "score_mod": lambda: flex_attention(*(x.swapaxes(1, 2)[:, :2] for x in qkv()), falling),
     "block_mask": lambda: flex_attention(*(x.swapaxes(1, 2)[:, :2] for x in qkv()), falling, masked()),
 }
+
+
+def test_a_bias_that_is_read_by_elements_has_no_schedule(tmp_path: Path):
+    """Each thread would hold an address for each of its scores."""
+    said, sass = assembled(lambda: attention(*qkv(tokens=1001), bias=blank(1, 1, 1001, 1001)), tmp_path, None)
+    assert "USETMAXREG" not in sass and "0 bytes spill stores, 0 bytes spill loads" in said
 
 
 @pytest.mark.parametrize("form", FORMS)
