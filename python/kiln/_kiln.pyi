@@ -178,7 +178,8 @@ class Prepared:
 class TunedLauncher:
     """Launches a tuned kernel by keys that are known."""
 
-    last: Any
+    @property
+    def last(self) -> Any: ...
     def at(self, grid: Any, /) -> Any: ...
     def forget(self) -> None: ...
 

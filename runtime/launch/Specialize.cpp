@@ -19,7 +19,7 @@ static constexpr char divisibleFlag = 1, nanFlag = 2, rowsFlag = 4, by8Flag = 8,
 void CallEncoder::clear() {
   key.clear();
   block.clear();
-  kept.clear();
+  dropped.clear();
   used = 0;
   bounded = true;
 }
@@ -59,31 +59,28 @@ static bool isDivisible(const ParameterRule &rule, uint64_t value) {
 }
 
 /// What the key says about the divisors of an integer.
-static char divisibilityOf(const ParameterRule &rule, uint64_t value) {
-  if (!rule.specialize || !rule.specializeAlignment || (rule.describes && value == 0))
+static char divisibilityOf(const ParameterRule &rule, uint64_t value, bool describes) {
+  if (!rule.specialize || !rule.specializeAlignment || (describes && value == 0))
     return 0;
   if (value % 16 == 0)
     return divisibleFlag;
-  if (!rule.isStride && !rule.describes)
+  if (!rule.isStride && !describes)
     return 0;
   return value % 8 == 0 ? by8Flag : value % 4 == 0 ? by4Flag : 0;
 }
 
 void CallEncoder::addIntegerKey(const ParameterRule &rule, ElementType element, uint64_t value) {
-  char said = divisibilityOf(rule, value);
+  char plain = divisibilityOf(rule, value, /*describes=*/false);
+  char said = describes ? divisibilityOf(rule, value, /*describes=*/true) : plain;
   addScalarKey(element, said);
-  if (!rule.describes)
-    return;
-  ParameterRule plain = rule;
-  plain.describes = false;
-  if (char kept = divisibilityOf(plain, value); kept != said)
-    this->kept.push_back({key.size() - 1, kept});
+  if (said != plain)
+    dropped.push_back({key.size() - 1, plain});
 }
 
 void CallEncoder::dropDescribed() {
-  for (auto [place, divisibility] : kept)
+  for (auto [place, divisibility] : dropped)
     key[place] = divisibility;
-  kept.clear();
+  dropped.clear();
 }
 
 /// The values an integer type holds, as what they must lie between.
@@ -116,7 +113,7 @@ void CallEncoder::addPlainInteger(const ParameterRule &rule, int64_t value) {
     return addConstantInteger(1);
   bool narrow = value == int32_t(value);
   bounded &= isCount(value);
-  addScalarKey(narrow ? ElementType::I32 : ElementType::I64, divisibilityOf(rule, uint64_t(value)));
+  addIntegerKey(rule, narrow ? ElementType::I32 : ElementType::I64, uint64_t(value));
   if (narrow)
     std::memcpy(reserve(4), &value, 4);
   else

@@ -33,11 +33,9 @@ using artifact::ElementType;
 struct ParameterRule {
   std::string name;
   bool isConstexpr = false;
-  bool specialize = true;          ///< not named in do_not_specialize
-  bool specializeAlignment = true; ///< not named in do_not_specialize_on_alignment
-  bool isStride = false;           ///< stands as a stride where the kernel makes descriptors
-  /// Pointers may become descriptors, so that any integer may be a stride. 0 is none: what repeats a row is no array.
-  bool describes = false;
+  bool specialize = true;                   ///< not named in do_not_specialize
+  bool specializeAlignment = true;          ///< not named in do_not_specialize_on_alignment
+  bool isStride = false;                    ///< stands as a stride where the kernel makes descriptors
   llvm::ArrayRef<std::string> strideFields; ///< fields of a tuple that do
   std::optional<ElementType> annotation;    ///< of a scalar annotated with a type
 };
@@ -106,7 +104,10 @@ public:
   void addConstantString(llvm::StringRef value);
   void addConstantObject(int64_t id);
 
-  /// Takes back what the key says of integers for `describes` alone.
+  /// Whether pointers may become descriptors, so that any integer added from now on may be a stride. 0 is none: what
+  /// repeats a row is no array.
+  void setDescribes(bool whether) { describes = whether; }
+  /// Takes back what the key says of integers for that alone.
   void dropDescribed();
 
   /// Every integer added so far that is no constant, and every extent and stride, is from 0 to artifact::kMostCount.
@@ -126,9 +127,9 @@ private:
 
   llvm::SmallVector<char, 256> key;
   llvm::SmallVector<uint64_t, 64> block;
-  llvm::SmallVector<std::pair<size_t, char>, 8> kept; ///< places of divisors in the key, and those without `describes`
+  llvm::SmallVector<std::pair<size_t, char>, 8> dropped; ///< places of divisors in the key, and those to be there then
   size_t used = 0;
-  bool bounded = true;
+  bool bounded = true, describes = false;
 };
 
 /// What every target asks of a tensor descriptor, which is what the copy engines of GPUs do: so that a program that

@@ -67,13 +67,23 @@ TEST(Specialize, stridesOfDescriptorsAreLookedAtCloser) {
 }
 
 TEST(Specialize, whereDescriptorsAreMadeOfPointersAnyIntegerMayBeAStride) {
-  ParameterRule rule = makeRule();
-  rule.describes = true;
-  EXPECT_TRUE(specialize(32, rule).divisible);
-  EXPECT_EQ(specialize(24, rule).divisor, 8);
-  EXPECT_EQ(specialize(12, rule).divisor, 4);
-  EXPECT_FALSE(specialize(0, rule).divisible);
-  EXPECT_EQ(specialize(0, rule).divisor, 1);
+  auto specialized = [](int64_t value, bool drop) {
+    CallEncoder encoder;
+    encoder.setDescribes(true);
+    EXPECT_TRUE(encoder.addInteger(makeRule(), value).ok());
+    if (drop)
+      encoder.dropDescribed();
+    return decodeKey(encoder.getKey()).at(0);
+  };
+  EXPECT_TRUE(specialized(32, false).divisible);
+  EXPECT_EQ(specialized(24, false).divisor, 8);
+  EXPECT_EQ(specialized(12, false).divisor, 4);
+  EXPECT_FALSE(specialized(0, false).divisible);
+  EXPECT_EQ(specialized(0, false).divisor, 1);
+  // Taken back, the key is what it is elsewhere.
+  EXPECT_TRUE(specialized(32, true).divisible);
+  EXPECT_EQ(specialized(24, true).divisor, 1);
+  EXPECT_TRUE(specialized(0, true).divisible);
 }
 
 TEST(Specialize, rowsOfDescriptorsAreWholeOrNot) {

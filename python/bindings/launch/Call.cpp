@@ -686,6 +686,7 @@ void kiln::python::encodeParameter(LauncherState &state, unsigned index, PyObjec
                                    CallEncoder &encoder, ArgumentReader &reader) {
   const Parameter &parameter = state.parameters[index];
   reader.parameter = index;
+  encoder.setDescribes(describes);
   bool ok = false;
   if (warnStrides && !parameter.rule.isConstexpr)
     py::module_::import("kiln.runtime.refusals").attr("strides")(state.kernel, parameter.name, py::handle(value));
@@ -694,10 +695,6 @@ void kiln::python::encodeParameter(LauncherState &state, unsigned index, PyObjec
   } else if (PyUnicode_Check(value) && value != parameter.defaultValue.ptr()) {
     reader.problem = "expected an array or a number (because the parameter is no constexpr), got a string";
     reader.hint = "annotate the parameter with kl.constexpr, if the string chooses between variants of the kernel";
-  } else if (describes) {
-    launch::ParameterRule rule = parameter.rule;
-    rule.describes = true;
-    ok = reader.addValue(encoder, rule, value);
   } else {
     ok = reader.addValue(encoder, parameter.rule, value);
   }
