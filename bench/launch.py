@@ -5,10 +5,10 @@
     python bench/launch.py --json launch.json   what was measured, as data
     python bench/launch.py --ask                fails where a row costs more than is asked
 
-Each call is timed on its own, with the collector of garbage off; what reading the clock costs is taken off. Rows take
-turns in bursts, in reversed order every round, and the device is waited for between bursts, so that no call ever waits
-for room in its queue. A figure is the median over all calls, and the 99th percentile. Kernels have one program that
-does nothing; those of the library have one row.
+Each call is timed on its own, with the collector of garbage off; what reading the clock costs is taken off. Calls begin
+20 µs apart, in which a GPU has finished what it was given: the driver takes twice as long while the GPU is behind. Rows
+take turns in bursts, in reversed order every round, and the device is waited for between bursts. A figure is the median
+over all calls, and the 99th percentile. Kernels have one program that does nothing; those of the library have one row.
 
 `driver` is `cuLaunchKernelEx` alone, in a loop of C++, with the block of the row `ten`: what nobody can do without. On
 the CPU target it is the device's own launch. `over` is what a row costs beyond the row that it is compared with.
@@ -35,6 +35,7 @@ import kiln.language as kl  # noqa: E402
 from measure import quantile  # noqa: E402
 
 BURST = 200  # calls; a GPU's queue holds a thousand launches
+GAP = 20_000  # nanoseconds between the beginnings of two calls
 
 
 @dataclass
@@ -134,7 +135,7 @@ def launches(arrays: Arrays) -> list[Row]:
     from kiln.tools.tensor_descriptor import TensorDescriptor
 
     kernels = shared_kernels(kiln.jit, kl)
-    ten, nineteen, nothing = kernels.ten, kernels.nineteen, kernels.nothing
+    ten, nineteen = kernels.ten, kernels.nineteen
     a, b, c, d, e, h = (arrays.zeros(64) for _ in range(6))
     one = (1,)
     prepared = ten.prepare(a, b, c, d, *SCALARS, grid=one, BLOCK=64)
@@ -144,13 +145,12 @@ def launches(arrays: Arrays) -> list[Row]:
     tuned = kiln.autotune(configs, key=["i", "j"], do_bench=lambda launch, quantiles: [1.0, 1.0, 1.0])(ten)
 
     def driver(count: int) -> list[int]:
-        return prepared.time_driver(count)
+        return prepared.time_driver(count, GAP if arrays.gpu else 0)
 
     return [
         Row("driver", "the driver alone, 10 arguments", None, burst=driver),
         Row("prepared", "a prepared launch", prepared, "driver", 0.3),
         Row("replaced", "a prepared launch with another array", lambda: prepared(a=e), "driver"),
-        Row("nothing", "no arguments", lambda: nothing[one](BLOCK=64), "driver"),
         Row("ten", "10 arguments", lambda: ten[one](a, b, c, d, *SCALARS, BLOCK=64), "driver", 0.8),
         Row(
             "options",
@@ -238,12 +238,15 @@ def triton_rows(arrays: Arrays) -> list[Row]:
     ]
 
 
-def timed(call: Callable[[], Any], count: int) -> list[int]:
-    """Nanoseconds of each of so many calls, the clock's included."""
+def timed(call: Callable[[], Any], count: int, gap: int = 0) -> list[int]:
+    """Nanoseconds of each of so many calls, the clock's included, `gap` apart."""
     clock = time.perf_counter_ns
-    times = [0] * count
+    times, start = [0] * count, 0
     for i in range(count):
+        end = start + gap
         start = clock()
+        while start < end:
+            start = clock()
         call()
         times[i] = clock() - start
     return times
@@ -272,7 +275,9 @@ def measure_rows(rows: list[Row], arrays: Arrays, rounds: int, burst: int) -> li
                 else:
                     assert row.call is not None
                     timed(row.call, 3)
-                    times[row.name] += [max(each - overhead, 1.0) for each in timed(row.call, burst)]
+                    times[row.name] += [
+                        max(each - overhead, 1.0) for each in timed(row.call, burst, GAP if arrays.gpu else 0)
+                    ]
                 arrays.wait()
     finally:
         gc.enable()

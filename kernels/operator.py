@@ -34,7 +34,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from kiln.errors import ArgumentError
-from kiln.runtime.interface import is_traced_by_torch
 
 FLOATS = ("float16", "bfloat16", "float32")
 FP8 = ("float8_e4m3fn", "float8_e5m2")
@@ -171,6 +170,8 @@ class Operator:
         self.in_place, self.lists, self.repeatable = in_place, lists, repeatable
         self.gradient = gradient
         self._calls: Any = None  # a _kiln.CallCache: made by the first call
+        self._again: Any = None  # its `call`
+        self._slowly = self._run
         self.signature = inspect.signature(function)
         self._outputs = outputs
         self._ranks = {name: _ranks(shapes) for name, shapes in self.arrays.items()}
@@ -179,18 +180,23 @@ class Operator:
             self.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{self.table()}\n"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if is_traced_by_torch():
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.compiler.is_dynamo_compiling():  # `is_traced_by_torch`, without a call
             from kiln.runtime import torch_graph
 
             return torch_graph.call(self, args, kwargs)
-        if self.repeatable and scope[0] is not PLANNING:
-            return (self._calls or self._make_calls()).call(args, kwargs, scope[0], self._run)
-        return self._run(args, kwargs)
+        again = self._again
+        if again is None:
+            if not self.repeatable:
+                return self._run(args, kwargs)
+            again = self._make_calls().call
+        return again(args, kwargs, scope[0], self._slowly)
 
     def _make_calls(self) -> Any:
         from kiln import _kiln
 
-        self._calls = _kiln.CallCache()
+        self._calls = _kiln.CallCache(PLANNING)
+        self._again = self._calls.call
         _tell_made[0] = _kiln.note_made
         return self._calls
 

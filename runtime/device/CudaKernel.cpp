@@ -174,19 +174,15 @@ Status CudaFunction::launch(const CudaShape &shape, const void *arguments, size_
   return {};
 }
 
-Status CudaFunction::timeLaunches(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream,
-                                  llvm::MutableArrayRef<int64_t> times) {
+Status CudaFunction::launchAlone(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream,
+                                 llvm::function_ref<bool()> next) {
   CudaDevice::Scope scope(*device);
   Config config(shape, fixedCluster, stream);
   void *extra[] = {cuda::paramBuffer, const_cast<void *>(arguments), cuda::paramBytes, &bytes, cuda::paramEnd};
-  for (int64_t &time : times) {
-    auto start = std::chrono::steady_clock::now();
-    cuda::Result result =
-        device->getDriver().launchKernelEx(&config.config, function, nullptr, bytes ? extra : nullptr);
-    time = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
-    if (result)
+  while (next())
+    if (cuda::Result result =
+            device->getDriver().launchKernelEx(&config.config, function, nullptr, bytes ? extra : nullptr))
       return device->fail("launch " + *label, result);
-  }
   return {};
 }
 
@@ -293,14 +289,25 @@ public:
     return launchWithHidden(where, request, stream);
   }
 
-  Status timeLaunches(const LaunchRequest &request, llvm::MutableArrayRef<int64_t> times) override {
+  Status timeLaunches(const LaunchRequest &request, int64_t gap, llvm::MutableArrayRef<int64_t> times) override {
     if (parameterBytes != argumentBytes)
-      return LoadedKernel::timeLaunches(request, times);
+      return LoadedKernel::timeLaunches(request, gap, times);
     CudaShape where = shape;
     if (Status status = placeGrid(request.grid, where); !status.ok())
       return status;
-    return function.timeLaunches(where, request.arguments, argumentBytes, static_cast<cuda::Stream>(request.stream),
-                                 times);
+    // A launch lies between two questions for the next one.
+    auto clock = [] { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+    int64_t last = 0;
+    size_t begun = 0;
+    return function.launchAlone(where, request.arguments, argumentBytes, static_cast<cuda::Stream>(request.stream),
+                                [&] {
+                                  if (begun)
+                                    times[begun - 1] = clock() - last;
+                                  if (begun++ == times.size())
+                                    return false;
+                                  waitForGap(last, gap);
+                                  return true;
+                                });
   }
 
 private:

@@ -1,6 +1,7 @@
 // Code on a GPU: a loaded module, and one launch of its kernel.
 #pragma once
 #include "runtime/device/CudaDevice.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace kiln::device {
 
@@ -41,9 +42,9 @@ public:
   /// Allows this much dynamic shared memory and clusters of this size; says by name what does not fit the device.
   Status prepare(const CudaShape &shape);
   Status launch(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream, const Grid &shown);
-  /// Nanoseconds of launches by the driver, with nothing around them.
-  Status timeLaunches(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream,
-                      llvm::MutableArrayRef<int64_t> times);
+  /// One launch by the driver, with nothing around it, each time `next` says so.
+  Status launchAlone(const CudaShape &shape, const void *arguments, size_t bytes, cuda::Stream stream,
+                     llvm::function_ref<bool()> next);
   CodeFigures measure(const CudaShape &shape) const;
 
   CudaDevice &getDevice() const { return *device; }

@@ -40,14 +40,17 @@ public:
   virtual Status launch(const LaunchRequest &request) = 0;
 
   /// Launches as `request` says, one time after the other, and gives the nanoseconds of each: of a GPU, of the driver
-  /// alone.
-  virtual Status timeLaunches(const LaunchRequest &request, llvm::MutableArrayRef<int64_t> times);
+  /// alone. Between the beginnings of two launches pass at least `gap` nanoseconds.
+  virtual Status timeLaunches(const LaunchRequest &request, int64_t gap, llvm::MutableArrayRef<int64_t> times);
 
   /// What the code takes of the machine; null where that is not known (the CPU).
   virtual const struct CodeFigures *getFigures() const { return nullptr; }
 
 protected:
   explicit LoadedKernel(artifact::Metadata metadata) : metadata(std::move(metadata)) {}
+
+  /// Waits busily until `gap` has passed since `last`; gives and keeps the time it is then.
+  static int64_t waitForGap(int64_t &last, int64_t gap);
 
 private:
   artifact::Metadata metadata;

@@ -5,12 +5,24 @@
 using namespace kiln;
 using namespace kiln::device;
 
-Status LoadedKernel::timeLaunches(const LaunchRequest &request, llvm::MutableArrayRef<int64_t> times) {
+static int64_t readClock() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t LoadedKernel::waitForGap(int64_t &last, int64_t gap) {
+  int64_t now = readClock();
+  while (now < last + gap)
+    now = readClock();
+  return last = now;
+}
+
+Status LoadedKernel::timeLaunches(const LaunchRequest &request, int64_t gap, llvm::MutableArrayRef<int64_t> times) {
+  int64_t last = 0;
   for (int64_t &time : times) {
-    auto start = std::chrono::steady_clock::now();
+    int64_t start = waitForGap(last, gap);
     if (Status status = launch(request); !status.ok())
       return status;
-    time = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+    time = readClock() - start;
   }
   return {};
 }

@@ -279,13 +279,14 @@ PyObject *kiln::python::makePrepared(LauncherState &state, PyObject *grid, PyObj
   });
 }
 
-/// time_driver(count): nanoseconds of each of so many launches, by the driver alone: what a launch cannot cost less
-/// than.
-static PyObject *timeDriver(PyObject *self, PyObject *number) {
+/// time_driver(count, gap=0): nanoseconds of each of so many launches, by the driver alone: what a launch cannot cost
+/// less than.
+static PyObject *timeDriver(PyObject *self, PyObject *arguments) {
   const Prepared &prepared = *reinterpret_cast<PreparedObject *>(self)->prepared;
   return callGuarded([&]() -> PyObject * {
-    Py_ssize_t count = PyNumber_AsSsize_t(number, PyExc_OverflowError);
-    if (count == -1 && PyErr_Occurred())
+    Py_ssize_t count;
+    long long gap = 0;
+    if (!PyArg_ParseTuple(arguments, "n|L", &count, &gap))
       return nullptr;
     const LaunchRecord &record = prepared.record;
     device::LaunchRequest request;
@@ -296,7 +297,7 @@ static PyObject *timeDriver(PyObject *self, PyObject *number) {
     Status status;
     {
       WithoutLock released;
-      status = record.compiled.kernel->timeLaunches(request, times);
+      status = record.compiled.kernel->timeLaunches(request, gap, times);
     }
     if (!status.ok()) {
       PyErr_SetString(PyExc_RuntimeError, status.getMessage().c_str());
@@ -310,9 +311,10 @@ static PyObject *timeDriver(PyObject *self, PyObject *number) {
 }
 
 void kiln::python::bindPrepared(py::module_ &m) {
-  static PyMethodDef methods[] = {{"time_driver", timeDriver, METH_O,
-                                   "time_driver(count): nanoseconds of launches by the driver alone, one by one"},
-                                  {}};
+  static PyMethodDef methods[] = {
+      {"time_driver", timeDriver, METH_VARARGS,
+       "time_driver(count, gap=0): nanoseconds of launches by the driver alone, one by one, gap ns apart"},
+      {}};
   static PyGetSetDef properties[] = {{"grid", getGrid, nullptr, "the program instances in three dimensions", nullptr},
                                      {"compiled", getCompiled, nullptr, "the CompiledKernel that runs", nullptr},
                                      {}};

@@ -144,7 +144,12 @@ PyObject *findFunctionOfTorch(const char *name) {
 
 /// Whether torch has a say in a call with this tensor: a gradient is recorded, a mode looks on.
 bool Arguments::isWatchedByTorch(PyObject *tensor) {
-  if (records < 0) {
+  TorchState state;
+  if (records < 0 && readTorchState(state)) {
+    if (state.modes)
+      return true;
+    records = state.records;
+  } else if (records < 0) {
     static PyObject *countModes = findFunctionOfTorch("_len_torch_dispatch_stack");
     static PyObject *isEnabled = findFunctionOfTorch("is_grad_enabled");
     if (!countModes || !isEnabled)
@@ -159,6 +164,8 @@ bool Arguments::isWatchedByTorch(PyObject *tensor) {
   }
   if (!records)
     return false;
+  if (std::optional<bool> required = requiresGradient(tensor))
+    return *required;
   static PyObject *name = PyUnicode_InternFromString("requires_grad");
   py::object required = py::reinterpret_steal<py::object>(PyObject_GetAttr(tensor, name));
   if (!required)
@@ -389,6 +396,7 @@ struct CallCache {
   llvm::StringMap<Entry> entries;
   std::vector<py::object> objects; ///< that keys name by their addresses
   int64_t replayed = 0, recorded = 0;
+  py::object never; ///< the scope in which nothing is recorded
 };
 
 struct CallCacheObject {
@@ -453,10 +461,11 @@ PyObject *cacheCall(PyObject *self, PyObject *const *given, Py_ssize_t count) {
     PyObject *const both[] = {args, kwargs};
     return PyObject_Vectorcall(function, both, 2, nullptr);
   };
-  Arguments arguments;
-  if (Recorder::current() || hasLaunchHooks() || !arguments.read(args, kwargs, given[2]))
-    return slowly();
   CallCache &cache = *reinterpret_cast<CallCacheObject *>(self)->cache;
+  Arguments arguments;
+  if (given[2] == cache.never.ptr() || Recorder::current() || hasLaunchHooks() ||
+      !arguments.read(args, kwargs, given[2]))
+    return slowly();
   llvm::StringRef key = arguments.getKey();
   auto entry = cache.entries.find(key);
   if (entry == cache.entries.end()) {
@@ -518,10 +527,15 @@ PyObject *cacheCounts(PyObject *self, void *) {
                        static_cast<long long>(cache.replayed));
 }
 
-PyObject *cacheNew(PyTypeObject *type, PyObject *, PyObject *) {
+PyObject *cacheNew(PyTypeObject *type, PyObject *args, PyObject *) {
+  PyObject *never;
+  if (!PyArg_ParseTuple(args, "O", &never))
+    return nullptr;
   auto *made = reinterpret_cast<CallCacheObject *>(type->tp_alloc(type, 0));
-  if (made)
+  if (made) {
     made->cache = new CallCache;
+    made->cache->never = py::reinterpret_borrow<py::object>(never);
+  }
   return reinterpret_cast<PyObject *>(made);
 }
 

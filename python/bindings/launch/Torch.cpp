@@ -28,6 +28,9 @@ struct Library {
   bool (*isNegated)(Handle) = nullptr;
   bool (*isInference)(Handle) = nullptr;
   void (*bumpVersion)(Handle) = nullptr;
+  int64_t (*countModes)() = nullptr;
+  bool (*recordsGradients)() = nullptr;
+  bool (*requiresGradient)(const void *implementation) = nullptr;
   int32_t strided = -1;
   int32_t cpu = -1, cuda = -1;
   static constexpr int maxTypes = 64;
@@ -75,6 +78,11 @@ struct Library {
     complete = find("_ZN2at6native6is_negERKNS_6TensorE", isNegated) && view;
     find("_ZN2at6native12is_inferenceERKNS_6TensorE", isInference);
     find("_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", bumpVersion);
+    if ((library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD))) {
+      find("_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", countModes);
+      find("_ZN3c108GradMode10is_enabledEv", recordsGradients);
+      find("_ZNK3c1010TensorImpl13requires_gradEv", requiresGradient);
+    }
   }
 };
 
@@ -182,6 +190,22 @@ bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
     result.viewEnd += uintptr_t((sizes[i] - 1) * strides[i]) * artifact::getBytes(result.element);
   }
   return true;
+}
+
+bool kiln::python::readTorchState(TorchState &state) {
+  static const Library &library = getLibrary();
+  if (!library.countModes || !library.recordsGradients)
+    return false;
+  state = {library.countModes() != 0, library.recordsGradients()};
+  return true;
+}
+
+std::optional<bool> kiln::python::requiresGradient(PyObject *tensor) {
+  static const Library &library = getLibrary();
+  Handle handle = library.requiresGradient ? findHandle(tensor) : nullptr;
+  if (!handle)
+    return std::nullopt;
+  return library.requiresGradient(*static_cast<void *const *>(handle));
 }
 
 void kiln::python::countWrite(PyObject *tensor) {

@@ -6,6 +6,7 @@
 #include "runtime/artifact/ElementType.h"
 #include <Python.h>
 #include <cstdint>
+#include <optional>
 
 namespace kiln::python {
 
@@ -30,6 +31,16 @@ bool readTorchKind(PyObject *tensor, TorchKind &result);
 
 /// Reads a tensor; false if it must be asked through Python. Sets no Python error. Under the interpreter lock.
 bool readTorchTensor(PyObject *tensor, TorchTensor &result);
+
+/// Whether torch has a say in a call with tensors: what it does beside reading their memory.
+struct TorchState {
+  bool modes = false;   ///< of its dispatcher are active on this thread, which are to see operators
+  bool records = false; ///< gradients
+};
+/// False where that cannot be told without Python.
+bool readTorchState(TorchState &state);
+/// Whether the tensor requires a gradient; nothing where Python must be asked.
+std::optional<bool> requiresGradient(PyObject *tensor);
 
 /// Counts a write to a tensor, as torch's own functions that write in place do: what has saved the tensor for a
 /// backward notices.
