@@ -4,6 +4,7 @@
 
     domain = Domain(scale, "T=fp16|fp32, x=*T, y=*T, n=0..100000, factor=fp32, BLOCK=512|1024")
     freeze([domain], "bundle", targets=["cpu"])
+    freeze_calls([lambda: rms_norm(x, weight)], "bundle", targets=["cpu", "sm_90a"])     # functions of the library
 
 A bundle is a cache of artifacts that is only read (`runtime/cache` in C++). With ``KILN_FROZEN=bundle`` nothing else is
 looked into and nothing is compiled: a launch outside of the domains is a `FrozenError` that names the argument, its
@@ -13,15 +14,15 @@ value and the variant that is missing. What a domain may say is in `kiln.freeze.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from kiln import errors, knobs
-from kiln.freeze.domain import Domain, Specialised
+from kiln.freeze.domain import Domain
 
-__all__ = ["Domain", "Frozen", "freeze"]
+__all__ = ["Domain", "Frozen", "freeze", "freeze_calls"]
 
 # More is a mistake in a domain rather than a wish.
 MOST_VARIANTS = 20_000
@@ -38,24 +39,71 @@ class Frozen:
 def freeze(domains: Sequence[Domain], bundle: str | os.PathLike[str], targets: Sequence[str], jobs: int = 1) -> Frozen:
     """Compiles all that launches inside `domains` ask for on `targets`, rows of the target table, into the folder
     `bundle`. What is there already stays: a bundle grows by further calls."""
-    from kiln import _kiln
-
-    work: list[tuple[Domain, Specialised, str]] = []
-    for target in targets:
-        try:
-            _kiln.target(target)
-        except ValueError as problem:
-            raise errors.UserError(str(problem)) from None
+    _check(targets)
+    work: list[tuple[Any, Any, str]] = []
     for domain in domains:
         for target in targets:
-            gpu = _kiln.target(target)["kind"] == "cuda"
-            work += [(domain, found, target) for found in domain.enumerate(MOST_VARIANTS, gpu)]
+            found = domain.enumerate(MOST_VARIANTS, gpu=_kind(target) == "cuda")
+            work += [(domain.kernel, variant, target) for variant in found]
+    return _freeze_all(work, bundle, jobs)
+
+
+def freeze_calls(
+    calls: Iterable[Callable[[], Any]],
+    bundle: str | os.PathLike[str],
+    targets: Sequence[str],
+    machine: Any = None,
+    jobs: int = 1,
+) -> Frozen:
+    """Compiles all that calls of the library's functions launch, into the folder `bundle`. Nothing is run.
+
+    calls      functions of no arguments that call the library with host arrays, whose contents do not matter: their
+               shapes, types, strides, alignment and overlap do, as do all other arguments
+    machine    what the launches are planned for (`kiln.kernels.machine.Machine`): the plan of a row asks for more than
+               the target row says, such as the number of multiprocessors. Default: an H100 or H200 for GPUs
+
+    What a library function launches follows from shapes through its plans, so that a domain is a list of calls: one for
+    each batch size, say, as for captured graphs.
+    """
+    from kiln.kernels.launches import launches_of
+    from kiln.kernels.machine import CPU, of_target
+
+    _check(targets)
+    made = list(calls)
+    work: list[tuple[Any, Any, str]] = []
+    for target in targets:
+        where = machine or (CPU if _kind(target) == "cpu" else of_target(target))
+        seen = set()
+        for call in made:
+            for launch in launches_of(call, where):
+                what = (launch.kernel, repr(launch.parameters), launch.disjoint, repr(sorted(launch.options.items())))
+                if what not in seen:
+                    seen.add(what)
+                    work.append((launch.kernel, launch, target))
+    return _freeze_all(work, bundle, jobs)
+
+
+def _kind(target: str) -> str:
+    from kiln import _kiln
+
+    return str(_kiln.target(target)["kind"])
+
+
+def _check(targets: Sequence[str]) -> None:
+    for target in targets:
+        try:
+            _kind(target)
+        except ValueError as problem:
+            raise errors.UserError(str(problem)) from None
+
+
+def _freeze_all(work: Sequence[tuple[Any, Any, str]], bundle: str | os.PathLike[str], jobs: int) -> Frozen:
     with knobs.scope(
         cache=os.path.abspath(os.fspath(bundle)), cache_size=0, cache_readonly="", frozen="", check="none"
     ):
         scope = knobs.current_scope()
 
-        def one(item: tuple[Domain, Specialised, str]) -> bool:
+        def one(item: tuple[Any, Any, str]) -> bool:
             with knobs.enter_scope(scope):
                 return _freeze(*item)
 
@@ -66,14 +114,12 @@ def freeze(domains: Sequence[Domain], bundle: str | os.PathLike[str], targets: S
     return Frozen(len(work), sum(made))
 
 
-def _freeze(domain: Domain, found: Specialised, target: str) -> bool:
-    """Whether it had to be compiled."""
-    from kiln import _kiln, compiler
+def _freeze(kernel: Any, found: Any, target: str) -> bool:
+    """Whether it had to be compiled. `found`: what it is specialised for, with launch options."""
+    from kiln import compiler
     from kiln.runtime import cache, jit
 
-    kernel = domain.kernel
-    kind = _kiln.target(target)["kind"]
-    options: dict[str, Any] = {**jit._compile_options(kernel, found.options, kind), "target": target}
+    options: dict[str, Any] = {**jit._compile_options(kernel, found.options, _kind(target)), "target": target}
 
     def look() -> Any:
         return cache.Lookup(kernel, found.parameters, compiler.complete(options), found.disjoint)

@@ -273,3 +273,61 @@ def test_a_bundle_for_a_gpu(tmp_path):
     else:
         raise AssertionError
     """, KILN_FROZEN=path)  # fmt: skip
+
+
+# ---- functions of the library ----------------------------------------------------------------------------------------
+def test_calls_of_the_library(tmp_path):
+    """A list of calls is a domain: those of their shapes compile nothing, whatever the arrays hold; others say so."""
+    import numpy as np
+    from kiln.freeze import freeze_calls
+    from kiln.kernels.norm import rms_norm
+    from kiln.kernels.softmax import softmax
+
+    bundle = str(tmp_path / "bundle")
+    weight = np.empty(96, np.float32)
+    calls = [lambda rows=rows: rms_norm(np.empty((rows, 96), np.float32), weight) for rows in (1, 16, 32)]
+    calls += [lambda: softmax(np.empty((4, 96), np.float32))]
+    first = freeze_calls(calls, bundle, ["cpu"])
+    assert 2 <= first.variants <= 4 and first.compiled == first.variants
+    assert freeze_calls(calls, bundle, ["cpu"], jobs=2).compiled == 0
+    said = run(
+        tmp_path,
+        """
+from kiln.kernels.norm import rms_norm
+from kiln.kernels.softmax import softmax
+rng = np.random.default_rng(0)
+for turn in range(60):
+    x, weight = rng.standard_normal((rng.choice([1, 16, 32]), 96), np.float32), rng.standard_normal(96, np.float32)
+    out = np.empty_like(x) if turn % 2 else None
+    y = rms_norm(x, weight, out=out)
+    assert np.allclose(y, x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * weight, atol=1e-5)
+    s = softmax(x[:4] if len(x) > 4 else np.repeat(x, 4, 0))
+    assert np.allclose(s.sum(-1), 1, atol=1e-5)
+assert loads and not compiles, compiles
+for call in (lambda: softmax(np.ones((4, 128), np.float32)), lambda: rms_norm(x.astype(np.float16), weight)):
+    try:
+        call()
+    except errors.FrozenError as problem:
+        print(problem.kernel)
+    else:
+        raise AssertionError("outside of the domain")
+""",
+        KILN_FROZEN=bundle,
+    )
+    assert said.split() == ["softmax_kernel", "rms_norm_kernel"]
+
+
+def test_calls_for_a_gpu_are_planned_for_it(tmp_path):
+    import numpy as np
+    from kiln import _kiln
+    from kiln.freeze import freeze_calls
+    from kiln.kernels.softmax import softmax
+
+    x = np.empty((64, 1024), np.float16)
+    done = freeze_calls([lambda: softmax(x), lambda: softmax(x)], tmp_path / "bundle", ["sm_90a"])
+    assert (done.variants, done.compiled) == (1, 1), "one launch, whoever makes it"
+    (entry,) = [e for e in _kiln.Cache(str(tmp_path / "bundle"), True).entries() if e["kind"] == "artifact"]
+    fields = {name: value for name, value, _ in entry["fields"]}
+    assert "num_warps" in str(fields) and entry["subject"].endswith("softmax_kernel")
+    with pytest.raises(errors.UserError, match="sm_12"):
+        freeze_calls([lambda: softmax(x)], tmp_path / "bundle", ["sm_12"])
