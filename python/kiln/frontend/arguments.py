@@ -48,7 +48,7 @@ def argument_node(node: ast.AST, function: Any, argument: str | None) -> ast.AST
         names, shift = function.function.arg_names, 1
     elif isinstance(function, KernelFunction):
         names = function.arg_names
-    elif structs.is_struct(function):
+    elif structs.is_named_tuple(function):
         names = list(function._fields)
     elif isinstance(function, structs.Replace):
         names = list(function.value.fields or ())

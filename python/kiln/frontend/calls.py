@@ -117,7 +117,7 @@ class Calls(Walker):
             function = TABLE["tuple"]
         if isinstance(function, PythonBuiltin):
             function = function.run
-        elif structs.is_struct(function):
+        elif structs.is_named_tuple(function):
             args = [as_argument(value) for value in args]
             return structs.construct(function, args, {name: as_argument(value) for name, value in kwargs.items()})
         elif getattr(function, "__kiln_builtin__", False) or _owner(function) in _VALUES:
@@ -156,7 +156,7 @@ class Calls(Walker):
             getattr(function, "fn", None), KernelFunction
         ):
             function = function.fn
-        if isinstance(function, (KernelFunction, BoundFunction, PythonBuiltin)) or structs.is_struct(function):
+        if isinstance(function, (KernelFunction, BoundFunction, PythonBuiltin)) or structs.is_named_tuple(function):
             return function
         if isinstance(node.func, ast.Subscript) and isinstance(function, Launch):
             raise self.locate(

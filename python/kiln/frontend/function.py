@@ -440,7 +440,7 @@ class Reach(NamedTuple):
 
 def _reach_of(start: KernelFunction) -> Reach:
     from kiln.errors import KilnError
-    from kiln.frontend.struct import is_struct
+    from kiln.frontend.struct import is_named_tuple
 
     spelling = Spelling([start])
     captures: list[Capture] = []
@@ -461,7 +461,7 @@ def _reach_of(start: KernelFunction) -> Reach:
         for name, capture in function._references():
             value = capture.value
             annotated = function.annotated_constexpr(capture.name)
-            if annotated or isinstance(value, KernelFunction) or _is_captured_data(value) or is_struct(value):
+            if annotated or isinstance(value, KernelFunction) or _is_captured_data(value) or is_named_tuple(value):
                 captures.append(capture)
                 text = spelling.of(plain(value) if annotated else value)
                 fields.append((f"{name} of {label}", f"constexpr {text}" if annotated else text))
@@ -549,9 +549,9 @@ class Spelling:
             return f"type {kind.__name__} {value.name} {getattr(value, 'address_space', '')}"
         if (kind.__module__, kind.__name__) == ("torch", "dtype"):
             return str(value)
-        from kiln.frontend.struct import is_struct
+        from kiln.frontend.struct import is_named_tuple, is_struct
 
-        if is_struct(value):
+        if is_named_tuple(value):
             return self._struct(value)
         if isinstance(value, (tuple, list)):
             if is_struct(kind):
@@ -569,11 +569,11 @@ class Spelling:
         return _name_of(value)
 
     def _struct(self, cls: Any) -> str:
-        """A class of structs: its fields, and the jit functions that kernels may call on one."""
+        """A class of named tuples: its fields, what they are unless given, and its functions that kernels may call."""
         from kiln.frontend.struct import describe_class, members_of
 
-        members = ", ".join(f"{name}={self.of(function)}" for name, function in members_of(cls))
-        return f"struct {describe_class(cls)}({members})"
+        parts = [*cls._field_defaults.items(), *members_of(cls)]
+        return f"struct {describe_class(cls)}({', '.join(f'{name}={self.of(part)}' for name, part in parts)})"
 
     def _plain_function(self, function: FunctionType, seen: tuple[FunctionType, ...] = ()) -> str:
         """A Python function by what it does, if that follows from its code and what it names."""

@@ -128,14 +128,17 @@ class JitProperty(property):
 # ---- what there is in a class ----------------------------------------------------------------------------------------
 def is_struct(cls: Any) -> bool:
     """Whether it is a class of structs."""
-    if not isinstance(cls, type) or not issubclass(cls, tuple) or not hasattr(cls, "_fields"):
-        return False
-    return MARK in vars(cls) or _has_parts_of_one(cls)
+    return is_named_tuple(cls) and (MARK in vars(cls) or _has_parts_of_one(cls))
+
+
+def is_named_tuple(cls: Any) -> bool:
+    """Whether it is a class that kernels may call to make a tuple with names: of structs, or any named tuple."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields") and cls is not BoundFunction
 
 
 @functools.cache
 def _has_parts_of_one(cls: Any) -> bool:
-    return cls is not BoundFunction and (any(_constexpr_of(cls)) or next(functions_of(cls), None) is not None)
+    return any(_constexpr_of(cls)) or next(functions_of(cls), None) is not None
 
 
 def class_of(value: Any) -> Any:
@@ -233,7 +236,7 @@ def construct(cls: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> values.t
 
     items = [given[field] if field in given else as_argument(cls._field_defaults[field]) for field in fields]
     _check_constexpr(cls, items)
-    return values.tuple(items, fields, cls)
+    return values.tuple(items, fields, cls if is_struct(cls) else None)
 
 
 def _replace(value: values.tuple, changes: dict[str, Any]) -> values.tuple:

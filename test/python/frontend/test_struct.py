@@ -503,6 +503,51 @@ def test_overlap_is_seen_in_structs():
     assert combine[1](Pair(Rows(x, 4, 4), Rows(matrix(), 4, 4)), Rows(x, 4, 4), BLOCK=4).disjoint == "pair.right.data"
 
 
+class Plain(NamedTuple):
+    data: Any
+    shape: tuple
+    step: int = 2
+
+
+def test_a_plain_named_tuple_is_made_in_a_kernel():
+    @kiln.jit
+    def make(data, shape):
+        return Plain(shape=shape, data=data)
+
+    @kiln.jit
+    def kernel(x, out):
+        made = make(x.data, (x.shape[0], 3))
+        if x.shape[0] > 2:
+            made = Plain(x.data + 1, made.shape, made.step)
+        kl.store(out, kl.load(made.data) * made.step + made.shape[0] * 100 + made.shape[1])
+
+    out = np.zeros(1, np.float32)
+    kernel[1](Plain(matrix(), (5, 3)), out)
+    assert out[0] == 1 * 2 + 500 + 3
+
+
+def test_what_a_field_is_unless_given_is_in_the_key():
+    def steps(default):
+        class Step(NamedTuple):
+            data: Any
+            step: int = default
+
+        return Step
+
+    Step = steps(2)
+
+    @kiln.jit
+    def kernel(x, out):
+        kl.store(out, Step(x).step)
+
+    x, out = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    kernel[1](x, out)
+    before, first = kernel.cache_key, out[0]
+    Step = steps(3)
+    kernel[1](x, out)
+    assert (first, out[0]) == (2, 3) and kernel.cache_key != before
+
+
 def test_warnings_about_strides_leave_structs_alone(monkeypatch, recwarn):
     from kiln import knobs
 
