@@ -22,6 +22,7 @@ public:
 private:
   Value carryCursor();
   void findOwn();
+  Operation *firstPlace();
   Value integer(int64_t value) {
     return arith::ConstantOp::create(b, b.getIntegerAttr(loop.getInductionVar().getType(), value));
   }
@@ -199,6 +200,43 @@ void Materializer::writeBody(scf::ForOp copy, unsigned carried) {
   scf::YieldOp::create(b, yielded);
 }
 
+/// Where the first copies are begun: in front of the first tile that is loaded beside them, if what says where to copy
+/// is only computed in between, so that it goes there. Who waits for that tile does not hold up the copies.
+Operation *Materializer::firstPlace() {
+  Block *block = loop->getBlock();
+  SmallVector<Value> open = {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()};
+  for (auto [i, init] : llvm::enumerate(loop.getInitArgs()))
+    if (staged.ahead[i])
+      open.push_back(init);
+  for (const StagedLoad &load : staged.loads)
+    llvm::append_range(open, load.op->getOperands());
+  for (Operation *op : staged.addresses)
+    llvm::append_range(open, op->getOperands());
+  DenseSet<Operation *> needed;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (op && op->getBlock() == block && needed.insert(op).second)
+      op->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
+  }
+  auto isBeside = [&](Operation &op) {
+    return isa<tile::LoadOp, tile::DescLoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType()) &&
+           !needed.contains(&op);
+  };
+  auto before = llvm::make_range(block->begin(), Block::iterator(loop));
+  auto first = llvm::find_if(before, isBeside);
+  if (first == before.end() || !staged.around.empty())
+    return loop;
+  SmallVector<Operation *> moved;
+  for (Operation &op : llvm::make_range(first, before.end()))
+    if (needed.contains(&op))
+      moved.push_back(&op);
+  if (!llvm::all_of(moved, [](Operation *op) { return isMemoryEffectFree(op); }))
+    return loop;
+  for (Operation *op : moved)
+    op->moveBefore(&*first);
+  return &*first;
+}
+
 void Materializer::run() {
   b.setInsertionPointToStart(&kernel.front());
   SmallVector<Type> parts;
@@ -211,7 +249,7 @@ void Materializer::run() {
   findOwn();
 
   // As many iterations ahead as there are slots but one.
-  b.setInsertionPoint(loop);
+  b.setInsertionPoint(firstPlace());
   b.setLoc(loop.getLoc());
   SmallVector<Value> carried;
   for (auto [i, init] : llvm::enumerate(loop.getInitArgs()))
@@ -232,6 +270,7 @@ void Materializer::run() {
     scf::YieldOp::create(b, state);
   }
 
+  b.setInsertionPoint(loop);
   SmallVector<Value> inits;
   for (auto [i, init] : llvm::enumerate(loop.getInitArgs()))
     if (ownCarried[i])

@@ -232,4 +232,35 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.stages = 3 : i32} {
     tile.desc_store %dc[%i, %i], %d0 : !tile.desc<tensor<64x64xf32>>, tensor<64x64xf32>
     return
   }
+
+// The first copies go in front of a tile that is loaded beside them, with what says where to: nobody who waits for that
+// tile holds them up.
+// CHECK-LABEL: func.func @beside
+// CHECK: %[[END:.*]] = arith.muli
+// CHECK: scf.for
+// CHECK:   kgpu.copy_block
+// CHECK: %[[FIRST:.*]] = tile.load
+// CHECK: scf.for %{{.*}} to %[[END]] {{.*}} iter_args(%{{.*}} = %[[FIRST]],
+// CHECK:   kgpu.receive
+  func.func @beside(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %half: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %c2 = arith.constant 2 : i32
+    %step = arith.constant 32 : i32
+    %one = arith.constant 1 : i64
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x32xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<32x64xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<64x64xf32>>
+    %ps = tile.splat %c : !tile.ptr<f32> -> tensor<64x64x!tile.ptr<f32>>
+    %first = tile.load %ps : tensor<64x64x!tile.ptr<f32>> -> tensor<64x64xf32>
+    %end = arith.muli %half, %c2 : i32
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %first) -> (tensor<64x64xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<64x32xf16>> -> tensor<64x32xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<32x64xf16>> -> tensor<32x64xf16>
+      %d = tile.dot %x, %y, %acc : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+      scf.yield %d : tensor<64x64xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<64x64xf32>>, tensor<64x64xf32>
+    return
+  }
 }
