@@ -55,6 +55,8 @@ FUNCTIONS = {
     "flex_attention": ("attention", "the same of scores and masks that are functions of yours"),
     "create_block_mask": ("attention", "which blocks of keys a mask shows, for flex_attention"),
     "decode_attention": ("attention", "attention of one or a few new tokens over a KV cache, contiguous or paged"),
+    "append": ("attention", "RoPE on new queries and keys, and the write of keys and values into a cache"),
+    "append_quantized": ("attention", "the same into a cache of eight or four bits an element"),
     "decode_quantized": ("attention", "the same over a cache of eight or four bits an element"),
 }
 

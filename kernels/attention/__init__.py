@@ -1,14 +1,18 @@
 """Attention: flash forward and backward, with scores and masks by functions too, and decoding over a KV cache."""
 
 from kiln.kernels import call_family
+from kiln.kernels.attention.append import append, append_quantized
 from kiln.kernels.attention.backward import attention_backward
 from kiln.kernels.attention.decode import decode_attention
 from kiln.kernels.attention.flex import BlockMask, create_block_mask, flex_attention
 from kiln.kernels.attention.kernel import attention, attention_varlen
-from kiln.kernels.attention.quantized import decode_quantized
+from kiln.kernels.attention.quantized import QuantizedCache, decode_quantized, quantized_cache
 
 __all__ = [
     "BlockMask",
+    "QuantizedCache",
+    "append",
+    "append_quantized",
     "attention",
     "attention_backward",
     "attention_varlen",
@@ -16,6 +20,7 @@ __all__ = [
     "decode_attention",
     "decode_quantized",
     "flex_attention",
+    "quantized_cache",
 ]
 
 call_family(__name__)

@@ -45,12 +45,14 @@ class Lengths:
 
 @kiln.struct
 class Pages:
-    """Which page holds which tokens: ``size`` tokens each, page ``table[batch, token // size]``."""
+    """Which page holds which tokens: ``size`` tokens each, page ``table[batch, token // size]``. WHOLE: no step of
+    tokens, from a multiple of its length on, is in several."""
 
     table: Any
     batch: Any
     step: Any
     size: Any
+    WHOLE: kl.constexpr = False
 
     @kiln.jit
     def of(self, batch, token, mask):
@@ -122,17 +124,30 @@ class Rows:
 
 
 @kiln.jit
-def cached(x: Heads, pages, batch, head, start, last, inside, PLAN: kl.constexpr):
-    """A step's heads of cached tokens, zero from ``last`` on."""
+def cached(x: Heads, batch, head, start, last, page, token, inside, PLAN: kl.constexpr):
+    """A step's heads of cached tokens, zero from ``last`` on; where paged, those at ``token`` of ``page``."""
     row, column = kl.arange(0, PLAN.tokens), kl.arange(0, PLAN.side)[None, :]
     mask = (start + row < last)[:, None] if inside is None else (start + row < last)[:, None] & inside
     data = x.data + head * x.head
-    if pages is None:
+    if page is None:
         # What changes from step to step is one address.
         data += batch.to(kl.int64) * x.batch + start.to(kl.int64) * x.token
         return kl.load(data + row[:, None] * x.token + column * x.step, mask=mask, other=0.0)
-    page, token = pages.of(batch, start + row, start + row < last)
+    if len(page.shape) == 0:
+        data += page * x.batch + token.to(kl.int64) * x.token
+        return kl.load(data + row[:, None] * x.token + column * x.step, mask=mask, other=0.0)
     return kl.load(data + (page * x.batch)[:, None] + token[:, None] * x.token + column * x.step, mask=mask, other=0.0)
+
+
+@kiln.jit
+def pages_of(pages, batch, start, last, PLAN: kl.constexpr):
+    """Where a step's tokens are, if they are in pages."""
+    if pages is None:
+        return None, None
+    if pages.WHOLE:
+        return pages.of(batch, start, start < last)
+    token = start + kl.arange(0, PLAN.tokens)
+    return pages.of(batch, token, token < last)
 
 
 @kiln.jit
@@ -165,17 +180,31 @@ def finite(top):
 
 
 @kiln.jit
-def merged(top, total, result):
-    """One maximum, sum and result of those along the first dimension."""
+def upper(x):
+    """The first eight of sixteen rows of each lane."""
+    halves = kl.permute(x.reshape(x.shape[0], 2, 8, x.shape[2]), 0, 2, 3, 1)
+    return kl.split(halves)[0]
+
+
+@kiln.jit
+def merged(top, total, result, PLAN: kl.constexpr):
+    """One maximum, sum and result of those of all lanes; of eight rows, where there are no more."""
+    if PLAN.rows == 16 and PLAN.members <= 8 and PLAN.bits != 4:
+        top, total, result = upper(top), upper(total), upper(result)
+    ROWS: kl.constexpr = result.shape[1]
     best = kl.max(top, axis=0)
     share = exp2_flushed(top - finite(best)[None])
-    return best, kl.sum(total * share, axis=0), kl.sum(result * share, axis=0)
+    # A warp holds eight rows of eight columns, a thread pairs of these: in an order in which a warp's numbers lie side
+    # by side in the shared memory where warps meet.
+    result = kl.permute((result * share).reshape(PLAN.lanes, ROWS, PLAN.side // 8, 4, 2), 0, 2, 4, 1, 3)
+    result = kl.permute(kl.sum(result, axis=0), 2, 0, 3, 1).reshape(ROWS, PLAN.side)
+    return best, kl.sum(total * share, axis=0), result
 
 
 @kiln.jit
 def hand_in(parts: Parts, slot, part, count, top, total, result, PLAN: kl.constexpr):
     """Hands in one of ``count`` shares; whether it was the last. Nobody waits: each share is written, then counted."""
-    row, column = kl.arange(0, PLAN.rows)[:, None], kl.arange(0, PLAN.side)[None, :]
+    row, column = kl.arange(0, result.shape[0])[:, None], kl.arange(0, PLAN.side)[None, :]
     place = (slot * PLAN.splits + part) * PLAN.members + row
     kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, result, mask=row < PLAN.members)
     kl.store(parts.statistics + place * 2, top, mask=row < PLAN.members)
@@ -244,8 +273,9 @@ def decode_kernel(
     total = kl.zeros((*SHAPE, 1), kl.float32)
     result = kl.zeros((*SHAPE, PLAN.side), kl.float32)
     for start in range(first, last, PLAN.tokens):
-        key = in_lanes(cached(k, pages, batch, head, start, last, inside, PLAN), PLAN)
-        value = in_lanes(cached(v, pages, batch, head, start, last, inside, PLAN), PLAN)
+        page, token = pages_of(pages, batch, start, last, PLAN)
+        key = in_lanes(cached(k, batch, head, start, last, page, token, inside, PLAN), PLAN)
+        value = in_lanes(cached(v, batch, head, start, last, page, token, inside, PLAN), PLAN)
         seen = is_seen(start, own, last, window, PLAN)
         score = kl.where(seen, kl.dot(query, turned(key)) * scale_log2, -float("inf"))
         best = kl.maximum(top, kl.max(score, axis=-1, keep_dims=True))
@@ -255,7 +285,7 @@ def decode_kernel(
         result = kl.dot(weight.to(value.dtype), value, result * kept)
         top = best
     if PLAN.lanes > 1:
-        top, total, result = merged(top, total, result)
+        top, total, result = merged(top, total, result, PLAN)
     if PLAN.splits == 1:
         rows.store(y, lse, size, top, total, result)
     elif part < count:
@@ -377,7 +407,9 @@ def decode_attention(
         return (out, lse) if return_lse else out
     machine = machine_of(q)
     plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits)
-    pages = None if block_table is None else Pages(block_table, *strides(block_table), page_size)
+    pages = None
+    if block_table is not None:
+        pages = Pages(block_table, *strides(block_table), page_size, page_size % plan.tokens == 0)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
     decode_kernel[(tiles, plan.splits)](

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import kiln
 import kiln.language as kl
@@ -35,7 +35,19 @@ from kiln.kernels.attention.decode_configs import LEAST_SPLIT, SHARED, WARPS, De
 from kiln.kernels.attention.kernel import LOG2_E
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import Machine, machine_of
-from kiln.kernels.operator import FLOATS, Spec, Types, empty, is_contiguous, operator, output, strides, tile_side
+from kiln.kernels.operator import (
+    FLOATS,
+    Spec,
+    Types,
+    empty,
+    is_contiguous,
+    is_torch,
+    operator,
+    output,
+    strides,
+    tile_side,
+    upload,
+)
 from kiln.kernels.views import Heads
 
 BLOCK: kl.constexpr = kl.constexpr(16)
@@ -289,7 +301,7 @@ def decode_quantized_kernel(
         top = best
     result = result * unit_of_values(PLAN) + offset
     if PLAN.lanes > 1:
-        top, total, result = merged(top, total, result)
+        top, total, result = merged(top, total, result, PLAN)
     if PLAN.bits == 4:
         if part == count - 1:
             top, total, result = with_recent(
@@ -409,7 +421,8 @@ def decode_quantized(
     """
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     queries = q.shape[1] if q.ndim == 4 else 1
-    bits, k_heads, capacity = _check(q, k, v, k_ranges, v_ranges, lengths, k_recent, v_recent)
+    k_heads = k.shape[1]
+    bits, capacity = check_quantized(q, k, v, k_ranges, v_ranges, lengths, k_recent, v_recent, k_heads)
     length = capacity if max_length is None else min(max_length, capacity)
     out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
     lse = empty(Spec(lse_shape(q), "float32"), q) if return_lse else None
@@ -435,29 +448,73 @@ def decode_quantized(
     return (out, lse) if return_lse else out
 
 
-def _check(q: Any, k: Any, v: Any, k_ranges: Any, v_ranges: Any, lengths: Any, k_recent: Any, v_recent: Any) -> Any:
-    """Refuses arrays that are no cache for these queries; bits, heads and tokens of the cache."""
+def check_quantized(
+    q: Any, k: Any, v: Any, k_ranges: Any, v_ranges: Any, lengths: Any, k_recent: Any, v_recent: Any, k_heads: int
+) -> tuple[int, int]:
+    """Refuses arrays that are no cache for these queries; bits and tokens of the cache."""
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
-    bits = 8 if k_recent is None else 4
+    bits, blocks = 8 if k_recent is None else 4, k.shape[2]
     if size % 32:
         raise ArgumentError("q", f"expected heads of a multiple of 32 elements, got {size}")
-    k_heads, blocks = k.shape[1], k.shape[2]
     if blocks % (MULTIPLE // 16):
         raise ArgumentError("k", f"expected blocks for a multiple of {MULTIPLE} tokens, got {16 * blocks}")
     if k_heads == 0 or heads % k_heads:
         raise ArgumentError("k", f"expected a number of heads that divides q's {heads}, got {k_heads}")
-    groups = (batch, k_heads, blocks * 16) if bits == 8 else (batch, k_heads, blocks // 2, size)
-    recent = (batch, k_heads, 32, size)
-    expected = {"k": (k, (batch, k_heads, blocks, 32, size * bits // 16)), "k_ranges": (k_ranges, groups),
-                "v": (v, (batch, k_heads, blocks, 32, size * bits // 16)),
-                "v_ranges": (v_ranges, (batch, k_heads, blocks * 16)), "lengths": (lengths, (batch,))}  # fmt: skip
-    if bits == 4:
-        expected |= {"k_recent": (k_recent, recent), "v_recent": (v_recent, recent)}
-    for name, (array, shape) in expected.items():
-        if array is None or tuple(array.shape) != shape:
-            got = None if array is None else tuple(array.shape)
+    for name, array, shape in zip(
+        ("k", "v", "k_ranges", "v_ranges", "k_recent", "v_recent"),
+        (k, v, k_ranges, v_ranges, k_recent, v_recent),
+        cache_shapes(batch, blocks * 16, k_heads, size, bits),
+        strict=True,
+    ):
+        got = None if array is None else tuple(array.shape)
+        if got != shape:
             because = f"because k has {blocks} blocks of {bits} bits"
             raise ArgumentError(name, f"expected shape {shape} ({because}), got {got}")
-        if name != "lengths" and not is_contiguous(array):
+        if array is not None and not is_contiguous(array):
             raise ArgumentError(name, "expected a contiguous array, got one with strides")
-    return bits, k_heads, blocks * 16
+    if tuple(lengths.shape) != (batch,):
+        raise ArgumentError("lengths", f"expected shape ({batch},) (one per sequence), got {tuple(lengths.shape)}")
+    return bits, blocks * 16
+
+
+def cache_shapes(batch: int, tokens: int, k_heads: int, size: int, bits: int) -> list[tuple[int, ...] | None]:
+    """Of k, v, their ranges and their recent tokens."""
+    codes = (batch, k_heads, tokens // 16, 32, size * bits // 16)
+    of_tokens = (batch, k_heads, tokens)
+    if bits == 8:
+        return [codes, codes, of_tokens, of_tokens, None, None]
+    recent = (batch, k_heads, 32, size)
+    return [codes, codes, (batch, k_heads, tokens // 32, size), of_tokens, recent, recent]
+
+
+class QuantizedCache(NamedTuple):
+    """The arrays of a cache: what `append_quantized` writes and `decode_quantized` reads."""
+
+    k: Any
+    v: Any
+    k_ranges: Any
+    v_ranges: Any
+    k_recent: Any
+    v_recent: Any
+
+
+def quantized_cache(batch: int, tokens: int, k_heads: int, size: int, bits: int, like: Any) -> QuantizedCache:
+    """A cache for so many tokens of each sequence (rounded up to a multiple of 128), of the library and on the device
+    of ``like``, whose type the last tokens of a four-bit cache have."""
+    if bits not in (4, 8):
+        raise ArgumentError("bits", f"expected 4 or 8, got {bits}")
+    shapes = cache_shapes(batch, -(-tokens // MULTIPLE) * MULTIPLE, k_heads, size, bits)
+    words = "float16" if bits == 8 else "int16"
+    types = ("uint8", "uint8", words, words, like.dtype, like.dtype)
+    return QuantizedCache(
+        *(None if s is None else _cleared(Spec(s, t), like) for s, t in zip(shapes, types, strict=True))
+    )
+
+
+def _cleared(spec: Spec, like: Any) -> Any:
+    """Zeros: what lies behind a sequence is multiplied by zero, and has to be a number."""
+    if is_torch(like):
+        return empty(spec, like).zero_()
+    import numpy
+
+    return upload(numpy.zeros(spec.shape, spec.dtype), like)

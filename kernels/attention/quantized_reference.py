@@ -46,6 +46,10 @@ def unpacked(data, bits, places):
     return data[:, lane, place].reshape(-1, data.shape[2] * 2)
 
 
+def nearest(x):
+    return np.floor(x + np.float32(0.5))
+
+
 def ranges_of(x, axis):
     """Words of 16 bits for steps and zeros of four-bit codes along an axis: the step in the high byte (five bits of
     exponent, three of mantissa, rounded up), the zero in steps in the low one, from -128."""
@@ -55,7 +59,7 @@ def ranges_of(x, axis):
     step = np.minimum(step, MOST_STEP)
     bits = (step.astype(np.float16).view(np.uint16) + np.uint16(127)) >> 7
     step = step_of(bits << 8)
-    zero = np.rint(least / np.where(step == 0, 1, step)).astype(np.int32)
+    zero = nearest(least / np.where(step == 0, 1, step)).astype(np.int32)
     return (bits << 8 | (zero + 128).astype(np.uint16)).astype(np.uint16)
 
 
@@ -70,7 +74,7 @@ def zero_of(words):
 def quantized(x, words):
     """Codes of x, where ``words`` (of its shape) say how."""
     step = step_of(words)
-    return np.clip(np.rint(x / np.where(step == 0, 1, step)) - zero_of(words), 0, 15).astype(np.uint8)
+    return np.clip(nearest(x / np.where(step == 0, 1, step)) - zero_of(words), 0, 15).astype(np.uint8)
 
 
 def scales_of(x):
@@ -80,7 +84,7 @@ def scales_of(x):
 
 def rounded(x, scale):
     scale = scale.astype(np.float32)[..., None]
-    return (np.clip(np.rint(x / np.where(scale == 0, 1, scale)), -127, 127) + 128).astype(np.uint8)
+    return (np.clip(nearest(x / np.where(scale == 0, 1, scale)), -127, 127) + 128).astype(np.uint8)
 
 
 def restored(codes, ranges, recent, bits, length, keys):

@@ -10,6 +10,8 @@ from kiln import errors
 from kiln.kernels import FAMILIES
 from kiln.kernels.activation import bias_gelu, swiglu
 from kiln.kernels.attention import (
+    append,
+    append_quantized,
     attention,
     attention_backward,
     attention_varlen,
@@ -72,6 +74,13 @@ CALLS = {
                          "lse": ones(1, 2, 3), "dout": ones(1, 3, 2, 4)},
     decode_attention: {"q": ones(2, 2, 4), "k": ones(2, 3, 1, 4), "v": ones(2, 3, 1, 4), "lengths": whole(2) + 1,
                        "block_table": None},
+    append: {"q": ones(1, 2, 2, 4), "k": ones(1, 2, 1, 4), "v": ones(1, 2, 1, 4), "k_cache": ones(1, 3, 1, 4),
+             "v_cache": ones(1, 3, 1, 4), "lengths": whole(1) + 2, "cos": ones(3, 2), "sin": ones(3, 2)},
+    append_quantized: {"q": ones(1, 2, 2, 32), "k": ones(1, 2, 1, 32), "v": ones(1, 2, 1, 32),
+                       "k_cache": np.zeros((1, 1, 8, 32, 16), np.uint8),
+                       "v_cache": np.zeros((1, 1, 8, 32, 16), np.uint8), "k_ranges": np.ones((1, 1, 128), np.float16),
+                       "v_ranges": np.ones((1, 1, 128), np.float16), "lengths": whole(1) + 2, "cos": ones(3, 2),
+                       "sin": ones(3, 2)},
     decode_quantized: {"q": ones(1, 2, 32), "k": np.zeros((1, 1, 8, 32, 16), np.uint8),
                        "v": np.zeros((1, 1, 8, 32, 16), np.uint8), "k_ranges": np.ones((1, 1, 128), np.float16),
                        "v_ranges": np.ones((1, 1, 128), np.float16), "lengths": whole(1) + 1},
