@@ -52,6 +52,7 @@ FUNCTIONS = {
     "attention": ("attention", "softmax(q kᵀ · scale) v: causal, windows, softcap, sinks, ALiBi, bias"),
     "attention_varlen": ("attention", "the same of sequences that lie behind one another"),
     "attention_backward": ("attention", "gradients of attention's q, k and v"),
+    "attention_varlen_backward": ("attention", "gradients of attention_varlen's q, k and v"),
     "flex_attention": ("attention", "the same of scores and masks that are functions of yours"),
     "create_block_mask": ("attention", "which blocks of keys a mask shows, for flex_attention"),
     "decode_attention": ("attention", "attention of one or a few new tokens over a KV cache, contiguous or paged"),

@@ -2,7 +2,7 @@
 
 from kiln.kernels import call_family
 from kiln.kernels.attention.append import append, append_quantized
-from kiln.kernels.attention.backward import attention_backward
+from kiln.kernels.attention.backward import attention_backward, attention_varlen_backward
 from kiln.kernels.attention.decode import decode_attention
 from kiln.kernels.attention.flex import BlockMask, create_block_mask, flex_attention
 from kiln.kernels.attention.kernel import attention, attention_varlen
@@ -16,6 +16,7 @@ __all__ = [
     "attention",
     "attention_backward",
     "attention_varlen",
+    "attention_varlen_backward",
     "create_block_mask",
     "decode_attention",
     "decode_quantized",

@@ -308,9 +308,7 @@ def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...],
     sizes = tile_side(q.size), tile_side(v.size)
     streamed = [x for name, x in heads.items() if name != "out"]
     fetched = min(q.longest, k.longest) > 0 and q.starts is None and all(map(is_fetched, streamed))
-    plan = plan or backward_plan(
-        q.longest, k.longest, sizes, array.itemsize, fetched, visible.CAUSAL, machine, deterministic
-    )
+    plan = plan or backward_plan(q.longest, k.longest, sizes, array.itemsize, fetched, visible.CAUSAL, machine)
     out, dout = (operands[name].heads(described=False) for name in ("out", "dout"))
     if machine.gpu and not (fetched and plan.schedule):
         heads = {name: x.heads(described=False) for name, x in operands.items()}
@@ -321,7 +319,7 @@ def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...],
     number, padded = q.batches * q.heads, kiln.cdiv(max(q.longest, 1), plan.m) * plan.m
     inside = "float64" if array.itemsize == 8 else "float32"
     rows = Rows(empty(Spec((2 * number, padded), inside), array), 2 * number, padded)
-    sums = None if deterministic else empty(Spec((number, padded, sizes[0]), "float32"), array)
+    sums = None if deterministic or not plan.atomics else empty(Spec((number, padded, sizes[0]), "float32"), array)
     if number:
         rows_kernel[(kiln.cdiv(padded, plan.rows), number)](
             out, dout, lse, *lse_strides, rows, sums, M=plan.rows, SIZE=sizes[0], V_SIZE=sizes[1],
@@ -402,8 +400,8 @@ def attention_backward(
     are multiplied, as tensor cores need them. dk and dv are summed over the heads that share keys, in their order. A
     query that sees no key has no part in anything and gets zeros.
 
-    Two runs give the same bits. Not so with ``deterministic=False``, where dq is summed by atomics: two products of
-    seven fewer. ``plan`` stands in the place of the one chosen from the shape.
+    Two runs give the same bits, unless ``deterministic=False`` allows to sum dq by atomics, where that is faster.
+    ``plan`` stands in the place of the one chosen from the shape.
     """
     batch, queries, heads, _ = q.shape
     if k.shape[0] != batch:

@@ -19,6 +19,7 @@ class BackwardPlan:
     stages     slots of the rings of what is walked
     rows       queries a program of the kernels that only read or write rows
     together   heads that take turns, because a cache holds what they walk
+    atomics    whether dq is summed by atomics where that is allowed, beside dk
     """
 
     m: int
@@ -34,6 +35,7 @@ class BackwardPlan:
     dq_warps: int = 4
     rows: int = 64
     together: int = 1
+    atomics: bool = True
 
     def options(self, machine: Machine, dq: bool = False) -> dict[str, Any]:
         if not machine.gpu:
@@ -49,7 +51,7 @@ class BackwardPlan:
 
 @functools.lru_cache(maxsize=1024)
 def backward_plan(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize: int, fetched: bool = False,
-                  causal: bool = False, machine: Machine = CPU, deterministic: bool = True) -> BackwardPlan:  # fmt: skip
+                  causal: bool = False, machine: Machine = CPU) -> BackwardPlan:  # fmt: skip
     """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
     reads all arrays."""
     side = max(sizes)
@@ -69,7 +71,10 @@ def backward_plan(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize
     tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
     rows = max(8, 1 << (8192 // side).bit_length() - 1)
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
-        return BackwardPlan(64, 128, 128, 64, "streams", rows=rows, together=together)
+        # More queries a step leave no registers for sums of 64 keys by 128 elements; of 64 elements there is room, and
+        # products of few columns wait for shared memory. Adding f32 by threads takes twice as long as two products.
+        m, dq_n = (64, 64) if side > 64 else (96, 128)
+        return BackwardPlan(m, 128, 128, dq_n, "streams", rows=rows, together=together, atomics=False)
     # A thread holds its part of two sums of keys, of scores twice, and what it multiplies.
     if tensor_cores and "warp_mma" in capabilities:
         m, n = 64 if side <= 64 else 32, 64 if side <= 128 else 32

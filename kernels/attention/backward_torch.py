@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
@@ -11,8 +10,10 @@ from kiln.kernels.attention.kernel import attention as forward
 from kiln.kernels.operator import refuse_gradient
 from torch.autograd.function import once_differentiable
 
-# What of attention's options the backward pass knows; gradients by any other one are refused.
-SHARED = ("causal", "softmax_scale")
+# What of attention's options the backward pass takes, and what its log-sum-exp holds already; with any other one,
+# gradients are refused.
+SHARED = ("causal", "softmax_scale", "window", "softcap", "alibi_slopes", "bias")
+HELD = ("sinks",)
 
 
 class Attention(torch.autograd.Function):
@@ -31,7 +32,8 @@ class Attention(torch.autograd.Function):
     def backward(ctx: Any, dout: Any, _: Any) -> tuple[Any, ...]:
         q, k, v, out, lse = ctx.saved_tensors
         wanted = ctx.needs_input_grad[:3]
-        found = attention_backward(q, k, v, out, lse, dout, **ctx.options)
+        options = {name: value for name, value in ctx.options.items() if name in SHARED}
+        found = attention_backward(q, k, v, out, lse, dout, **options)
         return (*(x if needed else None for x, needed in zip(found, wanted, strict=True)), None, None)
 
 
@@ -43,10 +45,11 @@ def attention(*args: Any, **kwargs: Any) -> Any:
     q, k, v = (given.pop(name) for name in ("q", "k", "v"))
     return_lse, plan = given.pop("return_lse", False), given.pop("plan", None)
     for name, value in given.items():
-        default = signature.parameters[name].default
-        if name not in SHARED and (default is inspect.Parameter.empty or value is not default):
-            refuse_gradient(next(n for n, x in (("q", q), ("k", k), ("v", v), (name, value)) if _requires(x)), name)
-    options = {name: value for name, value in given.items() if name in SHARED}
+        if _requires(value):
+            refuse_gradient(name)
+        if name not in SHARED + HELD and value is not signature.parameters[name].default:
+            refuse_gradient(next(n for n, x in (("q", q), ("k", k), ("v", v)) if _requires(x)), name)
+    options = {name: value for name, value in given.items() if name in SHARED + HELD}
     out, lse = Attention.apply(q, k, v, options, plan)
     return (out, lse) if return_lse else out
 

@@ -30,63 +30,60 @@ def seen(q_tokens, k_tokens, causal=False, window=None):
     return allowed
 
 
-def attention(
-    q,
-    k,
-    v,
-    causal=False,
-    softmax_scale=None,
-    window=None,
-    softcap=0.0,
-    sinks=None,
-    alibi_slopes=None,
-    bias=None,
-    return_lse=False,
-    score_mod=None,
-    mask=None,
-):
-    """``score_mod`` and ``mask``: of (batch, heads, queries, tokens), the former a function of scores."""
-    q, k, v = (np.moveaxis(np.asarray(x, np.float64), 2, 1) for x in (q, k, v))
-    group = q.shape[1] // k.shape[1]
-    k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+def _scores(q, k, softmax_scale=None, softcap=0.0, alibi_slopes=None, bias=None):
+    """Scores (batch, heads, queries, tokens) of q and k with heads in front, and the slope of the cap that they went
+    through."""
     scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
     score = q @ np.swapaxes(k, -1, -2) * scale
     q_tokens, k_tokens = score.shape[-2:]
+    bend = 1.0
     if softcap:
+        bend = 1 / np.cosh(score / softcap) ** 2
         score = softcap * np.tanh(score / softcap)
     if bias is not None:
         score = score + np.asarray(bias, np.float64)
     if alibi_slopes is not None:
         distance = np.abs(np.arange(q_tokens)[:, None] + (k_tokens - q_tokens) - np.arange(k_tokens)[None, :])
         score = score - np.atleast_2d(np.asarray(alibi_slopes, np.float64))[:, :, None, None] * distance
+    return score, bend
+
+
+def _heads_in_front(q, k, v):
+    """In float64, heads of keys repeated for those that share them."""
+    q, k, v = (np.moveaxis(np.asarray(x, np.float64), 2, 1) for x in (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    return q, np.repeat(k, group, axis=1), np.repeat(v, group, axis=1), group
+
+
+def attention(q, k, v, causal=False, window=None, sinks=None, return_lse=False, score_mod=None, mask=None, **terms):
+    """``score_mod`` and ``mask``: of (batch, heads, queries, tokens), the former a function of scores. ``terms``: of
+    ``_scores``."""
+    q, k, v, _ = _heads_in_front(q, k, v)
+    score, _ = _scores(q, k, **terms)
     if score_mod is not None:
         score = score_mod(score)
-    allowed = seen(q_tokens, k_tokens, causal, window)
+    allowed = seen(*score.shape[-2:], causal, window)
     score = np.where(allowed if mask is None else allowed & mask, score, -np.inf)
     weight, lse = _softmax(score, sinks)
     y = np.moveaxis(weight @ v, 1, 2)
     return (y, lse) if return_lse else y
 
 
-def attention_backward(q, k, v, dout, causal=False, softmax_scale=None):
+def attention_backward(q, k, v, dout, causal=False, window=None, sinks=None, **terms):
     """Gradients of q, k and v: each product of ``attention``, differentiated."""
-    q, k, v, dout = (np.moveaxis(np.asarray(x, np.float64), 2, 1) for x in (q, k, v, dout))
-    shared, group = k.shape, q.shape[1] // k.shape[1]
-    k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
-    scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
-    score = q @ np.swapaxes(k, -1, -2) * scale
-    if causal:
-        q_tokens, k_tokens = score.shape[-2:]
-        allowed = np.arange(k_tokens)[None, :] <= np.arange(q_tokens)[:, None] + (k_tokens - q_tokens)
-        score = np.where(allowed, score, -np.inf)
-    weight, _ = _softmax(score)
+    shared = k.shape[2]
+    q, k, v, group = _heads_in_front(q, k, v)
+    dout = np.moveaxis(np.asarray(dout, np.float64), 2, 1)
+    score, bend = _scores(q, k, **terms)
+    weight, _ = _softmax(np.where(seen(*score.shape[-2:], causal, window), score, -np.inf), sinks)
     dweight = dout @ np.swapaxes(v, -1, -2)
     # The softmax of a row: each weight less what all of them together take back.
-    dscore = weight * (dweight - (weight * dweight).sum(axis=-1, keepdims=True))
-    dq = dscore @ k * scale
-    dk, dv = np.swapaxes(dscore, -1, -2) @ q * scale, np.swapaxes(weight, -1, -2) @ dout
-    dk, dv = (x.reshape(shared[0], shared[1], group, *shared[2:]).sum(axis=2) for x in (dk, dv))
-    return tuple(np.moveaxis(x, 1, 2) for x in (dq, dk, dv))
+    dscore = weight * (dweight - (weight * dweight).sum(axis=-1, keepdims=True)) * bend
+    scale = terms.get("softmax_scale")
+    dscore = dscore * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    dk, dv = np.swapaxes(dscore, -1, -2) @ q, np.swapaxes(weight, -1, -2) @ dout
+    dk, dv = (x.reshape(x.shape[0], shared, group, *x.shape[2:]).sum(axis=2) for x in (dk, dv))
+    return tuple(np.moveaxis(x, 1, 2) for x in (dscore @ k, dk, dv))
 
 
 def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, *_, alibi_slopes=None, return_lse=False, **terms):
@@ -100,3 +97,18 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, *_, alibi_slopes=None,
         part, part_lse = attention(*arrays, alibi_slopes=own, return_lse=True, **terms)
         y[queries], lse[:, queries] = part[0], part_lse[0]
     return (y, lse) if return_lse else y
+
+
+def attention_varlen_backward(q, k, v, dout, cu_seqlens_q, cu_seqlens_k, alibi_slopes=None, **terms):
+    """Rows of no sequence are zeros."""
+    found = tuple(np.zeros(x.shape) for x in (q, k, v))
+    slopes = None if alibi_slopes is None else np.asarray(alibi_slopes)
+    for i in range(len(cu_seqlens_q) - 1):
+        queries, keys = (slice(c[i], c[i + 1]) for c in (cu_seqlens_q, cu_seqlens_k))
+        own = slopes[i] if slopes is not None and slopes.ndim == 2 else slopes
+        arrays = (x[None] for x in (q[queries], k[keys], v[keys], dout[queries]))
+        for whole, place, part in zip(
+            found, (queries, keys, keys), attention_backward(*arrays, alibi_slopes=own, **terms), strict=True
+        ):
+            whole[place] = part[0]
+    return found

@@ -3,26 +3,36 @@
 import numpy as np
 import pytest
 from harness import DTYPES, random
-from kiln.kernels.attention import attention, attention_backward, reference
+from kiln.kernels.attention import (
+    attention,
+    attention_backward,
+    attention_varlen,
+    attention_varlen_backward,
+    reference,
+)
 
 
-def operands(rng, q_tokens, k_tokens, heads, k_heads, size, dtype="float32", batch=2):
-    q, dout = (random(rng, (batch, q_tokens, heads, size), dtype) for _ in range(2))
-    k, v = (random(rng, (batch, k_tokens, k_heads, size), dtype) for _ in range(2))
+def operands(rng, q_tokens, k_tokens, heads=4, k_heads=2, size=32, dtype="float32", batch=2, v_size=None):
+    v_size = v_size or size
+    q, k = random(rng, (batch, q_tokens, heads, size), dtype), random(rng, (batch, k_tokens, k_heads, size), dtype)
+    v, dout = (random(rng, (batch, n, h, v_size), dtype) for n, h in ((k_tokens, k_heads), (q_tokens, heads)))
     return q, k, v, dout
 
 
-def check(q, k, v, dout, deterministic=True, **options):
-    out, lse = attention(q, k, v, return_lse=True, **options)
-    got = attention_backward(q, k, v, out, lse, dout, deterministic=deterministic, **options)
-    exact = reference.attention_backward(q, k, v, dout, **options)
-    unit = {"float32": 2.0**-22, "float16": 2.0**-11, "bfloat16": 2.0**-8}[str(q.dtype)]
-    for array, one, other in zip((q, k, v), got, exact, strict=True):
+def compare(got, exact, like):
+    unit = {"float32": 2.0**-22, "float16": 2.0**-11, "bfloat16": 2.0**-8}[str(like[0].dtype)]
+    for array, one, other in zip(like, got, exact, strict=True):
         assert one.dtype == array.dtype and one.shape == array.shape
         # Weights and their gradients are rounded once, and so is `out`, of which delta is made; they are multiplied by
         # numbers near 1, and as many as there are tokens may be summed, even where their sum cancels.
-        scale = max(np.sqrt(q.shape[1]), np.abs(other).max(initial=0.0))
+        scale = max(np.sqrt(like[0].shape[1]), np.abs(other).max(initial=0.0))
         assert np.abs(np.asarray(one, np.float64) - other).max(initial=0.0) <= 12 * unit * scale
+
+
+def check(q, k, v, dout, deterministic=True, sinks=None, **options):
+    out, lse = attention(q, k, v, return_lse=True, sinks=sinks, **options)
+    got = attention_backward(q, k, v, out, lse, dout, deterministic=deterministic, **options)
+    compare(got, reference.attention_backward(q, k, v, dout, sinks=sinks, **options), (q, k, v))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -93,12 +103,55 @@ def test_empty(rng, tokens):
 def test_errors(rng):
     q, k, v, dout = operands(rng, 4, 5, 2, 2, 16)
     out, lse = attention(q, k, v, return_lse=True)
-    with pytest.raises(ValueError, match=r"lse: expected shape \(2, 2, 4\), got \(2, 4, 2\)"):
+    with pytest.raises(ValueError, match=r"lse: expected shape \(2, 2, 4\) .*, got \(2, 4, 2\)"):
         attention_backward(q, k, v, out, lse.swapaxes(1, 2), dout)
-    with pytest.raises(ValueError, match=r"dout: expected q's shape"):
+    with pytest.raises(ValueError, match=r"dout: expected shape \(2, 4, 2, 16\)"):
         attention_backward(q, k, v, out, lse, dout[:, :3])
     with pytest.raises(ValueError, match="divides q's 2"):
         attention_backward(q, k[:, :, [0, 1, 0]], v[:, :, [0, 1, 0]], out, lse, dout)
+
+
+# ---- what becomes of scores, and which are there ---------------------------------------------------------------------
+@pytest.mark.parametrize("window", [(0, 0), (5, 3), (100, -1), (-1, 7)])
+@pytest.mark.parametrize("tokens", [(130, 130), (65, 200), (200, 65)])
+def test_windows(rng, tokens, window):
+    check(*operands(rng, *tokens), window=window)
+
+
+@pytest.mark.parametrize("left", [0, 40, 70])
+def test_causal_windows(rng, left):
+    check(*operands(rng, 200, 200), window=(left, 0), causal=True)
+
+
+def test_softcap(rng):
+    check(*operands(rng, 70, 130), softcap=0.5, softmax_scale=1.0, causal=True)
+
+
+def test_slopes_bias_and_sinks(rng):
+    bias, slopes = random(rng, (2, 1, 70, 130)), np.abs(random(rng, (2, 4)))
+    bias[:, :, 3] = -np.inf
+    sinks = np.asarray([0.0, 2.0, -5.0, -np.inf], np.float32)
+    check(*operands(rng, 70, 130), bias=bias, alibi_slopes=slopes, sinks=sinks, softcap=2.0)
+
+
+def test_values_of_another_size(rng):
+    check(*operands(rng, 70, 130, size=48, v_size=16), causal=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (20, 5)}], ids=str)
+def test_sequences_behind_one_another(rng, options):
+    """Of none, one and many tokens; numbers between them and behind them have no part."""
+    starts_q, starts_k = np.array([0, 70, 70, 71, 200], np.int32), np.array([0, 33, 40, 170, 190], np.int32)
+    q, dout = random(rng, (210, 4, 32)), random(rng, (210, 4, 32))
+    k, v = random(rng, (200, 2, 32)), random(rng, (200, 2, 32))
+    given = starts_q, starts_k, 129, 130
+    q[200:] = k[190:] = v[190:] = dout[200:] = np.nan
+    out, lse = attention_varlen(q, k, v, *given, return_lse=True, **options)
+    got = attention_varlen_backward(q, k, v, out, lse, dout, *given, **options)
+    exact = reference.attention_varlen_backward(q, k, v, dout, *given[:2], **options)
+    ends = 200, 190, 190
+    compare([x[:n] for x, n in zip(got, ends, strict=True)], [x[:n] for x, n in zip(exact, ends, strict=True)],
+            [x[:n] for x, n in zip((q, k, v), ends, strict=True)])  # fmt: skip
 
 
 # ---- as torch differentiates it --------------------------------------------------------------------------------------
@@ -111,6 +164,7 @@ def test_gradcheck(tokens, causal):
     q = torch.randn(1, tokens[0], 4, 5, dtype=torch.float64, requires_grad=True)
     k, v = (torch.randn(1, tokens[1], 2, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
     assert torch.autograd.gradcheck(lambda *x: attention(*x, causal=causal, softmax_scale=0.7), (q, k, v))
+    assert torch.autograd.gradcheck(lambda *x: attention(*x, window=(2, 1), softcap=1.5), (q, k, v))
 
 
 def test_torch_differentiates_it():
@@ -133,8 +187,8 @@ def test_torch_differentiates_it():
 def test_what_has_no_backward_is_refused_by_name():
     torch = pytest.importorskip("torch")
     q = torch.randn(1, 4, 2, 16, requires_grad=True)
-    with pytest.raises(ValueError, match=r"q: expected a tensor that requires no gradient .* no backward with softcap"):
-        attention(q, q, q, softcap=1.0)
+    with pytest.raises(ValueError, match="sinks: expected a tensor that requires no gradient"):
+        attention(q, q, q, sinks=torch.zeros(2, requires_grad=True))
     with pytest.raises(ValueError, match="no backward with out"):
         attention(q, q, q, out=torch.empty_like(q))
     with pytest.raises(ValueError, match="q: expected a tensor that requires no gradient"):
