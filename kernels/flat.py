@@ -102,8 +102,8 @@ def _gpu_plan(
     # One warp a program where a multiprocessor then takes all of its programs at once.
     if many_arrays and rows * -(-n // (each * WARP)) <= RESIDENT * machine.processors:
         warps = 1
-    # A row that ends inside a block leaves its last program idle: smaller blocks waste less. Twice as many programs that
-    # wait for the launch before waste more (5120 columns in blocks of 2048 21.3 µs, of 1024 25.7).
+    # A row that ends inside a block leaves its last program idle: smaller blocks waste less. Twice as many programs,
+    # each of which waits for the launch before, waste more (5120 columns in blocks of 2048 21.3 µs, of 1024 25.7).
     while rows > 1 and warps > 1 and n % (each * warps * WARP):
         idle = programs() * each * warps * WARP / (rows * n)
         if idle <= (1.4 if dependent and each > vector else 1.1):

@@ -275,3 +275,20 @@ def test_flat_plans_are_told_apart(rng):
     small, large = FlatPlan(64), FlatPlan(512)
     for plan in (small, large, small, large, small, large):
         assert np.array_equal(add(x, y, plan=plan), x + y)
+
+
+def test_launches_that_are_looked_at(rng):
+    """Who records `kernel[grid]` sees the launches of calls that were made before, and nothing is kept of such calls."""
+    from kiln.runtime.jit import recording
+
+    x, y = whole(rng, 64), whole(rng, 64)
+    warmed(add, x, y)
+    seen = []
+    with recording(lambda kernel, grid: lambda *args, **kwargs: seen.append(kernel.__name__)):
+        for _ in range(3):
+            assert counted(add, x, y)[1] == (0, 0, 0)
+            assert counted(add, x, y, out=y)[1] == (0, 0, 0)
+    assert seen == ["add_kernel"] * 6
+    result, counts = counted(add, x, y)
+    assert counts == (0, 0, 1) and np.array_equal(result, x + y)
+    assert [counted(add, x, y.copy(), out=y)[1] for _ in range(3)] == [(1, 0, 0), (0, 1, 0), (0, 0, 1)]

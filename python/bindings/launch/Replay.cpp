@@ -385,6 +385,9 @@ private:
   bool lost = false, hopeless = false;
 };
 
+/// How many want the functions to run, whatever was recorded; under the interpreter lock.
+int paused = 0;
+
 //===-- The cache ------------------------------------------------------------------------------------------------===//
 
 struct Entry {
@@ -463,7 +466,7 @@ PyObject *cacheCall(PyObject *self, PyObject *const *given, Py_ssize_t count) {
   };
   CallCache &cache = *reinterpret_cast<CallCacheObject *>(self)->cache;
   Arguments arguments;
-  if (given[2] == cache.never.ptr() || Recorder::current() || hasLaunchHooks() ||
+  if (paused || given[2] == cache.never.ptr() || Recorder::current() || hasLaunchHooks() ||
       !arguments.read(args, kwargs, given[2]))
     return slowly();
   llvm::StringRef key = arguments.getKey();
@@ -565,6 +568,9 @@ void kiln::python::bindReplay(py::module_ &m) {
   if (!type)
     throw py::error_already_set();
   m.add_object("CallCache", reinterpret_cast<PyObject *>(type));
+  m.def(
+      "pause_calls", [](bool on) { paused += on ? 1 : -1; }, py::arg("on"),
+      "Has every function run, and nothing recorded, until it is called with False as often.");
   m.def(
       "note_made",
       [](py::object array, py::object like, py::object function, py::tuple arguments, py::object named) {

@@ -99,11 +99,15 @@ def recording(recorder: Callable[[JITFunction, Any], Callable[..., Any]]) -> Ite
     """In this block `kernel[grid]` is `recorder(kernel, grid)`, in every thread: for who looks at the launches that a
     function makes without making them. `kernel.run(…, grid=…)` is what it would have been."""
     global _recorder
+    from kiln import _kiln
+
     outer, _recorder = _recorder, recorder
+    _kiln.pause_calls(True)  # of the library, which are made again without `kernel[grid]`
     try:
         yield
     finally:
         _recorder = outer
+        _kiln.pause_calls(False)
 
 
 class JITFunction(KernelFunction, KernelInterface):
