@@ -278,7 +278,7 @@ def test_flat_plans_are_told_apart(rng):
 
 
 def test_launches_that_are_looked_at(rng):
-    """Who records `kernel[grid]` sees the launches of calls that were made before, and nothing is kept of such calls."""
+    """Who records `kernel[grid]` sees the launches of calls that were made before, and nothing is kept of them."""
     from kiln.runtime.jit import recording
 
     x, y = whole(rng, 64), whole(rng, 64)
