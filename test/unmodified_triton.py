@@ -147,7 +147,7 @@ def tests_of(what: str, root: str, words: list[str]) -> int:
     """pytest in this process, in the checkout."""
     import kiln.as_triton
 
-    kiln.as_triton.install()
+    kiln.as_triton.install(children=True)
     import pytest
     import torch
 

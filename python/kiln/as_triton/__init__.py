@@ -19,18 +19,27 @@ from kiln.as_triton.names import VERSION
 __all__ = ["VERSION", "install", "installed", "uninstall"]
 
 
-def install() -> None:
-    """From now on `import triton` gives Kiln. Does nothing the second time; refuses where Triton itself is loaded."""
+def install(children: bool = False) -> None:
+    """From now on `import triton` gives Kiln; with `children`, in processes that multiprocessing starts too. Does
+    nothing the second time; refuses where Triton itself is loaded."""
     from kiln.as_triton import finder
 
     finder.install()
+    if children:
+        from kiln.as_triton import children as processes
+
+        processes.install()
 
 
 def uninstall() -> None:
     """Takes it back: `import triton` looks for an installed Triton again. Modules that were imported go on working."""
+    import sys
+
     from kiln.as_triton import finder
 
     finder.uninstall()
+    if (processes := sys.modules.get("kiln.as_triton.children")) is not None:
+        processes.uninstall()
 
 
 def installed() -> bool:

@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     if as_triton:
         from kiln import as_triton as layer
 
-        layer.install()
+        layer.install(children=True)
     return _run(rest, module)
 
 

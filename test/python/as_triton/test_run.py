@@ -24,6 +24,24 @@ def test_a_program_sees_its_arguments_and_its_neighbours(program):
     assert done.stdout == "__main__ ['--as-triton', '-x', '1'] triton True\n"
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_that_the_program_starts_see_triton_too(tmp_path, method):
+    path = tmp_path / "program.py"
+    path.write_text(f"""
+import multiprocessing, triton
+
+def work(n):
+    return n, triton.jit.__module__
+
+if __name__ == "__main__":
+    with multiprocessing.get_context({method!r}).Pool(1) as pool:
+        print(pool.map(work, [7]))
+""")
+    done = kiln("run", "--as-triton", str(path), timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "[(7, 'kiln.as_triton.jit')]\n"
+
+
 def test_without_the_option_there_is_no_triton(program):
     done = kiln("run", str(program))
     assert done.returncode == 1 and "No module named 'triton'" in done.stderr
