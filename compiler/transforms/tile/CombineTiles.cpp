@@ -82,6 +82,7 @@ struct SelectOfLoad : OpRewritePattern<arith::SelectOp> {
   }
 };
 
+/// Of one condition MLIR's own canonicalization makes one; of two it does so for booleans alone.
 struct NestedSelect : OpRewritePattern<arith::SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::SelectOp select, PatternRewriter &rewriter) const override {
@@ -91,10 +92,6 @@ struct NestedSelect : OpRewritePattern<arith::SelectOp> {
       return success();
     };
     auto first = yes.getDefiningOp<arith::SelectOp>(), second = no.getDefiningOp<arith::SelectOp>();
-    if (first && first.getCondition() == condition)
-      return become(condition, first.getTrueValue(), no);
-    if (second && second.getCondition() == condition)
-      return become(condition, yes, second.getFalseValue());
     auto joins = [&](arith::SelectOp inner) {
       return inner && inner->hasOneUse() && inner->getBlock() == select->getBlock() &&
              inner.getCondition().getType() == condition.getType();

@@ -62,8 +62,7 @@ def CombineTilesPass : Pass<"kiln-combine-tiles", "::mlir::func::FuncOp"> {
     - `dot(a, b, 0) + c` and `c + dot(a, b, 0)`, the dot used once and in the same block: `dot(a, b, c)`. Numeric effect
       for floats: the sum starts from `c` instead of zero; exact for integers.
     - `select(m, load(p, m), z)` and `select(m, load(p, m, y), z)`, the load used once: `load(p, m, z)`. Exact.
-    - `select(c, select(c, x, y), z)` is `select(c, x, z)`; `select(c, x, select(c, y, z))` is `select(c, x, z)`;
-      `select(a, select(b, x, y), y)` is `select(a & b, x, y)`; `select(a, x, select(b, x, y))` is `select(a | b, x, y)`.
+    - `select(a, select(b, x, y), y)` is `select(a & b, x, y)`; `select(a, x, select(b, x, y))` is `select(a | b, x, y)`.
       Exact.
     - An elementwise op all of whose operands are splats, constants or spread (`tile.broadcast`, `tile.expand_dims`)
       from the same smaller shape is computed on that shape and spread afterwards. Exact.

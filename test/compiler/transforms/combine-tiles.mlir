@@ -1,6 +1,7 @@
 // RUN: kiln-opt %s --kiln-combine-tiles > %t
 // RUN: FileCheck %s --input-file=%t
 // RUN: kiln-opt %t --kiln-combine-tiles | diff %t -
+// RUN: kiln-opt %t --canonicalize | FileCheck %s --check-prefix=MLIR
 
 // CHECK-LABEL: func @dot_plus
 // CHECK-SAME: (%[[A:.*]]: tensor<16x32xf16>, %[[B:.*]]: tensor<32x16xf16>, %[[C:.*]]: tensor<16x16xf32>)
@@ -74,22 +75,34 @@ func.func @select_stays(%p: tensor<16x!tile.ptr<f32>>, %m: tensor<16xi1>, %k: te
 }
 
 // CHECK-LABEL: func @nested_selects
-// CHECK-SAME: (%[[A:.*]]: tensor<16xi1>, %[[B:.*]]: tensor<16xi1>, %[[X:.*]]: tensor<16xf32>, %[[Y:.*]]: tensor<16xf32>, %[[Z:.*]]: tensor<16xf32>)
-// CHECK-DAG: %[[P:.*]] = arith.select %[[A]], %[[X]], %[[Z]]
+// CHECK-SAME: (%[[A:.*]]: tensor<16xi1>, %[[B:.*]]: tensor<16xi1>, %[[X:.*]]: tensor<16xf32>, %[[Y:.*]]: tensor<16xf32>)
 // CHECK-DAG: %[[AB:.*]] = arith.andi %[[A]], %[[B]]
 // CHECK-DAG: %[[Q:.*]] = arith.select %[[AB]], %[[X]], %[[Y]]
 // CHECK-DAG: %[[OR:.*]] = arith.ori %[[A]], %[[B]]
 // CHECK-DAG: %[[R:.*]] = arith.select %[[OR]], %[[X]], %[[Y]]
-// CHECK: return %[[P]], %[[Q]], %[[R]]
-func.func @nested_selects(%a: tensor<16xi1>, %b: tensor<16xi1>, %x: tensor<16xf32>, %y: tensor<16xf32>, %z: tensor<16xf32>)
-    -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) {
-  %0 = arith.select %a, %x, %y : tensor<16xi1>, tensor<16xf32>
-  %p = arith.select %a, %0, %z : tensor<16xi1>, tensor<16xf32>
+// CHECK: return %[[Q]], %[[R]]
+func.func @nested_selects(%a: tensor<16xi1>, %b: tensor<16xi1>, %x: tensor<16xf32>, %y: tensor<16xf32>)
+    -> (tensor<16xf32>, tensor<16xf32>) {
   %1 = arith.select %b, %x, %y : tensor<16xi1>, tensor<16xf32>
   %q = arith.select %a, %1, %y : tensor<16xi1>, tensor<16xf32>
   %2 = arith.select %b, %x, %y : tensor<16xi1>, tensor<16xf32>
   %r = arith.select %a, %x, %2 : tensor<16xi1>, tensor<16xf32>
-  return %p, %q, %r : tensor<16xf32>, tensor<16xf32>, tensor<16xf32>
+  return %q, %r : tensor<16xf32>, tensor<16xf32>
+}
+
+// Selects of one condition are MLIR's: canonicalization behind this pass makes one of them.
+// MLIR-LABEL: func @one_condition
+// MLIR-SAME: (%[[A:.*]]: tensor<16xi1>, %[[X:.*]]: tensor<16xf32>, %{{.*}}: tensor<16xf32>, %[[Z:.*]]: tensor<16xf32>)
+// MLIR-NEXT: %[[P:.*]] = arith.select %[[A]], %[[X]], %[[Z]]
+// MLIR-NEXT: %[[Q:.*]] = arith.select %[[A]], %[[Z]], %[[X]]
+// MLIR-NEXT: return %[[P]], %[[Q]]
+func.func @one_condition(%a: tensor<16xi1>, %x: tensor<16xf32>, %y: tensor<16xf32>, %z: tensor<16xf32>)
+    -> (tensor<16xf32>, tensor<16xf32>) {
+  %0 = arith.select %a, %x, %y : tensor<16xi1>, tensor<16xf32>
+  %p = arith.select %a, %0, %z : tensor<16xi1>, tensor<16xf32>
+  %1 = arith.select %a, %y, %x : tensor<16xi1>, tensor<16xf32>
+  %q = arith.select %a, %z, %1 : tensor<16xi1>, tensor<16xf32>
+  return %p, %q : tensor<16xf32>, tensor<16xf32>
 }
 
 // CHECK-LABEL: func @before_spreading
