@@ -1,6 +1,7 @@
 // The rules of layouts, op by op.
 #include "compiler/analysis/LayoutRules.h"
 #include "dialects/kgpu/KgpuOps.h"
+#include "dialects/layout/Constructors.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -154,13 +155,6 @@ bool rules::isDerived(Operation *op) {
 
 static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
-static std::array<layout::Digits, layout::kNumCoords> digitsOf(const Layout &from) {
-  std::array<layout::Digits, layout::kNumCoords> digits;
-  for (unsigned coord = 0; coord < layout::kNumCoords; ++coord)
-    digits[coord] = layout::Digits(from.digits(layout::Coord(coord)));
-  return digits;
-}
-
 /// The step from the first half to the second: one bit along the axis.
 static layout::Digit halfDigit(tile::CatOp op) {
   layout::Digit digit;
@@ -170,13 +164,13 @@ static layout::Digit halfDigit(tile::CatOp op) {
 }
 
 static std::optional<Layout> catResult(tile::CatOp op, const Layout &half) {
-  auto digits = digitsOf(half);
+  auto digits = layout::digitsOf(half);
   digits[unsigned(layout::Coord::Reg)].push_back(halfDigit(op));
   return Layout::create(shapeOf(op.getResult()), digits);
 }
 
 static std::optional<Layout> catOperand(tile::CatOp op, const Layout &whole) {
-  auto digits = digitsOf(whole);
+  auto digits = layout::digitsOf(whole);
   layout::Digit half = halfDigit(op);
   int64_t bit = half.basis[op.getAxis()];
   for (unsigned coord = 0; coord < layout::kNumCoords; ++coord)

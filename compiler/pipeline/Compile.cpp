@@ -77,7 +77,7 @@ private:
   void dump(StringRef extension, StringRef bytes);
 
   void fail(Failure::Kind kind, Stage stage, const Twine &message) {
-    result.failure = Failure{kind, message.str(), stageInfo(stage, target.kind).name.str(), "", "", ""};
+    result.failure = Failure(kind, message.str(), stageInfo(stage, target.kind).name);
   }
   void fail(Stage stage, OutOfResource what) {
     fail(Failure::Kind::Resource, stage, what.message());
@@ -621,20 +621,16 @@ static void protect(CompileResult &result, llvm::function_ref<void()> action) {
     return llvm::Error::success();
   });
   if (error)
-    result.failure = Failure{Failure::Kind::Internal, llvm::toString(std::move(error)), "", "", "", ""};
+    result.failure = Failure(Failure::Kind::Internal, llvm::toString(std::move(error)));
 }
 
 static bool checkOrder(Stage from, const CompileOptions &options, CompileResult &result) {
   if (from <= options.to)
     return true;
-  result.failure = Failure{Failure::Kind::Input,
-                           ("expected a stage from " + stageInfo(from).name +
-                            " on (because that is where this starts), got " + stageInfo(options.to).name)
-                               .str(),
-                           "",
-                           "",
-                           "",
-                           ""};
+  result.failure =
+      Failure(Failure::Kind::Input, ("expected a stage from " + stageInfo(from).name +
+                                     " on (because that is where this starts), got " + stageInfo(options.to).name)
+                                        .str());
   return false;
 }
 
@@ -697,13 +693,11 @@ CompileResult kiln::compileText(StringRef text, Stage from, const CompileOptions
     std::unique_ptr<Program> program = Program::parse(text.str(), error);
     if (program)
       return compile(*program, from, options);
-    result.failure =
-        Failure{Failure::Kind::Input, StringRef(error).rtrim().str(), stageInfo(from).name.str(), "", "", ""};
+    result.failure = Failure(Failure::Kind::Input, StringRef(error).rtrim().str(), stageInfo(from).name);
     return result;
   }
   if (from == Stage::Object) {
-    result.failure =
-        Failure{Failure::Kind::Input, "expected text of an earlier stage, got an object", "object", "", "", ""};
+    result.failure = Failure(Failure::Kind::Input, "expected text of an earlier stage, got an object", "object");
     return result;
   }
   protect(result, [&] {

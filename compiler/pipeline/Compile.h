@@ -37,7 +37,10 @@ struct Failure {
     Resource, ///< nobody is wrong, but the machine lacks something
     Internal, ///< we are wrong
   };
-  Kind kind = Kind::Internal;
+  Failure(Kind kind, std::string message, llvm::StringRef stage = "")
+      : kind(kind), message(std::move(message)), stage(stage) {}
+
+  Kind kind;
   std::string message;
   std::string stage;                                    ///< the stage being made
   std::string pass;                                     ///< its pass, if it was one
