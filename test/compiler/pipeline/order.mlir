@@ -65,6 +65,9 @@
 // KGPU-NOT: canonicalize
 // KGPU: kiln-insert-barriers
 // KGPU-NEXT: kiln-verify-barriers
+// KGPU-NEXT: kiln-verify-channels
+// KGPU-NEXT: kiln-overlap-launches
+// KGPU-NEXT: kiln-close-reads
 // THREAD: builtin.module(
 // THREAD-NEXT: kiln-kgpu-to-nvvm,
 // THREAD-NEXT: canonicalize{
