@@ -41,7 +41,7 @@ struct Array {
   int64_t first = INT64_MAX, last = INT64_MIN; ///< bytes behind the argument's start
 };
 
-struct Access {
+struct AccessCount {
   const char *kind = "load";
   std::set<unsigned> arguments;
   double count = 0, bytes = 0;
@@ -61,7 +61,7 @@ public:
   void visit(Operation *op, const Indices::Turn &turn);
 
   std::map<unsigned, Array> arrays;
-  llvm::MapVector<Operation *, Access> accesses;
+  llvm::MapVector<Operation *, AccessCount> accesses;
   std::map<std::string, std::map<std::string, double>> operations;
   bool estimated = false;
 
@@ -143,7 +143,7 @@ Moved Counter::block(Operation *op, Value descriptor, ValueRange offsets, bool r
 }
 
 void Counter::access(Operation *op, const char *kind, const Indices::Turn &turn, bool reads, bool writes, Moved moved) {
-  Access &access = accesses[op];
+  AccessCount &access = accesses[op];
   access.kind = kind;
   access.count += turn.weight;
   access.bytes += moved.bytes * turn.weight * (reads && writes ? 2 : 1);

@@ -262,7 +262,7 @@ namespace {
 using Vectors = SmallVector<uint64_t, 16>;
 
 /// The subspaces the choice is about, inside what one cta keeps.
-struct Access {
+struct RegistersAndLanes {
   Vectors registers, lanes; ///< lanes: of one phase, once `phase` is known
 };
 } // namespace
@@ -340,8 +340,8 @@ static Layout swizzledFor(const Layout &store, const Layout &load, int64_t eleme
     }
     return vectors;
   };
-  Access stored{project(vectorsOf(store, {Coord::Reg})), project(vectorsOf(store, {Coord::Lane}))};
-  Access loaded{project(vectorsOf(load, {Coord::Reg})), project(vectorsOf(load, {Coord::Lane}))};
+  RegistersAndLanes stored{project(vectorsOf(store, {Coord::Reg})), project(vectorsOf(store, {Coord::Lane}))};
+  RegistersAndLanes loaded{project(vectorsOf(load, {Coord::Reg})), project(vectorsOf(load, {Coord::Lane}))};
 
   unsigned elementLog = Log2_64(elementBytes);
   auto logOf = [&](int64_t bytes) { return unsigned(std::max<int64_t>(0, int64_t(Log2_64(bytes)) - elementLog)); };

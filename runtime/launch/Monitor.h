@@ -30,8 +30,8 @@ struct Failure {
   uintptr_t address = 0; ///< not of an assertion
   int32_t bytes = 0;
   AccessKind access = AccessKind::Load;
-  std::optional<Access> other; ///< of a race: the earlier access
-  int64_t otherElement = 0;    ///< of two elements of one store: the earlier
+  std::optional<NotedAccess> other; ///< of a race: the earlier access
+  int64_t otherElement = 0;         ///< of two elements of one store: the earlier
 };
 
 class Monitor {

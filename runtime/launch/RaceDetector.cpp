@@ -10,7 +10,7 @@ static bool conflicts(AccessKind a, AccessKind b) {
   return !(a == AccessKind::Atomic && b == AccessKind::Atomic);
 }
 
-std::optional<Access> RaceDetector::noteGranule(const Access &access, uintptr_t granule, uint8_t mask) {
+std::optional<NotedAccess> RaceDetector::noteGranule(const NotedAccess &access, uintptr_t granule, uint8_t mask) {
   llvm::SmallVector<Record, 2> &records = shadow[granule];
   uint8_t once = 0, twice = 0; // bytes that one, two other programs touched in this way already
   Record *own = nullptr;
@@ -34,13 +34,13 @@ std::optional<Access> RaceDetector::noteGranule(const Access &access, uintptr_t 
   return std::nullopt;
 }
 
-std::optional<Access> RaceDetector::note(const Access &access, uintptr_t address, uint32_t bytes) {
+std::optional<NotedAccess> RaceDetector::note(const NotedAccess &access, uintptr_t address, uint32_t bytes) {
   uintptr_t end = address + bytes;
   while (address < end) {
     uintptr_t granule = address / 8;
     unsigned first = address % 8;
     unsigned count = std::min<uintptr_t>(8 - first, end - address);
-    if (std::optional<Access> other = noteGranule(access, granule, uint8_t(((1u << count) - 1) << first)))
+    if (std::optional<NotedAccess> other = noteGranule(access, granule, uint8_t(((1u << count) - 1) << first)))
       return other;
     address += count;
   }

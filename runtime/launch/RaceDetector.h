@@ -15,7 +15,7 @@ namespace kiln::launch {
 /// As the access hook numbers them.
 enum class AccessKind : uint8_t { Load, Store, Atomic };
 
-struct Access {
+struct NotedAccess {
   int64_t program;
   int32_t site;
   AccessKind kind;
@@ -24,14 +24,14 @@ struct Access {
 class RaceDetector {
 public:
   /// Notes an access; returns an earlier one that it races with.
-  std::optional<Access> note(const Access &access, uintptr_t address, uint32_t bytes);
+  std::optional<NotedAccess> note(const NotedAccess &access, uintptr_t address, uint32_t bytes);
 
 private:
   struct Record {
-    Access access;
+    NotedAccess access;
     uint8_t mask; ///< bytes of the granule
   };
-  std::optional<Access> noteGranule(const Access &access, uintptr_t granule, uint8_t mask);
+  std::optional<NotedAccess> noteGranule(const NotedAccess &access, uintptr_t granule, uint8_t mask);
 
   std::unordered_map<uintptr_t, llvm::SmallVector<Record, 2>> shadow;
 };

@@ -17,7 +17,7 @@ struct Words {
   const char *constraint;
   Type type; ///< of one in a register
 
-  Words(OpBuilder &b, const Access &access) {
+  Words(OpBuilder &b, const VectorAccess &access) {
     int64_t bytes = access.bytes();
     bits = memoryBytes(access.element) == 8 ? 64 : bytes >= 4 ? 32 : unsigned(8 * bytes);
     count = unsigned(8 * bytes / bits);
@@ -30,7 +30,7 @@ struct Words {
 };
 } // namespace
 
-Registers nvvm::packWords(Lowering &lowering, const Access &access, ArrayRef<Value> values) {
+Registers nvvm::packWords(Lowering &lowering, const VectorAccess &access, ArrayRef<Value> values) {
   CodeBuilder &b = lowering.b;
   Words words(b, access);
   unsigned perWord = unsigned(access.count / words.count);
@@ -56,7 +56,8 @@ Registers nvvm::packWords(Lowering &lowering, const Access &access, ArrayRef<Val
   return packed;
 }
 
-static Registers unpackWords(Lowering &lowering, const Access &access, const Words &words, ArrayRef<Value> packed) {
+static Registers unpackWords(Lowering &lowering, const VectorAccess &access, const Words &words,
+                             ArrayRef<Value> packed) {
   CodeBuilder &b = lowering.b;
   unsigned perWord = unsigned(access.count / words.count);
   Type lane = memoryType(access.element);
@@ -100,7 +101,7 @@ static StringRef cacheSuffix(tile::CacheModifier cache) {
 }
 
 /// ".cs", ".L1::evict_first.L2::cache_hint", …: what stands between the state space and the type.
-static std::string hintSuffix(const Access &access) {
+static std::string hintSuffix(const VectorAccess &access) {
   if (access.isVolatile)
     return "";
   std::string text = cacheSuffix(access.cache).str();
@@ -112,7 +113,7 @@ static std::string hintSuffix(const Access &access) {
   return text + ".L2::cache_hint";
 }
 
-static bool isPlain(const Access &access) {
+static bool isPlain(const VectorAccess &access) {
   return access.cache == tile::CacheModifier::None && access.evict == tile::Eviction::Normal;
 }
 
@@ -128,7 +129,7 @@ static std::string operandList(unsigned first, unsigned count) {
 // Accesses
 //===----------------------------------------------------------------------===//
 
-Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value address, Value mask,
+Registers nvvm::loadVector(Lowering &lowering, const VectorAccess &access, Value address, Value mask,
                            ArrayRef<Value> others) {
   CodeBuilder &b = lowering.b;
   Type memory = memoryType(access.element);
@@ -192,7 +193,8 @@ Registers nvvm::loadVector(Lowering &lowering, const Access &access, Value addre
   return unpackWords(lowering, access, words, b.ptx(text, constraints, types, operands, readOnly && !access.isOrdered));
 }
 
-void nvvm::storeVector(Lowering &lowering, const Access &access, Value address, Value mask, ArrayRef<Value> values) {
+void nvvm::storeVector(Lowering &lowering, const VectorAccess &access, Value address, Value mask,
+                       ArrayRef<Value> values) {
   CodeBuilder &b = lowering.b;
   if (!mask && isPlain(access)) {
     Type lane = transferType(access.element);

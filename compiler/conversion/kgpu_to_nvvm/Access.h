@@ -5,7 +5,7 @@
 
 namespace kiln::nvvm {
 
-struct Access {
+struct VectorAccess {
   mlir::Type element;    ///< of the tile: memoryType() says how it lies in memory
   int64_t count = 1;     ///< elements, a power of two; count * bytes is at most the target's widest access
   int64_t alignment = 1; ///< bytes the address is a multiple of
@@ -24,12 +24,12 @@ struct Access {
 
 /// Reads `access.count` registers. `mask` (i1) may be null; where it is false the registers are `others`, or zero if
 /// that is empty. Without mask and hints it is an LLVM load; otherwise PTX with a predicate, which costs no branch.
-Registers loadVector(Lowering &lowering, const Access &access, mlir::Value address, mlir::Value mask,
+Registers loadVector(Lowering &lowering, const VectorAccess &access, mlir::Value address, mlir::Value mask,
                      llvm::ArrayRef<mlir::Value> others);
-void storeVector(Lowering &lowering, const Access &access, mlir::Value address, mlir::Value mask,
+void storeVector(Lowering &lowering, const VectorAccess &access, mlir::Value address, mlir::Value mask,
                  llvm::ArrayRef<mlir::Value> values);
 
 /// The registers of an access as the words that PTX moves: 32 bits (64 for elements of 8 bytes, less for what is less).
-Registers packWords(Lowering &lowering, const Access &access, llvm::ArrayRef<mlir::Value> values);
+Registers packWords(Lowering &lowering, const VectorAccess &access, llvm::ArrayRef<mlir::Value> values);
 
 } // namespace kiln::nvvm

@@ -197,8 +197,8 @@ static void forOwned(Lowering &lowering, Operation *op, Value pointers, Value ma
 }
 
 /// How many elements one reduction may add where nobody asks for the old values.
-static Access packedAdds(Lowering &lowering, tile::AtomicRMWOp op, Value mask) {
-  Access access;
+static VectorAccess packedAdds(Lowering &lowering, tile::AtomicRMWOp op, Value mask) {
+  VectorAccess access;
   access.element = elementOf(op.getResult());
   const Target &target = lowering.target;
   bool isPairable = (access.element.isF16() && target.has(Feature::PackedF16Atomics)) ||
@@ -213,8 +213,8 @@ static Access packedAdds(Lowering &lowering, tile::AtomicRMWOp op, Value mask) {
 }
 
 /// One reduction of `access.count` elements, two or more.
-static void emitPacked(Lowering &lowering, const Access &access, StringRef scope, Value address, ArrayRef<Value> values,
-                       Value predicate) {
+static void emitPacked(Lowering &lowering, const VectorAccess &access, StringRef scope, Value address,
+                       ArrayRef<Value> values, Value predicate) {
   Registers words = packWords(lowering, access, values);
   std::string text = "red.relaxed." + scope.str() + ".global.add", list, constraints = "l";
   if (!access.element.isF32())
@@ -250,7 +250,7 @@ static LogicalResult emitRMW(Lowering &lowering, tile::AtomicRMWOp op) {
   std::optional<std::string> native = nativeName(op.getKind(), element, lowering.target);
   StringRef scope = scopeName(op.getScope());
   bool wanted = !op.getResult().use_empty();
-  Access packed = packedAdds(lowering, op, mask);
+  VectorAccess packed = packedAdds(lowering, op, mask);
   orderBefore(lowering, op, op.getScope(), owner);
   forOwned(lowering, op, op.getPtr(), mask, owner, [&](unsigned reg, Value predicate) -> Value {
     if (packed.count > 1) {

@@ -51,7 +51,7 @@ static LogicalResult emitDescLoad(Lowering &lowering, tile::DescLoadOp op) {
   CodeBuilder &b = lowering.b;
   const Layout &layout = *layoutOf(op.getType());
   BlockAccess block{op.getDesc(), op.getOffsets(), op.getBoundary(), &layout};
-  Access access;
+  VectorAccess access;
   access.element = elementOf(op.getResult());
   access.cache = op.getCache();
   access.evict = op.getEvict();
@@ -91,7 +91,7 @@ static LogicalResult emitDescStore(Lowering &lowering, tile::DescStoreOp op) {
   CodeBuilder &b = lowering.b;
   const Layout &layout = *layoutOf(op.getValue().getType());
   BlockAccess block{op.getDesc(), op.getOffsets(), op.getBoundary(), &layout};
-  Access access;
+  VectorAccess access;
   access.element = elementOf(op.getValue());
   access.cache = op.getCache();
   access.evict = op.getEvict();

@@ -152,7 +152,7 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
   MemoryAddress address(lowering, tile, map, lowering.scalar(op.getMem()), bytes);
   ArrayRef<Value> registers = lowering.get(op.getValue());
   auto storeAll = [&](llvm::function_ref<void(ArrayRef<Value>, Value)> put) {
-    for (const MemoryPlan::Access &access : plan.accesses) {
+    for (const MemoryPlan::Vector &access : plan.accesses) {
       SmallVector<Value> values;
       for (int64_t reg : access.registers)
         values.push_back(lowering.b.toTransfer(registers[reg], element));
@@ -225,7 +225,7 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
     }
   MemoryAddress address(lowering, tile, map, base, bytes);
   Registers registers(tile.registers());
-  for (const MemoryPlan::Access &access : plan.accesses) {
+  for (const MemoryPlan::Vector &access : plan.accesses) {
     Registers loaded = loadVector(lowering, transferType(element), plan.vector, address.of(access), bytes);
     for (auto [reg, value] : llvm::zip(access.registers, loaded))
       registers[reg] = lowering.b.fromTransfer(value, element);

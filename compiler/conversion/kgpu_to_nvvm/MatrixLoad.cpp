@@ -35,7 +35,7 @@ static void eachInstruction(Lowering &lowering, const MatrixPlan &plan, kgpu::Me
   const Layout &rows = plan.matrix.rows;
   MemoryAddress address(lowering, rows, map, base, bytes);
   for (int64_t i = 0; i < plan.matrix.instructions(); ++i) {
-    MemoryPlan::Access access = accessOf(rows, map, i * row);
+    MemoryPlan::Vector access = accessOf(rows, map, i * row);
     visit(i, address.of(access));
   }
 }

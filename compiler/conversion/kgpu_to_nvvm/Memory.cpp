@@ -10,7 +10,7 @@ static LogicalResult emitLoad(Lowering &lowering, tile::LoadOp op) {
   Value pointers = op.getPtr(), mask = op.getMask(), other = op.getOther();
   if (lowering.alignment.alwaysTrue(mask))
     mask = Value();
-  Access access;
+  VectorAccess access;
   access.element = cast<tile::PtrType>(elementOf(pointers)).getPointee();
   access.cache = op.getCache();
   access.evict = op.getEvict();
@@ -54,7 +54,7 @@ static LogicalResult emitStore(Lowering &lowering, tile::StoreOp op) {
   Value pointers = op.getPtr(), mask = op.getMask();
   if (lowering.alignment.alwaysTrue(mask))
     mask = Value();
-  Access access;
+  VectorAccess access;
   access.element = cast<tile::PtrType>(elementOf(pointers)).getPointee();
   access.cache = op.getCache();
   access.evict = op.getEvict();

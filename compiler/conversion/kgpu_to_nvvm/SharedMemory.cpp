@@ -102,17 +102,17 @@ static uint64_t threadBits(const Layout &tile, const OffsetMap &map) {
   return bits;
 }
 
-static MemoryPlan::Access accessAt(const Layout &tile, const OffsetMap &map, uint64_t moved, int64_t reg) {
+static MemoryPlan::Vector accessAt(const Layout &tile, const OffsetMap &map, uint64_t moved, int64_t reg) {
   layout::Index element = tile.at(Coord::Reg, reg);
   uint64_t bits = map.bitsOf(element);
-  MemoryPlan::Access access;
+  MemoryPlan::Vector access;
   access.flip = bits & moved;
   access.constant = map.valueOf(bits & ~moved) + map.oddOf(element);
   return access;
 }
 
-MemoryPlan::Access nvvm::accessOf(const Layout &tile, const OffsetMap &map, int64_t reg) {
-  MemoryPlan::Access access = accessAt(tile, map, threadBits(tile, map), reg);
+MemoryPlan::Vector nvvm::accessOf(const Layout &tile, const OffsetMap &map, int64_t reg) {
+  MemoryPlan::Vector access = accessAt(tile, map, threadBits(tile, map), reg);
   access.registers.push_back(reg);
   return access;
 }
@@ -156,7 +156,7 @@ MemoryPlan nvvm::planMemory(const Layout &tile, const OffsetMap &map, int64_t el
       first &= !(taken >> i & 1) || reg / strides[i] % 2 == 0;
     if (!first)
       continue;
-    MemoryPlan::Access access = accessAt(tile, map, moved, reg);
+    MemoryPlan::Vector access = accessAt(tile, map, moved, reg);
     for (int64_t next : inVector)
       access.registers.push_back(reg + next);
     plan.accesses.push_back(access);
@@ -224,7 +224,7 @@ Value MemoryAddress::threadBytes(uint64_t flip) {
   return sum;
 }
 
-Value MemoryAddress::of(const MemoryPlan::Access &access) {
+Value MemoryAddress::of(const MemoryPlan::Vector &access) {
   Value &pointer = pointers[access.flip];
   if (!pointer) {
     // The thread's part is the same wherever the memory is used: computed once.

@@ -37,19 +37,19 @@ private:
 
 /// How the registers of a tile go to or from memory.
 struct MemoryPlan {
-  struct Access {
+  struct Vector {
     int64_t constant = 0;                    ///< offset in elements beside the thread's part
     uint64_t flip = 0;                       ///< digits to be XORed into the thread's part first
     llvm::SmallVector<int64_t, 8> registers; ///< in the order of memory
   };
   int64_t vector = 1;
-  llvm::SmallVector<Access, 8> accesses;
+  llvm::SmallVector<Vector, 8> accesses;
 };
 /// Registers that repeat an element of the same thread are left out. No access is wider than `align` bytes.
 MemoryPlan planMemory(const layout::Layout &tile, const OffsetMap &map, int64_t elementBytes, int64_t align);
 
 /// The access that starts with one register.
-MemoryPlan::Access accessOf(const layout::Layout &tile, const OffsetMap &map, int64_t reg);
+MemoryPlan::Vector accessOf(const layout::Layout &tile, const OffsetMap &map, int64_t reg);
 
 /// Reads `count` neighbouring elements as registers, at an address that is a multiple of their bytes.
 Registers loadShared(Lowering &lowering, mlir::Type element, int64_t count, mlir::Value pointer);
@@ -59,7 +59,7 @@ class MemoryAddress {
 public:
   MemoryAddress(Lowering &lowering, const layout::Layout &tile, const OffsetMap &map, mlir::Value base,
                 int64_t elementBytes);
-  mlir::Value of(const MemoryPlan::Access &access);
+  mlir::Value of(const MemoryPlan::Vector &access);
 
 private:
   /// The thread's part of the offset in bytes, with some digits flipped; null when there is none.

@@ -38,7 +38,7 @@ public:
     count = std::min(count, kMostBytes / bytes);
     plan = planMemory(tile, map, bytes, count * bytes);
     // Registers of one vector, in order, none beyond where addresses go on.
-    bool inOrder = llvm::all_of(plan.accesses, [&](const MemoryPlan::Access &access) {
+    bool inOrder = llvm::all_of(plan.accesses, [&](const MemoryPlan::Vector &access) {
       for (auto [i, reg] : llvm::enumerate(access.registers))
         if (reg != access.registers.front() + int64_t(i))
           return false;
@@ -50,7 +50,7 @@ public:
   }
 
   void copyAll(llvm::function_ref<Piece(int64_t)> pieceAt) {
-    for (const MemoryPlan::Access &access : plan.accesses) {
+    for (const MemoryPlan::Vector &access : plan.accesses) {
       Piece piece = pieceAt(access.registers.front());
       if (plan.vector * bytes >= kLeastBytes)
         copy(piece, address.of(access));
@@ -91,7 +91,7 @@ private:
 
   /// One element, too narrow for an instruction of its own. Who does not own it moves it too.
   void move(const Piece &piece, Value target) {
-    Access access;
+    VectorAccess access;
     access.element = element;
     access.alignment = bytes;
     access.evict = evict;

@@ -14,9 +14,9 @@ using namespace kiln::assign;
 // Bytes of the widest copy past the registers.
 static constexpr int64_t kWidestCopy = 16;
 
-unsigned Access::fastest() const { return order().front(); }
+unsigned AccessShape::fastest() const { return order().front(); }
 
-llvm::SmallVector<int32_t> Access::order() const {
+llvm::SmallVector<int32_t> AccessShape::order() const {
   SmallVector<int32_t> result = llvm::to_vector(llvm::seq<int32_t>(dims.size()));
   llvm::sort(result, [&](int32_t a, int32_t b) { return std::pair(dims[a].run, a) > std::pair(dims[b].run, b); });
   return result;
@@ -41,9 +41,9 @@ static bool anyVaries(ValueRange values) {
   return llvm::any_of(values, [&](Value value) { return varies(value, seen); });
 }
 
-static Access pointerAccess(Value pointers, Value mask, const AlignmentAnalysis &analysis, int64_t widest) {
+static AccessShape pointerAccess(Value pointers, Value mask, const AlignmentAnalysis &analysis, int64_t widest) {
   auto type = cast<RankedTensorType>(pointers.getType());
-  Access access;
+  AccessShape access;
   access.bytes = bytesInMemory(cast<tile::PtrType>(type.getElementType()).getPointee());
   access.streams = anyVaries({pointers});
   const AxisInfo &info = analysis.get(pointers);
@@ -60,9 +60,9 @@ static Access pointerAccess(Value pointers, Value mask, const AlignmentAnalysis 
 }
 
 /// A block of a described array: rows are contiguous where the last stride is provably one.
-static Access boxAccess(tile::MakeDescOp desc, ValueRange offsets, std::optional<ArrayRef<int32_t>> boundary,
-                        RankedTensorType block, const AlignmentAnalysis &analysis, int64_t widest) {
-  Access access;
+static AccessShape boxAccess(tile::MakeDescOp desc, ValueRange offsets, std::optional<ArrayRef<int32_t>> boundary,
+                             RankedTensorType block, const AlignmentAnalysis &analysis, int64_t widest) {
+  AccessShape access;
   access.bytes = bytesInMemory(block.getElementType());
   access.dims.resize(block.getRank());
   if (!desc)
@@ -92,20 +92,20 @@ static Access boxAccess(tile::MakeDescOp desc, ValueRange offsets, std::optional
   return access;
 }
 
-std::optional<Access> assign::accessOf(Operation *op, const AlignmentAnalysis &analysis, int64_t widest) {
+std::optional<AccessShape> assign::accessOf(Operation *op, const AlignmentAnalysis &analysis, int64_t widest) {
   auto descOf = [](Value value) { return value.getDefiningOp<tile::MakeDescOp>(); };
-  return llvm::TypeSwitch<Operation *, std::optional<Access>>(op)
-      .Case<tile::LoadOp, tile::StoreOp>([&](auto access) -> std::optional<Access> {
+  return llvm::TypeSwitch<Operation *, std::optional<AccessShape>>(op)
+      .Case<tile::LoadOp, tile::StoreOp>([&](auto access) -> std::optional<AccessShape> {
         if (!isa<RankedTensorType>(access.getPtr().getType()))
           return std::nullopt;
-        Access result = pointerAccess(access.getPtr(), access.getMask(), analysis, widest);
+        AccessShape result = pointerAccess(access.getPtr(), access.getMask(), analysis, widest);
         result.stores = isa<tile::StoreOp>(op);
         return result;
       })
-      .Case<tile::AtomicRMWOp, tile::AtomicCASOp>([&](auto atomic) -> std::optional<Access> {
+      .Case<tile::AtomicRMWOp, tile::AtomicCASOp>([&](auto atomic) -> std::optional<AccessShape> {
         if (!isa<RankedTensorType>(atomic.getPtr().getType()))
           return std::nullopt;
-        Access result = pointerAccess(atomic.getPtr(), nullptr, analysis, widest);
+        AccessShape result = pointerAccess(atomic.getPtr(), nullptr, analysis, widest);
         result.stores = result.atomic = true;
         for (AccessDim &dim : result.dims)
           dim.vector = 1;
@@ -116,8 +116,8 @@ std::optional<Access> assign::accessOf(Operation *op, const AlignmentAnalysis &a
                          load.getDesc().getType().getBlock(), analysis, widest);
       })
       .Case([&](tile::DescStoreOp store) {
-        Access result = boxAccess(descOf(store.getDesc()), store.getOffsets(), store.getBoundary(),
-                                  store.getDesc().getType().getBlock(), analysis, widest);
+        AccessShape result = boxAccess(descOf(store.getDesc()), store.getOffsets(), store.getBoundary(),
+                                       store.getDesc().getType().getBlock(), analysis, widest);
         result.stores = true;
         return result;
       })

@@ -12,7 +12,7 @@ struct AccessDim {
   int64_t same = 1;   ///< elements per aligned group at one address
 };
 
-struct Access {
+struct AccessShape {
   llvm::SmallVector<AccessDim, 3> dims;
   int64_t bytes = 1; ///< of an element
   bool stores = false;
@@ -28,6 +28,6 @@ struct Access {
 
 /// The access an op makes (tile.load and store, descriptors, atomics), of at most `widest` bytes an instruction;
 /// nothing for ops that do not access memory by tiles.
-std::optional<Access> accessOf(mlir::Operation *op, const AlignmentAnalysis &analysis, int64_t widest);
+std::optional<AccessShape> accessOf(mlir::Operation *op, const AlignmentAnalysis &analysis, int64_t widest);
 
 } // namespace kiln::assign

@@ -26,7 +26,7 @@ static constexpr int64_t kSortRegisters = 64;
 static constexpr double kExchange = 50;
 
 /// Places the lanes' accesses touch: blocks of `unit` bytes of the `bytes` from each lane's element on.
-static int64_t touched(const Access &access, unsigned fastest, ArrayRef<layout::Index> lanes, int64_t bytes,
+static int64_t touched(const AccessShape &access, unsigned fastest, ArrayRef<layout::Index> lanes, int64_t bytes,
                        int64_t unit) {
   SmallVector<std::pair<int64_t, int64_t>, 64> places;
   for (const layout::Index &at : lanes) {
@@ -51,7 +51,7 @@ static int64_t replicas(const Layout &layout, Coord coord) {
   return count;
 }
 
-double assign::accessCost(const Access &access, const Layout &layout) {
+double assign::accessCost(const AccessShape &access, const Layout &layout) {
   unsigned fastest = access.fastest();
   int64_t registers = layout.registers(), run = layout.contiguity(fastest);
   int64_t vector = std::min(access.dims[fastest].vector, run);

@@ -5,7 +5,7 @@
 
 namespace kiln::assign {
 
-double accessCost(const Access &access, const layout::Layout &layout);
+double accessCost(const AccessShape &access, const layout::Layout &layout);
 /// Combining along an axis; `values`: operands of the reduction.
 double reduceCost(const layout::Layout &layout, unsigned axis, unsigned values);
 double scanCost(const layout::Layout &layout, unsigned axis, unsigned values);

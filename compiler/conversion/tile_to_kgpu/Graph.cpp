@@ -96,7 +96,7 @@ FailureOr<Graph> Graph::build(Region &scope, const Machine &machine, const Align
       op->emitOpError("has tiles but no rule for their layouts");
       return WalkResult::interrupt();
     }
-    std::optional<Access> access = groups->empty() ? std::nullopt : accessOf(op, analysis, machine.accessBytes);
+    std::optional<AccessShape> access = groups->empty() ? std::nullopt : accessOf(op, analysis, machine.accessBytes);
     unsigned first = graph.nodes.size();
     for (auto [index, group] : llvm::enumerate(*groups)) {
       Node node;

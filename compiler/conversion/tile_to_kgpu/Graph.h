@@ -22,7 +22,7 @@ struct Node {
   mlir::Operation *op = nullptr;
   unsigned index = 0; ///< which of the op's groups
   rules::Group group;
-  std::optional<Access> access;
+  std::optional<AccessShape> access;
   unsigned parent = 0;                    ///< union-find; Graph::classOf
   double frequency = 1;                   ///< how often the op runs, roughly
   std::optional<layout::Layout> fragment; ///< what an instruction asks for; solve() does not choose

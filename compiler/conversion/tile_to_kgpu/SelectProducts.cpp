@@ -185,7 +185,7 @@ static std::pair<Value, bool> beforeTranspose(Value factor) {
 /// Which of two dimensions a tile has side by side in memory, where it was loaded; what is computed, the last.
 static int32_t contiguousDim(Value tile, const AlignmentAnalysis &analysis) {
   while (Operation *op = tile.getDefiningOp()) {
-    if (std::optional<assign::Access> access = assign::accessOf(op, analysis, /*widest=*/16))
+    if (std::optional<assign::AccessShape> access = assign::accessOf(op, analysis, /*widest=*/16))
       return int32_t(access->fastest());
     if (!OpTrait::hasElementwiseMappableTraits(op) || op->getNumOperands() == 0)
       break;
@@ -400,7 +400,8 @@ struct SelectProducts : kiln::impl::SelectProductsPassBase<SelectProducts> {
     Target target = Target::fromModule(module);
     if (!target.isGpu())
       return;
-    int64_t warps = kgpu::moduleNumber(module, kgpu::kNumWarpsAttrName, 4), ctas = kgpu::moduleNumber(module, kgpu::kClusterAttrName, 1);
+    int64_t warps = kgpu::moduleNumber(module, kgpu::kNumWarpsAttrName, 4),
+            ctas = kgpu::moduleNumber(module, kgpu::kClusterAttrName, 1);
     // Threads of the kernels' own code are the module's; a role has its own.
     AlignmentAnalysis analysis(module);
     Selector common(target, analysis, warps, ctas);

@@ -268,7 +268,7 @@ struct DescribePointers : kiln::impl::DescribePointersPassBase<DescribePointers>
 };
 
 /// An access, and its box or the reason why it has none.
-template <typename Op> struct Access {
+template <typename Op> struct Boxed {
   Op op;
   std::optional<Box> box;
   std::string why;
@@ -292,12 +292,12 @@ void DescribePointers::runOnOperation() {
   AlignmentAnalysis alignment(kernel);
   Polynomials polynomials(ranges);
   auto look = [&](auto op) {
-    Access<decltype(op)> access{op, std::nullopt, ""};
+    Boxed<decltype(op)> access{op, std::nullopt, ""};
     access.box = findBox(op.getPtr(), op.getMask(), polynomials, alignment, access.why);
     return access;
   };
   auto lookAtLoad = [&](tile::LoadOp load) {
-    Access<tile::LoadOp> access{load, std::nullopt, ""};
+    Boxed<tile::LoadOp> access{load, std::nullopt, ""};
     if (!isPlain(load, access.why))
       return access;
     access = look(load);
@@ -310,7 +310,7 @@ void DescribePointers::runOnOperation() {
     return access;
   };
   auto lookAtStore = [&](tile::StoreOp store) {
-    Access<tile::StoreOp> access = look(store);
+    Boxed<tile::StoreOp> access = look(store);
     bool folds = access.box && llvm::any_of(access.box->dims, [](const BoxDim &dim) { return dim.folds; });
     if (folds || (access.box && access.box->isTurned())) {
       access.why = folds ? "rows behind the end of the array are stored elsewhere" : "the columns are contiguous";
@@ -320,8 +320,8 @@ void DescribePointers::runOnOperation() {
   };
 
   // Everything is looked at before anything is written: what is known is about values that are there.
-  std::vector<Access<tile::LoadOp>> loads;
-  std::vector<Access<tile::StoreOp>> stores;
+  std::vector<Boxed<tile::LoadOp>> loads;
+  std::vector<Boxed<tile::StoreOp>> stores;
   kernel.walk([&](Operation *op) {
     auto load = dyn_cast<tile::LoadOp>(op);
     if (load && isa<RankedTensorType>(load.getType()) &&

@@ -24,8 +24,8 @@ static DenseMap<Operation *, unsigned> exchangesOf(Block &block, unsigned &count
   bool loaded = true;
   count = 0;
   for (Operation &op : block)
-    for (const Access &access : sharedAccesses(&op)) {
-      bool reads = access.kind == Access::Read;
+    for (const MemoryAccess &access : sharedAccesses(&op)) {
+      bool reads = access.kind == MemoryAccess::Read;
       if (!reads && loaded)
         ++count;
       loaded = reads;

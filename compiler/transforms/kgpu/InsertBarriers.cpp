@@ -26,7 +26,7 @@ constexpr int64_t kManyLater = 15;
 
 /// An access with no barrier after it (or only one that is too narrow).
 struct Pending {
-  const Access *access;
+  const MemoryAccess *access;
   Phase phase = Phase::This;
   bool sameRun = true;   ///< its addresses are still those of the values they were computed from
   bool metInCta = false; ///< a barrier of the cta (of the role) came after it
@@ -84,7 +84,7 @@ private:
   /// One run of a loop's regions from `state`; for a while, also what holds at its exit.
   void visitBody(Operation *loop, State &state, State &exit);
   /// What is missing between what is pending and `next`, in front of `place`.
-  Need needed(ArrayRef<Access> next, const State &state, Operation *place);
+  Need needed(ArrayRef<MemoryAccess> next, const State &state, Operation *place);
   /// Puts the wait in front of `op` without which it may overtake a copy to global memory.
   void waitForCopies(Operation *op, State &state);
   /// Puts it there (unless only looking) and says what that changes.
@@ -154,12 +154,12 @@ static bool areApart(Value desc, ArrayRef<int64_t> sides) {
 
 /// Who touches a byte in one access touches it in the other: the addresses are the same, each is one element's, and the
 /// layouts give that to the same thread. The owner of an element writes it, but whoever holds it reads it.
-static bool ofOneThread(const Access &a, const Access &b) {
+static bool ofOneThread(const MemoryAccess &a, const MemoryAccess &b) {
   using layout::Coord;
   if (a.isShared() || a.isAsync() || b.isAsync() || !a.pointer || a.address != b.address ||
       bool(a.tile) != bool(b.tile))
     return false;
-  bool reads = a.kind == Access::Read || b.kind == Access::Read;
+  bool reads = a.kind == MemoryAccess::Read || b.kind == MemoryAccess::Read;
   if (!a.tile)
     return !reads; // the first thread writes scalars
   if (layoutOf(a.tile) != layoutOf(b.tile))
@@ -171,17 +171,17 @@ static bool ofOneThread(const Access &a, const Access &b) {
 }
 
 /// Both are done for one thread of the role, which issues all its copies to global memory.
-static bool areOfCopier(const Access &a, const Access &b) {
+static bool areOfCopier(const MemoryAccess &a, const MemoryAccess &b) {
   return !a.isShared() && a.flight == Flight::CopyOut && b.flight == Flight::CopyOut &&
          roleAround(a.op) == roleAround(b.op);
 }
 
-Need BarrierInserter::needed(ArrayRef<Access> next, const State &state, Operation *place) {
+Need BarrierInserter::needed(ArrayRef<MemoryAccess> next, const State &state, Operation *place) {
   Need need;
   Scope narrow = roleAround(place).first ? Scope::Role : Scope::Cta;
-  for (const Access &access : next)
+  for (const MemoryAccess &access : next)
     for (const Pending &pending : state.pending) {
-      const Access &earlier = *pending.access;
+      const MemoryAccess &earlier = *pending.access;
       // What is under way no barrier ends: kiln-verify-barriers asks for the wait.
       if (pending.underWay || !mayConflict(earlier, access) || areOfCopier(earlier, access) ||
           (pending.sameRun && ofOneThread(earlier, access)))
@@ -225,7 +225,7 @@ void BarrierInserter::passBarrier(State &state, const BarrierUse &use) {
       pending.shown |= pending.fenced && use.isWhole();
     }
     // What threads wrote is there for all of them, and for the copy engine only if a fence came before.
-    bool shown = !accesses.haveAsync() || !pending.access->isShared() || pending.access->kind == Access::Read ||
+    bool shown = !accesses.haveAsync() || !pending.access->isShared() || pending.access->kind == MemoryAccess::Read ||
                  pending.access->isAsync() || (pending.fenced && use.isWhole());
     if (over && shown)
       continue;
@@ -279,7 +279,7 @@ static void follow(Operation *op, State &state) {
 /// them waits for those before. It comes to the next one after the work for a whole block, when they are long over.
 void BarrierInserter::waitForCopies(Operation *op, State &state) {
   bool missing = llvm::any_of(state.pending, [&](const Pending &pending) {
-    return pending.underWay && llvm::any_of(accesses.of(op), [&](const Access &access) {
+    return pending.underWay && llvm::any_of(accesses.of(op), [&](const MemoryAccess &access) {
              return areOfCopier(*pending.access, access) && mayConflict(*pending.access, access);
            });
   });
@@ -300,9 +300,9 @@ void BarrierInserter::visitRoles(RolesOp roles, State &state) {
     before.add(pending);
   }
   Need need;
-  SmallVector<const Access *> inside;
+  SmallVector<const MemoryAccess *> inside;
   roles->walk([&](Operation *op) {
-    for (const Access &access : accesses.of(op)) {
+    for (const MemoryAccess &access : accesses.of(op)) {
       need.add(needed(access, before, roles));
       inside.push_back(&access);
     }
@@ -315,7 +315,7 @@ void BarrierInserter::visitRoles(RolesOp roles, State &state) {
       if (pending.underWay)
         state.add(pending);
   }
-  for (const Access *access : inside) {
+  for (const MemoryAccess *access : inside) {
     Pending pending{access, Phase::Unknown};
     pending.sameRun = false;
     state.add(pending);
@@ -341,11 +341,11 @@ void BarrierInserter::visit(Operation *op, State &state) {
   BarrierUses uses = barriersOf(op);
   if (uses.before)
     passBarrier(state, *uses.before);
-  ArrayRef<Access> next = accesses.of(op);
+  ArrayRef<MemoryAccess> next = accesses.of(op);
   settle(needed(next, state, op), op, state);
   waitForCopies(op, state);
   follow(op, state);
-  for (const Access &access : next) {
+  for (const MemoryAccess &access : next) {
     Pending pending{&access};
     pending.underWay = access.isAsync();
     if (!access.slot || !alternatesIn(access.slot))

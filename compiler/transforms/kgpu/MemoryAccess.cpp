@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-bool Access::changesIn(Operation *loop) const {
+bool MemoryAccess::changesIn(Operation *loop) const {
   return llvm::any_of(address, [&](Value value) { return loop->isAncestor(value.getParentBlock()->getParentOp()); });
 }
 
@@ -64,8 +64,8 @@ static bool effectOn(OpOperand &operand, bool &writes, bool &reads) {
   return reads || writes;
 }
 
-SmallVector<Access, 2> kgpu::sharedAccesses(Operation *op) {
-  SmallVector<Access, 2> accesses;
+SmallVector<MemoryAccess, 2> kgpu::sharedAccesses(Operation *op) {
+  SmallVector<MemoryAccess, 2> accesses;
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = dyn_cast<MemType>(operand.get().getType());
     bool writes = false, reads = false;
@@ -75,16 +75,16 @@ SmallVector<Access, 2> kgpu::sharedAccesses(Operation *op) {
     // Memory with an mbarrier is ordered by what is sent, a channel by what goes around: not by barriers.
     if (!place.alloc || place.alloc.getMbarrier())
       continue;
-    Access access;
+    MemoryAccess access;
     access.op = op;
     access.alloc = place.alloc;
     access.slot = place.slot;
     access.begin = place.begin;
     access.end = place.begin + type.getBytes();
-    access.kind = writes ? Access::Write : Access::Read;
+    access.kind = writes ? MemoryAccess::Write : MemoryAccess::Read;
     access.flight = flightOf(op);
     if (isa<LocalAtomicAddOp>(op))
-      access.kind = Access::Atomic;
+      access.kind = MemoryAccess::Atomic;
     if (auto store = dyn_cast<LocalStoreOp>(op))
       access.crosses = store.crossesCtas();
     accesses.push_back(access);
@@ -116,7 +116,7 @@ LogicalResult kgpu::checkAccesses(func::FuncOp function) {
   return failure(result.wasInterrupted());
 }
 
-static void setArgument(Access &access, Value pointer) {
+static void setArgument(MemoryAccess &access, Value pointer) {
   access.argument = pointerArgument(pointer);
   if (!access.argument)
     return;
@@ -126,16 +126,16 @@ static void setArgument(Access &access, Value pointer) {
 }
 
 /// The access of an op to global memory, if it is one.
-static std::optional<Access> globalAccess(Operation *op) {
+static std::optional<MemoryAccess> globalAccess(Operation *op) {
   std::optional<GlobalEffect> effect = globalEffect(op);
   if (!effect)
     return std::nullopt;
-  Access access;
+  MemoryAccess access;
   access.op = op;
   access.flight = flightOf(op);
   access.pointer = effect->pointer;
   if (effect->writes)
-    access.kind = effect->isAtomic() && effect->pointer ? Access::Atomic : Access::Write;
+    access.kind = effect->isAtomic() && effect->pointer ? MemoryAccess::Atomic : MemoryAccess::Write;
   if (!access.pointer)
     return access;
   setArgument(access, access.pointer);
@@ -156,13 +156,13 @@ static std::optional<Access> globalAccess(Operation *op) {
 MemoryAccesses::MemoryAccesses(func::FuncOp function) {
   bool manyCtas = clusterSize(function) > 1;
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    SmallVector<Access, 2> accesses = sharedAccesses(op);
-    async |= llvm::any_of(accesses, [](const Access &access) { return access.isAsync(); });
-    if (std::optional<Access> access = globalAccess(op)) {
+    SmallVector<MemoryAccess, 2> accesses = sharedAccesses(op);
+    async |= llvm::any_of(accesses, [](const MemoryAccess &access) { return access.isAsync(); });
+    if (std::optional<MemoryAccess> access = globalAccess(op)) {
       access->crosses = manyCtas;
       accesses.push_back(*access);
     }
-    for (const Access &access : accesses) {
+    for (const MemoryAccess &access : accesses) {
       clusters |= access.crosses;
       list.push_back(access);
     }
@@ -175,9 +175,9 @@ MemoryAccesses::MemoryAccesses(func::FuncOp function) {
 // Conflicts
 //===----------------------------------------------------------------------===//
 
-static bool touchSameShared(const Access &a, const Access &b) {
+static bool touchSameShared(const MemoryAccess &a, const MemoryAccess &b) {
   // Where a slot lies is not known: any of them.
-  auto range = [](const Access &access, bool relative) -> std::pair<int64_t, int64_t> {
+  auto range = [](const MemoryAccess &access, bool relative) -> std::pair<int64_t, int64_t> {
     AllocOp alloc = access.alloc;
     int64_t start = relative ? 0 : int64_t(*alloc.getOffset());
     if (access.slot)
@@ -196,8 +196,8 @@ static bool touchSameShared(const Access &a, const Access &b) {
 }
 
 /// Read-modify-writes of one kind that nobody asks what was there: the order does not show.
-static bool commute(const Access &a, const Access &b) {
-  if (a.kind != Access::Atomic || b.kind != Access::Atomic)
+static bool commute(const MemoryAccess &a, const MemoryAccess &b) {
+  if (a.kind != MemoryAccess::Atomic || b.kind != MemoryAccess::Atomic)
     return false;
   if (a.isShared())
     return true;
@@ -206,8 +206,8 @@ static bool commute(const Access &a, const Access &b) {
          one.getResult().use_empty() && other.getResult().use_empty();
 }
 
-bool kgpu::mayConflict(const Access &a, const Access &b) {
-  if ((a.kind == Access::Read && b.kind == Access::Read) || a.isShared() != b.isShared() || commute(a, b))
+bool kgpu::mayConflict(const MemoryAccess &a, const MemoryAccess &b) {
+  if ((a.kind == MemoryAccess::Read && b.kind == MemoryAccess::Read) || a.isShared() != b.isShared() || commute(a, b))
     return false;
   if (a.isShared())
     return touchSameShared(a, b);

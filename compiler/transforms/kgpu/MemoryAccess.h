@@ -16,7 +16,7 @@
 
 namespace kiln::kgpu {
 
-struct Access {
+struct MemoryAccess {
   enum Kind : uint8_t { Read, Write, Atomic };
   mlir::Operation *op = nullptr;
   Kind kind = Read;
@@ -47,7 +47,7 @@ struct Access {
 };
 
 /// The accesses of one op to allocations (not of those in its regions).
-llvm::SmallVector<Access, 2> sharedAccesses(mlir::Operation *op);
+llvm::SmallVector<MemoryAccess, 2> sharedAccesses(mlir::Operation *op);
 
 /// Every memory that is accessed is an allocation, or was given by a channel: an error where it is not known which. Nor
 /// is anything accessed that no op declares (verifyEffects).
@@ -57,25 +57,25 @@ mlir::LogicalResult checkAccesses(mlir::func::FuncOp function);
 class MemoryAccesses {
 public:
   explicit MemoryAccesses(mlir::func::FuncOp function);
-  llvm::ArrayRef<Access> of(mlir::Operation *op) const {
+  llvm::ArrayRef<MemoryAccess> of(mlir::Operation *op) const {
     auto found = byOp.find(op);
-    return found == byOp.end() ? llvm::ArrayRef<Access>() : llvm::ArrayRef<Access>(found->second);
+    return found == byOp.end() ? llvm::ArrayRef<MemoryAccess>() : llvm::ArrayRef<MemoryAccess>(found->second);
   }
   /// Every access, in the order of the text.
-  llvm::ArrayRef<Access> all() const { return list; }
+  llvm::ArrayRef<MemoryAccess> all() const { return list; }
   /// Stores reach into other ctas, or the ctas of an instance share global memory.
   bool needClusters() const { return clusters; }
   /// The copy engine or the tensor cores access allocations.
   bool haveAsync() const { return async; }
 
 private:
-  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Access, 2>> byOp;
-  llvm::SmallVector<Access> list;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<MemoryAccess, 2>> byOp;
+  llvm::SmallVector<MemoryAccess> list;
   bool clusters = false, async = false;
 };
 
 /// One writes, and (slots aside) they may touch the same bytes: without order, unless that is one thread's.
-bool mayConflict(const Access &a, const Access &b);
+bool mayConflict(const MemoryAccess &a, const MemoryAccess &b);
 
 /// The iterations of the loop are program instances of their own, whose accesses to global memory nothing orders.
 bool isOverPrograms(mlir::Operation *loop);

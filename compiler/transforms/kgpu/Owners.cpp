@@ -202,7 +202,7 @@ static bool areZero(const Layout &layout, Coord coord, int64_t value, uint64_t m
 
 /// Enters who touches which place; false where a second thread does. Readers are all who hold an element, writers those
 /// who own it.
-static bool enter(const Access &access, ArrayRef<int64_t> places, DenseMap<int64_t, int64_t> &threads) {
+static bool enter(const MemoryAccess &access, ArrayRef<int64_t> places, DenseMap<int64_t, int64_t> &threads) {
   const Layout &layout = layoutOf(access.tile);
   constexpr Coord coords[] = {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta};
   int64_t count = 1;
@@ -221,7 +221,7 @@ static bool enter(const Access &access, ArrayRef<int64_t> places, DenseMap<int64
       part = layout.combine(part, layout.at(coord, value));
       owns &= areZero(layout, coord, value, layout.ownerMask(coord));
     }
-    if (!owns && access.kind != Access::Read)
+    if (!owns && access.kind != MemoryAccess::Read)
       continue;
     for (const layout::Index &reg : registers) {
       layout::Index element = layout.combine(part, reg);
@@ -233,12 +233,12 @@ static bool enter(const Access &access, ArrayRef<int64_t> places, DenseMap<int64
   return true;
 }
 
-static bool areOfOneThread(const Access &a, const Access &b) {
+static bool areOfOneThread(const MemoryAccess &a, const MemoryAccess &b) {
   if (a.isShared() || b.isShared() || a.isAsync() || b.isAsync() || !a.pointer || a.address != b.address)
     return false;
   // A scalar is read by every thread and written by one.
   if (!a.tile && !b.tile)
-    return a.kind != Access::Read && b.kind != Access::Read;
+    return a.kind != MemoryAccess::Read && b.kind != MemoryAccess::Read;
   if (!a.tile || !b.tile || a.tile.getShape() != b.tile.getShape())
     return false;
   for (Coord coord : {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta})
@@ -252,7 +252,7 @@ static bool areOfOneThread(const Access &a, const Access &b) {
   return enter(a, places->of, threads) && enter(b, places->of, threads);
 }
 
-bool Owners::ofOneThread(const Access &a, const Access &b) {
+bool Owners::ofOneThread(const MemoryAccess &a, const MemoryAccess &b) {
   auto [found, added] = known.try_emplace({&a, &b}, false);
   if (added)
     found->second = areOfOneThread(a, b);

@@ -8,10 +8,10 @@ namespace kiln::kgpu {
 class Owners {
 public:
   /// The two go through the same addresses, and what one thread touches in either no other thread does.
-  bool ofOneThread(const Access &a, const Access &b);
+  bool ofOneThread(const MemoryAccess &a, const MemoryAccess &b);
 
 private:
-  llvm::DenseMap<std::pair<const Access *, const Access *>, bool> known;
+  llvm::DenseMap<std::pair<const MemoryAccess *, const MemoryAccess *>, bool> known;
 };
 
 } // namespace kiln::kgpu

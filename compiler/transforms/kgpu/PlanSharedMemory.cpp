@@ -52,9 +52,9 @@ public:
       Operation *store = nullptr, *load = nullptr;
       for (auto &[use, access] : uses[life.op]) {
         (void)use;
-        if (access.kind == Access::Read && (!load || number[access.op] < number[load]))
+        if (access.kind == MemoryAccess::Read && (!load || number[access.op] < number[load]))
           load = access.op;
-        if (access.kind != Access::Read && (!store || number[access.op] > number[store]))
+        if (access.kind != MemoryAccess::Read && (!store || number[access.op] > number[store]))
           store = access.op;
       }
       if (load && store && store->getBlock() == load->getBlock() && number[store] < number[load])
@@ -79,7 +79,7 @@ private:
   int64_t barrierAfter(const Life &life) const;
 
   DenseMap<Operation *, int64_t> number, last;
-  DenseMap<Operation *, SmallVector<std::pair<Operation *, Access>>> uses;
+  DenseMap<Operation *, SmallVector<std::pair<Operation *, MemoryAccess>>> uses;
   SmallVector<Life> lives;
   SmallVector<std::pair<Operation *, Operation *>> exchanged;
   int64_t count = 0;
@@ -93,7 +93,7 @@ Life Lives::lifeOf(AllocOp alloc) {
     life.role = int(role);
   for (Value view : viewsOf(alloc))
     for (Operation *user : view.getUsers())
-      for (const Access &access : sharedAccesses(user))
+      for (const MemoryAccess &access : sharedAccesses(user))
         if (access.alloc == alloc)
           uses[alloc].push_back({user, access});
   // Another cta may send before this one has come to the exchange.

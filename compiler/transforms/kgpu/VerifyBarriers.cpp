@@ -42,11 +42,12 @@ struct Place {
 
 class PathWalker {
 public:
-  PathWalker(const Access &start, const MemoryAccesses &accesses, Owners &owners)
+  PathWalker(const MemoryAccess &start, const MemoryAccesses &accesses, Owners &owners)
       : start(start), accesses(accesses), owners(owners), loop(alternatesIn(start.slot)), role(roleAround(start.op)) {
-    asyncFollows =
-        !start.isAsync() && start.kind != Access::Read &&
-        llvm::any_of(accesses.all(), [&](const Access &other) { return other.isAsync() && mayConflict(start, other); });
+    asyncFollows = !start.isAsync() && start.kind != MemoryAccess::Read &&
+                   llvm::any_of(accesses.all(), [&](const MemoryAccess &other) {
+                     return other.isAsync() && mayConflict(start, other);
+                   });
   }
   LogicalResult run();
 
@@ -63,7 +64,7 @@ private:
   /// Whether the path ends here: all that matters have met.
   bool passBarrier(const std::optional<BarrierUse> &use, Place &place) const;
 
-  const Access &start;
+  const MemoryAccess &start;
   const MemoryAccesses &accesses;
   Owners &owners;
   scf::ForOp loop;
@@ -117,7 +118,7 @@ InFlightDiagnostic PathWalker::missing(const Place &place, const Twine &what, St
 
 LogicalResult PathWalker::check(const Place &place) {
   bool sameThreads = roleAround(place.op) == role;
-  for (const Access &access : accesses.of(place.op)) {
+  for (const MemoryAccess &access : accesses.of(place.op)) {
     if (!mayConflict(start, access) || (place.sameRun && sameThreads && owners.ofOneThread(start, access)))
       continue;
     // Another slot: the same index, an odd number of flips later.
@@ -133,7 +134,7 @@ LogicalResult PathWalker::check(const Place &place) {
     if (!ordered)
       return missing(place, Twine("a barrier") + (cluster ? " of the cluster" : ""),
                      "both may touch the same bytes and one writes them");
-    if (access.isAsync() && !start.isAsync() && start.kind != Access::Read && (cluster || !place.shown)) {
+    if (access.isAsync() && !start.isAsync() && start.kind != MemoryAccess::Read && (cluster || !place.shown)) {
       if (!start.isShared())
         return missing(place, "known disjoint arrays",
                        "nothing shows the copy engine what threads write to global memory");
@@ -339,11 +340,11 @@ static LogicalResult verifyRings(func::FuncOp function) {
 
 /// Roles run at once, and only channels order what one does before what another does.
 static LogicalResult verifyApart(const MemoryAccesses &accesses) {
-  for (const Access &one : accesses.all()) {
+  for (const MemoryAccess &one : accesses.all()) {
     auto role = roleAround(one.op);
     if (!role.first)
       continue;
-    for (const Access &other : accesses.all()) {
+    for (const MemoryAccess &other : accesses.all()) {
       if (other.op == one.op || roleAround(other.op).first != role.first ||
           roleAround(other.op).second <= role.second || !mayConflict(one, other))
         continue;
@@ -378,10 +379,10 @@ struct VerifyBarriers : kiln::impl::VerifyBarriersPassBase<VerifyBarriers> {
     MemoryAccesses accesses(getOperation());
     failedOnce |= failed(verifyRings(getOperation())) || failed(verifyApart(accesses));
     Owners owners;
-    for (const Access &access : accesses.all()) {
+    for (const MemoryAccess &access : accesses.all()) {
       // Most accesses to global memory conflict with none: no path is worth walking.
       bool worth = access.isAsync() ||
-                   llvm::any_of(accesses.all(), [&](const Access &other) { return mayConflict(access, other); });
+                   llvm::any_of(accesses.all(), [&](const MemoryAccess &other) { return mayConflict(access, other); });
       if (worth)
         failedOnce |= failed(PathWalker(access, accesses, owners).run());
     }
