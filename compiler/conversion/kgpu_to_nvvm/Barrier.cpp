@@ -10,7 +10,7 @@ void Lowering::emitBarrier(const kgpu::BarrierUse &use) {
   if (!use.isCluster()) {
     // Inside a role its own threads meet, at a barrier of that number.
     if (place.threads() == 32)
-      b.meetInWarp();
+      b.syncWarp();
     else if (place.barrier())
       b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count", Type(), {b.i32(place.barrier()), b.i32(place.threads())});
     else
@@ -25,7 +25,7 @@ void Lowering::emitBarrier(const kgpu::BarrierUse &use) {
     b.intrinsic("llvm.nvvm.barrier.cluster.wait.aligned", Type(), {});
 }
 
-void CodeBuilder::meetInWarp() { intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)}); }
+void CodeBuilder::syncWarp() { intrinsic("llvm.nvvm.bar.warp.sync", Type(), {i32(-1)}); }
 
 /// The first one also says that the mbarriers are ready.
 static LogicalResult emitArrive(Lowering &lowering, kgpu::ClusterArriveOp op) {

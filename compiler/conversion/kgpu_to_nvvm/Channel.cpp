@@ -197,7 +197,7 @@ static LogicalResult emitCommit(Lowering &lowering, kgpu::CommitOp op) {
   }
   if (anyReceived(channel, kgpu::isReadAsynchronously) && !isFenced(op))
     lowering.b.ptx("fence.proxy.async.shared::cta;", "", {}, {});
-  lowering.b.meetInWarp();
+  lowering.b.syncWarp();
   lowering.b.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, lowering.place.isLeader()});
   return success();
 }
@@ -220,7 +220,7 @@ static LogicalResult emitRelease(Lowering &lowering, kgpu::ReleaseOp op) {
   if (!hasBarriers(channel))
     return success();
   if (!isReadByWarps(channel))
-    b.meetInWarp();
+    b.syncWarp();
   Value when = op.getWhen() ? lowering.scalar(op.getWhen()) : Value();
   auto both = [&](Value arrives) -> Value {
     return when ? arith::AndIOp::create(b, arrives, when).getResult() : arrives;

@@ -31,8 +31,8 @@ public:
                 mlir::ValueRange operands, bool pure = false);
   /// Holds ptxas: what stands before is issued before what stands behind.
   void hold();
-  /// Barrier.cpp: the lanes of a warp meet, so that one of them speaks for all. Orders nothing between warps.
-  void meetInWarp();
+  /// Barrier.cpp: a barrier of the warp, so that one lane speaks for all. Orders nothing between warps.
+  void syncWarp();
 
   //--- Registers
   mlir::Type globalPointer() { return mlir::LLVM::LLVMPointerType::get(getContext(), kGlobal); }
