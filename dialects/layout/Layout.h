@@ -9,6 +9,16 @@
 //     adds nothing (it replicates). It is the repetition that gives tiles which are not powers of two.
 // So the coordinate along a dimension of side 2^k * m is  (XOR of the bits' bases, below 2^k) + 2^k * (the odd digit).
 //
+// Eight elements in four lanes, two registers each, neighbours in one lane (`blocked [8] vector 2`):
+//
+//              lane 0  lane 1  lane 2  lane 3      digits   reg:  a bit with basis 1
+//     reg 0       0       2       4       6                 lane: a bit with basis 2, a bit with basis 4
+//     reg 1       1       3       5       7
+//
+// Lane 3 is 11 in bits and holds, in register 1, element 1 ^ 2 ^ 4 = 7. With bases 4 and 2 for the lane, lanes 1 and 2
+// would change places; a basis of several bits (3 for the lane's first) makes a swizzle. Of a tile of four elements the
+// lane's second bit has basis 0: lanes 2 and 3 repeat what lanes 0 and 1 hold, who own it.
+//
 // A layout is a surjection: every element of the tile has a place; places that repeat an element are replication.
 // Exactly one place of each element is its owner, which stores, sums and does atomics.
 #pragma once
