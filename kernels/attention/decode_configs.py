@@ -162,7 +162,8 @@ def cases() -> list[Case]:
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that reach every form of the kernels, on arrays that hold nothing."""
     import numpy as np
-    from kiln.kernels.attention import decode
+    from kiln.kernels.attention import decode, quantized
+    from kiln.kernels.attention.append import append, append_quantized
 
     lengths, table = np.empty(4, np.int32), np.empty((4, 256), np.int32)
     for dtype in (np.float32, np.float16):
@@ -179,3 +180,18 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
         "decode_attention float16, 4 queries, window",
         lambda: decode.decode_attention(several, k, np.empty_like(k), lengths, window=1024),
     )
+    q, k = np.empty((4, 1, 32, 128), np.float16), np.empty((4, 1, 8, 128), np.float16)
+    v, k_cache, v_cache = np.empty_like(k), *(np.empty((4, 4096, 8, 128), np.float16) for _ in range(2))
+    cos, sin = np.empty((4096, 64), np.float32), np.empty((4096, 64), np.float32)
+    yield "append float16", lambda: append(q, k, v, k_cache, v_cache, lengths, cos, sin)
+    for bits in (8, 4):
+        cache = quantized.quantized_cache(4, 4096, 8, 128, bits, np.empty(0, np.float16))
+        recent = {"k_recent": cache.k_recent, "v_recent": cache.v_recent}
+        yield (
+            f"append_quantized, {bits} bits",
+            lambda c=cache, r=recent: append_quantized(q, k, v, *c[:4], lengths, cos, sin, **r),
+        )
+        yield (
+            f"decode_quantized, {bits} bits",
+            lambda c=cache, r=recent: quantized.decode_quantized(q[:, 0], *c[:4], lengths, return_lse=True, **r),
+        )

@@ -1,0 +1,254 @@
+"""Decoding over a cache on a GPU, beside cuDNN and FlashAttention-2 of torch: `python bench/decode.py`.
+
+    python bench/decode.py --csv decode.csv                  all rows, appended to a file
+    python bench/decode.py --rows "B=8 4096"                 rows whose name has these words
+
+One query of each sequence, 32 heads over 8 heads of 128 (and 8 over 8), fp16, random normal data. Kiln's cache is
+contiguous, paged (page 16) or quantised; the others' is contiguous. Method: measure.py's (graph replay, all arrays
+rotated past the L2, peers in turn, order reversed every round, median). Each peer is checked against float64 before it
+is timed, quantised caches against what their codes mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import measure  # noqa: E402
+from measure import summarize  # noqa: E402
+
+PEERS = ("kiln", "kiln-paged", "kiln-int8", "kiln-int4", "cudnn", "flash")
+PAGE = 16
+SIZE = 128
+COLUMNS = (
+    "family", "kernel", "size", "dtype", "provider", "status", "median_us", "p25_us", "p75_us", "min_us", "max_us",
+    "tb_per_s", "over_best_peer", "over_kiln", "error", "rounds", "note", "gpu", "driver", "cuda", "kiln", "torch",
+    "commit", "date", "method",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    batch: int
+    tokens: int
+    heads: int = 32
+    k_heads: int = 8
+
+    @property
+    def name(self) -> str:
+        return f"decode B={self.batch} {self.tokens} {self.heads}/{self.k_heads}"
+
+    def bytes(self, bits: int = 16) -> int:
+        """Of the cache, which is read once."""
+        beside = {16: 0, 8: 4, 4: 10}[bits]
+        return self.batch * self.tokens * self.k_heads * (2 * SIZE * bits // 8 + beside)
+
+
+def rows() -> list[Row]:
+    grouped = [Row(b, t) for b in (1, 8, 64) for t in (512, 4096, 32768) if b * t <= 1 << 18]
+    return grouped + [Row(1, t, 8, 8) for t in (512, 1024, 2048)]
+
+
+class Bench:
+    """The caches of a row, as many as the L2 does not hold together."""
+
+    def __init__(self, row: Row, device: Any):
+        import torch
+
+        self.row, self.device, self.torch = row, device, torch
+        self.plan = measure.plan(row.bytes(), row.bytes(), device.l2_bytes)
+        generator = torch.Generator("cuda").manual_seed(0)
+
+        def normal(*shape: int) -> Any:
+            return torch.randn(shape, device="cuda", dtype=torch.float16, generator=generator)
+
+        self.q = [normal(row.batch, row.heads, SIZE) for _ in range(self.plan.sets)]
+        shape = row.batch, row.tokens, row.k_heads, SIZE
+        self.caches = [(normal(*shape), normal(*shape)) for _ in range(self.plan.sets)]
+        self.out = [torch.full_like(q, math.nan) for q in self.q]
+        self.lengths = torch.full((row.batch,), row.tokens, device="cuda", dtype=torch.int32)
+
+    def exact(self, k: Any, v: Any) -> Any:
+        """Of the last sequence, in float64; k and v (tokens, heads, size)."""
+        torch, group = self.torch, self.row.heads // self.row.k_heads
+        k, v = (x.double().repeat_interleave(group, 1) for x in (k, v))
+        score = torch.einsum("hd,thd->ht", self.q[0][-1].double(), k) / math.sqrt(SIZE)
+        return torch.einsum("ht,thd->hd", torch.softmax(score, 1), v)
+
+    # -- peers: what launches it with one set, its result of the first, and the keys and values that it is over --------
+    def kiln(self) -> Any:
+        from kiln.kernels.attention import decode_attention
+
+        def launch(i: int) -> None:
+            decode_attention(self.q[i], *self.caches[i], self.lengths, out=self.out[i])
+
+        return launch, lambda: self.out[0], self.caches[0]
+
+    def kiln_paged(self) -> Any:
+        from kiln.kernels.attention import decode_attention
+
+        torch, row = self.torch, self.row
+        pages = row.tokens // PAGE
+        table = torch.randperm(row.batch * pages, device="cuda").view(row.batch, pages)
+        shape = row.batch * pages, PAGE, row.k_heads, SIZE
+        order = table.flatten().argsort()
+        caches = [tuple(x.view(shape)[order].contiguous() for x in pair) for pair in self.caches]
+        table = table.to(torch.int32)
+
+        def launch(i: int) -> None:
+            decode_attention(self.q[i], *caches[i], self.lengths, block_table=table, out=self.out[i])
+
+        return launch, lambda: self.out[0], self.caches[0]
+
+    def _quantized(self, bits: int) -> Any:
+        from kiln.kernels.attention import append_quantized, decode_quantized, quantized_cache
+
+        row, made = self.row, []
+        for q, (k, v) in zip(self.q, self.caches, strict=True):
+            cache = quantized_cache(row.batch, row.tokens, row.k_heads, SIZE, bits, q)
+            recent = {"k_recent": cache.k_recent, "v_recent": cache.v_recent}
+            # Keys stand for queries: only what is written to the cache is wanted.
+            append_quantized(k, k, v, *cache[:4], self.lengths, **recent)
+            made.append((q, cache, recent))
+
+        def launch(i: int) -> None:
+            q, cache, recent = made[i]
+            decode_quantized(q, *cache[:4], self.lengths, out=self.out[i], **recent)
+
+        return launch, lambda: self.out[0], self._meaning(made[0][1], bits)
+
+    def _meaning(self, cache: Any, bits: int) -> Any:
+        """The last sequence's keys and values, from its codes."""
+        from kiln.kernels.attention import quantized_reference as reference
+
+        last = [None if x is None else x[-1:].cpu().numpy() for x in cache]
+        if bits == 4:
+            last[2:4] = [x.view("uint16") for x in last[2:4]]
+        return self.torch.from_numpy(reference.decoded_cache(*last, [self.row.tokens])).cuda()
+
+    def kiln_int8(self) -> Any:
+        return self._quantized(8)
+
+    def kiln_int4(self) -> Any:
+        return self._quantized(4)
+
+    def _torch(self, backend: str) -> Any:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        row, found = self.row, [None] * self.plan.sets
+        heads_first = [tuple(x.transpose(1, 2) for x in pair) for pair in self.caches]
+
+        def launch(i: int) -> None:
+            with sdpa_kernel(getattr(SDPBackend, backend)):
+                found[i] = self.torch.nn.functional.scaled_dot_product_attention(
+                    self.q[i][:, :, None], *heads_first[i], enable_gqa=row.heads != row.k_heads
+                )
+
+        return launch, lambda: found[0][:, :, 0], self.caches[0]
+
+    def cudnn(self) -> Any:
+        return self._torch("CUDNN_ATTENTION")
+
+    def flash(self) -> Any:
+        return self._torch("FLASH_ATTENTION")
+
+    def run(self, peers: Sequence[str], rounds: int) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for name in peers:
+            peer: dict[str, Any] = {"status": "ok", "note": "", "error": ""}
+            found[name] = peer
+            try:
+                launch, result, (k, v) = getattr(self, name.replace("-", "_"))()
+                launch(0)
+                self.device.synchronize()
+                exact = self.exact(k[-1], v[-1])
+                peer["error"] = error = float((result()[-1].double() - exact).norm() / exact.norm())
+                # Weights are rounded to 16 bits, and so is the result.
+                if not error <= 2e-3:
+                    peer.update(status="wrong", note=f"error {error:.2e}, allowed 2e-3")
+                    continue
+                peer["burst"] = self._burst(launch)
+            except Exception as error:  # whatever a peer raises is its result; the others go on
+                peer.update(measure.failed(error))
+        measure.race_ready(found, rounds)
+        return found
+
+    def _burst(self, launch: Callable[[int], None]) -> Callable[[], float]:
+        plan = self.plan
+
+        def enqueue() -> None:
+            for i in range(plan.launches):
+                launch(i % plan.sets)
+
+        return self.device.burst(self.device.capture(enqueue), plan.launches, plan.replays)
+
+
+def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
+    """The row's lines of the CSV, one a peer."""
+    median = {name: summarize(peer["times"]).median for name, peer in found.items() if "times" in peer}
+    rivals = [us for name, us in median.items() if not name.startswith("kiln")]
+    table = []
+    for name, peer in found.items():
+        line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
+        size = f"{row.batch}×{row.tokens}×{row.k_heads}×{SIZE}"
+        line |= {"family": "decode", "kernel": row.name, "size": size, "dtype": "float16", "provider": name,
+                 "status": peer["status"], "note": peer["note"]}  # fmt: skip
+        line |= {key: about[key] for key in COLUMNS if key in about}
+        if peer["error"] != "":
+            line["error"] = f"{peer['error']:.2e}"
+        if name in median:
+            times = summarize(peer["times"])
+            bits = int(name[-1]) if name.startswith("kiln-int") else 16
+            line |= measure.columns(times) | {"tb_per_s": f"{row.bytes(bits) / times.median / 1e6:.2f}"}
+            if name.startswith("kiln") and rivals:
+                line["over_best_peer"] = f"{min(rivals) / times.median:.3f}"
+            if name.startswith("kiln-") and "kiln" in median:
+                line["over_kiln"] = f"{median['kiln'] / times.median:.3f}"
+        table.append(line)
+    return table
+
+
+def told(row: Row, table: Sequence[dict[str, Any]]) -> str:
+    parts = [f"{line['provider']} {line['median_us'] or line['status'] + ': ' + line['note']}" for line in table]
+    return f"{row.name}: {', '.join(parts)} µs"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", default="", help="words of a row's name")
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)} (default: all)")
+    parser.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
+    parser.add_argument("--csv", help="append rows to this file")
+    options = parser.parse_args(arguments)
+    peers = options.peers.split(",")
+    if unknown := [name for name in peers if name not in PEERS]:
+        parser.error(f"unknown {', '.join(unknown)} (peers: {', '.join(PEERS)})")
+    chosen = [row for row in rows() if set(options.rows.split()) <= set(row.name.split())]
+    if not chosen:
+        parser.error(f"no row has the words {options.rows!r}")
+    from device import environment, make_device
+
+    device = make_device("cuda")
+    about = environment(device) | {"method": re.sub("v1", "decode v1", measure.METHOD)}
+    broken = 0
+    for row in chosen:
+        table = lines(row, Bench(row, device).run(peers, options.rounds), about)
+        print(told(row, table), flush=True)
+        broken += any(line["provider"].startswith("kiln") and line["status"] != "ok" for line in table)
+        if options.csv:
+            measure.append(options.csv, COLUMNS, table)
+        device.torch.cuda.empty_cache()
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
