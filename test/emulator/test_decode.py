@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 from harness import assert_close, random
-from kiln.kernels.attention import decode_attention, decode_quantized, decode_reference, quantized_reference
+from kiln.kernels.attention import (
+    append,
+    append_quantized,
+    decode_attention,
+    decode_quantized,
+    decode_reference,
+    quantized_cache,
+    quantized_reference,
+)
 from kiln.kernels.attention.decode_configs import DecodePlan
+from kiln.kernels.rope import reference as rope_reference
+from kiln.kernels.rope import rope_tables
 
 COPIES = {"cp", "mma", "ldmatrix"}
 
@@ -62,3 +72,30 @@ def test_quantized(rng, launched, emulated, bits):
     assert emulated.used >= {"cp", "mma", "prmt"}
     assert_close(one, exact, length=150, scale=2.0**10)
     assert one.tobytes() == other.tobytes(), "the order of warps shows"
+
+
+@pytest.mark.parametrize("bits", [16, 8, 4])
+def test_append(rng, launched, bits):
+    """A prompt that fills groups of tokens and begins another, then a token; the same bits in both orders of warps."""
+    q, k, v = (random(rng, (1, 40, heads, 32), "float16") for heads in (2, 1, 1))
+    cos, sin = rope_tables(64, 32)
+
+    def run():
+        cache = np.zeros((2, 1, 64, 1, 32), np.float16)
+        if bits < 16:
+            cache = quantized_cache(1, 64, 1, 32, bits, q)
+        recent = {} if bits == 16 else {"k_recent": cache.k_recent, "v_recent": cache.v_recent}
+        function = append if bits == 16 else append_quantized
+        arrays = list(cache) if bits == 16 else cache[:4]
+        for part in (slice(0, 39), slice(39, 40)):
+            lengths = np.array([part.stop], np.int32)
+            turned = function(q[:, part], k[:, part], v[:, part], *arrays, lengths, cos, sin, **recent)
+        return turned, *(x for x in cache if x is not None)
+
+    first, second = launched(run)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
+    exact_q, exact_k = rope_reference.rope(q, k, cos, sin)
+    assert_close(first[0], exact_q[:, 39:], length=4)
+    means = first[1:] if bits == 16 else quantized_reference.decoded_cache(*(*first[1:], None, None)[:6], [40])
+    step = {16: 2.0**-9, 8: 1 / 60, 4: 1 / 4}[bits] * np.abs(exact_k).max()
+    assert np.abs(means[0][:, :40] - exact_k).max() <= step and np.abs(means[1][:, :40] - v.astype(float)).max() <= step
