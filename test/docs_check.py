@@ -71,7 +71,7 @@ def check_pass_order() -> list[str]:
 
 
 def main() -> int:
-    documents = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(ROOT.glob("kernels/**/README.md"))]
+    documents = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(ROOT.glob("kernels/**/*.md"))]
     passed, failures = 0, check_switches() + check_pass_order()
     for path in documents:
         count, failed = run_examples(path)
