@@ -20,7 +20,7 @@ from kiln.kernels.counters import zeros
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides
-from kiln.kernels.views import Heads, heads_view
+from kiln.kernels.views import Heads, heads_view, read
 
 LN_2: kl.constexpr = kl.constexpr(0.6931471805599453)
 
@@ -132,11 +132,11 @@ def cached(x: Heads, batch, head, start, last, page, token, inside, PLAN: kl.con
     if page is None:
         # What changes from step to step is one address.
         data += batch.to(kl.int64) * x.batch + start.to(kl.int64) * x.token
-        return kl.load(data + row[:, None] * x.token + column * x.step, mask=mask, other=0.0)
+        return read(data + row[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
     if len(page.shape) == 0:
         data += page * x.batch + token.to(kl.int64) * x.token
-        return kl.load(data + row[:, None] * x.token + column * x.step, mask=mask, other=0.0)
-    return kl.load(data + (page * x.batch)[:, None] + token[:, None] * x.token + column * x.step, mask=mask, other=0.0)
+        return read(data + row[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
+    return read(data + (page * x.batch)[:, None] + token[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
 
 
 @kiln.jit

@@ -31,6 +31,7 @@ class DecodePlan:
     stages     slots of the ring that keys and values arrive in, where tensor cores multiply
     merged     parts that the last program asks for at once
     bits       of an element of the cache (16: or more)
+    evict      the eviction policy with which the cache is read
     """
 
     rows: int
@@ -46,6 +47,7 @@ class DecodePlan:
     num_warps: int = 4
     merged: int = 8
     bits: int = 16
+    evict: str = ""
 
     @property
     def blocks(self) -> int:
