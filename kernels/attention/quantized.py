@@ -183,10 +183,11 @@ class Codes:
         return found if PLAN.bits == 8 else found.to(kl.uint16, bitcast=True)
 
     @kiln.jit
-    def of_groups(self, of_all, start, PLAN: kl.constexpr):
-        """What is said of the channels of a step's groups: [groups, size]."""
+    def of_groups(self, of_all, start, HIGH: kl.constexpr, PLAN: kl.constexpr):
+        """What is said of half of the channels of a step's groups: [groups, size / 2]."""
         place = (of_all.to(kl.int64) * (self.blocks * BLOCK // GROUP) + start // GROUP) * PLAN.size
-        group, column = kl.arange(0, PLAN.tokens // GROUP)[:, None], kl.arange(0, PLAN.size)[None, :]
+        HALF: kl.constexpr = PLAN.size // 2
+        group, column = kl.arange(0, PLAN.tokens // GROUP)[:, None], HIGH * HALF + kl.arange(0, HALF)[None, :]
         return kl.load(self.ranges + place + (group * PLAN.size + column)).to(kl.uint16, bitcast=True)
 
 
@@ -227,8 +228,8 @@ def keys(k: Codes, of_all, start, PLAN: kl.constexpr):
     if PLAN.bits == 8:
         return keys_of(numbers(k.load(of_all, start, PLAN)), PLAN)
     low, high = fours(k.load(of_all, start, PLAN))
-    words = k.of_groups(of_all, start, PLAN)
-    return side_by_side(_of_groups(low, words, 0, PLAN), _of_groups(high, words, 1, PLAN))
+    low_words, high_words = k.of_groups(of_all, start, 0, PLAN), k.of_groups(of_all, start, 1, PLAN)
+    return side_by_side(_of_groups(low, low_words, 0, PLAN), _of_groups(high, high_words, 1, PLAN))
 
 
 @kiln.jit
@@ -236,8 +237,7 @@ def _of_groups(codes, words, HIGH: kl.constexpr, PLAN: kl.constexpr):
     """Half of the channels of keys."""
     GROUPS: kl.constexpr = PLAN.tokens // GROUP
     codes = keys_of(codes, PLAN).reshape(GROUPS, GROUP, PLAN.size // 2)
-    low, high = kl.split(kl.permute(words.reshape(GROUPS, 2, PLAN.size // 2), 0, 2, 1))
-    factor, zero = factors(high if HIGH else low, HIGH)
+    factor, zero = factors(words, HIGH)
     return widened(codes, factor[:, None, :], zero[:, None, :]).reshape(PLAN.tokens, PLAN.size // 2)
 
 
