@@ -101,11 +101,10 @@ def decode_plan(
     tokens = 16 * WARPS if side <= 128 else 8 * WARPS
     slot = 2 * tokens * side * itemsize
     stages = max(2, min(4, SHARED // 2 // slot))
-    # Two programs share a multiprocessor: while one waits or hands in, the other reads.
-    workers = 2 * machine.processors
+    # One program a multiprocessor: its ring keeps memory busy, and more shares cost more to hand in.
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
-    shares = max(1, min(splits or even_splits(tiles, workers), most if splits is None else splits))
+    shares = max(1, min(splits or even_splits(tiles, machine.processors), most if splits is None else splits))
     plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
     return replace(plan, merged=merged_at_once(plan))
 

@@ -99,7 +99,7 @@ def test_values_that_are_no_numbers(rng):
 
 def test_plans_fill_the_machine():
     """Shares follow from processors, sequences and lengths; no list of shapes."""
-    workers = 2 * DEFAULT_GPU.processors
+    workers = DEFAULT_GPU.processors
     for batch, length in ((1, 4096), (1, 32768), (8, 4096), (8, 32768), (64, 512), (64, 4096), (3, 100000)):
         plan = decode_plan(batch, 8, 4, 1, 128, 2, length, DEFAULT_GPU)
         programs = batch * 8 * min(plan.splits, -(-length // plan.least))
