@@ -56,14 +56,14 @@ def test_pages(rng, page_size, dtype):
     compare(q, k, v, lengths, block_table=table, splits=2)
 
 
-@pytest.mark.parametrize("window", [None, 1, 7, 100])
-@pytest.mark.parametrize("queries", [1, 2, 8])
+@pytest.mark.parametrize("window", [None, 1, 100])
+@pytest.mark.parametrize("queries", [1, 8])
 def test_queries_and_windows(rng, queries, window):
     """Query i sees the first length - queries + i + 1 tokens, or the last ``window`` of these; some see nothing."""
     q = random(rng, (5, queries, 4, 32))
     k, v = (random(rng, (5, 260, 2, 32)) for _ in range(2))
     lengths = np.array([260, 3, 65, 0, 129], np.int32)
-    for splits in (None, 1, 4):
+    for splits in (1, 4):
         out, lse = compare(q, k, v, lengths, window=window, splits=splits)
     for i in range(max(0, queries - 3)):
         assert (out[1, i] == 0).all() and np.isneginf(lse[1, :, i]).all()
