@@ -308,7 +308,10 @@ def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...],
     sizes = tile_side(q.size), tile_side(v.size)
     streamed = [x for name, x in heads.items() if name != "out"]
     fetched = min(q.longest, k.longest) > 0 and q.starts is None and all(map(is_fetched, streamed))
-    plan = plan or backward_plan(q.longest, k.longest, sizes, array.itemsize, fetched, visible.CAUSAL, machine)
+    # The slope of a cap takes as many registers as scores do; a bias is loaded into as many.
+    many = terms is not None and (terms.slopes is not None or visible.left is not None)
+    crowded = terms is not None and (terms.softcap is not None or (terms.bias is not None and many))
+    plan = plan or backward_plan(q.longest, k.longest, sizes, array.itemsize, fetched, visible.CAUSAL, machine, crowded)
     out, dout = (operands[name].heads(described=False) for name in ("out", "dout"))
     if machine.gpu and not (fetched and plan.schedule):
         heads = {name: x.heads(described=False) for name, x in operands.items()}

@@ -1,0 +1,96 @@
+"""Attention's gradients by their schedule, as ptxas leaves them: nothing spilt, no product alone, work under them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kiln import toolchain
+from kiln.kernels.attention import attention_backward
+from kiln.kernels.launches import Launch, launches_of
+from kiln.kernels.machine import of_target
+
+MARK = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(HGMMA|WARPGROUP\.DEPBAR|MUFU\.EX2)\b(.*)",
+                  re.MULTILINE)  # fmt: skip
+TOKENS = 1024
+
+
+def launches(size: int, target: str = "sm_90a", **options: Any) -> dict[str, Launch]:
+    """By kernel, of heads of which two share keys."""
+    q, k = np.empty((1, TOKENS, 4, size), np.float16), np.empty((1, TOKENS, 2, size), np.float16)
+    lse = np.empty((1, 4, TOKENS), np.float32)
+    found = launches_of(
+        lambda: attention_backward(q, k, np.empty_like(k), np.empty_like(q), lse, np.empty_like(q), **options),
+        of_target(target),
+    )
+    return {launch.kernel.__name__: launch for launch in found}
+
+
+def compiled(launch: Launch, target: str, folder: Path) -> tuple[str, str]:
+    """What ptxas says, and the SASS."""
+    source, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
+    source.write_text(launch.compile(target, to="ptx").output)
+    command = [toolchain.ptxas().path, f"-arch={target}", "-v", source, "-o", cubin]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    if toolchain.nvdisasm() is None:
+        pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
+    return said.stdout + said.stderr, toolchain.disassemble(cubin.read_bytes())
+
+
+@pytest.mark.parametrize("kernel", ["keys_kernel", "queries_kernel"])
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [(64, {}), (64, {"causal": True}), (80, {"causal": True}), (128, {}), (128, {"causal": True}),
+     (128, {"softcap": 20.0, "causal": True})],
+    ids=str,
+)  # fmt: skip
+def test_nothing_is_spilt_or_made_alone(size, options, kernel, tmp_path: Path):
+    launch = launches(size, **options)[kernel]
+    assert launch.options["schedule"] == "streams"
+    said, sass = compiled(launch, "sm_90a", tmp_path)
+    assert "Used 168 registers" in said and "0 bytes spill stores, 0 bytes spill loads" in said
+    # Notes: setmaxnreg ignored, products serialised.
+    assert not re.search(r"\(C7\d+\)|warning", said), said
+    assert not re.search(r"\bLDL|\bSTL", sass)
+    assert re.search(r"UTMALDG\.4D", sass) and re.search(r"UTMASTG\.4D", sass)
+    assert len(re.findall("USETMAXREG", sass)) == 2
+
+
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("bias", [False, True])
+def test_what_waits_in_memory_is_no_more_than_is_let_pass(size, bias):
+    """Three loops over queries, and what a program needs at its end beside 192 registers of sums and scores."""
+    options = {"window": (100, 0), "causal": True, "alibi_slopes": np.empty(4, np.float32)}
+    if bias:
+        options["bias"] = np.empty((1, 4, TOKENS, TOKENS), np.float16)
+    for kernel in ("keys_kernel", "queries_kernel"):
+        launches(size, **options)[kernel].compile("sm_90a")
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_work_runs_under_products(size, tmp_path: Path):
+    """A step begins two products and waits for the first; the exponentials stand before the wait for the second, behind
+    which dv's has begun, and at the end nothing is under way."""
+    _, sass = compiled(launches(size)["keys_kernel"], "sm_90a", tmp_path)
+    marks = [(kind, "0x0" in rest) for kind, rest in MARK.findall(sass)]
+    kinds = [kind for kind, _ in marks]
+    waits = [i for i, kind in enumerate(kinds) if kind == "WARPGROUP.DEPBAR"]
+    first, second, *last = waits
+    assert [marks[i][1] for i in waits] == [False, False, *[True] * len(last)] and last
+    assert kinds[:first] == ["HGMMA"] * (2 * size // 16)
+    queries = 2 * kinds[first:second].count("MUFU.EX2")  # of 64 keys, by 128 threads
+    assert queries == (96 if size == 64 else 64)
+    assert kinds[first:second].index("HGMMA") > 0 and "MUFU.EX2" not in kinds[second:]
+    assert kinds[first:second].count("HGMMA") == kinds[second : last[0]].count("HGMMA") == queries // 16
+
+
+@pytest.mark.parametrize("kernel", ["keys_kernel", "queries_kernel"])
+@pytest.mark.parametrize("size", [64, 128])
+def test_warps_alone_spill_hardly_anything(size, kernel, tmp_path: Path):
+    said, sass = compiled(launches(size, "sm_80", causal=True)[kernel], "sm_80", tmp_path)
+    assert "HMMA" in sass
+    assert max(map(int, re.findall(r"(\d+) bytes spill", said))) <= 16, said
