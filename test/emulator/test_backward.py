@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from harness import random
-from kiln.kernels.attention import reference
-from kiln.kernels.attention.backward import attention_backward
+from kiln.kernels.attention import attention_backward, reference
+from kiln.kernels.attention.backward_configs import BackwardPlan
 
 ORDERS = (1, -1, 2)
 
@@ -36,20 +36,20 @@ def rng(request):
     return np.random.default_rng(list(request.node.name.encode()))
 
 
-def check(rng, in_orders, q_tokens, k_tokens, heads=1, k_heads=1, size=64, dtype="float16", causal=False, batch=1):
+def check(rng, in_orders, q_tokens, k_tokens, heads=1, k_heads=1, size=64, dtype="float16", batch=1, **options):
     q, dout = (random(rng, (batch, q_tokens, heads, size), dtype) for _ in range(2))
     k, v = (random(rng, (batch, k_tokens, k_heads, size), dtype) for _ in range(2))
-    y, lse = reference.attention(q, k, v, causal=causal, return_lse=True)
+    y, lse = reference.attention(q, k, v, return_lse=True, **options)
     y, lse = y.astype(q.dtype), lse.astype(np.float32)
-    exact = reference.attention_backward(q, k, v, dout, causal=causal)
-    got = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, causal=causal))
+    exact = reference.attention_backward(q, k, v, dout, **options)
+    got = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, **options))
     unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
     for one, other in zip(got, exact, strict=True):
         assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * unit * max(1.0, np.abs(other).max())
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("tokens", [(128, 128), (65, 2), (127, 44), (130, 300), (300, 130)], ids=str)
+@pytest.mark.parametrize("tokens", [(128, 128), (65, 2), (130, 300), (300, 130)], ids=str)
 def test_lengths(rng, in_orders, tokens, causal):
     """One step and many, whole blocks and not; queries that see no key."""
     check(rng, in_orders, *tokens, causal=causal)
@@ -61,4 +61,23 @@ def test_sizes(rng, in_orders, size):
 
 
 def test_heads_share_keys(rng, in_orders):
-    check(rng, in_orders, 130, 130, heads=4, k_heads=2, dtype="bfloat16", batch=2, causal=True)
+    check(rng, in_orders, 130, 70, heads=2, k_heads=1, dtype="bfloat16", batch=2)
+
+
+def test_windows(rng, in_orders):
+    """Queries that see a block in part before and behind those that see all of it, by loops of their own."""
+    check(rng, in_orders, 260, 260, window=(195, 10), softcap=2.0)
+
+
+def test_by_atomics(rng, in_orders):
+    """A product's right factor through memory; dq is added in the order of the warps."""
+    q, dout = (random(rng, (1, 130, 1, 128), "float16") for _ in range(2))
+    k, v = (random(rng, (1, 200, 1, 128), "float16") for _ in range(2))
+    y, lse = reference.attention(q, k, v, return_lse=True)
+    y, lse = y.astype(q.dtype), lse.astype(np.float32)
+    plan = BackwardPlan(64, 128, 128, 64, "streams")
+    runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, deterministic=False, plan=plan), alike=False)
+    exact = reference.attention_backward(q, k, v, dout)
+    for got in runs:
+        for one, other in zip(got, exact, strict=True):
+            assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
