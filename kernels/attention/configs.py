@@ -24,6 +24,7 @@ class AttentionPlan:
     stages     slots of the rings that keys and values arrive in
     together   heads that take turns, because a cache holds their keys and values
     parts      of a row's sum, each thread's own until the end
+    pack       heads that share keys, as rows of one tile
     """
 
     m: int
@@ -34,6 +35,7 @@ class AttentionPlan:
     num_warps: int = 4
     together: int = 1
     parts: int = 1
+    pack: int = 1
 
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
@@ -55,19 +57,32 @@ def prefill_plan(
     machine: Machine = CPU,
     side: int = 0,
     beside: int = 0,
+    group: int = 1,
 ) -> AttentionPlan:
     """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
-    reads all arrays; ``side``: of a mask's blocks, which tiles divide; ``beside``: bytes of each score's bias.
+    reads all arrays; ``side``: of a mask's blocks, which tiles divide; ``beside``: bytes of each score's bias;
+    ``group``: heads that may be rows of one tile.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
-    plan = _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, side + beside > 0)
+    pack = packed(q_tokens, group, machine)
+    if pack > 1:
+        q_tokens, fetched = q_tokens * pack, False
+    plan = dataclasses.replace(
+        _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, side + beside > 0), pack=pack
+    )
     if beside and machine.gpu:
         # Biases go through shared memory, twice a tile of them, or have an address each; both take registers.
         plan = dataclasses.replace(plan, n=min(plan.n, 128 // beside if plan.schedule == "attention" else 32))
     if side:
         plan = dataclasses.replace(plan, m=math.gcd(plan.m, side), n=math.gcd(plan.n, side))
     return plan
+
+
+def packed(q_tokens: int, group: int, machine: Machine) -> int:
+    """Heads of a group in one tile: all, where each alone would fill half of the smallest or less. On a GPU a plan has
+    to ask for it: no time was taken yet."""
+    return group if not machine.gpu and q_tokens <= 8 and group in (2, 4, 8, 16) else 1
 
 
 def _prefill_plan(

@@ -39,7 +39,8 @@ POWERS_OF_TWO: kl.constexpr = kl.constexpr(LOG2_E)
 @kiln.struct
 class Form:
     """M queries and N keys a step; heads of SIZE elements, values of V_SIZE; sums of rows in PARTS. LAST_FIRST: the
-    last queries come first, having the most keys. SCALED: scores are scaled by themselves, not with the exponent."""
+    last queries come first, having the most keys. SCALED: scores are scaled by themselves, not with the exponent.
+    PACK: rows are queries of so many heads, which share keys, those of the first in front."""
 
     M: kl.constexpr
     N: kl.constexpr
@@ -48,6 +49,7 @@ class Form:
     PARTS: kl.constexpr = 1
     LAST_FIRST: kl.constexpr = False
     SCALED: kl.constexpr = False
+    PACK: kl.constexpr = 1
 
     @kiln.jit
     def place(self, blocks, heads, together):
@@ -59,6 +61,14 @@ class Form:
         rest = program % (together * blocks)
         block = rest // count
         return first + rest % count, blocks - 1 - block if self.LAST_FIRST else block
+
+    @kiln.jit
+    def rows(self, first, head):
+        """The query of each row, and its head: a number, or a tile too."""
+        if self.PACK == 1:
+            return first + kl.arange(0, self.M), head
+        number = kl.arange(0, self.M)
+        return first + number % (self.M // self.PACK), head + number // (self.M // self.PACK)
 
     @kiln.jit
     def start(self, sink, INSIDE: kl.constexpr):
@@ -81,34 +91,29 @@ class Form:
 
 @kiln.jit
 def attention_kernel(
-    q: Heads,
-    k: Heads,
-    v: Heads,
-    y: Heads,
-    lse,
-    scale,
-    sinks,
-    terms: Terms,
-    visible: Visible,
-    together,
-    PLAN: kl.constexpr,
+    q: Heads, k: Heads, v: Heads, y: Heads, lse, scale, sinks, terms: Terms, visible: Visible, turns, PLAN: kl.constexpr
 ):
     """y = softmax(terms(q kᵀ · scale)) v over the visible keys; lse = log Σ exp, of the sink too."""
-    number, block = PLAN.place(kl.cdiv(q.longest, PLAN.M), q.batches * q.heads, together)
-    batch, head = number // q.heads, number % q.heads
+    M: kl.constexpr = PLAN.M
+    TOKENS: kl.constexpr = PLAN.M // PLAN.PACK
+    tiles = q.heads if PLAN.PACK == 1 else q.heads // PLAN.PACK
+    number, block = PLAN.place(kl.cdiv(q.longest, TOKENS), q.batches * tiles, turns)
+    batch, head = number // tiles, number % tiles if PLAN.PACK == 1 else number % tiles * PLAN.PACK
     k_head = head // (q.heads // k.heads)
-    first = block * PLAN.M
-    queries, result = q.head(number, batch, head, PLAN.M, PLAN.SIZE), y.head(number, batch, head, PLAN.M, PLAN.V_SIZE)
+    first = block * TOKENS
+    queries = q.head(number, batch, head, M, PLAN.SIZE, PLAN.PACK)
+    result = y.head(number, batch, head, M, PLAN.V_SIZE, PLAN.PACK)
     keys = k.head(number, batch, k_head, PLAN.N, PLAN.SIZE)
     values = v.head(number, batch, k_head, PLAN.N, PLAN.V_SIZE)
-    walk = visible.walk(batch, head, first, queries.tokens, keys.tokens, PLAN.M, PLAN.N)
-    slope = terms.slope(batch, head)
-    rows = first + kl.arange(0, PLAN.M)
+    walk = visible.walk(batch, head, first, queries.tokens, keys.tokens, TOKENS, PLAN.N)
+    rows, heads = PLAN.rows(first, head)
+    of_row = heads if PLAN.PACK == 1 else heads[:, None]
+    slope = terms.slope(batch, of_row)
     exponent = POWERS_OF_TWO if PLAN.SCALED else scale
     query = queries.load(first)
     INSIDE: kl.constexpr = kl.float64 if q.data.dtype.element_ty == kl.float64 else kl.float32
-    top, total = PLAN.start(None if sinks is None else kl.load(sinks + head), INSIDE)
-    sums = kl.zeros((PLAN.M, PLAN.V_SIZE), INSIDE)
+    top, total = PLAN.start(None if sinks is None else kl.load(sinks + heads), INSIDE)
+    sums = kl.zeros((M, PLAN.V_SIZE), INSIDE)
     if k.step is not None:
         key = keys.load(walk.key(walk.begin))
     for step in range(walk.begin, walk.end, walk.STEP):
@@ -120,7 +125,7 @@ def attention_kernel(
         if k.step is not None:
             # Nobody fetches ahead: the keys of the next step are under way during what follows.
             key = keys.load(walk.key(step + walk.STEP))
-        at = At(batch, head, rows[:, None], start + kl.arange(0, PLAN.N)[None, :], queries.tokens, keys.tokens)
+        at = At(batch, of_row, rows[:, None], start + kl.arange(0, PLAN.N)[None, :], queries.tokens, keys.tokens)
         if PLAN.SCALED:
             score = terms.of(score * scale, slope, at)
         if step + walk.STEP > walk.common:
@@ -138,7 +143,8 @@ def attention_kernel(
     result.store(first, sums * share[:, None])
     if lse is not None:
         # Natural logarithm; a row with no key gives -inf.
-        at = queries.number * q.tokens + (rows if queries.first is None else queries.first + rows)
+        of_head = queries.number if PLAN.PACK == 1 else batch * q.heads + heads
+        at = of_head * q.tokens + (rows if queries.first is None else queries.first + rows)
         kl.store(lse + at, (top + kl.log2(total)) * 0.6931471805599453, mask=rows < queries.tokens)
 
 
@@ -188,14 +194,18 @@ def launch(
     if plan is None:
         beside, fits = beside_scores(terms)
         fetched = fetched and fits
-        plan = prefill_plan(*tokens, sizes, q.data.itemsize, fetched, causal or side > 0, machine, side, beside)
+        # Heads that share keys and see the same of them can be rows of one tile.
+        group = q.heads // k.heads if q.starts is None and visible.blocks is None else 1
+        plan = prefill_plan(*tokens, sizes, q.data.itemsize, fetched, causal or side > 0, machine, side, beside, group)
+    if (q.heads // k.heads) % plan.pack or plan.m % plan.pack or (plan.pack > 1 and (visible.blocks or q.starts)):
+        raise ArgumentError("plan", f"expected heads that share keys in one tile, got pack={plan.pack}")
     if machine.gpu and plan.schedule != "attention":
         q, k, v, y = (x.heads(described=False) for x in operands)
     # The greatest product has the greatest score, unless something becomes of it, or the scale turns or drops it.
     scaled = terms is not None or not scale > 0
     # Of masks by blocks most are nearly causal.
-    form = Form(plan.m, plan.n, *sizes, plan.parts, causal or visible.blocks is not None, scaled)
-    attention_kernel[(kiln.cdiv(q.longest, plan.m) * q.batches * q.heads,)](
+    form = Form(plan.m, plan.n, *sizes, plan.parts, causal or visible.blocks is not None, scaled, plan.pack)
+    attention_kernel[(kiln.cdiv(q.longest, plan.m // plan.pack) * q.batches * (q.heads // plan.pack),)](
         q,
         k,
         v,

@@ -20,7 +20,9 @@ MOST: kl.constexpr = kl.constexpr(0x7FFF0000)
 @kiln.struct
 class Head:
     """The tokens of one head of one sequence, ROWS at a time, as SIZE columns. ``first``: the row of the array that
-    holds the first (None: row 0). ``number``: which head it is of all that the array has."""
+    holds the first (None: row 0). ``number``: which head it is of all that the array has.
+
+    With PACK, of so many heads from ``head`` on: ROWS / PACK tokens of the first, then as many of the second, ..."""
 
     array: Any
     blocks: Any
@@ -31,6 +33,7 @@ class Head:
     tokens: Any
     ROWS: kl.constexpr
     SIZE: kl.constexpr
+    PACK: kl.constexpr = 1
 
     @kiln.jit
     def corner(self, row):
@@ -48,12 +51,17 @@ class Head:
     def elements(self, row):
         """Pointers to the elements of a block, and which of them there are."""
         x = self.array
-        rows, columns = (row + kl.arange(0, self.ROWS))[:, None], kl.arange(0, self.SIZE)[None, :]
+        columns, head = kl.arange(0, self.SIZE)[None, :], self.head
+        if self.PACK == 1:
+            rows = (row + kl.arange(0, self.ROWS))[:, None]
+        else:
+            number = kl.arange(0, self.ROWS)[:, None]
+            rows, head = row + number % (self.ROWS // self.PACK), head + number // (self.ROWS // self.PACK)
         if self.first is None:
             before = self.batch.to(kl.int64) * x.batch_stride
         else:
             before = self.first.to(kl.int64) * x.token_stride
-        start = x.data + before + self.head * x.head_stride
+        start = x.data + before + head * x.head_stride
         return start + rows * x.token_stride + columns * x.step, (rows < self.tokens) & (columns < x.size)
 
     @kiln.jit
@@ -69,7 +77,7 @@ class Head:
         value = value.to(self.array.data.dtype.element_ty)
         if self.array.step is None:
             if self.first is None:
-                value = value.reshape(1, 1, self.ROWS, self.SIZE)
+                value = value.reshape(1, self.PACK, self.ROWS // self.PACK, self.SIZE)
             else:
                 value = value.reshape(1, 1, 1, self.ROWS, self.SIZE)
             self.blocks.store(self.corner(row), value)
@@ -100,8 +108,8 @@ class Heads:
     back: Any = None
 
     @kiln.jit
-    def blocks(self, ROWS: kl.constexpr, SIZE: kl.constexpr):
-        """The array as blocks of ROWS tokens of a head, where its elements are contiguous; else None."""
+    def blocks(self, ROWS: kl.constexpr, SIZE: kl.constexpr, PACK: kl.constexpr = 1):
+        """The array as blocks of ROWS tokens of PACK heads, where its elements are contiguous; else None."""
         if self.step is not None:
             return None
         if self.starts is None:
@@ -109,7 +117,7 @@ class Heads:
                 self.data,
                 [self.batches, self.heads, self.tokens, self.size],
                 [self.batch_stride, self.head_stride, self.token_stride, 1],
-                [1, 1, ROWS, SIZE],
+                [1, PACK, ROWS, SIZE],
             )
         return kl.make_tensor_descriptor(
             self.data,
@@ -119,11 +127,12 @@ class Heads:
         )
 
     @kiln.jit
-    def head(self, number, batch, head, ROWS: kl.constexpr, SIZE: kl.constexpr):
-        """One head of one sequence; ``number`` is both in one."""
-        blocks = self.blocks(ROWS, SIZE)
+    def head(self, number, batch, head, ROWS: kl.constexpr, SIZE: kl.constexpr, PACK: kl.constexpr = 1):
+        """One head of one sequence, or PACK from it on (not of sequences behind one another); ``number`` is both in
+        one."""
+        blocks = self.blocks(ROWS // PACK, SIZE, PACK)
         if self.starts is None:
-            return Head(self, blocks, number, batch, head, None, self.tokens, ROWS, SIZE)
+            return Head(self, blocks, number, batch, head, None, self.tokens, ROWS, SIZE, PACK)
         first = kl.load(self.starts + batch).to(kl.int32)
         tokens = kl.load(self.starts + batch + 1).to(kl.int32) - first
         return Head(self, blocks, head, None, head, first, tokens, ROWS, SIZE)

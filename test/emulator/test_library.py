@@ -170,6 +170,41 @@ def test_attention(rng, close):
     close(lambda: attention.attention(q, k, v, causal=True), exact, length=20, scale=2.0**12)
 
 
+def test_attention_of_windows_and_slopes(rng, close):
+    q, k, v = (random(rng, (1, 20, heads, 16), "float16") for heads in (2, 1, 1))
+    terms = {"window": (6, 2), "alibi_slopes": np.asarray([0.5, 0.25], np.float32), "softcap": 4.0}
+    terms["sinks"] = np.asarray([0.5, -1.0], np.float32)
+    exact = exactly(attention).attention(q, k, v, **terms)
+    close(lambda: attention.attention(q, k, v, **terms), exact, length=20, scale=2.0**12)
+
+
+def test_attention_of_heads_in_one_tile(rng, close):
+    from kiln.kernels.attention.configs import AttentionPlan
+
+    q, k, v = random(rng, (1, 5, 8, 16), "float16"), *(random(rng, (1, 40, 2, 16), "float16") for _ in range(2))
+    slopes, plan = np.linspace(0.1, 1, 8, dtype=np.float32), AttentionPlan(64, 32, pack=4)
+    exact = exactly(attention).attention(q, k, v, causal=True, alibi_slopes=slopes)
+    close(
+        lambda: attention.attention(q, k, v, causal=True, alibi_slopes=slopes, plan=plan),
+        exact,
+        length=40,
+        scale=2.0**12,
+    )
+
+
+def test_attention_varlen(rng, close):
+    q, k, v = (random(rng, (40, heads, 16), "float16") for heads in (2, 1, 1))
+    starts = np.asarray([0, 7, 7, 33], np.int32)
+    exact = exactly(attention).attention_varlen(q, k, v, starts, starts, causal=True)
+    out = np.zeros((40, 2, 16), np.float16)
+    close(
+        lambda: attention.attention_varlen(q, k, v, starts, starts, 26, 26, causal=True, out=out),
+        exact,
+        length=26,
+        scale=2.0**12,
+    )
+
+
 def test_decode_attention(rng, close):
     q, k, v = random(rng, (1, 2, 16)), random(rng, (1, 40, 1, 16)), random(rng, (1, 40, 1, 16))
     lengths = np.array([37], np.int32)
