@@ -199,6 +199,8 @@ def launch(
         plan = prefill_plan(*tokens, sizes, q.data.itemsize, fetched, causal or side > 0, machine, side, beside, group)
     if (q.heads // k.heads) % plan.pack or plan.m % plan.pack or (plan.pack > 1 and (visible.blocks or q.starts)):
         raise ArgumentError("plan", f"expected heads that share keys in one tile, got pack={plan.pack}")
+    if side and (side % plan.m or side % plan.n):
+        raise ArgumentError("plan", f"expected tiles that divide blocks of {side}, got {plan.m} by {plan.n}")
     if machine.gpu and plan.schedule != "attention":
         q, k, v, y = (x.heads(described=False) for x in operands)
     # The greatest product has the greatest score, unless something becomes of it, or the scale turns or drops it.

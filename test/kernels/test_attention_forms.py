@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from harness import assert_close, random, strided
 from kiln.kernels.attention import attention, attention_varlen, reference
+from kiln.kernels.attention.configs import AttentionPlan, packed
+from kiln.kernels.machine import CPU
 from test_attention import check
 
 SEEDS = int(os.environ.get("KILN_FUZZ_ATTENTION", "60"))
@@ -99,9 +101,6 @@ def test_nan_in_a_key_stays_with_the_queries_that_see_it(rng):
 @pytest.mark.parametrize("heads", [(8, 2), (16, 1), (4, 2), (6, 2)])
 @pytest.mark.parametrize("tokens", [(1, 130), (3, 70), (8, 200), (5, 2)])
 def test_heads_that_share_keys_are_rows_of_one_tile(rng, heads, tokens):
-    from kiln.kernels.attention.configs import packed
-    from kiln.kernels.machine import CPU
-
     assert packed(tokens[0], heads[0] // heads[1], CPU) == (heads[0] // heads[1] if heads != (6, 2) else 1)
     q, k, v = operands(rng, *tokens, *heads)
     slopes, sinks, bias = (np.abs(random(rng, s)) for s in ((heads[0],), (heads[0],), (2, heads[0], *tokens)))
@@ -208,6 +207,12 @@ def test_lengths(rng, lengths):
 def test_refusals(rng, options, message):
     with pytest.raises(ValueError, match=message):
         attention(*operands(rng, 5, 6), **options)
+
+
+def test_refusals_of_plans(rng):
+    q, k, v = operands(rng, 5, 6)
+    with pytest.raises(ValueError, match="plan: expected heads that share keys"):
+        attention(q, k, v, plan=AttentionPlan(16, 16, pack=4))
 
 
 def test_refusals_of_sequences(rng):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from harness import assert_close, random
 from kiln.kernels.attention import create_block_mask, flex_attention, mods, reference
+from kiln.kernels.attention.configs import AttentionPlan
 from test_attention import check
 
 
@@ -178,11 +179,13 @@ def test_a_plain_call(rng):
 def test_refusals(rng):
     q, k, v = operands(rng, (1, 4, 64, 64), 2)
     mask = create_block_mask(causal, None, None, 64, 65)
+    fits = create_block_mask(causal, None, None, 64, 64, BLOCK_SIZE=64)
     for message, call in (
         ("enable_gqa", lambda: flex_attention(q, k, v)),
         ("score_mod: expected a function of .* under @kiln.jit", lambda: flex_attention(q, q, q, lambda s, *_: s)),
         ("block_mask: expected one of", lambda: flex_attention(q, q, q, block_mask=mask)),
         ("block_mask: expected what", lambda: flex_attention(q, q, q, block_mask=causal)),
+        ("plan: expected tiles", lambda: flex_attention(q, q, q, block_mask=fits, plan=AttentionPlan(128, 128))),
         ("mask_mod: expected a function", lambda: create_block_mask(None, 1, 1, 4, 4)),
         ("BLOCK_SIZE: expected powers of two", lambda: create_block_mask(causal, 1, 1, 4, 4, BLOCK_SIZE=24)),
     ):
