@@ -186,6 +186,25 @@ def test_combinations(seed):
 
 
 @pytest.mark.fuzz
+@pytest.mark.parametrize("seed", range(SEEDS // 3))
+def test_combinations_of_sequences(seed):
+    rng = np.random.default_rng(seed)
+    pick = lambda *values: values[rng.integers(len(values))]  # noqa: E731
+    lengths, k_lengths = (tuple(pick(0, *LENGTHS) for _ in range(4)) for _ in range(2))
+    arguments = ragged(rng, lengths, k_lengths, *pick((4, 2), (3, 1)), pick(32, 64, 96), pick("float32", "bfloat16"))
+    options = {"causal": pick(False, True), "window": pick(None, (40, 9), (0, -1)), "softcap": pick(0.0, 3.0)}
+    compare_ragged(arguments, **options)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("tokens", [(4097, 4097), (1, 4097), (4097, 63)])
+def test_long_lengths(rng, tokens):
+    q, k, v = operands(rng, *tokens, heads=2, k_heads=1, batch=1)
+    compare(rng, q, k, v, causal=True)
+    compare(rng, q, k, v, window=(1000, 5), alibi_slopes=np.asarray([0.01, 0.1], np.float32))
+
+
+@pytest.mark.fuzz
 @pytest.mark.parametrize("lengths", itertools.product(LENGTHS, LENGTHS))
 def test_lengths(rng, lengths):
     compare(rng, *operands(rng, *lengths, size=64), causal=True, window=(100, 0))
