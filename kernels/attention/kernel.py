@@ -386,6 +386,7 @@ def _ragged_specs(q: Any, k: Any, v: Any, *_: Any, return_lse: bool = False, **_
 
 @operator(
     outputs=_ragged_specs,
+    repeatable=True,
     arrays={
         "q": "(total_q, heads, size)",
         "k": "(total_k, kv_heads, size)",
