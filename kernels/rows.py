@@ -149,8 +149,8 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
     """The threads of a block and the blocks of a cluster for many rows of 16-bit elements, most of whose threads should
     have something to do: 5120 elements on 512 threads of 16 leave a third of them idle, and 256 threads of 20 none.
 
-    ``most``: blocks that a cluster may have. Two vectors of weights leave a thread room for 24 masked elements, or for 64
-    if none is masked.
+    ``most``: blocks that a cluster may have. Two vectors of weights leave a thread room for 24 masked elements, or for
+    64 if none is masked.
     """
     if vectors > 1 and n > 8192:
         for blocks in (1, 2)[:most]:

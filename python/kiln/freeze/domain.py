@@ -309,10 +309,8 @@ class _Asker:
         from kiln.runtime.jit import make_parameter
 
         names = [parameter.name for parameter in self.kernel.params]
-        if named is None:  # all of them, some by name alone
-            arguments, named = (), dict(zip(names, arguments, strict=True))
         try:
-            self._launcher.at(grid)(*arguments, **named, **self.options, warmup=True)
+            self._launcher.at(grid)(**dict(zip(names, arguments, strict=True)), **self.options, warmup=True)
         except _Answer as answer:
             found = zip(names, answer.found, strict=True)
             parameters = [make_parameter(name, item) for name, item in found]
