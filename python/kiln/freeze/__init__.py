@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kiln import errors, knobs
-from kiln.freeze.domain import Domain
+from kiln.freeze.domain import Asker, Domain
 
 __all__ = ["Domain", "Frozen", "freeze", "freeze_calls"]
 
@@ -43,8 +43,8 @@ def freeze(domains: Sequence[Domain], bundle: str | os.PathLike[str], targets: S
     work: list[tuple[Any, Any, str]] = []
     for domain in domains:
         for target in targets:
-            found = domain.enumerate(MOST_VARIANTS, gpu=_kind(target) == "cuda")
-            work += [(domain.kernel, variant, target) for variant in found]
+            gpu = _kind(target) == "cuda"
+            work += [(domain.kernel, found, target) for found in domain.enumerate(MOST_VARIANTS, gpu)]
     return _freeze_all(work, bundle, jobs)
 
 
@@ -65,22 +65,37 @@ def freeze_calls(
     What a library function launches follows from shapes through its plans, so that a domain is a list of calls: one for
     each batch size, say, as for captured graphs.
     """
-    from kiln.kernels.launches import launches_of
-    from kiln.kernels.machine import CPU, of_target
+    from kiln.kernels.machine import CPU, of_target, planning_for
+    from kiln.runtime.jit import recording
 
     _check(targets)
     made = list(calls)
-    work: list[tuple[Any, Any, str]] = []
+    work: dict[str, tuple[Any, Any, str]] = {}
     for target in targets:
-        where = machine or (CPU if _kind(target) == "cpu" else of_target(target))
-        seen = set()
-        for call in made:
-            for launch in launches_of(call, where):
-                what = (launch.kernel, repr(launch.parameters), launch.disjoint, repr(sorted(launch.options.items())))
-                if what not in seen:
-                    seen.add(what)
-                    work.append((launch.kernel, launch, target))
-    return _freeze_all(work, bundle, jobs)
+        gpu = _kind(target) == "cuda"
+
+        def at(kernel: Any, grid: Any, target: str = target, gpu: bool = gpu) -> Callable[..., None]:
+            def ask(*args: Any, **kwargs: Any) -> None:
+                names = {parameter.name for parameter in kernel.params}
+                options = {name: value for name, value in kwargs.items() if name not in names}
+                named = {name: value for name, value in kwargs.items() if name in names}
+                found = Asker(kernel, options, gpu).ask(args, grid, named)
+                what = (
+                    kernel.__qualname__,
+                    id(kernel),
+                    found.parameters,
+                    found.disjoint,
+                    sorted(found.options.items()),
+                )
+                work.setdefault(repr((target, *what)), (kernel, found, target))
+
+            return ask
+
+        where = machine or (of_target(target) if gpu else CPU)
+        with planning_for(where), knobs.scope(target="cpu"), recording(at):
+            for call in made:
+                call()
+    return _freeze_all(list(work.values()), bundle, jobs)
 
 
 def _kind(target: str) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import collections
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +102,7 @@ class Domain:
         return list(found.values())
 
     def _of(self, chosen: dict[str, str], options: dict[str, Any], gpu: bool) -> Iterator[Specialised]:
-        asker = _Asker(self.kernel, options, gpu)
+        asker = Asker(self.kernel, options, gpu)
         values: list[list[Any]] = []
         for index, parameter in enumerate(self.kernel.params):
             texts = self._alternatives.get(parameter.name)
@@ -293,7 +293,7 @@ class _Answer(Exception):
         self.found, self.disjoint, self.options = found, disjoint, options
 
 
-class _Asker:
+class Asker:
     """What a `_kiln.Launcher` asks, for a kernel that it binds and never launches."""
 
     def __init__(self, kernel: Any, options: dict[str, Any], gpu: bool):
@@ -304,13 +304,15 @@ class _Asker:
         names = ["warmup", *(name for name in kernel.launch_options if name != "warmup")]
         self._launcher = _kiln.Launcher(self, list(kernel.params), names, *kernel.find_strides())
 
-    def ask(self, arguments: Sequence[Any], grid: tuple[int, ...]) -> Specialised:
+    def ask(self, arguments: Sequence[Any], grid: Any, named: Mapping[str, Any] | None = None) -> Specialised:
         """What a launch with these arguments would have compiled."""
         from kiln.runtime.jit import make_parameter
 
         names = [parameter.name for parameter in self.kernel.params]
+        if named is None:  # all of them, some by name alone
+            arguments, named = (), dict(zip(names, arguments, strict=True))
         try:
-            self._launcher.at(grid)(**dict(zip(names, arguments, strict=True)), **self.options, warmup=True)
+            self._launcher.at(grid)(*arguments, **named, **self.options, warmup=True)
         except _Answer as answer:
             found = zip(names, answer.found, strict=True)
             parameters = [make_parameter(name, item) for name, item in found]
