@@ -35,7 +35,7 @@ class NamedBarrier:
 
 
 @dataclass
-class Meeting:
+class ClusterBarrier:
     """The barrier of the cluster."""
 
     times: int = 0
@@ -75,10 +75,13 @@ def _open(machine: Any, block: int, barrier: NamedBarrier) -> None:
 
 
 def _open_cluster(machine: Any) -> None:
-    meeting = machine.meeting
-    if all(warp.arrived > meeting.times for warp in machine.warps if not warp.done):
-        meeting.passed, meeting.gathered = joined(meeting.passed, meeting.gathered), None
-        meeting.times += 1
+    cluster_barrier = machine.cluster_barrier
+    if all(warp.arrived > cluster_barrier.times for warp in machine.warps if not warp.done):
+        cluster_barrier.passed, cluster_barrier.gathered = (
+            joined(cluster_barrier.passed, cluster_barrier.gathered),
+            None,
+        )
+        cluster_barrier.times += 1
 
 
 def on_exit(machine: Any, warp: Any) -> None:
@@ -99,7 +102,7 @@ def _barrier(ins: Instruction) -> Run:
 
         def cluster(machine: Any, lanes: Any) -> Any:
             check_together(machine, None, lanes)
-            warp, meeting = machine.warp, machine.meeting
+            warp, cluster_barrier = machine.warp, machine.cluster_barrier
             if "wait" in modifiers:
                 if warp.arrived <= warp.met:
                     raise Fault("waits for a cluster barrier at which it has not arrived")
@@ -107,17 +110,17 @@ def _barrier(ins: Instruction) -> Run:
                 times = warp.met
 
                 def go_on() -> None:
-                    machine.clocks.acquire(warp.index, meeting.passed)
+                    machine.clocks.acquire(warp.index, cluster_barrier.passed)
 
-                if meeting.times < times:
-                    return Wait(ins, lambda: meeting.times >= times, go_on)
+                if cluster_barrier.times < times:
+                    return Wait(ins, lambda: cluster_barrier.times >= times, go_on)
                 return go_on()
             if warp.arrived > warp.met:
                 raise Fault("arrives twice at a cluster barrier")
             warp.arrived += 1
             machine.changes += 1
             clock = machine.clocks.release(warp.index, "relaxed" in modifiers)
-            meeting.gathered = joined(meeting.gathered, clock)
+            cluster_barrier.gathered = joined(cluster_barrier.gathered, clock)
             _open_cluster(machine)
             return None
 

@@ -242,7 +242,7 @@ def _copy_in(ins: Instruction) -> Run:
         masks = None if mask_row is None else machine.read("u16", mask_row, lanes)
         own = machine.warp.block
         for i, (target, at) in enumerate(zip(targets, counters, strict=True)):
-            place, mailbox = int(target) & ((1 << WINDOW) - 1), int(at) & ((1 << WINDOW) - 1)
+            place, mbarrier = int(target) & ((1 << WINDOW) - 1), int(at) & ((1 << WINDOW) - 1)
             if masks is not None:
                 owners = [block for block in range(16) if int(masks[i]) >> block & 1]
                 if not owners:
@@ -252,7 +252,7 @@ def _copy_in(ins: Instruction) -> Run:
                 owners[0] -= 1
                 if (int(at) >> WINDOW or own + 1) - 1 != owners[0]:
                     raise Fault("the data and its mbarrier are in different blocks")
-            barriers = [mbarrier_at(machine, block + 1 << WINDOW | mailbox, own, by_copy=True) for block in owners]
+            barriers = [mbarrier_at(machine, block + 1 << WINDOW | mbarrier, own, by_copy=True) for block in owners]
             what: _Source
             if boxes is not None:
                 what = _Box(machine, *boxes[i])

@@ -169,7 +169,7 @@ class Machine:
         self.shared = Shared(blocks, shared_bytes, self.marked)
         self.mbarriers: dict[tuple[int, int], barriers.Mbarrier] = {}
         self.named: dict[tuple[int, int], barriers.NamedBarrier] = {}
-        self.meeting = barriers.Meeting()
+        self.cluster_barrier = barriers.ClusterBarrier()
         self.flights: list[Flight] = []
         self.bulk_groups: dict[int, int] = {}
         self.bulk_reads: dict[int, tuple[int, int, Instruction]] = {}
@@ -392,7 +392,7 @@ class Machine:
                 warp.counters, warp.held = np.full(LANES, warp.counter), np.zeros(LANES, bool)
             warp.lanes = left
 
-    # --- meeting
+    # --- barriers
 
     def _open(self) -> bool:
         """Lets go whoever has nothing left to wait for. Whether anyone was."""
