@@ -16,6 +16,7 @@ from kiln.knobs import triton_variable
 
 __all__ = [
     "HookChain",
+    "NvidiaTool",
     "autotuning",
     "base_knobs",
     "cache",
@@ -144,6 +145,25 @@ base_knobs = Group
 propagate_env = True
 """Triton writes switches that are set in code into the environment unless this is false; here they never are."""
 
+
+class NvidiaTool(NamedTuple):
+    """A program of CUDA's toolkit; `version` is its release, "12.8". Without a path the driver does its work."""
+
+    path: str
+    version: str
+
+
+def _tool(name: str) -> NvidiaTool:
+    from kiln import cuda, toolchain
+
+    found = getattr(toolchain, name)()
+    if found is None:
+        if name == "ptxas" and cuda.is_available():
+            return NvidiaTool("", ".".join(map(str, cuda.driver_version())))
+        raise RuntimeError(f"Cannot find {name}: `kiln info` says where Kiln looked")
+    return NvidiaTool(found.path, ".".join(found.version.split(".")[:2]))
+
+
 _ENTER, _EXIT = HookChain(), HookChain(reversed=True)
 _LOAD_START, _LOAD_END = HookChain(), HookChain(reversed=True)
 _STAGES = "KILN_DUMP=directory writes every stage, and `kiln compile` goes on from the file of one"
@@ -209,6 +229,8 @@ nvidia = Group(
         "disable_ptxas_opt": Knob(False, instead="Kiln always optimises"),
         "dump_nvptx": Knob(False, instead=_STAGES),
         "mock_ptx_version": Knob(None, instead="the version follows from the ptxas that is found, see KILN_PTXAS"),
+        "ptxas": Knob(lambda: _tool("ptxas"), instead="set KILN_PTXAS"),
+        "nvdisasm": Knob(lambda: _tool("nvdisasm"), instead="set KILN_NVDISASM"),
         "libdevice_path": Knob(None, instead="set KILN_LIBDEVICE"),
     },
 )

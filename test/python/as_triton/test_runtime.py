@@ -324,6 +324,16 @@ def test_comparisons_that_lack_parentheses_mean_what_triton_takes_them_for(trito
         kiln.jit(kernel.fn)[(1,)](x, y)
 
 
+def test_tools_are_those_that_kiln_found(triton, monkeypatch):
+    from kiln import toolchain
+
+    monkeypatch.setattr(toolchain, "ptxas", lambda: toolchain.Tool("/opt/ptxas", "13.0.88", "a test"))
+    assert triton.knobs.nvidia.ptxas == ("/opt/ptxas", "13.0")
+    monkeypatch.setattr(toolchain, "nvdisasm", lambda: None)
+    with pytest.raises(RuntimeError, match="Cannot find nvdisasm"):
+        triton.knobs.nvidia.nvdisasm  # noqa: B018
+
+
 def test_the_text_of_a_function_may_be_replaced(double):
     x, y = np.ones(16, np.float32), np.zeros(16, np.float32)
     double[(1,)](x, y, 16, BLOCK=16)
