@@ -54,6 +54,8 @@ BLOCK: kl.constexpr = kl.constexpr(16)
 GROUP: kl.constexpr = kl.constexpr(32)
 # Tokens of a cache are a multiple of this, so that whole steps can be read.
 MULTIPLE = 128
+# Tokens of a share that takes longer than to hand it in.
+LONG_SHARE = 512
 # Weights times the steps of values may be as small as float16 has numbers: they are multiplied as much larger.
 LARGER: kl.constexpr = kl.constexpr(16.0)
 # Keys of four bits are multiplied as much smaller, so that steps up to 15 fit.
@@ -348,8 +350,12 @@ def quantized_plan(batch: int, k_heads: int, group: int, queries: int, size: int
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // tokens))
     plan = DecodePlan(tile, tokens, size, size, group, queries, lanes, 1, max(LEAST_SPLIT, tokens), 0, WARPS, bits=bits)
-    stages = max(2, min(6, SHARED // 2 // slot)) if machine.gpu else 0
-    workers = 2 * machine.processors if machine.gpu else 4
+    stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
+    # Two programs a multiprocessor, which widens codes under each other's waits, where their shares are long enough to
+    # hide that twice as many are handed in.
+    workers = machine.processors if machine.gpu else 4
+    if tiles * length >= 2 * workers * LONG_SHARE:
+        workers *= 2
     return replace(plan, stages=stages, splits=min(even_splits(tiles, workers), most), merged=merged_at_once(plan))
 
 
