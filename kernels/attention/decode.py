@@ -45,20 +45,20 @@ class Lengths:
 
 @kiln.struct
 class Pages:
-    """Which page holds which tokens: ``size`` tokens each, page ``table[batch, token // size]``. WHOLE: no step of
+    """Which page holds which tokens: SIZE tokens each, page ``table[batch, token // SIZE]``. WHOLE: no step of
     tokens, from a multiple of its length on, is in several."""
 
     table: Any
     batch: Any
     step: Any
-    size: Any
+    SIZE: kl.constexpr
     WHOLE: kl.constexpr = False
 
     @kiln.jit
     def of(self, batch, token, mask):
         """The pages of tokens (one or a tile of them), and where these stand in them."""
-        page = kl.load(self.table + batch * self.batch + token // self.size * self.step, mask=mask, other=0)
-        return page.to(kl.int64), token % self.size
+        page = kl.load(self.table + batch * self.batch + token // self.SIZE * self.step, mask=mask, other=0)
+        return page.to(kl.int64), token % self.SIZE
 
 
 @kiln.struct
