@@ -90,7 +90,7 @@ def move(x: Heads, y, y_step, y_head, batch, token, first, angles, position, siz
     mask = (head < x.heads) & (column < size) & (position >= 0)
     start = x.at_token(batch.to(kl.int64), token.to(kl.int64)).data + head * x.head
     value = turned_by(start, x.step, angles, checked(position, angles), column, mask)
-    kl.store(y + head * y_head + column * y_step, value.to(y.dtype.element_ty), mask=mask)
+    kl.store(y + head.to(kl.int64) * y_head + column * y_step, value.to(y.dtype.element_ty), mask=mask)
 
 
 @kiln.jit

@@ -128,7 +128,7 @@ def cached(x: Heads, batch, head, start, last, page, token, inside, PLAN: kl.con
     """A step's heads of cached tokens, zero from ``last`` on; where paged, those at ``token`` of ``page``."""
     row, column = kl.arange(0, PLAN.tokens), kl.arange(0, PLAN.side)[None, :]
     mask = (start + row < last)[:, None] if inside is None else (start + row < last)[:, None] & inside
-    data = x.data + head * x.head
+    data = x.data + head.to(kl.int64) * x.head
     if page is None:
         # What changes from step to step is one address.
         data += batch.to(kl.int64) * x.batch + start.to(kl.int64) * x.token

@@ -1,5 +1,7 @@
 """Decoding over contiguous and paged caches: any length, shares of a cache, several queries, windows."""
 
+import tempfile
+
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
@@ -119,3 +121,13 @@ def test_errors(rng):
     with pytest.raises(ValueError, match="divides q's 6"):
         decode_attention(q, random(rng, (4, 8, 4, 16)), random(rng, (4, 8, 4, 16)), lengths)
     assert decode_plan(1, 2, 2, 1, 64, 4, 100, CPU).stages == 0
+
+
+def test_heads_far_apart(rng):
+    """A cache of heads, then tokens, seen as tokens, then heads: these are 2^30 elements apart."""
+    k, v = (random(rng, (1, 40, 3, 16)) for _ in range(2))
+    q, lengths = random(rng, (1, 3, 16)), np.array([40], np.int32)
+    room = np.memmap(tempfile.TemporaryFile(), np.float32, "w+", shape=((2 << 30) + 40 * 16,))
+    far = np.lib.stride_tricks.as_strided(room, (1, 40, 3, 16), (0, 64, 4 << 30, 4))
+    far[...] = k
+    assert (decode_attention(q, far, v, lengths) == decode_attention(q, k, v, lengths)).all()
