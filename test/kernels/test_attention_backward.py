@@ -36,7 +36,7 @@ def check(q, k, v, dout, deterministic=True, sinks=None, **options):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("tokens", [(1, 1), (7, 7), (64, 64), (65, 130), (130, 65), (1, 97), (100, 1)])
+@pytest.mark.parametrize("tokens", [(1, 1), (65, 130), (130, 65), (1, 97), (100, 1)])
 def test_lengths(rng, tokens, causal):
     check(*operands(rng, *tokens, 4, 2, 32), causal=causal)
 
@@ -46,7 +46,7 @@ def test_types(rng, dtype):
     check(*operands(rng, 65, 130, 4, 2, 32, dtype), causal=True)
 
 
-@pytest.mark.parametrize(("heads", "size"), [((1, 1), 16), ((6, 6), 40), ((7, 1), 128), ((8, 2), 40)])
+@pytest.mark.parametrize(("heads", "size"), [((6, 6), 40), ((7, 1), 128)])
 def test_heads_and_sizes(rng, heads, size):
     check(*operands(rng, 33, 70, *heads, size), causal=True, softmax_scale=0.3)
 
@@ -113,12 +113,13 @@ def test_errors(rng):
 
 # ---- what becomes of scores, and which are there ---------------------------------------------------------------------
 @pytest.mark.parametrize("window", [(0, 0), (5, 3), (100, -1), (-1, 7)])
-@pytest.mark.parametrize("tokens", [(130, 130), (65, 200), (200, 65)])
-def test_windows(rng, tokens, window):
-    check(*operands(rng, *tokens), window=window)
+def test_windows(rng, window):
+    """One kernel for each kind of window, whatever the lengths."""
+    for tokens in (130, 130), (65, 200), (200, 65):
+        check(*operands(rng, *tokens), window=window)
 
 
-@pytest.mark.parametrize("left", [0, 40, 70])
+@pytest.mark.parametrize("left", [0, 70])
 def test_causal_windows(rng, left):
     check(*operands(rng, 200, 200), window=(left, 0), causal=True)
 
