@@ -112,7 +112,7 @@ def _prefill_plan(
             if size <= 128:
                 return AttentionPlan(128, 128, "attention", together=together, parts=4)
             # What shared memory and the registers of 128 queries hold of wide heads.
-            keys = 64 if even else 80 if sizes[1] > 128 else 112
+            keys = 64 if even else 80 if sizes[1] > 128 else 96 if causal else 112
             return AttentionPlan(128, keys, "attention", together=together, parts=4)
         # Groups of four warps have 64 queries each; at most 64 elements leave registers for two blocks a processor.
         block_m, block_n = 128 if q_tokens > 64 else 64, 64 if size <= 128 else 32

@@ -211,8 +211,8 @@ def flex_attention(
     """Attention of (batch, heads, tokens, size) arrays, of scores that ``score_mod`` makes of q kᵀ · scale.
 
     ``score_mod(score, batch, head, q, kv, *args)`` is a jit function over tiles: ``q`` is a column of indices, ``kv`` a
-    row, and beyond the last token they are those of the last one. ``block_mask``, of ``create_block_mask``, says which
-    keys queries see; its blocks that are not seen are skipped. ``enable_gqa``: key and value may have fewer heads.
+    row; with ``args``, those beyond the last token are the last one's. ``block_mask``, of ``create_block_mask``, says
+    which keys queries see; its blocks that are not seen are skipped. ``enable_gqa``: keys may have fewer heads.
     Log-sum-exp is float32 of shape (batch, heads, queries).
     """
     batch, heads, queries, _ = query.shape

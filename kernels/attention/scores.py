@@ -35,13 +35,16 @@ class At:
         return self.keys - self.queries
 
     @kiln.jit
-    def inside(self):
-        """The same, with indices beyond the sequence's end moved back to its last: functions read arrays by them."""
+    def inside(self, args):
+        """The same, with indices beyond the sequence's end moved back to its last: functions with arguments may read
+        arrays by them."""
+        if len(args) == 0:
+            return self
         return self._replace(row=kl.minimum(self.row, self.queries - 1), key=kl.minimum(self.key, self.keys - 1))
 
     @kiln.jit
     def apply(self, FUNCTION: kl.constexpr, args):
-        at = self.inside()
+        at = self.inside(args)
         return FUNCTION(at.batch, at.head, at.row, at.key, *args)
 
 
@@ -102,7 +105,7 @@ class Terms:
             distance = (at.row + at.shift).to(kl.float32) - at.key.to(kl.float32)
             score -= slope * (distance if self.CAUSAL else kl.abs(distance))
         if self.MOD is not None:
-            inside = at.inside()
+            inside = at.inside(self.args)
             score = self.MOD(score, inside.batch, inside.head, inside.row, inside.key, *self.args)
         return score
 
