@@ -338,8 +338,9 @@ def with_recent(query, k: Codes, v: Codes, of_all, count, own, scale_log2, top, 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
 @functools.lru_cache(maxsize=1024)
-def quantized_plan(batch: int, k_heads: int, group: int, queries: int, size: int, bits: int, length: int,
-                   machine: Machine) -> DecodePlan:  # fmt: skip
+def quantized_plan(
+    batch: int, k_heads: int, group: int, queries: int, size: int, bits: int, length: int, machine: Machine
+) -> DecodePlan:
     """For ``batch`` sequences of at most ``length`` tokens."""
     rows = group * queries
     # Groups of keys are a lane's own.

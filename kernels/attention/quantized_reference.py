@@ -111,8 +111,10 @@ def _cache(x, lengths, bits, tokens, keys):
     batch, _, heads, size = x.shape
     codes = np.zeros((batch, heads, tokens // BLOCK, 32, size * bits // 16), np.uint8)
     of_channels = bits == 4 and keys
-    ranges = np.zeros((batch, heads, tokens // GROUP, size) if of_channels else (batch, heads, tokens),
-                      np.float16 if bits == 8 else np.uint16)  # fmt: skip
+    ranges = np.zeros(
+        (batch, heads, tokens // GROUP, size) if of_channels else (batch, heads, tokens),
+        np.float16 if bits == 8 else np.uint16,
+    )
     recent = np.zeros((batch, heads, GROUP, size), x.dtype)
     for b, length in enumerate(lengths):
         whole = length if bits == 8 else length // GROUP * GROUP
