@@ -143,14 +143,14 @@ class Queries:
         dkey = kl.dot(dscore, query, dkey)
         if dq is not None:
             # What groups of warps multiply has 64 rows for each of them.
-            place = dq + self.number.to(kl.int64) * padded * FORM.SIZE
-            columns = kl.arange(0, FORM.SIZE)
+            place = dq + (self.number.to(kl.int64) * padded + start) * FORM.SIZE
+            rows, columns = kl.arange(0, FORM.M), kl.arange(0, FORM.SIZE)
             if FORM.M >= FORM.SIZE:
                 part = kl.dot(dscore.T, key) * softmax_scale
-                kl.atomic_add(place + row[:, None] * FORM.SIZE + columns[None, :], part, sem="relaxed")
+                kl.atomic_add(place + rows[:, None] * FORM.SIZE + columns[None, :], part, sem="relaxed")
             else:
                 part = kl.dot(key.T, dscore) * softmax_scale
-                kl.atomic_add(place + columns[:, None] + row[None, :] * FORM.SIZE, part, sem="relaxed")
+                kl.atomic_add(place + columns[:, None] + rows[None, :] * FORM.SIZE, part, sem="relaxed")
         return dkey, dvalue
 
 
@@ -311,7 +311,10 @@ def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...],
     # The slope of a cap takes as many registers as scores do; a bias is loaded into as many.
     many = terms is not None and (terms.slopes is not None or visible.left is not None)
     crowded = terms is not None and (terms.softcap is not None or (terms.bias is not None and many))
-    plan = plan or backward_plan(q.longest, k.longest, sizes, array.itemsize, fetched, visible.CAUSAL, machine, crowded)
+    plain = terms is None and visible.left is None
+    if plan is None:
+        tokens = q.longest, k.longest
+        plan = backward_plan(*tokens, sizes, array.itemsize, fetched, visible.CAUSAL, machine, plain, crowded)
     out, dout = (operands[name].heads(described=False) for name in ("out", "dout"))
     if machine.gpu and not (fetched and plan.schedule):
         heads = {name: x.heads(described=False) for name, x in operands.items()}

@@ -51,9 +51,11 @@ class BackwardPlan:
 
 @functools.lru_cache(maxsize=1024)
 def backward_plan(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize: int, fetched: bool = False,
-                  causal: bool = False, machine: Machine = CPU, crowded: bool = False) -> BackwardPlan:  # fmt: skip
+                  causal: bool = False, machine: Machine = CPU, plain: bool = True,
+                  crowded: bool = False) -> BackwardPlan:  # fmt: skip
     """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
-    reads all arrays; ``crowded``: more becomes of scores than leaves their registers alone."""
+    reads all arrays; ``plain``: nothing becomes of scores, and there is no window; ``crowded``: more becomes of them
+    than leaves registers alone."""
     side = max(sizes)
 
     def block(tokens: int) -> int:
@@ -73,7 +75,7 @@ def backward_plan(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
         # More queries a step leave no registers for sums of 64 keys by 128 elements; of 64 elements there is room, and
         # products of few columns wait for shared memory. Adding f32 by threads takes twice as long as two products.
-        m, dq_n = (64, 64) if side > 64 else (96, 128)
+        m, dq_n = (64, 64) if side > 64 else (96, 160 if plain else 128)
         if crowded:
             m, dq_n = (32, 64) if side > 64 else (64, 64)
         return BackwardPlan(m, 128, 128, dq_n, "streams", rows=rows, together=together, atomics=False)
