@@ -31,8 +31,8 @@ def operands(rng, q_tokens, k_tokens, heads=4, k_heads=2, size=32, v_size=None, 
 
 
 @pytest.mark.parametrize("window", [(0, 0), (5, 3), (100, -1), (-1, 7), (-1, -1), (30, 0), (1 << 40, 1 << 40)])
-@pytest.mark.parametrize("tokens", [(130, 130), (65, 200), (200, 65)])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tokens", [(130, 130), (65, 200), pytest.param((200, 65), marks=pytest.mark.fuzz)])
+@pytest.mark.parametrize("causal", [False, pytest.param(True, marks=pytest.mark.fuzz)])
 def test_window(rng, tokens, window, causal):
     compare(rng, *operands(rng, *tokens), window=window, causal=causal)
 
@@ -80,7 +80,7 @@ def test_a_bias_of_minus_infinity_hides_a_key(rng):
     assert (out[:, 3] == 0).all() and np.isneginf(lse[..., 3]).all() and np.isneginf(exact_lse[..., 3]).all()
 
 
-@pytest.mark.parametrize("sizes", [(48, 32), (16, 80), (192, 128), (256, 256), (96, 96)])
+@pytest.mark.parametrize("sizes", [(48, 32), (192, 128), (256, 256)])
 def test_sizes_of_heads(rng, sizes):
     compare(rng, *operands(rng, 40, 70, size=sizes[0], v_size=sizes[1]), causal=True)
 
@@ -98,8 +98,8 @@ def test_nan_in_a_key_stays_with_the_queries_that_see_it(rng):
         assert not np.isnan(out[:, :60]).any() and np.isnan(out[:, 60:]).all()
 
 
-@pytest.mark.parametrize("heads", [(8, 2), (16, 1), (4, 2), (6, 2)])
-@pytest.mark.parametrize("tokens", [(1, 130), (3, 70), (8, 200), (5, 2)])
+@pytest.mark.parametrize("heads", [(8, 2), (16, 1), (6, 2)])
+@pytest.mark.parametrize("tokens", [(3, 70), (8, 200), pytest.param((5, 2), marks=pytest.mark.fuzz)])
 def test_heads_that_share_keys_are_rows_of_one_tile(rng, heads, tokens):
     assert packed(tokens[0], heads[0] // heads[1], CPU) == (heads[0] // heads[1] if heads != (6, 2) else 1)
     q, k, v = operands(rng, *tokens, *heads)
