@@ -345,7 +345,10 @@ def _copy_out(ins: Instruction) -> Run:
                 raise Fault("a copy out of another block's memory")
             begin &= (1 << WINDOW) - 1
             if boxes is not None:
-                size, swizzle = boxes[i][0].box_bytes, boxes[i][0].swizzle
+                made, place = boxes[i]
+                size, swizzle = made.box_bytes, made.swizzle
+                if place[0] + made.box[0] <= 0:
+                    raise Fault("a box to be written lies before the first column: an H200 ends the launch there")
                 if begin % 128:
                     raise Fault(f"misaligned: a box at {begin - SHARED_BASE} of shared memory, no multiple of 128")
             else:

@@ -193,7 +193,11 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
     Copy copy;
     std::string to = copy.box(lowering.scalar(op.getMap()), position);
     std::string place = copy.operand("r", plus(lowering, memory, int64_t(box) * boxes->plan.boxBytes));
-    std::string predicate = copy.operand("b", issuer);
+    // A box that lies before the first column writes nothing, and an H200 ends the launch with an illegal instruction
+    // where it is asked to.
+    Value reaches = arith::CmpIOp::create(lowering.b, arith::CmpIPredicate::sgt, position.back(),
+                                          lowering.b.i32(-int32_t(boxes->plan.box.back())));
+    std::string predicate = copy.operand("b", arith::AndIOp::create(lowering.b, issuer, reaches));
     lowering.b.ptx("@" + predicate + " cp.async.bulk.tensor." + std::to_string(position.size()) +
                        "d.global.shared::cta.tile.bulk_group " + to + ", [" + place + "];",
                    copy.constraints, {}, copy.operands);
