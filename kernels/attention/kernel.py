@@ -12,7 +12,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.errors import ArgumentError
+from kiln.errors import ArgumentError, ResourceError
 from kiln.kernels.attention.configs import AttentionPlan, prefill_plan
 from kiln.kernels.attention.operands import PITCH, Heads, heads_of, is_fetched
 from kiln.kernels.attention.scores import At, Bias, Terms, Visible
@@ -193,10 +193,19 @@ def launch(
     tokens = q.longest, k.longest if visible.left is None else min(k.longest, q.longest + visible.left)
     if plan is None:
         beside, fits = beside_scores(terms)
-        fetched = fetched and fits
         # Heads that share keys and see the same of them can be rows of one tile.
         group = q.heads // k.heads if q.starts is None and visible.blocks is None else 1
-        plan = prefill_plan(*tokens, sizes, q.data.itemsize, fetched, causal or side > 0, machine, side, beside, group)
+        shape = *tokens, sizes, q.data.itemsize
+        plan, simple = (
+            prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group)
+            for ahead in (fetched and fits, False)
+        )
+        if plan.schedule == "attention":
+            # A plan knows little of what terms and masks take: together they may take more than a processor has.
+            try:
+                return launch(operands, lse, scale, plan, sinks, terms, visible, side)
+            except ResourceError:
+                plan = simple
     if (q.heads // k.heads) % plan.pack or plan.m % plan.pack or (plan.pack > 1 and (visible.blocks or q.starts)):
         raise ArgumentError("plan", f"expected heads that share keys in one tile, got pack={plan.pack}")
     if side and (side % plan.m or side % plan.n):

@@ -6,9 +6,11 @@ import os
 import numpy as np
 import pytest
 from harness import assert_close, random, strided
-from kiln.kernels.attention import attention, attention_varlen, reference
+from kiln import errors
+from kiln.kernels.attention import attention, attention_varlen, kernel, reference
 from kiln.kernels.attention.configs import AttentionPlan, packed
-from kiln.kernels.machine import CPU
+from kiln.kernels.case import blank, blank_like
+from kiln.kernels.machine import CPU, DEFAULT_GPU, planning_for
 from test_attention import check
 
 SEEDS = int(os.environ.get("KILN_FUZZ_ATTENTION", "60"))
@@ -244,3 +246,26 @@ def test_refusals_of_sequences(rng):
         attention_varlen(q, k, v, starts, k_starts, -1, k_most)
     with pytest.raises(ValueError, match="cu_seqlens_k: expected type int64"):
         attention_varlen(q, k, v, starts.astype(np.int64), k_starts, most, k_most)
+
+
+@pytest.mark.host
+def test_what_does_not_fit_has_no_roles(monkeypatch):
+    """A plan that was chosen falls to the simple one; one that was given is refused."""
+    asked = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            def run(*args, schedule=None, **options):
+                asked.append(schedule)
+                if schedule:
+                    raise errors.ResourceError("bytes of shared memory per block", 2, 1)
+
+            return run
+
+    monkeypatch.setattr(kernel, "attention_kernel", Kernel())
+    q = blank((1, 512, 4, 128), "float16")
+    with planning_for(DEFAULT_GPU):
+        attention(q, blank_like(q), blank_like(q))
+        assert asked == ["attention", None]
+        with pytest.raises(errors.ResourceError, match="out of bytes of shared memory"):
+            attention(q, blank_like(q), blank_like(q), plan=AttentionPlan(128, 128, "attention"))
