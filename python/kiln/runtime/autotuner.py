@@ -357,10 +357,12 @@ class Autotuner(_Decorated):
         return self._native
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        if is_traced_by_torch():
+            return functools.partial(self.run, grid=grid)
         kernel = self.fn
-        # A kernel that is more than its launcher is called through Python, as is one that torch's compiler traces.
+        # A kernel that is more than its launcher is called through Python.
         plain = getattr(type(kernel), "run", None) is JITFunction.run and "run" not in vars(kernel)
-        if not plain or kernel.pre_run_hooks or is_traced_by_torch():
+        if not plain or kernel.pre_run_hooks:
             return functools.partial(self.run, grid=grid)
         return (self._native or self._make_native()).at(grid)
 

@@ -387,7 +387,7 @@ class _Like:
     """Stands for a tensor where only its type and rank matter."""
 
     def __init__(self, dtype: Any, rank: int):
-        self.dtype, self.shape, self.ndim = dtype, (2,) * rank, rank
+        self.dtype, self.shape, self.ndim, self.itemsize = dtype, (2,) * rank, rank, dtype.itemsize
 
 
 _functions: dict[str, Any] = {}
