@@ -8,6 +8,7 @@ What runs is the function that a user of torch calls; what fails comes out of th
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import importlib
 from typing import Any
 
@@ -38,6 +39,10 @@ class Transfer:
         """A value with tensors in the place of arrays."""
         if isinstance(value, (list, tuple)):
             return type(value)(self.to_device(item) for item in value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            moved = {name: self.to_device(item) for name, item in held.items()}
+            return value if all(moved[name] is held[name] for name in held) else dataclasses.replace(value, **moved)
         if not isinstance(value, np.ndarray):
             return value
         import torch

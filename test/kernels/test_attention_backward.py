@@ -156,6 +156,7 @@ def test_sequences_behind_one_another(rng, options):
 
 
 # ---- as torch differentiates it --------------------------------------------------------------------------------------
+@pytest.mark.host
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("tokens", [(5, 5), (7, 3), (2, 6)])
 def test_gradcheck(tokens, causal):
@@ -168,6 +169,7 @@ def test_gradcheck(tokens, causal):
     assert torch.autograd.gradcheck(lambda *x: attention(*x, window=(2, 1), softcap=1.5), (q, k, v))
 
 
+@pytest.mark.host
 def test_torch_differentiates_it():
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
