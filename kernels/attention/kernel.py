@@ -195,17 +195,18 @@ def launch(
         beside, fits = beside_scores(terms)
         # Heads that share keys and see the same of them can be rows of one tile.
         group = q.heads // k.heads if q.starts is None and visible.blocks is None else 1
-        shape = *tokens, sizes, q.data.itemsize
-        plan, simple = (
-            prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group)
-            for ahead in (fetched and fits, False)
-        )
+
+        def planned(ahead: bool) -> AttentionPlan:
+            shape = *tokens, sizes, q.data.itemsize
+            return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group)
+
+        plan = planned(fetched and fits)
         if plan.schedule == "attention":
             # A plan knows little of what terms and masks take: together they may take more than a processor has.
             try:
                 return launch(operands, lse, scale, plan, sinks, terms, visible, side)
             except ResourceError:
-                plan = simple
+                plan = planned(False)
     if (q.heads // k.heads) % plan.pack or plan.m % plan.pack or (plan.pack > 1 and (visible.blocks or q.starts)):
         raise ArgumentError("plan", f"expected heads that share keys in one tile, got pack={plan.pack}")
     if side and (side % plan.m or side % plan.n):
