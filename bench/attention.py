@@ -17,11 +17,9 @@ summed as torch's backends sum it, in an order that is another in each run. Trit
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import pathlib
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import beside  # noqa: E402
 import measure  # noqa: E402
 from measure import summarize  # noqa: E402
 
@@ -271,32 +270,13 @@ def told(row: Row, table: Sequence[dict[str, Any]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", default="", help="words of a row's name")
     everyone = tuple(dict.fromkeys(PEERS + BACKWARD_PEERS))
-    parser.add_argument("--peers", default=",".join(everyone), help=f"of {','.join(everyone)} (default: all)")
-    parser.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
-    parser.add_argument("--csv", help="append rows to this file")
+    parser = beside.make_parser(__doc__, everyone)
     options = parser.parse_args(arguments)
-    peers = options.peers.split(",")
-    if unknown := [name for name in peers if name not in everyone]:
-        parser.error(f"unknown {', '.join(unknown)} (peers: {', '.join(everyone)})")
-    chosen = [row for row in rows() if set(options.rows.split()) <= set(row.name.split())]
-    if not chosen:
-        parser.error(f"no row has the words {options.rows!r}")
-    from device import environment, make_device
-
-    device = make_device("cuda")
-    about = environment(device) | {"method": re.sub("v1", "attention v1", measure.METHOD)}
-    broken = 0
-    for row in chosen:
-        table = lines(row, bench_of(row, device).run(peers, options.rounds), about)
-        print(told(row, table), flush=True)
-        broken += any(line["provider"] == "kiln" and line["status"] != "ok" for line in table)
-        if options.csv:
-            measure.append(options.csv, COLUMNS, table)
-        device.torch.cuda.empty_cache()
-    return 1 if broken else 0
+    chosen, peers = beside.choose(parser, options, rows(), everyone)
+    return beside.race_rows(
+        chosen, peers, options, "attention", COLUMNS, bench_of, lines, told, lambda name: name == "kiln"
+    )
 
 
 if __name__ == "__main__":

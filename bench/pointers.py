@@ -15,12 +15,10 @@ and within 1 % of `descriptors`.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import math
 import pathlib
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import beside  # noqa: E402
 import kiln  # noqa: E402
 import kiln.language as kl  # noqa: E402
 import measure  # noqa: E402
@@ -245,36 +244,15 @@ def told(row: Row, table: Sequence[dict[str, Any]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", default="", help="words of a row's name")
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)} (default: all)")
-    parser.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
-    parser.add_argument("--csv", help="append rows to this file")
+    parser = beside.make_parser(__doc__, PEERS)
     parser.add_argument("--compile", metavar="TARGET", help="tell what each peer is compiled to, and run nothing")
     options = parser.parse_args(arguments)
-    peers = options.peers.split(",")
-    if unknown := [name for name in peers if name not in PEERS]:
-        parser.error(f"unknown {', '.join(unknown)} (peers: {', '.join(PEERS)})")
-    chosen = [row for row in rows() if set(options.rows.split()) <= set(row.name.split())]
-    if not chosen:
-        parser.error(f"no row has the words {options.rows!r}")
+    chosen, peers = beside.choose(parser, options, rows(), PEERS)
     if options.compile:
         for row, peer in itertools.product(chosen, peers):
             print(told_of_code(row, peer, options.compile), flush=True)
         return 0
-    from device import environment, make_device
-
-    device = make_device("cuda")
-    about = environment(device) | {"method": re.sub("v1", "pointers v1", measure.METHOD)}
-    broken = 0
-    for row in chosen:
-        table = lines(row, Bench(row, device).run(peers, options.rounds), about)
-        print(told(row, table), flush=True)
-        broken += any(line["status"] != "ok" for line in table)
-        if options.csv:
-            measure.append(options.csv, COLUMNS, table)
-        device.torch.cuda.empty_cache()
-    return 1 if broken else 0
+    return beside.race_rows(chosen, peers, options, "pointers", COLUMNS, Bench, lines, told, lambda name: True)
 
 
 if __name__ == "__main__":
