@@ -75,6 +75,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   passes.addPass(createCSEPass());
   // Before layouts: a loop is split between roles without moving a tile, and each role is then laid out by itself.
   OpPassManager &scheduled = passes.nest<func::FuncOp>();
+  // What a launch can be asked is known from here on: signs, and with them what lies side by side.
+  scheduled.addPass(createRequireDivisorsPass());
   // Schedules fetch what is loaded through descriptors; after widening, which leaves no address that wraps.
   scheduled.addPass(createDescribePointersPass());
   scheduled.addPass(createChooseSchedulePass());

@@ -29,6 +29,8 @@ constexpr llvm::StringLiteral kConsumersAttrName = "kgpu.consumers";
 // (artifact::kMostCount, kMostPrograms); a block runs many program instances. An integer: bytes of shared memory in
 // each cta, once planned.
 constexpr llvm::StringLiteral kDescribedAttrName = "kgpu.described";
+/// Numbers of the launch that are positive (artifact::LaunchNumber), or the code does not hold: strings.
+constexpr llvm::StringLiteral kPositiveAttrName = "kgpu.positive";
 constexpr llvm::StringLiteral kPersistentAttrName = "kgpu.persistent";
 constexpr llvm::StringLiteral kSharedBytesAttrName = "kgpu.shared_bytes";
 

@@ -138,6 +138,12 @@ static json::Value toJSON(const CudaLaunch &cuda) {
     object["roles"] = true;
   if (cuda.bounded)
     object["bounded"] = true;
+  if (!cuda.positive.empty()) {
+    json::Array numbers;
+    for (const LaunchNumber &number : cuda.positive)
+      numbers.push_back(number.getText());
+    object["positive"] = std::move(numbers);
+  }
   if (!cuda.tensorMaps.empty()) {
     json::Array maps;
     for (const TensorMapSpec &map : cuda.tensorMaps)
@@ -364,6 +370,20 @@ static bool checkTensorMaps(const Metadata &metadata, json::Path path) {
   return true;
 }
 
+static bool readPositive(const json::Value &value, Metadata &metadata, json::Path path) {
+  const json::Array *texts = value.getAsObject()->getObject("cuda")->getArray("positive");
+  for (size_t i = 0; texts && i < texts->size(); ++i) {
+    std::optional<llvm::StringRef> text = (*texts)[i].getAsString();
+    ErrorOr<LaunchNumber> number = LaunchNumber::parse(text.value_or(""), metadata.arguments);
+    if (!number.ok()) {
+      path.index(i).report("expected a number of the launch, of its integer arguments and its grid");
+      return false;
+    }
+    metadata.cuda->positive.push_back(std::move(*number));
+  }
+  return true;
+}
+
 static bool fromJSON(const json::Value &value, CudaLaunch &cuda, json::Path path) {
   json::ObjectMapper mapper(value, path);
   if (!mapper || !mapper.map("num_warps", cuda.numWarps) || !mapper.map("threads", cuda.threads) ||
@@ -405,7 +425,8 @@ static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path pa
       path.field("arguments_bytes").report("expected the block to hold every argument");
       return false;
     }
-  if (metadata.cuda && !checkTensorMaps(metadata, path.field("cuda").field("tensor_maps")))
+  if (metadata.cuda && (!checkTensorMaps(metadata, path.field("cuda").field("tensor_maps")) ||
+                        !readPositive(value, metadata, path.field("cuda").field("positive"))))
     return false;
   metadata.argumentsBytes = argumentsBytes;
   metadata.frameBytes = frameBytes;
@@ -420,6 +441,13 @@ static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path pa
 }
 
 } // namespace kiln::artifact
+
+const LaunchNumber *Metadata::findNotPositive(const void *block, const std::array<int64_t, 3> &programs) const {
+  for (const LaunchNumber &number : cuda->positive)
+    if (number.evaluate(arguments, block, programs).value_or(0) <= 0)
+      return &number;
+  return nullptr;
+}
 
 ErrorOr<Metadata> Metadata::fromJSON(const json::Value &value) {
   Metadata metadata;

@@ -3,6 +3,7 @@
 // printing is deterministic, so equal metadata has equal bytes.
 #pragma once
 #include "runtime/artifact/ElementType.h"
+#include "runtime/artifact/LaunchNumber.h"
 #include "runtime/support/Status.h"
 #include "llvm/Support/JSON.h"
 #include <cstdint>
@@ -104,8 +105,9 @@ struct CudaLaunch {
   /// The grid of the launch has as many clusters as are resident at once, or fewer; the grid that is counted comes as
   /// three i32 behind the other parameters.
   bool persistent = false;
-  bool roles = false;   ///< its warps do different things, each with registers of its own
-  bool bounded = false; ///< it holds for launches within kMostCount and kMostPrograms alone
+  bool roles = false;                 ///< its warps do different things, each with registers of its own
+  bool bounded = false;               ///< it holds for launches within kMostCount and kMostPrograms alone
+  std::vector<LaunchNumber> positive; ///< it holds for launches alone that each of them is positive for
   std::vector<TensorMapSpec> tensorMaps;
   std::optional<Usage> usage;
 };
@@ -130,6 +132,9 @@ struct Metadata {
   Metadata(Metadata &&other) = default;
   Metadata &operator=(const Metadata &other) = default;
   Metadata &operator=(Metadata &&other) = default;
+
+  /// What has to be positive and is not, for a launch of so many programs; null where the code holds for it.
+  const LaunchNumber *findNotPositive(const void *block, const std::array<int64_t, 3> &programs) const;
 
   llvm::json::Value toJSON() const;
   std::string print() const;

@@ -331,6 +331,12 @@ private:
                                              "describe_pointers), got {1}",
                                              argument.name, value));
     }
+    if (const artifact::LaunchNumber *number =
+            getMetadata().findNotPositive(request.arguments, {grid.x, grid.y, grid.z}))
+      return invalidArgument(llvm::formatv("grid ({0}, {1}, {2}): expected one for which the code divides by positive "
+                                           "numbers in all program instances (because it was compiled with "
+                                           "describe_pointers), got one for which '{3}' is not positive",
+                                           grid.x, grid.y, grid.z, number->getText()));
     return {};
   }
 

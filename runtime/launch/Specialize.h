@@ -113,6 +113,9 @@ public:
   /// Every integer added so far that is no constant, and every extent and stride, is from 0 to artifact::kMostCount.
   bool isBounded() const { return bounded; }
 
+  /// Drops what was added to the key since it had so many bytes: constants alone.
+  void truncateKey(size_t bytes) { key.truncate(bytes); }
+
   llvm::StringRef getKey() const { return {key.data(), key.size()}; }
   /// The packed block; valid until the next change, 16-byte aligned, at least 8 bytes readable past the last argument.
   const void *getBlock();

@@ -149,6 +149,66 @@ TEST(Metadata, tensorMapsRoundTrip) {
   EXPECT_EQ(hidden.end, 44u);
 }
 
+TEST(Metadata, whatHasToBePositiveRoundTrips) {
+  Metadata metadata = makeMapped(); // a pointer, an i32 and an i64
+  llvm::json::Value value = metadata.toJSON();
+  llvm::json::Object &cuda = *value.getAsObject()->getObject("cuda");
+  cuda["positive"] = llvm::json::Array{"$1 last0 -", "$2"};
+  auto parsed = Metadata::fromJSON(value);
+  ASSERT_TRUE(parsed.ok()) << parsed.getStatus().getMessage();
+  EXPECT_EQ(parsed->toJSON(), value);
+  ASSERT_EQ(parsed->cuda->positive.size(), 2u);
+  struct {
+    void *pointer = nullptr;
+    int32_t rows = 5;
+    int64_t columns = 1;
+  } block;
+  EXPECT_EQ(parsed->findNotPositive(&block, {5, 1, 1}), nullptr);
+  EXPECT_EQ(parsed->findNotPositive(&block, {6, 1, 1}), &parsed->cuda->positive[0]);
+  block.columns = 0;
+  EXPECT_EQ(parsed->findNotPositive(&block, {5, 1, 1}), &parsed->cuda->positive[1]);
+  for (const char *wrong : {"$0", "$3", "last3", "programs", "1 2", "+", "1 +", "", "1  2 +", "x", "$", "1.5"}) {
+    cuda["positive"] = llvm::json::Array{wrong};
+    EXPECT_FALSE(Metadata::fromJSON(value).ok()) << wrong;
+  }
+  cuda["positive"] = llvm::json::Array{7};
+  EXPECT_FALSE(Metadata::fromJSON(value).ok());
+}
+
+static std::optional<int64_t> compute(const char *text, std::array<int64_t, 3> programs = {1, 1, 1}) {
+  ErrorOr<LaunchNumber> number = LaunchNumber::parse(text, {});
+  EXPECT_TRUE(number.ok()) << text;
+  return number->evaluate({}, nullptr, programs);
+}
+
+TEST(LaunchNumber, computesAsKernelsDo) {
+  EXPECT_EQ(compute("7 -2 /"), -3);
+  EXPECT_EQ(compute("-7 2 %"), -1);
+  EXPECT_EQ(compute("1 2 3 - *"), -1);
+  EXPECT_EQ(compute("4 9 min 5 max"), 5);
+  EXPECT_EQ(compute("last0 last1 + programs2 *", {10, 20, 3}), 84);
+}
+
+TEST(LaunchNumber, whatDoesNotFitIsNoNumber) {
+  EXPECT_EQ(compute("1 0 /"), std::nullopt);
+  EXPECT_EQ(compute("1 0 %"), std::nullopt);
+  EXPECT_EQ(compute("9223372036854775807 1 +"), std::nullopt);
+  EXPECT_EQ(compute("-9223372036854775808 1 -"), std::nullopt);
+  EXPECT_EQ(compute("4294967296 4294967296 *"), std::nullopt);
+  EXPECT_EQ(compute("-9223372036854775808 -1 /"), std::nullopt);
+}
+
+TEST(LaunchNumber, operandsThatWaitAreLimited) {
+  std::string text = "1";
+  for (int i = 1; i < 32; ++i)
+    text += " 1";
+  std::string sum = text;
+  for (int i = 1; i < 32; ++i)
+    sum += " +";
+  EXPECT_EQ(compute(sum.c_str()), 32);
+  EXPECT_FALSE(LaunchNumber::parse(text + " 1", {}).ok());
+}
+
 TEST(Metadata, hiddenParametersFollowTheArgumentsAtOnce) {
   Metadata metadata = makeMetadata(); // 12 bytes of arguments, a block of 16
   metadata.cuda = makeCuda();

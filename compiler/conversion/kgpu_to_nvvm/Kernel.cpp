@@ -93,6 +93,8 @@ void Lowering::createEntry() {
   // Ranges that every pass goes by hold for such launches alone, with descriptors and without.
   if (source->hasAttr(kgpu::kDescribedAttrName) || kgpu::moduleHas(source, kgpu::kDescribePointersAttrName))
     describeCuda("bounded", b.getBoolAttr(true));
+  if (Attribute positive = source->getAttr(kgpu::kPositiveAttrName))
+    describeCuda("positive", positive);
 }
 
 void Lowering::describeCuda(StringRef name, Attribute value) {

@@ -1,4 +1,4 @@
-// The pass that turns loads and stores through pointers into those through descriptors.
+// Passes that turn loads and stores through pointers into those through descriptors.
 #ifndef KILN_DESCRIBE_PASSES_TD
 #define KILN_DESCRIBE_PASSES_TD
 
@@ -41,6 +41,35 @@ def DescribePointersPass : Pass<"kiln-describe-pointers", "::mlir::func::FuncOp"
   }];
   let options = [Option<"all", "all", "bool", "false", "kernels whose launch has not asked for it as well">];
   let dependentDialects = ["::kiln::kgpu::KgpuDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def RequireDivisorsPass : Pass<"kiln-require-divisors", "::mlir::func::FuncOp"> {
+  let summary = "what programs divide by is positive, where the launch can be asked whether it is";
+  let description = [{
+    Programs that go over tiles in groups divide by the height of a group, which is positive unless the grid is larger
+    than it should be. Whether it is, the launch can say: where a divisor is computed of arguments and of the program's
+    indices alone, and falls or rises with each index, it is least in the first or in the last program along each axis.
+
+    ```mlir
+    %height = arith.minsi %left, %c8       // %left = ceil(m / 128) - program / (8 * ceil(n / 128)) * 8
+    %column = arith.divsi %place, %height
+    ```
+    becomes
+    ```mlir
+    func.func @kernel(...) attributes {kgpu.positive = ["$0 127 + 128 / last0 $1 127 + 128 / 8 * / 8 * - 8 min"]}
+    %height = arith.minsi %left, %c8
+    %good = arith.cmpi sgt, %height, %c0
+    tile.assume %good
+    %column = arith.divsi %place, %height
+    ```
+    The text has operands in front of operators. `$0` is the first parameter, `last0` the index of the last program along
+    axis 0, `programs0` their count.
+
+    Needs: stage opt, a launch that looks at its counts (module attribute `kgpu.describe_pointers`), so that nothing on the
+    way to a divisor wraps. Guarantees: the code is the same for launches where each number of the attribute is positive;
+    others are refused it, and run code without.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 #endif // KILN_DESCRIBE_PASSES_TD

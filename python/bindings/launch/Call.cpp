@@ -611,6 +611,18 @@ Compiled Call::resolve(PyObject *const *args, size_t positional, PyObject *names
     if (!bounded && device != onHost && state.describePointers >= 0)
       options[state.describePointers] = Py_False;
   }
+  size_t withoutOptions = encoder.getKey().size();
+  encodeOptions();
+  Compiled compiled = findOrCompile();
+  if (!described || !compiled.kernel || where.count() == 0 ||
+      !compiled.kernel->getMetadata().findNotPositive(encoder.getBlock(), {where.x, where.y, where.z}))
+    return compiled;
+  // The grid is not one that it was compiled for.
+  described = false;
+  encoder.truncateKey(withoutOptions);
+  dropDescribed(marks);
+  if (state.describePointers >= 0)
+    options[state.describePointers] = Py_False;
   encodeOptions();
   return findOrCompile();
 }

@@ -42,6 +42,7 @@
 // KGPU: builtin.module(
 // KGPU-NEXT: cse,
 // KGPU-NEXT: func.func(
+// KGPU-NEXT: kiln-require-divisors,
 // KGPU-NEXT: kiln-describe-pointers{all=false},
 // KGPU-NEXT: kiln-choose-schedule,
 // KGPU-NEXT: kiln-materialize-schedule

@@ -77,6 +77,25 @@ def square(a, c, n, k, stride, out):
     kl.store(c + i[:, None] * out + i[None, :], total, mask=(i[:, None] < n) & (i[None, :] < n))
 """
 
+# The same over two arrays, tiles in groups of eight rows: programs divide by the height of theirs.
+GROUPED = """
+@kiln.jit
+def grouped(a, c, m, n, k, stride, out):
+    tiles, across = kl.cdiv(m, 64), kl.cdiv(n, 64)
+    group = kl.program_id(0) // (8 * across)
+    height = min(tiles - group * 8, 8)
+    row = group * 8 + kl.program_id(0) % (8 * across) % height
+    i = row * 64 + kl.arange(0, 64)
+    j = kl.program_id(0) % (8 * across) // height * 64 + kl.arange(0, 64)
+    total = kl.zeros((64, 64), kl.float32)
+    for at in range(0, k, 32):
+        d = at + kl.arange(0, 32)
+        x = kl.load(a + i[:, None] * stride + d[None, :], mask=(i[:, None] < m) & (d[None, :] < k), other=0.0)
+        y = kl.load(a + j[None, :] * stride + d[:, None], mask=(j[None, :] < n) & (d[:, None] < k), other=0.0)
+        total = kl.dot(x, y, total)
+    kl.store(c + i[:, None] * out + j[None, :], total, mask=(i[:, None] < m) & (j[None, :] < n))
+"""
+
 # A kernel for programs that need one.
 DOUBLE = """
 @kiln.jit

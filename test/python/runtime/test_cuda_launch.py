@@ -379,6 +379,33 @@ def test_without_a_driver_everything_says_so(tmp_path):
         KILN_STAGE_ARRAYS="1")  # fmt: skip
 
 
+def test_grids_that_code_does_not_hold_for_get_code_without(tmp_path):
+    """The height of a group is positive in every program of a grid that is no larger than it should be."""
+    run(
+        tmp_path,
+        """
+    a, c = CudaArray(np.zeros((64, 64), np.float16)), CudaArray(np.zeros((64, 64), np.float32))
+    def described(grid, n=128, m=64, **options):
+        compiled = grouped[(grid,)](a, c, m, n, 32, 64, 64, **options)
+        return "tile.make_desc" in compiled.asm["kgpu"]
+    # Two tiles across: groups of sixteen programs. There is one; then two, whose second is lower.
+    assert described(2) and described(16) and not described(17) and described(2)
+    assert described(32, m=520) and not described(33, m=520) and described(32, m=520)
+    assert not described(2, describe_pointers=False)
+    compiled = grouped[(2,)](a, c, 64, 128, 32, 64, 64)
+    compiled[(2,)](a, c, 64, 128, 32, 64, 64)
+    for call in [lambda: compiled[(17,)](a, c, 64, 128, 32, 64, 64), lambda: compiled[(9,)](a, c, 64, 64, 32, 64, 64)]:
+        try:
+            call()
+        except errors.LaunchError as error:
+            assert "divides by positive numbers in all program instances" in str(error), error
+        else:
+            raise AssertionError
+    """,
+        fake_cuda.GROUPED,
+    )
+
+
 def test_pointers_are_described_where_counts_are_bounded(tmp_path):
     """Others are launched as they are written; code that is given is not launched for others."""
     run(
