@@ -1,13 +1,16 @@
-"""`triton.runtime.autotuner`: tuning with the attributes and methods that subclasses of Triton's tuner override.
+"""`triton.runtime.autotuner`: Kiln's tuner with the attributes and methods that subclasses of Triton's override.
 
 Tuners of libraries build on `run`, `_bench`, `prune_configs`, `pre_hook`, `post_hook`, `nargs`, `cache` and
-`configs_timings`; Kiln's own tuner has others, so that this one stands beside it. `Config` is Kiln's.
+`configs_timings`. What is measured, Kiln's own tuner measures: configurations are compiled in parallel and race. One
+after the other they are timed only where somebody has another way to do it: a `do_bench`, a subclass with a `_bench`
+of its own, another driver's benchmarker, hooks that are told of every compile. `Config` is Kiln's.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,10 +18,12 @@ from typing import Any
 from kiln import errors
 from kiln.as_triton import knobs
 from kiln.as_triton.errors import AutotunerError, CompileTimeAssertionFailure, OutOfResources, PTXASError
-from kiln.as_triton.jit import OPTIONS_OF_AMD
+from kiln.as_triton.jit import OPTIONS_OF_AMD, listen_to_loads
+from kiln.runtime import autotuner as kiln_autotuner
 from kiln.runtime import placement
 from kiln.runtime.autotuner import Config
 from kiln.runtime.interface import KernelInterface
+from kiln.tune import compiling
 
 __all__ = [
     "Autotuner",
@@ -31,6 +36,8 @@ __all__ = [
 ]
 
 _NEVER = float("inf")
+
+log = logging.getLogger("kiln.autotune")
 
 
 class _Wrapper(KernelInterface):
@@ -118,9 +125,7 @@ class Autotuner(_Wrapper):
         """Milliseconds of a launch with `config` (median, 20 %, 80 %); infinite for one that does not fit."""
         if knobs.autotuning.print:
             print(f"Autotuning kernel {self.base_fn.__name__} with config {config}")
-        both = sorted(meta.keys() & config.kwargs.keys())
-        if both:
-            raise ValueError(f"Conflicting meta-parameters: {', '.join(both)}: they are the tuner's to choose.")
+        self._check_conflicts(config, meta)
         current = {**meta, **config.all_kwargs()}
         arguments = {**(self.nargs or {}), **current}
 
@@ -167,7 +172,7 @@ class Autotuner(_Wrapper):
         timings = _load(stored, configs)
         if timings is None:
             start = time.perf_counter()
-            timings = self._measure(configs, args, kwargs)
+            timings = self._measure(key, configs, args, kwargs)
             self.bench_time = time.perf_counter() - start
             _store(stored, key, timings)
         best = min(timings, key=timings.__getitem__)
@@ -178,8 +183,61 @@ class Autotuner(_Wrapper):
         self.configs_timings = timings
         self.pre_hook({**(self.nargs or {}), **kwargs, **best.all_kwargs()}, reset_only=True)
 
-    def _measure(self, configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[Config, Any]:
-        """A timing for each configuration. On the CPU those that differ in what only GPUs act on are measured once."""
+    def _measure(
+        self, key: tuple[Any, ...], configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[Config, Any]:
+        """A timing for each configuration: by Kiln's tuner, or one after the other."""
+        for config in configs:
+            self._check_conflicts(config, kwargs)
+        return (self._bench_in_turn if self._has_own_way() else self._race)(key, configs, args, kwargs)
+
+    def _has_own_way(self) -> bool:
+        """Whether anybody but Kiln says how a configuration is measured, or is told of each compile."""
+        from kiln.as_triton.driver import driver
+
+        kind, runtime = type(self), knobs.runtime
+        return bool(
+            self._do_bench is not None
+            or kind._bench is not Autotuner._bench
+            or kind.do_bench is not Autotuner.do_bench
+            or driver.active is not driver.default
+            or runtime.jit_cache_hook
+            or runtime.jit_post_compile_hook
+        )
+
+    def _race(
+        self, key: tuple[Any, ...], configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[Config, Any]:
+        """By a tuner of Kiln's, made for these configurations."""
+        # Hooks that a user or a subclass has put in the place of the tuner's see to the arrays themselves.
+        before = None if self.pre_hook == self._reset else self.pre_hook
+        after = None if self.post_hook == self._restore else self.post_hook
+        arrays = [name for name in self.arg_names if self._given(name, kwargs) is not None]
+        tuner = kiln_autotuner.Autotuner(
+            self.fn, self.arg_names, configs, [name for name in self.keys if name in self.arg_names],
+            [] if before else [name for name in self.reset_to_zero if name in arrays],
+            [] if before else [name for name in self.restore_value if name in arrays],
+            before, after, warmup=self.num_warmups, rep=self.num_reps, use_cuda_graph=self.use_cuda_graph,
+        )  # fmt: skip
+        listen_to_loads()  # with nobody told of them, compiles go on in parallel
+        asked = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
+        if knobs.autotuning.print:
+            print(f"Autotuning kernel {self.base_fn.__name__} with {len(configs)} configs")
+        try:
+            tuner._choose(key, args, asked, kwargs["grid"])
+        except errors.LaunchError as error:
+            if not isinstance(error.__cause__, compiling.REFUSALS):
+                raise
+            log.info("%s: no configuration fits", self.base_fn.__name__)
+        return {config: tuner.configs_timings.get(config, [_NEVER] * 3) for config in configs}
+
+    def _given(self, name: str, kwargs: Mapping[str, Any]) -> Any:
+        return kwargs[name] if name in kwargs else (self.nargs or {}).get(name)
+
+    def _bench_in_turn(
+        self, key: tuple[Any, ...], configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[Config, Any]:
+        """By `_bench`. On the CPU those that differ in what only GPUs act on are measured once."""
         arguments = [*(self.nargs or {}).values(), *kwargs.values()]
         on_cpu = not placement.names_gpu(placement.target_of_arguments(arguments))
         measured: dict[Any, Any] = {}
@@ -193,6 +251,11 @@ class Autotuner(_Wrapper):
                 measured[code] = self._bench(*args, config=config, **kwargs)
             timings[config] = measured[code]
         return timings
+
+    def _check_conflicts(self, config: Config, meta: Mapping[str, Any]) -> None:
+        both = sorted(meta.keys() & config.kwargs.keys())
+        if both:
+            raise ValueError(f"Conflicting meta-parameters: {', '.join(both)}: they are the tuner's to choose.")
 
     # -- launching -------------------------------------------------------------------------
 
@@ -226,9 +289,17 @@ class Autotuner(_Wrapper):
     def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Compiles every configuration for these arguments without launching one."""
         self.nargs = dict(zip(self.arg_names, args, strict=False))
-        compiled = [self.fn.warmup(*args, **{**kwargs, **config.all_kwargs()}) for config in self.prune_configs(kwargs)]
+        configs = list(self.prune_configs(kwargs))
+        told = knobs.runtime.jit_cache_hook or knobs.runtime.jit_post_compile_hook
+        codes, refused = compiling.compile_all(
+            configs,
+            lambda config: self.fn.warmup(*args, **{**kwargs, **config.all_kwargs()}),
+            threads=1 if told else None,
+        )
         self.nargs = None
-        return compiled
+        for problem in refused.values():
+            raise problem
+        return [codes[config] for config in configs]
 
     # -- results on disk -------------------------------------------------------------------
 

@@ -201,6 +201,7 @@ class JITFunction(kiln_jit.JITFunction):
     def _compile(self, found: Any, options: dict[str, Any], *rest: Any) -> Any:
         from kiln.as_triton.language import debugging
 
+        listen_to_loads()
         if not knobs.language.default_fp_fusion:
             options = {"enable_fp_fusion": False, **options}
         before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
@@ -291,8 +292,19 @@ def _tell_load(chain: str, compiled: Any) -> None:
         hook(compiled.module, compiled.function, compiled.name, compiled.metadata, compiled.hash)
 
 
-hooks.load_start.add(lambda compiled: _tell_load("kernel_load_start_hook", compiled))
-hooks.load_end.add(lambda compiled: _tell_load("kernel_load_end_hook", compiled))
+_LISTENERS = (
+    (hooks.load_start, "kernel_load_start_hook", lambda compiled: _tell_load("kernel_load_start_hook", compiled)),
+    (hooks.load_end, "kernel_load_end_hook", lambda compiled: _tell_load("kernel_load_end_hook", compiled)),
+)
+
+
+def listen_to_loads() -> None:
+    """Has Kiln tell of loads where Triton's switches name somebody to be told: who is told keeps compiles to the thread
+    that launches."""
+    for told, chain, listener in _LISTENERS:
+        wanted = bool(getattr(knobs.runtime, chain))
+        if wanted != (listener in told):
+            (told.add if wanted else told.remove)(listener)
 
 
 def _digest(data: bytes) -> str:

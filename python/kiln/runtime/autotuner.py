@@ -384,7 +384,7 @@ def _no_parameter(what: str, fn: Any, name: str) -> errors.UsageError:
 def _chain(fn: Any) -> Iterator[Any]:
     """A decorated kernel and what each decorator wraps, down to the jit function."""
     yield fn
-    while isinstance(fn, (Autotuner, Heuristics)):
+    while isinstance(fn, KernelInterface) and not isinstance(fn, JITFunction):  # decorators of libraries, too
         fn = fn.fn
         yield fn
 

@@ -115,16 +115,16 @@ def spilled(codes: Mapping[Config, Any]) -> dict[Config, int]:
     return found if len(found) < len(codes) else {}
 
 
-def same_code(codes: Mapping[Config, Any]) -> dict[Config, Config]:
+def same_code(codes: Mapping[Config, Any], parameters: Sequence[str]) -> dict[Config, Config]:
     """For each configuration the first one that runs the same code on the same grid, itself perhaps. On the CPU target
-    many options change nothing."""
+    many options change nothing, and what is none of the kernel's `parameters` is an option."""
     from kiln import _kiln
 
     seen: dict[Any, Config] = {}
     found = {}
     for config, compiled in codes.items():
         launch = ("launch", repr(sorted(compiled.metadata["cuda"].items()))) if "cuda" in compiled.metadata else ()
-        meta = repr(sorted(config.kwargs.items(), key=lambda item: item[0]))
+        meta = repr(sorted((name, value) for name, value in config.kwargs.items() if name in parameters))
         code = (_kiln.digest(compiled.artifact.binary), launch, meta, config.pre_hook)
         found[config] = seen.setdefault(code, config)
     return found

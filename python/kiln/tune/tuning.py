@@ -309,7 +309,7 @@ class Tuning:
         return taken
 
     def _race(self, configs: Sequence[Config], progress: Progress) -> dict[Config, list[float]]:
-        alike = compiling.same_code({config: self.codes[config] for config in configs})
+        alike = compiling.same_code({config: self.codes[config] for config in configs}, self.tuner.arg_names)
         runners = [config for config in configs if alike[config] is config]
         rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
         start = time.perf_counter()
@@ -375,7 +375,7 @@ class Tuning:
         for config in configs:
             self._run_pre_hook(config)
             if tuner.user_pre_hook is not None:
-                tuner.user_pre_hook(self.arguments, reset_only=False)
+                tuner.user_pre_hook({**self.arguments, **config.all_kwargs()}, reset_only=False)
             bound = isolate.bind(tuner.fn, self.args, {**config.all_kwargs(), **self.kwargs})
             jobs[config] = isolate.make_job(
                 self.codes[config], self.grid, bound, sender, reset_to_zero=tuple(tuner.reset_to_zero),
@@ -440,7 +440,7 @@ class Tuning:
             self._run_pre_hook(config)
             self._prepare()
             if tuner.user_pre_hook is not None:
-                tuner.user_pre_hook(self.arguments, reset_only=False)
+                tuner.user_pre_hook({**self.arguments, **config.all_kwargs()}, reset_only=False)
 
         return before
 
