@@ -121,7 +121,7 @@ class Autotuner(_Decorated):
     def __init__(
         self,
         fn: Any,
-        arg_names: list[str],
+        arg_names: Iterable[str],
         configs: Iterable[Config],
         key: Iterable[str],
         reset_to_zero: Iterable[str] | None = None,
