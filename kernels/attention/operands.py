@@ -80,7 +80,11 @@ class Head:
                 value = value.reshape(1, self.PACK, self.ROWS // self.PACK, self.SIZE)
             else:
                 value = value.reshape(1, 1, 1, self.ROWS, self.SIZE)
-            self.blocks.store(self.corner(row), value)
+            corner = self.corner(row)
+            if self.first is not None:
+                # No sequence is longer than HORIZON, and no block that is stored begins before its array.
+                kl.assume(corner[3] >= 0)
+            self.blocks.store(corner, value)
         else:
             pointers, inside = self.elements(row)
             kl.store(pointers, value, mask=inside)

@@ -339,6 +339,7 @@ def matmul_program(
     elif PLAN.splits > 1:
         row += product * (tiles_m * PLAN.m)
         to = row
+    kl.assume(to >= 0)  # what begins before its array, the copy engine cannot store
     finish(total, batch, row, column, to, terms, out, EPILOGUE)
 
 

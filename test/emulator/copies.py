@@ -137,7 +137,11 @@ def _maps(machine: Any, operand: Address, dims: int, lanes: Any) -> list[tuple[T
         made = _map_at(machine, int(address))
         if not len(made.box) == dims == len(places):
             raise Fault(f"a tensor map of rank {len(made.box)} for {len(places)} coordinates in {dims} dimensions")
-        found.append((made, tuple(int(place[i]) for place in places)))
+        place = tuple(int(place[i]) for place in places)
+        # As an H200 was seen to do: it ends the launch with an illegal instruction.
+        if place[0] * ELEMENTS[made.element][0] % 16:
+            raise Fault(f"misaligned: a box {place[0]} elements along its rows, no multiple of 16 bytes")
+        found.append((made, place))
     return found
 
 
@@ -347,8 +351,8 @@ def _copy_out(ins: Instruction) -> Run:
             if boxes is not None:
                 made, place = boxes[i]
                 size, swizzle = made.box_bytes, made.swizzle
-                if place[0] + made.box[0] <= 0:
-                    raise Fault("a box to be written lies before the first column: an H200 ends the launch there")
+                if min(place) < 0:
+                    raise Fault("a box to be written begins before the array: an H200 ends the launch there")
                 if begin % 128:
                     raise Fault(f"misaligned: a box at {begin - SHARED_BASE} of shared memory, no multiple of 128")
             else:

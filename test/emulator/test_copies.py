@@ -62,8 +62,8 @@ def box_of(array, box, coordinates, fill=0):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("box, coordinates", [
-    ((8,), (3,)), ((16,), (-5,)), ((4, 8), (2, 8)), ((4, 8), (-2, -3)), ((4, 8), (17, 60)), ((8, 8), (40, 3)),
-    ((2, 3, 8), (1, 2, 8)), ((2, 3, 8), (-1, 5, 20)), ((1, 2, 2, 4), (0, 1, 3, 5)), ((2, 1, 2, 3, 4), (1, 1, -1, 2, 6)),
+    ((8,), (4,)), ((16,), (-8,)), ((4, 8), (2, 8)), ((4, 8), (-2, -4)), ((4, 8), (17, 60)), ((8, 8), (40, 4)),
+    ((2, 3, 8), (1, 2, 8)), ((2, 3, 8), (-1, 5, 20)), ((1, 2, 2, 4), (0, 1, 3, 4)), ((2, 1, 2, 3, 4), (1, 1, -1, 2, 4)),
 ])  # fmt: skip
 def test_boxes(box, coordinates, order):
     sides = {1: (64,), 2: (19, 64), 3: (3, 7, 24), 4: (2, 3, 5, 8), 5: (3, 2, 3, 4, 8)}[len(box)]
@@ -97,6 +97,7 @@ def test_swizzles(span):
     (("[%r3], [%d40", "[%r3+64], [%d40"), "misaligned: a box at 64"),
     (("[%r3], [%d40", "[%r3+1024], [%d40"), "out of bounds"),
     (("{8, 2}", "{8, 2, 0}"), "3 coordinates in 2 dimensions"),
+    (("{8, 2}", "{6, 2}"), "misaligned: a box 6 elements along its rows"),
     (("ISSUED:", "st.shared.b32 [%r3+4], %r1;\nISSUED:"), "overwrites what nobody has waited for"),
     (("prefetch.tensormap [%d40];", "st.shared.b32 [%r3+4], %r1;"),
      "overwrites what warp 0 wrote without a fence.proxy.async"),
@@ -133,7 +134,7 @@ bar.sync 0;
 st.shared.b32 [%r10], 0;
 """
 COPIES = {
-    "box": STORE.format(dims=2) + " [%d40, {-4, 10}], [%r3+512];",
+    "box": STORE.format(dims=2) + " [%d40, {4, 10}], [%r3+512];",
     "bytes": "cp.async.bulk.global.shared::cta.bulk_group [%d41], [%r3+512], 512;",
 }
 
@@ -150,8 +151,21 @@ def copy_out(which, order=1, change=("", "")):
 def test_a_box_goes_out(order):
     array = copy_out("box", order)
     want = np.zeros_like(array)
-    want[10:, :12] = (32 + np.arange(128) // 4).reshape(8, 16)[:6, 4:]
+    want[10:, 4:] = (32 + np.arange(128) // 4).reshape(8, 16)[:6, :12]
     assert (array == want).all()
+
+
+@pytest.mark.parametrize(
+    "place, said",
+    [
+        ("{-4, 10}", "begins before the array"),
+        ("{4, -1}", "begins before the array"),
+        ("{5, 10}", "misaligned: a box 5 elements"),
+    ],
+)
+def test_places_that_no_box_goes_out_to(place, said):
+    with pytest.raises(Fault, match=said):
+        copy_out("box", change=("{4, 10}", place))
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -193,11 +193,13 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
     Copy copy;
     std::string to = copy.box(lowering.scalar(op.getMap()), position);
     std::string place = copy.operand("r", plus(lowering, memory, int64_t(box) * boxes->plan.boxBytes));
-    // A box that lies before the first column writes nothing, and an H200 ends the launch with an illegal instruction
-    // where it is asked to.
-    Value reaches = arith::CmpIOp::create(lowering.b, arith::CmpIPredicate::sgt, position.back(),
-                                          lowering.b.i32(-int32_t(boxes->plan.box.back())));
-    std::string predicate = copy.operand("b", arith::AndIOp::create(lowering.b, issuer, reaches));
+    // A box before the array writes nothing, and an H200 ends the launch with an illegal instruction where it is asked
+    // to. Schedules see to it that none begins before the array and reaches into it.
+    Value sign = position.front();
+    for (Value at : llvm::drop_begin(position))
+      sign = arith::OrIOp::create(lowering.b, sign, at);
+    Value inside = arith::CmpIOp::create(lowering.b, arith::CmpIPredicate::sge, sign, lowering.b.i32(0));
+    std::string predicate = copy.operand("b", arith::AndIOp::create(lowering.b, issuer, inside));
     lowering.b.ptx("@" + predicate + " cp.async.bulk.tensor." + std::to_string(position.size()) +
                        "d.global.shared::cta.tile.bulk_group " + to + ", [" + place + "];",
                    copy.constraints, {}, copy.operands);

@@ -176,10 +176,9 @@ Value schedule::storedTile(tile::DescStoreOp store) {
 
 tile::DescStoreOp schedule::copyableStore(ChainedProducts &chain, const AlignmentAnalysis &alignment) {
   for (auto store : chain.loop->getBlock()->getOps<tile::DescStoreOp>()) {
-    auto desc = store.getDesc().getDefiningOp<tile::MakeDescOp>();
     std::string why;
     auto tile = cast<RankedTensorType>(storedTile(store).getType());
-    if (chain.loop->isBeforeInBlock(store) && desc && isMappable(desc, alignment, why) &&
+    if (chain.loop->isBeforeInBlock(store) && mayCopyOut(store, alignment, why) &&
         tile.getShape() == chain.sums.getType().getShape())
       return store;
   }

@@ -37,7 +37,7 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
     return std::nullopt;
   }
   for (Block2D *block : {&chain.query, &chain.keys, &chain.values})
-    if (!isMappable(block->desc, alignment, why))
+    if (!mayFetch(block->load, alignment, why))
       return std::nullopt;
   Schedule schedule;
   schedule.name = kAttention;

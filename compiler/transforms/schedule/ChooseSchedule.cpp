@@ -285,8 +285,9 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
     why = "a factor is not contiguous along K, as elements of other than 16 bits have to be";
     return std::nullopt;
   }
-  if (!isMappable(product.lhs.desc, alignment, why) || !isMappable(product.rhs.desc, alignment, why))
-    return std::nullopt;
+  for (Factor *factor : {&product.lhs, &product.rhs})
+    if (!mayFetch(cast<tile::DescLoadOp>(factor->load), alignment, why))
+      return std::nullopt;
   // As many groups as the launch asked for; else as its warps make, else as fit. The instruction has 64 rows at least:
   // a tile of fewer rows has its columns there, and so has one of which the launch says so.
   schedule.swapped = asked == "skinny" || product.dot.getType().getShape()[0] / ctas < 64;

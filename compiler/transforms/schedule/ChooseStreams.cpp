@@ -70,7 +70,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
     for (Operation *load : ring.front()) {
       const Stream &stream = streams.blocks[load];
       auto memory = slotMemory(stream);
-      if (!isMappable(stream.desc, alignment, why))
+      if (!mayFetch(stream.load, alignment, why))
         return std::nullopt;
       if (!memory) {
         why = "the copy engine cannot lay the blocks out as products read them";

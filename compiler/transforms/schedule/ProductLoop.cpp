@@ -151,7 +151,10 @@ bool schedule::isScalarWork(ValueRange values, func::FuncOp kernel, bool reads) 
   return true;
 }
 
-bool schedule::isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::string &why) {
+/// Bytes that the copy engine's addresses and positions along rows are multiples of.
+static constexpr int64_t kEngineBytes = 16;
+
+static bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::string &why) {
   int64_t rank = desc.getStrides().size(), bytes = kgpu::elementBytes(desc.getType().getBlock().getElementType());
   if (rank < 1 || rank > 5 || !llvm::all_of(desc.getOperands(), kgpu::isDerivedFromArguments)) {
     why = "a descriptor is not made of the kernel's arguments";
@@ -161,12 +164,60 @@ bool schedule::isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignm
     why = "the rows of a described array are not contiguous";
     return false;
   }
-  bool aligned = alignment.get(desc.getBase()).everyElement() % 16 == 0;
+  bool aligned = alignment.get(desc.getBase()).everyElement() % kEngineBytes == 0;
   for (Value stride : desc.getStrides().drop_back())
-    aligned &= alignment.get(stride).everyElement() * bytes % 16 == 0;
+    aligned &= alignment.get(stride).everyElement() * bytes % kEngineBytes == 0;
   if (!aligned)
     why = "base or strides of a described array are not known to be multiples of 16 bytes";
   return aligned;
+}
+
+/// An H200 ends a launch with an illegal instruction where a box begins elsewhere.
+static bool beginsInSteps(Value offset, Type element, const AlignmentAnalysis &alignment, std::string &why) {
+  bool steps = alignment.get(offset).everyElement() * kgpu::elementBytes(element) % kEngineBytes == 0;
+  if (!steps)
+    why = "the position of a block along its rows is not known to be a multiple of 16 bytes";
+  return steps;
+}
+
+bool schedule::mayFetch(tile::DescLoadOp load, const AlignmentAnalysis &alignment, std::string &why) {
+  auto desc = load.getDesc().getDefiningOp<tile::MakeDescOp>();
+  if (!desc) {
+    why = "a descriptor is not made of the kernel's arguments";
+    return false;
+  }
+  return isMappable(desc, alignment, why) &&
+         beginsInSteps(load.getOffsets().back(), load.getType().getElementType(), alignment, why);
+}
+
+/// What begins at `offset` is not before its array, or is so with all of its `side` elements. What is read there is
+/// zero; where a box is written there, an H200 ends the launch.
+static bool reachesFromInside(Value offset, int64_t side, const AlignmentAnalysis &alignment) {
+  const RangeAnalysis &ranges = alignment.ranges();
+  if (!ranges.get(offset).smin().isNegative() || alignment.get(offset).everyElement() % side == 0)
+    return true;
+  if (auto chosen = offset.getDefiningOp<arith::SelectOp>())
+    return reachesFromInside(chosen.getTrueValue(), side, alignment) &&
+           reachesFromInside(chosen.getFalseValue(), side, alignment);
+  // Divisors are known by their powers of two.
+  auto product = offset.getDefiningOp<arith::MulIOp>();
+  APInt factor;
+  return product && matchPattern(product.getRhs(), m_ConstantInt(&factor)) && factor.getSExtValue() % side == 0 &&
+         !ranges.mayOverflowSigned(product);
+}
+
+bool schedule::mayCopyOut(tile::DescStoreOp store, const AlignmentAnalysis &alignment, std::string &why) {
+  auto desc = store.getDesc().getDefiningOp<tile::MakeDescOp>();
+  auto block = cast<RankedTensorType>(store.getValue().getType());
+  if (!desc || !isMappable(desc, alignment, why) ||
+      !beginsInSteps(store.getOffsets().back(), block.getElementType(), alignment, why))
+    return false;
+  for (auto [offset, side] : llvm::zip_equal(store.getOffsets(), block.getShape()))
+    if (!reachesFromInside(offset, side, alignment)) {
+      why = "a block to be stored may begin before its array and reach into it";
+      return false;
+    }
+  return true;
 }
 
 /// Why programs that run `op` may wait for each other, by what it declares; "" where they cannot. Only who looks again

@@ -42,9 +42,12 @@ struct ProductLoop {
 /// than loads, a product and scalars.
 std::optional<ProductLoop> findProductLoop(mlir::func::FuncOp kernel, std::string &why);
 
-/// The copy engine can read and write the described array: made of the kernel's arguments, rows contiguous, base and
-/// strides in 16 bytes. Nothing in `why` then.
-bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::string &why);
+/// The copy engine can describe the array (made of the kernel's arguments, rows contiguous, base and strides in 16
+/// bytes), and takes the block's position: in 16 bytes along rows. Nothing in `why` then.
+bool mayFetch(tile::DescLoadOp load, const AlignmentAnalysis &alignment, std::string &why);
+/// The same for a block that is written. Its position is not before the array, or all of the block is, in each
+/// dimension: boxes at a negative position are left out.
+bool mayCopyOut(tile::DescStoreOp store, const AlignmentAnalysis &alignment, std::string &why);
 
 /// Every op that `values` are computed from can be computed without tiles and without effects, in any role; with
 /// `reads` also from scalars in memory that the kernel does not write.

@@ -84,11 +84,10 @@ SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, Pro
                                                         const AlignmentAnalysis &alignment) {
   SmallVector<tile::DescStoreOp> stores;
   kernel.walk([&](tile::DescStoreOp store) {
-    auto desc = store.getDesc().getDefiningOp<tile::MakeDescOp>();
     std::string why;
     auto tile = asMatrix(cast<RankedTensorType>(store.getValue().getType()));
-    if (store->getBlock() == product.loop->getBlock() && product.loop->isBeforeInBlock(store) && desc &&
-        isMappable(desc, alignment, why) && tile.getShape() == product.dot.getType().getShape())
+    if (store->getBlock() == product.loop->getBlock() && product.loop->isBeforeInBlock(store) &&
+        mayCopyOut(store, alignment, why) && tile.getShape() == product.dot.getType().getShape())
       stores.push_back(store);
   });
   return stores;
@@ -106,7 +105,7 @@ SmallVector<tile::DescLoadOp> schedule::fetchableLoads(func::FuncOp kernel, Prod
     auto desc = load.getDesc().getDefiningOp<tile::MakeDescOp>();
     std::string why;
     bool alone = llvm::all_of(stores, [&](Operation *store) { return areDisjoint(load, store); });
-    if (alone && desc && desc.getPadding() == tile::Padding::Zero && isMappable(desc, alignment, why) &&
+    if (alone && desc && desc.getPadding() == tile::Padding::Zero && mayFetch(load, alignment, why) &&
         asMatrix(load.getType()).getShape() == product.dot.getType().getShape() &&
         isScalarWork(load.getOffsets(), kernel))
       loads.push_back(load);

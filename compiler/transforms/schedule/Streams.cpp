@@ -165,11 +165,9 @@ std::optional<kgpu::MemType> schedule::slotMemory(const Stream &stream) {
 SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, const AlignmentAnalysis &alignment) {
   SmallVector<tile::DescStoreOp> stores;
   for (auto store : kernel.getOps<tile::DescStoreOp>()) {
-    auto desc = store.getDesc().getDefiningOp<tile::MakeDescOp>();
     std::string why;
     auto tile = cast<RankedTensorType>(storedTile(store).getType());
-    if (desc && tile.getRank() == 2 && isMappable(desc, alignment, why) &&
-        storeMemory(tile, /*ctas=*/1, /*swapped=*/false))
+    if (tile.getRank() == 2 && mayCopyOut(store, alignment, why) && storeMemory(tile, /*ctas=*/1, /*swapped=*/false))
       stores.push_back(store);
   }
   return stores;

@@ -95,7 +95,12 @@ module attributes {kgpu.cluster = 2 : i32} {
 // CHECK: %[[ISSUES:.*]] = arith.andi
 // CHECK: "cp.async.bulk.wait_group.read 1;"
 // CHECK: "fence.proxy.async.shared::cta;"
-// CHECK: "@$4 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];", "l,r,r,r,b,~{memory}" %{{.*}}, %c0_i32, %{{.*}}, %{{.*}}, %[[ISSUES]]
+// A box before the array is left out: an H200 would end the launch.
+// CHECK: %[[INSIDE:.*]] = arith.cmpi sge, %{{.*}}, %c0_i32 : i32
+// CHECK: %[[WRITES:.*]] = arith.andi %[[ISSUES]], %[[INSIDE]] : i1
+// CHECK: "@$4 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];", "l,r,r,r,b,~{memory}" %{{.*}}, %c0_i32, %{{.*}}, %{{.*}}, %[[WRITES]]
+// CHECK: %[[SIGN:.*]] = arith.ori %{{.*}}, %c64_i32 : i32
+// CHECK: arith.cmpi sge, %[[SIGN]], %c0_i32 : i32
 // CHECK: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group {{.*}} %c64_i32,
 // CHECK-NEXT: "@$0 cp.async.bulk.commit_group;", "b,~{memory}" %[[ISSUES]]
 // CHECK: "cp.async.bulk.wait_group 0;"

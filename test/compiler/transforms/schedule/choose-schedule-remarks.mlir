@@ -4,7 +4,7 @@
 module attributes {kgpu.num_warps = 8 : i32} {
   // expected-remark @below {{no schedule: the second product's left factor does not follow from the first product}}
   func.func @several(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -25,7 +25,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
   // expected-remark @below {{no schedule: the product is not in a loop}}
   func.func @alone(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -40,9 +40,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: the product is not added to an accumulator that the loop carries}}
+  // expected-remark @below {{schedule simple: the product is not added to an accumulator that the loop carries}}
   func.func @no_accumulator(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -62,9 +62,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // The left factor is loaded in front of the loop.
-  // expected-remark @below {{no schedule: a factor is not a block that the loop loads through a descriptor for this product alone}}
+  // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product alone}}
   func.func @invariant_factor(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -83,9 +83,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // It is changed on its way.
-  // expected-remark @below {{no schedule: a factor is not a block that the loop loads through a descriptor for this product alone}}
+  // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product alone}}
   func.func @scaled_factor(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -106,7 +106,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
   // expected-remark @below {{no schedule: a factor's descriptor is not known, or does not pad with zeros}}
   func.func @padded_with_nan(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -124,9 +124,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: the loop does more than load, multiply and count}}
+  // expected-remark @below {{schedule simple: the loop does more than load, multiply and count}}
   func.func @busy(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -146,9 +146,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: the loop carries other tiles}}
+  // expected-remark @below {{schedule simple: the loop carries other tiles}}
   func.func @two_tiles(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -169,7 +169,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
   // expected-remark @below {{no schedule: the loop stands in a branch}}
   func.func @in_a_branch(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %yes: i1) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %yes: i1) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -192,9 +192,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: a loop around it carries tiles}}
+  // expected-remark @below {{schedule simple: a loop around it carries tiles}}
   func.func @around(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -216,9 +216,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: where to load, or how often, depends on tiles or on memory}}
+  // expected-remark @below {{schedule simple: where to load, or how often, depends on tiles or on memory}}
   func.func @counted_by_memory(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %counts: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %counts: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -239,7 +239,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
   // expected-remark @below {{no schedule: programs may wait for each other}}
   func.func @meets(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -267,7 +267,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // Nobody knows what a text does: it may hold a loop.
   // expected-remark @below {{no schedule: programs may wait for each other}}
   func.func @does_what_it_wants(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -287,9 +287,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // A read that is not to be left out looks for what another program writes, where it stands in a loop without a count.
-  // expected-remark @below {{no schedule: programs may wait for each other}}
+  // expected-remark @below {{schedule simple: programs may wait for each other}}
   func.func @polls(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -316,7 +316,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
   // expected-remark @below {{no schedule: the kernel says itself where it waits for the launch before}}
   func.func @waits_itself(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -336,9 +336,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Rows of two matrices are none of one.
-  // expected-remark @below {{no schedule: a factor is not a block that the loop loads through a descriptor for this product alone}}
+  // expected-remark @below {{schedule simple: a factor is not a block that the loop loads through a descriptor for this product alone}}
   func.func @two_matrices(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -360,7 +360,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // Products of each of several matrices.
   // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
   func.func @product_of_batches(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -381,7 +381,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // Standing in a loop that runs until a condition is no longer true, how often is not known to both roles.
   // expected-remark @below {{no schedule: the loop stands in a branch}}
   func.func @in_a_while(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -409,7 +409,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
   // expected-remark @below {{no schedule: what the kernel stores may be what it multiplies}}
   func.func @may_alias(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -428,9 +428,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Sums of 8-bit floats keep 14 bits.
-  // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
+  // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
   func.func @narrow_factors(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -451,7 +451,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // A product of f32 is one of tf32 there, which is less than what is asked for.
   // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
   func.func @wide_factors(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 32 : i32
     %one = arith.constant 1 : i64
@@ -472,7 +472,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // Parts of a factor are made in registers.
   // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
   func.func @parts_of_factors(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 32 : i32
     %one = arith.constant 1 : i64
@@ -494,7 +494,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // Instructions sum over 16 elements at a time.
   // expected-remark @below {{no schedule: no instruction multiplies these types from memory as exactly as asked}}
   func.func @odd_depth(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 24 : i32
     %one = arith.constant 1 : i64
@@ -513,9 +513,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: a descriptor is not made of the kernel's arguments}}
+  // expected-remark @below {{schedule simple: a descriptor is not made of the kernel's arguments}}
   func.func @stepped_base(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -536,7 +536,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
   // expected-remark @below {{no schedule: the rows of a described array are not contiguous}}
   func.func @strided_rows(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -554,9 +554,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: base or strides of a described array are not known to be multiples of 16 bytes}}
+  // expected-remark @below {{schedule simple: base or strides of a described array are not known to be multiples of 16 bytes}}
   func.func @unaligned_rows(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 4 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 4 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -574,9 +574,29 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
+  // expected-remark @below {{schedule simple: the position of a block along its rows is not known to be a multiple of 16 bytes}}
+  func.func @unaligned_position(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %j: i32 {tile.divisibility = 4 : i64}, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f32> -> !tile.desc<tensor<128x128xf32>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %j] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x128xf16> -> tensor<128x128xf32>
+      scf.yield %d : tensor<128x128xf32>
+    }
+    tile.desc_store %dc[%i, %i], %sum : !tile.desc<tensor<128x128xf32>>, tensor<128x128xf32>
+    return
+  }
+
   // expected-remark @below {{no schedule: base or strides of a described array are not known to be multiples of 16 bytes}}
   func.func @unaligned_base(%a: !tile.ptr<f16> {tile.disjoint}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -595,9 +615,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // 96 rows are one and a half times 64.
-  // expected-remark @below {{no schedule: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @odd_rows(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -616,9 +636,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // 256 rows of 256 columns take 256 registers in each of two groups, and do not part in three.
-  // expected-remark @below {{no schedule: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @too_large(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 32 : i32
     %one = arith.constant 1 : i64
@@ -637,9 +657,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Rows of 48 bytes fit no swizzle.
-  // expected-remark @below {{no schedule: the copy engine cannot lay the blocks out as products read them}}
+  // expected-remark @below {{schedule simple: the copy engine cannot lay the blocks out as products read them}}
   func.func @narrow_rows(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -660,7 +680,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // Slots of 256 KB.
   // expected-remark @below {{no schedule: two stages do not fit shared memory}}
   func.func @deep(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 512 : i32
     %one = arith.constant 1 : i64
@@ -679,9 +699,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
   }
 
   // Two slots of 96 KB fit alone, not beside 64 KB that leave.
-  // expected-remark @below {{no schedule: two stages do not fit shared memory}}
+  // expected-remark @below {{schedule simple: two stages do not fit shared memory}}
   func.func @deep_and_wide(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 128 : i32
     %one = arith.constant 1 : i64
@@ -707,7 +727,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "none"} {
   // expected-remark @below {{no schedule: the launch asked for products where they stand}}
   func.func @asked_none(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -732,7 +752,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "none"} {
 module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 1 : i32} {
   // expected-remark @below {{no schedule: one stage was asked for, and a slot is read until the next product is under way}}
   func.func @one_stage(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -756,9 +776,9 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 1 : i32} {
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
   // Two groups would do; three were asked for.
-  // expected-remark @below {{no schedule: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @asked_three(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -777,9 +797,9 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
   }
 
   // Three groups have 160 registers a thread: 192 rows of 128 columns are 192 accumulators.
-  // expected-remark @below {{no schedule: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @three_full(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 16 : i32
     %one = arith.constant 1 : i64
@@ -798,9 +818,9 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
   }
 
   // No instruction of 64 by 256 fits the 128 registers that 16 warps start with.
-  // expected-remark @below {{no schedule: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
+  // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @three_wide(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 32 : i32
     %one = arith.constant 1 : i64
@@ -825,7 +845,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 3 : i32} {
 module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
   // expected-remark @below {{no schedule: a role of a cluster has no barrier to order its accesses by}}
   func.func @counts_in_a_cluster(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64

@@ -12,7 +12,7 @@
 // MADE: } @multiply groups 2 warps 4 registers 232 {
 module attributes {kgpu.num_warps = 8 : i32} {
   func.func @two_groups(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -40,7 +40,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 4 : i32} {
   func.func @more_groups(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -72,7 +72,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // MADE: } @load warps 1 {
 module attributes {kgpu.num_warps = 4 : i32} {
   func.func @one_group(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -100,7 +100,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 2 : i32} {
   func.func @asked_stages(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -128,7 +128,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 2 : i32} {
 // CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 7 : i32} {
   func.func @asked_many(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -151,6 +151,34 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 7 : i32} {
 
 // -----
 
+// A block that may begin before the array and reach into it is stored by threads: there is no box for it.
+// CHECK-LABEL: func.func @reaching(
+// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", stages = 2 : i32}, tile.kernel
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func @reaching(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %j: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
+    %c0 = arith.constant 0 : i32
+    %step = arith.constant 64 : i32
+    %one = arith.constant 1 : i64
+    %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x256xf16>>
+    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x256xf16>>
+    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i32 {
+      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<128x64xf16>> -> tensor<128x64xf16>
+      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x256xf16>> -> tensor<64x256xf16>
+      %d = tile.dot %x, %y, %acc : tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
+      scf.yield %d : tensor<128x256xf32>
+    }
+    %out = arith.truncf %sum : tensor<128x256xf32> to tensor<128x256xf16>
+    tile.desc_store %dc[%i, %j], %out : !tile.desc<tensor<128x256xf16>>, tensor<128x256xf16>
+    return
+  }
+}
+
+
+// -----
+
 // three groups of 64 rows,
 // CHECK-LABEL: func.func @asked_three(
 // CHECK-SAME: kgpu.schedule = {consumers = 3 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
@@ -159,10 +187,12 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 7 : i32} {
 // MADE: } @multiply groups 3 warps 4 registers 160 {
 module attributes {kgpu.num_warps = 4 : i32, kgpu.consumers = 3 : i32} {
   func.func @asked_three(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 64 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
+    %known = arith.cmpi sge, %i, %c0 : i32
+    tile.assume %known
     %zero = arith.constant dense<0.0> : tensor<192x192xf32>
     %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<192x64xf16>>
     %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x192xf16>>
@@ -187,7 +217,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.consumers = 3 : i32} {
 // CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 1 : i32} {
   func.func @asked_one(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -223,7 +253,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.consumers = 1 : i32} {
 // MADE: tile.trans %[[SUM]] [1, 0] : tensor<128x16xf32> -> tensor<16x128xf32>
 module attributes {kgpu.num_warps = 4 : i32} {
   func.func @swapped(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -258,7 +288,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // MADE: kgpu.channel {{ *}}bytes fillers 1 readers 8 : <6 x (!kgpu.mem<256x64xf16, #[[SPLIT]]>, !kgpu.mem<64x128xf16, #[[WHOLE]]>)>
 module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
   func.func @split(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -292,7 +322,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32} {
 // MADE: kgpu.channel {{ *}}bytes fillers 1 readers 4 : <8 x (!kgpu.mem<16x64xf16, #[[WHOLE]]>, !kgpu.mem<64x128xf16, #[[SPLIT]]>)>
 module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
   func.func @split_swapped(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -320,7 +350,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 // CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32} {
   func.func @wide_result(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -351,7 +381,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // MADE-NOT: kgpu.copy_out
 module attributes {kgpu.num_warps = 8 : i32} {
   func.func @direct(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %t: i64) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %t: i64) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -378,7 +408,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", stages = 3 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32} {
   func.func @direct_wide(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %t: i64) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %t: i64) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64
@@ -406,7 +436,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // MADE: kgpu.warpgroup_mma %{{.*}} : !kgpu.mem<128x32xf32, #{{.*}}>, <32x128xf32
 module attributes {kgpu.num_warps = 8 : i32} {
   func.func @tf32(%a: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 32 : i32
     %one = arith.constant 1 : i64
@@ -440,7 +470,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // MADE: tile.launch_dependents
 module attributes {kgpu.num_warps = 8 : i32} {
   func.func @in_place(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64

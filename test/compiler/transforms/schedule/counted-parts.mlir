@@ -20,7 +20,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK: kgpu.copy_out %{{.*}} to %{{.*}}[%[[ROW]], %{{.*}}]
 // CHECK: kgpu.end_role
   func.func @last_of_parts(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}, %part: !tile.ptr<f32> {tile.disjoint}, %parts: i32, %rows: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32, %flag: !tile.ptr<i32> {tile.disjoint}, %part: !tile.ptr<f32> {tile.disjoint}, %parts: i32, %rows: i32 {tile.divisibility = 256 : i64}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
     %one = arith.constant 1 : i64

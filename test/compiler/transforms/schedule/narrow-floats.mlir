@@ -10,7 +10,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // MADE: %[[SUM:.*]] = kgpu.warpgroup_mma %{{.*}}, %{{.*}}, %[[ACC:.*]] : !kgpu.mem<128x128xf8E4M3FN
   // MADE-NEXT: kgpu.mma_wait %[[SUM]] pending 1
   func.func @unlimited(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 128 : i32
     %one = arith.constant 1 : i64
@@ -46,7 +46,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // MADE-NOT: kgpu.mma_wait
   // MADE: kgpu.end_role
   func.func @step_by_step(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E5M2> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 128 : i32
     %one = arith.constant 1 : i64
@@ -72,7 +72,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // MADE-LABEL: func.func @half_sums(
   // MADE: kgpu.mma_wait %{{.*}} pending 1
   func.func @half_sums(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 128 : i32
     %one = arith.constant 1 : i64
@@ -105,7 +105,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // MADE: kgpu.release %[[RING]][%[[AT]]] :
   // MADE: arith.addf %[[FIRST]], %[[OWN]]
   func.func @within_a_step(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 128 : i32
     %one = arith.constant 1 : i64
@@ -128,7 +128,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // One instruction sums 32.
   // expected-remark @below {{schedule simple: no instruction multiplies these types from memory as exactly as asked}}
   func.func @within_an_instruction(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 128 : i32
     %one = arith.constant 1 : i64
@@ -151,7 +151,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
   // The sum of a step beside that of all steps: 256 registers.
   // expected-remark @below {{schedule simple: the tile's rows do not go to groups of four warps in 64s, or their accumulators do not fit}}
   func.func @too_many_sums(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 128 : i32
     %one = arith.constant 1 : i64
@@ -171,9 +171,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: a factor is not contiguous along K, as elements of other than 16 bits have to be}}
+  // expected-remark @below {{schedule simple: a factor is not contiguous along K, as elements of other than 16 bits have to be}}
   func.func @across(%a: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f8E4M3FN> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<bf16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 128 : i32
     %one = arith.constant 1 : i64
@@ -192,9 +192,9 @@ module attributes {kgpu.num_warps = 8 : i32} {
     return
   }
 
-  // expected-remark @below {{no schedule: a factor is not contiguous along K, as elements of other than 16 bits have to be}}
+  // expected-remark @below {{schedule simple: a factor is not contiguous along K, as elements of other than 16 bits have to be}}
   func.func @integers_across(%a: !tile.ptr<i8> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<i8> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<i32> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
+      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 128 : i32
     %one = arith.constant 1 : i64
