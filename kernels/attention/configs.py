@@ -23,6 +23,8 @@ class AttentionPlan:
                "simple" (all of ``num_warps`` warps copy and multiply)
     stages     slots of the rings that keys and values arrive in
     together   heads that take turns, because a cache holds their keys and values
+    around     processors that programs go to in turn, every second round from the last to the first (0: always the
+               same way): programs come longest first, and the first processor would have the longest of each round
     parts      of a row's sum, each thread's own until the end
     pack       heads that share keys, as rows of one tile
     """
@@ -34,6 +36,7 @@ class AttentionPlan:
     consumers: int = 2
     num_warps: int = 4
     together: int = 1
+    around: int = 0
     parts: int = 1
     pack: int = 1
 
@@ -136,6 +139,50 @@ def heads_together(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsiz
     in_cache = machine.l2_bytes // 2 // (k_tokens * sum(sizes) * itemsize)
     even = 16 * machine.processors * 128 // max(q_tokens, 128)
     return max(1, in_cache, min(even, 48))
+
+
+# What a program takes beside its steps (the first one's softmax, the last one's product, results), in steps of 128
+# keys; how many operations of the products go by while a byte comes from memory; which share of that is felt.
+_BESIDE_STEPS, _OPERATIONS_A_BYTE, _FELT = 1.6, 150, 1 / 8
+
+
+@functools.lru_cache(maxsize=4096)
+def order(
+    lengths: tuple[int, int, int], tile: tuple[int, int], heads: int, group: int, row_bytes: int, machine: Machine
+) -> tuple[int, int]:
+    """``together`` and ``around`` for causal programs that processors get one by one, in order.
+
+    ``lengths``: queries, keys, and the most keys that a query sees; ``row_bytes``: of a key and its value, which
+    ``group`` of the ``heads`` (of all batches) share. A program takes as long as it has steps, and the launch as long
+    as the processor that got the most; keys and values that do not stay in the L2 until the next program reads them
+    cost their way from memory. All orders there are to choose from are counted out.
+    """
+    import numpy as np
+
+    (q_tokens, k_tokens, seen), (m, n), processors = lengths, tile, machine.processors
+    blocks = -(-q_tokens // m)
+    if heads * blocks <= processors:
+        return heads, 0
+    last = np.arange(blocks, 0, -1) * m + (k_tokens - q_tokens)
+    steps = -(-np.clip(np.minimum(last, k_tokens), 0, seen + m) // n) * (n / 128)
+    held = group * (machine.l2_bytes // 2 // max(1, k_tokens * row_bytes))
+    best = (math.inf, 1, 0)
+    for together in sorted({t for t in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, held) if 0 < t < heads} | {heads}):
+        # Out of the cache, only programs that run at once read the same keys once.
+        walked = heads * k_tokens / 128
+        if together > held:
+            walked = heads * float(steps.sum()) * min(1.0, together / processors)
+        memory = walked / group * _OPERATIONS_A_BYTE / m / processors
+        whole, rest = divmod(heads, together)
+        programs = np.concatenate([np.tile(np.repeat(steps, together), whole), np.repeat(steps, rest)]) + _BESIDE_STEPS
+        rounds = len(programs) // processors
+        table = np.pad(programs, (0, -len(programs) % processors)).reshape(-1, processors)
+        for around in (0, processors):
+            if around:
+                table[1:rounds:2] = table[1:rounds:2, ::-1]
+            longest = float(table.sum(axis=0).max())
+            best = min(best, (max(longest, memory) + _FELT * memory, together, around))
+    return best[1:]
 
 
 @functools.lru_cache(maxsize=64)

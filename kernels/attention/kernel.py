@@ -37,6 +37,25 @@ POWERS_OF_TWO: kl.constexpr = kl.constexpr(LOG2_E)
 
 # ---- the kernel ------------------------------------------------------------------------------------------------------
 @kiln.struct
+class Turns:
+    """So many heads, whose keys and values a cache holds, take turns ``together``. Of ``around`` programs in a row,
+    which go to as many processors, every second row is turned around (None: none is)."""
+
+    together: Any
+    around: Any = None
+
+    @kiln.jit
+    def program(self, count):
+        number = kl.program_id(0)
+        if self.around is None:
+            return number
+        row = number // self.around
+        turned = (2 * row + 1) * self.around - 1 - number
+        # The last row may have fewer.
+        return kl.where((row % 2 == 1) & ((row + 1) * self.around <= count), turned, number)
+
+
+@kiln.struct
 class Form:
     """M queries and N keys a step; heads of SIZE elements, values of V_SIZE; sums of rows in PARTS. LAST_FIRST: the
     last queries come first, having the most keys. SCALED: scores are scaled by themselves, not with the exponent.
@@ -52,10 +71,10 @@ class Form:
     PACK: kl.constexpr = 1
 
     @kiln.jit
-    def place(self, blocks, heads, together):
-        """Which head of all batches and which block of its queries the program is for. So many heads, whose keys and
-        values a cache holds, take turns together."""
-        program = kl.program_id(0)
+    def place(self, blocks, heads, turns):
+        """Which head of all batches and which block of its queries the program is for."""
+        program = turns.program(blocks * heads)
+        together = turns.together
         first = program // (together * blocks) * together
         count = kl.minimum(heads - first, together)
         rest = program % (together * blocks)
@@ -227,7 +246,7 @@ def launch(
         sinks,
         Terms() if terms is None else terms._replace(CAUSAL=causal),
         visible,
-        plan.together,
+        Turns(plan.together, plan.around or None),
         PLAN=form,
         **plan.options(machine),
     )

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
 from kiln.kernels.attention import attention, reference
+from kiln.kernels.attention.configs import AttentionPlan, order
+from kiln.kernels.machine import DEFAULT_GPU
 
 
 def operands(rng, q_tokens, k_tokens, heads, k_heads, size, dtype="float32", batch=2):
@@ -64,3 +66,48 @@ def test_errors(rng):
     q, k, v = operands(rng, 4, 4, 6, 4, 16)
     with pytest.raises(ValueError, match="divides q's 6"):
         attention(q, k, v)
+
+
+@pytest.mark.parametrize(("together", "around"), [(1, 0), (3, 0), (2, 5), (16, 7), (16, 1), (16, 1000)])
+def test_programs_in_any_order_are_each_run_once(rng, together, around):
+    q, k, v = operands(rng, 70, 70, 8, 2, 32)
+    plan = AttentionPlan(16, 32, together=together, around=around)
+    out = np.full_like(q, np.nan)
+    attention(q, k, v, causal=True, plan=plan, out=out)
+    assert np.array_equal(out, attention(q, k, v, causal=True, plan=AttentionPlan(16, 32)))
+
+
+def longest(tokens, tile, heads, together, around, processors):
+    """Steps of the processor that gets the most, counted program by program; a program's own cost is 1.6 of them."""
+    blocks = -(-tokens // tile[0])
+    count = blocks * heads
+    load = [0.0] * processors
+    for place in range(count):
+        row, column = divmod(place, processors)
+        turned = around and row % 2 and (row + 1) * processors <= count
+        number = row * processors + (processors - 1 - column if turned else column)
+        first = number // (together * blocks) * together
+        block = blocks - 1 - number % (together * blocks) // min(heads - first, together)
+        load[column] += -(-min(tokens, (block + 1) * tile[0]) // tile[1]) * tile[1] / 128 + 1.6
+    return max(load)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tile", "heads", "row_bytes", "before"),
+    [(1024, (128, 128), 256, 512, 50), (4096, (128, 80), 32, 1024, 48), (16384, (128, 128), 16, 512, 16),
+     (4096, (192, 128), 128, 256, 48), (1000, (128, 128), 300, 512, 48)],
+)  # fmt: skip
+def test_causal_programs_fall_to_processors_evenly(tokens, tile, heads, row_bytes, before):
+    together, around = order((tokens,) * 3, tile, heads, 1, row_bytes, DEFAULT_GPU)
+    processors = DEFAULT_GPU.processors
+    assert around in (0, processors) and 1 <= together <= heads
+    chosen = longest(tokens, tile, heads, together, around, processors)
+    even = longest(tokens, tile, heads, 1, 0, 1) / processors
+    assert even <= chosen <= 1.05 * even
+    assert chosen < longest(tokens, tile, heads, min(before, heads), 0, processors)
+
+
+def test_keys_that_leave_the_cache_are_not_read_anew_by_each_program():
+    """All 256 heads in turns would be as even, but read 600 MB where 134 do."""
+    together, _ = order((1024,) * 3, (128, 128), 256, 1, 512, DEFAULT_GPU)
+    assert together * 1024 * 512 <= DEFAULT_GPU.l2_bytes // 2
