@@ -147,6 +147,8 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
     auto branch = dyn_cast<scf::IfOp>(op);
     if (branch && !chain.late && isLate(branch, chain.loop)) {
       chain.late = branch;
+    } else if (branch && chain.late && branch.getCondition() == chain.late.getCondition()) {
+      // The same steps take it.
     } else if (isa<scf::IfOp, scf::ForOp, scf::WhileOp>(op)) {
       why = "a loop or branch in the loop is not one that the last steps alone take";
       return std::nullopt;

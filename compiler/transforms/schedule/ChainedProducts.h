@@ -28,7 +28,8 @@ struct ChainedProducts {
   llvm::DenseSet<mlir::Operation *> rescaling;
   /// The last step to the second product's left factor: it is rounded. Null where it is not.
   mlir::Operation *rounding = nullptr;
-  /// What only the last steps do (scores that are masked); null where all steps are alike.
+  /// What only the last steps do (scores that are masked), or the first branch of several on one condition; null where
+  /// all steps are alike.
   mlir::scf::IfOp late;
 
   /// Part of the loads and products themselves.
