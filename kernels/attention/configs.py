@@ -61,10 +61,11 @@ def prefill_plan(
     side: int = 0,
     beside: int = 0,
     group: int = 1,
+    tilted: bool = False,
 ) -> AttentionPlan:
     """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
     reads all arrays; ``side``: of a mask's blocks, which tiles divide; ``beside``: bytes of each score's bias;
-    ``group``: heads that may be rows of one tile.
+    ``group``: heads that may be rows of one tile; ``tilted``: a number for each key of a step stays in registers.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
@@ -72,7 +73,8 @@ def prefill_plan(
     if pack > 1:
         q_tokens, fetched = q_tokens * pack, False
     plan = dataclasses.replace(
-        _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, side + beside > 0), pack=pack
+        _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, side + beside > 0, tilted),
+        pack=pack,
     )
     if beside and machine.gpu:
         # Biases go through shared memory, twice a tile of them, or have an address each; both take registers.
@@ -97,6 +99,7 @@ def _prefill_plan(
     causal: bool,
     machine: Machine,
     even: bool,
+    tilted: bool,
 ) -> AttentionPlan:
     """``even``: sides that are powers of two."""
     size = max(sizes)
@@ -110,7 +113,7 @@ def _prefill_plan(
         if fetched and q_tokens > 64:
             # Softmax takes as long as products of 64 elements: three groups hide it better than two, where many steps
             # outweigh what blocks of 192 queries leave without use.
-            if size <= 64 and k_tokens >= (8192 if causal else 4096) and not even:
+            if size <= 64 and k_tokens >= (8192 if causal else 4096) and not (even or tilted):
                 return AttentionPlan(192, 128, "attention", consumers=3, together=together, parts=4)
             if size <= 128:
                 return AttentionPlan(128, 128, "attention", together=together, parts=4)

@@ -131,7 +131,15 @@ def attention_kernel(
     exponent = POWERS_OF_TWO if PLAN.SCALED else scale
     query = queries.load(first)
     INSIDE: kl.constexpr = kl.float64 if q.data.dtype.element_ty == kl.float64 else kl.float32
-    top, total = PLAN.start(None if sinks is None else kl.load(sinks + heads), INSIDE)
+    # Causal slopes count distances from the block's first query: near keys keep their digits, and what rows leave out
+    # sinks and log-sum-exp get.
+    tilt = terms.tilt(slope, PLAN.N)
+    origin = first + keys.tokens - queries.tokens
+    lean = None if tilt is None else slope * (rows - first).to(kl.float32)
+    sink = None if sinks is None else kl.load(sinks + heads)
+    if sink is not None and lean is not None:
+        sink = sink.to(INSIDE) + lean
+    top, total = PLAN.start(sink, INSIDE)
     sums = kl.zeros((M, PLAN.V_SIZE), INSIDE)
     if k.step is not None:
         key = keys.load(walk.key(walk.begin))
@@ -145,9 +153,10 @@ def attention_kernel(
             # Nobody fetches ahead: the keys of the next step are under way during what follows.
             key = keys.load(walk.key(step + walk.STEP))
         at = At(batch, of_row, rows[:, None], start + kl.arange(0, PLAN.N)[None, :], queries.tokens, keys.tokens)
+        late = step + walk.STEP > walk.common
         if PLAN.SCALED:
-            score = terms.of(score * scale, slope, at)
-        if step + walk.STEP > walk.common:
+            score = terms.of(score * scale, slope, at, late, tilt, start - origin)
+        if late:
             score = kl.where(visible.mask(at), score, -float("inf"))
         new_top = kl.maximum(top, kl.max(score, axis=1) * exponent)
         # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
@@ -164,7 +173,8 @@ def attention_kernel(
         # Natural logarithm; a row with no key gives -inf.
         of_head = queries.number if PLAN.PACK == 1 else batch * q.heads + heads
         at = of_head * q.tokens + (rows if queries.first is None else queries.first + rows)
-        kl.store(lse + at, (top + kl.log2(total)) * 0.6931471805599453, mask=rows < queries.tokens)
+        value = (top + kl.log2(total)) * 0.6931471805599453
+        kl.store(lse + at, value if lean is None else value - lean, mask=rows < queries.tokens)
 
 
 # ---- the functions that launch it ------------------------------------------------------------------------------------
@@ -217,7 +227,8 @@ def launch(
 
         def planned(ahead: bool) -> AttentionPlan:
             shape = *tokens, sizes, q.data.itemsize
-            return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group)
+            tilted = causal and terms is not None and terms.slopes is not None
+            return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group, tilted)
 
         plan = planned(fetched and fits)
         if plan.schedule == "attention":

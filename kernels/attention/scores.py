@@ -35,12 +35,15 @@ class At:
         return self.keys - self.queries
 
     @kiln.jit
-    def inside(self, args):
+    def inside(self, args, late=True):
         """The same, with indices beyond the sequence's end moved back to its last: functions with arguments may read
-        arrays by them."""
+        arrays by them. Only ``late`` steps have keys there."""
         if len(args) == 0:
             return self
-        return self._replace(row=kl.minimum(self.row, self.queries - 1), key=kl.minimum(self.key, self.keys - 1))
+        key = self.key
+        if late:
+            key = kl.minimum(key, self.keys - 1)
+        return self._replace(row=kl.minimum(self.row, self.queries - 1), key=key)
 
     @kiln.jit
     def apply(self, FUNCTION: kl.constexpr, args):
@@ -95,17 +98,29 @@ class Terms:
         return None if self.slopes is None else kl.load(self.slopes + batch * self.slopes_stride + head)
 
     @kiln.jit
-    def of(self, score, slope, at):
+    def tilt(self, slope, N: kl.constexpr):
+        """What causal slopes add to a row of N scores, but for what all of them have in common; None: it is not so."""
+        if slope is None or not self.CAUSAL or self.MOD is not None or len(slope.shape) > 0:
+            return None
+        return slope * kl.arange(0, N).to(kl.float32)[None, :]
+
+    @kiln.jit
+    def of(self, score, slope, at, late=True, tilt=None, ahead=0):
+        """``late``: whether there may be keys beyond the last. ``tilt``: see there; the tile's first key is ``ahead``
+        of the token that distances count from. What a row's own distance to that token adds to all its scores is left
+        out: weights do not change."""
         if self.softcap is not None:
             score = self.softcap * tanh(score * (1.0 / self.softcap))
         if self.bias is not None:
             score += self.bias.load(at)
-        if slope is not None:
+        if tilt is not None:
+            score += tilt + slope * ahead.to(kl.float32)
+        elif slope is not None:
             # A row and a column are converted, no tile: that takes as long as exponentials. Exact up to 2^24 tokens.
             distance = (at.row + at.shift).to(kl.float32) - at.key.to(kl.float32)
             score -= slope * (distance if self.CAUSAL else kl.abs(distance))
         if self.MOD is not None:
-            inside = at.inside(self.args)
+            inside = at.inside(self.args, late)
             score = self.MOD(score, inside.batch, inside.head, inside.row, inside.key, *self.args)
         return score
 

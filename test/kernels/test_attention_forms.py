@@ -64,6 +64,15 @@ def test_alibi(rng, shape):
     compare(rng, *operands(rng, 70, 130), alibi_slopes=slopes)
 
 
+def test_causal_slopes_leave_out_of_rows_only_what_sinks_and_lse_get_back(rng):
+    """Steep and far: distances from one origin for all queries of a block would cost near keys their digits."""
+    q, k, v = operands(rng, 700, 1500)
+    slopes = np.asarray([2.0, 0.5, -0.01, 0.0], np.float32)
+    compare(rng, q, k, v, alibi_slopes=slopes, causal=True)
+    compare(rng, q, k, v, alibi_slopes=slopes, causal=True, sinks=np.asarray([3.0, -2.0, 0.0, 1.0], np.float32))
+    compare(rng, q[:, :3], k, v, alibi_slopes=slopes, window=(200, 0))
+
+
 @pytest.mark.parametrize("shape", [(2, 4, 70, 130), (1, 4, 70, 130), (2, 1, 1, 130), (1, 1, 70, 1)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_bias(rng, shape, dtype):

@@ -131,6 +131,8 @@ FORMS = {
     "softcap": lambda: attention(*qkv(), softcap=30.0),
     "sinks": lambda: attention(*qkv(), sinks=SLOPES, causal=True),
     "alibi": lambda: attention(*qkv(), alibi_slopes=SLOPES, causal=True),
+    "alibi of few": lambda: attention(*qkv(64, 8192), alibi_slopes=SLOPES, causal=True),
+    "alibi of 256": lambda: attention(*qkv(256), alibi_slopes=SLOPES, causal=True),
     "bias": lambda: attention(*qkv(), bias=blank(1, 4, 4096, 4096)),
     "bias float32": lambda: attention(*qkv(64), bias=blank(1, 1, 4096, 4096, dtype=np.float32)),
     "bias of rows": lambda: attention(*qkv(), bias=blank(1, 4, 4096, 1)),
@@ -141,6 +143,20 @@ FORMS = {
     "score_mod": lambda: flex_attention(*(x.swapaxes(1, 2)[:, :2] for x in qkv()), falling),
     "block_mask": lambda: flex_attention(*(x.swapaxes(1, 2)[:, :2] for x in qkv()), falling, masked()),
 }
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_causal_slopes_take_one_operation_more_a_score_and_one_a_column(size, tmp_path: Path):
+    """Each thread has two rows of 32 scores: 64 and 32 multiply-adds beside those of the exponents, no conversions."""
+    loops = []
+    for slopes in (None, SLOPES):
+        call = lambda s=slopes: attention(*qkv(size), alibi_slopes=s, causal=True)  # noqa: E731
+        _, sass = assembled(call, tmp_path)
+        begin = re.search(r"WARPGROUP\.DEPBAR\.LE\s+gsb0, 0x1", sass).end()
+        step = sass[begin : sass.index("PMTRIG", begin)]
+        assert "I2F" not in step
+        loops.append(len(re.findall(r"\b(?:FFMA|FMUL|FADD)\b", step)))
+    assert 64 <= loops[1] - loops[0] <= 100
 
 
 def test_a_bias_that_is_read_by_elements_has_no_schedule(tmp_path: Path):
