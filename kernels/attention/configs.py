@@ -178,11 +178,15 @@ def order(
         memory = walked / group * _OPERATIONS_A_BYTE / m / processors
         whole, rest = divmod(heads, together)
         programs = np.concatenate([np.tile(np.repeat(steps, together), whole), np.repeat(steps, rest)]) + _BESIDE_STEPS
-        rounds = len(programs) // processors
+        rest = len(programs) % processors
         table = np.pad(programs, (0, -len(programs) % processors)).reshape(-1, processors)
         for around in (0, processors):
             if around:
-                table[1:rounds:2] = table[1:rounds:2, ::-1]
+                last = table[-1, : rest or None].copy()
+                table[1::2] = table[1::2, ::-1]
+                if rest and len(table) % 2 == 0:
+                    table[-1] = 0
+                    table[-1, :rest] = last[::-1]
             longest = float(table.sum(axis=0).max())
             best = min(best, (max(longest, memory) + _FELT * memory, together, around))
     return best[1:]

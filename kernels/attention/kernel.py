@@ -50,9 +50,9 @@ class Turns:
         if self.around is None:
             return number
         row = number // self.around
-        turned = (2 * row + 1) * self.around - 1 - number
         # The last row may have fewer.
-        return kl.where((row % 2 == 1) & ((row + 1) * self.around <= count), turned, number)
+        end = kl.minimum((row + 1) * self.around, count)
+        return kl.where(row % 2 == 1, row * self.around + end - 1 - number, number)
 
 
 @kiln.struct
@@ -72,7 +72,11 @@ class Form:
 
     @kiln.jit
     def place(self, blocks, heads, turns):
-        """Which head of all batches and which block of its queries the program is for."""
+        """Which head of all batches and which block of its queries the program is for. ``turns``: None where head comes
+        after head."""
+        if turns is None:
+            number, block = kl.program_id(0) // blocks, kl.program_id(0) % blocks
+            return number, blocks - 1 - block if self.LAST_FIRST else block
         program = turns.program(blocks * heads)
         together = turns.together
         first = program // (together * blocks) * together
@@ -257,7 +261,7 @@ def launch(
         sinks,
         Terms() if terms is None else terms._replace(CAUSAL=causal),
         visible,
-        Turns(plan.together, plan.around or None),
+        Turns(plan.together, plan.around or None) if plan.together > 1 or plan.around else None,
         PLAN=form,
         **plan.options(machine),
     )

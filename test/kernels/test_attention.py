@@ -84,8 +84,8 @@ def longest(tokens, tile, heads, together, around, processors):
     load = [0.0] * processors
     for place in range(count):
         row, column = divmod(place, processors)
-        turned = around and row % 2 and (row + 1) * processors <= count
-        number = row * processors + (processors - 1 - column if turned else column)
+        width = min(processors, count - row * processors)
+        number = row * processors + (width - 1 - column if around and row % 2 else column)
         first = number // (together * blocks) * together
         block = blocks - 1 - number % (together * blocks) // min(heads - first, together)
         load[column] += -(-min(tokens, (block + 1) * tile[0]) // tile[1]) * tile[1] / 128 + 1.6
