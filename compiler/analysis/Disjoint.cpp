@@ -9,6 +9,23 @@
 using namespace mlir;
 using namespace kiln;
 
+/// The tiles that were stored to the memory `view` is of: what a load of it gives. Nothing where others fill it too.
+static SmallVector<Value> storedTo(Value view) {
+  while (view.getDefiningOp() && kgpu::isView(view.getDefiningOp()))
+    view = view.getDefiningOp()->getOperand(0);
+  if (!view.getDefiningOp<kgpu::AllocOp>())
+    return {};
+  SmallVector<Value> stored;
+  for (Value part : kgpu::viewsOf(view))
+    for (Operation *user : part.getUsers()) {
+      if (auto store = dyn_cast<kgpu::LocalStoreOp>(user))
+        stored.push_back(store.getValue());
+      else if (!kgpu::isView(user) && !isa<kgpu::LocalLoadOp, kgpu::AwaitOp>(user))
+        return {};
+    }
+  return stored;
+}
+
 /// The values `value` takes its pointers from; nothing for a value whose origin is not known.
 static SmallVector<Value> sources(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
@@ -26,6 +43,7 @@ static SmallVector<Value> sources(Value value) {
             tile::TransOp, tile::SplitOp>([](auto op) { return SmallVector<Value>{op.getValue()}; })
       .Case<kgpu::TensorMapOp>([](auto op) { return SmallVector<Value>{op.getDesc()}; })
       .Case<kgpu::ConvertOp>([](auto op) { return SmallVector<Value>{op.getSource()}; })
+      .Case<kgpu::LocalLoadOp>([](auto op) { return storedTo(op.getMem()); })
       .Case<tile::JoinOp, tile::CatOp>([](auto op) { return SmallVector<Value>{op.getLhs(), op.getRhs()}; })
       .Case<arith::SelectOp>([](auto op) { return SmallVector<Value>{op.getTrueValue(), op.getFalseValue()}; })
       .Case<scf::ForOp>(

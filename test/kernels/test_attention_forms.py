@@ -10,7 +10,8 @@ from kiln import errors
 from kiln.kernels.attention import attention, attention_varlen, kernel, reference
 from kiln.kernels.attention.configs import AttentionPlan, packed
 from kiln.kernels.case import blank, blank_like
-from kiln.kernels.machine import CPU, DEFAULT_GPU, planning_for
+from kiln.kernels.launches import launches_of
+from kiln.kernels.machine import CPU, DEFAULT_GPU, of_target, planning_for
 from test_attention import check
 
 SEEDS = int(os.environ.get("KILN_FUZZ_ATTENTION", "60"))
@@ -245,6 +246,15 @@ def test_refusals_of_plans(rng):
     q, k, v = operands(rng, 5, 6)
     with pytest.raises(ValueError, match="plan: expected heads that share keys"):
         attention(q, k, v, plan=AttentionPlan(16, 16, pack=4))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_120a"])
+def test_heads_in_one_tile_compile_where_results_pass_shared_memory(target):
+    """Pointers to results go through shared memory there, while keys may still be copied."""
+    q, k = blank((1, 3, 8, 128), "float16"), blank((1, 512, 2, 128), "float16")
+    plan = AttentionPlan(64, 32, pack=4)
+    (launch,) = launches_of(lambda: attention(q, k, blank_like(k), causal=True, plan=plan), of_target(target))
+    assert "mma.sync" in launch.compile(target, to="ptx").output
 
 
 def test_refusals_of_sequences(rng):

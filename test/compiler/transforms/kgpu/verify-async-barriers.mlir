@@ -89,6 +89,53 @@ func.func @disjoint_arrays_of_two_roles(%p: !tile.ptr<f32> {tile.disjoint}, %q: 
 
 // -----
 
+// Pointers are followed through shared memory, to what was stored there.
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#u = #layout.map<blocked [128] vector 4 warps 4>
+#m = #layout.map<row_major [128]>
+func.func @pointers_through_shared_memory(%p: !tile.ptr<f32> {tile.disjoint}, %q: !tile.ptr<f32>) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x!tile.ptr<f32>, #m>
+  kgpu.roles @one warps 4 {
+    %y = tile.load %p : !tile.ptr<f32> -> f32
+    kgpu.end_role
+  } @other warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128xf32, #u>
+    %many = tile.splat %q : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+    kgpu.local_store %many, %a : tensor<128x!tile.ptr<f32>, #t>, !kgpu.mem<128x!tile.ptr<f32>, #m>
+    kgpu.barrier role
+    %turned = kgpu.local_load %a : !kgpu.mem<128x!tile.ptr<f32>, #m> -> tensor<128x!tile.ptr<f32>, #u>
+    tile.store %turned, %x : tensor<128x!tile.ptr<f32>, #u>, tensor<128xf32, #u>
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+#u = #layout.map<blocked [128] vector 4 warps 4>
+#m = #layout.map<row_major [128]>
+func.func @one_of_two_arrays_through_shared_memory(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x!tile.ptr<f32>, #m>
+  kgpu.roles @one warps 4 {
+    // expected-note @below {{in the other role}}
+    %y = tile.load %p : !tile.ptr<f32> -> f32
+    kgpu.end_role
+  } @other warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128xf32, #u>
+    %many = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+    kgpu.local_store %many, %a : tensor<128x!tile.ptr<f32>, #t>, !kgpu.mem<128x!tile.ptr<f32>, #m>
+    kgpu.barrier role
+    %turned = kgpu.local_load %a : !kgpu.mem<128x!tile.ptr<f32>, #m> -> tensor<128x!tile.ptr<f32>, #u>
+    // expected-error @below {{expected no other role to touch the same array, unless the arrays are known to be disjoint (because}}
+    tile.store %turned, %x : tensor<128x!tile.ptr<f32>, #u>, tensor<128xf32, #u>
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
 // The copy engine reads what a role's map says, which the other writes.
 #m = #layout.map<swizzled [64, 64] element 2 bytes 128>
 func.func @copied_array_of_two_roles(%pa: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32, %x: f16) {
