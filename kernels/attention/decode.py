@@ -74,11 +74,21 @@ class Parts:
 # ---- parts of the kernel ---------------------------------------------------------------------------------------------
 @kiln.jit
 def share_of(part, begin, end, PLAN: kl.constexpr):
-    """The tokens of one share of ``begin`` … ``end``, and how many shares there are (1 of nothing)."""
+    """The tokens of one share of ``begin`` … ``end``, and how many shares there are (1 of nothing). In turns: from the
+    first to the end, a step of every ``splits``."""
+    if PLAN.in_turns:
+        count = kl.minimum(kl.cdiv(end - begin, PLAN.tokens), PLAN.splits)
+        return begin + part * PLAN.tokens, end, kl.maximum(count, 1)
     steps = kl.cdiv(kl.cdiv(end - begin, PLAN.splits), PLAN.tokens)
     share = kl.maximum(steps * PLAN.tokens, kl.cdiv(PLAN.least, PLAN.tokens) * PLAN.tokens)
     first = begin + part * share
     return first, kl.minimum(first + share, end), kl.maximum(kl.cdiv(end - begin, share), 1)
+
+
+@kiln.jit
+def walk_of(first, last, PLAN: kl.constexpr):
+    """What counts the steps of a share, by PLAN.pace: in turns the steps, else their first tokens."""
+    return (0, kl.cdiv(last - first, PLAN.stride)) if PLAN.in_turns else (first, last)
 
 
 @kiln.struct
@@ -207,8 +217,12 @@ def hand_in(parts: Parts, slot, part, count, top, total, result, PLAN: kl.conste
     row, column = kl.arange(0, result.shape[0])[:, None], kl.arange(0, PLAN.side)[None, :]
     place = (slot * PLAN.splits + part) * PLAN.members + row
     kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, result, mask=row < PLAN.members)
-    kl.store(parts.statistics + place * 2, top, mask=row < PLAN.members)
-    kl.store(parts.statistics + place * 2 + 1, total, mask=row < PLAN.members)
+    if PLAN.paired:
+        both = kl.join(top, total).reshape(result.shape[0], 2)
+        kl.store(parts.statistics + place * 2 + kl.arange(0, 2)[None, :], both, mask=row < PLAN.members)
+    else:
+        kl.store(parts.statistics + place * 2, top, mask=row < PLAN.members)
+        kl.store(parts.statistics + place * 2 + 1, total, mask=row < PLAN.members)
     is_last = kl.atomic_add(parts.arrived + slot, 1, sem="acq_rel") == count - 1
     if is_last:
         kl.store(parts.arrived + slot, 0)
@@ -226,8 +240,13 @@ def handed_in(parts: Parts, slot, count, PLAN: kl.constexpr):
         part = first + kl.arange(0, PLAN.merged)[:, None, None]
         place = (slot * PLAN.splits + part) * PLAN.members + row
         values = kl.load(parts.sums + place.to(kl.int64) * PLAN.side + column, mask=part < count, other=0.0)
-        tops = kl.load(parts.statistics + place * 2, mask=part < count, other=-float("inf"))
-        totals = kl.load(parts.statistics + place * 2 + 1, mask=part < count, other=0.0)
+        if PLAN.paired:
+            pair = parts.statistics + (place * 2)[:, :, :, None] + kl.arange(0, 2)[None, None, None, :]
+            tops, totals = kl.split(kl.load(pair, mask=(part < count)[:, :, :, None], other=0.0))
+            tops = kl.where(part < count, tops, -float("inf"))
+        else:
+            tops = kl.load(parts.statistics + place * 2, mask=part < count, other=-float("inf"))
+            totals = kl.load(parts.statistics + place * 2 + 1, mask=part < count, other=0.0)
         best = kl.maximum(top, kl.max(tops, axis=0))
         safe = finite(best)
         share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
@@ -272,7 +291,9 @@ def decode_kernel(
     top = kl.full((*SHAPE, 1), -float("inf"), kl.float32)
     total = kl.zeros((*SHAPE, 1), kl.float32)
     result = kl.zeros((*SHAPE, PLAN.side), kl.float32)
-    for start in range(first, last, PLAN.tokens):
+    foremost, end = walk_of(first, last, PLAN)
+    for turn in range(foremost, end, PLAN.pace):
+        start = first + turn * PLAN.stride if PLAN.in_turns else turn
         page, token = pages_of(pages, batch, start, last, PLAN)
         key = in_lanes(cached(k, batch, head, start, last, page, token, inside, PLAN), PLAN)
         value = in_lanes(cached(v, batch, head, start, last, page, token, inside, PLAN), PLAN)
@@ -311,6 +332,13 @@ def queries_view(q: Any) -> Heads:
         return heads_view(q)
     batch, head, step = strides(q)
     return Heads(q, batch, 0, head, step, q.shape[1])
+
+
+def known(x: Heads) -> Heads:
+    """Strides and heads as constants of the code: of one model they are the same whatever the batch."""
+    return x._replace(
+        token=kl.constexpr(x.token), head=kl.constexpr(x.head), step=kl.constexpr(x.step), heads=kl.constexpr(x.heads)
+    )
 
 
 def parts_of(tiles: int, plan: DecodePlan, like: Any) -> Parts:
@@ -412,11 +440,9 @@ def decode_attention(
         pages = Pages(block_table, *strides(block_table), page_size, page_size % plan.tokens == 0)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
+    views = queries_view(q), heads_view(k), heads_view(v), queries_view(out)
     decode_kernel[(tiles, plan.splits)](
-        queries_view(q),
-        heads_view(k),
-        heads_view(v),
-        queries_view(out),
+        *(map(known, views) if plan.known else views),
         lse,
         Lengths(lengths, strides(lengths)[0], length),
         pages,

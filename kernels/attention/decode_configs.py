@@ -32,6 +32,9 @@ class DecodePlan:
     merged     parts that the last program asks for at once
     bits       of an element of the cache (16: or more)
     evict      the eviction policy with which the cache is read
+    in_turns   programs that share a sequence take its steps in turns; else a run of steps each
+    known      strides and heads are constants of the code
+    paired     a row's maximum and sum are handed in as one
     """
 
     rows: int
@@ -48,11 +51,24 @@ class DecodePlan:
     merged: int = 8
     bits: int = 16
     evict: str = ""
+    in_turns: bool = False
+    known: bool = False
+    paired: bool = False
 
     @property
     def blocks(self) -> int:
         """Tiles of rows."""
         return -(-self.group * self.queries // self.rows)
+
+    @property
+    def stride(self) -> int:
+        """Tokens from one step of a program to its next."""
+        return self.tokens * (self.splits if self.in_turns else 1)
+
+    @property
+    def pace(self) -> int:
+        """What a loop over a program's steps counts by: steps or tokens."""
+        return 1 if self.in_turns else self.tokens
 
     @property
     def members(self) -> int:

@@ -30,6 +30,7 @@ from kiln.kernels.attention.decode import (
     queries_view,
     share_of,
     turned,
+    walk_of,
 )
 from kiln.kernels.attention.decode_configs import LEAST_SPLIT, SHARED, WARPS, DecodePlan, even_splits, merged_at_once
 from kiln.kernels.attention.kernel import LOG2_E
@@ -143,6 +144,39 @@ def factors(words, HIGH: kl.constexpr):
         True,
         2,
         portable=_factors_of_high if HIGH else _factors_of_low,
+    )
+
+
+@kiln.jit
+def _steps_and_low_zeros(word):
+    step, zero = step_and_zero(word)
+    return step, (zero * 2.0**-24).to(kl.float16)
+
+
+@kiln.jit
+def _steps_and_high_zeros(word):
+    step, zero = step_and_zero(word)
+    return step, (zero * 2.0**-20).to(kl.float16)
+
+
+@kiln.jit
+def steps_and_zeros(words, HIGH: kl.constexpr):
+    """What words say of low or high bits: the step, and the zero as small as `fours` has codes."""
+    return kl.inline_asm_elementwise(
+        "{ .reg .b32 k, z; shr.b32 $0, $2, 1; and.b32 $0, $0, 0x7F807F80; "
+        "lop3.b32 $1, $2, 0x00FF00FF, 0x64006400, 0xEA; "
+        + (
+            "mov.b32 k, 0x00100010; mov.b32 z, 0x94809480; "
+            if HIGH
+            else "mov.b32 k, 0x00010001; mov.b32 z, 0x84808480; "
+        )
+        + "fma.rn.f16x2 $1, $1, k, z; }",
+        "=&r,=&r,r",
+        [words],
+        (kl.float16, kl.float16),
+        True,
+        2,
+        portable=_steps_and_high_zeros if HIGH else _steps_and_low_zeros,
     )
 
 
@@ -280,7 +314,9 @@ def decode_quantized_kernel(
     total = kl.zeros((*SHAPE, 1), kl.float32)
     offset = kl.zeros((*SHAPE, 1), kl.float32)
     result = kl.zeros((*SHAPE, PLAN.size), kl.float32)
-    for start in range(first, last, PLAN.tokens):
+    foremost, end = walk_of(first, last, PLAN)
+    for turn in range(foremost, end, PLAN.pace):
+        start = first + turn * PLAN.stride if PLAN.in_turns else turn
         key = in_lanes(keys(k, of_all, start, PLAN), PLAN)
         value = in_lanes(values(v, of_all, start, PLAN), PLAN)
         word = across(v.of_tokens(of_all, start, PLAN), PLAN)
@@ -317,6 +353,104 @@ def decode_quantized_kernel(
         elif hand_in(parts, slot, part, count, top, total, result, PLAN):
             top, total, result = handed_in(parts, slot, count, PLAN)
             rows.store(y, lse, PLAN.size, top, total, result)
+
+
+@kiln.jit
+def decode_in_columns_kernel(
+    q: Heads, k: Codes, v: Codes, y: Heads, lse, lengths: Lengths, parts: Parts, k_heads, scale_log2, PLAN: kl.constexpr
+):
+    """As `decode_quantized_kernel`, with queries as columns of the products, of which eight are enough. What keys of
+    four bits are multiplied by goes into queries."""
+    slot, part = kl.program_id(0), kl.program_id(1)
+    of_all = slot // PLAN.blocks
+    rows = Rows(of_all // k_heads, of_all % k_heads, slot % PLAN.blocks * PLAN.rows, PLAN)
+    length = lengths.of(rows.batch)
+    whole = length if PLAN.bits == 8 else length // GROUP * GROUP
+    first, last, count = share_of(part, 0, whole, PLAN)
+    own = length - PLAN.queries + rows.numbers(PLAN.rows) // PLAN.group
+    own_column = (length - PLAN.queries + kl.arange(0, PLAN.rows) // PLAN.group)[None, None, :]
+    query = rows.load(q, None).to(kl.float16)
+    COLUMN: kl.constexpr = (PLAN.lanes, 1, PLAN.rows)
+    TOKENS: kl.constexpr = PLAN.tokens // PLAN.lanes
+    HALF: kl.constexpr = PLAN.size // 2
+    columns = kl.broadcast_to(query.T[None], (PLAN.lanes, PLAN.size, PLAN.rows))
+    top = kl.full(COLUMN, -float("inf"), kl.float32)
+    total = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
+    offset = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
+    result = kl.zeros((PLAN.lanes, PLAN.size, PLAN.rows), kl.float32)
+    if PLAN.bits == 4:
+        # Both halves of the channels as small: 2^-22 of what they mean.
+        columns *= kl.where(kl.arange(0, PLAN.size) < HALF, 4.0, 0.25).to(kl.float16)[None, :, None]
+    foremost, end = walk_of(first, last, PLAN)
+    for turn in range(foremost, end, PLAN.pace):
+        start = first + turn * PLAN.stride if PLAN.in_turns else turn
+        value = in_lanes(values(v, of_all, start, PLAN), PLAN)
+        word = v.of_tokens(of_all, start, PLAN).reshape(PLAN.lanes, TOKENS, 1)
+        if PLAN.bits == 8:
+            key = in_lanes(numbers_of(k, of_all, start, PLAN), PLAN)
+            step = word.to(kl.float32)
+            of_keys = k.of_tokens(of_all, start, PLAN).reshape(PLAN.lanes, TOKENS, 1)
+            score = kl.dot(key, columns) * (of_keys * scale_log2)
+        else:
+            step, zero = step_and_zero(word)
+            step = step.to(kl.float32)
+            low, high = fours(k.load(of_all, start, PLAN))
+            key = in_lanes(side_by_side(keys_of(low, PLAN), keys_of(high, PLAN)), PLAN)
+            low_words, high_words = k.of_groups(of_all, start, 0, PLAN), k.of_groups(of_all, start, 1, PLAN)
+            low_step, low_zero = steps_and_zeros(low_words, 0)
+            high_step, high_zero = steps_and_zeros(high_words, 1)
+            turned_columns = columns * side_by_side(low_step, high_step)[:, :, None]
+            zeros = side_by_side(low_zero, high_zero)[:, None, :]
+            beside = kl.dot(kl.broadcast_to(zeros, (PLAN.lanes, 16, PLAN.size)), turned_columns)
+            beside = kl.broadcast_to(beside[:, None], (PLAN.lanes, TOKENS // 16, 16, PLAN.rows))
+            score = kl.dot(key, turned_columns, beside.reshape(PLAN.lanes, TOKENS, PLAN.rows))
+            score = score * (scale_log2 * 4194304.0)
+        token = (start + kl.arange(0, PLAN.tokens)).reshape(PLAN.lanes, TOKENS, 1)
+        seen = token < last
+        if PLAN.queries > 1:
+            seen = seen & (token <= own_column)
+        score = kl.where(seen, score, -float("inf"))
+        best = kl.maximum(top, kl.max(score, axis=1, keep_dims=True))
+        safe = finite(best)
+        weight, kept = exp2_flushed(score - safe), exp2_flushed(top - safe)
+        total = total * kept + eighths(weight)
+        if PLAN.bits == 4:
+            offset = offset * kept + eighths(weight * (step * zero))
+        result = kl.dot(kl.permute(value, 0, 2, 1), (weight * (step * LARGER)).to(kl.float16), result * kept)
+        top = best
+    total, offset = kl.sum(total, axis=1, keep_dims=True), kl.sum(offset, axis=1, keep_dims=True)
+    if PLAN.bits == 8:
+        result = result * unit_of_values(PLAN) + offset
+    else:
+        result = result * unit_of_values(PLAN)[None, :, None] + offset
+    best = kl.max(top, axis=0)
+    share = exp2_flushed(top - finite(best)[None])
+    total, result = kl.sum(total * share, axis=0).T, kl.sum(result * share, axis=0).T
+    top = best.T
+    if PLAN.bits == 4:
+        if part == count - 1:
+            top, total, result = with_recent(
+                query, k, v, of_all, length - whole, own - whole, scale_log2, top, total, result, PLAN
+            )
+    if PLAN.splits == 1:
+        rows.store(y, lse, PLAN.size, top, total, result)
+    elif part < count:
+        if count == 1:
+            rows.store(y, lse, PLAN.size, top, total, result)
+        elif hand_in(parts, slot, part, count, top, total, result, PLAN):
+            top, total, result = handed_in(parts, slot, count, PLAN)
+            rows.store(y, lse, PLAN.size, top, total, result)
+
+
+@kiln.jit
+def numbers_of(k: Codes, of_all, start, PLAN: kl.constexpr):
+    return keys_of(numbers(k.load(of_all, start, PLAN)), PLAN)
+
+
+@kiln.jit
+def eighths(x):
+    """Sums of [lanes, tokens, rows] over every eighth token: a thread's own."""
+    return kl.sum(x.reshape(x.shape[0], x.shape[1] // 8, 8, x.shape[2]), axis=1)
 
 
 @kiln.jit
@@ -439,7 +573,8 @@ def decode_quantized(
     plan = plan or quantized_plan(batch, k_heads, heads // k_heads, queries, size, bits, length, machine)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
-    decode_quantized_kernel[(tiles, plan.splits)](
+    kernel = decode_in_columns_kernel if plan.rows == 8 else decode_quantized_kernel
+    kernel[(tiles, plan.splits)](
         queries_view(q),
         Codes(k, k_ranges, k_recent, k.shape[2]),
         Codes(v, v_ranges, v_recent, v.shape[2]),

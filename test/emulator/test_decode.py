@@ -1,5 +1,7 @@
 """Decoding as GPU code: rings of copied keys and values, a warp for each lane, shares that the last program adds up."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from harness import assert_close, random
@@ -58,12 +60,23 @@ def test_queries_in_a_window(rng, close):
     close(q, k, v, np.array([90, 2], np.int32), plan, window=40)
 
 
+def test_turns_and_known_strides(rng, close):
+    """Steps dealt out in turns, strides in the code, statistics handed in as pairs."""
+    q, k, v = random(rng, (2, 4, 32), "float16"), *(random(rng, (2, 150, 2, 32), "float16") for _ in range(2))
+    plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=3, stages=3, num_warps=2, merged=2)
+    plan = dataclasses.replace(plan, in_turns=True, known=True, paired=True)
+    close(q, k, v, np.array([150, 33], np.int32), plan)
+
+
+@pytest.mark.parametrize("rows, in_turns", [(16, False), (8, False), (8, True)])
 @pytest.mark.parametrize("bits", [8, 4])
-def test_quantized(rng, launched, emulated, bits):
-    """Codes from a ring, widened in registers; recent tokens of four bits beside them."""
+def test_quantized(rng, launched, emulated, bits, rows, in_turns):
+    """Codes from a ring, widened in registers; recent tokens of four bits beside them. Eight rows are columns of the
+    products."""
     k, v = (random(rng, (2, 150, 1, 32), "float16") for _ in range(2))
     q, lengths = random(rng, (2, 2, 32), "float16"), [150, 33]
-    plan = DecodePlan(16, 64, 32, 32, 2, lanes=2, splits=2, least=64, stages=2, num_warps=2, merged=2, bits=bits)
+    plan = DecodePlan(rows, 64, 32, 32, 2, lanes=2, splits=2, least=64, stages=2, num_warps=2, merged=2, bits=bits)
+    plan = dataclasses.replace(plan, in_turns=in_turns)
     cache = quantized_reference.quantized_cache(k, v, lengths, bits, 256)
     exact = decode_reference.decode_attention(q, *quantized_reference.decoded_cache(*cache, lengths), lengths)
     recent = {"k_recent": cache[4], "v_recent": cache[5]}
