@@ -105,6 +105,12 @@ class Rows:
         return self.first + kl.arange(0, COUNT)[:, None]
 
     @kiln.jit
+    def places(self, PLAN: kl.constexpr):
+        """The numbers where scores have rows."""
+        number = self.numbers(PLAN.rows)
+        return number.T if PLAN.in_columns else number
+
+    @kiln.jit
     def are_there(self, row):
         return row < self.PLAN.group * self.PLAN.queries
 
@@ -163,7 +169,7 @@ def pages_of(pages, batch, start, last, PLAN: kl.constexpr):
 @kiln.jit
 def in_lanes(x, PLAN: kl.constexpr):
     """Rows in equal parts, one for each lane."""
-    return x if PLAN.lanes == 1 else x.reshape(PLAN.lanes, x.shape[0] // PLAN.lanes, x.shape[1])
+    return x if PLAN.lanes == 1 and not PLAN.in_columns else x.reshape(PLAN.lanes, x.shape[0] // PLAN.lanes, x.shape[1])
 
 
 @kiln.jit
@@ -175,12 +181,36 @@ def turned(x):
 @kiln.jit
 def is_seen(start, own, last, window, PLAN: kl.constexpr):
     """Which of a step's tokens the query of each row sees; ``own``: the row's own token."""
-    token = turned(in_lanes((start + kl.arange(0, PLAN.tokens))[:, None], PLAN))
-    own = own if PLAN.lanes == 1 else own[None]
+    token = start + kl.arange(0, PLAN.tokens)
+    if PLAN.in_columns:
+        token = token.reshape(PLAN.lanes, PLAN.tokens // PLAN.lanes, 1)
+    else:
+        token = turned(in_lanes(token[:, None], PLAN))
+    own = own if PLAN.lanes == 1 and not PLAN.in_columns else own[None]
     seen = token < last
     if PLAN.queries > 1:
         seen = seen & (token <= own)
     return seen if window is None else seen & (token > own - window)
+
+
+@kiln.jit
+def nothing(PLAN: kl.constexpr):
+    """Maximum, sum and result of rows so far: of no token."""
+    if PLAN.in_columns:
+        top = kl.full((PLAN.lanes, 1, PLAN.rows), -float("inf"), kl.float32)
+        total = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
+        return top, total, kl.zeros((PLAN.lanes, PLAN.side, PLAN.rows), kl.float32)
+    SHAPE: kl.constexpr = (PLAN.rows,) if PLAN.lanes == 1 else (PLAN.lanes, PLAN.rows)
+    top, total = kl.full((*SHAPE, 1), -float("inf"), kl.float32), kl.zeros((*SHAPE, 1), kl.float32)
+    return top, total, kl.zeros((*SHAPE, PLAN.side), kl.float32)
+
+
+@kiln.jit
+def sums_of(weight, PLAN: kl.constexpr):
+    """Sums of a step's weights; in columns over every eighth token, which is a thread's own."""
+    if PLAN.in_columns:
+        return kl.sum(weight.reshape(PLAN.lanes, weight.shape[1] // 8, 8, PLAN.rows), axis=1)
+    return kl.sum(weight, axis=-1, keep_dims=True)
 
 
 @kiln.jit
@@ -209,6 +239,17 @@ def merged(top, total, result, PLAN: kl.constexpr):
     result = kl.permute((result * share).reshape(PLAN.lanes, ROWS, PLAN.side // 8, 4, 2), 0, 2, 4, 1, 3)
     result = kl.permute(kl.sum(result, axis=0), 2, 0, 3, 1).reshape(ROWS, PLAN.side)
     return best, kl.sum(total * share, axis=0), result
+
+
+@kiln.jit
+def merged_columns(top, total, result, PLAN: kl.constexpr):
+    """The same of columns: as rows."""
+    best = kl.max(top, axis=0)
+    share = exp2_flushed(top - finite(best)[None])
+    total = kl.sum(kl.sum(total, axis=1, keep_dims=True) * share, axis=0)
+    # A thread has pairs of columns of every eighth row: in the same order.
+    result = kl.permute((result * share).reshape(PLAN.lanes, PLAN.side // 8, 8, 4, 2), 0, 1, 4, 2, 3)
+    return best.T, total.T, kl.permute(kl.sum(result, axis=0), 3, 1, 0, 2).reshape(8, PLAN.side)
 
 
 @kiln.jit
@@ -283,14 +324,13 @@ def decode_kernel(
     first, last, count = share_of(part, begin, length, PLAN)
     inside = None if PLAN.whole else kl.arange(0, PLAN.side)[None, :] < size
     rows = Rows(batch, head, slot % PLAN.blocks * PLAN.rows, PLAN)
-    own = length - PLAN.queries + rows.numbers(PLAN.rows) // PLAN.group
     query = rows.load(q, inside)
-    SHAPE: kl.constexpr = (PLAN.rows,) if PLAN.lanes == 1 else (PLAN.lanes, PLAN.rows)
-    if PLAN.lanes > 1:
-        query = kl.broadcast_to(query[None], (*SHAPE, PLAN.side))
-    top = kl.full((*SHAPE, 1), -float("inf"), kl.float32)
-    total = kl.zeros((*SHAPE, 1), kl.float32)
-    result = kl.zeros((*SHAPE, PLAN.side), kl.float32)
+    if PLAN.in_columns:
+        query = kl.broadcast_to(query.T[None], (PLAN.lanes, PLAN.side, PLAN.rows))
+    elif PLAN.lanes > 1:
+        query = kl.broadcast_to(query[None], (PLAN.lanes, PLAN.rows, PLAN.side))
+    own = length - PLAN.queries + rows.places(PLAN) // PLAN.group
+    top, total, result = nothing(PLAN)
     foremost, end = walk_of(first, last, PLAN)
     for turn in range(foremost, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
@@ -298,14 +338,20 @@ def decode_kernel(
         key = in_lanes(cached(k, batch, head, start, last, page, token, inside, PLAN), PLAN)
         value = in_lanes(cached(v, batch, head, start, last, page, token, inside, PLAN), PLAN)
         seen = is_seen(start, own, last, window, PLAN)
-        score = kl.where(seen, kl.dot(query, turned(key)) * scale_log2, -float("inf"))
-        best = kl.maximum(top, kl.max(score, axis=-1, keep_dims=True))
+        score = kl.dot(key, query) if PLAN.in_columns else kl.dot(query, turned(key))
+        score = kl.where(seen, score * scale_log2, -float("inf"))
+        best = kl.maximum(top, kl.max(score, axis=PLAN.axis, keep_dims=True))
         safe = finite(best)
         weight, kept = exp2_flushed(score - safe), exp2_flushed(top - safe)
-        total = total * kept + kl.sum(weight, axis=-1, keep_dims=True)
-        result = kl.dot(weight.to(value.dtype), value, result * kept)
+        total = total * kept + sums_of(weight, PLAN)
+        if PLAN.in_columns:
+            result = kl.dot(turned(value), weight.to(value.dtype), result * kept)
+        else:
+            result = kl.dot(weight.to(value.dtype), value, result * kept)
         top = best
-    if PLAN.lanes > 1:
+    if PLAN.in_columns:
+        top, total, result = merged_columns(top, total, result, PLAN)
+    elif PLAN.lanes > 1:
         top, total, result = merged(top, total, result, PLAN)
     if PLAN.splits == 1:
         rows.store(y, lse, size, top, total, result)

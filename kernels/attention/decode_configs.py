@@ -22,6 +22,7 @@ LEAST_SPLIT = 64
 @dataclass(frozen=True)
 class DecodePlan:
     """A launch of decode: ``rows`` (queries times the heads of a group, padded) against ``tokens`` of the cache a step.
+    Eight rows are columns of the products.
 
     lanes      parts of a step's tokens, each with a running maximum and sum of its own: one for each warp, so that no
                warp waits for another before the end
@@ -59,6 +60,16 @@ class DecodePlan:
     def blocks(self) -> int:
         """Tiles of rows."""
         return -(-self.group * self.queries // self.rows)
+
+    @property
+    def in_columns(self) -> bool:
+        """Queries are columns of the products, of which tensor cores take eight; of rows they take sixteen."""
+        return self.rows == 8
+
+    @property
+    def axis(self) -> int:
+        """The tokens' dimension of scores."""
+        return 1 if self.in_columns else -1
 
     @property
     def stride(self) -> int:

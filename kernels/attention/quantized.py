@@ -26,9 +26,12 @@ from kiln.kernels.attention.decode import (
     is_seen,
     lse_shape,
     merged,
+    merged_columns,
+    nothing,
     parts_of,
     queries_view,
     share_of,
+    sums_of,
     turned,
     walk_of,
 )
@@ -368,16 +371,13 @@ def decode_in_columns_kernel(
     whole = length if PLAN.bits == 8 else length // GROUP * GROUP
     first, last, count = share_of(part, 0, whole, PLAN)
     own = length - PLAN.queries + rows.numbers(PLAN.rows) // PLAN.group
-    own_column = (length - PLAN.queries + kl.arange(0, PLAN.rows) // PLAN.group)[None, None, :]
+    own_column = length - PLAN.queries + rows.places(PLAN) // PLAN.group
     query = rows.load(q, None).to(kl.float16)
-    COLUMN: kl.constexpr = (PLAN.lanes, 1, PLAN.rows)
     TOKENS: kl.constexpr = PLAN.tokens // PLAN.lanes
     HALF: kl.constexpr = PLAN.size // 2
     columns = kl.broadcast_to(query.T[None], (PLAN.lanes, PLAN.size, PLAN.rows))
-    top = kl.full(COLUMN, -float("inf"), kl.float32)
-    total = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
+    top, total, result = nothing(PLAN)
     offset = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
-    result = kl.zeros((PLAN.lanes, PLAN.size, PLAN.rows), kl.float32)
     if PLAN.bits == 4:
         # Both halves of the channels as small: 2^-22 of what they mean.
         columns *= kl.where(kl.arange(0, PLAN.size) < HALF, 4.0, 0.25).to(kl.float16)[None, :, None]
@@ -387,7 +387,7 @@ def decode_in_columns_kernel(
         value = in_lanes(values(v, of_all, start, PLAN), PLAN)
         word = v.of_tokens(of_all, start, PLAN).reshape(PLAN.lanes, TOKENS, 1)
         if PLAN.bits == 8:
-            key = in_lanes(numbers_of(k, of_all, start, PLAN), PLAN)
+            key = in_lanes(keys(k, of_all, start, PLAN), PLAN)
             step = word.to(kl.float32)
             of_keys = k.of_tokens(of_all, start, PLAN).reshape(PLAN.lanes, TOKENS, 1)
             score = kl.dot(key, columns) * (of_keys * scale_log2)
@@ -405,28 +405,21 @@ def decode_in_columns_kernel(
             beside = kl.broadcast_to(beside[:, None], (PLAN.lanes, TOKENS // 16, 16, PLAN.rows))
             score = kl.dot(key, turned_columns, beside.reshape(PLAN.lanes, TOKENS, PLAN.rows))
             score = score * (scale_log2 * 4194304.0)
-        token = (start + kl.arange(0, PLAN.tokens)).reshape(PLAN.lanes, TOKENS, 1)
-        seen = token < last
-        if PLAN.queries > 1:
-            seen = seen & (token <= own_column)
-        score = kl.where(seen, score, -float("inf"))
+        score = kl.where(is_seen(start, own_column, last, None, PLAN), score, -float("inf"))
         best = kl.maximum(top, kl.max(score, axis=1, keep_dims=True))
         safe = finite(best)
         weight, kept = exp2_flushed(score - safe), exp2_flushed(top - safe)
-        total = total * kept + eighths(weight)
+        total = total * kept + sums_of(weight, PLAN)
         if PLAN.bits == 4:
-            offset = offset * kept + eighths(weight * (step * zero))
+            offset = offset * kept + sums_of(weight * (step * zero), PLAN)
         result = kl.dot(kl.permute(value, 0, 2, 1), (weight * (step * LARGER)).to(kl.float16), result * kept)
         top = best
-    total, offset = kl.sum(total, axis=1, keep_dims=True), kl.sum(offset, axis=1, keep_dims=True)
+    offset = kl.sum(offset, axis=1, keep_dims=True)
     if PLAN.bits == 8:
         result = result * unit_of_values(PLAN) + offset
     else:
         result = result * unit_of_values(PLAN)[None, :, None] + offset
-    best = kl.max(top, axis=0)
-    share = exp2_flushed(top - finite(best)[None])
-    total, result = kl.sum(total * share, axis=0).T, kl.sum(result * share, axis=0).T
-    top = best.T
+    top, total, result = merged_columns(top, total, result, PLAN)
     if PLAN.bits == 4:
         if part == count - 1:
             top, total, result = with_recent(
@@ -440,17 +433,6 @@ def decode_in_columns_kernel(
         elif hand_in(parts, slot, part, count, top, total, result, PLAN):
             top, total, result = handed_in(parts, slot, count, PLAN)
             rows.store(y, lse, PLAN.size, top, total, result)
-
-
-@kiln.jit
-def numbers_of(k: Codes, of_all, start, PLAN: kl.constexpr):
-    return keys_of(numbers(k.load(of_all, start, PLAN)), PLAN)
-
-
-@kiln.jit
-def eighths(x):
-    """Sums of [lanes, tokens, rows] over every eighth token: a thread's own."""
-    return kl.sum(x.reshape(x.shape[0], x.shape[1] // 8, 8, x.shape[2]), axis=1)
 
 
 @kiln.jit
@@ -573,7 +555,7 @@ def decode_quantized(
     plan = plan or quantized_plan(batch, k_heads, heads // k_heads, queries, size, bits, length, machine)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
-    kernel = decode_in_columns_kernel if plan.rows == 8 else decode_quantized_kernel
+    kernel = decode_in_columns_kernel if plan.in_columns else decode_quantized_kernel
     kernel[(tiles, plan.splits)](
         queries_view(q),
         Codes(k, k_ranges, k_recent, k.shape[2]),

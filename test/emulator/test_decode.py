@@ -37,11 +37,11 @@ def close(launched, emulated):
     return compare
 
 
-@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("rows, splits", [(16, 1), (16, 3), (8, 3)])
 @pytest.mark.parametrize("lanes, warps", [(1, 1), (2, 2), (1, 2)])
-def test_shares_and_lanes(rng, close, lanes, warps, splits):
+def test_shares_and_lanes(rng, close, lanes, warps, splits, rows):
     q, k, v = random(rng, (2, 4, 32), "float16"), *(random(rng, (2, 150, 2, 32), "float16") for _ in range(2))
-    plan = DecodePlan(16, 32, 32, 32, 2, lanes=lanes, splits=splits, least=32, stages=3, num_warps=warps, merged=2)
+    plan = DecodePlan(rows, 32, 32, 32, 2, lanes=lanes, splits=splits, least=32, stages=3, num_warps=warps, merged=2)
     close(q, k, v, np.array([150, 33], np.int32), plan)
 
 
@@ -54,9 +54,10 @@ def test_pages(rng, close, page_size):
     close(random(rng, (2, 2, 32), "float16"), k, v, np.array([100, 44], np.int32), plan, block_table=table)
 
 
-def test_queries_in_a_window(rng, close):
+@pytest.mark.parametrize("rows", [16, 8])
+def test_queries_in_a_window(rng, close, rows):
     q, k, v = random(rng, (2, 3, 4, 32), "float16"), *(random(rng, (2, 90, 2, 32), "float16") for _ in range(2))
-    plan = DecodePlan(16, 32, 32, 32, 2, queries=3, lanes=2, splits=2, least=32, stages=2, num_warps=2, merged=2)
+    plan = DecodePlan(rows, 32, 32, 32, 2, queries=3, lanes=2, splits=2, least=32, stages=2, num_warps=2, merged=2)
     close(q, k, v, np.array([90, 2], np.int32), plan, window=40)
 
 
