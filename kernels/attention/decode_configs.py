@@ -36,6 +36,7 @@ class DecodePlan:
     in_turns   programs that share a sequence take its steps in turns; else a run of steps each
     known      strides and heads are constants of the code
     paired     a row's maximum and sum are handed in as one
+    registers  of a thread at most (0: the assembler's choice, which may spill for more programs than memory holds)
     """
 
     rows: int
@@ -55,6 +56,7 @@ class DecodePlan:
     in_turns: bool = False
     known: bool = False
     paired: bool = False
+    registers: int = 0
 
     @property
     def blocks(self) -> int:
@@ -94,9 +96,12 @@ class DecodePlan:
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
             return options()
+        chosen: dict[str, Any] = {"num_warps": self.num_warps}
         if self.stages:
-            return options(schedule="simple", stages=self.stages, num_warps=self.num_warps)
-        return options(num_warps=self.num_warps)
+            chosen |= {"schedule": "simple", "stages": self.stages}
+        if self.registers:
+            chosen["maxnreg"] = self.registers
+        return options(**chosen)
 
 
 # Rows of one tile at most, and elements of a result that a warp holds: 64 registers a thread.

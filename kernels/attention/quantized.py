@@ -114,6 +114,27 @@ def fours(bytes_):
 
 
 @kiln.jit
+def _fours_and_bytes(byte):
+    return _bits(byte & 15), _bits(byte)
+
+
+@kiln.jit
+def fours_and_bytes(bytes_):
+    """The low four bits of a byte and the whole of it, times 2^-24: the high ones need not be cut out, as sums of the
+    low ones can be taken from sums of the whole."""
+    return kl.inline_asm_elementwise(
+        "{ prmt.b32 $2, $4, 0, 0x4140; prmt.b32 $3, $4, 0, 0x4342; "
+        "and.b32 $0, $2, 0x000F000F; and.b32 $1, $3, 0x000F000F; }",
+        "=&r,=&r,=&r,=&r,r",
+        [bytes_],
+        (kl.float16, kl.float16),
+        True,
+        4,
+        portable=_fours_and_bytes,
+    )
+
+
+@kiln.jit
 def step_and_zero(word):
     """What a word says of four-bit codes: code means (code + zero) · step."""
     return ((word >> 8) << 7).to(kl.uint16).to(kl.float16, bitcast=True), (word & 255).to(kl.float32) - 128.0
@@ -195,6 +216,47 @@ def widened(code, factor, zero):
     )
 
 
+@kiln.jit
+def _product(a, b):
+    return (a.to(kl.float32) * b.to(kl.float32)).to(kl.float16)
+
+
+@kiln.jit
+def product(a, b):
+    return kl.inline_asm_elementwise(
+        "mul.rn.f16x2 $0, $1, $2;", "=r,r,r", [a, b], kl.float16, True, 2, portable=_product
+    )
+
+
+@kiln.jit
+def _product_less(a, b, c):
+    return (a.to(kl.float32) * b.to(kl.float32) - c.to(kl.float32)).to(kl.float16)
+
+
+@kiln.jit
+def product_less(a, b, c):
+    """a · b - c, rounded once."""
+    return kl.inline_asm_elementwise(
+        "{ .reg .b32 n; neg.f16x2 n, $3; fma.rn.f16x2 $0, $1, $2, n; }",
+        "=r,r,r,r",
+        [a, b, c],
+        kl.float16,
+        True,
+        2,
+        portable=_product_less,
+    )
+
+
+@kiln.jit
+def _sum(a, b):
+    return (a.to(kl.float32) + b.to(kl.float32)).to(kl.float16)
+
+
+@kiln.jit
+def sum_of(a, b):
+    return kl.inline_asm_elementwise("add.rn.f16x2 $0, $1, $2;", "=r,r,r", [a, b], kl.float16, True, 2, portable=_sum)
+
+
 # ---- tiles of the cache ----------------------------------------------------------------------------------------------
 @kiln.struct
 class Codes:
@@ -251,8 +313,17 @@ def values_of(x, PLAN: kl.constexpr):
 @kiln.jit
 def side_by_side(low, high):
     """The channels of the low and then of the high bits."""
+    if len(low.shape) == 3:
+        both = kl.permute(kl.join(low, high), 0, 1, 3, 2)
+        return both.reshape(low.shape[0], low.shape[1], 2 * low.shape[2])
     both = kl.permute(kl.join(low, high), 0, 2, 1)
     return both.reshape(low.shape[0], 2 * low.shape[1])
+
+
+@kiln.jit
+def halves(x, PLAN: kl.constexpr):
+    """What `side_by_side` has put together, of each lane."""
+    return kl.split(kl.permute(x.reshape(PLAN.lanes, PLAN.rows, 2, PLAN.size // 2), 0, 1, 3, 2))
 
 
 @kiln.jit
@@ -287,6 +358,15 @@ def values(v: Codes, of_all, start, PLAN: kl.constexpr):
         return values_of(numbers(v.load(of_all, start, PLAN)), PLAN)
     low, high = fours(v.load(of_all, start, PLAN))
     return side_by_side(values_of(low, PLAN), values_of(high, PLAN))
+
+
+@kiln.jit
+def values_and_bytes(v: Codes, of_all, start, PLAN: kl.constexpr):
+    """As `values`, with low bits still among the high ones."""
+    if PLAN.bits == 8:
+        return values(v, of_all, start, PLAN)
+    low, both = fours_and_bytes(v.load(of_all, start, PLAN))
+    return side_by_side(values_of(low, PLAN), values_of(both, PLAN))
 
 
 @kiln.jit
@@ -374,36 +454,37 @@ def decode_in_columns_kernel(
     own_column = length - PLAN.queries + rows.places(PLAN) // PLAN.group
     query = rows.load(q, None).to(kl.float16)
     TOKENS: kl.constexpr = PLAN.tokens // PLAN.lanes
-    HALF: kl.constexpr = PLAN.size // 2
-    columns = kl.broadcast_to(query.T[None], (PLAN.lanes, PLAN.size, PLAN.rows))
+    queries = kl.broadcast_to(query[None], (PLAN.lanes, PLAN.rows, PLAN.size))
     top, total, result = nothing(PLAN)
     offset = kl.zeros((PLAN.lanes, 8, PLAN.rows), kl.float32)
     if PLAN.bits == 4:
         # Both halves of the channels as small: 2^-22 of what they mean.
-        columns *= kl.where(kl.arange(0, PLAN.size) < HALF, 4.0, 0.25).to(kl.float16)[None, :, None]
+        low_queries, high_queries = halves(queries * 4.0, PLAN)[0], halves(queries * 0.25, PLAN)[1]
     foremost, end = walk_of(first, last, PLAN)
     for turn in range(foremost, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
-        value = in_lanes(values(v, of_all, start, PLAN), PLAN)
+        value = in_lanes(values_and_bytes(v, of_all, start, PLAN), PLAN)
         word = v.of_tokens(of_all, start, PLAN).reshape(PLAN.lanes, TOKENS, 1)
         if PLAN.bits == 8:
             key = in_lanes(keys(k, of_all, start, PLAN), PLAN)
             step = word.to(kl.float32)
             of_keys = k.of_tokens(of_all, start, PLAN).reshape(PLAN.lanes, TOKENS, 1)
-            score = kl.dot(key, columns) * (of_keys * scale_log2)
+            score = kl.dot(key, turned(queries)) * (of_keys * scale_log2)
         else:
             step, zero = step_and_zero(word)
             step = step.to(kl.float32)
-            low, high = fours(k.load(of_all, start, PLAN))
-            key = in_lanes(side_by_side(keys_of(low, PLAN), keys_of(high, PLAN)), PLAN)
-            low_words, high_words = k.of_groups(of_all, start, 0, PLAN), k.of_groups(of_all, start, 1, PLAN)
-            low_step, low_zero = steps_and_zeros(low_words, 0)
-            high_step, high_zero = steps_and_zeros(high_words, 1)
-            turned_columns = columns * side_by_side(low_step, high_step)[:, :, None]
-            zeros = side_by_side(low_zero, high_zero)[:, None, :]
-            beside = kl.dot(kl.broadcast_to(zeros, (PLAN.lanes, 16, PLAN.size)), turned_columns)
+            low, both = fours_and_bytes(k.load(of_all, start, PLAN))
+            key = in_lanes(side_by_side(keys_of(low, PLAN), keys_of(both, PLAN)), PLAN)
+            low_step, low_zero = steps_and_zeros(k.of_groups(of_all, start, 0, PLAN), 0)
+            high_step, high_zero = steps_and_zeros(k.of_groups(of_all, start, 1, PLAN), 1)
+            # q_low · low + q_high · high is q_high · (low + high) + (q_low - q_high) · low.
+            of_both = product(high_queries, high_step[:, None, :])
+            of_low = product_less(low_queries, low_step[:, None, :], of_both)
+            columns = turned(side_by_side(of_low, of_both))
+            zeros = side_by_side(low_zero, sum_of(low_zero, high_zero))[:, None, :]
+            beside = kl.dot(kl.broadcast_to(zeros, (PLAN.lanes, 16, PLAN.size)), columns)
             beside = kl.broadcast_to(beside[:, None], (PLAN.lanes, TOKENS // 16, 16, PLAN.rows))
-            score = kl.dot(key, turned_columns, beside.reshape(PLAN.lanes, TOKENS, PLAN.rows))
+            score = kl.dot(key, columns, beside.reshape(PLAN.lanes, TOKENS, PLAN.rows))
             score = score * (scale_log2 * 4194304.0)
         score = kl.where(is_seen(start, own_column, last, None, PLAN), score, -float("inf"))
         best = kl.maximum(top, kl.max(score, axis=1, keep_dims=True))
@@ -418,7 +499,9 @@ def decode_in_columns_kernel(
     if PLAN.bits == 8:
         result = result * unit_of_values(PLAN) + offset
     else:
-        result = result * unit_of_values(PLAN)[None, :, None] + offset
+        low, both = halves(kl.permute(result, 0, 2, 1), PLAN)
+        low, high = low * (16777216.0 / LARGER), (both - low) * (1048576.0 / LARGER)
+        result = turned(side_by_side(low, high)) + offset
     top, total, result = merged_columns(top, total, result, PLAN)
     if PLAN.bits == 4:
         if part == count - 1:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from harness import assert_close, random
 from kiln.kernels.attention import decode_quantized, decode_reference, quantized_cache, quantized_reference
+from kiln.kernels.attention.decode_configs import DecodePlan
 
 
 def caches(rng, batch, tokens, heads, size, dtype="float16"):
@@ -42,6 +43,18 @@ def test_queries(rng, bits, dtype):
     lengths = [2, 140, 97]
     k, v = caches(rng, 3, 140, 2, 64, dtype)
     compare(random(rng, (3, 3, 4, 64), dtype), k, v, lengths, bits)
+
+
+@pytest.mark.parametrize("lanes, in_turns", [(4, False), (1, True)])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_queries_as_columns(rng, bits, lanes, in_turns):
+    """The form that a plan of eight rows has, over channels of keys far from zero too."""
+    lengths = [300, 1, 0, 31, 33, 128, 257]
+    k, v = caches(rng, len(lengths), 300, 2, 64)
+    k[..., ::16] += (10 * rng.standard_normal((len(lengths), 1, 2, 4))).astype(np.float16)
+    tokens = 32 * lanes
+    plan = DecodePlan(8, tokens, 64, 64, 2, 2, lanes, splits=2, least=tokens, bits=bits, in_turns=in_turns)
+    compare(random(rng, (len(lengths), 2, 4, 64), "float16") / 2, k, v, lengths, bits, plan=plan)
 
 
 def test_packing_is_a_permutation(rng):
