@@ -27,6 +27,7 @@ from kiln.tune import compiling
 
 __all__ = [
     "Autotuner",
+    "AutotunerError",
     "Config",
     "Heuristics",
     "OutOfResources",

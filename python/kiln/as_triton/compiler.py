@@ -15,6 +15,7 @@ __all__ = [
     "ASTSource",
     "CompilationError",
     "CompiledKernel",
+    "GPUTarget",
     "KernelMetadata",
     "LazyDict",
     "compile",
@@ -56,6 +57,8 @@ class CompiledKernel(jit.CompiledKernel):
 
     options: Mapping[str, Any] = {}
     """The launch options it was compiled with."""
+    key: str = ""
+    """What hooks of compiles are told as the key."""
     _known: KernelMetadata | None = None
 
     @property

@@ -7,13 +7,15 @@ launches go the same way: one call into C++.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple, NoReturn
 
 from kiln import errors, hooks
 from kiln import language as kl
-from kiln.as_triton import knobs
+from kiln.as_triton import knobs, specialization
+from kiln.as_triton.async_compile import active_mode
 from kiln.as_triton.errors import IntegerOverflow, OutOfResources
 from kiln.frontend.function import FunctionParameter, lazy
 from kiln.frontend.function import KernelFunction as JITCallable
@@ -161,6 +163,13 @@ class JITFunction(kiln_jit.JITFunction):
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """`self[grid](*args, **kwargs)`; with `warmup`, only compiles. None where a hook declined the compile."""
+        mode = active_mode.get() if warmup else None
+        if mode is not None:
+            facts = [*map(_fact, args), *((name, *_fact(value)) for name, value in sorted(kwargs.items()))]
+            return mode.submit((self, *facts), lambda: self._run_unless_declined(args, grid, True, kwargs))
+        return self._run_unless_declined(args, grid, warmup, kwargs)
+
+    def _run_unless_declined(self, args: tuple[Any, ...], grid: Any, warmup: bool, kwargs: dict[str, Any]) -> Any:
         try:
             return self._run(args, grid, warmup, kwargs)
         except _Declined:
@@ -198,14 +207,81 @@ class JITFunction(kiln_jit.JITFunction):
             watched.append((group._set, name, None))
         return (prefix, watched, *rest)
 
-    def _compile(self, found: Any, options: dict[str, Any], *rest: Any) -> Any:
+    @property
+    def device_caches(self) -> specialization.DeviceCaches:
+        """Device → (compiled specialisations by key, …)."""
+        return specialization.DeviceCaches(self)
+
+    def drop(self, compiled: Iterable[Any]) -> None:
+        """Forgets specialisations: a launch that needs one compiles anew."""
+        for code in list(compiled):
+            self._forget(code)
+        if self._launcher is not None:
+            self._launcher.clear()
+
+    def preload(self, specialization_data: str) -> Any:
+        """Compiles what a `jit_cache_hook` was told of as `compile["specialization_data"]`, in this process or another;
+        a launch that needs it then finds it, and no hook is told."""
+        facts = json.loads(specialization_data)
+        if facts["name"] != self._fn_name:
+            raise RuntimeError(f"Specialization data is for {facts['name']} but trying to preload for {self._fn_name}")
+        found, options = specialization.decode(facts["arguments"]), dict(specialization.decode(facts["options"]))
+        from kiln.as_triton.driver import CpuDriver, driver
+
+        device = -1 if type(driver.default) is CpuDriver else driver.default.get_current_device()
+        prefix = self._make_prefix()
+        name = self._name_key(prefix, found, options, facts["disjoint"])
+        if self._launcher is None:
+            self._make_launcher()
+        if name not in self._preloaded:
+            self._preloaded[name] = self._compile_named(
+                name, list(found), options, b"preload:" + name.encode(), facts["disjoint"], device, prefix
+            )
+        return self._preloaded[name]
+
+    @lazy
+    def _preloaded(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def _fn_name(self) -> str:
+        return get_full_name(self.fn)
+
+    def _name_key(self, prefix: str, found: Any, options: Mapping[str, Any], disjoint: Any, key: bytes = b"") -> str:
+        """What hooks are told as the key: the same in every process where the arguments are nobody's own, else `key`,
+        which is the launch's."""
+        text = specialization.dump(self._fn_name, "", found, options, disjoint) or key.hex()
+        functions = [function.cache_key for function in (self, *kiln_jit.functions_in(found))]
+        return _digest("\n".join([*functions, prefix[prefix.index("debug=") :], text]).encode())
+
+    def unload(self) -> None:
+        self._preloaded.clear()
+        super().unload()
+
+    def _forget(self, compiled: Any) -> None:
+        for name in [name for name, other in self._preloaded.items() if other is compiled]:
+            del self._preloaded[name]
+        super()._forget(compiled)
+
+    def _compile(self, found: Any, options: dict[str, Any], key: bytes, disjoint: Any, device: int, prefix: str) -> Any:
+        known = self._compiled.get((prefix, key, device))
+        if known is not None:
+            return known
+        name = self._name_key(prefix, found, options, disjoint, key)
+        known = self._preloaded.get(name)
+        if known is not None and known.device == device:
+            self._compiled[prefix, key, device] = known
+            return known
+        return self._compile_named(name, found, options, key, disjoint, device, prefix)
+
+    def _compile_named(self, name: str, found: Any, options: dict[str, Any], *rest: Any) -> Any:
         from kiln.as_triton.language import debugging
 
         listen_to_loads()
         if not knobs.language.default_fp_fusion:
             options = {"enable_fp_fusion": False, **options}
         before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
-        told = self._tell_compile(found, options, *rest) if before or after else {}
+        told = self._tell_compile(name, found, options, *rest) if before or after else {}
         if before and before(**told):
             raise _Declined
         try:
@@ -213,13 +289,13 @@ class JITFunction(kiln_jit.JITFunction):
                 compiled: Any = super()._compile(found, options, *rest)
         except errors.ResourceError as error:
             raise OutOfResources.like(error) from None
-        compiled.options = dict(options)
+        compiled.options, compiled.key = dict(options), name
         if after:
             after(**told)
         return compiled
 
     def _tell_compile(
-        self, found: Any, options: dict[str, Any], key: bytes, disjoint: Any, device: int, prefix: str
+        self, identity: str, found: Any, options: dict[str, Any], key: bytes, disjoint: Any, device: int, prefix: str
     ) -> dict[str, Any]:
         """What the hooks of a compile are given."""
         parameters = [kiln_jit.make_parameter(p.name, item) for p, item in zip(self.params, found, strict=True)]
@@ -230,9 +306,10 @@ class JITFunction(kiln_jit.JITFunction):
         types = ", ".join(f"{name}: {type}" for name, type in signature.items())
         spelled = ", ".join(f"{name}={value}" for name, value in asked.items())
         name = f"{self.fn.__qualname__}[{spelled}]({types})"
-        identity = _digest(prefix.encode() + b"\0" + key)
+        data = specialization.dump(self._fn_name, identity, found, options, disjoint)
         facts = {"key": identity, "signature": signature, "device": max(device, 0), "constants": constants, **asked,
-                 "extern_libs": options.get("extern_libs"), "configs": [attrs], "is_warmup": False}  # fmt: skip
+                 "extern_libs": options.get("extern_libs"), "configs": [attrs], "is_warmup": False,
+                 "specialization_data": data}  # fmt: skip
         info = JitFunctionInfo(self.module, self.fn.__qualname__, self)
         return {
             "key": identity,
@@ -305,6 +382,13 @@ def listen_to_loads() -> None:
         wanted = bool(getattr(knobs.runtime, chain))
         if wanted != (listener in told):
             (told.add if wanted else told.remove)(listener)
+
+
+def _fact(value: Any) -> tuple[Any, ...]:
+    """What tells one compile from another, of an argument: for the keys of `AsyncCompileMode`."""
+    if hasattr(value, "data_ptr"):
+        return str(value.dtype), value.data_ptr() % 16 == 0, str(getattr(value, "device", ""))
+    return type(value), repr(value)
 
 
 def _digest(data: bytes) -> str:

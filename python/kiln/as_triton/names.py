@@ -31,6 +31,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "triton.runtime.errors": ("kiln.as_triton.errors",),
     "triton.runtime.cache": ("kiln.as_triton.cache",),
     "triton.runtime._allocation": ("kiln.as_triton.allocation",),
+    "triton.runtime._async_compile": ("kiln.as_triton.async_compile",),
     "triton.compiler": ("kiln.as_triton.compiler",),
     "triton.compiler.compiler": ("kiln.as_triton.compiler",),
     "triton.compiler.errors": ("kiln.as_triton.errors",),
@@ -54,6 +55,11 @@ ABSENT_MODULES = {
     "triton._internal_testing": "it is for the tests of Triton itself",
     "triton.runtime.interpreter": "kernels are compiled for the CPU, which needs no interpreter",
     "triton.runtime.build": "Kiln builds no C at run time",
+    "triton.tools.compile": "`kiln export` makes C++ of kernels ahead of time",
+    "triton.tools.link": "`kiln export` makes C++ of kernels ahead of time",
+    "triton.tools.disasm": "`kernel.asm['sass']` is the machine code, as `kiln explain` shows it",
+    "triton.tools.build_extern": "libdevice is there: tl.extra.libdevice",
+    "triton.tools.triton_to_gluon_translater": "Gluon lays out tiles by hand, which Kiln's compiler does itself",
     "triton.ops": "Triton has dropped it itself, in release 3.0",
     "triton.compiler.code_generator": "Kiln's front end takes its place; it has no such interface",
     "triton.backends.nvidia": "Kiln has no backends in Python",
@@ -62,6 +68,8 @@ ABSENT_MODULES = {
     "triton.language.extra.hip": "Kiln has no AMD target",
 }
 """Module → why it is not there; its submodules are missing for the same reason."""
+
+_REMOTE, _LOCAL = ("RedisRemoteCacheBackend", "RemoteCacheBackend"), "compiled kernels are kept on this machine alone"
 
 ABSENT_NAMES = {
     "triton.language": {
@@ -74,6 +82,9 @@ ABSENT_NAMES = {
         "ones": "use tl.full(shape, 1, dtype)",
         "matmul": "it is tl.dot",
     },
+    "triton.runtime": dict.fromkeys(_REMOTE, _LOCAL),
+    "triton.runtime.cache": dict.fromkeys((*_REMOTE, "RemoteCacheManager"), _LOCAL),
+    "triton.compiler": {"IRSource": "`kiln compile FILE` goes on from the file of any stage of Kiln's own"},
     "triton.testing": {
         "nvsmi": "Kiln asks the driver, not nvidia-smi: triton.runtime.driver.active.utils.get_device_properties",
         "set_gpu_clock": "Kiln changes no setting of a GPU",

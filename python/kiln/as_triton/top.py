@@ -6,6 +6,7 @@ from typing import Any
 
 from kiln import __version__ as __kiln_version__
 from kiln.as_triton.allocation import set_allocator
+from kiln.as_triton.async_compile import AsyncCompileMode, FutureKernel
 from kiln.as_triton.autotuner import Config, autotune, heuristics
 from kiln.as_triton.compiler import compile
 from kiln.as_triton.errors import CompilationError, InterpreterError, OutOfResources, TritonError
@@ -15,8 +16,10 @@ from kiln.as_triton.names import VERSION as __version__
 from kiln.language.builtin import builtin
 
 __all__ = [
+    "AsyncCompileMode",
     "CompilationError",
     "Config",
+    "FutureKernel",
     "InterpreterError",
     "JITFunction",
     "KernelInterface",

@@ -301,7 +301,7 @@ class JITFunction(KernelFunction, KernelInterface):
     def _watch_constants(self, found: list[tuple[Any, ...]], key: bytes, device: int, compiled: CompiledKernel) -> None:
         """From now on the prefix covers jit functions that came as arguments, alone or as methods of structs, whose
         globals may change too."""
-        new = [f for f in _functions(found) if f is not self and f not in self._constants]
+        new = [f for f in functions_in(found) if f is not self and f not in self._constants]
         if new:
             self._constants += new
             self._compiled[self._make_prefix(), key, device] = compiled
@@ -370,10 +370,11 @@ class JITFunction(KernelFunction, KernelInterface):
         )
 
 
-def _functions(found: Any) -> Iterator[KernelFunction]:
+def functions_in(found: Any) -> Iterator[KernelFunction]:
+    """Jit functions among the arguments of a specialisation, alone or as methods of structs."""
     for item in found:
         if isinstance(item, tuple):
-            yield from _functions(item)
+            yield from functions_in(item)
         elif isinstance(item, KernelFunction):
             yield item
         elif isinstance(item, type):  # the class of a struct

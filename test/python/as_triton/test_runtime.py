@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import sys
 
 import kiln
 import numpy as np
@@ -227,6 +228,148 @@ def test_a_hook_may_decline_a_compile(runtime, double):
     runtime.jit_cache_hook = None
     double[(1,)](x, y, 16, BLOCK=16)
     assert (y == 2).all()
+
+
+def test_specialisations_are_listed_and_dropped(runtime, double):
+    told = []
+    runtime.jit_cache_hook = lambda **facts: told.append(facts["key"])
+    kernels, *_ = double.device_caches[0]
+    assert len(kernels) == 0 and len(double.device_caches) == 0
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    double[(1,)](x, out, 4, BLOCK=4)
+    double[(1,)](x, out, 4, BLOCK=8)
+    assert list(kernels) == told and [code.src.constants[3,] for code in kernels.values()] == [4, 8]
+    assert list(double.device_caches) == [0]
+    kernels.pop(told[0])
+    double[(1,)](x, out, 4, BLOCK=8)
+    assert list(kernels) == told[1:] and len(told) == 2
+    double[(1,)](x, out, 4, BLOCK=4)
+    assert told[2] == told[0] and set(kernels) == set(told)
+    kernels.clear()
+    double[(1,)](x, out, 4, BLOCK=4)
+    assert len(told) == 4 and len(kernels) == 1
+    double.device_caches.clear()
+    assert not kernels and not double.compiled_kernels
+    with pytest.raises(KeyError):
+        double.device_caches["cuda"]
+
+
+PRELOAD = """
+import sys, json, numpy as np, kiln.as_triton
+kiln.as_triton.install()
+import triton, triton.language as tl
+
+@triton.jit
+def inner(v): return v + 1
+
+@triton.jit
+def kernel(x, scale, kind: tl.constexpr, f: tl.constexpr, pair):
+    tl.store(x + tl.arange(0, 4), (f(tl.load(x + tl.arange(0, 4))) * scale + pair[1]).to(kind))
+
+arguments = lambda: (np.arange(4, dtype=np.float32), 2.5, tl.float32, inner, (np.zeros(1, np.float32), 7))
+told = []
+hook = lambda **facts: told.append((facts["key"], facts["compile"]["specialization_data"]))
+triton.knobs.runtime.jit_cache_hook = hook
+"""
+
+
+def test_a_specialisation_of_another_process(tmp_path):
+    (tmp_path / "preloaded.py").write_text(PRELOAD)
+
+    def run(text):
+        import subprocess
+
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+        done = subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, env=environment, check=False
+        )
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+    data = run("""if True:
+        from preloaded import *
+        kernel[(1,)](*arguments())
+        print(json.dumps(told[0]))
+        """)
+    run(f"""if True:
+        from preloaded import *
+        key, data = json.loads({data!r})
+        code = kernel.preload(data)
+        assert [one for one, _ in told] == [key] == list(kernel.device_caches[0][0])
+        x, *rest = arguments()
+        assert kernel[(1,)](x, *rest) is code and x.tolist() == [9.5, 12.0, 14.5, 17.0]
+        assert len(told) == 1 and kernel.preload(data) is code and len(kernel.device_caches[0][0]) == 1
+        kernel[(1,)](x, 2.5, tl.float32, inner, (np.zeros(1, np.float32), 8))
+        assert len(told) == 1  # another integer that is no multiple of 16
+        kernel[(1,)](x, 2.5, tl.float32, inner, (np.zeros(1, np.float32), 16))
+        assert len(told) == 2
+        try:
+            inner_kernel = triton.jit(inner.fn)
+            inner_kernel.preload(data)
+        except RuntimeError as error:
+            assert "Specialization data is for preloaded.kernel" in str(error)
+        else:
+            raise AssertionError
+        """)
+
+
+def test_an_argument_of_this_process_alone_is_no_specialisation_to_keep(triton, tl, runtime):
+    told = []
+    runtime.jit_cache_hook = lambda **facts: told.append((facts["key"], facts["compile"]["specialization_data"]))
+
+    @triton.jit
+    def local(v):
+        return v + 1
+
+    @triton.jit
+    def kernel(x, f: tl.constexpr):
+        tl.store(x, f(tl.load(x)))
+
+    kernel[(1,)](np.zeros(1, np.int32), local)
+    assert told[0][0] and told[0][1] is None
+
+
+def test_compiles_by_an_executor(triton, tl):
+    import concurrent.futures
+
+    waiting = []
+
+    class Later(concurrent.futures.Executor):
+        def submit(self, work):
+            waiting.append((work, concurrent.futures.Future()))
+            return waiting[-1][1]
+
+    def run_one():
+        work, future = waiting.pop(0)
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+
+    @triton.jit
+    def kernel(x, a: tl.constexpr):
+        tl.static_assert(a < 5)
+        tl.store(x, a)
+
+    x = np.zeros(1, np.float32)
+    with triton.AsyncCompileMode(Later()) as mode:
+        first, second = kernel.warmup(x, 1, grid=(1,)), kernel.warmup(x, 2, grid=(1,))
+        assert kernel.warmup(x, 1, grid=(1,)) is first and len(waiting) == 2 and not kernel.compiled_kernels
+        with pytest.raises(RuntimeError, match="already active"):
+            mode.__enter__()
+        run_one()
+        kernel[(1,)](x, 1)
+        assert x[0] == 1 and kernel.compiled_kernels == [first.result()] and first.name == "kernel"
+        run_one()
+    assert len(kernel.compiled_kernels) == 2 and second.result() in kernel.compiled_kernels
+    assert isinstance(kernel.warmup(x, 3, grid=(1,)), triton.compiler.CompiledKernel)
+
+    pool = concurrent.futures.ThreadPoolExecutor(2)
+    with pytest.raises(triton.CompilationError), triton.AsyncCompileMode(pool):
+        kernel.warmup(x, 5, grid=(1,))
+    with triton.AsyncCompileMode(pool, ignore_errors=True):
+        failed = kernel.warmup(x, 5, grid=(1,))
+    assert failed.result(ignore_errors=True) is None
 
 
 def test_loads_are_told_to_hooks(runtime, double):
