@@ -155,8 +155,8 @@ struct Job : ThreadPool::Job {
       safepoint.word = 1;
       return;
     }
-    // One after the other they are one chunk.
-    int64_t others = parallel ? getCount() - getBegun() : getCount() - 1;
+    // One after the other they are one chunk; one alone is not counted among those that have begun.
+    int64_t others = getCount() - (parallel ? std::max<int64_t>(getBegun(), 1) : 1);
     if (waiting < running)
       return;
     if (others == 0) {

@@ -71,6 +71,7 @@ LAUNCHES = {
     "a long grid": "many[(1 << 30,)](x, 4096)",
     "a long count": "counted[(1,)](x, (1 << 62))",
     "waiting": "waits[(3,)](flags)",
+    "waiting alone": "waits[(1,)](flags)",
     "with a print": "kl_print[(1,)](flags)",
     "compiling": "slow_to_compile[(1,)](x, 1024)",
 }  # fmt: skip
