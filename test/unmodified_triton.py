@@ -26,6 +26,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 from typing import Any
 
 # Module → what its text says and what is run instead, on a machine without a GPU. Host code alone: which device it is.
@@ -111,7 +112,6 @@ class Philox:
 def pretend_cpu_device() -> None:
     """What host code asks of `torch.cuda`, answered by `torch.cpu`, which lacks it: one device, whose number is 0."""
     import contextlib
-    import types
 
     import torch
 
@@ -141,6 +141,30 @@ def load_testing_helpers(root: str) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
+    # Products to compare with, which Triton's tests ask of its own binding of cuBLAS.
+    compiler, library = types.ModuleType("triton._C"), types.ModuleType("triton._C.libtriton")
+    library.nvidia = types.SimpleNamespace(cublas=types.SimpleNamespace(CublasLt=Cublas))  # type: ignore[attr-defined]
+    compiler.libtriton = library  # type: ignore[attr-defined]
+    sys.modules.update({"triton._C": compiler, "triton._C.libtriton": library})
+
+
+class Cublas:
+    """`triton._C.libtriton.nvidia.cublas.CublasLt`, by torch."""
+
+    def __init__(self, workspace: Any):
+        pass
+
+    def matmul(self, a: Any, b: Any, c: Any) -> None:
+        """c = a @ bᵀ"""
+        import torch
+
+        c.copy_(torch.matmul(a.to(torch.float32), b.to(torch.float32).T))
+
+    def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
+        """d = alpha · a @ bᵀ + beta · c"""
+        import torch
+
+        d.copy_(alpha * torch.matmul(a.to(torch.float32), b.to(torch.float32).T) + beta * c.to(torch.float32))
 
 
 def tests_of(what: str, root: str, words: list[str]) -> int:
