@@ -61,6 +61,7 @@ void kiln::buildTilePipeline(OpPassManager &passes, const PipelineOptions &optio
 void kiln::buildCpuPipeline(OpPassManager &passes, const PipelineOptions &options) {
   // Offsets widened twice over are merged here.
   passes.addPass(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(createLowerDescReductionsPass());
   passes.addPass(createTileToCpuPass({options.check}));
   addCleanup(passes);
   // On vectors of the target's width: what the expansion makes is the loop bodies' code.
@@ -81,6 +82,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   scheduled.addPass(createDescribePointersPass());
   scheduled.addPass(createChooseSchedulePass());
   scheduled.addPass(createMaterializeSchedulePass());
+  // What no schedule has taken.
+  scheduled.addPass(createLowerDescReductionsPass());
   // Each role was cloned whole: what it does not use goes, and its scalars fold. From here on nothing canonicalizes:
   // patterns drop layouts.
   addCleanup(passes);

@@ -261,7 +261,33 @@ LogicalResult PrefetchOp::verify() {
   return verifyBoxes(*this, getMap(), getOffsets(), cast<MemType>(getMemory()), /*whole=*/true);
 }
 
+bool CopyOutOp::canReduce(tile::RMWKind kind, Type element) {
+  switch (kind) {
+  case tile::RMWKind::FAdd:
+    return element.isF16() || element.isBF16() || element.isF32();
+  case tile::RMWKind::Add:
+  case tile::RMWKind::UMax:
+  case tile::RMWKind::UMin:
+  case tile::RMWKind::And:
+  case tile::RMWKind::Or:
+  case tile::RMWKind::Xor:
+    return element.isInteger(32);
+  default:
+    return false;
+  }
+}
+
+std::optional<tile::RMWKind> CopyOutOp::reduction() {
+  return getKind() ? tile::symbolizeRMWKind(*getKind()) : std::nullopt;
+}
+
 LogicalResult CopyOutOp::verify() {
+  Type element = getMem().getType().getElementType();
+  if (getKind() && !(reduction() && canReduce(*reduction(), element))) // copy_out_c3
+    return emitOpError()
+           << "expected a kind and elements that the copy engine combines (because it adds f16, bf16, f32 "
+              "and i32, and knows i32 as unsigned), got "
+           << *getKind() << " of " << element;
   return verifyBoxes(*this, getMap(), getOffsets(), getMem().getType(), /*whole=*/false);
 }
 

@@ -432,9 +432,14 @@ def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
     threads stored there is seen only behind a `kgpu.fence_async` of theirs and a barrier. In a cluster each cta writes its
     own piece. The array may have more dimensions in front, as for `kgpu.copy_in`.
 
+    With a `kind` the engine combines the tile with what is in the array, each element in one indivisible step that is
+    relaxed for all threads of the device.
+
     - `copy_out_c1`: one offset per dimension of the box.
     - `copy_out_c2`: the box, repeated, fills the memory of a cta as its layout says; it has sides of 1 in dimensions in front
       of the memory's.
+    - `copy_out_c3`: fadd takes f16, bf16 or f32; add, umax, umin, and, or, xor i32 (the engine knows i32 as unsigned); there
+      is no other.
 
     ```mlir
     func.func @copy_out(%b: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
@@ -451,9 +456,16 @@ def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
   }];
   let arguments = (ins Arg<Kgpu_MemType, "what is written", [MemRead<Kgpu_SharedMemory>]>:$mem,
                        Arg<Kgpu_TensorMapType, "the array", [MemWrite<Tile_GlobalMemory>]>:$map,
-                       Arg<Variadic<I32>, "position of the block's first element">:$offsets);
-  let assemblyFormat = "$mem `to` $map `[` $offsets `]` attr-dict `:` type($mem)";
+                       Arg<Variadic<I32>, "position of the block's first element">:$offsets,
+                       Arg<OptionalAttr<StrAttr>, "how it combines with what is there, a kind of tile.atomic_rmw">:$kind);
+  let assemblyFormat = "$mem (`by` $kind^)? `to` $map `[` $offsets `]` attr-dict `:` type($mem)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether the engine combines elements of this type so.
+    static bool canReduce(::kiln::tile::RMWKind kind, ::mlir::Type element);
+    /// How it combines with what is there; nothing: it takes its place.
+    std::optional<::kiln::tile::RMWKind> reduction();
+  }];
 }
 
 def Kgpu_CopyOutWaitOp : Kgpu_EarlyOp<"copy_out_wait",

@@ -154,6 +154,33 @@ def Tile_DescStoreOp : Tile_EffectOp<"desc_store"> {
   let hasVerifier = 1;
 }
 
+def Tile_DescReduceOp : Tile_EffectOp<"desc_reduce"> {
+  let summary = "atomically combine one block into a described array";
+  let description = [{
+    For each element of the block that is inside the array: memory becomes `kind(memory, value)` in one indivisible step, as
+    by a relaxed `tile.atomic_rmw` for all threads of the device; what was there before nobody learns. Elements outside the
+    array touch nothing.
+
+    - `desc_reduce_c1`: one offset per dimension of the block.
+    - `desc_reduce_c2`: the value is the block.
+    - `desc_reduce_c3`: add, max, umax, min, umin, and, or, xor take i32 or i64; fadd, fmax and fmin f16, bf16, f32 or
+      f64; there is no xchg.
+
+    ```mlir
+    func.func @desc_reduce(%d: !tile.desc<tensor<64x32xf32>>, %i: i32, %j: i32, %v: tensor<64x32xf32>) {
+      tile.desc_reduce fadd %d[%i, %j], %v : !tile.desc<tensor<64x32xf32>>, tensor<64x32xf32>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_RMWKindAttr, "how value and memory combine">:$kind,
+                       Arg<Tile_DescType, "the array">:$desc,
+                       Arg<Variadic<I32>, "position of the block's first element">:$offsets,
+                       Arg<Tile_NumberTile, "the block">:$value);
+  let assemblyFormat = "$kind $desc `[` $offsets `]` `,` $value attr-dict `:` type($desc) `,` type($value)";
+  let hasVerifier = 1;
+}
+
 def Tile_MakeBlockPtrOp : Tile_Op<"make_block_ptr", [Pure, AttrSizedOperandSegments]> {
   let summary = "a movable block of a strided array";
   let description = [{

@@ -186,6 +186,21 @@ LogicalResult AtomicRMWOp::verify() {
   return success();
 }
 
+LogicalResult DescReduceOp::verify() {
+  RankedTensorType block = getDesc().getType().getBlock();
+  if (failed(expectOffsets(*this, getOffsets().size(), block)) || // desc_reduce_c1
+      failed(expectType(*this, "value", block, "a reduction takes the descriptor's block", getValue().getType())))
+    return failure(); // desc_reduce_c2
+  Type element = block.getElementType();
+  if (getKind() == RMWKind::Xchg || !isAtomicType(getKind(), element)) // desc_reduce_c3
+    return emitOpError() << "expected "
+                         << (getKind() == RMWKind::Xchg ? StringRef("an operation that combines")
+                                                        : atomicTypes(getKind()))
+                         << " for " << stringifyRMWKind(getKind())
+                         << " (because every target combines those in one step), got " << element;
+  return success();
+}
+
 LogicalResult AtomicCASOp::verify() {
   Type pointers = getPtr().getType();
   if (failed(expectType(*this, "value", withElement(pointers, pointeeOf(pointers)), // atomic_cas_c1

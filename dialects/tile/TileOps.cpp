@@ -42,6 +42,7 @@ void LoadOp::getEffects(Effects &effects) {
 void StoreOp::getEffects(Effects &effects) { writes(effects, &getPtrMutable()); }
 void DescLoadOp::getEffects(Effects &effects) { reads(effects, &getDescMutable()); }
 void DescStoreOp::getEffects(Effects &effects) { writes(effects, &getDescMutable()); }
+void DescReduceOp::getEffects(Effects &effects) { readsAndWrites(effects, &getDescMutable()); }
 void BlockLoadOp::getEffects(Effects &effects) { reads(effects, &getPtrMutable()); }
 void BlockStoreOp::getEffects(Effects &effects) { writes(effects, &getPtrMutable()); }
 void AtomicRMWOp::getEffects(Effects &effects) { readsAndWrites(effects, &getPtrMutable()); }

@@ -1,4 +1,5 @@
-"""Asynchronous copies: by threads (cp.async), and by the copy engine (cp.async.bulk, with tensor maps and without)."""
+"""Asynchronous copies: by threads (cp.async), and by the copy engine (cp.async.bulk, with tensor maps and without),
+which also combines boxes with what is there (cp.reduce.async.bulk.tensor)."""
 
 from __future__ import annotations
 
@@ -15,16 +16,21 @@ from .ptx import ARGUMENTS_BASE, SHARED_BASE, Address, Fault, Instruction, Unsup
 from .tensor_map import ELEMENTS, TensorMap, decode, swizzled
 
 SPACES = ("global", "shared::cta", "shared::cluster")
+# How a reduction combines, by its modifier.
+REDUCTIONS = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+              "xor": np.bitwise_xor}  # fmt: skip
 
 
 @operation(
     "cp",
     "async bulk tensor 1d 2d 3d 4d 5d tile global shared shared::cta shared::cluster ca cg commit_group wait_group "
     "wait_all read bulk_group mbarrier::complete_tx::bytes multicast::cluster prefetch L2 L2::cache_hint L2::64B "
-    "L2::128B L2::256B",
+    "L2::128B L2::256B reduce add min max and or xor",
 )
 def _copy(ins: Instruction) -> Run:
     modifiers = ins.modifiers
+    if "reduce" in modifiers and not {"bulk", "tensor", "bulk_group"} <= set(modifiers):
+        raise Unsupported(f"{ins}: a reduction of no box in global memory")
     if "prefetch" in modifiers:
         return _prefetch_box(ins) if "tensor" in modifiers else lambda machine, lanes: None
     if "bulk" in modifiers:
@@ -334,6 +340,7 @@ def _copy_out(ins: Instruction) -> Run:
     to, source, *rest = operands
     if "bulk_group" not in modifiers:
         raise Unsupported(f"{ins}: a copy to global memory without a bulk group")
+    combine = REDUCTIONS[ins.one_of(*REDUCTIONS)] if "reduce" in modifiers else None
 
     def run(machine: Any, lanes: Any) -> None:
         check_waited(machine)
@@ -366,12 +373,15 @@ def _copy_out(ins: Instruction) -> Run:
             machine.ordering.begin_read(warp.index, shadow, chunks, part, group, ins)
             machine.bulk_reads[int(thread)] = warp.index, group, ins
             target = boxes[i] if boxes is not None else int(targets[i])
-            _depart_out(machine, ins, warp.block, chunks, target, ("bulk", int(thread), group))
+            if combine is not None and boxes[i][0].numbers is None:
+                raise Unsupported(f"{ins}: a reduction of elements that are no numbers here")
+            _depart_out(machine, ins, warp.block, chunks, target, ("bulk", int(thread), group), combine)
 
     return run
 
 
-def _depart_out(machine: Any, ins: Instruction, block: int, chunks: np.ndarray, target: Any, key: Any) -> None:
+def _depart_out(machine: Any, ins: Instruction, block: int, chunks: np.ndarray, target: Any, key: Any,
+                combine: Any) -> None:  # fmt: skip
     held: list[np.ndarray] = []
 
     def read() -> None:
@@ -387,6 +397,13 @@ def _depart_out(machine: Any, ins: Instruction, block: int, chunks: np.ndarray, 
         inside, size = addresses != 0, ELEMENTS[made.element][0]
         if inside.any() and last > first:
             rows = data.reshape(len(addresses), -1)[inside, first * size : last * size]
+            if combine is not None:
+                # Rows one by one: they may lie on one another.
+                for at, row in zip(addresses[inside], rows, strict=True):
+                    there = machine.memory.gather(np.array([at]), row.size)
+                    sums = combine(there.view(made.numbers), np.ascontiguousarray(row)[None].view(made.numbers))
+                    machine.memory.scatter(np.array([at]), sums.view(np.uint8))
+                return
             machine.memory.scatter(addresses[inside], rows)
 
     machine.depart(Flight(ins, land, key, read=read, block=block))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +19,8 @@ FORM = struct.Struct("<I6B6xQ5Q4Q5H")
 ELEMENTS = {0: (1, None), 1: (2, None), 2: (4, None), 3: (4, None), 4: (8, None), 5: (8, None), 6: (2, np.float16),
             7: (4, np.float32), 8: (8, np.float64), 9: (2, ml_dtypes.bfloat16), 10: (4, np.float32),
             11: (4, np.float32), 12: (4, np.float32)}  # fmt: skip
+# Those that the copy engine combines.
+NUMBERS = {2: np.uint32, 3: np.int32, 4: np.uint64, 5: np.int64, 6: np.float16, 7: np.float32, 9: ml_dtypes.bfloat16}
 SWIZZLES = {0: 0, 1: 32, 2: 64, 3: 128}
 
 
@@ -36,6 +39,11 @@ class TensorMap:
     @property
     def row_bytes(self) -> int:
         return self.box[0] * ELEMENTS[self.element][0]
+
+    @property
+    def numbers(self) -> Any:
+        """What elements are to a reduction; None: the engine combines no such elements."""
+        return NUMBERS.get(self.element)
 
     @property
     def box_bytes(self) -> int:

@@ -183,6 +183,21 @@ static LogicalResult emitPrefetch(Lowering &lowering, kgpu::PrefetchOp op) {
   return success();
 }
 
+/// How the copy engine spells it.
+static StringRef reductionOf(tile::RMWKind kind) {
+  switch (kind) {
+  case tile::RMWKind::Add:
+  case tile::RMWKind::FAdd:
+    return "add";
+  case tile::RMWKind::UMax:
+    return "max";
+  case tile::RMWKind::UMin:
+    return "min";
+  default:
+    return tile::stringifyRMWKind(kind);
+  }
+}
+
 static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
   FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/false);
   if (failed(boxes))
@@ -200,8 +215,10 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
       sign = arith::OrIOp::create(lowering.b, sign, at);
     Value inside = arith::CmpIOp::create(lowering.b, arith::CmpIPredicate::sge, sign, lowering.b.i32(0));
     std::string predicate = copy.operand("b", arith::AndIOp::create(lowering.b, issuer, inside));
-    lowering.b.ptx("@" + predicate + " cp.async.bulk.tensor." + std::to_string(position.size()) +
-                       "d.global.shared::cta.tile.bulk_group " + to + ", [" + place + "];",
+    std::string name = op.getKind() ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.";
+    std::string kind = op.getKind() ? "." + reductionOf(*op.reduction()).str() : "";
+    lowering.b.ptx("@" + predicate + " " + name + std::to_string(position.size()) + "d.global.shared::cta" + kind +
+                       ".tile.bulk_group " + to + ", [" + place + "];",
                    copy.constraints, {}, copy.operands);
   }
   lowering.b.ptx("@$0 cp.async.bulk.commit_group;", "b", {}, {issuer});

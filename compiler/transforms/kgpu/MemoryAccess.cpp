@@ -136,6 +136,8 @@ static std::optional<MemoryAccess> globalAccess(Operation *op) {
   access.pointer = effect->pointer;
   if (effect->writes)
     access.kind = effect->isAtomic() && effect->pointer ? MemoryAccess::Atomic : MemoryAccess::Write;
+  if (auto copy = dyn_cast<CopyOutOp>(op); copy && copy.getKind())
+    access.kind = MemoryAccess::Atomic;
   if (!access.pointer)
     return access;
   setArgument(access, access.pointer);
@@ -195,15 +197,23 @@ static bool touchSameShared(const MemoryAccess &a, const MemoryAccess &b) {
   return begin < otherEnd && otherBegin < end;
 }
 
+/// How an op combines with what is in global memory, if nobody asks what was there.
+static std::optional<tile::RMWKind> reductionOf(Operation *op) {
+  if (auto copy = dyn_cast<CopyOutOp>(op))
+    return copy.reduction();
+  auto atomic = dyn_cast<tile::AtomicRMWOp>(op);
+  bool reduces = atomic && atomic.getKind() != tile::RMWKind::Xchg && atomic.getResult().use_empty();
+  return reduces ? std::optional(atomic.getKind()) : std::nullopt;
+}
+
 /// Read-modify-writes of one kind that nobody asks what was there: the order does not show.
 static bool commute(const MemoryAccess &a, const MemoryAccess &b) {
   if (a.kind != MemoryAccess::Atomic || b.kind != MemoryAccess::Atomic)
     return false;
   if (a.isShared())
     return true;
-  auto one = dyn_cast<tile::AtomicRMWOp>(a.op), other = dyn_cast<tile::AtomicRMWOp>(b.op);
-  return one && other && one.getKind() == other.getKind() && one.getKind() != tile::RMWKind::Xchg &&
-         one.getResult().use_empty() && other.getResult().use_empty();
+  std::optional<tile::RMWKind> one = reductionOf(a.op), other = reductionOf(b.op);
+  return one && one == other;
 }
 
 bool kgpu::mayConflict(const MemoryAccess &a, const MemoryAccess &b) {

@@ -168,8 +168,7 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
   return chain;
 }
 
-Value schedule::storedTile(tile::DescStoreOp store) {
-  Value tile = store.getValue();
+Value schedule::storedTile(Value tile) {
   auto reshape = tile.getDefiningOp<tile::ReshapeOp>();
   bool same = reshape && withoutUnitSides(cast<RankedTensorType>(tile.getType()),
                                           cast<RankedTensorType>(reshape.getValue().getType()));
@@ -179,7 +178,7 @@ Value schedule::storedTile(tile::DescStoreOp store) {
 tile::DescStoreOp schedule::copyableStore(ChainedProducts &chain, const AlignmentAnalysis &alignment) {
   for (auto store : chain.loop->getBlock()->getOps<tile::DescStoreOp>()) {
     std::string why;
-    auto tile = cast<RankedTensorType>(storedTile(store).getType());
+    auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());
     if (chain.loop->isBeforeInBlock(store) && mayCopyOut(store, alignment, why) &&
         tile.getShape() == chain.sums.getType().getShape())
       return store;

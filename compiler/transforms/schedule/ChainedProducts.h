@@ -43,8 +43,8 @@ std::optional<ChainedProducts> findChainedProducts(mlir::func::FuncOp kernel, st
 /// The store of a block of the second product's sides behind the loop, of rank 2 or reshaped from it, which the copy
 /// engine could make; null without one.
 tile::DescStoreOp copyableStore(ChainedProducts &chain, const AlignmentAnalysis &alignment);
-/// The tile of rank 2 that it stores.
-mlir::Value storedTile(tile::DescStoreOp store);
+/// The tile of rank 2 that a block has been reshaped from, if it has; else the block.
+mlir::Value storedTile(mlir::Value block);
 
 /// The schedule with its numbers; nothing, with a sentence in `why`, where it does not fit.
 std::optional<Schedule> chooseAttention(mlir::func::FuncOp kernel, ChainedProducts &chain, const Target &target,

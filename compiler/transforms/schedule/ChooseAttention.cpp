@@ -60,7 +60,7 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
     return std::nullopt;
   }
   tile::DescStoreOp store = copyableStore(chain, alignment);
-  auto stored = store ? bytesOf(cast<RankedTensorType>(storedTile(store).getType())) : std::nullopt;
+  auto stored = store ? bytesOf(cast<RankedTensorType>(storedTile(store.getValue()).getType())) : std::nullopt;
   // Results that no copy takes may go through an exchange, as sums of 32 bits.
   int64_t sums = chain.sums.getType().getNumElements() * 4;
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - *query - (stored ? *stored : sums);

@@ -79,24 +79,26 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
       (streams.isHeld(load) ? held : slot) += llvm::alignTo(memory->getBytes(), 1024) + 16;
     }
   // Computed factors that are read from memory.
-  llvm::SmallDenseSet<Value> stored;
-  for (tile::DotOp dot : streams.dots)
-    for (bool right : {false, true})
-      if (streams.isStored(dot, right)) {
-        Value tile = streams.factorOf(right ? dot.getRhs() : dot.getLhs()).tile;
-        auto memory = storeMemory(cast<RankedTensorType>(tile.getType()), /*ctas=*/1, /*swapped=*/false);
-        if (!memory) {
-          why = "a computed factor cannot be laid out as products read it";
-          return std::nullopt;
-        }
-        if (stored.insert(tile).second)
-          held += llvm::alignTo(memory->getBytes(), 1024);
-      }
+  for (Type tile : streams.storedFactors()) {
+    auto memory = storeMemory(cast<RankedTensorType>(tile), /*ctas=*/1, /*swapped=*/false);
+    if (!memory) {
+      why = "a computed factor cannot be laid out as products read it";
+      return std::nullopt;
+    }
+    held += llvm::alignTo(memory->getBytes(), 1024);
+  }
+  // What is combined into memory step by step leaves through memory of its own.
+  llvm::SmallDenseSet<Type> reduced;
+  for (tile::DescReduceOp op : copyableReductions(kernel, alignment)) {
+    kgpu::MemType memory = *reductionMemory(op, alignment);
+    if (reduced.insert(memory).second)
+      held += llvm::alignTo(memory.getBytes(), 1024);
+  }
   // Results of one type leave one after the other.
   llvm::SmallDenseSet<Type> types;
   int64_t results = 0;
   for (tile::DescStoreOp store : copyableStores(kernel, alignment)) {
-    auto tile = cast<RankedTensorType>(storedTile(store).getType());
+    auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());
     if (types.insert(tile).second)
       results += llvm::alignTo(tile.getNumElements() * kgpu::elementBytes(tile.getElementType()), 1024);
   }

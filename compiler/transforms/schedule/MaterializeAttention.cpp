@@ -328,11 +328,11 @@ void Writer::writeLoop(Role role, IRMapping &map, MutableArrayRef<Value> cursors
 void Writer::writeStore(IRMapping &map) {
   Value memory = AllocOp::create(b, storeMemory, /*offset=*/IntegerAttr());
   CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
-  LocalStoreOp::create(b, map.lookup(storedTile(store)), memory);
+  LocalStoreOp::create(b, map.lookup(storedTile(store.getValue())), memory);
   SmallVector<Value> offsets;
   for (Value offset : store.getOffsets())
     offsets.push_back(map.lookupOrDefault(offset));
-  CopyOutOp::create(b, memory, storeMap, offsets);
+  CopyOutOp::create(b, memory, storeMap, offsets, /*kind=*/StringAttr());
 }
 
 void Writer::writeRole(Role role) {
@@ -372,7 +372,7 @@ void Writer::run() {
     descs.push_back(target);
   hoistDescriptors(kernel, descs, b);
   if (store) {
-    storeMemory = *schedule::storeMemory(cast<RankedTensorType>(storedTile(store).getType()), /*ctas=*/1,
+    storeMemory = *schedule::storeMemory(cast<RankedTensorType>(storedTile(store.getValue()).getType()), /*ctas=*/1,
                                          /*swapped=*/false);
     storeMap = mapOf(b, target, storeMemory, /*pieces=*/1);
   }

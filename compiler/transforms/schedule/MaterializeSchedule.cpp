@@ -159,7 +159,7 @@ void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArr
     SmallVector<Value> offsets;
     for (Value offset : write.getOffsets())
       offsets.push_back(map.lookupOrDefault(offset));
-    CopyOutOp::create(b, memory, store->second.map, offsets);
+    CopyOutOp::create(b, memory, store->second.map, offsets, /*kind=*/StringAttr());
   }
 }
 

@@ -43,6 +43,11 @@ private:
   void makeRings();
   void writeRole(scf::ForOp programs, Role role);
   void writeStore(tile::DescStoreOp store, IRMapping &map);
+  void writeReduction(tile::DescReduceOp op, IRMapping &map);
+  /// Waits until what left last has left its memory, once in a block: in front of a barrier that is there anyway.
+  void waitForOutlets();
+  /// Memory for all of the multiplying role.
+  Value allocate(MemType memory);
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void fill(const Streams::Group &group, IRMapping &map, Value &cursor);
@@ -77,6 +82,12 @@ private:
   };
   llvm::MapVector<Operation *, Store> stores;
   llvm::SmallDenseMap<Type, Value> outlets; ///< memory that results of a type leave through, one after the other
+  llvm::MapVector<Operation *, Store> reductions;
+  llvm::DenseMap<Type, SmallVector<Value>> factors; ///< memory of computed factors
+  /// Of the block that is being written and those around it: factors that were stored, and where.
+  SmallVector<std::pair<Value, Value>> stored;
+  bool reduces = false, hasWaited = false; ///< in the block that is being written
+  Block *multiply = nullptr;
 };
 } // namespace
 
@@ -159,10 +170,20 @@ Value Writer::memoryOf(const StreamFactor &factor, IRMapping &map) {
   if (factor.load) {
     memory = parts[factor.load];
   } else {
-    Value tile = map.lookup(factor.tile);
-    memory = AllocOp::create(b, *storeMemory(cast<RankedTensorType>(tile.getType()), /*ctas=*/1, /*swapped=*/false),
-                             /*offset=*/IntegerAttr());
-    LocalStoreOp::create(b, tile, memory);
+    auto known = llvm::find_if(stored, [&](auto &entry) { return entry.first == factor.tile; });
+    if (known == stored.end()) {
+      auto type = cast<RankedTensorType>(factor.tile.getType());
+      size_t used = llvm::count_if(stored, [&](auto &entry) { return entry.first.getType() == type; });
+      SmallVector<Value> &places = factors[type];
+      if (used == places.size())
+        places.push_back(allocate(*storeMemory(type, /*ctas=*/1, /*swapped=*/false)));
+      if (reduces)
+        waitForOutlets();
+      LocalStoreOp::create(b, map.lookup(factor.tile), places[used]);
+      stored.push_back({factor.tile, places[used]});
+      known = std::prev(stored.end());
+    }
+    memory = known->second;
   }
   return factor.transposed ? TransOp::create(b, memory, ArrayRef<int32_t>{1, 0}).getResult() : memory;
 }
@@ -268,6 +289,10 @@ void Writer::cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayR
 
 void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors) {
   SmallVector<Begun> outer = std::exchange(begun, {});
+  size_t storedOutside = stored.size();
+  bool reducedOutside =
+      std::exchange(reduces, llvm::any_of(from, [&](Operation &op) { return reductions.contains(&op); }));
+  bool waitedOutside = std::exchange(hasWaited, false);
   for (Operation &op : from.without_terminator()) {
     b.setLoc(op.getLoc());
     if (auto group = groups.find(&op); group != groups.end()) {
@@ -287,6 +312,8 @@ void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<
       settleFor(&op, map);
       if (stores.contains(&op))
         writeStore(cast<tile::DescStoreOp>(op), map);
+      else if (reductions.contains(&op))
+        writeReduction(cast<tile::DescReduceOp>(op), map);
       else
         b.clone(op, map);
     } else if (isScalarOp(op) && isKnown(op, map)) {
@@ -300,6 +327,9 @@ void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<
   }
   settle(0, map);
   begun = std::move(outer);
+  stored.truncate(storedOutside);
+  reduces = reducedOutside;
+  hasWaited = waitedOutside;
 }
 
 /// Through shared memory, once the result before has left it; barriers and fences between are kiln-insert-barriers'.
@@ -309,11 +339,37 @@ void Writer::writeStore(tile::DescStoreOp store, IRMapping &map) {
   if (!memory)
     memory = AllocOp::create(b, found.memory, /*offset=*/IntegerAttr());
   CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
-  LocalStoreOp::create(b, map.lookup(storedTile(store)), memory);
+  LocalStoreOp::create(b, map.lookup(storedTile(store.getValue())), memory);
   SmallVector<Value> offsets;
   for (Value offset : store.getOffsets())
     offsets.push_back(map.lookupOrDefault(offset));
-  CopyOutOp::create(b, memory, found.map, offsets);
+  CopyOutOp::create(b, memory, found.map, offsets, /*kind=*/StringAttr());
+}
+
+Value Writer::allocate(MemType memory) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(multiply);
+  return AllocOp::create(b, memory, /*offset=*/IntegerAttr());
+}
+
+void Writer::waitForOutlets() {
+  if (!std::exchange(hasWaited, true))
+    CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
+}
+
+/// The products behind the one that is combined go on meanwhile.
+void Writer::writeReduction(tile::DescReduceOp op, IRMapping &map) {
+  Store &found = reductions[op];
+  Value &memory = outlets[found.memory];
+  if (!memory)
+    memory = allocate(found.memory);
+  waitForOutlets();
+  LocalStoreOp::create(b, map.lookup(storedTile(op.getValue())), memory);
+  SmallVector<Value> offsets;
+  for (Value offset : op.getOffsets())
+    offsets.push_back(map.lookupOrDefault(offset));
+  CopyOutOp::create(b, memory, found.map, offsets, b.getStringAttr(tile::stringifyRMWKind(op.getKind())));
+  hasWaited = false;
 }
 
 void Writer::writeRole(scf::ForOp programs, Role role) {
@@ -322,7 +378,7 @@ void Writer::writeRole(scf::ForOp programs, Role role) {
   for (Ring &ring : rings)
     inits.push_back(CursorOp::create(b, ring.cursorType()));
   cloneLoop(programs, role, map, inits);
-  if (role == Role::Multiply && !stores.empty())
+  if (role == Role::Multiply && !(stores.empty() && reductions.empty()))
     CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
   EndRoleOp::create(b);
 }
@@ -332,13 +388,21 @@ void Writer::run() {
   for (auto &[op, stream] : streams.blocks)
     if (!llvm::is_contained(descs, stream.desc))
       descs.push_back(stream.desc);
+  AlignmentAnalysis alignment(kernel);
   if (schedule.stagedStore)
-    for (tile::DescStoreOp store : copyableStores(kernel, AlignmentAnalysis(kernel))) {
-      auto tile = cast<RankedTensorType>(storedTile(store).getType());
+    for (tile::DescStoreOp store : copyableStores(kernel, alignment)) {
+      auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());
       stores[store] = {*storeMemory(tile, /*ctas=*/1, /*swapped=*/false), Value()};
       descs.push_back(store.getDesc().getDefiningOp<tile::MakeDescOp>());
     }
+  for (tile::DescReduceOp op : copyableReductions(kernel, alignment)) {
+    reductions[op] = {*reductionMemory(op, alignment), Value()};
+    descs.push_back(op.getDesc().getDefiningOp<tile::MakeDescOp>());
+  }
   hoistDescriptors(kernel, descs, b);
+  for (auto &[op, reduction] : reductions)
+    reduction.map = mapOf(b, cast<tile::DescReduceOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), reduction.memory,
+                          /*pieces=*/1);
   for (auto &[op, store] : stores)
     store.map =
         mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, /*pieces=*/1);
@@ -348,6 +412,7 @@ void Writer::run() {
   b.setLoc(programs.getLoc());
   // Two groups have sums and products of 192 registers: what is left of 232 does not hold where they are in rings.
   RoleBodies bodies = makeRoles(b, schedule.consumers, /*inTurns=*/false, /*moved=*/schedule.consumers == 2 ? 8 : 0);
+  multiply = bodies.multiply;
   b.setInsertionPointToStart(bodies.load);
   writeRole(programs, Role::Load);
   b.setInsertionPointToStart(bodies.multiply);

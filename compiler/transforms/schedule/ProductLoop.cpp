@@ -206,18 +206,26 @@ static bool reachesFromInside(Value offset, int64_t side, const AlignmentAnalysi
          !ranges.mayOverflowSigned(product);
 }
 
-bool schedule::mayCopyOut(tile::DescStoreOp store, const AlignmentAnalysis &alignment, std::string &why) {
-  auto desc = store.getDesc().getDefiningOp<tile::MakeDescOp>();
-  auto block = cast<RankedTensorType>(store.getValue().getType());
+template <typename Write> static bool mayWriteBlock(Write write, const AlignmentAnalysis &alignment, std::string &why) {
+  auto desc = write.getDesc().template getDefiningOp<tile::MakeDescOp>();
+  auto block = cast<RankedTensorType>(write.getValue().getType());
   if (!desc || !isMappable(desc, alignment, why) ||
-      !beginsInSteps(store.getOffsets().back(), block.getElementType(), alignment, why))
+      !beginsInSteps(write.getOffsets().back(), block.getElementType(), alignment, why))
     return false;
-  for (auto [offset, side] : llvm::zip_equal(store.getOffsets(), block.getShape()))
+  for (auto [offset, side] : llvm::zip_equal(write.getOffsets(), block.getShape()))
     if (!reachesFromInside(offset, side, alignment)) {
       why = "a block to be stored may begin before its array and reach into it";
       return false;
     }
   return true;
+}
+
+bool schedule::mayCopyOut(tile::DescStoreOp store, const AlignmentAnalysis &alignment, std::string &why) {
+  return mayWriteBlock(store, alignment, why);
+}
+
+bool schedule::mayCopyOut(tile::DescReduceOp op, const AlignmentAnalysis &alignment, std::string &why) {
+  return mayWriteBlock(op, alignment, why);
 }
 
 /// Why programs that run `op` may wait for each other, by what it declares; "" where they cannot. Only who looks again

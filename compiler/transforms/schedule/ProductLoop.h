@@ -48,6 +48,7 @@ bool mayFetch(tile::DescLoadOp load, const AlignmentAnalysis &alignment, std::st
 /// The same for a block that is written. Its position is not before the array, or all of the block is, in each
 /// dimension: boxes at a negative position are left out.
 bool mayCopyOut(tile::DescStoreOp store, const AlignmentAnalysis &alignment, std::string &why);
+bool mayCopyOut(tile::DescReduceOp op, const AlignmentAnalysis &alignment, std::string &why);
 
 /// Every op that `values` are computed from can be computed without tiles and without effects, in any role; with
 /// `reads` also from scalars in memory that the kernel does not write.

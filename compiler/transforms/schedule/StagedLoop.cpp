@@ -187,7 +187,7 @@ static bool mayLoadAhead(func::FuncOp kernel, const StagedLoop &staged, std::str
     // Behind the loop anything may come that does not reach what it has read, in a branch too.
     Operation *top = staged.loop->getBlock()->findAncestorOpInBlock(*op);
     if (top && staged.loop->isBeforeInBlock(top) && staged.around.empty() &&
-        isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
+        isa<tile::AtomicRMWOp, tile::AtomicCASOp, tile::DescReduceOp>(op)) {
       stores.push_back(op);
       return WalkResult::advance();
     }

@@ -29,6 +29,30 @@ StreamFactor Streams::factorOf(Value value) const {
   return factor;
 }
 
+SmallVector<Type> Streams::storedFactors() const {
+  // Of the loop that a product is in, and of those around it: their products may be under way.
+  llvm::MapVector<Type, int64_t> most;
+  llvm::SmallDenseSet<Block *> seen;
+  for (tile::DotOp dot : dots) {
+    if (!seen.insert(dot->getBlock()).second)
+      continue;
+    llvm::MapVector<Type, llvm::SmallDenseSet<Value>> stored;
+    for (tile::DotOp other : dots)
+      if (other->getParentOp()->isAncestor(dot))
+        for (bool right : {false, true})
+          if (isStored(other, right)) {
+            Value tile = factorOf(right ? other.getRhs() : other.getLhs()).tile;
+            stored[tile.getType()].insert(tile);
+          }
+    for (auto &[type, tiles] : stored)
+      most[type] = std::max<int64_t>(most[type], tiles.size());
+  }
+  SmallVector<Type> types;
+  for (auto [type, count] : most)
+    types.append(count, type);
+  return types;
+}
+
 SmallVector<SmallVector<Streams::Group>> Streams::rings() const {
   llvm::MapVector<Block *, Group> groups;
   for (auto &[load, stream] : blocks)
@@ -166,9 +190,19 @@ SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, con
   SmallVector<tile::DescStoreOp> stores;
   for (auto store : kernel.getOps<tile::DescStoreOp>()) {
     std::string why;
-    auto tile = cast<RankedTensorType>(storedTile(store).getType());
+    auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());
     if (tile.getRank() == 2 && mayCopyOut(store, alignment, why) && storeMemory(tile, /*ctas=*/1, /*swapped=*/false))
       stores.push_back(store);
   }
   return stores;
+}
+
+SmallVector<tile::DescReduceOp> schedule::copyableReductions(func::FuncOp kernel, const AlignmentAnalysis &alignment) {
+  SmallVector<tile::DescReduceOp> reductions;
+  kernel.walk([&](tile::DescReduceOp op) {
+    auto tile = cast<RankedTensorType>(storedTile(op.getValue()).getType());
+    if (tile.getRank() == 2 && reductionMemory(op, alignment))
+      reductions.push_back(op);
+  });
+  return reductions;
 }

@@ -40,6 +40,8 @@ struct Streams {
     StreamFactor factor = factorOf(right ? dot.getRhs() : dot.getLhs());
     return !factor.load && (right || factor.transposed);
   }
+  /// Memory for computed factors that are read from there, as many of a type as there are at once.
+  llvm::SmallVector<mlir::Type> storedFactors() const;
   /// Loads of one block of ops, in its order: they come in one slot.
   using Group = llvm::SmallVector<mlir::Operation *, 4>;
   /// Groups by the ring that they come through: loops that walk the same blocks of the same arrays share one.
@@ -57,6 +59,9 @@ std::optional<kgpu::MemType> slotMemory(const Stream &stream);
 
 /// Stores of blocks of rank 2 (or reshaped from it) behind the loops, which the copy engine could make.
 llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, const AlignmentAnalysis &alignment);
+
+/// Reductions of blocks, in the loops or behind them, which the copy engine can make.
+llvm::SmallVector<tile::DescReduceOp> copyableReductions(mlir::func::FuncOp kernel, const AlignmentAnalysis &alignment);
 
 /// The schedule with its numbers; nothing, with a sentence in `why`, where it does not fit.
 std::optional<Schedule> chooseStreams(mlir::func::FuncOp kernel, Streams &streams, const Target &target,

@@ -21,7 +21,8 @@ _state = threading.local()
 # Ops that read, write or print, by what kernels call them. Those that may be pure say so in `isPure`.
 _EFFECTS = {
     "tile.load": "kl.load", "tile.store": "kl.store", "tile.block_load": "kl.load", "tile.block_store": "kl.store",
-    "tile.desc_load": "a descriptor load", "tile.desc_store": "a descriptor store", "tile.print": "kl.device_print",
+    "tile.desc_load": "a descriptor load", "tile.desc_store": "a descriptor store",
+    "tile.desc_reduce": "a descriptor's atomic", "tile.print": "kl.device_print",
     "tile.assert": "kl.device_assert", "tile.barrier": "kl.debug_barrier", "tile.atomic_rmw": "an atomic",
     "tile.atomic_cas": "an atomic", "tile.inline_asm": "assembly that is not pure",
     "tile.extern_call": "a library call that is not pure",

@@ -172,3 +172,45 @@ module {
     return
   }
 }
+
+// -----
+
+// The engine combines what it writes with what is there, box by box.
+// CHECK-LABEL: llvm.func @kiln_combined(
+// CHECK: "@$4 cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [$0, {$1, $2}], [$3];", "l,r,r,r,b,~{memory}" %{{.*}}, %c0_i32,
+// CHECK: "@$4 cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group
+// CHECK: commit_group
+#m = #layout.map<swizzled [64, 64] element 4 bytes 128>
+module {
+  func.func public @combined(%p: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 16384 : i64} {
+    %one = arith.constant 1 : i64
+    %side = arith.constant 4096 : i64
+    %zero = arith.constant 0 : i32
+    %d = tile.make_desc %p, shape [%side, %side] strides [%side, %one] : !tile.ptr<f32> -> !tile.desc<tensor<64x64xf32>>
+    %map = kgpu.tensor_map %d box [64, 32] swizzle 128 : !tile.desc<tensor<64x64xf32>>
+    %c = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64x64xf32, #m>
+    kgpu.fence_async
+    kgpu.copy_out %c by "fadd" to %map[%n, %zero] : !kgpu.mem<64x64xf32, #m>
+    kgpu.copy_out_wait 0
+    return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: llvm.func @kiln_least(
+// CHECK: cp.reduce.async.bulk.tensor.1d.global.shared::cta.min.tile.bulk_group
+#m = #layout.map<row_major [64]>
+module {
+  func.func public @least(%p: !tile.ptr<i32>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 256 : i64} {
+    %one = arith.constant 1 : i64
+    %side = arith.constant 4096 : i64
+    %d = tile.make_desc %p, shape [%side] strides [%one] : !tile.ptr<i32> -> !tile.desc<tensor<64xi32>>
+    %map = kgpu.tensor_map %d box [64] swizzle 0 : !tile.desc<tensor<64xi32>>
+    %c = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<64xi32, #m>
+    kgpu.fence_async
+    kgpu.copy_out %c by "umin" to %map[%n] : !kgpu.mem<64xi32, #m>
+    kgpu.copy_out_wait 0
+    return
+  }
+}

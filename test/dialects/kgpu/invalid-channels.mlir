@@ -430,6 +430,33 @@ func.func @copy_out_c2(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
 
 // -----
 
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_out_c3(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %m = kgpu.alloc : !m
+  kgpu.copy_out %m by "fadd" to %t[%i, %i] : !m
+  // expected-error @below {{expected a kind and elements that the copy engine combines (because it adds f16, bf16, f32 and i32, and knows i32 as unsigned), got fmax of 'f16'}}
+  kgpu.copy_out %m by "fmax" to %t[%i, %i] : !m
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_out_c3_unknown(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %m = kgpu.alloc : !m
+  // expected-error @below {{expected a kind and elements that the copy engine combines (because it adds f16, bf16, f32 and i32, and knows i32 as unsigned), got sum of 'f16'}}
+  kgpu.copy_out %m by "sum" to %t[%i, %i] : !m
+  return
+}
+
+// -----
+
 func.func @copy_out_wait_c1() {
   // expected-error @below {{expected at least 0 groups pending (because it is a number of groups), got -1}}
   kgpu.copy_out_wait read -1

@@ -129,6 +129,38 @@ func.func @desc_load_c4(%d: !tile.desc<tensor<8xf32>>, %i: i32) {
 
 // -----
 
+func.func @desc_reduce_c1(%d: !tile.desc<tensor<8xf32>>, %i: i32, %v: tensor<8xf32>) {
+  // expected-error @below {{expected 1 offsets (because there is one per dimension of the block), got 2}}
+  tile.desc_reduce fadd %d[%i, %i], %v : !tile.desc<tensor<8xf32>>, tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @desc_reduce_c2(%d: !tile.desc<tensor<8xf32>>, %i: i32, %v: tensor<16xf32>) {
+  // expected-error @below {{expected value of type 'tensor<8xf32>' (because a reduction takes the descriptor's block), got 'tensor<16xf32>'}}
+  tile.desc_reduce fadd %d[%i], %v : !tile.desc<tensor<8xf32>>, tensor<16xf32>
+  return
+}
+
+// -----
+
+func.func @desc_reduce_c3(%d: !tile.desc<tensor<8xf32>>, %i: i32, %v: tensor<8xf32>) {
+  // expected-error @below {{expected i32 or i64 for add (because every target combines those in one step), got 'f32'}}
+  tile.desc_reduce add %d[%i], %v : !tile.desc<tensor<8xf32>>, tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @desc_reduce_c3_xchg(%d: !tile.desc<tensor<8xf32>>, %i: i32, %v: tensor<8xf32>) {
+  // expected-error @below {{expected an operation that combines for xchg (because every target combines those in one step), got 'f32'}}
+  tile.desc_reduce xchg %d[%i], %v : !tile.desc<tensor<8xf32>>, tensor<8xf32>
+  return
+}
+
+// -----
+
 func.func @desc_store_c1(%d: !tile.desc<tensor<8xf32>>, %i: i32, %v: tensor<8xf32>) {
   // expected-error @below {{expected 1 offsets (because there is one per dimension of the block), got 2}}
   tile.desc_store %d[%i, %i], %v : !tile.desc<tensor<8xf32>>, tensor<8xf32>

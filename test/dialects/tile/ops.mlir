@@ -70,11 +70,15 @@ func.func @stores(%p: !tile.ptr<f32>, %v: f32, %q: tensor<8x!tile.ptr<f64>>, %w:
 // CHECK: tile.desc_load %{{.*}}[%{{.*}}, %{{.*}}] {boundary = array<i32>} : <tensor<8x96xf16>> -> tensor<8x96xf16>
 // CHECK: tile.desc_load %{{.*}}[%{{.*}}, %{{.*}}] : <tensor<8x96xf16>> -> tensor<8x96xf16>
 // CHECK: tile.desc_store %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} {boundary = array<i32: 0, 1>} : <tensor<8x96xf16>>, tensor<8x96xf16>
-func.func @descriptors(%b: !tile.ptr<f16>, %m: i64, %n: i64, %i: i32, %j: i32) {
+// CHECK: tile.desc_reduce umax %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} : <tensor<8x96xi32>>, tensor<8x96xi32>
+func.func @descriptors(%b: !tile.ptr<f16>, %p: !tile.ptr<i32>, %m: i64, %n: i64, %i: i32, %j: i32) {
   %d = tile.make_desc %b, shape [%m, %n] strides [%n, %m] : !tile.ptr<f16> -> !tile.desc<tensor<8x96xf16>>
   %v = tile.desc_load %d[%i, %j] {boundary = array<i32>} : !tile.desc<tensor<8x96xf16>> -> tensor<8x96xf16>
   %w = tile.desc_load %d[%i, %j] : !tile.desc<tensor<8x96xf16>> -> tensor<8x96xf16>
   tile.desc_store %d[%i, %j], %v {boundary = array<i32: 0, 1>} : !tile.desc<tensor<8x96xf16>>, tensor<8x96xf16>
+  %e = tile.make_desc %p, shape [%m, %n] strides [%n, %m] : !tile.ptr<i32> -> !tile.desc<tensor<8x96xi32>>
+  %x = tile.desc_load %e[%i, %j] : !tile.desc<tensor<8x96xi32>> -> tensor<8x96xi32>
+  tile.desc_reduce umax %e[%i, %j], %x : !tile.desc<tensor<8x96xi32>>, tensor<8x96xi32>
   return
 }
 

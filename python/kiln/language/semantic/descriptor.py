@@ -1,6 +1,6 @@
 """Tensor descriptors: making them, blocks in and out, atomics on a block.
 
-Loads and stores are single ops. Atomics become masked pointer atomics here: a descriptor knows its base and strides.
+Loads, stores and atomics are single ops; gathers and scatters become masked accesses through pointers here.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ _ATOMIC_TYPES = {
 
 def atomic(op: str, desc: Any, offsets: Any, value: Any) -> None:
     """Combines a block into memory; nothing is returned, as from a hardware reduction."""
-    from .atomics import atomic_rmw
+    from .atomics import kind_of
 
     what = f"a descriptor's atomic_{op}"
     desc = check_writable(desc, what)
@@ -171,8 +171,8 @@ def atomic(op: str, desc: Any, offsets: Any, value: Any) -> None:
         raise error(f"expected one of {', '.join(_ATOMIC_TYPES[op])} in {what}, got {element}")
     where = positions(desc, offsets, what)
     data = block_value(desc, value, what)
-    addresses, inside = pointers(desc, where)
-    atomic_rmw(op, addresses, data, inside, "relaxed", "gpu")
+    kind = {"kind": f"#tile<rmw {kind_of(op, element, what)}>"}
+    emitter().op("tile.desc_reduce", [desc.handle, *(t.handle for t in where), data.handle], [], kind)
 
 
 def rows(desc: Any, x_offsets: Any, y_offset: Any, what: str) -> tuple[tensor_descriptor, list[Any]]:

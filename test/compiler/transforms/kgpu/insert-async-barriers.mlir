@@ -362,3 +362,30 @@ module attributes {kgpu.cluster = 2 : i32} {
     return
   }
 }
+
+// -----
+
+#m = #layout.map<row_major [128]>
+
+// What the copy engine combines in one way it may combine in any order: it is asked for the next block while the one before
+// is under way. Blocks that it writes may be the same, and it keeps no order.
+// CHECK-LABEL: @combined
+// CHECK: kgpu.copy_out %{{.*}} by "fadd"
+// CHECK-NEXT: kgpu.copy_out %{{.*}} by "fadd"
+// CHECK-NEXT: kgpu.copy_out_wait 0
+// CHECK-NEXT: kgpu.copy_out %{{[^ ]*}} to
+// CHECK-NEXT: kgpu.copy_out_wait 0
+// CHECK-NEXT: return
+func.func @combined(%p: !tile.ptr<f32>, %n: i32) {
+  %one = arith.constant 1 : i64
+  %side = arith.constant 4096 : i64
+  %d = tile.make_desc %p, shape [%side] strides [%one] : !tile.ptr<f32> -> !tile.desc<tensor<128xf32>>
+  %map = kgpu.tensor_map %d box [128] swizzle 0 : !tile.desc<tensor<128xf32>>
+  %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128xf32, #m>
+  %b = kgpu.alloc {offset = 512 : i64} : !kgpu.mem<128xf32, #m>
+  kgpu.copy_out %a by "fadd" to %map[%n] : !kgpu.mem<128xf32, #m>
+  kgpu.copy_out %b by "fadd" to %map[%n] : !kgpu.mem<128xf32, #m>
+  kgpu.copy_out %b to %map[%n] : !kgpu.mem<128xf32, #m>
+  kgpu.copy_out_wait 0
+  return
+}

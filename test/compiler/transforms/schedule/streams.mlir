@@ -23,6 +23,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 // CHECK-NEXT:      kgpu.commit %[[WALKED]]
 // CHECK:   kgpu.end_role
 // CHECK: } @multiply groups 2 warps 4 registers 240 {
+// CHECK:   %[[STORED:.*]] = kgpu.alloc
 // CHECK:   scf.for
 // CHECK:     %[[K:.*]] = kgpu.receive %[[KEYS]]
 // CHECK:     scf.for
@@ -38,7 +39,6 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.sta
 // CHECK:         %[[D:.*]] = kgpu.warpgroup_mma %[[FACTOR]], %[[SLOT]]#0, %[[SUM]]
 // What follows of the right factor goes through memory, which both groups write.
 // CHECK:         %[[LEFT:.*]] = kgpu.trans %[[K]]
-// CHECK:         %[[STORED:.*]] = kgpu.alloc
 // CHECK:         kgpu.local_store %[[FACTOR]], %[[STORED]]
 // CHECK:         kgpu.warpgroup_mma %[[LEFT]], %[[STORED]]
 // CHECK-NEXT:    kgpu.mma_wait %[[D]] pending 0
