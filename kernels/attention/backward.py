@@ -6,7 +6,8 @@
 A first kernel leaves what a row of queries needs of log-sum-exp and delta. Then a block of keys walks the queries of
 all heads that share it, in their order, with scores transposed: rows are keys, so that P and dS are the left factors
 that dv and dk ask for. dq is summed by a third kernel, in which a block of queries walks the keys, which costs two
-products of seven; or by atomics beside dk, whose order, and last bits with it, are another in each run.
+products of seven; or beside dk, where each step combines its part with what is in memory (by the copy engine where
+there is one), in another order, and with other last bits, in each run.
 """
 
 from __future__ import annotations
@@ -49,6 +50,45 @@ class Rows:
     data: Any
     count: Any
     padded: Any
+
+
+@kiln.struct
+class Parts:
+    """float32 sums of dq before they are scaled and rounded: M queries of a head in a block. Products of groups of
+    warps have 64 rows for each, so a block has rows of whichever is more, queries or elements (TURNED); ``rows`` are
+    those of all blocks."""
+
+    data: Any
+    rows: Any
+    padded: Any
+    M: kl.constexpr
+    SIZE: kl.constexpr
+    TURNED: kl.constexpr
+
+    @kiln.jit
+    def blocks(self):
+        ROWS: kl.constexpr = self.SIZE if self.TURNED else self.M
+        COLUMNS: kl.constexpr = self.M if self.TURNED else self.SIZE
+        return kl.make_tensor_descriptor(self.data, [self.rows, COLUMNS], [COLUMNS, 1], [ROWS, COLUMNS])
+
+    @kiln.jit
+    def product(self, dscore, key):
+        """dS k of a step, of dS transposed."""
+        return kl.dot(key.T, dscore) if self.TURNED else kl.dot(dscore.T, key)
+
+    @kiln.jit
+    def add(self, blocks, number, start, part):
+        row = number * self.padded + start
+        blocks.atomic_add([row // self.M * self.SIZE if self.TURNED else row, 0], part)
+
+    @kiln.jit
+    def load(self, number, first):
+        """The sums of a block."""
+        rows, columns = kl.arange(0, self.M), kl.arange(0, self.SIZE)
+        place = self.data + (number.to(kl.int64) * self.padded + first) * self.SIZE
+        if self.TURNED:
+            return kl.load(place + columns[:, None] * self.M + rows[None, :]).T
+        return kl.load(place + rows[:, None] * self.SIZE + columns[None, :])
 
 
 @kiln.jit
@@ -124,9 +164,9 @@ class Queries:
     slope: Any
 
     @kiln.jit
-    def step(self, start, first, key, value, dkey, dvalue, keys, dq, padded, scale, softmax_scale, terms: Terms,
-             visible: Visible, MASKED: kl.constexpr, FORM: kl.constexpr):  # fmt: skip
-        """Adds what the queries from ``start`` on give to dk and dv of the keys (and theirs to dq, by atomics)."""
+    def step(self, start, first, key, value, dkey, dvalue, keys, dq, blocks, scale, terms: Terms, visible: Visible,
+             MASKED: kl.constexpr, FORM: kl.constexpr):  # fmt: skip
+        """Adds what the queries from ``start`` on give to dk and dv of the keys (and theirs to dq, in memory)."""
         query = self.queries.load(start)
         sums = self.rows.load([self.number, start]).reshape(FORM.M)
         score = kl.dot(key, query.T)
@@ -140,17 +180,13 @@ class Queries:
             weight = kl.where(visible.mask(at), weight, 0.0)
         dvalue = kl.dot(weight.to(gradient.dtype), gradient, dvalue)
         dscore = score_gradients(weight, dweight, delta[None, :], bend).to(query.dtype)
-        dkey = kl.dot(dscore, query, dkey)
         if dq is not None:
-            # What groups of warps multiply has 64 rows for each of them.
-            place = dq + (self.number.to(kl.int64) * padded + start) * FORM.SIZE
-            rows, columns = kl.arange(0, FORM.M), kl.arange(0, FORM.SIZE)
-            if FORM.M >= FORM.SIZE:
-                part = kl.dot(dscore.T, key) * softmax_scale
-                kl.atomic_add(place + rows[:, None] * FORM.SIZE + columns[None, :], part, sem="relaxed")
-            else:
-                part = kl.dot(key.T, dscore) * softmax_scale
-                kl.atomic_add(place + columns[:, None] + rows[None, :] * FORM.SIZE, part, sem="relaxed")
+            # In front of dk's product, which goes on while this one leaves.
+            part = dq.product(dscore, key)
+            dkey = kl.dot(dscore, query, dkey)
+            dq.add(blocks, self.number, start, part)
+        else:
+            dkey = kl.dot(dscore, query, dkey)
         return dkey, dvalue
 
 
@@ -184,6 +220,7 @@ def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads,
         common = kl.maximum(kl.minimum(common, kl.cdiv(end, FORM.M) * FORM.M), begin)
         rare = kl.maximum(rare, common)
     row_blocks = kl.make_tensor_descriptor(rows.data, [rows.count, rows.padded], [rows.padded, 1], [1, FORM.M])
+    blocks = None if dq is None else dq.blocks()
     key, value = keys.load(first), values.load(first)
     INSIDE: kl.constexpr = rows.data.dtype.element_ty
     dkey = kl.zeros((FORM.N, FORM.SIZE), INSIDE)
@@ -196,15 +233,15 @@ def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads,
         walked = Queries(queries, gradients, row_blocks, of_all, q.batches * q.heads, slope)
         if visible.CAUSAL or visible.right is not None:
             for start in range(begin, common, FORM.M):
-                dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, rows.padded, scale,
-                                           softmax_scale, terms, visible, True, FORM)  # fmt: skip
+                dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale,
+                                           terms, visible, True, FORM)  # fmt: skip
         for start in range(common, rare, FORM.M):
-            dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, rows.padded, scale,
-                                       softmax_scale, terms, visible, False, FORM)  # fmt: skip
+            dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale,
+                                       terms, visible, False, FORM)  # fmt: skip
         if visible.left is not None:
             for start in range(rare, end, FORM.M):
-                dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, rows.padded, scale,
-                                           softmax_scale, terms, visible, True, FORM)  # fmt: skip
+                dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale,
+                                           terms, visible, True, FORM)  # fmt: skip
     dk.head(number, batch, k_head, FORM.N, FORM.SIZE).store(first, dkey * softmax_scale)
     dv.head(number, batch, k_head, FORM.N, FORM.V_SIZE).store(first, dvalue)
 
@@ -288,14 +325,12 @@ def queries_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dq: Heads, rows: R
 
 
 @kiln.jit
-def round_kernel(sums, dq: Heads, padded, M: kl.constexpr, SIZE: kl.constexpr):
-    """What atomics have summed, to dq's type and place."""
+def round_kernel(sums: Parts, dq: Heads, softmax_scale):
+    """What has been summed in memory, scaled, to dq's type and place."""
     number = kl.program_id(1)
-    first = kl.program_id(0) * M
-    rows, columns = first + kl.arange(0, M), kl.arange(0, SIZE)[None, :]
-    at = sums + (number.to(kl.int64) * padded + rows)[:, None] * SIZE + columns
-    value = kl.load(at, mask=(rows < padded)[:, None], other=0.0)
-    dq.head(number, number // dq.heads, number % dq.heads, M, SIZE).store(first, value)
+    first = kl.program_id(0) * sums.M
+    value = sums.load(number, first) * softmax_scale
+    dq.head(number, number // dq.heads, number % dq.heads, sums.M, sums.SIZE).store(first, value)
 
 
 # ---- the functions ---------------------------------------------------------------------------------------------------
@@ -314,7 +349,8 @@ def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...],
     plain = terms is None and visible.left is None
     if plan is None:
         tokens = q.longest, k.longest
-        plan = backward_plan(*tokens, sizes, array.itemsize, fetched, visible.CAUSAL, machine, plain, crowded)
+        plan = backward_plan(*tokens, sizes, array.itemsize, fetched, visible.CAUSAL, machine, plain, crowded,
+                             deterministic)  # fmt: skip
     out, dout = (operands[name].heads(described=False) for name in ("out", "dout"))
     if machine.gpu and not (fetched and plan.schedule):
         heads = {name: x.heads(described=False) for name, x in operands.items()}
@@ -325,11 +361,15 @@ def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...],
     number, padded = q.batches * q.heads, kiln.cdiv(max(q.longest, 1), plan.m) * plan.m
     inside = "float64" if array.itemsize == 8 else "float32"
     rows = Rows(empty(Spec((2 * number, padded), inside), array), 2 * number, padded)
-    sums = None if deterministic or not plan.atomics else empty(Spec((number, padded, sizes[0]), "float32"), array)
+    sums = None
+    if plan.atomics and not deterministic:
+        place, turned = empty(Spec((number, padded, sizes[0]), "float32"), array), plan.m < sizes[0]
+        of_all = number * padded
+        sums = Parts(place, of_all // plan.m * sizes[0] if turned else of_all, padded, plan.m, sizes[0], turned)
     if number:
         rows_kernel[(kiln.cdiv(padded, plan.rows), number)](
-            out, dout, lse, *lse_strides, rows, sums, M=plan.rows, SIZE=sizes[0], V_SIZE=sizes[1],
-            **plan.row_options(machine),
+            out, dout, lse, *lse_strides, rows, None if sums is None else sums.data, M=plan.rows, SIZE=sizes[0],
+            V_SIZE=sizes[1], **plan.row_options(machine),
         )  # fmt: skip
     factors = [heads[name] for name in ("q", "k", "v", "dout")]
     if k.longest:
@@ -340,9 +380,7 @@ def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...],
     if not q.longest or not number:
         return
     if sums is not None:
-        round_kernel[(kiln.cdiv(q.longest, plan.rows), number)](
-            sums, heads["dq"], padded, M=plan.rows, SIZE=sizes[0], **plan.row_options(machine)
-        )
+        round_kernel[(kiln.cdiv(q.longest, plan.m), number)](sums, heads["dq"], scale, **plan.row_options(machine))
     else:
         queries_kernel[(kiln.cdiv(q.longest, plan.dq_m) * number,)](
             *factors, heads["dq"], rows, exponent, scale, terms, visible, plan.together,

@@ -19,7 +19,7 @@ class BackwardPlan:
     stages     slots of the rings of what is walked
     rows       queries a program of the kernels that only read or write rows
     together   heads that take turns, because a cache holds what they walk
-    atomics    whether dq is summed by atomics where that is allowed, beside dk
+    atomics    whether dq is summed in memory where that is allowed, beside dk: part by part, in any order
     """
 
     m: int
@@ -51,11 +51,11 @@ class BackwardPlan:
 
 @functools.lru_cache(maxsize=1024)
 def backward_plan(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize: int, fetched: bool = False,
-                  causal: bool = False, machine: Machine = CPU, plain: bool = True,
-                  crowded: bool = False) -> BackwardPlan:  # fmt: skip
+                  causal: bool = False, machine: Machine = CPU, plain: bool = True, crowded: bool = False,
+                  deterministic: bool = True) -> BackwardPlan:  # fmt: skip
     """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
     reads all arrays; ``plain``: nothing becomes of scores, and there is no window; ``crowded``: more becomes of them
-    than leaves registers alone."""
+    than leaves registers alone; ``deterministic``: two runs give the same bits."""
     side = max(sizes)
 
     def block(tokens: int) -> int:
@@ -74,7 +74,10 @@ def backward_plan(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize
     rows = max(8, 1 << (8192 // side).bit_length() - 1)
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
         # More queries a step leave no registers for sums of 64 keys by 128 elements; of 64 elements there is room, and
-        # products of few columns wait for shared memory. Adding f32 by threads takes twice as long as two products.
+        # products of few columns wait for shared memory.
+        if plain and not deterministic and sizes == (128, 128):
+            # dq's part of a step has 64 rows for each group: elements. Heads of 64 would take 128 queries, and spill.
+            return BackwardPlan(64, 128, 128, 64, "streams", rows=rows, together=together)
         m, dq_n = (64, 64) if side > 64 else (96, 160 if plain else 128)
         if crowded:
             m, dq_n = (32, 64) if side > 64 else (64, 64)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from harness import random
 from kiln.kernels.attention import attention_backward, reference
-from kiln.kernels.attention.backward_configs import BackwardPlan
 
 ORDERS = (1, -1, 2)
 
@@ -69,15 +68,16 @@ def test_windows(rng, in_orders):
     check(rng, in_orders, 260, 260, window=(195, 10), softcap=2.0)
 
 
-def test_by_atomics(rng, in_orders):
-    """A product's right factor through memory; dq is added in the order of the warps."""
-    q, dout = (random(rng, (1, 130, 1, 128), "float16") for _ in range(2))
+@pytest.mark.parametrize("causal", [False, True])
+def test_dq_beside_dk(rng, in_orders, causal):
+    """A product's right factor through memory; its result is combined by the copy engine, in the order of programs."""
+    q, dout = (random(rng, (1, 130, 2, 128), "float16") for _ in range(2))
     k, v = (random(rng, (1, 200, 1, 128), "float16") for _ in range(2))
-    y, lse = reference.attention(q, k, v, return_lse=True)
+    y, lse = reference.attention(q, k, v, return_lse=True, causal=causal)
     y, lse = y.astype(q.dtype), lse.astype(np.float32)
-    plan = BackwardPlan(64, 128, 128, 64, "streams")
-    runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, deterministic=False, plan=plan), alike=False)
-    exact = reference.attention_backward(q, k, v, dout)
+    options = {"causal": causal, "deterministic": False}
+    runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, **options), alike=False)
+    exact = reference.attention_backward(q, k, v, dout, causal=causal)
     for got in runs:
         for one, other in zip(got, exact, strict=True):
             assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())

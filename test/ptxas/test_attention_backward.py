@@ -62,6 +62,25 @@ def test_nothing_is_spilt_or_made_alone(size, options, kernel, tmp_path: Path):
     assert len(re.findall("USETMAXREG", sass)) == 2
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_five_products(causal, tmp_path: Path):
+    """dq's part of a step leaves by the copy engine, box by box, under dk's product; groups meet twice a step."""
+    found = launches(128, deterministic=False, causal=causal)
+    assert list(found) == ["rows_kernel", "keys_kernel", "round_kernel"]
+    said, sass = compiled(found["keys_kernel"], "sm_90a", tmp_path)
+    assert "Used 168 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) <= 8
+    assert not re.search(r"\(C7\d+\)|warning", said), said
+    loops = 2 if causal else 1
+    assert len(re.findall(r"UTMAREDG\.2D\.ADD", sass)) == 2 * loops and "RED.E" not in sass
+    marks = re.findall(r"\b(HGMMA|WARPGROUP\.DEPBAR|BAR\.SYNC|UTMAREDG)\b(.*)", sass)
+    kinds = [kind for kind, _ in marks]
+    # Scores and dP, of a depth of 128; dv, dq and dk, of 64, 128 and 64.
+    assert kinds.count("HGMMA") == loops * (8 + 8 + 4 + 8 + 4)
+    first = kinds.index("UTMAREDG")
+    wait = max(i for i in range(first) if kinds[i] == "WARPGROUP.DEPBAR")
+    assert "0x0" not in marks[wait][1] and "WARPGROUP.DEPBAR" in kinds[first:]
+
+
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize("bias", [False, True])
 def test_what_waits_in_memory_is_no_more_than_is_let_pass(size, bias):
