@@ -39,10 +39,9 @@ def row_plans(rows: int, n: int, largest_cluster: int, evict: str) -> Iterator[R
             held = several * block / (32 * warps * cluster)
             if not 4 <= held <= 64:
                 continue
-            for registers, early in ((None, True), (None, False), (32, False)):
-                # Fewer registers are only of interest where they let more blocks run.
-                if early or held >= 16:
-                    yield RowPlan(block, several, warps, cluster, registers=registers, early=early, evict=evict)
+            # Fewer registers are only of interest where they let more blocks run.
+            for registers in (None, 32) if held >= 16 else (None,):
+                yield RowPlan(block, several, warps, cluster, registers=registers, evict=evict)
 
 
 def flat_plans(evict: str) -> Iterator[FlatPlan]:

@@ -41,10 +41,6 @@ STREAM_THREADS = 256
 # Of many rows that leave more of a block's threads idle than this, a block of several rows a multiprocessor is better.
 MOST_IDLE = 1.1
 SEVERAL_THREADS = 256
-# Registers that the row and the weights it waits with may take for enough blocks to share a multiprocessor. Rows of one
-# warp wait for nobody, so that fewer of them will do.
-EARLY_REGISTERS = 48
-EARLY_REGISTERS_OF_A_WARP = 56
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,7 @@ class RowPlan:
     """A launch over rows: the tile ``rows × block`` and the threads that hold it.
 
     ``loop``: the row does not fit the registers; it is walked in blocks, and read again for its use. ``registers``:
-    the most a thread may have (None: what the compiler wants). ``early``: weights are asked for with the row, not after
-    its statistics; that hides their latency and holds their registers. ``evict``: the eviction policy of its reads.
+    the most a thread may have (None: what the compiler wants). ``evict``: the eviction policy of its reads.
     """
 
     block: int
@@ -62,7 +57,6 @@ class RowPlan:
     cluster: int = 1
     loop: bool = False
     registers: int | None = None
-    early: bool = True
     evict: str = ""
 
     def grid(self, rows: int) -> tuple[int]:
@@ -82,7 +76,7 @@ class RowPlan:
 @functools.lru_cache(maxsize=4096)
 def _meta(plan: RowPlan, rows: int, n: int, gpu: bool, few: bool) -> dict[str, Any]:
     full = n % plan.block == 0 if plan.loop else n == plan.block
-    form = RowForm(plan.block, plan.rows, full, rows % plan.rows == 0, plan.early, plan.evict, few)
+    form = RowForm(plan.block, plan.rows, full, rows % plan.rows == 0, plan.evict, few)
     return {"PLAN": form, **(plan.options() if gpu else {})}
 
 
@@ -182,44 +176,20 @@ def _gpu_plan(
         threads, cluster = _ragged(n, threads, cluster, most, streams, vectors)
         least = 2 if vectors > 1 and n > 8192 else least
     block = _block(n, threads, cluster, vector, least)
-    # The row as it waits, and its weights as they come; a block of 1024 threads leaves each 64 registers in all. Small
-    # blocks of 16-bit rows ask early whatever it takes: fewer of them in flight cost less than a second wait.
-    held = -(-block // (threads * cluster))
-    waiting = held * ((itemsize / 4 if packed else 1) + vectors * itemsize / 4)
-    limit = EARLY_REGISTERS - 8 if threads > 512 else EARLY_REGISTERS
-    early = waiting <= (EARLY_REGISTERS_OF_A_WARP if threads <= 32 else limit) or (itemsize == 2 and threads <= 256)
-    early &= vectors < 2 or threads <= SEVERAL_THREADS or block == n or n <= 8192
     if threads >= BLOCK_THREADS or cluster > 1:
-        return RowPlan(block, 1, max(1, threads // 32), cluster, early=early, evict=evict)
+        return RowPlan(block, 1, max(1, threads // 32), cluster, evict=evict)
     several = BLOCK_THREADS // threads
     while several > 1 and -(-rows // several) < 2 * machine.processors:
         several //= 2
-    return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, early=early, evict=evict)
+    return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, evict=evict)
 
 
 # ---- the plan as kernels see it --------------------------------------------------------------------------------------
 @kiln.struct
-class Asked:
-    """A vector whose elements are on their way (``value``), or are asked for when they are used (None)."""
-
-    vector: Any
-    tile: Any
-    value: Any
-
-    @property
-    @kiln.jit
-    def values(self):
-        """The elements; None of a vector that is None."""
-        if self.value is None and self.vector is not None:
-            return self.vector.load(self.tile)
-        return self.value
-
-
-@kiln.struct
 class RowForm:
     """How a program holds rows: ROWS of them, BLOCK columns each; PLAN of the kernels that reduce rows.
 
-    FULL: the columns are all there, EVEN: the rows are. EARLY: vectors are asked for with the rows. EVICT: the eviction
+    FULL: the columns are all there, EVEN: the rows are.  EVICT: the eviction
     policy of reads. FEW: programs take no place from those of the next launch.
     """
 
@@ -227,7 +197,6 @@ class RowForm:
     ROWS: kl.constexpr = 1
     FULL: kl.constexpr = False
     EVEN: kl.constexpr = True
-    EARLY: kl.constexpr = True
     EVICT: kl.constexpr = ""
     FEW: kl.constexpr = False
 
@@ -262,13 +231,6 @@ class RowForm:
         columns = start + kl.arange(0, self.BLOCK)
         mask = None if self.FULL else columns < x.columns
         return Tile(None, columns, mask, mask)
-
-    @kiln.jit
-    def ask(self, vector, tile):
-        """The elements of a vector that are combined with a tile: asked for now if EARLY, else when they are used."""
-        if self.EARLY and vector is not None:
-            return Asked(vector, tile, vector.load(tile))
-        return Asked(vector, tile, None)
 
     @kiln.jit
     def sum(self, value):

@@ -44,10 +44,9 @@ def scaled(weight, normalised, DTYPE: kl.constexpr, CAST_BEFORE: kl.constexpr):
 def rms_norm_kernel(x: Rows, weight: Vector, y: Rows, eps, CAST_BEFORE: kl.constexpr, PLAN: kl.constexpr):
     """y = x · rsqrt(mean(x²) + eps) · weight"""
     tile = PLAN.tile(x)
-    row, scale = x.load(tile), PLAN.ask(weight, tile)
-    value = row.to(kl.float32)
+    value = x.load(tile).to(kl.float32)
     rstd = kl.rsqrt(x.mean(PLAN.sum(value * value)) + eps)
-    y.store(tile, scaled(scale.values, row.to(kl.float32) * rstd, y.dtype, CAST_BEFORE))
+    y.store(tile, scaled(weight.load(tile), value * rstd, y.dtype, CAST_BEFORE))
 
 
 @kiln.jit
@@ -97,14 +96,14 @@ def residual_rms_norm_kernel(
 ):
     """total = x + residual; y = total · rsqrt(mean(total²) + eps) · weight, of the sum as rounded if ROUND_SUM"""
     tile = PLAN.tile(x)
-    left, right, scale = x.load(tile), residual.load(tile), PLAN.ask(weight, tile)
+    left, right = x.load(tile), residual.load(tile)
     value = left.to(kl.float32) + right.to(kl.float32)
     rounded = value.to(total.dtype)
     total.store(tile, rounded)
     if ROUND_SUM:
         value = rounded.to(kl.float32)
     rstd = kl.rsqrt(x.mean(PLAN.sum(value * value)) + eps)
-    y.store(tile, scaled(scale.values, value * rstd, y.dtype, CAST_BEFORE))
+    y.store(tile, scaled(weight.load(tile), value * rstd, y.dtype, CAST_BEFORE))
 
 
 @kiln.jit
@@ -166,13 +165,14 @@ def layer_norm_kernel(
     tile = PLAN.tile(x)
     ONE_EXCHANGE: kl.constexpr = PLAN.ROWS == 1 and x.dtype.primitive_bitwidth == 16
     few = _four_of(x.row(tile.row)) if ONE_EXCHANGE else None
-    row, scale, shift = x.load(tile), PLAN.ask(weight, tile), PLAN.ask(bias, tile)
+    row = x.load(tile)
     if ONE_EXCHANGE:
         centred, variance = _centred_around(row, _near_mean(few), x, tile, PLAN)
     else:
         centred, variance = _centred(row, x, tile, PLAN)
     rstd = kl.rsqrt(variance + eps)
-    y.store(tile, scaled_and_shifted(scale.values, shift.values, centred * rstd, y.dtype, CAST_BEFORE))
+    scale, shift = weight.load(tile), None if bias is None else bias.load(tile)
+    y.store(tile, scaled_and_shifted(scale, shift, centred * rstd, y.dtype, CAST_BEFORE))
 
 
 @kiln.jit

@@ -9,6 +9,7 @@ from harness import DTYPES, assert_close, random
 from kiln import knobs
 from kiln.kernels import flat, machine, rows
 from kiln.kernels.activation import bias_gelu, swiglu
+from kiln.kernels.case import blank
 from kiln.kernels.launches import launches_of
 from kiln.kernels.machine import CPU, DEFAULT_GPU, Machine
 from kiln.kernels.norm import layer_norm, residual_rms_norm, rms_norm
@@ -153,11 +154,23 @@ def test_rows_whose_threads_would_idle():
 
 
 def test_long_rows_with_two_vectors_are_not_masked():
-    """Where few enough elements fall to a thread; else it holds little, and asks for weights late."""
-    for n, block, warps, cluster, early in ((13824, 13824, 8, 1, True), (32768, 32768, 8, 2, True),
-                                            (11008, 12288, 16, 1, False), (18944, 20480, 16, 1, False)):  # fmt: skip
+    """Where few enough elements fall to a thread; else it holds little."""
+    for n, block, warps, cluster in ((13824, 13824, 8, 1), (32768, 32768, 8, 2), (11008, 12288, 16, 1),
+                                     (18944, 20480, 16, 1)):  # fmt: skip
         found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, 2, 128 if n <= 16384 else 64)
-        assert (found.block, found.num_warps, found.cluster, found.early) == (block, warps, cluster, early), n
+        assert (found.block, found.num_warps, found.cluster) == (block, warps, cluster), n
+
+
+@pytest.mark.parametrize("n,early", [(4096, True), (13824, True), (32768, True), (11008, False), (18944, False)])
+def test_weights_are_read_with_the_row_where_registers_allow(n, early):
+    """`kiln-hoist-reads` decides, by what a thread of the plan holds."""
+    x, weight = blank((4096, n), "float16"), blank((n,), "float16")
+    (found,) = launches_of(lambda: layer_norm(x, weight, weight), DEFAULT_GPU)
+    text = str(found.compile("sm_90a", "kgpu").output)
+    before, behind = text[: text.index("reduce(")], text[text.index("reduce(") :]
+    row = f"-> tensor<{found.parameters[-1].items[0].value}xf16"
+    vectors = (before.count(row) - 1, behind.count(row))
+    assert vectors == ((2, 0) if early else (0, 2)), text
 
 
 def test_programs_that_wait_do_more_than_they_waste():
@@ -204,7 +217,6 @@ PLANS = {
     "blocks": RowPlan(32, loop=True),
     "one": RowPlan(128),
     "priority": RowPlan(128, evict="evict_last"),
-    "late weights": RowPlan(128, early=False),
 }
 # Rows that fill the tiles, that leave some over, and columns likewise.
 SHAPES = [(8, 128), (7, 128), (5, 100), (1, 33)]

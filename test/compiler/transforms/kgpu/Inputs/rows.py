@@ -18,7 +18,7 @@ def rms_weighted(x, w, y, BLOCK: kl.constexpr):
     at = kl.program_id(0) * BLOCK + columns
     value = kl.load(x + at).to(kl.float32)
     mean = kl.sum(value * value, axis=0) / BLOCK
-    weight = kl.load(w + columns).to(kl.float32)
+    weight = kl.load(w + columns, mask=mean > 0, other=0).to(kl.float32)
     kl.store(y + at, (value * kl.rsqrt(mean + 1e-6) * weight).to(kl.float16))
 
 
