@@ -220,13 +220,13 @@ def _cases() -> list[Case]:
         return make
 
     flops = 4 * 512 * 512 * 128 * 8
+    shape, ours, theirs = "512 tokens, 8+2 heads of 128", kernel.attention, reference.attention
+    whole, causal = prefill(512, 8, 2, 128, False), prefill(512, 8, 2, 128, True)
     return [
-        Case("attention", "512 tokens, 8+2 heads of 128", prefill(512, 8, 2, 128, False), kernel.attention,
-             reference.attention, flops=flops, length=512),
-        Case("attention causal", "512 tokens, 8+2 heads of 128", prefill(512, 8, 2, 128, True), kernel.attention,
-             reference.attention, flops=flops // 2, length=512),
+        Case("attention", shape, whole, ours, theirs, flops=flops, length=512),
+        Case("attention causal", shape, causal, ours, theirs, flops=flops // 2, length=512),
         *decode_configs.cases(),
-    ]  # fmt: skip
+    ]
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -20,9 +20,9 @@ from kiln.kernels.operator import (
     empty,
     operator,
     output,
-    rows_of,
     type_name,
 )
+from kiln.kernels.views import Rows, Tile, rows_view
 
 BLOCK = 4096
 # Programs of the first launch at most. The number decides the order of additions, so it depends on nothing but the kind
@@ -44,6 +44,7 @@ def sum_partial_kernel(x, partial, n, blocks, BLOCK: kl.constexpr):
 
 @kiln.jit
 def sum_final_kernel(partial, y, programs, BLOCK: kl.constexpr):
+    """Adds what the programs left."""
     at = kl.arange(0, BLOCK)
     total = kl.sum(kl.load(partial + at, mask=at < programs, other=0), axis=0)
     kl.store(y, total.to(y.dtype.element_ty))
@@ -61,12 +62,11 @@ def _order_of(value):
 
 
 @kiln.jit
-def topk_kernel(
-    x, values, indices, x_stride, x_step, v_stride, v_step, i_stride, i_step, n, k, BLOCK: kl.constexpr, K: kl.constexpr
-):
-    row = kl.program_id(0)
+def topk_kernel(x: Rows, values: Rows, indices: Rows, k, BLOCK: kl.constexpr, K: kl.constexpr):
+    """The k largest of one row and where they stand, by sorting both as one number."""
+    row, n = x.row(kl.program_id(0)), x.columns
     column = kl.arange(0, BLOCK)
-    value = kl.load(x + row * x_stride + column * x_step, mask=column < n, other=0)
+    value = kl.load(row.data + column * x.step, mask=column < n, other=0)
     # One 64-bit key: the value above, the index below, complemented so that the first of equals comes first.
     key = (_order_of(value).to(kl.int64) << 32) | (0x7FFFFFFF - column).to(kl.int64)
     key = kl.where(column < n, key, -0x7FFFFFFFFFFFFFFF)
@@ -74,9 +74,9 @@ def topk_kernel(
     index = 0x7FFFFFFF - (best & 0x7FFFFFFF).to(kl.int32)
     place = kl.arange(0, K)
     mask = place < k
-    picked = kl.load(x + row * x_stride + index * x_step, mask=mask)
-    kl.store(values + row * v_stride + place * v_step, picked, mask=mask)
-    kl.store(indices + row * i_stride + place * i_step, index.to(kl.int64), mask=mask)
+    found = Tile(kl.program_id(0), place, mask, mask)
+    values.store(found, kl.load(row.data + index * x.step, mask=mask))
+    indices.store(found, index.to(kl.int64))
 
 
 # What a type is summed in: integers wrap around where their sum leaves 64 bits.
@@ -151,17 +151,12 @@ def topk(x: Any, k: int, *, out: tuple[Any, Any] | None = None) -> tuple[Any, An
     indices = output(given[1], specs[1], x, "out[1]", {"x": x})
     if given[0] is not None and given[1] is not None:
         check_apart("out[1]", indices, "out[0]", values)
-    rows, stride, step = rows_of(x)
+    of_x = rows_view(x)
     side = kiln.next_power_of_2(max(n, 16))
-    topk_kernel[(rows,)](
-        x,
-        values,
-        indices,
-        stride,
-        step,
-        *rows_of(values, "out[0]")[1:],
-        *rows_of(indices, "out[1]")[1:],
-        n,
+    topk_kernel[(of_x.rows,)](
+        of_x,
+        rows_view(values, "out[0]"),
+        rows_view(indices, "out[1]"),
         k,
         BLOCK=side,
         K=min(kiln.next_power_of_2(k), side),

@@ -1,0 +1,99 @@
+"""How the library is written: kernels short and of few parameters, beside formulas that quote their lines.
+
+Read off the source. The bounds are those that a kernel author would call readable; whoever passes one splits the kernel
+or gives its arguments a view.
+"""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2] / "kernels"
+LINES = 60
+PARAMETERS = {"rms_norm_kernel": 8, "layer_norm_kernel": 10}
+MOST_PARAMETERS = 14
+BODY = {"rms_norm_kernel": 15}
+
+
+def jit_functions() -> dict[str, ast.FunctionDef]:
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and "kiln.jit" in map(ast.unparse, node.decorator_list):
+                found[f"{path.relative_to(ROOT)}::{node.name}"] = node
+    return found
+
+
+FUNCTIONS = jit_functions()
+KERNELS = {name: node for name, node in FUNCTIONS.items() if name.endswith("_kernel")}
+
+
+def test_the_library_is_looked_at():
+    assert len(KERNELS) > 25 and len(FUNCTIONS) > 100
+    assert {*PARAMETERS, *BODY} <= {node.name for node in KERNELS.values()}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_short(name):
+    node = FUNCTIONS[name]
+    assert node.end_lineno - node.lineno < LINES
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_take_few_parameters(name):
+    node = KERNELS[name]
+    arguments = node.args
+    assert not (arguments.vararg or arguments.kwarg or arguments.posonlyargs)
+    count = len(arguments.args) + len(arguments.kwonlyargs)
+    assert count <= PARAMETERS.get(node.name, MOST_PARAMETERS)
+    body = node.body[1:]  # without what it says it does
+    assert body[-1].end_lineno - body[0].lineno < BODY.get(node.name, LINES)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_say_what_they_compute(name):
+    assert ast.get_docstring(KERNELS[name])
+
+
+@pytest.mark.parametrize("path", ROOT.rglob("*.py"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_layout_is_the_formatters(path):
+    # Of the gradients of attention the layout is by hand until their kernels are settled.
+    if path.name not in ("backward.py", "backward_configs.py"):
+        assert "fmt: " not in path.read_text()
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+def quoted(readme: str) -> list[str]:
+    """The code in the last column of tables with a column of formulas."""
+    lines: list[str] = []
+    for table in re.findall(r"^\|.*\bformula\b.*\n\|[-| ]+\n((?:\|.*\n)+)", readme, re.MULTILINE):
+        for row in table.splitlines():
+            cell = row.replace(r"\|", "\0").split("|")[-2].replace("\0", "|")
+            lines += re.findall(r"`([^`]+)`", cell)
+    return lines
+
+
+def stands_in(quote: str, source: str) -> bool:
+    """Whether a line of the source reads so, where … stands for anything on it."""
+    pattern = ".*?".join(re.escape(squeezed(part)) for part in quote.split("…"))
+    return any(re.search(pattern, squeezed(line)) for line in source.splitlines())
+
+
+@pytest.mark.parametrize("family", ["norm", "softmax", "activation", "rope", "optimizer"])
+def test_formulas_stand_beside_lines_that_are_there(family):
+    source = (ROOT / family / "kernel.py").read_text()
+    lines = quoted((ROOT / family / "README.md").read_text())
+    assert len(lines) > 1
+    assert [line for line in lines if not stands_in(line.replace("Group.", "").replace("Rule.", ""), source)] == []
+
+
+def test_a_line_that_has_changed_is_found():
+    source = "    rstd = kl.rsqrt(x.mean(total) + eps)\n"
+    assert stands_in("rstd = kl.rsqrt(… + eps)", source) and not stands_in("rstd = kl.rsqrt(total)", source)
+    assert quoted("| function | in b |\n|---|---|\n| y | `f(x \\| 1)` |\n") == []
+    assert quoted("| formula | in b |\n|---|---|\n| y | `f(x \\| 1)` |\n") == ["f(x | 1)"]
