@@ -24,7 +24,7 @@ from kiln.kernels.flat import FlatPlan
 from kiln.kernels.rows import RowPlan
 
 
-def row_plans(rows: int, n: int, largest_cluster: int, evict: str) -> Iterator[RowPlan]:
+def row_plans(rows: int, n: int, largest_cluster: int, streaming: bool) -> Iterator[RowPlan]:
     """Forms in which 4 to 64 elements of a row are held by a thread."""
     from kiln.kernels.operator import tile_side
 
@@ -41,23 +41,23 @@ def row_plans(rows: int, n: int, largest_cluster: int, evict: str) -> Iterator[R
                 continue
             # Fewer registers are only of interest where they let more blocks run.
             for registers in (None, 32) if held >= 16 else (None,):
-                yield RowPlan(block, several, warps, cluster, registers=registers, evict=evict)
+                yield RowPlan(block, several, warps, cluster, registers=registers, streaming=streaming)
 
 
-def flat_plans(evict: str) -> Iterator[FlatPlan]:
+def flat_plans(streaming: bool) -> Iterator[FlatPlan]:
     for warps, each in itertools.product((1, 2, 4, 8), (1, 2, 4, 8, 16, 32)):
-        yield FlatPlan(32 * warps * each, warps, evict)
+        yield FlatPlan(32 * warps * each, warps, streaming)
 
 
 def calls(case: Case) -> tuple[Callable[..., Any], list[Any]]:
     """The library function of a case as `run(arrays, outs, plan)`, and the plans to try."""
     from kiln.kernels import activation, flat, norm, optimizer, rows, softmax
-    from kiln.kernels.machine import evict_policy, of_target
+    from kiln.kernels.machine import is_streaming, of_target
 
     count, n = (*case.shape, 1)[:2]
     machine, read = of_target("cuda"), case.streams[0] * case.streams[2]
-    by_rows = list(row_plans(count, n, machine.largest_cluster, evict_policy(read, machine, rows.STREAM_L2S)))
-    flats = list(flat_plans(evict_policy(read, machine, flat.STREAM_L2S)))
+    by_rows = list(row_plans(count, n, machine.largest_cluster, is_streaming(read, machine, rows.STREAM_L2S)))
+    flats = list(flat_plans(is_streaming(read, machine, flat.STREAM_L2S)))
     if case.kernel == "rms_norm":
         return lambda a, o, p: norm.rms_norm(a["x"], a["weight"], out=o[0], plan=p), by_rows
     if case.kernel == "residual_rms_norm":

@@ -12,7 +12,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.machine import Machine, evict_policy, is_dependent, options, with_options
+from kiln.kernels.machine import Machine, is_dependent, is_streaming, options, with_options
 from kiln.kernels.views import Tile
 
 VECTOR_BYTES = 16
@@ -28,12 +28,12 @@ LARGEST_NARROW = (1 << 31) - (1 << 20)
 
 @dataclass(frozen=True)
 class FlatPlan:
-    """``block`` elements a program, held by ``num_warps`` warps of a GPU. ``evict``: the eviction policy of reads, for
-    SwiGLU, bias + GELU and AdamW."""
+    """``block`` elements a program, held by ``num_warps`` warps of a GPU. ``streaming``: what it reads is several
+    times what the L2 holds."""
 
     block: int
     num_warps: int = 4
-    evict: str = ""
+    streaming: bool = False
 
     def grid(self, rows: int, n: int) -> tuple[int, ...]:
         """One program for each block of each row. Only the first axis of a grid reaches beyond 65535."""
@@ -46,17 +46,21 @@ class FlatPlan:
 
     def form(self, n: int) -> FlatForm:
         """PLAN of kernels whose programs take blocks of one array of ``n`` elements."""
-        return FlatForm(self.block, "one row", n % self.block == 0, self.evict, needs_wide_index(n))
+        return FlatForm(self.block, "one row", n % self.block == 0, needs_wide_index(n))
 
     def options(self, machine: Machine) -> dict[str, Any]:
-        return options(num_warps=self.num_warps) if machine.gpu else options()
+        return with_options(_options(self)) if machine.gpu else options()
+
+
+def _options(plan: FlatPlan) -> dict[str, Any]:
+    return {"num_warps": plan.num_warps, **({"streaming": True} if plan.streaming else {})}
 
 
 @functools.lru_cache(maxsize=4096)
 def _meta(plan: FlatPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
     numbering = "one row" if rows == 1 else "along rows" if rows > LARGEST_AXIS else "two axes"
-    form = FlatForm(plan.block, numbering, n % plan.block == 0, plan.evict)
-    return {"PLAN": form, **({"num_warps": plan.num_warps} if gpu else {})}
+    form = FlatForm(plan.block, numbering, n % plan.block == 0)
+    return {"PLAN": form, **(_options(plan) if gpu else {})}
 
 
 def plan(
@@ -74,17 +78,24 @@ def plan(
 
     Every program of a dependent launch waits for the launch before, so that there each does twice as much.
     ``many_arrays``: an element moves so many bytes that programs of one warp are worth their start.
-    ``read_bytes``: what a kernel that takes ``EVICT`` reads once, of all its arrays.
+    ``read_bytes``: what a kernel reads once of all its arrays, to be read as a stream if that is much.
     """
     if not machine.gpu:
         return FlatPlan(cpu_block)
-    evict = evict_policy(read_bytes, machine, STREAM_L2S)
-    return _gpu_plan(n, itemsize, machine, rows, accesses, is_dependent(), many_arrays, evict)
+    streaming = is_streaming(read_bytes, machine, STREAM_L2S)
+    return _gpu_plan(n, itemsize, machine, rows, accesses, is_dependent(), many_arrays, streaming)
 
 
 @functools.lru_cache(maxsize=4096)
 def _gpu_plan(
-    n: int, itemsize: int, machine: Machine, rows: int, accesses: int, dependent: bool, many_arrays: bool, evict: str
+    n: int,
+    itemsize: int,
+    machine: Machine,
+    rows: int,
+    accesses: int,
+    dependent: bool,
+    many_arrays: bool,
+    streaming: bool,
 ) -> FlatPlan:
     vector = max(1, VECTOR_BYTES // itemsize)
     each, warps = vector * (max(accesses, 2) if dependent else accesses), 4
@@ -112,7 +123,7 @@ def _gpu_plan(
             each //= 2
         else:
             warps //= 2
-    return FlatPlan(each * warps * WARP, warps, evict)
+    return FlatPlan(each * warps * WARP, warps, streaming)
 
 
 @kiln.struct
@@ -120,14 +131,12 @@ class FlatForm:
     """Which BLOCK columns of a row a program takes; PLAN of the kernels that work element by element.
 
     NUMBERING of the programs: "one row", rows on the second of "two axes", or one after the other "along rows". FULL:
-    the columns are all there. EVICT: the eviction policy of reads. WIDE: columns are numbered in 64 bits (by `columns`
-    alone).
+    the columns are all there. WIDE: columns are numbered in 64 bits (by `columns` alone).
     """
 
     BLOCK: kl.constexpr
     NUMBERING: kl.constexpr
     FULL: kl.constexpr
-    EVICT: kl.constexpr = ""
     WIDE: kl.constexpr = False
 
     @kiln.jit
@@ -157,7 +166,7 @@ class FlatForm:
         row, start = self.place(y)
         columns = start + kl.arange(0, self.BLOCK)
         mask = None if self.FULL else columns < y.columns
-        return Tile(row, columns, mask, mask, self.EVICT)
+        return Tile(row, columns, mask, mask)
 
     @kiln.jit
     def pairs(self, y):
@@ -165,7 +174,7 @@ class FlatForm:
         row, start = self.place(y)
         columns = 2 * start + kl.arange(0, 2 * self.BLOCK)
         mask = None if self.FULL else columns < 2 * y.columns
-        return Tile(row, columns, mask, mask, self.EVICT)
+        return Tile(row, columns, mask, mask)
 
 
 def needs_wide_index(n: int) -> bool:

@@ -87,10 +87,14 @@ def _tell_scope() -> None:
             scope[0] = PLANNING
 
 
+def is_streaming(read_bytes: int, machine: Machine, l2s: float) -> bool:
+    """Whether so many bytes, read once, are ``l2s`` times what the L2 holds."""
+    return machine.gpu and read_bytes >= l2s * machine.l2_bytes
+
+
 def evict_policy(read_bytes: int, machine: Machine, l2s: float) -> str:
-    """The eviction policy for streams of so many bytes in all, read once: the priority that the L2 keeps longest, if
-    they are ``l2s`` times what it holds."""
-    return "evict_last" if machine.gpu and read_bytes >= l2s * machine.l2_bytes else ""
+    """The eviction policy of reads that a plan names itself: the priority that the L2 keeps longest, for streams."""
+    return "evict_last" if is_streaming(read_bytes, machine, l2s) else ""
 
 
 def is_planning() -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.kernels.machine import Machine, evict_policy, is_dependent, with_options
+from kiln.kernels.machine import Machine, is_dependent, is_streaming, with_options
 from kiln.kernels.operator import tile_side
 from kiln.kernels.views import Tile
 from kiln.kernels.views import read as read
@@ -48,7 +48,8 @@ class RowPlan:
     """A launch over rows: the tile ``rows × block`` and the threads that hold it.
 
     ``loop``: the row does not fit the registers; it is walked in blocks, and read again for its use. ``registers``:
-    the most a thread may have (None: what the compiler wants). ``evict``: the eviction policy of its reads.
+    the most a thread may have (None: what the compiler wants). ``streaming``: the rows are several times what the
+    L2 holds.
     """
 
     block: int
@@ -57,27 +58,29 @@ class RowPlan:
     cluster: int = 1
     loop: bool = False
     registers: int | None = None
-    evict: str = ""
+    streaming: bool = False
 
     def grid(self, rows: int) -> tuple[int]:
         return (-(-rows // self.rows),)
 
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
         """PLAN, the constexpr argument that the kernels share, and the launch options."""
-        few = is_dependent() and self.grid(rows)[0] * self.cluster <= machine.processors
-        return with_options(_meta(self, rows, n, machine.gpu, few))
+        single = is_dependent() and self.grid(rows)[0] * self.cluster <= machine.processors
+        return with_options(_meta(self, rows, n, machine.gpu, single))
 
     def options(self) -> dict[str, Any]:
         cluster = {"cluster": self.cluster} if self.cluster > 1 else {}
         registers = {"maxnreg": self.registers} if self.registers else {}
-        return {"num_warps": self.num_warps, **cluster, **registers}
+        streaming = {"streaming": True} if self.streaming else {}
+        return {"num_warps": self.num_warps, **cluster, **registers, **streaming}
 
 
 @functools.lru_cache(maxsize=4096)
-def _meta(plan: RowPlan, rows: int, n: int, gpu: bool, few: bool) -> dict[str, Any]:
+def _meta(plan: RowPlan, rows: int, n: int, gpu: bool, single: bool) -> dict[str, Any]:
     full = n % plan.block == 0 if plan.loop else n == plan.block
-    form = RowForm(plan.block, plan.rows, full, rows % plan.rows == 0, plan.evict, few)
-    return {"PLAN": form, **(plan.options() if gpu else {})}
+    form = RowForm(plan.block, plan.rows, full, rows % plan.rows == 0)
+    wave = {"single_wave": True} if single else {}
+    return {"PLAN": form, **(plan.options() | wave if gpu else {})}
 
 
 def plan(
@@ -113,7 +116,7 @@ def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, v
 
 
 def _elements(
-    rows: int, n: int, part: int, itemsize: int, streams: int, machine: Machine, thread_bytes: int, evict: str
+    rows: int, n: int, part: int, itemsize: int, streams: int, machine: Machine, thread_bytes: int, streaming: bool
 ) -> int:
     """How many of the ``part`` elements of a row that its block has a thread holds, if the row does not wait packed."""
     vector = max(1, VECTOR_BYTES // itemsize)
@@ -129,7 +132,7 @@ def _elements(
     threads = 512 if streams == 1 else 1024
     each = max(each, vector * -(-part // (threads * vector)))
     # Streams are faster with twice the bytes a thread than with larger blocks.
-    return 2 * each if evict and streams == 1 and each < 32 and part > STREAM_THREADS * each else each
+    return 2 * each if streaming and streams == 1 and each < 32 and part > STREAM_THREADS * each else each
 
 
 def _block(n: int, threads: int, cluster: int, vector: int, least: int) -> int:
@@ -166,8 +169,8 @@ def _gpu_plan(
         return RowPlan(8192, num_warps=16, loop=True)
     cluster, packed = spread
     part = -(-n // cluster)
-    evict = evict_policy(rows * n * itemsize * streams, machine, STREAM_L2S)
-    each = PACKED_ELEMENTS if packed else _elements(rows, n, part, itemsize, streams, machine, thread_bytes, evict)
+    streaming = is_streaming(rows * n * itemsize * streams, machine, STREAM_L2S)
+    each = PACKED_ELEMENTS if packed else _elements(rows, n, part, itemsize, streams, machine, thread_bytes, streaming)
     threads = min(1024, kiln.next_power_of_2(-(-part // each)))
     vector = max(1, VECTOR_BYTES // itemsize)
     least = vector // 2
@@ -177,11 +180,11 @@ def _gpu_plan(
         least = 2 if vectors > 1 and n > 8192 else least
     block = _block(n, threads, cluster, vector, least)
     if threads >= BLOCK_THREADS or cluster > 1:
-        return RowPlan(block, 1, max(1, threads // 32), cluster, evict=evict)
+        return RowPlan(block, 1, max(1, threads // 32), cluster, streaming=streaming)
     several = BLOCK_THREADS // threads
     while several > 1 and -(-rows // several) < 2 * machine.processors:
         several //= 2
-    return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, evict=evict)
+    return RowPlan(block, max(1, several), max(1, several * threads // 32), 1, streaming=streaming)
 
 
 # ---- the plan as kernels see it --------------------------------------------------------------------------------------
@@ -189,31 +192,22 @@ def _gpu_plan(
 class RowForm:
     """How a program holds rows: ROWS of them, BLOCK columns each; PLAN of the kernels that reduce rows.
 
-    FULL: the columns are all there, EVEN: the rows are.  EVICT: the eviction
-    policy of reads. FEW: programs take no place from those of the next launch.
+    FULL: the columns are all there, EVEN: the rows are.
     """
 
     BLOCK: kl.constexpr
     ROWS: kl.constexpr = 1
     FULL: kl.constexpr = False
     EVEN: kl.constexpr = True
-    EVICT: kl.constexpr = ""
-    FEW: kl.constexpr = False
 
     @kiln.jit
     def tile(self, x):
-        """The rows of x that this program holds. One row is a vector, so that its statistics are scalars.
-
-        Where programs are few a dependent launch may begin at once, as it takes no place from them; elsewhere it begins
-        behind the first reads. One row in a chain of launches: 1.30 instead of 1.41 µs.
-        """
-        if self.FEW:
-            kl.extra.cuda.gdc_launch_dependents()
+        """The rows of x that this program holds. One row is a vector, so that its statistics are scalars."""
         if self.ROWS == 1:
             row = kl.program_id(0)
             columns = kl.arange(0, self.BLOCK)
             mask = None if self.FULL else columns < x.columns
-            return Tile(row, columns, mask, mask, self.EVICT)
+            return Tile(row, columns, mask, mask)
         row = (kl.program_id(0) * self.ROWS + kl.arange(0, self.ROWS))[:, None]
         columns = kl.arange(0, self.BLOCK)[None, :]
         column_mask = None if self.FULL else columns < x.columns
@@ -223,7 +217,7 @@ class RowForm:
             mask = row < x.rows
         else:
             mask = (row < x.rows) & column_mask
-        return Tile(row, columns, mask, column_mask, self.EVICT)
+        return Tile(row, columns, mask, column_mask)
 
     @kiln.jit
     def block(self, x, start):

@@ -16,13 +16,12 @@ from kiln.kernels.operator import rows_of, strides
 @kiln.struct
 class Tile:
     """The elements that a program holds: rows (None: those of a view of one row) and columns, with the masks of both
-    and of the columns alone (None: all are there), and the eviction policy with which rows are read."""
+    and of the columns alone (None: all are there)."""
 
     row: Any
     columns: Any
     mask: Any
     column_mask: Any
-    EVICT: kl.constexpr = ""
 
 
 @kiln.jit
@@ -67,7 +66,7 @@ class Rows:
 
     @kiln.jit
     def load(self, tile, other: kl.constexpr = 0.0):
-        return read(self.at(tile), tile.mask, other, tile.EVICT)
+        return read(self.at(tile), tile.mask, other)
 
     @kiln.jit
     def store(self, tile, value):

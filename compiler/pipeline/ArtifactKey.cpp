@@ -24,8 +24,8 @@ std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage f
     fields.push_back(artifact::makeField(name, value));
   };
   // By name and all of them: a new option does not compile here before somebody has decided whether it decides code.
-  const auto &[check, enableFpFusion, lineInfo, numWarps, cluster, maxRegisters, pdl, schedule, stages, consumers,
-               describePointers, ptxVersion, ptxas, ptxasVersion, libdevice] = options.pipeline;
+  const auto &[check, enableFpFusion, lineInfo, numWarps, cluster, maxRegisters, pdl, singleWave, streaming, schedule,
+               stages, consumers, describePointers, ptxVersion, ptxas, ptxasVersion, libdevice] = options.pipeline;
   add("ir", ir.str());
   add("stage", stageInfo(from).name.str());
   std::optional<Target> row = lookupTarget(options.target);
@@ -38,6 +38,8 @@ std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage f
                                     {"cluster", cluster},
                                     {"maxnreg", maxRegisters},
                                     {"pdl", pdl},
+                                    {"single_wave", singleWave},
+                                    {"streaming", streaming},
                                     {"schedule", schedule},
                                     {"stages", stages},
                                     {"consumers", consumers},

@@ -5,6 +5,7 @@
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Reproducer.h"
 #include "dialects/kgpu/KgpuAttributes.h"
+#include "dialects/kgpu/LaunchFacts.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
@@ -242,6 +243,10 @@ bool Compilation::chooseLaunch(ModuleOp module) {
   // A hint about time only: without the instructions the grids run one after the other.
   if (asked.pdl && target.has(Feature::Pdl))
     module->setAttr(kgpu::kPdlAttrName, b.getUnitAttr());
+  if (asked.singleWave)
+    module->setAttr(kgpu::kSingleWaveAttrName, b.getUnitAttr());
+  if (asked.streaming)
+    module->setAttr(kgpu::kStreamingAttrName, b.getUnitAttr());
   // Code that takes counts for bounded is refused others: only where that is worth it.
   if (asked.describePointers && multipliesInLoop(module))
     module->setAttr(kgpu::kDescribePointersAttrName, b.getUnitAttr());

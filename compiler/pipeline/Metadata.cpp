@@ -2,6 +2,7 @@
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Toolchain.h"
 #include "dialects/kgpu/KgpuAttributes.h"
+#include "dialects/kgpu/LaunchFacts.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "runtime/launch/Abi.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -135,7 +136,8 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
   for (auto &[tool, id] : toolchain())
     tools[tool] = id;
   if (target.isGpu()) {
-    for (StringRef settled : {"num_warps", "cluster", "maxnreg", "pdl", "describe_pointers"})
+    for (StringRef settled :
+         {"num_warps", "cluster", "maxnreg", "pdl", "single_wave", "streaming", "describe_pointers"})
       object.getObject("options")->erase(settled);
     // As the file says, also where a compile goes on from it.
     for (auto [attr, option] : {std::pair(kgpu::kScheduleAttrName, "schedule"),
@@ -143,6 +145,10 @@ bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileO
                                 {kgpu::kConsumersAttrName, "consumers"}})
       if (Attribute asked = module->getAttr(attr))
         (*object.getObject("options"))[option] = toJSON(asked);
+    for (auto [attr, option] :
+         {std::pair(kgpu::kSingleWaveAttrName, "single_wave"), {kgpu::kStreamingAttrName, "streaming"}})
+      if (module->hasAttr(attr))
+        (*object.getObject("options"))[option] = true;
     auto number = [&](StringRef name, int64_t otherwise) { return kgpu::moduleNumber(module, name, otherwise); };
     int64_t warps = number(kgpu::kNumWarpsAttrName, 4) * number(kgpu::kNumGroupsAttrName, 1);
     object["frame_bytes"] = 0;

@@ -108,6 +108,8 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   kernel.addPass(createCSEPass());
   // After merging: what is computed twice without a reason is not what waits.
   kernel.addPass(createRecomputeAfterExchangePass());
+  // On what is read in the end; it moves nothing.
+  kernel.addPass(createHintStreamsPass());
   // When it is known in how many registers a row waits; before barriers, which global memory needs too.
   kernel.addPass(createHoistReadsPass());
   kernel.addPass(createPlanSharedMemoryPass());

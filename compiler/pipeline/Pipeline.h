@@ -21,6 +21,8 @@ struct PipelineOptions {
   int64_t cluster = 0;      ///< blocks per program instance; 1
   int64_t maxRegisters = 0; ///< per thread; not limited
   bool pdl = false;         ///< programmatic dependent launch
+  bool singleWave = false;  ///< the launch's programs all run at once
+  bool streaming = false;   ///< the launch reads several times what the L2 holds, and most of it once
   std::string schedule;     ///< one of kSchedules; empty: what the module says, else the compiler chooses
   int64_t stages = 0;       ///< slots of the channels that feed products; the compiler chooses
   int64_t consumers = 0;    ///< groups of warps that multiply; the compiler chooses

@@ -76,13 +76,13 @@ class Rule:
         return _correction(time, self.LOGS[0], self.LOGS[1]), _correction(time, self.LOGS[2], self.LOGS[3])
 
     @kiln.jit
-    def update(self, at, mask, rate, corrections, EVICT: kl.constexpr):
+    def update(self, at, mask, rate, corrections):
         """m = β₁ m + (1 - β₁) g;  v = β₂ v + (1 - β₂) g²;  p = p - η λ p - η (m c₁) / (√(v c₂) + ε)"""
         # Every load comes before the first use: a thread then waits once.
-        old = kl.load(at.parameter if at.master is None else at.master, mask=mask, eviction_policy=EVICT)
-        slope = kl.load(at.gradient, mask=mask, eviction_policy=EVICT)
-        first = kl.load(at.moment, mask=mask, eviction_policy=EVICT)
-        second = kl.load(at.square, mask=mask, eviction_policy=EVICT)
+        old = kl.load(at.parameter if at.master is None else at.master, mask=mask)
+        slope = kl.load(at.gradient, mask=mask)
+        first = kl.load(at.moment, mask=mask)
+        second = kl.load(at.square, mask=mask)
         slope = slope.to(kl.float32)
         first = self.BETA1 * first.to(kl.float32) + (1.0 - self.BETA1) * slope
         second = self.BETA2 * second.to(kl.float32) + (1.0 - self.BETA2) * slope * slope
@@ -109,7 +109,7 @@ def adamw_kernel(arrays: State, step, rate, n, RULE: kl.constexpr, PLAN: kl.cons
     """One step of AdamW for the elements of one tensor (`Rule.update`)."""
     time = RULE.time(step)
     at = PLAN.columns()
-    RULE.update(arrays.at(at), at < n, RULE.rate(rate), RULE.corrections(time), PLAN.EVICT)
+    RULE.update(arrays.at(at), at < n, RULE.rate(rate), RULE.corrections(time))
 
 
 @kiln.jit
@@ -141,7 +141,7 @@ def adamw_lists_kernel(table, step, rate, KINDS: kl.constexpr, RULE: kl.constexp
                 _pointers(square, KINDS[i][3], whole, PLAN.BLOCK),
                 copy,
             )
-            RULE.update(at, mask, learning, corrections, PLAN.EVICT)
+            RULE.update(at, mask, learning, corrections)
 
 
 def _split(value: float) -> tuple[float, float]:

@@ -88,8 +88,8 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
   for (auto [key, value] : dictionary) {
     auto name = py::cast<std::string>(key);
     // Of these the metadata keeps what was asked for: what was made of it on a GPU stands in its object "cuda".
-    for (const char *launch :
-         {"num_warps", "cluster", "maxnreg", "pdl", "schedule", "stages", "consumers", "describe_pointers"})
+    for (const char *launch : {"num_warps", "cluster", "maxnreg", "pdl", "single_wave", "streaming", "schedule",
+                               "stages", "consumers", "describe_pointers"})
       if (name == launch)
         options.recorded[name] = fromPython(value);
     if (name == "target")
@@ -113,6 +113,10 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
       options.pipeline.maxRegisters = numberFrom(value);
     else if (name == "pdl")
       options.pipeline.pdl = !value.is_none() && py::cast<bool>(value);
+    else if (name == "single_wave")
+      options.pipeline.singleWave = !value.is_none() && py::cast<bool>(value);
+    else if (name == "streaming")
+      options.pipeline.streaming = !value.is_none() && py::cast<bool>(value);
     else if (name == "schedule")
       options.pipeline.schedule = value.is_none() ? "" : py::cast<std::string>(value);
     else if (name == "stages")
@@ -350,7 +354,8 @@ void kiln::python::bindCompiler(py::module_ &m) {
       },
       py::arg("module"), py::arg("options") = py::dict(),
       "Compiles a module of tile IR. Options: target, to, check, enable_fp_fusion, line_info, verify_each, "
-      "dump_directory, crash_directory; for GPUs num_warps, cluster, maxnreg, pdl, describe_pointers, ptx_version, "
+      "dump_directory, crash_directory; for GPUs num_warps, cluster, maxnreg, pdl, single_wave, streaming, "
+      "describe_pointers, ptx_version, "
       "ptxas, ptxas_version, libdevice; any other is recorded in the metadata. Raises what kiln.errors describes.");
   m.def(
       "compile_text",

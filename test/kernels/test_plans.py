@@ -56,10 +56,10 @@ def test_row_plans(count, itemsize, streams, where):
 
 def test_wide_rows_wait_as_they_were_loaded():
     """16-bit rows beyond a block: 64 elements a thread in small blocks, weights together with the row."""
-    assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4, evict="evict_last")
-    assert rows.plan(512, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 8, 8, evict="evict_last")
+    assert rows.plan(8192, 32768, 2, 1, DEFAULT_GPU) == RowPlan(32768, 1, 4, 4, streaming=True)
+    assert rows.plan(512, 131072, 2, 1, DEFAULT_GPU) == RowPlan(131072, 1, 8, 8, streaming=True)
     weighted = rows.plan(512, 131072, 2, 1, DEFAULT_GPU, vectors=1)
-    assert weighted == RowPlan(131072, 1, 8, 8, evict="evict_last")
+    assert weighted == RowPlan(131072, 1, 8, 8, streaming=True)
     assert rows.plan(1024, 32768, 2, 1, DEFAULT_GPU, vectors=1) == RowPlan(32768, 1, 4, 4)
     # No room for two vectors, nothing gained in float32 or from two arrays, nothing to share a processor with.
     for count, itemsize, streams, vectors in ((4096, 2, 1, 2), (4096, 4, 1, 0), (4096, 2, 2, 1), (4, 2, 1, 0)):
@@ -81,15 +81,15 @@ def test_streams_far_beyond_the_l2_are_read_with_a_priority():
         (16384, 4096, 1, True, DEFAULT_GPU), (8192, 4096, 1, False, DEFAULT_GPU), (8192, 4096, 2, True, DEFAULT_GPU),
         (8192, 4096, 1, True, small), (16384, 4096, 1, False, CPU),
     ):  # fmt: skip
-        assert rows.plan(count, n, 2, streams, where).evict == ("evict_last" if large else ""), (count, n, streams)
-        assert flat.plan(n, 2, where, read_bytes=2 * count * n * 2 * streams).evict == ("evict_last" if large else "")
-    assert flat.plan(1 << 30, 2, DEFAULT_GPU).evict == ""
+        assert rows.plan(count, n, 2, streams, where).streaming == large, (count, n, streams)
+        assert flat.plan(n, 2, where, read_bytes=2 * count * n * 2 * streams).streaming == large
+    assert flat.plan(1 << 30, 2, DEFAULT_GPU).streaming is False
     # Twice the bytes a thread, but only of streams.
-    assert rows.plan(16384, 8192, 2, 1, DEFAULT_GPU, 1, 32) == RowPlan(8192, 1, 8, evict="evict_last")
+    assert rows.plan(16384, 8192, 2, 1, DEFAULT_GPU, 1, 32) == RowPlan(8192, 1, 8, streaming=True)
     assert rows.plan(2048, 8192, 2, 1, DEFAULT_GPU, 1, 32) == RowPlan(8192, 1, 16)
     # Rows that are read twice are to be found again.
     looped = rows.plan(4096, 1 << 20, 2, 1, OLDER)
-    assert looped.loop and looped.evict == ""
+    assert looped.loop and not looped.streaming
 
 
 STREAMS = {
@@ -111,7 +111,7 @@ def test_the_priority_reaches_every_stream_and_no_vector(name):
     for l2_bytes, reads in ((1 << 20, 0), (1024, streams)):
         where = DEFAULT_GPU._replace(l2_bytes=l2_bytes)
         (found,) = launches_of(lambda: launch(np.zeros((16, 4096), np.float16)), where)
-        text = str(found.compile("sm_90a", "opt").output)
+        text = str(found.compile("sm_90a", "kgpu").output)
         hinted = [line for line in text.splitlines() if "tile.load" in line and "evict_last" in line]
         assert len(hinted) == text.count("evict_last") == reads, text
 
@@ -216,7 +216,7 @@ PLANS = {
     "padded": RowPlan(256, rows=2),
     "blocks": RowPlan(32, loop=True),
     "one": RowPlan(128),
-    "priority": RowPlan(128, evict="evict_last"),
+    "priority": RowPlan(128, streaming=True),
 }
 # Rows that fill the tiles, that leave some over, and columns likewise.
 SHAPES = [(8, 128), (7, 128), (5, 100), (1, 33)]

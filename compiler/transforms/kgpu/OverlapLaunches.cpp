@@ -2,8 +2,10 @@
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "compiler/transforms/kgpu/ReadRuns.h"
+#include "dialects/kgpu/KgpuAttributes.h"
 #include "dialects/kgpu/KgpuDialect.h"
 #include "dialects/kgpu/KgpuOps.h"
+#include "dialects/kgpu/LaunchFacts.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
@@ -44,6 +46,12 @@ static Operation *findTrigger(func::FuncOp kernel) {
   return nullptr;
 }
 
+/// The op before which the next launch may begin at once: other blocks of a cluster wait for this one to arrive.
+static Operation *findStart(func::FuncOp kernel) {
+  auto arrivals = kernel.front().getOps<kgpu::ClusterArriveOp>();
+  return arrivals.empty() ? nullptr : (*arrivals.begin())->getNextNode();
+}
+
 /// Waits before the first op of the block that reads or writes global memory; whether there is one.
 static bool waitIn(Block &block) {
   for (Operation &op : block.without_terminator()) {
@@ -75,7 +83,9 @@ struct OverlapLaunches : kiln::impl::OverlapLaunchesPassBase<OverlapLaunches> {
     Block &block = kernel.front();
     bool waits = says<tile::WaitForGridOp>(kernel);
     if (!says<tile::LaunchDependentsOp>(kernel)) {
-      Operation *trigger = findTrigger(kernel);
+      // Programs that all run at once lose no place to the next launch's.
+      bool atOnce = kgpu::moduleHas(kernel, kgpu::kSingleWaveAttrName);
+      Operation *trigger = atOnce ? findStart(kernel) : findTrigger(kernel);
       OpBuilder b(trigger ? trigger : &block.front());
       tile::LaunchDependentsOp::create(b, trigger ? trigger->getLoc() : kernel.getLoc());
     }

@@ -161,6 +161,30 @@ def RecomputeAfterExchangePass : Pass<"kiln-recompute-after-exchange", "::mlir::
   let dependentDialects = ["::kiln::kgpu::KgpuDialect"];
 }
 
+def HintStreamsPass : Pass<"kiln-hint-streams", "::mlir::func::FuncOp"> {
+  let summary = "what a large launch reads once has an eviction priority";
+  let description = [{
+    Of a launch that reads several times what the L2 holds (`kgpu.streaming` on the module; others are left as they are).
+    Tiles that one program alone reads get the priority that the L2 keeps longest: they then displace each other, and not
+    the lines that wait to be written. One program alone reads what varies with the program in every way in which the
+    kernel's writes do: by the same `tile.program_id`s, and quotients and remainders of them. Rows do, a norm's weights
+    and a bias by columns do not. Reads in loops, scalars, and reads with a hint of their own stay.
+
+    ```mlir
+    %x = tile.load %rows : ...
+    %w = tile.load %weights : ...
+    tile.store %others, %y : ...
+    ```
+    becomes
+    ```mlir
+    %x = tile.load %rows {evict = #tile<evict evict_last>} : ...
+    %w = tile.load %weights : ...
+    tile.store %others, %y : ...
+    ```
+    Needs: nothing. Guarantees: nothing more than before. Numeric effect: none.
+  }];
+}
+
 def HoistReadsPass : Pass<"kiln-hoist-reads", "::mlir::func::FuncOp"> {
   let summary = "read what is needed behind a reduction in front of it, where registers allow";
   let description = [{
@@ -308,9 +332,10 @@ def OverlapLaunchesPass : Pass<"kiln-overlap-launches", "::mlir::func::FuncOp"> 
     For launches that overlap with their neighbours (`kgpu.pdl` on the module; others are left as they are), where the
     kernel does not say so itself.
 
-    - The next launch may begin behind the first run of reads of tiles, when what this one waits for is on its way. A
-      write, a branch or a loop ends that run too, needed or not, since behind it the next launch would be late; where a
-      loop comes before any run, or there is none, it may begin at once.
+    - The next launch may begin at once where the programs of this one all run at once (`kgpu.single_wave`), as it takes
+      no place from them. Elsewhere it may begin behind the first run of reads of tiles, when what this one waits for is
+      on its way. A write, a branch or a loop ends that run too, needed or not, since behind it the next launch would be
+      late; where a loop comes before any run, or there is none, it may begin at once.
     - This launch waits for the one before in front of its first access to global memory, each role for itself, and at
       its end where there is none: the grid behind waits for this one alone, and so for all before it.
 

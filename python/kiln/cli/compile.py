@@ -61,6 +61,8 @@ def add_parser(verbs: Any) -> None:
         "has it, in kernels that multiply; in files of a stage: no)",
     )
     parser.add_argument("--pdl", action="store_true", help="programmatic dependent launch, on a GPU")
+    parser.add_argument("--single-wave", action="store_true", help="programs of a launch all run at once, on a GPU")
+    parser.add_argument("--streaming", action="store_true", help="a launch reads far more than a GPU's L2 holds")
     parser.add_argument("--no-fp-fusion", action="store_true", help="never fuse a product and a sum")
     parser.add_argument("--line-info", action="store_true", help="keep source lines in the code")
     parser.add_argument("--timing", action="store_true", help="print the time of each step to stderr")
@@ -84,8 +86,7 @@ def run(options: argparse.Namespace) -> int:
     for option in ("num_warps", "cluster", "maxnreg", "schedule", "stages", "consumers"):
         if getattr(options, option) is not None:
             settings[option] = getattr(options, option)
-    if options.pdl:
-        settings["pdl"] = True
+    settings |= {name: True for name in ("pdl", "single_wave", "streaming") if getattr(options, name)}
     if options.describe_pointers is not None:
         settings["describe_pointers"] = options.describe_pointers
     if options.check:

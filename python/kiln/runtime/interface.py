@@ -21,6 +21,8 @@ LAUNCH_OPTIONS = [
     "sanitize_overflow",
     "launch_pdl",
     "pdl",
+    "single_wave",
+    "streaming",
     "schedule",
     "stages",
     "consumers",
@@ -46,6 +48,8 @@ OPTION_KINDS = {
     "extern_libs": "a table of libraries and their files, {{'libdevice': path}}",
     "pdl": "True or False",
     "launch_pdl": "True or False",
+    "single_wave": "True or False",
+    "streaming": "True or False",
     "describe_pointers": "True or False",
 }
 

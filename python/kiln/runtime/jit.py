@@ -45,6 +45,8 @@ _COMPILE_OPTIONS = {
         "maxnreg": "maxnreg",
         "pdl": "pdl",
         "launch_pdl": "pdl",
+        "single_wave": "single_wave",
+        "streaming": "streaming",
         "schedule": "schedule",
         "stages": "stages",
         "consumers": "consumers",
@@ -53,7 +55,7 @@ _COMPILE_OPTIONS = {
 }
 
 # Those that are on or off.
-_SWITCHED = ("pdl", "enable_fp_fusion", "describe_pointers")
+_SWITCHED = ("pdl", "single_wave", "streaming", "enable_fp_fusion", "describe_pointers")
 
 # Everything a first compile would import on its way. Python cannot import in a child that was forked while another
 # thread was importing; loaded here, under the lock that a fork waits for, nothing is left to import later.

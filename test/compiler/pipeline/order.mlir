@@ -62,6 +62,7 @@
 // KGPU: kiln-verify-layouts
 // KGPU: cse,
 // KGPU-NEXT: kiln-recompute-after-exchange,
+// KGPU-NEXT: kiln-hint-streams
 // KGPU-NEXT: kiln-hoist-reads
 // KGPU-NEXT: kiln-plan-shared-memory
 // KGPU-NOT: canonicalize

@@ -60,6 +60,8 @@ def test_each_field_of_an_artifact_changes_its_key(tmp_path):
         {"cluster": 2},
         {"maxnreg": 64},
         {"pdl": True},
+        {"single_wave": True},
+        {"streaming": True},
         {"schedule": "none"},
         {"stages": 2},
         {"consumers": 2},

@@ -104,3 +104,38 @@ func.func public @alone(%p: !tile.ptr<i32>) attributes {tile.kernel} {
   tile.store %p, %v : !tile.ptr<i32>, i32
   return
 }
+
+// -----
+
+#b = #layout.map<blocked [128] order [0] vector 1 warps 4>
+
+// Programs that all run at once take no place from those of the next launch.
+// CHECK-LABEL: func.func public @single_wave(
+// CHECK-NEXT: tile.launch_dependents
+// CHECK: tile.wait_for_grid
+// CHECK-NEXT: tile.load
+// CHECK-NOT: {{wait_for_grid|launch_dependents}}
+// CHECK: return
+module attributes {kgpu.pdl, kgpu.single_wave} {
+  func.func public @single_wave(%xp: !tile.ptr<i32>, %yp: !tile.ptr<i32>) attributes {tile.kernel} {
+    %x = tile.splat %xp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %y = tile.splat %yp : !tile.ptr<i32> -> tensor<128x!tile.ptr<i32>, #b>
+    %v = tile.load %x : tensor<128x!tile.ptr<i32>, #b> -> tensor<128xi32, #b>
+    tile.store %y, %v : tensor<128x!tile.ptr<i32>, #b>, tensor<128xi32, #b>
+    return
+  }
+}
+
+// -----
+
+// The arrival at the barrier of the cluster comes first: other blocks wait for it.
+// CHECK-LABEL: func.func public @single_wave_of_clusters(
+// CHECK-NEXT: kgpu.cluster_arrive
+// CHECK-NEXT: tile.launch_dependents
+module attributes {kgpu.pdl, kgpu.single_wave, kgpu.cluster = 2 : i32} {
+  func.func public @single_wave_of_clusters() attributes {tile.kernel} {
+    kgpu.cluster_arrive
+    kgpu.cluster_wait
+    return
+  }
+}

@@ -1,0 +1,141 @@
+// RUN: kiln-opt %s --split-input-file --kiln-hint-streams | FileCheck %s
+
+// Rows are read by one program each, in a branch as well; weights by all of them, and a scalar is no stream.
+// CHECK-LABEL: func.func public @rows(
+// CHECK: tile.load %{{.*}} : !tile.ptr<f32> -> f32
+// CHECK: tile.load %{{.*}} {evict = #tile<evict evict_last>}
+// CHECK: tile.load %{{.*}} : tensor<128x!tile.ptr<f32>>
+// CHECK: scf.if
+// CHECK: tile.load %{{.*}} {evict = #tile<evict evict_last>}
+module attributes {kgpu.streaming} {
+  func.func public @rows(%xp: !tile.ptr<f32>, %wp: !tile.ptr<f32>, %yp: !tile.ptr<f32>, %k: i1) attributes {tile.kernel} {
+    %r = tile.program_id x : i32
+    %n = arith.constant 128 : i32
+    %s = arith.muli %r, %n : i32
+    %i = tile.make_range 0 to 128 : tensor<128xi32>
+    %x0 = tile.addptr %xp, %s : !tile.ptr<f32>, i32
+    %e = tile.load %x0 : !tile.ptr<f32> -> f32
+    %x1 = tile.splat %x0 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %x2 = tile.addptr %x1, %i : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+    %x = tile.load %x2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+    %w1 = tile.splat %wp : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %w2 = tile.addptr %w1, %i : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+    %w = tile.load %w2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+    %y0 = tile.addptr %yp, %s : !tile.ptr<f32>, i32
+    %y1 = tile.splat %y0 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %y2 = tile.addptr %y1, %i : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+    %m = arith.mulf %x, %w : tensor<128xf32>
+    scf.if %k {
+      %old = tile.load %y2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+      %new = arith.addf %m, %old : tensor<128xf32>
+      tile.store %y2, %new : tensor<128x!tile.ptr<f32>>, tensor<128xf32>
+    }
+    return
+  }
+}
+
+// -----
+
+// Blocks of rows, numbered along two axes: a bias varies with one of them alone.
+// CHECK-LABEL: func.func public @two_axes(
+// CHECK: tile.load %{{.*}} {evict = #tile<evict evict_last>}
+// CHECK: tile.load %{{.*}} : tensor<128x!tile.ptr<f32>>
+module attributes {kgpu.streaming} {
+  func.func public @two_axes(%xp: !tile.ptr<f32>, %bp: !tile.ptr<f32>, %stride: i32) attributes {tile.kernel} {
+    %c = tile.program_id x : i32
+    %r = tile.program_id y : i32
+    %n = arith.constant 128 : i32
+    %start = arith.muli %c, %n : i32
+    %s = tile.splat %start : i32 -> tensor<128xi32>
+    %i = tile.make_range 0 to 128 : tensor<128xi32>
+    %at = arith.addi %s, %i : tensor<128xi32>
+    %row = arith.muli %r, %stride : i32
+    %x0 = tile.addptr %xp, %row : !tile.ptr<f32>, i32
+    %x1 = tile.splat %x0 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %x2 = tile.addptr %x1, %at : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+    %x = tile.load %x2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+    %b1 = tile.splat %bp : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %b2 = tile.addptr %b1, %at : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+    %b = tile.load %b2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+    %v = arith.addf %x, %b : tensor<128xf32>
+    tile.store %x2, %v : tensor<128x!tile.ptr<f32>>, tensor<128xf32>
+    return
+  }
+}
+
+// -----
+
+// The same blocks numbered along rows: programs that are apart by a row share the remainder, and so the bias.
+// CHECK-LABEL: func.func public @along_rows(
+// CHECK: tile.load %{{.*}} {evict = #tile<evict evict_last>}
+// CHECK: tile.load %{{.*}} : tensor<128x!tile.ptr<f32>>
+module attributes {kgpu.streaming} {
+  func.func public @along_rows(%xp: !tile.ptr<f32>, %bp: !tile.ptr<f32>, %stride: i32, %blocks: i32) attributes {tile.kernel} {
+    %p = tile.program_id x : i32
+    %r = arith.divsi %p, %blocks : i32
+    %c = arith.remsi %p, %blocks : i32
+    %n = arith.constant 128 : i32
+    %start = arith.muli %c, %n : i32
+    %s = tile.splat %start : i32 -> tensor<128xi32>
+    %i = tile.make_range 0 to 128 : tensor<128xi32>
+    %at = arith.addi %s, %i : tensor<128xi32>
+    %row = arith.muli %r, %stride : i32
+    %x0 = tile.addptr %xp, %row : !tile.ptr<f32>, i32
+    %x1 = tile.splat %x0 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %x2 = tile.addptr %x1, %at : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+    %x = tile.load %x2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+    %b1 = tile.splat %bp : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %b2 = tile.addptr %b1, %at : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+    %b = tile.load %b2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+    %v = arith.addf %x, %b : tensor<128xf32>
+    tile.store %x2, %v : tensor<128x!tile.ptr<f32>>, tensor<128xf32>
+    return
+  }
+}
+
+// -----
+
+// A hint of the kernel's own stays, a loop may come again, and where nothing varies with the program nothing is known.
+// CHECK-LABEL: func.func public @stays(
+// CHECK: tile.load %{{.*}} {evict = #tile<evict evict_first>}
+// CHECK: scf.for
+// CHECK: tile.load %{{.*}} : tensor<128x!tile.ptr<f32>>
+// CHECK-LABEL: func.func public @no_program(
+// CHECK: tile.load %{{.*}} : tensor<128x!tile.ptr<f32>>
+module attributes {kgpu.streaming} {
+  func.func public @stays(%xp: !tile.ptr<f32>, %count: i32) attributes {tile.kernel} {
+    %p = tile.program_id x : i32
+    %x0 = tile.addptr %xp, %p : !tile.ptr<f32>, i32
+    %x1 = tile.splat %x0 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %x = tile.load %x1 {evict = #tile<evict evict_first>} : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    scf.for %i = %zero to %count step %one : i32 {
+      %y = tile.load %x1 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+      %v = arith.addf %x, %y : tensor<128xf32>
+      tile.store %x1, %v : tensor<128x!tile.ptr<f32>>, tensor<128xf32>
+    }
+    return
+  }
+  func.func public @no_program(%xp: !tile.ptr<f32>) attributes {tile.kernel} {
+    %x1 = tile.splat %xp : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %x = tile.load %x1 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+    tile.store %x1, %x : tensor<128x!tile.ptr<f32>>, tensor<128xf32>
+    return
+  }
+}
+
+// -----
+
+// Launches that are not said to stream are left as they are.
+// CHECK-LABEL: func.func public @small(
+// CHECK-NOT: evict
+// CHECK: return
+func.func public @small(%xp: !tile.ptr<f32>) attributes {tile.kernel} {
+  %p = tile.program_id x : i32
+  %x0 = tile.addptr %xp, %p : !tile.ptr<f32>, i32
+  %x1 = tile.splat %x0 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+  %x = tile.load %x1 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+  tile.store %x1, %x : tensor<128x!tile.ptr<f32>>, tensor<128xf32>
+  return
+}
