@@ -23,6 +23,11 @@ class Tile:
     mask: Any
     column_mask: Any
 
+    @kiln.jit
+    def only(self, value):
+        """A tile of numbers with zeros where there are no columns."""
+        return value if self.column_mask is None else kl.where(self.column_mask, value, 0.0)
+
 
 @kiln.jit
 def read(pointers, mask, other: kl.constexpr = 0.0, EVICT: kl.constexpr = ""):

@@ -63,9 +63,7 @@ def _sum_of_squares(x, shift, PLAN: kl.constexpr):
     total = kl.zeros((PLAN.BLOCK,), kl.float32)
     for start in range(0, x.columns, PLAN.BLOCK):
         tile = PLAN.block(x, start)
-        value = x.load(tile).to(kl.float32) - shift
-        if not PLAN.FULL:
-            value = kl.where(tile.mask, value, 0.0)
+        value = tile.only(x.load(tile).to(kl.float32) - shift)
         total += value * value
     return kl.sum(total, axis=0)
 
@@ -199,18 +197,14 @@ def _sum_of(x, PLAN: kl.constexpr):
 def _centred(row, x, tile, PLAN: kl.constexpr):
     """x - mean(x) and the variance, in two exchanges: the second sum is that of centred values."""
     value = row.to(kl.float32)
-    centred = value - PLAN.sum(value) / x.columns
-    if not PLAN.FULL:
-        centred = kl.where(tile.column_mask, centred, 0.0)
+    centred = tile.only(value - PLAN.sum(value) / x.columns)
     return centred, x.mean(PLAN.sum(centred * centred))
 
 
 @kiln.jit
 def _centred_around(row, near, x, tile, PLAN: kl.constexpr):
     """The same in one exchange: both sums are of distances from a number near the mean, so that nothing cancels."""
-    value = row.to(kl.float32) - near
-    if not PLAN.FULL:
-        value = kl.where(tile.column_mask, value, 0.0)
+    value = tile.only(row.to(kl.float32) - near)
     offset = x.mean(PLAN.sum(value))
     variance = kl.maximum(x.mean(PLAN.sum(value * value)) - offset * offset, 0.0)
     return row.to(kl.float32) - (near + offset), variance
