@@ -12,7 +12,8 @@ using artifact::ArgumentSpec;
 using Kind = Specialization::Kind;
 
 // Of scalars, pointers and descriptors; of descriptors; of scalars.
-static constexpr char divisibleFlag = 1, nanFlag = 2, rowsFlag = 4, by8Flag = 8, by4Flag = 16;
+static constexpr char divisibleFlag = DivisorRule::divisible, nanFlag = 2, rowsFlag = 4, by8Flag = DivisorRule::by8Flag,
+                      by4Flag = DivisorRule::by4Flag;
 
 //===-- Encoding -------------------------------------------------------------------------------------------------===//
 
@@ -58,20 +59,9 @@ static bool isDivisible(const ParameterRule &rule, uint64_t value) {
   return rule.specialize && rule.specializeAlignment && value % 16 == 0;
 }
 
-/// What the key says about the divisors of an integer.
-static char divisibilityOf(const ParameterRule &rule, uint64_t value, bool describes) {
-  if (!rule.specialize || !rule.specializeAlignment || (describes && value == 0))
-    return 0;
-  if (value % 16 == 0)
-    return divisibleFlag;
-  if (!rule.isStride && !describes)
-    return 0;
-  return value % 8 == 0 ? by8Flag : value % 4 == 0 ? by4Flag : 0;
-}
-
 void CallEncoder::addIntegerKey(const ParameterRule &rule, ElementType element, uint64_t value) {
-  char plain = divisibilityOf(rule, value, /*describes=*/false);
-  char said = describes ? divisibilityOf(rule, value, /*describes=*/true) : plain;
+  char plain = DivisorRule(rule, /*describes=*/false).tell(value);
+  char said = describes ? DivisorRule(rule, /*describes=*/true).tell(value) : plain;
   addScalarKey(element, said);
   if (said != plain)
     dropped.push_back({key.size() - 1, plain});

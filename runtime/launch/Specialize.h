@@ -40,6 +40,30 @@ struct ParameterRule {
   std::optional<ElementType> annotation;    ///< of a scalar annotated with a type
 };
 
+/// Which divisors of an integer the code may know.
+class DivisorRule {
+public:
+  DivisorRule() = default;
+  /// `describes`: it may become a stride of a descriptor. 0 is none then: what repeats a row is no array.
+  DivisorRule(const ParameterRule &rule, bool describes)
+      : by16(rule.specialize && rule.specializeAlignment), by4(by16 && (rule.isStride || describes)),
+        notOfZero(describes) {}
+
+  /// What a key says of the value: the same for two values that one code is for.
+  char tell(uint64_t value) const {
+    if (!by16 || (notOfZero && value == 0))
+      return 0;
+    if (value % 16 == 0)
+      return divisible;
+    return !by4 ? 0 : value % 8 == 0 ? by8Flag : value % 4 == 0 ? by4Flag : 0;
+  }
+
+  static constexpr char divisible = 1, by8Flag = 8, by4Flag = 16;
+
+private:
+  bool by16 = false, by4 = false, notOfZero = false;
+};
+
 /// One parameter as the compiler sees it.
 struct Specialization {
   enum class Kind : uint8_t {

@@ -11,6 +11,10 @@ namespace kiln::python {
 /// By storage, from its first byte to behind its last: whether it overlaps no other.
 llvm::SmallVector<bool, 16> findDisjoint(llvm::ArrayRef<std::pair<uintptr_t, uintptr_t>> storages);
 
+/// The bytes that an array with these strides reaches.
+void setBounds(uintptr_t address, int rank, const int64_t *shape, const int64_t *byteStrides, int64_t itemBytes,
+               uintptr_t &begin, uintptr_t &end);
+
 /// Which machine a launch may go to.
 struct PlacementRule {
   /// Arrays decide: on a CUDA device there, else the CPU. `cuda`: a GPU, whatever the arrays.

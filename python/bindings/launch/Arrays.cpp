@@ -38,9 +38,8 @@ static const char *const knownElementTypes =
     "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, float8_e4m3fn or float8_e5m2 in the "
     "machine's byte order";
 
-/// The bytes that an array with these strides reaches.
-static void setBounds(uintptr_t address, int rank, const int64_t *shape, const int64_t *byteStrides, int64_t itemBytes,
-                      uintptr_t &begin, uintptr_t &end) {
+void kiln::python::setBounds(uintptr_t address, int rank, const int64_t *shape, const int64_t *byteStrides,
+                             int64_t itemBytes, uintptr_t &begin, uintptr_t &end) {
   begin = address;
   end = address + itemBytes;
   for (int i = 0; i < rank; ++i) {

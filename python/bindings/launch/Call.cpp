@@ -2,6 +2,7 @@
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/Interpreter.h"
 #include "python/bindings/launch/Arguments.h"
+#include "python/bindings/launch/Pattern.h"
 #include "python/bindings/launch/Reports.h"
 #include "python/bindings/launch/Torch.h"
 #include "python/bindings/launch/Values.h"
@@ -123,9 +124,8 @@ public:
                        std::vector<ParameterMark> &marks, py::dict &named);
 
 private:
-  /// All up to the launch: what runs, and on which grid.
-  Compiled resolve(PyObject *const *args, size_t positional, PyObject *names, device::Grid &where,
-                   std::vector<ParameterMark> *marks = nullptr);
+  /// All up to the launch: what runs, with arguments that are bound, on this grid.
+  Compiled resolve(device::Grid where, std::vector<ParameterMark> *marks = nullptr);
   void checkWritable(const Compiled &compiled);
   LaunchRecord makeRecord(const Compiled &compiled, device::Grid where);
   void bind(PyObject *const *args, size_t positional, PyObject *names);
@@ -152,7 +152,9 @@ private:
   llvm::SmallVector<PyObject *, 24> options; ///< by option index; null: not given
   py::object variadic;
   bool warmup = false;
-  bool described = false; ///< pointers may have become descriptors
+  bool described = false;     ///< pointers may have become descriptors
+  bool changesOption = false; ///< launched as if the options were others
+  Compiled *known = nullptr;  ///< the table's entry, where there was one
   CallEncoder encoder;
   size_t argumentKeySize = 0;
   int device = onHost;                  ///< a GPU's number, `onHost`, or `onNothing`: only compiled
@@ -342,8 +344,7 @@ device::Grid Call::evaluateGrid() {
                       "one, got {0}",
                       value.is_none() ? "None" : std::string("a ") + Py_TYPE(value.ptr())->tp_name));
   }
-  // Program ids are counted in 64 bits with room to spare.
-  if (double(sides[0]) * double(sides[1]) * double(sides[2]) > 0x1p60)
+  if (double(sides[0]) * double(sides[1]) * double(sides[2]) > kMostInstances)
     refuse("expected at most 2^60 program instances");
   return {int32_t(sides[0]), int32_t(sides[1]), int32_t(sides[2])};
 }
@@ -368,6 +369,7 @@ Compiled Call::findOrCompile() {
   auto entry = table->find(encoder.getKey());
   if (entry != table->end()) {
     entry->second.used = ++state.clock;
+    known = &entry->second;
     return entry->second;
   }
   std::vector<launch::Specialization> specializations = launch::decodeKey(encoder.getKey().take_front(argumentKeySize));
@@ -586,10 +588,7 @@ void Call::dropDescribed(std::vector<ParameterMark> *marks) {
   }
 }
 
-Compiled Call::resolve(PyObject *const *args, size_t positional, PyObject *names, device::Grid &where,
-                       std::vector<ParameterMark> *marks) {
-  bind(args, positional, names);
-  where = evaluateGrid();
+Compiled Call::resolve(device::Grid where, std::vector<ParameterMark> *marks) {
   encodeArguments(marks);
   // `warmup`, always the first option, is no property of the code.
   if (options[0]) {
@@ -608,7 +607,8 @@ Compiled Call::resolve(PyObject *const *args, size_t positional, PyObject *names
     described = bounded && device != onHost;
     if (!described)
       dropDescribed(marks);
-    if (!bounded && device != onHost && state.describePointers >= 0)
+    changesOption = !bounded && device != onHost;
+    if (changesOption && state.describePointers >= 0)
       options[state.describePointers] = Py_False;
   }
   size_t withoutOptions = encoder.getKey().size();
@@ -634,8 +634,13 @@ void Call::checkWritable(const Compiled &compiled) {
 }
 
 PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
-  device::Grid where;
-  Compiled compiled = resolve(args, positional, names, where);
+  bind(args, positional, names);
+  device::Grid where = evaluateGrid();
+  device::Grid plain;
+  if (!readPlainGrid(grid, plain)) // such a one has been looked at already
+    if (PyObject *done = launchLike(state, *current, where, args, positional, names))
+      return done;
+  Compiled compiled = resolve(where);
   if (!warmup && where.count() > 0) {
     checkWritable(compiled);
     reader.countWrites(compiled.kernel->getMetadata());
@@ -645,6 +650,11 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
       recorder->giveUp();
     else if (recorder)
       record = makeRecord(compiled, where);
+    if (known && !changesOption && reader.producers.empty() && canRepeat(*current))
+      notePattern(state, current,
+                  {args, positional, names, values, options, device, described, disjoint, encoder.getBlock(),
+                   encoder.getBlockBytes()},
+                  *known);
     if (launchHooks.enter)
       callLaunchHook(/*enter=*/true, compiled, where, collectNamed());
     launch(compiled, where);
@@ -682,8 +692,9 @@ LaunchRecord Call::makeRecord(const Compiled &compiled, device::Grid where) {
 
 LaunchRecord Call::prepare(PyObject *const *args, size_t positional, PyObject *names, std::vector<py::object> &kept,
                            std::vector<ParameterMark> &marks, py::dict &named) {
-  device::Grid where;
-  Compiled compiled = resolve(args, positional, names, where, &marks);
+  bind(args, positional, names);
+  device::Grid where = evaluateGrid();
+  Compiled compiled = resolve(where, &marks);
   if (compiled.kernel)
     checkWritable(compiled);
   for (PyObject *value : values)
@@ -786,7 +797,13 @@ LaunchRecord kiln::python::prepareLaunch(LauncherState &state, PyObject *grid, P
 
 PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
                                    PyObject *names) {
-  return callGuarded([&] { return Call(state, getCurrent(state), grid).run(args, positional, names); });
+  return callGuarded([&] {
+    device::Grid where;
+    if (isCurrent(state) && readPlainGrid(grid, where))
+      if (PyObject *done = launchLike(state, *state.current, where, args, positional, names))
+        return done;
+    return Call(state, getCurrent(state), grid).run(args, positional, names);
+  });
 }
 
 PyObject *kiln::python::callGuarded(llvm::function_ref<PyObject *()> body) {

@@ -38,11 +38,14 @@ struct Parameter {
 struct Compiled {
   std::shared_ptr<device::LoadedKernel> kernel;
   pybind11::object object;
-  uint64_t used = 0; ///< the state's clock at the last launch
+  uint64_t used = 0;         ///< the state's clock at the last launch
+  unsigned unrecognised = 0; ///< calls that there can be no pattern of
 };
 
 /// Compiled code by key: the encoded arguments and options.
 using KernelTable = llvm::StringMap<Compiled>;
+
+class CallPattern;
 
 struct Watched {
   pybind11::object holder, name, value; ///< value is empty for a name that must stay undefined
@@ -80,7 +83,11 @@ struct LauncherState {
   uint64_t clock = 0; ///< counts launches
   /// Changes where code was dropped or must be asked for anew: who keeps compiled code apart from the tables compares.
   uint64_t generation = 0;
-  PyObject *launcher = nullptr; ///< the Python object that owns this state
+  llvm::SmallVector<std::shared_ptr<CallPattern>, 8> patterns; ///< of calls, those that come most before the others
+  unsigned unlike = 0;                                         ///< calls that were like none
+  uint64_t recognised = 0;                                     ///< calls that were like one
+  PyObject *launcher = nullptr;                                ///< the Python object that owns this state
+  pybind11::object attributes; ///< of the kernel, where subscripts of it come here: a dictionary
 };
 
 /// An array of a launch, as it was packed.
@@ -137,6 +144,9 @@ void callLaunchHook(bool enter, const Compiled &compiled, device::Grid grid, con
 /// Throws error_already_set if anything is wrong. `extents`: of the arrays, for checks.
 void launchPacked(LauncherState &state, const Compiled &compiled, device::Grid grid, const void *block, int device,
                   void *stream, std::vector<launch::BufferExtent> extents = {});
+
+/// Program ids are counted in 64 bits with room to spare.
+constexpr double kMostInstances = 0x1p60;
 
 /// What must be so for a block to be launched again: nothing is checked or copied on the way.
 bool canRepeat(const LauncherState::Current &current);

@@ -3,6 +3,7 @@
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/launch/Prepared.h"
 #include "python/bindings/launch/Replay.h"
+#include "python/bindings/launch/Subscripts.h"
 #include "python/bindings/launch/Tuned.h"
 #include <structmember.h>
 
@@ -22,6 +23,7 @@ struct BoundObject {
 };
 
 PyTypeObject *launcherType = nullptr, *boundType = nullptr;
+BoundObject *spareBound = nullptr; ///< memory of one that is no more
 
 //===-- The bound object: launcher.at(grid) ----------------------------------------------------------------------===//
 
@@ -49,14 +51,20 @@ void boundDealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   Py_XDECREF(reinterpret_cast<PyObject *>(bound->launcher));
   Py_XDECREF(bound->grid);
-  PyObject_GC_Del(self);
+  if (BoundObject *other = std::exchange(spareBound, bound))
+    PyObject_GC_Del(other);
   Py_DECREF(type);
 }
 
 //===-- The launcher ---------------------------------------------------------------------------------------------===//
 
 PyObject *launcherAt(PyObject *self, PyObject *grid) {
-  auto *bound = PyObject_GC_New(BoundObject, boundType);
+  // One that has just been given up is taken again: nearly every launch makes one.
+  BoundObject *bound = std::exchange(spareBound, nullptr);
+  if (bound)
+    PyObject_Init(reinterpret_cast<PyObject *>(bound), boundType);
+  else
+    bound = PyObject_GC_New(BoundObject, boundType);
   if (!bound)
     return nullptr;
   Py_INCREF(self);
@@ -66,6 +74,12 @@ PyObject *launcherAt(PyObject *self, PyObject *grid) {
   bound->grid = grid;
   PyObject_GC_Track(reinterpret_cast<PyObject *>(bound));
   return reinterpret_cast<PyObject *>(bound);
+}
+
+/// adopt(kernel): `kernel[grid]` is `at(grid)` from now on.
+PyObject *launcherAdopt(PyObject *self, PyObject *object) {
+  adoptSubscripts(object, self, launcherAt, *reinterpret_cast<LauncherObject *>(self)->state);
+  Py_RETURN_NONE;
 }
 
 /// invalidate(): the next launch asks the kernel object anew.
@@ -99,6 +113,11 @@ PyObject *launcherKernels(PyObject *self, PyObject *) {
     for (auto &entry : *table)
       list.append(entry.second.object);
   return list.release().ptr();
+}
+
+/// recognised: launches whose arguments were like those of an earlier one, see Pattern.h.
+PyObject *launcherGetRecognised(PyObject *self, void *) {
+  return PyLong_FromUnsignedLongLong(reinterpret_cast<LauncherObject *>(self)->state->recognised);
 }
 
 /// clear(): drops every compiled kernel.
@@ -183,6 +202,7 @@ int launcherTraverse(PyObject *self, visitproc visit, void *arg) {
   if (!state)
     return 0;
   Py_VISIT(state->kernel.ptr());
+  Py_VISIT(state->attributes.ptr());
   for (Parameter &parameter : state->parameters)
     Py_VISIT(parameter.defaultValue.ptr());
   for (LauncherState::WatchedNames &names : state->watchedNames) {
@@ -204,6 +224,7 @@ int launcherTraverse(PyObject *self, visitproc visit, void *arg) {
 int launcherClear(PyObject *self) {
   LauncherState *state = reinterpret_cast<LauncherObject *>(self)->state;
   reinterpret_cast<LauncherObject *>(self)->state = nullptr;
+  dropSubscripts(state);
   delete state;
   return 0;
 }
@@ -221,17 +242,21 @@ void launcherDealloc(PyObject *self) {
 void kiln::python::bindLauncher(py::module_ &m) {
   static PyMethodDef launcherMethods[] = {
       {"at", launcherAt, METH_O, "at(grid): what is called with the kernel's arguments"},
+      {"adopt", launcherAdopt, METH_O, "adopt(kernel): `kernel[grid]` is `at(grid)` from now on"},
       {"invalidate", launcherInvalidate, METH_NOARGS, "the next launch asks the kernel object anew"},
       {"prepare", launcherPrepare, METH_VARARGS, "prepare(grid, args, kwargs): the launch with its arguments bound"},
       {"tuned", launcherTuned, METH_VARARGS, "tuned(tuner, keys): what launches with the options the tuner chose"},
       {"clear", launcherClearKernels, METH_NOARGS, "drops every compiled kernel"},
       {"kernels", launcherKernels, METH_NOARGS, "every compiled kernel"},
       {}};
+  static PyGetSetDef launcherProperties[] = {
+      {"recognised", launcherGetRecognised, nullptr, "launches that were like an earlier one", nullptr}, {}};
   static PyType_Slot launcherSlots[] = {{Py_tp_new, reinterpret_cast<void *>(launcherNew)},
                                         {Py_tp_dealloc, reinterpret_cast<void *>(launcherDealloc)},
                                         {Py_tp_traverse, reinterpret_cast<void *>(launcherTraverse)},
                                         {Py_tp_clear, reinterpret_cast<void *>(launcherClear)},
                                         {Py_tp_methods, launcherMethods},
+                                        {Py_tp_getset, launcherProperties},
                                         {0, nullptr}};
   static PyType_Spec launcherSpec = {"kiln._kiln.Launcher", sizeof(LauncherObject), 0,
                                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, launcherSlots};

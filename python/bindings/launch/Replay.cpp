@@ -550,6 +550,8 @@ void cacheDealloc(PyObject *self) {
 }
 } // namespace
 
+bool kiln::python::areCallsPaused() { return paused != 0; }
+
 void kiln::python::bindReplay(py::module_ &m) {
   static PyMethodDef methods[] = {{"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(cacheCall)),
                                    METH_FASTCALL,

@@ -19,4 +19,7 @@ namespace kiln::python {
 
 void bindReplay(pybind11::module_ &m);
 
+/// Whether somebody wants every function of the library to run: who looks at the launches that it makes.
+bool areCallsPaused();
+
 } // namespace kiln::python

@@ -156,13 +156,10 @@ bool kiln::python::readTorchKind(PyObject *tensor, TorchKind &result) {
   return handle && readKind(library, handle, result.element, result.device);
 }
 
-bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
+void *kiln::python::findTorchHandle(PyObject *tensor) { return getLibrary().complete ? findHandle(tensor) : nullptr; }
+
+bool kiln::python::readTorchMemory(void *handle, TorchMemory &result) {
   static const Library &library = getLibrary();
-  if (!library.complete)
-    return false;
-  Handle handle = findHandle(tensor);
-  if (!handle)
-    return false;
   int32_t layout;
   int64_t offset, bytes;
   if (library.getLayout(handle, &layout) || layout != library.strided || library.isNegated(handle) ||
@@ -173,23 +170,39 @@ bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
     return false;
   result.begin = reinterpret_cast<uintptr_t>(result.address) - uintptr_t(offset) * artifact::getBytes(result.element);
   result.end = result.begin + uintptr_t(bytes);
-  int64_t rank, *sizes, *strides;
-  if (library.getRank(handle, &rank) || library.getSizes(handle, &sizes) || library.getStrides(handle, &strides))
+  return true;
+}
+
+/// What the sizes and strides reach.
+static bool readView(const Library &library, Handle handle, TorchTensor &result) {
+  int64_t *sizes, *strides;
+  if (library.getRank(handle, &result.rank) || library.getSizes(handle, &sizes) || library.getStrides(handle, &strides))
     return false;
-  result.rank = rank;
   result.sizes = sizes;
   result.strides = strides;
   result.hasView = true;
+  uintptr_t bytes = artifact::getBytes(result.element);
   result.viewBegin = reinterpret_cast<uintptr_t>(result.address);
-  result.viewEnd = result.viewBegin + artifact::getBytes(result.element);
-  for (int64_t i = 0; i < rank; ++i) {
+  result.viewEnd = result.viewBegin + bytes;
+  for (int64_t i = 0; i < result.rank; ++i) {
     if (sizes[i] == 0) {
       result.viewEnd = result.viewBegin;
       break;
     }
-    result.viewEnd += uintptr_t((sizes[i] - 1) * strides[i]) * artifact::getBytes(result.element);
+    result.viewEnd += uintptr_t((sizes[i] - 1) * strides[i]) * bytes;
   }
   return true;
+}
+
+bool kiln::python::isWhole(void *handle, const TorchMemory &memory) {
+  TorchTensor tensor;
+  static_cast<TorchMemory &>(tensor) = memory;
+  return readView(getLibrary(), handle, tensor) && tensor.viewEnd <= tensor.end;
+}
+
+bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
+  void *handle = findTorchHandle(tensor);
+  return handle && readTorchMemory(handle, result) && readView(getLibrary(), handle, result);
 }
 
 bool kiln::python::readTorchState(TorchState &state) {
@@ -208,15 +221,20 @@ std::optional<bool> kiln::python::requiresGradient(PyObject *tensor) {
   return library.requiresGradient(*static_cast<void *const *>(handle));
 }
 
-void kiln::python::countWrite(PyObject *tensor) {
+bool kiln::python::countTorchWrite(void *handle) {
   static const Library &library = getLibrary();
-  Handle handle = library.bumpVersion && library.isInference ? findHandle(tensor) : nullptr;
-  if (handle) {
-    // Tensors of inference mode have no count.
-    if (!library.isInference(handle))
-      library.bumpVersion(handle);
+  if (!library.bumpVersion || !library.isInference)
+    return false;
+  // Tensors of inference mode have no count.
+  if (!library.isInference(handle))
+    library.bumpVersion(handle);
+  return true;
+}
+
+void kiln::python::countWrite(PyObject *tensor) {
+  Handle handle = findHandle(tensor);
+  if (handle && countTorchWrite(handle))
     return;
-  }
   PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.autograd.graph");
   if (module)
     Py_XDECREF(PyObject_CallMethod(module, "increment_version", "O", tensor));

@@ -10,11 +10,15 @@
 
 namespace kiln::python {
 
-struct TorchTensor {
+/// Where a tensor's memory is.
+struct TorchMemory {
   void *address = nullptr;
   artifact::ElementType element = artifact::ElementType::I32;
-  int device = -1;                      ///< CUDA device, or -1 for the CPU
-  uintptr_t begin = 0, end = 0;         ///< of the storage
+  int device = -1;              ///< CUDA device, or -1 for the CPU
+  uintptr_t begin = 0, end = 0; ///< of the storage
+};
+
+struct TorchTensor : TorchMemory {
   bool hasView = false;                 ///< whether the following two are known
   uintptr_t viewBegin = 0, viewEnd = 0; ///< what the tensor's sizes and strides reach
   int64_t rank = 0;
@@ -28,6 +32,16 @@ struct TorchKind {
 };
 /// As `readTorchTensor`.
 bool readTorchKind(PyObject *tensor, TorchKind &result);
+
+/// The tensor in an object of Python, for the functions that take one; null if it must be asked through Python. Objects
+/// of one class have it at one distance from their address.
+void *findTorchHandle(PyObject *tensor);
+/// As `readTorchTensor`.
+bool readTorchMemory(void *handle, TorchMemory &result);
+/// Whether the tensor's storage holds all that its sizes and strides reach; false where that is not known.
+bool isWhole(void *handle, const TorchMemory &memory);
+/// As below, for a handle; false where Python must do it.
+bool countTorchWrite(void *handle);
 
 /// Reads a tensor; false if it must be asked through Python. Sets no Python error. Under the interpreter lock.
 bool readTorchTensor(PyObject *tensor, TorchTensor &result);

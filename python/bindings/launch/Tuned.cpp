@@ -1,5 +1,6 @@
 // Launches of tuned kernels.
 #include "python/bindings/launch/Tuned.h"
+#include "python/bindings/launch/Subscripts.h"
 #include "python/bindings/launch/Torch.h"
 #include "python/bindings/launch/Values.h"
 #include <structmember.h>
@@ -297,6 +298,11 @@ PyObject *tunedAt(PyObject *self, PyObject *grid) {
   return reinterpret_cast<PyObject *>(bound);
 }
 
+PyObject *tunedAdopt(PyObject *self, PyObject *object) {
+  adoptSubscripts(object, self, tunedAt, *reinterpret_cast<TunedObject *>(self)->tuned->state);
+  Py_RETURN_NONE;
+}
+
 PyObject *tunedForget(PyObject *self, PyObject *) {
   Tuned &tuned = *reinterpret_cast<TunedObject *>(self)->tuned;
   tuned.answers.clear();
@@ -326,6 +332,7 @@ int tunedTraverse(PyObject *self, visitproc visit, void *arg) {
 
 int tunedClear(PyObject *self) {
   if (Tuned *tuned = std::exchange(reinterpret_cast<TunedObject *>(self)->tuned, nullptr)) {
+    dropSubscripts(self);
     Py_XDECREF(tuned->launcher);
     delete tuned;
   }
@@ -365,9 +372,11 @@ PyObject *kiln::python::makeTuned(LauncherState &state, PyObject *tuner, PyObjec
 }
 
 void kiln::python::bindTuned(py::module_ &m) {
-  static PyMethodDef methods[] = {{"at", tunedAt, METH_O, "at(grid): what is called with the kernel's arguments"},
-                                  {"forget", tunedForget, METH_NOARGS, "the tuner is asked anew for every key"},
-                                  {}};
+  static PyMethodDef methods[] = {
+      {"at", tunedAt, METH_O, "at(grid): what is called with the kernel's arguments"},
+      {"adopt", tunedAdopt, METH_O, "adopt(tuner): `tuner[grid]` is `at(grid)` from now on"},
+      {"forget", tunedForget, METH_NOARGS, "the tuner is asked anew for every key"},
+      {}};
   static PyGetSetDef properties[] = {
       {"last", tunedGetLast, tunedSetLast, "the configuration of the last launch", nullptr}, {}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(tunedDealloc)},

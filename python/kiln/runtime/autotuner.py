@@ -353,10 +353,13 @@ class Autotuner(_Decorated):
                 places = [(place, fields.split(".") if fields else []) for _, place, fields in self._key_places]
                 native = launcher.tuned(self, places)
                 native.last = self._last
+                if type(self).__getitem__ is Autotuner.__getitem__:
+                    native.adopt(self)
                 self._native = native
         return self._native
 
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+    # Not called for a kernel that has been launched before, by `TunedLauncher.adopt`, which needs the starred parameter.
+    def __getitem__(self, grid: Any, *_: Any) -> Callable[..., Any]:
         if is_traced_by_torch():
             return functools.partial(self.run, grid=grid)
         kernel = self.fn

@@ -168,6 +168,8 @@ class JITFunction(KernelFunction, KernelInterface):
 
                 knobs.start_logging()
                 self._launcher = _kiln.Launcher(self, list(self.params), self.launch_options, *self.find_strides())
+                if type(self).__getitem__ is JITFunction.__getitem__:
+                    self._launcher.adopt(self)
         return self._launcher
 
     def find_strides(self) -> tuple[list[str], list[str]]:
@@ -188,11 +190,12 @@ class JITFunction(KernelFunction, KernelInterface):
         except errors.KilnError:
             return False
 
-    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+    # Not called for a kernel that has been launched before, where nothing looks on: see `Launcher.adopt`, which needs
+    # the starred parameter.
+    def __getitem__(self, grid: Any, *_: Any) -> Callable[..., CompiledKernel]:
         if _recorder is not None:
             return _recorder(self, grid)
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.compiler.is_dynamo_compiling():  # `is_traced_by_torch`, without a call
+        if is_traced_by_torch():
             return super().__getitem__(grid)
         if self.pre_run_hooks:
             return super().__getitem__(grid)

@@ -1,0 +1,477 @@
+// Recognising calls.
+#include "python/bindings/launch/Pattern.h"
+#include "python/bindings/launch/Torch.h"
+#include "python/bindings/launch/Values.h"
+#include "llvm/ADT/STLExtras.h"
+#include <pybind11/numpy.h>
+
+namespace py = pybind11;
+using namespace kiln;
+using namespace kiln::python;
+using artifact::ElementType;
+
+namespace kiln::python {
+class CallPattern {
+public:
+  static std::shared_ptr<CallPattern> make(const LauncherState &state,
+                                           std::shared_ptr<const LauncherState::Current> current, const CallRead &call,
+                                           Compiled &compiled);
+
+  static constexpr size_t kMostWords = 64, kMostArrays = 16;
+
+  /// A call that has been found to be like this.
+  struct Packed {
+    alignas(16) uint64_t block[kMostWords];
+    std::pair<PyObject *, void *> written[kMostArrays]; ///< tensors that the code writes, and their handles
+    unsigned writtenCount = 0;
+  };
+
+  /// Whether the call is like this; packs it on the way.
+  bool fits(const device::Grid &grid, PyObject *const *args, size_t positional, PyObject *names, Packed &packed);
+
+  /// Whether code that is like it would be found.
+  bool holds(const LauncherState &state, const LauncherState::Current &now) const {
+    return current.get() == &now && generation == state.generation;
+  }
+
+  Compiled *compiled = nullptr; ///< the table's: there as long as the generation is this one
+  int device = onHost;
+
+private:
+  enum class Kind : uint8_t { Constant, Integer, Float, Bool, Torch, Numpy };
+  /// One argument that was given. Constants and numbers come first: they are read soonest.
+  struct Step {
+    Kind kind = Kind::Constant;
+    ElementType element = ElementType::I32;
+    char told = 0;                        ///< what a key says of divisors
+    bool isOne = false, oneIsOne = false; ///< the constant 1; whether any 1 is
+    launch::DivisorRule divisors;
+    bool isWritten = false, tellsAlignment = false;
+    uint16_t source = 0;          ///< among what the caller gave
+    uint16_t offset = 0;          ///< in the block
+    uint16_t place = 0;           ///< where in the object of a tensor its handle is
+    PyObject *is = nullptr;       ///< the constant, or the class of an array; kept by `kept`
+    PyObject *elements = nullptr; ///< of an array of numpy: their type
+    // Of a tensor, when it was last found to be whole: which it was, and where its memory.
+    const void *tensor = nullptr;
+    uintptr_t address = 0, begin = 0, end = 0;
+  };
+
+  bool addConstant(size_t source, PyObject *value);
+  bool addArgument(const Parameter &parameter, int source, PyObject *value, const artifact::ArgumentSpec *argument,
+                   size_t &used);
+  bool readTorch(Step &step, PyObject *value, Packed &packed, std::pair<uintptr_t, uintptr_t> &storage);
+  static bool readNumpy(const Step &step, PyObject *value, uintptr_t &address,
+                        std::pair<uintptr_t, uintptr_t> &storage);
+  static bool isSame(PyObject *value, PyObject *constant);
+  bool overlapAsBefore(llvm::ArrayRef<std::pair<uintptr_t, uintptr_t>> storages) const;
+
+  std::shared_ptr<const LauncherState::Current> current;
+  uint64_t generation = 0;
+  size_t positional = 0;
+  py::object names; ///< a tuple, or empty
+  bool describes = false, allDisjoint = true;
+  size_t arrayCount = 0;
+  llvm::SmallVector<bool, kMostArrays> disjoint;
+  llvm::SmallVector<uint64_t, 32> block;
+  llvm::SmallVector<Step, 16> steps;
+  std::vector<py::object> kept;
+};
+} // namespace kiln::python
+
+//===-- Making one -----------------------------------------------------------------------------------------------===//
+
+/// Whether the object is what it is for as long as it lives, in keys too, and holds nothing that needs collecting.
+static bool isUnchanging(PyObject *value) {
+  if (value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+      PyUnicode_CheckExact(value))
+    return true;
+  if (!PyTuple_CheckExact(value))
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+    if (!isUnchanging(PyTuple_GET_ITEM(value, i)))
+      return false;
+  return true;
+}
+
+/// Constants of other classes: looked up by equality, which is that of their identity where they are the same object.
+static bool isConstantObject(PyObject *value) { return classify(value) == ValueClass::Constant; }
+
+bool CallPattern::addConstant(size_t source, PyObject *value) {
+  if (!isUnchanging(value) && !isConstantObject(value))
+    return false;
+  Step step;
+  step.source = uint16_t(source);
+  step.is = value;
+  kept.push_back(py::reinterpret_borrow<py::object>(value));
+  steps.push_back(step);
+  return true;
+}
+
+/// `argument`: what the code has for it, if it has anything; `used` counts those.
+bool CallPattern::addArgument(const Parameter &parameter, int source, PyObject *value,
+                              const artifact::ArgumentSpec *argument, size_t &used) {
+  const launch::ParameterRule &rule = parameter.rule;
+  int64_t number = 0;
+  int overflow = 0;
+  if (PyLong_CheckExact(value) && !rule.isConstexpr)
+    number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  bool isOne = !rule.isConstexpr && !rule.annotation && number == 1 && !overflow && rule.specialize;
+  bool isConstant = rule.isConstexpr || value == Py_None || isOne;
+  used += !isConstant;
+  // A default is there in the block, or in the key.
+  if (source < 0)
+    return isUnchanging(value);
+  if (rule.isConstexpr || value == Py_None)
+    return addConstant(source, value);
+  if (!isConstant && (!argument || argument->offset > UINT16_MAX))
+    return false;
+  Step step;
+  step.kind = Kind::Integer;
+  step.element = argument ? argument->element : ElementType::I32;
+  step.source = uint16_t(source);
+  step.isOne = isOne;
+  step.oneIsOne = rule.specialize;
+  step.offset = isConstant ? uint16_t(0) : uint16_t(argument->offset);
+  switch (classify(value)) {
+  case ValueClass::Integer:
+    if (!PyLong_CheckExact(value) || rule.annotation || overflow)
+      return false;
+    step.divisors = launch::DivisorRule(rule, describes);
+    step.told = step.divisors.tell(uint64_t(number));
+    break;
+  case ValueClass::Float:
+    step.kind = Kind::Float;
+    if (!PyFloat_CheckExact(value) || !artifact::isFloat(step.element))
+      return false;
+    break;
+  case ValueClass::Bool:
+    step.kind = Kind::Bool;
+    if (rule.annotation)
+      return false;
+    break;
+  case ValueClass::TorchTensor: {
+    TorchMemory memory;
+    void *handle = findTorchHandle(value);
+    if (!handle || !readTorchMemory(handle, memory) || !memory.address || memory.device != device)
+      return false;
+    step.kind = Kind::Torch;
+    step.element = memory.element;
+    step.place = uint16_t(static_cast<char *>(handle) - reinterpret_cast<char *>(value));
+    step.told = reinterpret_cast<uintptr_t>(memory.address) % 16 == 0;
+    break;
+  }
+  case ValueClass::NumpyArray: {
+    const auto *array = py::detail::array_proxy(value);
+    std::optional<ElementType> element = getNumpyElement(value);
+    if (!element || device != onHost)
+      return false;
+    step.kind = Kind::Numpy;
+    step.element = *element;
+    step.elements = array->descr;
+    step.told = reinterpret_cast<uintptr_t>(array->data) % 16 == 0;
+    break;
+  }
+  default:
+    return false;
+  }
+  if (step.kind == Kind::Torch || step.kind == Kind::Numpy) {
+    if (argument->kind != artifact::ArgumentKind::Pointer)
+      return false;
+    step.isWritten = argument->written;
+    step.tellsAlignment = rule.specialize && rule.specializeAlignment;
+    step.is = reinterpret_cast<PyObject *>(Py_TYPE(value));
+    kept.push_back(py::reinterpret_borrow<py::object>(step.is));
+    kept.push_back(py::reinterpret_borrow<py::object>(step.elements));
+    ++arrayCount;
+  }
+  steps.push_back(step);
+  return true;
+}
+
+std::shared_ptr<CallPattern> CallPattern::make(const LauncherState &state,
+                                               std::shared_ptr<const LauncherState::Current> current,
+                                               const CallRead &call, Compiled &compiled) {
+  size_t words = call.blockBytes / 8 + 1;
+  size_t named = call.names ? size_t(PyTuple_GET_SIZE(call.names)) : 0;
+  if (words > kMostWords || call.disjoint.size() > kMostArrays || state.variadicIndex >= 0 ||
+      call.positional + named > UINT16_MAX)
+    return nullptr;
+  auto made = std::make_shared<CallPattern>();
+  made->current = std::move(current);
+  made->generation = state.generation;
+  made->compiled = &compiled;
+  made->device = call.device;
+  made->positional = call.positional;
+  made->names = py::reinterpret_borrow<py::object>(call.names);
+  made->describes = call.describes;
+  made->disjoint.assign(call.disjoint.begin(), call.disjoint.end());
+  made->allDisjoint = llvm::all_of(call.disjoint, [](bool alone) { return alone; });
+  const auto *packed = static_cast<const uint64_t *>(call.block);
+  made->block.assign(packed, packed + words);
+  // Where the caller gave the value: by position, or by name.
+  auto find = [&](PyObject *name) {
+    for (size_t i = 0; i < named; ++i) {
+      PyObject *other = PyTuple_GET_ITEM(call.names, i);
+      if (other == name || PyUnicode_Compare(other, name) == 0)
+        return int(call.positional + i);
+    }
+    return -1;
+  };
+  const std::vector<artifact::ArgumentSpec> &arguments = compiled.kernel->getMetadata().arguments;
+  size_t used = 0;
+  for (size_t i = 0; i < call.values.size(); ++i) {
+    const Parameter &parameter = state.parameters[i];
+    int source = !parameter.keywordOnly && i < call.positional ? int(i) : find(parameter.name.ptr());
+    const artifact::ArgumentSpec *argument = used < arguments.size() ? &arguments[used] : nullptr;
+    if (!made->addArgument(parameter, source, call.values[i], argument, used))
+      return nullptr;
+  }
+  if (used != arguments.size())
+    return nullptr;
+  for (size_t i = 0; i < call.options.size(); ++i)
+    if (call.options[i] && !made->addConstant(size_t(find(state.optionNames[i].ptr())), call.options[i]))
+      return nullptr;
+  // What is no property of the code (`warmup`) is in no step. Arrays of two libraries would change places. Without any,
+  // which GPU it is does not follow from them.
+  auto isNumpy = [](const Step &step) { return step.kind == Kind::Numpy; };
+  auto isTorch = [](const Step &step) { return step.kind == Kind::Torch; };
+  if (made->steps.size() != call.positional + named || made->arrayCount != call.disjoint.size() ||
+      (call.device != onHost && !made->arrayCount) ||
+      (llvm::any_of(made->steps, isNumpy) && llvm::any_of(made->steps, isTorch)))
+    return nullptr;
+  llvm::sort(made->steps, [](const Step &a, const Step &b) {
+    return std::tuple(a.kind, a.offset) < std::tuple(b.kind, b.offset); // arrays stay in the block's order
+  });
+  return made;
+}
+
+//===-- Recognising a call ---------------------------------------------------------------------------------------===//
+
+bool CallPattern::isSame(PyObject *value, PyObject *constant) {
+  if (value == constant)
+    return true;
+  if (Py_TYPE(value) != Py_TYPE(constant))
+    return false;
+  if (PyLong_CheckExact(value)) {
+    int overflow, other;
+    int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return number == PyLong_AsLongLongAndOverflow(constant, &other) && !overflow && !other;
+  }
+  if (PyFloat_CheckExact(value)) {
+    double a = PyFloat_AS_DOUBLE(value), b = PyFloat_AS_DOUBLE(constant);
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
+  return PyUnicode_CheckExact(value) && PyUnicode_Compare(value, constant) == 0;
+}
+
+bool CallPattern::readTorch(Step &step, PyObject *value, Packed &packed, std::pair<uintptr_t, uintptr_t> &storage) {
+  if (reinterpret_cast<PyObject *>(Py_TYPE(value)) != step.is)
+    return false;
+  TorchMemory memory;
+  void *handle = reinterpret_cast<char *>(value) + step.place;
+  if (!readTorchMemory(handle, memory) || memory.element != step.element || memory.device != device)
+    return false;
+  auto address = reinterpret_cast<uintptr_t>(memory.address);
+  if (!address || (step.tellsAlignment && (address % 16 == 0) != bool(step.told)))
+    return false;
+  // A storage that is made smaller ends elsewhere.
+  if (value != step.tensor || address != step.address || memory.begin != step.begin || memory.end != step.end) {
+    if (!isWhole(handle, memory))
+      return false;
+    step.tensor = value;
+    step.address = address;
+    step.begin = memory.begin;
+    step.end = memory.end;
+  }
+  storage = {memory.begin, memory.end};
+  std::memcpy(reinterpret_cast<char *>(packed.block) + step.offset, &address, sizeof address);
+  if (step.isWritten)
+    packed.written[packed.writtenCount++] = {value, handle};
+  return true;
+}
+
+bool CallPattern::readNumpy(const Step &step, PyObject *value, uintptr_t &address,
+                            std::pair<uintptr_t, uintptr_t> &storage) {
+  if (reinterpret_cast<PyObject *>(Py_TYPE(value)) != step.is)
+    return false;
+  const auto *array = py::detail::array_proxy(value);
+  address = reinterpret_cast<uintptr_t>(array->data);
+  if (array->descr != step.elements || !(array->flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_) ||
+      (step.tellsAlignment && (address % 16 == 0) != bool(step.told)))
+    return false;
+  const auto *whole = array;
+  while (whole->base) {
+    if (reinterpret_cast<PyObject *>(Py_TYPE(whole->base)) != step.is)
+      return false;
+    whole = py::detail::array_proxy(whole->base);
+    if (whole->descr != array->descr)
+      return false;
+  }
+  setBounds(reinterpret_cast<uintptr_t>(whole->data), whole->nd, reinterpret_cast<const int64_t *>(whole->dimensions),
+            reinterpret_cast<const int64_t *>(whole->strides), artifact::getBytes(step.element), storage.first,
+            storage.second);
+  return true;
+}
+
+bool CallPattern::overlapAsBefore(llvm::ArrayRef<std::pair<uintptr_t, uintptr_t>> storages) const {
+  if (!allDisjoint)
+    return llvm::equal(findDisjoint(storages), disjoint);
+  for (size_t i = 1; i < storages.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (storages[i].first < storages[j].second && storages[j].first < storages[i].second &&
+          storages[i].first < storages[i].second && storages[j].first < storages[j].second)
+        return false;
+  return true;
+}
+
+bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t given, PyObject *by, Packed &packed) {
+  if (given != positional)
+    return false;
+  if (by != names.ptr()) { // that of a place in a program is one object
+    if (!by || !names || PyTuple_GET_SIZE(by) != PyTuple_GET_SIZE(names.ptr()))
+      return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(by); ++i)
+      if (PyTuple_GET_ITEM(by, i) != PyTuple_GET_ITEM(names.ptr(), i))
+        return false;
+  }
+  if (describes && std::max({grid.x, grid.y, grid.z}) > artifact::kMostPrograms)
+    return false;
+  std::memcpy(packed.block, block.data(), block.size() * sizeof(uint64_t));
+  packed.writtenCount = 0;
+  std::pair<uintptr_t, uintptr_t> storages[kMostArrays];
+  unsigned arrays = 0;
+  for (Step &step : steps) {
+    PyObject *value = args[step.source];
+    char *place = reinterpret_cast<char *>(packed.block) + step.offset;
+    switch (step.kind) {
+    case Kind::Constant:
+      if (!isSame(value, step.is))
+        return false;
+      break;
+    case Kind::Integer: {
+      if (!PyLong_CheckExact(value))
+        return false;
+      int overflow;
+      int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+      if (overflow || (number == 1 && step.oneIsOne) != step.isOne)
+        return false;
+      if (step.isOne)
+        break;
+      bool narrow = number == int32_t(number);
+      if (narrow != (step.element == ElementType::I32) || step.divisors.tell(uint64_t(number)) != step.told ||
+          (describes && (number < 0 || number > artifact::kMostCount)))
+        return false;
+      std::memcpy(place, &number, narrow ? 4 : 8);
+      break;
+    }
+    case Kind::Float: {
+      if (!PyFloat_CheckExact(value))
+        return false;
+      double number = PyFloat_AS_DOUBLE(value);
+      if (step.element == ElementType::FP32) {
+        auto single = float(number);
+        std::memcpy(place, &single, sizeof single);
+      } else {
+        artifact::encodeFloat(step.element, number, place);
+      }
+      break;
+    }
+    case Kind::Bool:
+      if (value != Py_True && value != Py_False)
+        return false;
+      *place = value == Py_True;
+      break;
+    case Kind::Torch:
+      if (!readTorch(step, value, packed, storages[arrays++]))
+        return false;
+      break;
+    case Kind::Numpy: {
+      uintptr_t address;
+      if (!readNumpy(step, value, address, storages[arrays++]))
+        return false;
+      std::memcpy(place, &address, sizeof address);
+      break;
+    }
+    }
+  }
+  return overlapAsBefore({storages, arrays});
+}
+
+//===-- Launching ------------------------------------------------------------------------------------------------===//
+
+void kiln::python::notePattern(LauncherState &state, const std::shared_ptr<const LauncherState::Current> &current,
+                               const CallRead &call, Compiled &compiled) {
+  // Neither a call that cannot be recognised nor many kinds that take turns shall cost more than they do.
+  constexpr size_t kMost = 8, kPatience = 8;
+  constexpr unsigned kTries = 4;
+  if (compiled.unrecognised >= kTries)
+    return;
+  if (state.patterns.size() == kMost && ++state.unlike % kPatience)
+    return;
+  std::shared_ptr<CallPattern> made = CallPattern::make(state, current, call, compiled);
+  if (!made) {
+    ++compiled.unrecognised;
+    return;
+  }
+  if (state.patterns.size() == kMost)
+    state.patterns.back() = std::move(made);
+  else
+    state.patterns.push_back(std::move(made));
+}
+
+PyObject *kiln::python::launchLike(LauncherState &state, const LauncherState::Current &current, device::Grid grid,
+                                   PyObject *const *args, size_t positional, PyObject *names) {
+  if (state.patterns.empty() || grid.count() <= 0 || !canRepeat(current) || hasLaunchHooks() || Recorder::current())
+    return nullptr;
+  CallPattern::Packed packed;
+  auto &patterns = state.patterns;
+  for (size_t i = 0; i < patterns.size();) {
+    CallPattern &pattern = *patterns[i];
+    if (!pattern.holds(state, current)) {
+      patterns.erase(patterns.begin() + i);
+      continue;
+    }
+    if (!pattern.fits(grid, args, positional, names, packed)) {
+      ++i;
+      continue;
+    }
+    // From here on other threads may run, and drop the pattern.
+    pattern.compiled->used = ++state.clock;
+    Compiled compiled = *pattern.compiled;
+    int device = pattern.device;
+    ++state.recognised;
+    if (i)
+      std::swap(patterns[i], patterns[i - 1]);
+    for (auto [tensor, handle] : llvm::ArrayRef(packed.written, packed.writtenCount))
+      if (!countTorchWrite(handle))
+        countWrite(tensor);
+    launchPacked(state, compiled, grid, packed.block, device, device == onHost ? nullptr : getTorchStream(device));
+    return compiled.object.release().ptr();
+  }
+  return nullptr;
+}
+
+bool kiln::python::readPlainGrid(PyObject *grid, device::Grid &result) {
+  int32_t *const sides[] = {&result.x, &result.y, &result.z};
+  PyObject *const *items = &grid;
+  Py_ssize_t rank = 1;
+  if (PyTuple_CheckExact(grid)) {
+    items = PySequence_Fast_ITEMS(grid);
+    rank = PyTuple_GET_SIZE(grid);
+    if (rank < 1 || rank > 3)
+      return false;
+  }
+  double count = 1;
+  for (Py_ssize_t i = 0; i < rank; ++i) {
+    if (!PyLong_CheckExact(items[i]))
+      return false;
+    int overflow;
+    int64_t side = PyLong_AsLongLongAndOverflow(items[i], &overflow);
+    if (overflow || side < 0 || side > INT32_MAX)
+      return false;
+    *sides[i] = int32_t(side);
+    count *= double(side);
+  }
+  return count <= kMostInstances;
+}

@@ -1,0 +1,58 @@
+// Subscripts of kernels.
+#include "python/bindings/launch/Subscripts.h"
+#include "python/bindings/launch/Replay.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace py = pybind11;
+using namespace kiln::python;
+
+namespace {
+struct Subscripted {
+  PyObject *launcher = nullptr;
+  binaryfunc at = nullptr;
+  LauncherState *state = nullptr;
+};
+
+/// By what is subscripted. Nothing here is owned: the garbage collector must see who keeps whom.
+llvm::DenseMap<PyObject *, Subscripted> &getTable() {
+  static auto &table = *new llvm::DenseMap<PyObject *, Subscripted>;
+  return table;
+}
+
+PyObject *subscript(PyObject *object, PyObject *grid) {
+  static PyObject *const hooksName = PyUnicode_InternFromString("pre_run_hooks"),
+                         *const runName = PyUnicode_InternFromString("run"),
+                         *const itemName = PyUnicode_InternFromString("__getitem__");
+  auto entry = getTable().find(object);
+  if (entry != getTable().end() && !areCallsPaused()) {
+    Subscripted known = entry->second;
+    PyObject *attributes = known.state->attributes.ptr();
+    PyObject *hooks = PyDict_GetItemWithError(attributes, hooksName);
+    if (hooks && PyList_CheckExact(hooks) && !PyList_GET_SIZE(hooks) && !PyDict_GetItemWithError(attributes, runName))
+      return known.at(known.launcher, grid);
+  }
+  return PyObject_CallMethodOneArg(object, itemName, grid);
+}
+} // namespace
+
+void kiln::python::adoptSubscripts(PyObject *object, PyObject *launcher, binaryfunc at, LauncherState &state) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (!state.attributes) {
+    auto attributes = py::reinterpret_steal<py::object>(PyObject_GetAttrString(state.kernel.ptr(), "__dict__"));
+    if (!attributes || !PyDict_CheckExact(attributes.ptr()))
+      return PyErr_Clear();
+    state.attributes = std::move(attributes);
+  }
+  getTable()[object] = {launcher, at, &state};
+  // Python goes by the slot where `__getitem__` takes any number of arguments, as those do that this is for: simpler
+  // ones it calls itself. Whoever gives the class another one later has the slot set anew.
+  if (type->tp_as_mapping)
+    type->tp_as_mapping->mp_subscript = subscript;
+}
+
+void kiln::python::dropSubscripts(const void *gone) {
+  llvm::DenseMap<PyObject *, Subscripted> &table = getTable();
+  for (auto entry = table.begin(); entry != table.end(); ++entry)
+    if (entry->second.launcher == gone || entry->second.state == gone)
+      table.erase(entry);
+}
