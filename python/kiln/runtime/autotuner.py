@@ -358,7 +358,7 @@ class Autotuner(_Decorated):
                 self._native = native
         return self._native
 
-    # Not called for a kernel that has been launched before, by `TunedLauncher.adopt`, which needs the starred parameter.
+    # Not called for a kernel that has been launched before: see `TunedLauncher.adopt`. It needs the starred parameter.
     def __getitem__(self, grid: Any, *_: Any) -> Callable[..., Any]:
         if is_traced_by_torch():
             return functools.partial(self.run, grid=grid)
