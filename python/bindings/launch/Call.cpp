@@ -619,6 +619,7 @@ Compiled Call::resolve(device::Grid where, std::vector<ParameterMark> *marks) {
     return compiled;
   // The grid is not one that it was compiled for.
   described = false;
+  changesOption = true;
   encoder.truncateKey(withoutOptions);
   dropDescribed(marks);
   if (state.describePointers >= 0)

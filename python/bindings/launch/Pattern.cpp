@@ -395,6 +395,9 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
     }
     }
   }
+  // Code that holds for some launches alone.
+  if (describes && compiled->kernel->getMetadata().findNotPositive(packed.block, {grid.x, grid.y, grid.z}))
+    return false;
   return overlapAsBefore({storages, arrays});
 }
 
