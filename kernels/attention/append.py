@@ -16,7 +16,7 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.decode import Lengths, Pages
-from kiln.kernels.attention.quantized import BLOCK, GROUP, Codes, check_quantized
+from kiln.kernels.attention.quantized import BLOCK, GROUP, Codes, check_quantized, codes_of
 from kiln.kernels.machine import Machine, machine_of, options
 from kiln.kernels.operator import FLOATS, Spec, Types, operator, output, strides, tile_side
 from kiln.kernels.views import Heads, heads_view
@@ -174,8 +174,8 @@ class Group:
 
 
 @kiln.jit
-def lane_bytes(codes: Codes, of_all, place, channel, KEYS: kl.constexpr, CHANNELS: kl.constexpr):
-    """Where a head's block has the byte of a token and a channel."""
+def lane_bytes(codes: Codes, of_all, place, inside, channel, KEYS: kl.constexpr, CHANNELS: kl.constexpr):
+    """Where a head's block has the byte of a token (that is ``inside``) and a channel."""
     token = place % BLOCK
     if KEYS:
         lane = token % 8 * 4 + channel // 2 % 4
@@ -183,8 +183,14 @@ def lane_bytes(codes: Codes, of_all, place, channel, KEYS: kl.constexpr, CHANNEL
     else:
         lane = channel % 8 * 4 + token // 2 % 4
         byte = token % 2 + token // 8 * 2 + channel // 8 * 4
-    block = of_all.to(kl.int64) * codes.blocks + place // BLOCK
+    block = codes.number(of_all, place // BLOCK, inside)
     return codes.data + (block * 32 + lane) * (CHANNELS // 2) + byte
+
+
+@kiln.jit
+def place_of_token(codes: Codes, of_all, place, inside):
+    """Where the array counts a head's token."""
+    return codes.number(of_all, place // BLOCK, inside) * BLOCK + place % BLOCK
 
 
 @kiln.jit
@@ -198,13 +204,13 @@ def store_eight(codes: Codes, of_all, group: Group, low, high, KEYS: kl.constexp
     new, place, column = group.are_new(), group.places(), kl.arange(0, PLAN.size // 2)[None, :]
     most = kl.maximum(kl.max(kl.abs(low), axis=1, keep_dims=True), kl.max(kl.abs(high), axis=1, keep_dims=True))
     scale = kl.minimum(most * (1.0 / 127), 65504.0).to(kl.float16)
-    kl.store(codes.ranges + of_all.to(kl.int64) * (codes.blocks * BLOCK) + place, scale, mask=new)
+    kl.store(codes.ranges + place_of_token(codes, of_all, place, new), scale, mask=new)
     scale = scale.to(kl.float32)
     scale = kl.where(scale == 0.0, 1.0, scale)
     low, high = kl.clamp(nearest(low / scale), -127.0, 127.0), kl.clamp(nearest(high / scale), -127.0, 127.0)
-    at = lane_bytes(codes, of_all, place, column, KEYS, PLAN.size)
+    at = lane_bytes(codes, of_all, place, new, column, KEYS, PLAN.size)
     kl.store(at, (low + 128.0).to(kl.uint8), mask=new & (column < PLAN.size))
-    at = lane_bytes(codes, of_all, place, column + PLAN.size // 2, KEYS, PLAN.size)
+    at = lane_bytes(codes, of_all, place, new, column + PLAN.size // 2, KEYS, PLAN.size)
     kl.store(at, (high + 128.0).to(kl.uint8), mask=new & (column < PLAN.size))
 
 
@@ -242,12 +248,12 @@ def code_of(x, bits, zero):
 def store_four(codes: Codes, of_all, group: Group, low, high, KEYS: kl.constexpr, PLAN: kl.constexpr):
     """Codes of four bits of a whole group, and the words that say what they mean."""
     place, column = group.places(), kl.arange(0, PLAN.size // 2)[None, :]
-    first = of_all.to(kl.int64) * (codes.blocks * BLOCK)
     whole = column < PLAN.size
     if KEYS:
         low_bits, low_zero = word_of(kl.min(low, axis=0, keep_dims=True), kl.max(low, axis=0, keep_dims=True))
         high_bits, high_zero = word_of(kl.min(high, axis=0, keep_dims=True), kl.max(high, axis=0, keep_dims=True))
-        at = codes.ranges + (first + group.first) // GROUP * PLAN.size + column
+        first = codes.number(of_all, group.first // BLOCK, group.first >= 0) * BLOCK
+        at = codes.ranges + first // GROUP * PLAN.size + column
         store_word(at, low_bits, low_zero, whole)
         store_word(at + PLAN.size // 2, high_bits, high_zero, whole)
     else:
@@ -255,9 +261,9 @@ def store_four(codes: Codes, of_all, group: Group, low, high, KEYS: kl.constexpr
         most = kl.maximum(kl.max(low, axis=1, keep_dims=True), kl.max(high, axis=1, keep_dims=True))
         low_bits, low_zero = word_of(least, most)
         high_bits, high_zero = low_bits, low_zero
-        store_word(codes.ranges + first + place, low_bits, low_zero, place >= 0)
+        store_word(codes.ranges + place_of_token(codes, of_all, place, place >= 0), low_bits, low_zero, place >= 0)
     code = code_of(low, low_bits, low_zero) + code_of(high, high_bits, high_zero) * 16
-    kl.store(lane_bytes(codes, of_all, place, column, KEYS, PLAN.size // 2), code.to(kl.uint8), mask=whole)
+    kl.store(lane_bytes(codes, of_all, place, place >= 0, column, KEYS, PLAN.size // 2), code.to(kl.uint8), mask=whole)
 
 
 @kiln.jit
@@ -462,6 +468,7 @@ def append(
         **_TABLES,
         "k_recent": "(batch, kv_heads, 32, size)",
         "v_recent": "(batch, kv_heads, 32, size)",
+        "block_table": "(batch, pages)",
         "out": "(batch, tokens, heads, size)",
     },
     types=tuple(
@@ -477,6 +484,7 @@ def append(
             cos=FLOATS,
             sin="cos",
             **recent,
+            block_table=("int32", "int64"),
             out=FLOATS,
             inside="float32",
             result="q",
@@ -498,12 +506,16 @@ def append_quantized(
     *,
     k_recent: Any = None,
     v_recent: Any = None,
+    block_table: Any = None,
     interleaved: bool = False,
     out: Any = None,
 ) -> Any:
-    """``append`` to a quantised cache, whose arrays ``quantized_cache`` makes and ``decode_quantized`` reads."""
+    """``append`` to a quantised cache, whose arrays ``quantized_cache`` makes and ``decode_quantized`` reads,
+    contiguous or paged."""
     _check_new(q, k, v, lengths)
-    bits, capacity = check_quantized(q, k_cache, v_cache, k_ranges, v_ranges, lengths, k_recent, v_recent, k.shape[2])
+    bits, capacity = check_quantized(
+        q, k_cache, v_cache, k_ranges, v_ranges, lengths, k_recent, v_recent, block_table, k.shape[2]
+    )
     batch, tokens, heads, size = q.shape
     out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
     if 0 in q.shape:
@@ -516,8 +528,8 @@ def append_quantized(
         heads_view(k),
         heads_view(v),
         heads_view(out),
-        Codes(k_cache, k_ranges, k_recent, k_cache.shape[2]),
-        Codes(v_cache, v_ranges, v_recent, v_cache.shape[2]),
+        codes_of(k_cache, k_ranges, k_recent, block_table, GROUP.value),
+        codes_of(v_cache, v_ranges, v_recent, block_table, GROUP.value),
         Lengths(lengths, strides(lengths)[0], capacity),
         _angles(cos, sin, size, interleaved),
         tokens,

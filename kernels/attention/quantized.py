@@ -17,6 +17,7 @@ import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.decode import (
     Lengths,
+    Pages,
     Parts,
     Rows,
     finite,
@@ -261,35 +262,71 @@ def sum_of(a, b):
 @kiln.struct
 class Codes:
     """Keys or values of (batch, head): blocks of codes; ``ranges``: scales or words that say what codes mean; the
-    ``recent`` tokens (None of eight bits)."""
+    ``recent`` tokens (None of eight bits). With ``pages`` the arrays have pages for sequences, of so many ``blocks``
+    and ``heads`` each."""
 
     data: Any
     ranges: Any
     recent: Any
     blocks: Any
+    heads: Any = None
+    pages: Any = None
 
     @kiln.jit
-    def load(self, of_all, start, PLAN: kl.constexpr):
+    def number(self, of_all, block, inside):
+        """Where the array has a head's block, or the blocks of a tile; the first of all where it is not inside."""
+        if self.pages is None:
+            return of_all.to(kl.int64) * self.blocks + block
+        page, token = self.pages.of(of_all // self.heads, block * BLOCK, inside)
+        return (page * self.heads + of_all % self.heads) * self.blocks + token // BLOCK
+
+    @property
+    @kiln.jit
+    def run(self):
+        """Whether the blocks of a step are side by side."""
+        return True if self.pages is None else self.pages.WHOLE
+
+    @kiln.jit
+    def load(self, of_all, start, last, PLAN: kl.constexpr):
         """The bytes of a step: one row for each lane and block."""
         WIDTH: kl.constexpr = PLAN.size * PLAN.bits // 16
-        first = (of_all.to(kl.int64) * self.blocks + start // BLOCK) * (32 * WIDTH)
         row, column = kl.arange(0, PLAN.tokens * 2)[:, None], kl.arange(0, WIDTH)[None, :]
-        return kl.load(self.data + first + (row * WIDTH + column))
+        if self.run:
+            first = self.number(of_all, start // BLOCK, start < last) * (32 * WIDTH)
+            return kl.load(self.data + first + (row * WIDTH + column))
+        block = start // BLOCK + row // 32
+        first = self.number(of_all, block, block * BLOCK < last) * (32 * WIDTH)
+        return kl.load(self.data + first + (row % 32 * WIDTH + column))
 
     @kiln.jit
-    def of_tokens(self, of_all, start, PLAN: kl.constexpr):
+    def of_tokens(self, of_all, start, last, PLAN: kl.constexpr):
         """What is said of a step's tokens: [1, tokens]."""
-        place = of_all.to(kl.int64) * (self.blocks * BLOCK) + start
-        found = kl.load(self.ranges + place + kl.arange(0, PLAN.tokens)[None, :])
+        if self.run:
+            if self.pages is None:
+                first = of_all.to(kl.int64) * (self.blocks * BLOCK) + start
+            else:
+                first = self.number(of_all, start // BLOCK, start < last) * BLOCK
+            found = kl.load(self.ranges + first + kl.arange(0, PLAN.tokens)[None, :])
+        else:
+            block = start // BLOCK + kl.arange(0, PLAN.tokens // BLOCK)[:, None]
+            first = self.number(of_all, block, block * BLOCK < last) * BLOCK
+            found = kl.load(self.ranges + first + kl.arange(0, BLOCK)[None, :]).reshape(1, PLAN.tokens)
         return found if PLAN.bits == 8 else found.to(kl.uint16, bitcast=True)
 
     @kiln.jit
-    def of_groups(self, of_all, start, HIGH: kl.constexpr, PLAN: kl.constexpr):
+    def of_groups(self, of_all, start, last, HIGH: kl.constexpr, PLAN: kl.constexpr):
         """What is said of half of the channels of a step's groups: [groups, size / 2]."""
-        place = (of_all.to(kl.int64) * (self.blocks * BLOCK // GROUP) + start // GROUP) * PLAN.size
         HALF: kl.constexpr = PLAN.size // 2
         group, column = kl.arange(0, PLAN.tokens // GROUP)[:, None], HIGH * HALF + kl.arange(0, HALF)[None, :]
-        return kl.load(self.ranges + place + (group * PLAN.size + column)).to(kl.uint16, bitcast=True)
+        if self.run:
+            if self.pages is None:
+                place = (of_all.to(kl.int64) * (self.blocks * BLOCK // GROUP) + start // GROUP) * PLAN.size
+            else:
+                place = self.number(of_all, start // BLOCK, start < last) * BLOCK // GROUP * PLAN.size
+            return kl.load(self.ranges + place + (group * PLAN.size + column)).to(kl.uint16, bitcast=True)
+        token = start + group * GROUP
+        place = self.number(of_all, token // BLOCK, token < last) * BLOCK // GROUP * PLAN.size
+        return kl.load(self.ranges + place + column).to(kl.uint16, bitcast=True)
 
 
 @kiln.jit
@@ -333,12 +370,12 @@ def across(x, PLAN: kl.constexpr):
 
 
 @kiln.jit
-def keys(k: Codes, of_all, start, PLAN: kl.constexpr):
+def keys(k: Codes, of_all, start, last, PLAN: kl.constexpr):
     """A step's keys, less what scores are multiplied by."""
     if PLAN.bits == 8:
-        return keys_of(numbers(k.load(of_all, start, PLAN)), PLAN)
-    low, high = fours(k.load(of_all, start, PLAN))
-    low_words, high_words = k.of_groups(of_all, start, 0, PLAN), k.of_groups(of_all, start, 1, PLAN)
+        return keys_of(numbers(k.load(of_all, start, last, PLAN)), PLAN)
+    low, high = fours(k.load(of_all, start, last, PLAN))
+    low_words, high_words = k.of_groups(of_all, start, last, 0, PLAN), k.of_groups(of_all, start, last, 1, PLAN)
     return side_by_side(_of_groups(low, low_words, 0, PLAN), _of_groups(high, high_words, 1, PLAN))
 
 
@@ -352,20 +389,20 @@ def _of_groups(codes, words, HIGH: kl.constexpr, PLAN: kl.constexpr):
 
 
 @kiln.jit
-def values(v: Codes, of_all, start, PLAN: kl.constexpr):
+def values(v: Codes, of_all, start, last, PLAN: kl.constexpr):
     """A step's values, less what weights are multiplied by, and as small as `fours` has them."""
     if PLAN.bits == 8:
-        return values_of(numbers(v.load(of_all, start, PLAN)), PLAN)
-    low, high = fours(v.load(of_all, start, PLAN))
+        return values_of(numbers(v.load(of_all, start, last, PLAN)), PLAN)
+    low, high = fours(v.load(of_all, start, last, PLAN))
     return side_by_side(values_of(low, PLAN), values_of(high, PLAN))
 
 
 @kiln.jit
-def values_and_bytes(v: Codes, of_all, start, PLAN: kl.constexpr):
+def values_and_bytes(v: Codes, of_all, start, last, PLAN: kl.constexpr):
     """As `values`, with low bits still among the high ones."""
     if PLAN.bits == 8:
-        return values(v, of_all, start, PLAN)
-    low, both = fours_and_bytes(v.load(of_all, start, PLAN))
+        return values(v, of_all, start, last, PLAN)
+    low, both = fours_and_bytes(v.load(of_all, start, last, PLAN))
     return side_by_side(values_of(low, PLAN), values_of(both, PLAN))
 
 
@@ -400,12 +437,12 @@ def decode_quantized_kernel(
     foremost, end = walk_of(first, last, PLAN)
     for turn in range(foremost, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
-        key = in_lanes(keys(k, of_all, start, PLAN), PLAN)
-        value = in_lanes(values(v, of_all, start, PLAN), PLAN)
-        word = across(v.of_tokens(of_all, start, PLAN), PLAN)
+        key = in_lanes(keys(k, of_all, start, last, PLAN), PLAN)
+        value = in_lanes(values(v, of_all, start, last, PLAN), PLAN)
+        word = across(v.of_tokens(of_all, start, last, PLAN), PLAN)
         if PLAN.bits == 8:
             step = word.to(kl.float32)
-            score = kl.dot(queries, turned(key)) * (across(k.of_tokens(of_all, start, PLAN), PLAN) * scale_log2)
+            score = kl.dot(queries, turned(key)) * (across(k.of_tokens(of_all, start, last, PLAN), PLAN) * scale_log2)
         else:
             step, zero = step_and_zero(word)
             step = step.to(kl.float32)
@@ -463,20 +500,20 @@ def decode_in_columns_kernel(
     foremost, end = walk_of(first, last, PLAN)
     for turn in range(foremost, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
-        value = in_lanes(values_and_bytes(v, of_all, start, PLAN), PLAN)
-        word = v.of_tokens(of_all, start, PLAN).reshape(PLAN.lanes, TOKENS, 1)
+        value = in_lanes(values_and_bytes(v, of_all, start, last, PLAN), PLAN)
+        word = v.of_tokens(of_all, start, last, PLAN).reshape(PLAN.lanes, TOKENS, 1)
         if PLAN.bits == 8:
-            key = in_lanes(keys(k, of_all, start, PLAN), PLAN)
+            key = in_lanes(keys(k, of_all, start, last, PLAN), PLAN)
             step = word.to(kl.float32)
-            of_keys = k.of_tokens(of_all, start, PLAN).reshape(PLAN.lanes, TOKENS, 1)
+            of_keys = k.of_tokens(of_all, start, last, PLAN).reshape(PLAN.lanes, TOKENS, 1)
             score = kl.dot(key, turned(queries)) * (of_keys * scale_log2)
         else:
             step, zero = step_and_zero(word)
             step = step.to(kl.float32)
-            low, both = fours_and_bytes(k.load(of_all, start, PLAN))
+            low, both = fours_and_bytes(k.load(of_all, start, last, PLAN))
             key = in_lanes(side_by_side(keys_of(low, PLAN), keys_of(both, PLAN)), PLAN)
-            low_step, low_zero = steps_and_zeros(k.of_groups(of_all, start, 0, PLAN), 0)
-            high_step, high_zero = steps_and_zeros(k.of_groups(of_all, start, 1, PLAN), 1)
+            low_step, low_zero = steps_and_zeros(k.of_groups(of_all, start, last, 0, PLAN), 0)
+            high_step, high_zero = steps_and_zeros(k.of_groups(of_all, start, last, 1, PLAN), 1)
             # q_low · low + q_high · high is q_high · (low + high) + (q_low - q_high) · low.
             of_both = product(high_queries, high_step[:, None, :])
             of_low = product_less(low_queries, low_step[:, None, :], of_both)
@@ -575,6 +612,7 @@ def _specs(q: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, 
         "lengths": "(batch)",
         "k_recent": "(batch, kv_heads, 32, size)",
         "v_recent": "(batch, kv_heads, 32, size)",
+        "block_table": "(batch, pages)",
         "out": "(batch, heads, size) or (batch, queries, heads, size)",
     },
     types=(
@@ -585,6 +623,7 @@ def _specs(q: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, 
             k_ranges=("float16",),
             v_ranges=("float16",),
             lengths=("int32", "int64"),
+            block_table=("int32", "int64"),
             out=FLOATS,
             inside="float32, factors of products in float16",
             result="q",
@@ -598,6 +637,7 @@ def _specs(q: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, 
             lengths=("int32", "int64"),
             k_recent="q",
             v_recent="q",
+            block_table=("int32", "int64"),
             out=FLOATS,
             inside="float32, factors of products in float16",
             result="q",
@@ -614,6 +654,7 @@ def decode_quantized(
     *,
     k_recent: Any = None,
     v_recent: Any = None,
+    block_table: Any = None,
     max_length: int | None = None,
     softmax_scale: float | None = None,
     return_lse: bool = False,
@@ -623,12 +664,13 @@ def decode_quantized(
     """``decode_attention`` over a quantised cache, whose arrays ``quantized_cache`` makes and ``append`` fills.
 
     Eight bits where there are no recent tokens, four where there are. Numbers are float16 where they are multiplied:
-    queries and what codes mean have to be within its range.
+    queries and what codes mean have to be within its range. Paged: the arrays have pages where they have sequences else
+    (but for recent tokens), and ``block_table`` (batch, pages per sequence) says which page holds which tokens.
     """
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     queries = q.shape[1] if q.ndim == 4 else 1
     k_heads = k.shape[1]
-    bits, capacity = check_quantized(q, k, v, k_ranges, v_ranges, lengths, k_recent, v_recent, k_heads)
+    bits, capacity = check_quantized(q, k, v, k_ranges, v_ranges, lengths, k_recent, v_recent, block_table, k_heads)
     length = capacity if max_length is None else min(max_length, capacity)
     out = output(out, Spec(q.shape, q.dtype), q, "out", {"q": q, "k": k, "v": v}, ("q",))
     lse = empty(Spec(lse_shape(q), "float32"), q) if return_lse else None
@@ -641,8 +683,8 @@ def decode_quantized(
     kernel = decode_in_columns_kernel if plan.in_columns else decode_quantized_kernel
     kernel[(tiles, plan.splits)](
         queries_view(q),
-        Codes(k, k_ranges, k_recent, k.shape[2]),
-        Codes(v, v_ranges, v_recent, v.shape[2]),
+        codes_of(k, k_ranges, k_recent, block_table, plan.tokens),
+        codes_of(v, v_ranges, v_recent, block_table, plan.tokens),
         queries_view(out),
         lse,
         Lengths(lengths, strides(lengths)[0], length),
@@ -655,22 +697,41 @@ def decode_quantized(
     return (out, lse) if return_lse else out
 
 
+def codes_of(codes: Any, ranges: Any, recent: Any, block_table: Any, tokens: int) -> Codes:
+    """``tokens``: of a step, which lies in one page or in several."""
+    if block_table is None:
+        return Codes(codes, ranges, recent, codes.shape[2])
+    side = codes.shape[2] * 16
+    pages = Pages(block_table, *strides(block_table), side, side % tokens == 0)
+    return Codes(codes, ranges, recent, codes.shape[2], codes.shape[1], pages)
+
+
 def check_quantized(
-    q: Any, k: Any, v: Any, k_ranges: Any, v_ranges: Any, lengths: Any, k_recent: Any, v_recent: Any, k_heads: int
+    q: Any,
+    k: Any,
+    v: Any,
+    k_ranges: Any,
+    v_ranges: Any,
+    lengths: Any,
+    k_recent: Any,
+    v_recent: Any,
+    block_table: Any,
+    k_heads: int,
 ) -> tuple[int, int]:
-    """Refuses arrays that are no cache for these queries; bits and tokens of the cache."""
+    """Refuses arrays that are no cache for these queries; bits and tokens of the cache, or of a sequence's pages."""
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     bits, blocks = 8 if k_recent is None else 4, k.shape[2]
     if size % 32:
         raise ArgumentError("q", f"expected heads of a multiple of 32 elements, got {size}")
-    if blocks % (MULTIPLE // 16):
-        raise ArgumentError("k", f"expected blocks for a multiple of {MULTIPLE} tokens, got {16 * blocks}")
+    multiple = MULTIPLE if block_table is None else 16 if bits == 8 else 32
+    if blocks == 0 or blocks % (multiple // 16):
+        raise ArgumentError("k", f"expected blocks for a multiple of {multiple} tokens, got {16 * blocks}")
     if k_heads == 0 or heads % k_heads:
         raise ArgumentError("k", f"expected a number of heads that divides q's {heads}, got {k_heads}")
     for name, array, shape in zip(
         ("k", "v", "k_ranges", "v_ranges", "k_recent", "v_recent"),
         (k, v, k_ranges, v_ranges, k_recent, v_recent),
-        cache_shapes(batch, blocks * 16, k_heads, size, bits),
+        cache_shapes(batch if block_table is None else k.shape[0], blocks * 16, k_heads, size, bits, batch),
         strict=True,
     ):
         got = None if array is None else tuple(array.shape)
@@ -681,16 +742,22 @@ def check_quantized(
             raise ArgumentError(name, "expected a contiguous array, got one with strides")
     if tuple(lengths.shape) != (batch,):
         raise ArgumentError("lengths", f"expected shape ({batch},) (one per sequence), got {tuple(lengths.shape)}")
-    return bits, blocks * 16
+    if block_table is None:
+        return bits, blocks * 16
+    if block_table.shape[0] != batch:
+        raise ArgumentError("block_table", f"expected {batch} rows (one per sequence), got {block_table.shape[0]}")
+    return bits, blocks * 16 * block_table.shape[1]
 
 
-def cache_shapes(batch: int, tokens: int, k_heads: int, size: int, bits: int) -> list[tuple[int, ...] | None]:
-    """Of k, v, their ranges and their recent tokens."""
+def cache_shapes(
+    batch: int, tokens: int, k_heads: int, size: int, bits: int, sequences: int
+) -> list[tuple[int, ...] | None]:
+    """Of k, v, their ranges (of so many sequences or pages) and the recent tokens of sequences."""
     codes = (batch, k_heads, tokens // 16, 32, size * bits // 16)
     of_tokens = (batch, k_heads, tokens)
     if bits == 8:
         return [codes, codes, of_tokens, of_tokens, None, None]
-    recent = (batch, k_heads, 32, size)
+    recent = (sequences, k_heads, 32, size)
     return [codes, codes, (batch, k_heads, tokens // 32, size), of_tokens, recent, recent]
 
 
@@ -705,12 +772,17 @@ class QuantizedCache(NamedTuple):
     v_recent: Any
 
 
-def quantized_cache(batch: int, tokens: int, k_heads: int, size: int, bits: int, like: Any) -> QuantizedCache:
+def quantized_cache(
+    batch: int, tokens: int, k_heads: int, size: int, bits: int, like: Any, pages: int | None = None
+) -> QuantizedCache:
     """A cache for so many tokens of each sequence (rounded up to a multiple of 128), of the library and on the device
-    of ``like``, whose type the last tokens of a four-bit cache have."""
+    of ``like``, whose type the last tokens of a four-bit cache have. With ``pages`` there are so many, of so many
+    tokens each (rounded up to a multiple of 32, of eight bits of 16), for all sequences."""
     if bits not in (4, 8):
         raise ArgumentError("bits", f"expected 4 or 8, got {bits}")
-    shapes = cache_shapes(batch, -(-tokens // MULTIPLE) * MULTIPLE, k_heads, size, bits)
+    multiple = MULTIPLE if pages is None else 128 // bits
+    tokens = -(-tokens // multiple) * multiple
+    shapes = cache_shapes(batch if pages is None else pages, tokens, k_heads, size, bits, batch)
     words = "float16" if bits == 8 else "int16"
     types = ("uint8", "uint8", words, words, like.dtype, like.dtype)
     return QuantizedCache(

@@ -88,6 +88,32 @@ def test_quantized(rng, launched, emulated, bits, rows, in_turns):
     assert one.tobytes() == other.tobytes(), "the order of warps shows"
 
 
+@pytest.mark.parametrize("bits, side, rows", [(4, 32, 8), (8, 64, 16)])
+def test_quantized_pages(rng, launched, emulated, bits, side, rows):
+    """Pages shorter than a step and as long, looked up as far ahead as they are copied; behind a sequence there are
+    none."""
+    k, v = (random(rng, (2, 150, 1, 32), "float16") for _ in range(2))
+    q, lengths = random(rng, (2, 2, 32), "float16"), [150, 33]
+    plan = DecodePlan(rows, 64, 32, 32, 2, lanes=2, splits=2, least=64, stages=2, num_warps=2, merged=2, bits=bits)
+    whole = quantized_reference.quantized_cache(k, v, lengths, bits, 256)
+    exact = decode_reference.decode_attention(q, *quantized_reference.decoded_cache(*whole, lengths), lengths)
+    per = 256 // side
+    table = rng.permutation(2 * per).reshape(2, per).astype(np.int32)
+    arrays = []
+    for array in whole[:4]:
+        parts = array.reshape(2, 1, per, array.shape[2] // per, *array.shape[3:]).swapaxes(1, 2)
+        pages = np.zeros((2 * per, *parts.shape[2:]), array.dtype)
+        pages[table] = parts
+        arrays.append(pages)
+    table[1, 1 if side == 64 else 2 :] = 1 << 20
+    recent = {"k_recent": whole[4], "v_recent": whole[5], "block_table": table[:, : -(-150 // side)]}
+    emulated.used.clear()
+    one, other = launched(lambda: decode_quantized(q, *arrays, np.array(lengths, np.int32), plan=plan, **recent))
+    assert emulated.used >= {"cp", "mma", "prmt"}
+    assert_close(one, exact, length=150, scale=2.0**10)
+    assert one.tobytes() == other.tobytes(), "the order of warps shows"
+
+
 @pytest.mark.parametrize("bits", [16, 8, 4])
 def test_append(rng, launched, bits):
     """A prompt that fills groups of tokens and begins another, then a token; the same bits in both orders of warps."""

@@ -6,7 +6,13 @@ import re
 import numpy as np
 import pytest
 from harness import assert_close, random
-from kiln.kernels.attention import decode_quantized, decode_reference, quantized_cache, quantized_reference
+from kiln.kernels.attention import (
+    append_quantized,
+    decode_quantized,
+    decode_reference,
+    quantized_cache,
+    quantized_reference,
+)
 from kiln.kernels.attention.decode_configs import DecodePlan
 
 
@@ -57,6 +63,33 @@ def test_queries_as_columns(rng, bits, lanes, in_turns):
     compare(random(rng, (len(lengths), 2, 4, 64), "float16") / 2, k, v, lengths, bits, plan=plan)
 
 
+@pytest.mark.parametrize("rows", [16, 8])
+@pytest.mark.parametrize("bits, side", [(8, 16), (8, 128), (4, 32), (4, 96), (4, 256)])
+def test_pages(rng, bits, side, rows):
+    """Pages shorter than a step, as long as one and longer, in any order: written by `append`, read by `decode`. No
+    page is read or written that no sequence has."""
+    lengths, heads, size = np.array([257, 0, 33, 96], np.int32), 2, 32
+    q, k, v = (random(rng, (4, 257, n, size), "float16") for n in (4, heads, heads))
+    per = -(-257 // side)
+    table = rng.permutation(4 * per + 1)[: 4 * per].reshape(4, per).astype(np.int32)
+    cache = quantized_cache(4, side, heads, size, bits, q, pages=4 * per + 1)
+    unused = (set(range(4 * per + 1)) - set(table.flat)).pop()
+    cache.k[unused], cache.v[unused] = 77, 77
+    table[np.arange(per) >= -(-lengths // side)[:, None]] = 0
+    recent = {"k_recent": cache.k_recent, "v_recent": cache.v_recent, "block_table": table}
+    # Prompts end together; then one token more.
+    before = np.maximum(lengths - 1, 0)
+    for have, new in ((before, 256), (lengths, 1)):
+        taken = [np.stack([x[i, np.arange(n - new, n)] for i, n in enumerate(have)]) for x in (q, k, v)]
+        append_quantized(*taken, *cache[:4], have, **recent)
+    assert (cache.k[unused] == 77).all() and (cache.v[unused] == 77).all()
+    plan = DecodePlan(rows, 128, size, size, 2, 1, 4, splits=2, least=128, bits=bits)
+    out = decode_quantized(q[:, 0], *cache[:4], lengths, plan=plan, **recent)
+    wanted = quantized_reference.quantized_cache(k, v, lengths, bits, 384)
+    means = quantized_reference.decoded_cache(*wanted, lengths)
+    assert_close(out, decode_reference.decode_attention(q[:, 0], *means, lengths), length=257, scale=2.0**10)
+
+
 def test_packing_is_a_permutation(rng):
     for bits in (8, 4):
         for places in (quantized_reference.key_places, quantized_reference.value_places):
@@ -85,6 +118,8 @@ def test_errors(rng):
         decode_quantized(q, *cache[:2], cache[2][..., :64], cache[3], lengths)
     with pytest.raises(ValueError, match="multiple of 32"):
         decode_quantized(q[..., :48], *cache[:4], lengths)
+    with pytest.raises(ValueError, match="block_table: expected 1 rows"):
+        decode_quantized(q, *cache[:4], lengths, block_table=np.zeros((2, 1), np.int32))
     with pytest.raises(ValueError, match="multiple of 128 tokens"):
         decode_quantized(q, cache[0][:, :, :4], cache[1], *cache[2:4], lengths)
 
