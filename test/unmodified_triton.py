@@ -20,12 +20,14 @@ GPU; their helpers (triton._internal_testing) come from the checkout.
 from __future__ import annotations
 
 import argparse
+import atexit
 import importlib.machinery
 import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import types
 from typing import Any
 
@@ -148,6 +150,15 @@ def load_testing_helpers(root: str) -> None:
     sys.modules.update({"triton._C": compiler, "triton._C.libtriton": library})
 
 
+def reach_programs() -> None:
+    """Has programs that tests start in another Python see Kiln too: it reads sitecustomize before anything else."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    text = "import kiln.as_triton\nkiln.as_triton.install(children=True)\n"
+    pathlib.Path(folder.name, "sitecustomize.py").write_text(text)
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder.name, *map(os.path.abspath, filter(None, sys.path))])
+
+
 class Cublas:
     """`triton._C.libtriton.nvidia.cublas.CublasLt`, by torch."""
 
@@ -183,6 +194,7 @@ def tests_of(what: str, root: str, words: list[str]) -> int:
     pretend_cpu_device()
     if what == "triton":
         load_testing_helpers(root)
+        reach_programs()
         words = [*words, "--device", "cuda" if torch.cuda.is_available() else "cpu"]
     quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:logging", "--tb=short", "--show-capture=no", "-rN"]
     return int(pytest.main([*quiet, *words], plugins=[ShowAtOnce()]))

@@ -307,8 +307,9 @@ class JITFunction(kiln_jit.JITFunction):
         spelled = ", ".join(f"{name}={value}" for name, value in asked.items())
         name = f"{self.fn.__qualname__}[{spelled}]({types})"
         data = specialization.dump(self._fn_name, identity, found, options, disjoint)
+        libraries = tuple((options.get("extern_libs") or {}).items())
         facts = {"key": identity, "signature": signature, "device": max(device, 0), "constants": constants, **asked,
-                 "extern_libs": options.get("extern_libs"), "configs": [attrs], "is_warmup": False,
+                 "extern_libs": libraries, "configs": [attrs], "is_warmup": False,
                  "specialization_data": data}  # fmt: skip
         info = JitFunctionInfo(self.module, self.fn.__qualname__, self)
         return {

@@ -220,6 +220,14 @@ def test_compiles_are_told_to_hooks(runtime, double):
     assert [(what, count) for what, _, count in seen] == [("before", 0), ("after", 1)] and seen[0][1] == seen[1][1]
 
 
+def test_hooks_of_compiles_are_told_the_libraries(runtime, double):
+    told = []
+    runtime.jit_post_compile_hook = lambda **facts: told.append(facts["compile"]["extern_libs"])
+    for libraries in (None, {"libdevice": "/nowhere/libdevice.10.bc"}):
+        double[(1,)](np.zeros(4, np.float32), np.zeros(4, np.float32), 4, BLOCK=4, extern_libs=libraries)
+    assert told == [(), (("libdevice", "/nowhere/libdevice.10.bc"),)]
+
+
 def test_a_hook_may_decline_a_compile(runtime, double):
     x, y = np.ones(16, np.float32), np.zeros(16, np.float32)
     runtime.jit_cache_hook = lambda **told: True
