@@ -8,6 +8,7 @@ GraphClock   a GPU, by replays of a graph: no time of the host is in it, and lau
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import sys
@@ -134,9 +135,16 @@ class GraphClock:
             rounds = math.ceil(min(MOST_LAUNCHES, GRAPH_MS / each) / len(self.sets))
             self.count = max(1, rounds) * len(self.sets)
             graph = cuda.CUDAGraph()
-            with cuda.graph(graph, stream=self._stream):
+            # Not `cuda.graph`, which gives back all memory that torch keeps before it begins. Other threads load code.
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
                 for i in range(self.count):
                     self.sets[i % len(self.sets)]()
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    graph.capture_end()
+                raise
+            graph.capture_end()
             self._graph = graph
         spent = self._replay()
         while spent < self.warmup:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kiln import errors, knobs
 from kiln.tune.configs import Config
@@ -60,33 +60,66 @@ def compile_all(
     threads = min(threads or processors(), len(configs))
     if threads <= 1:
         return _compile_in_turn(configs, compile, watch)
-    scope = knobs.current_scope()
+    with Compiles(configs, compile, threads, watch) as compiles:
+        while compiles.take():
+            pass
+        return tuple({config: found[config] for config in configs if config in found}  # type: ignore[return-value]
+                     for found in (compiles.codes, compiles.refused))  # fmt: skip
 
-    def work(config: One) -> Any:
-        with knobs.enter_scope(scope):
-            return compile(config)
 
-    pool = concurrent.futures.ThreadPoolExecutor(threads, "kiln-tune")
-    try:
-        futures = {config: pool.submit(work, config) for config in configs}
-        for done, _ in enumerate(concurrent.futures.as_completed(futures.values()), 1):
-            watch(done)
-    finally:
+class Compiles(Generic[One]):
+    """Compiles that run in threads, whose code is taken as it comes: `codes` and `refused` so far."""
+
+    def __init__(
+        self,
+        configs: Sequence[One],
+        compile: Callable[[One], Any],
+        threads: int | None = None,
+        watch: Callable[[int], Any] = lambda done: None,
+    ):
+        self.codes: dict[One, Any] = {}
+        self.refused: dict[One, Exception] = {}
+        self._compile, self._watch = compile, watch
+        scope = knobs.current_scope()
+
+        def work(config: One) -> Any:
+            with knobs.enter_scope(scope):
+                return compile(config)
+
+        self._pool = concurrent.futures.ThreadPoolExecutor(threads or processors(), "kiln-tune")
+        self._futures = {config: self._pool.submit(work, config) for config in configs}
+        self._left = dict(self._futures)
+
+    def __enter__(self) -> Compiles[One]:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
         # After Ctrl-C nobody waits for what is being compiled.
-        pool.shutdown(wait=False, cancel_futures=True)
-    codes: dict[One, Any] = {}
-    refused: dict[One, Exception] = {}
-    for config, future in futures.items():
-        problem = future.exception()
-        if problem is None:
-            codes[config] = future.result()
-        elif isinstance(problem, REFUSALS):
-            refused[config] = problem
-        elif isinstance(problem, errors.UserError):
-            codes[config] = compile(config)  # raises it here, where the caller's line is found
-        else:
-            raise problem
-    return codes, refused
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def take(self) -> list[One]:
+        """Configurations whose compiles have ended since it was called last: waits for one if there is none, and gives
+        none when all have. Anything that is not one of REFUSALS is raised, as soon as all have ended: of several, what
+        the first configuration met."""
+        concurrent.futures.wait(self._left.values(), return_when=concurrent.futures.FIRST_COMPLETED)
+        ended = [config for config, future in self._left.items() if future.done()]
+        if any(not isinstance(self._left[config].exception(), (type(None), *REFUSALS)) for config in ended):
+            ended = list(self._futures)
+            concurrent.futures.wait(self._left.values())
+        for config in ended:
+            future = self._futures[config]
+            self._left.pop(config, None)
+            problem = future.exception()
+            if problem is None:
+                self.codes[config] = future.result()
+            elif isinstance(problem, REFUSALS):
+                self.refused[config] = problem
+            elif isinstance(problem, errors.UserError):
+                self.codes[config] = self._compile(config)  # raises it here, where the caller's line is found
+            else:
+                raise problem
+            self._watch(len(self.codes) + len(self.refused))
+        return ended
 
 
 def _compile_in_turn(
@@ -106,13 +139,15 @@ def _compile_in_turn(
 def spilled(codes: Mapping[Config, Any]) -> dict[Config, int]:
     """Configurations whose threads keep registers in local memory, and how many words: none where all do, and none of
     the CPU, whose stack is another matter."""
-    found = {}
-    for config, compiled in codes.items():
-        if "cuda" in compiled.metadata and (compiled.loaded is not None or compiled.metadata["cuda"].get("usage")):
-            words = compiled.n_spills
-            if words:
-                found[config] = words
+    found = {config: words for config, compiled in codes.items() if (words := words_spilled(compiled))}
     return found if len(found) < len(codes) else {}
+
+
+def words_spilled(compiled: Any) -> int:
+    """Of code for a GPU; 0 where nobody can tell."""
+    if "cuda" in compiled.metadata and (compiled.loaded is not None or compiled.metadata["cuda"].get("usage")):
+        return int(compiled.n_spills)
+    return 0
 
 
 def same_code(codes: Mapping[Config, Any], parameters: Sequence[str]) -> dict[Config, Config]:

@@ -2,6 +2,9 @@
 
     prune (the user's rules) → times of before → misfits → compile, in parallel → spills → race → keep the times
 
+On a GPU those race that are compiled, while others are: graphs are replayed without the host. Who comes later races
+with those that none has beaten so far.
+
 `Autotuner` makes one when a key is new. Everything here happens once for a key; nothing is on a launch's path.
 """
 
@@ -31,6 +34,8 @@ log = logging.getLogger("kiln.autotune")
 NEVER = [math.inf] * 3
 # Milliseconds of samples for each configuration where the user says nothing; most need far fewer.
 REP_MS = 100.0
+# Rounds of a race beside compiles, as many as two need: who is far behind is out, the others run again with who comes.
+HEAT_ROUNDS = 12
 
 
 class LeftOut(errors.KilnError):
@@ -59,6 +64,7 @@ class Tuning:
         self.interrupted = False
         self._times: TimeStore | None = None
         self._saved: dict[str, Any] = {}
+        self._rotated: list[clock.Rotation | None] = []
 
     def run(self) -> Config:
         """The fastest configuration."""
@@ -87,8 +93,10 @@ class Tuning:
         start = time.perf_counter()
         new = [config for config in self.configs if config not in kept and config not in self.refused]
         with Progress(self.name) as progress:
-            fitting = self._compile(new, progress)
-            taken = self._measure(fitting, progress)
+            if self._can_overlap(new):
+                taken = self._compile_and_race(new, progress)
+            else:
+                taken = self._measure(self._compile(new, progress), progress)
         tuner.bench_time = time.perf_counter() - start
         if not self.interrupted:
             self._keep(taken)
@@ -210,31 +218,47 @@ class Tuning:
             self.codes[config] = self.tuner.fn.run(*self.args, grid=self.grid, warmup=True, **meta)
         return self.codes[config]
 
-    def _compile(self, configs: Sequence[Config], progress: Progress) -> list[Config]:
-        """Those that fit, compiled; the others are in `refused`."""
-        from kiln import hooks
-
-        asked = []
+    def _leave_out_misfits(self, configs: Sequence[Config]) -> list[Config]:
+        """The others."""
+        fitting = []
         for config in configs:
             misfit = compiling.find_misfit(config, self.kwargs, self.row)
             if misfit:
                 self._refuse(config, LeftOut(misfit))
             else:
-                asked.append(config)
+                fitting.append(config)
+        return fitting
+
+    def _can_thread(self, configs: Sequence[Config]) -> bool:
+        """Whether configurations may be compiled by several threads."""
+        from kiln import hooks
+
         # Hooks are promised the thread that launches; those of configurations may change arguments.
         told = any((hooks.compile_start, hooks.compile_end, hooks.load_start, hooks.load_end))
-        hooked = any(config.pre_hook is not None for config in asked)
+        return not told and not any(config.pre_hook is not None for config in configs)
+
+    def _compile(self, configs: Sequence[Config], progress: Progress) -> list[Config]:
+        """Those that fit, compiled; the others are in `refused`."""
+        asked = self._leave_out_misfits(configs)
         codes, refused = compiling.compile_all(
-            asked, self._compile_one, lambda done: progress.compiling(done, len(asked)), 1 if told or hooked else None
-        )
+            asked, self._compile_one, lambda done: progress.compiling(done, len(asked)),
+            None if self._can_thread(asked) else 1,
+        )  # fmt: skip
+        self._refuse_for_good(refused)
+        for config in compiling.spilled(codes):
+            self._leave_out_spilled(config)
+            del codes[config]
+        return list(codes)
+
+    def _refuse_for_good(self, refused: Mapping[Config, Exception]) -> None:
         for config, problem in refused.items():
             self._refuse(config, problem)
             self.lasting[config] = problem
-        for config, words in compiling.spilled(codes).items():
-            self._refuse(config, LeftOut(f"a thread spills {words} words of registers"))
-            # Unless all spill, which another list of configurations may make it.
-            del codes[config]
-        return list(codes)
+
+    def _leave_out_spilled(self, config: Config) -> None:
+        """Unless all spill, which another list of configurations may make it."""
+        words = compiling.words_spilled(self.codes[config])
+        self._refuse(config, LeftOut(f"a thread spills {words} words of registers"))
 
     def _drop_other_numerics(self, progress: Progress) -> list[Config]:
         """The configurations that give the bits of the first one that the tuner has."""
@@ -308,9 +332,87 @@ class Tuning:
                 break
         return taken
 
+    def _can_overlap(self, configs: Sequence[Config]) -> bool:
+        """Whether samples are what they are while the host compiles, and nothing has to happen between launches."""
+        tuner = self.tuner
+        plain = not (tuner.isolate or tuner.user_do_bench or tuner.user_pre_hook or tuner.user_post_hook
+                     or tuner.reset_to_zero or tuner.restore_value)  # fmt: skip
+        few = len(configs) < 2 or compiling.processors() < 2
+        return self.device >= 0 and plain and not few and self._can_thread(configs) and self._rotation() is not None
+
+    def _compile_and_race(self, configs: Sequence[Config], progress: Progress) -> dict[Config, list[float]]:
+        """As `_compile` and `_race`, the one beside the other."""
+        asked = self._leave_out_misfits(configs)
+        taken: dict[Config, list[float]] = {}
+        front: list[Config] = []  # those that none has beaten, the leader first
+        alike: dict[Config, Config] = {}  # who has entered, and whose code is the same
+        spilling: list[Config] = []
+        samplers: dict[Config, Callable[[], float]] = {}
+
+        def enter(new: Sequence[Config]) -> None:
+            codes = {config: self.codes[config] for config in [*alike, *new]}
+            alike.update(compiling.same_code(codes, self.tuner.arg_names))
+            runners = [config for config in new if alike[config] is config]
+            samplers.update(self._samplers(runners))
+            run([*front, *runners], HEAT_ROUNDS)
+
+        def run(runners: Sequence[Config], rounds: int) -> None:
+            nonlocal front
+            if runners:
+                found, front = self._race_of(runners, samplers, progress, rounds)
+                self._join_times(taken, found)
+
+        watch = lambda done: progress.compiling(done, len(asked))  # noqa: E731
+        try:
+            with compiling.Compiles(asked, self._compile_one, watch=watch) as compiles:
+                while not self.interrupted and (ended := compiles.take()):
+                    codes = {config: compiles.codes[config] for config in ended if config in compiles.codes}
+                    self._refuse_for_good({config: compiles.refused[config] for config in ended if config not in codes})
+                    spilled = [config for config in codes if compiling.words_spilled(codes[config])]
+                    spilling += spilled
+                    enter([config for config in codes if config not in spilled])
+        except KeyboardInterrupt:
+            if not taken:
+                raise
+            self.interrupted = True
+            log.warning("%s: interrupted; the best so far is used: %s", self.name, front[0])
+        if alike:
+            for config in spilling:
+                self._leave_out_spilled(config)
+        elif spilling:
+            enter(spilling)
+        if len(front) > 1 and not self.interrupted:
+            run(front, Rules.rounds)
+        return {config: taken[alike[config]] for config in configs if alike.get(config) in taken}
+
+    @staticmethod
+    def _join_times(taken: dict[Config, list[float]], found: Mapping[Config, list[float]]) -> None:
+        """Adds the times of a race to those of races before, which are brought to the pace of this one: the clocks of
+        the machine may be others now. Who led before is in both."""
+        both = [config for config in found if config in taken]
+        if both:
+            leader = min(both, key=lambda config: taken[config][0])
+            pace = found[leader][0] / taken[leader][0]
+            for times in taken.values():
+                times[:] = [pace * each for each in times]
+        taken.update(found)
+
     def _race(self, configs: Sequence[Config], progress: Progress) -> dict[Config, list[float]]:
         alike = compiling.same_code({config: self.codes[config] for config in configs}, self.tuner.arg_names)
         runners = [config for config in configs if alike[config] is config]
+        with contextlib.ExitStack() as held:
+            samplers = self._isolated(runners, held) if self.tuner.isolate else self._samplers(runners)
+            taken, _ = self._race_of(runners, samplers, progress)
+        return {config: taken[alike[config]] for config in configs if alike[config] in taken}
+
+    def _race_of(
+        self,
+        runners: Sequence[Config],
+        samplers: Mapping[Config, Callable[[], float]],
+        progress: Progress,
+        rounds: int = Rules.rounds,
+    ) -> tuple[dict[Config, list[float]], list[Config]]:
+        """Times, and who is in to the end, the winner first."""
         rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
         start = time.perf_counter()
 
@@ -320,11 +422,10 @@ class Tuning:
                 best = outcome.standings[outcome.winner]
                 progress.racing(outcome.rounds, left, len(runners), best.name, best.time)
 
-        rules = Rules(seconds=rep * len(runners) / 1e3)
-        with contextlib.ExitStack() as held:
-            samplers = self._isolated(runners, held) if self.tuner.isolate else self._samplers(runners)
-            outcome = race(samplers, rules, watch, lambda: time.perf_counter() - start)
-        self.samples = outcome.count
+        rules = Rules(seconds=rep * len(runners) / 1e3, rounds=rounds)
+        outcome = race({config: samplers[config] for config in runners}, rules, watch,
+                       lambda: time.perf_counter() - start)  # fmt: skip
+        self.samples += outcome.count
         for config, standing in outcome.standings.items():
             if standing.problem is not None:
                 self._refuse(config, standing.problem.__cause__ or standing.problem)  # type: ignore[arg-type]
@@ -342,7 +443,9 @@ class Tuning:
             for config, standing in outcome.standings.items()
             if standing.samples and standing.problem is None
         }
-        return {config: taken[alike[config]] for config in configs if alike[config] in taken}
+        front = sorted((config for config in taken if not outcome.standings[config].out),
+                       key=lambda config: config is not outcome.winner)  # fmt: skip
+        return taken, front
 
     def _samplers(self, configs: Sequence[Config]) -> dict[Config, Callable[[], float]]:
         warmup = self.tuner.warmup_ms or 0.0
@@ -400,6 +503,11 @@ class Tuning:
 
     def _rotation(self) -> clock.Rotation | None:
         """Copies of the arrays for graphs of launches; None where launches cannot be captured."""
+        if not self._rotated:
+            self._rotated.append(self._rotate())
+        return self._rotated[0]
+
+    def _rotate(self) -> clock.Rotation | None:
         torch = sys.modules.get("torch")
         values = [*self.args, *self.kwargs.values()]
         if self.device < 0 or torch is None or not torch.cuda.is_initialized() or clock.copies_arrays(values):

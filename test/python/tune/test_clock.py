@@ -114,23 +114,29 @@ class FakeTorch:
                 torch.log.append("wait")
 
         class Graph:
+            def capture_begin(self, capture_error_mode):
+                assert capture_error_mode == "thread_local", "others compile and load meanwhile"
+                torch.capturing = self.launches = []
+
+            def capture_end(self):
+                torch.capturing = None
+
             def replay(self):
                 for launch in self.launches:
                     launch()
 
         class Context:
-            def __init__(self, graph=None, stream=None):
-                self.graph = graph
+            def __init__(self, stream):
+                assert isinstance(stream, Stream)
 
             def __enter__(self):
-                if isinstance(self.graph, Graph):
-                    torch.capturing = self.graph.launches = []
+                pass
 
             def __exit__(self, *_):
-                torch.capturing = None
+                pass
 
         self.cuda = types.SimpleNamespace(
-            Event=Event, Stream=Stream, CUDAGraph=Graph, graph=Context, stream=Context, current_stream=lambda: None
+            Event=Event, Stream=Stream, CUDAGraph=Graph, stream=Context, current_stream=lambda: None
         )
 
     def launch(self, name, ms):
@@ -162,6 +168,19 @@ def test_one_launch_that_is_long_is_replayed_alone():
     sample()
     torch.log.clear()
     assert sample() == pytest.approx(3.0) and torch.log == ["a"]
+
+
+def test_a_launch_that_fails_ends_its_capture():
+    torch, calls = FakeTorch(), []
+
+    def launch():
+        calls.append(torch.capturing is not None)
+        if torch.capturing is not None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clock.GraphClock([launch], torch)()
+    assert calls[-1] and torch.capturing is None
 
 
 def test_launches_that_copy_arrays_are_not_captured():
