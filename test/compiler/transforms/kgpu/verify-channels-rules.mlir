@@ -1,0 +1,347 @@
+// Rules of kiln-verify-channels about one step or one role, each broken by as little as there can be.
+// test/python/compiler/test_verifier_rules.py asks that no rule is without such a program.
+// RUN: kiln-opt %s --kiln-verify-channels -split-input-file -verify-diagnostics -allow-unregistered-dialect
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @fillers() {
+  // expected-error @below {{expected 4 fillers (because so many warps commit a slot), got 2}}
+  %ch = kgpu.channel threads fillers 2 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @readers() {
+  // expected-error @below {{expected 4 readers (because so many warps release a slot), got 8}}
+  %ch = kgpu.channel threads fillers 4 readers 8 : !ring
+  kgpu.roles @store warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @own_copies_of_two_roles() {
+  // expected-error @below {{expected one role that fills and reads (because threads wait for copies of their own), got several}}
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @never_committed() {
+  // expected-error @below {{expected role @store to commit each slot that it acquires (because somebody waits for it), got 0 of 1}}
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @never_released() {
+  // expected-error @below {{expected role @load to release each slot that it receives (because somebody waits for it), got 0 of 1}}
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    %s = kgpu.acquire %ch[%c] : !ring -> !m
+    kgpu.local_store %v, %s : tensor<64xf32>, !m
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @never_filled() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  // expected-error @below {{expected part #0 of the slot to be filled before, at least once (because it is read), got 0}}
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @read_while_it_is_filled() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  // expected-error @below {{expected to read a slot between its receive and its release (because only then its content stays), got it while the slot is filled}}
+  %x = kgpu.local_load %s : !m -> tensor<64xf32>
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @read_behind_its_release() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %v = arith.constant dense<1.0> : tensor<64xf32>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.local_store %v, %s : tensor<64xf32>, !m
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  kgpu.release %ch[%c] : !ring
+  // expected-error @below {{expected to read a slot between its receive and its release (because only then its content stays), got it behind its release}}
+  %x = kgpu.local_load %r : !m -> tensor<64xf32>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @memory_from_elsewhere(%m: !m) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %v = arith.constant dense<1.0> : tensor<64xf32>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.local_store %v, %s : tensor<64xf32>, !m
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  kgpu.release %ch[%c] : !ring
+  // expected-error @below {{expected memory that an allocation, an acquire or a receive of its role gives (because its life is followed), got another}}
+  %x = kgpu.local_load %m : !m -> tensor<64xf32>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @channel_from_elsewhere(%ch: !ring) {
+  %own = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  // expected-error @below {{expected the result of a kgpu.channel (because its users are matched), got another}}
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @effects_unknown() {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %v = arith.constant dense<1.0> : tensor<64xf32>
+  %s = kgpu.acquire %ch[%c] : !ring -> !m
+  kgpu.local_store %v, %s : tensor<64xf32>, !m
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !m
+  kgpu.release %ch[%c] : !ring
+  %m = kgpu.alloc : !m
+  // expected-error @below {{expected to know whether it reads or writes memory (because that has its time), got an op that does not say}}
+  "elsewhere.touch"(%m) : (!m) -> ()
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64xf32, #layout.map<row_major [64]>>
+!ring = !kgpu.channel<2 x (!m)>
+func.func @loop_that_stands(%n: i32) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  kgpu.roles @store warps 4 {
+    %zero = arith.constant 0 : i32
+    %c0 = kgpu.cursor : !kgpu.cursor<2>
+    %v = arith.constant dense<1.0> : tensor<64xf32>
+    // expected-error @below {{expected a step of at least 1 (because what it does is counted), got 0}}
+    %last = scf.for %i = %zero to %n step %zero iter_args(%c = %c0) -> (!kgpu.cursor<2>) : i32 {
+      %s = kgpu.acquire %ch[%c] : !ring -> !m
+      kgpu.local_store %v, %s : tensor<64xf32>, !m
+      kgpu.commit %ch[%c] : !ring
+      %next = kgpu.advance %c : !kgpu.cursor<2>
+      scf.yield %next : !kgpu.cursor<2>
+    }
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !m
+    %x = kgpu.local_load %s : !m -> tensor<64xf32>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!ring = !kgpu.channel<2 x (!a)>
+func.func @stored_where_copies_are_counted(%x: tensor<64x64xf16>) {
+  %ch = kgpu.channel bytes fillers 1 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !a
+  // expected-error @below {{expected a copy to fill this slot (because its barrier counts bytes that copies announce), got a store}}
+  kgpu.local_store %x, %s : tensor<64x64xf16>, !a
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !a
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!ring = !kgpu.channel<2 x (!a)>
+func.func @committed_without_a_fence(%x: tensor<64x64xf16>, %c0: tensor<64x64xf32>) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !a
+  // expected-note @below {{the store}}
+  kgpu.local_store %x, %s : tensor<64x64xf16>, !a
+  // expected-error @below {{expected a kgpu.fence_async between the stores to this slot and its commit (because products or copies read it), got none}}
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !a
+  %y = kgpu.warpgroup_mma %r, %r, %c0 : !a, !a -> tensor<64x64xf32>
+  %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
+  kgpu.release %ch[%c] : !ring
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!ring = !kgpu.channel<2 x (!a)>
+func.func @released_while_a_product_reads(%x: tensor<64x64xf16>, %c0: tensor<64x64xf32>) {
+  %ch = kgpu.channel threads fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<2>
+  %s = kgpu.acquire %ch[%c] : !ring -> !a
+  kgpu.local_store %x, %s : tensor<64x64xf16>, !a
+  kgpu.fence_async
+  kgpu.commit %ch[%c] : !ring
+  %r = kgpu.receive %ch[%c] : !ring -> !a
+  // expected-note @below {{what reads it}}
+  %y = kgpu.warpgroup_mma %r, %r, %c0 : !a, !a -> tensor<64x64xf32>
+  // expected-error @below {{expected a wait for the product that reads this slot before (because the next to fill it does not wait for that), got one under way}}
+  kgpu.release %ch[%c] : !ring
+  %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @read_without_a_fence(%x: tensor<64x64xf16>, %c0: tensor<64x64xf32>) {
+  %m = kgpu.alloc {offset = 0 : i64} : !a
+  // expected-note @below {{the store}}
+  kgpu.local_store %x, %m : tensor<64x64xf16>, !a
+  // expected-error @below {{expected a kgpu.fence_async between a store to this memory and this (because products and copies reach memory another way), got none}}
+  %y = kgpu.warpgroup_mma %m, %m, %c0 : !a, !a -> tensor<64x64xf32>
+  %z = kgpu.mma_wait %y pending 0 : tensor<64x64xf32>
+  return
+}
+
+// -----
+
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+!ring = !kgpu.channel<2 x (!a)>
+func.func @two_roles_that_copy(%p: !tile.ptr<f16>, %n: i64) {
+  %one = arith.constant 1 : i64
+  %i = arith.constant 0 : i32
+  %desc = tile.make_desc %p, shape [%n, %n] strides [%n, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
+  %map = kgpu.tensor_map %desc box [64, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  // expected-error @below {{expected one role that fills slots (because its copies are what the barrier counts), got 2}}
+  %ch = kgpu.channel bytes fillers 1 readers 4 : !ring
+  kgpu.roles @one warps 1 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.acquire %ch[%c] : !ring -> !a
+    kgpu.copy_in %map[%i, %i] to %s of %ch[%c] : !a, !ring
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @other warps 1 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.acquire %ch[%c] : !ring -> !a
+    kgpu.copy_in %map[%i, %i] to %s of %ch[%c] : !a, !ring
+    kgpu.commit %ch[%c] : !ring
+    kgpu.end_role
+  } @load warps 4 {
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %s = kgpu.receive %ch[%c] : !ring -> !a
+    %x = kgpu.local_load %s : !a -> tensor<64x64xf16>
+    kgpu.release %ch[%c] : !ring
+    kgpu.end_role
+  }
+  return
+}
