@@ -78,8 +78,8 @@ class Parts:
 
     @kiln.jit
     def add(self, blocks, number, start, part):
-        row = number * self.padded + start
-        blocks.atomic_add([row // self.M * self.SIZE if self.TURNED else row, 0], part)
+        ROWS: kl.constexpr = self.SIZE if self.TURNED else self.M
+        blocks.atomic_add([(number * self.padded + start) // self.M * ROWS, 0], part)
 
     @kiln.jit
     def load(self, number, first):
