@@ -32,6 +32,9 @@
 // EXACT-NOT: kiln-allow-contraction
 // CPU: builtin.module(
 // CPU-NEXT: cse,
+// CPU-NEXT: func.func(
+// CPU-NEXT: kiln-lower-desc-reductions
+// CPU-NEXT: ),
 // CPU-NEXT: kiln-tile-to-cpu{check=bounds},
 // CPU-NEXT: canonicalize{
 // CPU-NEXT: cse,
@@ -45,7 +48,8 @@
 // KGPU-NEXT: kiln-require-divisors,
 // KGPU-NEXT: kiln-describe-pointers{all=false},
 // KGPU-NEXT: kiln-choose-schedule,
-// KGPU-NEXT: kiln-materialize-schedule
+// KGPU-NEXT: kiln-materialize-schedule,
+// KGPU-NEXT: kiln-lower-desc-reductions
 // KGPU-NEXT: ),
 // KGPU-NEXT: canonicalize{
 // KGPU-NEXT: cse,
