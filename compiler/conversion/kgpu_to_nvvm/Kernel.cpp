@@ -18,11 +18,24 @@ Lowering::Lowering(func::FuncOp kernel, const Target &target, const EmitTable &t
       program(kernel, b, place), shared(kernel, b, place), global(kernel, b, place), log(kernel, b, place),
       tensorMaps(b, place), scalars(b, alignment, [this](Value value) { return scalar(value); }), table(table) {}
 
+/// Every tile is laid out: emitters ask which threads hold what.
+static LogicalResult checkLayouts(func::FuncOp kernel) {
+  WalkResult result = kernel.walk([](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (isa<RankedTensorType>(type) && !layoutOf(type)) {
+        op->emitOpError("expected a tile with a layout (because its registers follow from it), got ") << type;
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult Lowering::run() {
   if (!source.getBody().hasOneBlock())
     return source.emitOpError("expected one block (because control flow of kgpu IR is structured), got ")
            << source.getBody().getBlocks().size();
-  if (failed(verifyEffects(source)))
+  if (failed(verifyEffects(source)) || failed(checkLayouts(source)))
     return failure();
   if (failed(tensorMaps.collect(source, target)) || failed(program.check(source)))
     return failure();

@@ -42,3 +42,12 @@ module {
     return
   }
 }
+
+// -----
+
+// A tile that belongs to no threads.
+func.func @no_layout() attributes {tile.kernel} {
+  // expected-error @below {{expected a tile with a layout (because its registers follow from it), got 'tensor<64xi32>'}}
+  %rows = tile.make_range 0 to 64 : tensor<64xi32>
+  return
+}

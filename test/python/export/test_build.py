@@ -335,11 +335,10 @@ def test_the_driver_is_given_what_python_gives_it(tmp_path):
     kernels.scale[(5,)](x, y, 4096, 0.5, BLOCK=512, cluster=2, pdl=True)
     kernels.copy_blocks[(3,)](TensorDescriptor(a, [300, 64], [256, 1], [64, 64]),
                               TensorDescriptor(b, [300, 64], [256, 1], [64, 64]), BLOCK=64)
-    matrix = lambda array: Matrix(array, 1, 512, 256, None, 256, None)
-    left, right = matrix(a), Matrix(b, 1, 256, 512, None, 512, None)
-    result = Matrix(out, 1, 512, 512, None, 512, None)
+    right = Matrix(b, 1, 256, 512, None, 512, None)
     plan = GemmPlan(128, 128, 64)
     for tiles in (16, 1000):
+        left, result = (Matrix(x, 1, 32 * tiles, n, None, n, None) for x, n in ((a, 256), (out, 512)))
         matmul_kernel[(tiles,)](left, right, result, Terms(), Cut(), identity, Formula(kl.float32, "ieee", False), plan,
                                 schedule="cooperative", stages=4, consumers=2)
     """,
@@ -383,7 +382,7 @@ int main(int count, char **words) {
   const auto product = kernels::matmul_kernel::load();
   EXPECT(product);
   for (int tiles : {16, 1000})
-    EXPECT(product->launch(stream, tiles, a, 512, 256, 256, b, 256, 512, 512, out, 512, 512, 512));
+    EXPECT(product->launch(stream, tiles, a, 32 * tiles, 256, 256, b, 256, 512, 512, out, 32 * tiles, 512, 512));
   EXPECT(kiln::synchronize());
 }
 """)  # fmt: skip
