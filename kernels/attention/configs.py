@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kiln.kernels.machine import CPU, Machine, options
 
@@ -61,26 +61,41 @@ def prefill_plan(
     side: int = 0,
     beside: int = 0,
     group: int = 1,
-    tilted: bool = False,
+    terms: str = "",
+    heads: int = 64,
+    share: int = 1,
+    left: int | None = None,
 ) -> AttentionPlan:
     """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
     reads all arrays; ``side``: of a mask's blocks, which tiles divide; ``beside``: bytes of each score's bias;
-    ``group``: heads that may be rows of one tile; ``tilted``: a number for each key of a step stays in registers.
+    ``group``: heads that may be rows of one tile; ``terms``: "tilt" of scores keeps a number for each key of a step in
+    registers, others ("some") need a few; ``heads``: of all batches, ``share`` of which have the same keys; ``left``:
+    how far queries see back.
 
     Sums, scores and what is loaded for the next step stay in registers: wide heads leave room for fewer keys.
     """
     pack = packed(q_tokens, group, machine)
     if pack > 1:
         q_tokens, fetched = q_tokens * pack, False
-    plan = dataclasses.replace(
-        _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, side + beside > 0, tilted),
-        pack=pack,
-    )
+    even = side + beside > 0
+    plan = _prefill_plan(q_tokens, k_tokens, sizes, itemsize, fetched, causal, machine, even, terms)
+    plan = dataclasses.replace(plan, pack=pack)
     if beside and machine.gpu:
         # Biases go through shared memory, twice a tile of them, or have an address each; both take registers.
         plan = dataclasses.replace(plan, n=min(plan.n, 128 // beside if plan.schedule == "attention" else 32))
     if side:
         plan = dataclasses.replace(plan, m=math.gcd(plan.m, side), n=math.gcd(plan.n, side))
+    if plan.schedule == "attention":
+        lengths = Lengths(q_tokens, k_tokens, k_tokens if left is None else left, causal)
+        plans = [plan]
+        if max(sizes) <= 64 and not even and terms != "tilt":
+            # Softmax takes as long as products of 64 elements: three groups hide it better than two, unless blocks of
+            # 192 queries leave too much without use. Blocks of 96 keys fit their ends.
+            plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in (128, 96)]
+        orders = [order(lengths, (p.m, p.n), heads, share, sum(sizes) * itemsize, machine) for p in plans]
+        pace = [one.steps * (_THREE_GROUPS if p.consumers == 3 else 1.0) for one, p in zip(orders, plans, strict=True)]
+        best = pace.index(min(pace))
+        plan = dataclasses.replace(plans[best], together=orders[best].together, around=orders[best].around)
     return plan
 
 
@@ -99,7 +114,7 @@ def _prefill_plan(
     causal: bool,
     machine: Machine,
     even: bool,
-    tilted: bool,
+    terms: str,
 ) -> AttentionPlan:
     """``even``: sides that are powers of two."""
     size = max(sizes)
@@ -111,15 +126,13 @@ def _prefill_plan(
     tensor_cores = itemsize == 2 and all(side % 16 == 0 and side <= 256 for side in sizes)
     if tensor_cores and "warpgroup_mma" in capabilities:
         if fetched and q_tokens > 64:
-            # Softmax takes as long as products of 64 elements: three groups hide it better than two, where many steps
-            # outweigh what blocks of 192 queries leave without use.
-            if size <= 64 and k_tokens >= (8192 if causal else 4096) and not (even or tilted):
-                return AttentionPlan(192, 128, "attention", consumers=3, together=together, parts=4)
             if size <= 128:
-                return AttentionPlan(128, 128, "attention", together=together, parts=4)
+                return AttentionPlan(128, 128, "attention", parts=4)
             # What shared memory and the registers of 128 queries hold of wide heads.
-            keys = 64 if even else 80 if sizes[1] > 128 else 96 if causal else 112
-            return AttentionPlan(128, keys, "attention", together=together, parts=4)
+            keys = 96 if causal else 112
+            if sizes[1] > 128:
+                keys = 96 if causal and not terms else 80
+            return AttentionPlan(128, 64 if even else keys, "attention", parts=4)
         # Groups of four warps have 64 queries each; at most 64 elements leave registers for two blocks a processor.
         block_m, block_n = 128 if q_tokens > 64 else 64, 64 if size <= 128 else 32
         warps = block_m // 16
@@ -147,32 +160,50 @@ def heads_together(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsiz
 # What a program takes beside its steps (the first one's softmax, the last one's product, results), in steps of 128
 # keys; how many operations of the products go by while a byte comes from memory; which share of that is felt.
 _BESIDE_STEPS, _OPERATIONS_A_BYTE, _FELT = 1.6, 150, 1 / 8
+# What a step of three groups takes, of two: exponentials of 192 queries beside products of heads of 64.
+_THREE_GROUPS = 1.2
+
+
+class Order(NamedTuple):
+    """``steps``: of 128 keys, that the processor with the most takes; ``together``, ``around``: see AttentionPlan."""
+
+    steps: float
+    together: int
+    around: int
+
+
+class Lengths(NamedTuple):
+    """Queries and keys, and how many keys a query sees at most: up to its own if ``causal``, else all."""
+
+    queries: int
+    keys: int
+    seen: int
+    causal: bool = True
 
 
 @functools.lru_cache(maxsize=4096)
-def order(
-    lengths: tuple[int, int, int], tile: tuple[int, int], heads: int, group: int, row_bytes: int, machine: Machine
-) -> tuple[int, int]:
-    """``together`` and ``around`` for causal programs that processors get one by one, in order.
+def order(lengths: Lengths, tile: tuple[int, int], heads: int, group: int, row_bytes: int, machine: Machine) -> Order:
+    """The best order for programs that processors get one by one, the longest first.
 
-    ``lengths``: queries, keys, and the most keys that a query sees; ``row_bytes``: of a key and its value, which
-    ``group`` of the ``heads`` (of all batches) share. A program takes as long as it has steps, and the launch as long
-    as the processor that got the most; keys and values that do not stay in the L2 until the next program reads them
-    cost their way from memory. All orders there are to choose from are counted out.
+    ``row_bytes``: of a key and its value, which ``group`` of the ``heads`` (of all batches) share. A program takes as
+    long as it has steps, and the launch as long as the processor that got the most; keys and values that do not stay in
+    the L2 until the next program reads them cost their way from memory. All orders there are to choose from are
+    counted out.
     """
     import numpy as np
 
-    (q_tokens, k_tokens, seen), (m, n), processors = lengths, tile, machine.processors
-    blocks = -(-q_tokens // m)
+    (m, n), keys, processors = tile, lengths.keys, machine.processors
+    blocks = -(-lengths.queries // m)
+    last = np.arange(blocks, 0, -1) * m + (keys - lengths.queries) if lengths.causal else np.full(blocks, keys)
+    steps = -(-np.clip(np.minimum(last, keys), 0, lengths.seen + m) // n) * (n / 128)
     if heads * blocks <= processors:
-        return heads, 0
-    last = np.arange(blocks, 0, -1) * m + (k_tokens - q_tokens)
-    steps = -(-np.clip(np.minimum(last, k_tokens), 0, seen + m) // n) * (n / 128)
-    held = group * (machine.l2_bytes // 2 // max(1, k_tokens * row_bytes))
-    best = (math.inf, 1, 0)
-    for together in sorted({t for t in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, held) if 0 < t < heads} | {heads}):
+        return Order(float(steps.max()) + _BESIDE_STEPS, 1, 0)
+    held = group * (machine.l2_bytes // 2 // max(1, keys * row_bytes))
+    turns = {t for t in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, held, heads) if 1 < t <= heads} if lengths.causal else ()
+    best = Order(math.inf, 1, 0)
+    for together in (1, *sorted(turns)):
         # Out of the cache, only programs that run at once read the same keys once.
-        walked = heads * k_tokens / 128
+        walked = heads * keys / 128
         if together > held:
             walked = heads * float(steps.sum()) * min(1.0, together / processors)
         memory = walked / group * _OPERATIONS_A_BYTE / m / processors
@@ -180,16 +211,16 @@ def order(
         programs = np.concatenate([np.tile(np.repeat(steps, together), whole), np.repeat(steps, rest)]) + _BESIDE_STEPS
         rest = len(programs) % processors
         table = np.pad(programs, (0, -len(programs) % processors)).reshape(-1, processors)
-        for around in (0, processors):
+        for around in (0, processors) if lengths.causal else (0,):
             if around:
-                last = table[-1, : rest or None].copy()
+                shortest = table[-1, : rest or None].copy()
                 table[1::2] = table[1::2, ::-1]
                 if rest and len(table) % 2 == 0:
                     table[-1] = 0
-                    table[-1, :rest] = last[::-1]
+                    table[-1, :rest] = shortest[::-1]
             longest = float(table.sum(axis=0).max())
-            best = min(best, (max(longest, memory) + _FELT * memory, together, around))
-    return best[1:]
+            best = min(best, Order(max(longest, memory) + _FELT * memory, together, around))
+    return best
 
 
 @functools.lru_cache(maxsize=64)

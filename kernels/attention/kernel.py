@@ -231,8 +231,12 @@ def launch(
 
         def planned(ahead: bool) -> AttentionPlan:
             shape = *tokens, sizes, q.data.itemsize
-            tilted = causal and terms is not None and terms.slopes is not None
-            return prefill_plan(*shape, ahead, causal or side > 0, machine, side, beside, group, tilted)
+            tilt = causal and terms is not None and terms.slopes is not None
+            kind = "" if terms is None else "tilt" if tilt else "some"
+            heads = q.batches * q.heads, q.heads // k.heads
+            return prefill_plan(
+                *shape, ahead, causal or side > 0, machine, side, beside, group, kind, *heads, visible.left
+            )
 
         plan = planned(fetched and fits)
         if plan.schedule == "attention":

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
 from kiln.kernels.attention import attention, reference
-from kiln.kernels.attention.configs import AttentionPlan, order
+from kiln.kernels.attention.configs import AttentionPlan, Lengths, order, prefill_plan
 from kiln.kernels.machine import DEFAULT_GPU
 
 
@@ -98,7 +98,7 @@ def longest(tokens, tile, heads, together, around, processors):
      (4096, (192, 128), 128, 256, 48), (1000, (128, 128), 300, 512, 48)],
 )  # fmt: skip
 def test_causal_programs_fall_to_processors_evenly(tokens, tile, heads, row_bytes, before):
-    together, around = order((tokens,) * 3, tile, heads, 1, row_bytes, DEFAULT_GPU)
+    _, together, around = order(Lengths(tokens, tokens, tokens), tile, heads, 1, row_bytes, DEFAULT_GPU)
     processors = DEFAULT_GPU.processors
     assert around in (0, processors) and 1 <= together <= heads
     chosen = longest(tokens, tile, heads, together, around, processors)
@@ -109,5 +109,20 @@ def test_causal_programs_fall_to_processors_evenly(tokens, tile, heads, row_byte
 
 def test_keys_that_leave_the_cache_are_not_read_anew_by_each_program():
     """All 256 heads in turns would be as even, but read 600 MB where 134 do."""
-    together, _ = order((1024,) * 3, (128, 128), 256, 1, 512, DEFAULT_GPU)
+    together = order(Lengths(1024, 1024, 1024), (128, 128), 256, 1, 512, DEFAULT_GPU).together
     assert together * 1024 * 512 <= DEFAULT_GPU.l2_bytes // 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "heads", "causal", "terms", "tile"),
+    [
+        (1024, 512, False, "", (192, 128)),  # measured: 394 TFLOPS, where (128, 128) has 341
+        (1024, 512, True, "", (128, 128)),  # 306, where (192, 128) has 267
+        (4096, 128, True, "", (192, 96)),  # 409, (192, 128) 392, (128, 128) 358
+        (4096, 128, True, "tilt", (128, 128)),
+        (1024, 4, False, "", (128, 128)),  # each processor has one program: the shorter one
+    ],
+)
+def test_three_groups_where_the_longest_processor_gains(tokens, heads, causal, terms, tile):
+    plan = prefill_plan(tokens, tokens, (64, 64), 2, True, causal, DEFAULT_GPU, terms=terms, heads=heads)
+    assert (plan.m, plan.n) == tile and plan.consumers == tile[0] // 64
