@@ -21,7 +21,8 @@ from kiln.kernels.machine import of_target
 # three with 128.
 CONFIGURATIONS = [
     (64, 1024, False, 128), (64, 1024, True, 168), (64, 4096, False, 128), (64, 16384, True, 128),
-    (48, 512, False, 128), (80, 1024, True, 168), (96, 1024, False, 168), (128, 1024, False, 168), (128, 1000, True, 168),
+    (48, 512, False, 128), (80, 1024, True, 168), (96, 1024, False, 168), (128, 1024, False, 168),
+    (128, 1000, True, 168),
 ]  # fmt: skip
 MARK = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(HGMMA|WARPGROUP\.DEPBAR|PMTRIG|MUFU\.EX2|BRA)\b(.*)",
                   re.MULTILINE)  # fmt: skip
