@@ -28,11 +28,13 @@ LN_2: kl.constexpr = kl.constexpr(0.6931471805599453)
 # ---- views -----------------------------------------------------------------------------------------------------------
 @kiln.struct
 class Lengths:
-    """Cached tokens of each sequence, the new ones included; ``most``: what the cache can hold."""
+    """Cached tokens of each sequence, the new ones included; ``most``: what the cache can hold. ``count``: sequences,
+    where shares are cut by the lengths of all."""
 
     data: Any
     step: Any
     most: Any
+    count: Any = None
 
     @kiln.jit
     def of(self, batch):
@@ -73,9 +75,12 @@ class Parts:
 
 # ---- parts of the kernel ---------------------------------------------------------------------------------------------
 @kiln.jit
-def share_of(part, begin, end, PLAN: kl.constexpr):
-    """The tokens of one share of ``begin`` … ``end``, and how many shares there are (1 of nothing). In turns: from the
-    first to the end, a step of every ``splits``."""
+def share_of(part, begin, end, side, PLAN: kl.constexpr):
+    """The tokens of one share of ``begin`` … ``end``, and how many shares there are (1 of nothing). ``side``: how many
+    tokens each has, if that is known. In turns: from the first to the end, a step of every ``splits``."""
+    if side is not None:
+        first = begin + part * side
+        return first, kl.minimum(first + side, end), kl.maximum(kl.cdiv(end - begin, side), 1)
     if PLAN.in_turns:
         count = kl.minimum(kl.cdiv(end - begin, PLAN.tokens), PLAN.splits)
         return begin + part * PLAN.tokens, end, kl.maximum(count, 1)
@@ -83,6 +88,45 @@ def share_of(part, begin, end, PLAN: kl.constexpr):
     share = kl.maximum(steps * PLAN.tokens, kl.cdiv(PLAN.least, PLAN.tokens) * PLAN.tokens)
     first = begin + part * share
     return first, kl.minimum(first + share, end), kl.maximum(kl.cdiv(end - begin, share), 1)
+
+
+@kiln.struct
+class Work:
+    """What a program does: one of the shares of a sequence's tokens for a tile of rows. ``slot`` counts tiles;
+    ``place``: where the first share of the tile is handed in; ``side``: tokens of a share (None: by the length)."""
+
+    slot: Any
+    batch: Any
+    head: Any
+    block: Any
+    part: Any
+    place: Any
+    length: Any
+    side: Any
+
+
+@kiln.jit
+def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
+    slot, part = kl.program_id(0), kl.program_id(1)
+    head, batch = slot // PLAN.blocks % heads, slot // PLAN.blocks // heads
+    if PLAN.sequences == 0:
+        length = lengths.of(batch)
+        return Work(slot, batch, head, slot % PLAN.blocks, part, slot * PLAN.splits, length, None)
+    # Every program finds by the lengths of all which share it has: all are as long, but the last of each sequence.
+    number = kl.arange(0, PLAN.sequences)
+    there = number < lengths.count
+    each = kl.load(lengths.data + number * lengths.step, mask=there, other=0)
+    length = kl.minimum(kl.maximum(each, 0), lengths.most).to(kl.int32)
+    side = kl.cdiv(kl.sum(kl.cdiv(length, PLAN.tokens)), PLAN.splits) * PLAN.tokens
+    side = kl.maximum(side, kl.cdiv(PLAN.least, PLAN.tokens) * PLAN.tokens)
+    ends = kl.cumsum(kl.where(there, kl.maximum(kl.cdiv(length, side), 1), 0))
+    behind = there & (ends <= part)
+    before, batch = kl.max(kl.where(behind, ends, 0)), kl.sum(behind.to(kl.int32))
+    place = slot * kl.num_programs(1) + before
+    # A program more than there are shares has one behind all of the last sequence.
+    batch = kl.minimum(batch, lengths.count - 1)
+    slot = (batch * heads + head) * PLAN.blocks + slot % PLAN.blocks
+    return Work(slot, batch, head, slot % PLAN.blocks, part - before, place, lengths.of(batch), side)
 
 
 @kiln.jit
@@ -253,10 +297,10 @@ def merged_columns(top, total, result, PLAN: kl.constexpr):
 
 
 @kiln.jit
-def hand_in(parts: Parts, slot, part, count, top, total, result, PLAN: kl.constexpr):
+def hand_in(parts: Parts, work: Work, count, top, total, result, PLAN: kl.constexpr):
     """Hands in one of ``count`` shares; whether it was the last. Nobody waits: each share is written, then counted."""
     row, column = kl.arange(0, result.shape[0])[:, None], kl.arange(0, PLAN.side)[None, :]
-    place = (slot * PLAN.splits + part) * PLAN.members + row
+    place = (work.place + work.part) * PLAN.members + row
     kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, result, mask=row < PLAN.members)
     if PLAN.paired:
         both = kl.join(top, total).reshape(result.shape[0], 2)
@@ -264,14 +308,14 @@ def hand_in(parts: Parts, slot, part, count, top, total, result, PLAN: kl.conste
     else:
         kl.store(parts.statistics + place * 2, top, mask=row < PLAN.members)
         kl.store(parts.statistics + place * 2 + 1, total, mask=row < PLAN.members)
-    is_last = kl.atomic_add(parts.arrived + slot, 1, sem="acq_rel") == count - 1
+    is_last = kl.atomic_add(parts.arrived + work.slot, 1, sem="acq_rel") == count - 1
     if is_last:
-        kl.store(parts.arrived + slot, 0)
+        kl.store(parts.arrived + work.slot, 0)
     return is_last
 
 
 @kiln.jit
-def handed_in(parts: Parts, slot, count, PLAN: kl.constexpr):
+def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
     """The shares of a sequence, added in their order, ``PLAN.merged`` at a time."""
     top = kl.full((PLAN.members, 1), -float("inf"), kl.float32)
     total = kl.zeros((PLAN.members, 1), kl.float32)
@@ -279,7 +323,7 @@ def handed_in(parts: Parts, slot, count, PLAN: kl.constexpr):
     row, column = kl.arange(0, PLAN.members)[None, :, None], kl.arange(0, PLAN.side)[None, None, :]
     for first in range(0, count, PLAN.merged):
         part = first + kl.arange(0, PLAN.merged)[:, None, None]
-        place = (slot * PLAN.splits + part) * PLAN.members + row
+        place = (work.place + part) * PLAN.members + row
         values = kl.load(parts.sums + place.to(kl.int64) * PLAN.side + column, mask=part < count, other=0.0)
         if PLAN.paired:
             pair = parts.statistics + (place * 2)[:, :, :, None] + kl.arange(0, 2)[None, None, None, :]
@@ -314,16 +358,15 @@ def decode_kernel(
     PLAN: kl.constexpr,
 ):
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
-    slot, part = kl.program_id(0), kl.program_id(1)
-    head, batch = slot // PLAN.blocks % k.heads, slot // PLAN.blocks // k.heads
-    length = lengths.of(batch)
+    work = work_of(lengths, k.heads, PLAN)
+    head, batch, length = work.head, work.batch, work.length
     # Query i is token length - queries + i, and sees itself and the ``window`` - 1 tokens before it.
     begin = 0
     if window is not None:
         begin = kl.maximum(length - PLAN.queries - window + 1, 0) // PLAN.tokens * PLAN.tokens
-    first, last, count = share_of(part, begin, length, PLAN)
+    first, last, count = share_of(work.part, begin, length, work.side, PLAN)
     inside = None if PLAN.whole else kl.arange(0, PLAN.side)[None, :] < size
-    rows = Rows(batch, head, slot % PLAN.blocks * PLAN.rows, PLAN)
+    rows = Rows(batch, head, work.block * PLAN.rows, PLAN)
     query = rows.load(q, inside)
     if PLAN.in_columns:
         query = kl.broadcast_to(query.T[None], (PLAN.lanes, PLAN.side, PLAN.rows))
@@ -353,13 +396,13 @@ def decode_kernel(
         top, total, result = merged_columns(top, total, result, PLAN)
     elif PLAN.lanes > 1:
         top, total, result = merged(top, total, result, PLAN)
-    if PLAN.splits == 1:
+    if PLAN.splits == 1 and PLAN.sequences == 0:
         rows.store(y, lse, size, top, total, result)
-    elif part < count:
+    elif work.part < count:
         if count == 1:
             rows.store(y, lse, size, top, total, result)
-        elif hand_in(parts, slot, part, count, top, total, result, PLAN):
-            top, total, result = handed_in(parts, slot, count, PLAN)
+        elif hand_in(parts, work, count, top, total, result, PLAN):
+            top, total, result = handed_in(parts, work, count, PLAN)
             rows.store(y, lse, size, top, total, result)
 
 
@@ -387,11 +430,12 @@ def known(x: Heads) -> Heads:
     )
 
 
-def parts_of(tiles: int, plan: DecodePlan, like: Any) -> Parts:
+def parts_of(tiles: int, batch: int, plan: DecodePlan, like: Any) -> Parts:
     """Memory for the shares of so many tiles."""
-    if plan.splits == 1:
+    shares = plan.shares(tiles, batch)
+    if shares == tiles:
         return Parts(None, None, None)
-    rows = tiles * plan.splits * plan.members
+    rows = shares * plan.members
     sums, statistics = (empty(Spec((rows * width,), "float32"), like) for width in (plan.side, 2))
     return Parts(sums, statistics, zeros(tiles, like))
 
@@ -451,6 +495,7 @@ def decode_attention(
     window: int | None = None,
     softmax_scale: float | None = None,
     splits: int | None = None,
+    uneven: bool = False,
     return_lse: bool = False,
     plan: DecodePlan | None = None,
     out: Any = None,
@@ -462,7 +507,9 @@ def decode_attention(
     (default: what the cache or table can hold); a longer one stops the kernel. With ``q`` (batch, queries, heads, size)
     the last tokens of the cache are the queries' own: query i sees the first length - queries + i + 1. ``window``: only
     the last so many of those. A query that sees nothing gives zeros and a log-sum-exp of -inf; log-sum-exp is float32
-    (batch, heads) or (batch, heads, queries). ``plan`` stands in the place of the one chosen from the shape.
+    (batch, heads) or (batch, heads, queries). ``uneven``: shares are as long as one another whatever the lengths, which
+    every program reads: for batches of few long and many short sequences. ``plan`` stands in the place of the one
+    chosen from the shape.
     """
     batch, heads, size = q.shape[0], q.shape[-2], q.shape[-1]
     queries = q.shape[1] if q.ndim == 4 else 1
@@ -481,18 +528,22 @@ def decode_attention(
         return (out, lse) if return_lse else out
     machine = machine_of(q)
     plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits)
+    if uneven:
+        plan = plan.evened(batch, k_heads, machine)
+    if plan.sequences and window is not None:
+        raise ArgumentError("uneven", "expected no window (because it makes lengths even), got one")
     pages = None
     if block_table is not None:
         pages = Pages(block_table, *strides(block_table), page_size, page_size % plan.tokens == 0)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
     views = queries_view(q), heads_view(k), heads_view(v), queries_view(out)
-    decode_kernel[(tiles, plan.splits)](
+    decode_kernel[plan.grid(batch, k_heads)](
         *(map(known, views) if plan.known else views),
         lse,
-        Lengths(lengths, strides(lengths)[0], length),
+        Lengths(lengths, strides(lengths)[0], length, batch if plan.sequences else None),
         pages,
-        parts_of(tiles, plan, q),
+        parts_of(tiles, batch, plan, q),
         scale * LOG2_E,
         window,
         size,

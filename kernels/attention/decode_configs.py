@@ -36,6 +36,8 @@ class DecodePlan:
     in_turns   programs that share a sequence take its steps in turns; else a run of steps each
     known      strides and heads are constants of the code
     paired     a row's maximum and sum are handed in as one
+    sequences  of the batch, or few more, where shares are as long as one another: ``splits`` for each head, and at most
+               one more for each sequence (0: each sequence has ``splits``)
     registers  of a thread at most (0: the assembler's choice, which may spill for more programs than memory holds)
     """
 
@@ -56,6 +58,7 @@ class DecodePlan:
     in_turns: bool = False
     known: bool = False
     paired: bool = False
+    sequences: int = 0
     registers: int = 0
 
     @property
@@ -82,6 +85,20 @@ class DecodePlan:
     def pace(self) -> int:
         """What a loop over a program's steps counts by: steps or tokens."""
         return 1 if self.in_turns else self.tokens
+
+    def grid(self, batch: int, k_heads: int) -> tuple[int, int]:
+        if self.sequences:
+            return k_heads * self.blocks, self.splits + batch
+        return batch * k_heads * self.blocks, self.splits
+
+    def shares(self, tiles: int, batch: int) -> int:
+        """That are handed in at most, of so many tiles of a batch."""
+        return tiles // batch * (self.splits + batch) if self.sequences else tiles * self.splits
+
+    def evened(self, batch: int, k_heads: int, machine: Machine) -> DecodePlan:
+        """With shares as long as one another: two for each processor, so that a long one begun late costs half."""
+        splits = max(1, 2 * (machine.processors if machine.gpu else 4) // (k_heads * self.blocks))
+        return replace(self, sequences=1 << max(0, batch - 1).bit_length(), splits=splits, in_turns=False)
 
     @property
     def members(self) -> int:

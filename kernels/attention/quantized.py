@@ -35,6 +35,7 @@ from kiln.kernels.attention.decode import (
     sums_of,
     turned,
     walk_of,
+    work_of,
 )
 from kiln.kernels.attention.decode_configs import LEAST_SPLIT, SHARED, WARPS, DecodePlan, even_splits, merged_at_once
 from kiln.kernels.attention.kernel import LOG2_E
@@ -420,12 +421,11 @@ def decode_quantized_kernel(
     q: Heads, k: Codes, v: Codes, y: Heads, lse, lengths: Lengths, parts: Parts, k_heads, scale_log2, PLAN: kl.constexpr
 ):
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
-    slot, part = kl.program_id(0), kl.program_id(1)
-    of_all = slot // PLAN.blocks
-    rows = Rows(of_all // k_heads, of_all % k_heads, slot % PLAN.blocks * PLAN.rows, PLAN)
-    length = lengths.of(rows.batch)
+    work = work_of(lengths, k_heads, PLAN)
+    of_all, length = work.slot // PLAN.blocks, work.length
+    rows = Rows(work.batch, work.head, work.block * PLAN.rows, PLAN)
     whole = length if PLAN.bits == 8 else length // GROUP * GROUP
-    first, last, count = share_of(part, 0, whole, PLAN)
+    first, last, count = share_of(work.part, 0, whole, work.side, PLAN)
     own = length - PLAN.queries + rows.numbers(PLAN.rows) // PLAN.group
     query = rows.load(q, None).to(kl.float16)
     SHAPE: kl.constexpr = (PLAN.rows,) if PLAN.lanes == 1 else (PLAN.lanes, PLAN.rows)
@@ -461,17 +461,17 @@ def decode_quantized_kernel(
     if PLAN.lanes > 1:
         top, total, result = merged(top, total, result, PLAN)
     if PLAN.bits == 4:
-        if part == count - 1:
+        if work.part == count - 1:
             top, total, result = with_recent(
                 query, k, v, of_all, length - whole, own - whole, scale_log2, top, total, result, PLAN
             )
-    if PLAN.splits == 1:
+    if PLAN.splits == 1 and PLAN.sequences == 0:
         rows.store(y, lse, PLAN.size, top, total, result)
-    elif part < count:
+    elif work.part < count:
         if count == 1:
             rows.store(y, lse, PLAN.size, top, total, result)
-        elif hand_in(parts, slot, part, count, top, total, result, PLAN):
-            top, total, result = handed_in(parts, slot, count, PLAN)
+        elif hand_in(parts, work, count, top, total, result, PLAN):
+            top, total, result = handed_in(parts, work, count, PLAN)
             rows.store(y, lse, PLAN.size, top, total, result)
 
 
@@ -481,12 +481,11 @@ def decode_in_columns_kernel(
 ):
     """As `decode_quantized_kernel`, with queries as columns of the products, of which eight are enough. What keys of
     four bits are multiplied by goes into queries."""
-    slot, part = kl.program_id(0), kl.program_id(1)
-    of_all = slot // PLAN.blocks
-    rows = Rows(of_all // k_heads, of_all % k_heads, slot % PLAN.blocks * PLAN.rows, PLAN)
-    length = lengths.of(rows.batch)
+    work = work_of(lengths, k_heads, PLAN)
+    of_all, length = work.slot // PLAN.blocks, work.length
+    rows = Rows(work.batch, work.head, work.block * PLAN.rows, PLAN)
     whole = length if PLAN.bits == 8 else length // GROUP * GROUP
-    first, last, count = share_of(part, 0, whole, PLAN)
+    first, last, count = share_of(work.part, 0, whole, work.side, PLAN)
     own = length - PLAN.queries + rows.numbers(PLAN.rows) // PLAN.group
     own_column = length - PLAN.queries + rows.places(PLAN) // PLAN.group
     query = rows.load(q, None).to(kl.float16)
@@ -541,17 +540,17 @@ def decode_in_columns_kernel(
         result = turned(side_by_side(low, high)) + offset
     top, total, result = merged_columns(top, total, result, PLAN)
     if PLAN.bits == 4:
-        if part == count - 1:
+        if (work.part == count - 1) & (length > whole):
             top, total, result = with_recent(
                 query, k, v, of_all, length - whole, own - whole, scale_log2, top, total, result, PLAN
             )
-    if PLAN.splits == 1:
+    if PLAN.splits == 1 and PLAN.sequences == 0:
         rows.store(y, lse, PLAN.size, top, total, result)
-    elif part < count:
+    elif work.part < count:
         if count == 1:
             rows.store(y, lse, PLAN.size, top, total, result)
-        elif hand_in(parts, slot, part, count, top, total, result, PLAN):
-            top, total, result = handed_in(parts, slot, count, PLAN)
+        elif hand_in(parts, work, count, top, total, result, PLAN):
+            top, total, result = handed_in(parts, work, count, PLAN)
             rows.store(y, lse, PLAN.size, top, total, result)
 
 
@@ -562,6 +561,15 @@ def with_recent(query, k: Codes, v: Codes, of_all, count, own, scale_log2, top, 
     place, there = (of_all.to(kl.int64) * GROUP + row) * PLAN.size + column, row < count
     key = kl.load(k.recent + place, mask=there, other=0.0).to(kl.float16)
     value = kl.load(v.recent + place, mask=there, other=0.0).to(kl.float16)
+    if PLAN.in_columns:
+        token = kl.arange(0, GROUP)[:, None]
+        seen = (token < count) & (token <= own.T)
+        score = kl.where(seen, kl.dot(key, query.T) * scale_log2, -float("inf"))
+        best = kl.maximum(top.T, kl.max(score, axis=0, keep_dims=True))
+        safe = finite(best)
+        weight, kept = exp2_flushed(score - safe), exp2_flushed(top.T - safe)
+        total = total.T * kept + kl.sum(weight, axis=0, keep_dims=True)
+        return best.T, total.T, kl.dot(value.T, weight.to(kl.float16), result.T * kept).T
     token = kl.arange(0, GROUP)[None, :]
     seen = (token < count) & (token <= own)
     score = kl.where(seen, kl.dot(query, key.T) * scale_log2, -float("inf"))
@@ -657,6 +665,7 @@ def decode_quantized(
     block_table: Any = None,
     max_length: int | None = None,
     softmax_scale: float | None = None,
+    uneven: bool = False,
     return_lse: bool = False,
     plan: DecodePlan | None = None,
     out: Any = None,
@@ -678,17 +687,19 @@ def decode_quantized(
         return (out, lse) if return_lse else out
     machine = machine_of(q)
     plan = plan or quantized_plan(batch, k_heads, heads // k_heads, queries, size, bits, length, machine)
+    if uneven:
+        plan = plan.evened(batch, k_heads, machine)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
     kernel = decode_in_columns_kernel if plan.in_columns else decode_quantized_kernel
-    kernel[(tiles, plan.splits)](
+    kernel[plan.grid(batch, k_heads)](
         queries_view(q),
         codes_of(k, k_ranges, k_recent, block_table, plan.tokens),
         codes_of(v, v_ranges, v_recent, block_table, plan.tokens),
         queries_view(out),
         lse,
-        Lengths(lengths, strides(lengths)[0], length),
-        parts_of(tiles, plan, q),
+        Lengths(lengths, strides(lengths)[0], length, batch if plan.sequences else None),
+        parts_of(tiles, batch, plan, q),
         k_heads,
         scale * LOG2_E,
         PLAN=plan,

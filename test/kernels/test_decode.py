@@ -5,9 +5,9 @@ import tempfile
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
-from kiln.kernels.attention import decode_attention, decode_reference
+from kiln.kernels.attention import decode_attention, decode_quantized, decode_reference, quantized_reference
 from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan, even_splits
-from kiln.kernels.machine import CPU, DEFAULT_GPU
+from kiln.kernels.machine import CPU, DEFAULT_GPU, Machine
 
 LENGTHS = (1, 44, 63, 65, 127, 777, 4097)
 
@@ -131,3 +131,38 @@ def test_heads_far_apart(rng):
     far = np.lib.stride_tricks.as_strided(room, (1, 40, 3, 16), (0, 64, 4 << 30, 4))
     far[...] = k
     assert (decode_attention(q, far, v, lengths) == decode_attention(q, k, v, lengths)).all()
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("bits", [16, 8, 4])
+def test_uneven_lengths(rng, bits, queries):
+    """One long sequence among short ones and empty ones: right, and cut in more shares than an even cut gives it."""
+    lengths = np.array([5, 0, 1900, 64, 1, 0, 130], np.int32)
+    k, v = (random(rng, (7, 2048, 2, 32), "float16") for _ in range(2))
+    q = random(rng, (7, queries, 4, 32), "float16")
+    q = q[:, 0] if queries == 1 else q
+    if bits == 16:
+        out, lse = decode_attention(q, k, v, lengths, uneven=True, return_lse=True)
+    else:
+        cache = quantized_reference.quantized_cache(k, v, lengths, bits, 2048)
+        recent = {"k_recent": cache[4], "v_recent": cache[5]}
+        out, lse = decode_quantized(q, *cache[:4], lengths, uneven=True, return_lse=True, **recent)
+        k, v = quantized_reference.decoded_cache(*cache, lengths)
+    exact, exact_lse = decode_reference.decode_attention(q, k, v, lengths, return_lse=True)
+    assert_close(out, exact, length=1900, scale=2.0**11)
+    assert_close(lse, exact_lse, length=1900, scale=2.0**9)
+
+
+def test_shares_of_uneven_lengths_are_as_long():
+    """Two for each processor, and one more for each sequence at most."""
+    h200 = Machine(132, largest_cluster=16)
+    plan = decode_plan(64, 8, 4, 1, 128, 2, 32768, h200)
+    even = plan.evened(64, 8, h200)
+    assert plan.splits == 1 and even.splits == 33 and even.grid(64, 8) == (8, 97)
+    assert even.shares(512, 64) == 8 * 97 and plan.shares(512, 64) == 512
+
+
+def test_uneven_lengths_in_a_window_are_refused(rng):
+    q, k = random(rng, (2, 4, 32), "float16"), random(rng, (2, 64, 2, 32), "float16")
+    with pytest.raises(ValueError, match="uneven: expected no window"):
+        decode_attention(q, k, k, np.array([3, 4], np.int32), window=8, uneven=True)
