@@ -122,8 +122,9 @@ def _fours_and_bytes(byte):
 
 @kiln.jit
 def fours_and_bytes(bytes_):
-    """The low four bits of a byte and the whole of it, times 2^-24: the high ones need not be cut out, as sums of the
-    low ones can be taken from sums of the whole."""
+    """The low four bits of a byte and the whole of it, times 2^-24: the high ones need not be cut out of what is
+    multiplied by a number less that of the low ones. (Of values that would take sums of the low ones from sums of the
+    whole, which tensor cores round to fewer bits.)"""
     return kl.inline_asm_elementwise(
         "{ prmt.b32 $2, $4, 0, 0x4140; prmt.b32 $3, $4, 0, 0x4342; "
         "and.b32 $0, $2, 0x000F000F; and.b32 $1, $3, 0x000F000F; }",
@@ -399,15 +400,6 @@ def values(v: Codes, of_all, start, last, PLAN: kl.constexpr):
 
 
 @kiln.jit
-def values_and_bytes(v: Codes, of_all, start, last, PLAN: kl.constexpr):
-    """As `values`, with low bits still among the high ones."""
-    if PLAN.bits == 8:
-        return values(v, of_all, start, last, PLAN)
-    low, both = fours_and_bytes(v.load(of_all, start, last, PLAN))
-    return side_by_side(values_of(low, PLAN), values_of(both, PLAN))
-
-
-@kiln.jit
 def unit_of_values(PLAN: kl.constexpr):
     """What sums of `values` are multiplied by."""
     if PLAN.bits == 8:
@@ -499,7 +491,7 @@ def decode_in_columns_kernel(
     foremost, end = walk_of(first, last, PLAN)
     for turn in range(foremost, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
-        value = in_lanes(values_and_bytes(v, of_all, start, last, PLAN), PLAN)
+        value = in_lanes(values(v, of_all, start, last, PLAN), PLAN)
         word = v.of_tokens(of_all, start, last, PLAN).reshape(PLAN.lanes, TOKENS, 1)
         if PLAN.bits == 8:
             key = in_lanes(keys(k, of_all, start, last, PLAN), PLAN)
@@ -535,9 +527,7 @@ def decode_in_columns_kernel(
     if PLAN.bits == 8:
         result = result * unit_of_values(PLAN) + offset
     else:
-        low, both = halves(kl.permute(result, 0, 2, 1), PLAN)
-        low, high = low * (16777216.0 / LARGER), (both - low) * (1048576.0 / LARGER)
-        result = turned(side_by_side(low, high)) + offset
+        result = result * unit_of_values(PLAN)[None, :, None] + offset
     top, total, result = merged_columns(top, total, result, PLAN)
     if PLAN.bits == 4:
         if (work.part == count - 1) & (length > whole):
