@@ -52,6 +52,32 @@ def test_outputs_of_other_shapes_and_views():
         assert result.is_contiguous() and torch.equal(result, softmax._run((x,), {}))
 
 
+def test_outputs_are_made_as_torch_makes_them():
+    """Without Python, but for modes that are written in it."""
+    from torch.overrides import TorchFunctionMode
+
+    x, y = torch.randn(5, 7), torch.randn(5, 7)
+    warmed(add, x, y)
+    with torch.inference_mode():
+        result, counts = counted(add, x, y)
+        assert counts == (0, 0, 1) and result.is_inference()
+    result, _ = counted(add, x, y)
+    assert type(result) is torch.Tensor and result.stride() == (7, 1) and result.dtype == torch.float32
+    assert not result.is_inference() and not result.requires_grad and result._version == 1 and result._base is None
+    assert result.untyped_storage().nbytes() == 4 * 35 and torch.equal(result, x + y)
+
+    class Watched(TorchFunctionMode):
+        seen = []
+
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            self.seen.append(function.__name__)
+            return function(*args, **(kwargs or {}))
+
+    with Watched():
+        result, counts = counted(add, x, y)
+    assert counts == (0, 0, 1) and "empty_like" in Watched.seen and torch.equal(result, x + y)
+
+
 def test_kinds_of_tensors():
     x, y = torch.randn(64), torch.randn(64)
     warmed(add, x, y)

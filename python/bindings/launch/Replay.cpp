@@ -282,9 +282,10 @@ struct Step {
 struct Maker {
   py::object function;
   py::tuple arguments;
-  py::object named;    ///< a dictionary, or empty
-  int like = -1;       ///< the source that is the only argument
-  uint8_t residue = 0; ///< of the address, which code relies on
+  py::object named;              ///< a dictionary, or empty
+  int like = -1;                 ///< the source that is the only argument
+  uint8_t residue = 0;           ///< of the address, which code relies on
+  std::optional<TorchSpec> spec; ///< of what torch's own functions make
 };
 
 struct Recipe {
@@ -340,6 +341,11 @@ public:
       return;
     }
     maker.residue = uint8_t(source.address % kAlignment);
+    // Its sizes and its device follow from what is in the key.
+    py::object torch = py::reinterpret_borrow<py::object>(PyDict_GetItemString(PyImport_GetModuleDict(), "torch"));
+    for (const char *name : {"empty", "empty_like"})
+      if (source.ofTorch && torch && maker.function.is(getOptionalAttribute(torch.ptr(), name)))
+        maker.spec = readTorchSpec(array.ptr());
     if (!like.is_none()) {
       auto found = llvm::find_if(sources, [&](const Source &source) { return source.object == like.ptr(); });
       if (found == sources.end()) {
@@ -418,8 +424,10 @@ bool isCurrent(Recipe &recipe) {
 py::object replay(const Recipe &recipe, llvm::SmallVectorImpl<Source> &sources) {
   llvm::SmallVector<py::object, 2> made;
   for (const Maker &maker : recipe.makers) {
-    PyObject *array = maker.like >= 0 ? PyObject_CallOneArg(maker.function.ptr(), sources[maker.like].object)
-                                      : PyObject_Call(maker.function.ptr(), maker.arguments.ptr(), maker.named.ptr());
+    PyObject *array = maker.spec ? makeTorch(*maker.spec) : nullptr;
+    if (!array)
+      array = maker.like >= 0 ? PyObject_CallOneArg(maker.function.ptr(), sources[maker.like].object)
+                              : PyObject_Call(maker.function.ptr(), maker.arguments.ptr(), maker.named.ptr());
     if (!array)
       throw py::error_already_set();
     made.push_back(py::reinterpret_steal<py::object>(array));
@@ -578,7 +586,8 @@ void kiln::python::bindReplay(py::module_ &m) {
       [](py::object array, py::object like, py::object function, py::tuple arguments, py::object named) {
         if (CallRecorder *recorder = CallRecorder::active())
           recorder->made(std::move(array), std::move(like),
-                         {std::move(function), std::move(arguments), named.is_none() ? py::object() : named});
+                         {std::move(function), std::move(arguments), named.is_none() ? py::object() : named,
+                          /*like=*/-1, /*residue=*/0, /*spec=*/std::nullopt});
       },
       py::arg("array"), py::arg("like"), py::arg("function"), py::arg("arguments"), py::arg("named"),
       "Tells a call that is being recorded of an output: function(*arguments, **named), or function(like).");

@@ -1,5 +1,6 @@
 // libtorch's C interface, found at run time.
 #include "python/bindings/launch/Torch.h"
+#include "python/bindings/Interpreter.h"
 #include "llvm/ADT/DenseMap.h"
 #include <dlfcn.h>
 #include <pybind11/pybind11.h>
@@ -31,6 +32,10 @@ struct Library {
   int64_t (*countModes)() = nullptr;
   bool (*recordsGradients)() = nullptr;
   bool (*requiresGradient)(const void *implementation) = nullptr;
+  int32_t (*makeEmpty)(int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, Handle *) = nullptr;
+  int32_t (*drop)(Handle) = nullptr;
+  int64_t (*countFunctionModes)() = nullptr;
+  PyObject *(*wrap)(Handle) = nullptr; ///< takes a reference, or a value, which is passed by reference too
   int32_t strided = -1;
   int32_t cpu = -1, cuda = -1;
   static constexpr int maxTypes = 64;
@@ -78,6 +83,13 @@ struct Library {
     complete = find("_ZN2at6native6is_negERKNS_6TensorE", isNegated) && view;
     find("_ZN2at6native12is_inferenceERKNS_6TensorE", isInference);
     find("_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", bumpVersion);
+    find("aoti_torch_empty_strided", makeEmpty);
+    find("aoti_torch_delete_tensor_object", drop);
+    find("_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", countFunctionModes);
+    if (void *python = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD))
+      for (const char *name : {"_Z16THPVariable_WrapRKN2at10TensorBaseE", "_Z16THPVariable_WrapN2at10TensorBaseE"})
+        if (!wrap)
+          wrap = reinterpret_cast<PyObject *(*)(Handle)>(dlsym(python, name));
     if ((library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD))) {
       find("_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", countModes);
       find("_ZN3c108GradMode10is_enabledEv", recordsGradients);
@@ -203,6 +215,42 @@ bool kiln::python::isWhole(void *handle, const TorchMemory &memory) {
 bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {
   void *handle = findTorchHandle(tensor);
   return handle && readTorchMemory(handle, result) && readView(getLibrary(), handle, result);
+}
+
+std::optional<TorchSpec> kiln::python::readTorchSpec(PyObject *tensor) {
+  const Library &library = getLibrary();
+  void *handle = findTorchHandle(tensor);
+  TorchSpec spec;
+  int64_t rank, *sizes, *strides;
+  if (!handle || library.getType(handle, &spec.type) || library.getDeviceType(handle, &spec.kind) ||
+      library.getDeviceIndex(handle, &spec.index) || library.getRank(handle, &rank) ||
+      library.getSizes(handle, &sizes) || library.getStrides(handle, &strides))
+    return std::nullopt;
+  spec.sizes.assign(sizes, sizes + rank);
+  spec.strides.assign(strides, strides + rank);
+  return spec;
+}
+
+PyObject *kiln::python::makeTorch(const TorchSpec &spec) {
+  static const Library &library = getLibrary();
+  // Modes that are written in Python are to see the call.
+  if (!library.makeEmpty || !library.drop || !library.wrap || !library.countFunctionModes ||
+      library.countFunctionModes())
+    return nullptr;
+  Handle made = nullptr;
+  int32_t failed;
+  {
+    WithoutLock released; // memory may have to be waited for
+    failed = library.makeEmpty(int64_t(spec.sizes.size()), spec.sizes.data(), spec.strides.data(), spec.type, spec.kind,
+                               spec.index, &made);
+  }
+  if (failed)
+    return nullptr;
+  PyObject *wrapped = library.wrap(made);
+  library.drop(made);
+  if (!wrapped)
+    PyErr_Clear();
+  return wrapped;
 }
 
 bool kiln::python::readTorchState(TorchState &state) {

@@ -4,6 +4,7 @@
 // a class that acts through Python, the answer is no and the caller asks Python.
 #pragma once
 #include "runtime/artifact/ElementType.h"
+#include "llvm/ADT/SmallVector.h"
 #include <Python.h>
 #include <cstdint>
 #include <optional>
@@ -45,6 +46,16 @@ bool countTorchWrite(void *handle);
 
 /// Reads a tensor; false if it must be asked through Python. Sets no Python error. Under the interpreter lock.
 bool readTorchTensor(PyObject *tensor, TorchTensor &result);
+
+/// What `torch.empty` needs to make a tensor, in torch's own numbers.
+struct TorchSpec {
+  int32_t type = 0, kind = 0, index = 0; ///< of the elements; of the device
+  llvm::SmallVector<int64_t, 6> sizes, strides;
+};
+/// That of a tensor; nothing where Python must be asked.
+std::optional<TorchSpec> readTorchSpec(PyObject *tensor);
+/// A tensor that nothing is in yet. Null, with no Python error set, where Python must make it.
+PyObject *makeTorch(const TorchSpec &spec);
 
 /// Whether torch has a say in a call with tensors: what it does beside reading their memory.
 struct TorchState {
