@@ -12,6 +12,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "kernels"
 LINES = 60
+# Those that are longer, to be split: they may not grow.
+LONGER = {"attention_kernel": 62, "decode_in_columns_kernel": 72}
 PARAMETERS = {"rms_norm_kernel": 8, "layer_norm_kernel": 10}
 MOST_PARAMETERS = 14
 BODY = {"rms_norm_kernel": 15}
@@ -35,10 +37,20 @@ def test_the_library_is_looked_at():
     assert {*PARAMETERS, *BODY} <= {node.name for node in KERNELS.values()}
 
 
+def lines_of_body(node: ast.FunctionDef) -> int:
+    """Without what it says it does."""
+    body = node.body[1:] if ast.get_docstring(node) and node.body[1:] else node.body
+    return body[-1].end_lineno - body[0].lineno + 1
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_short(name):
     node = FUNCTIONS[name]
-    assert node.end_lineno - node.lineno < LINES
+    assert lines_of_body(node) <= LONGER.get(node.name, LINES)
+
+
+def test_what_was_split_is_no_exception_any_more():
+    assert {node.name for node in KERNELS.values() if lines_of_body(node) > LINES} == set(LONGER)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -48,8 +60,7 @@ def test_kernels_take_few_parameters(name):
     assert not (arguments.vararg or arguments.kwarg or arguments.posonlyargs)
     count = len(arguments.args) + len(arguments.kwonlyargs)
     assert count <= PARAMETERS.get(node.name, MOST_PARAMETERS)
-    body = node.body[1:]  # without what it says it does
-    assert body[-1].end_lineno - body[0].lineno < BODY.get(node.name, LINES)
+    assert node.name not in BODY or lines_of_body(node) <= BODY[node.name]
 
 
 @pytest.mark.parametrize("name", KERNELS)
