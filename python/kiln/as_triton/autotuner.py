@@ -18,11 +18,11 @@ from typing import Any
 from kiln import errors
 from kiln.as_triton import knobs
 from kiln.as_triton.errors import AutotunerError, CompileTimeAssertionFailure, OutOfResources, PTXASError
-from kiln.as_triton.jit import OPTIONS_OF_AMD, listen_to_loads
+from kiln.as_triton.jit import OPTIONS_OF_AMD, JITFunction, listen_to_loads
 from kiln.runtime import autotuner as kiln_autotuner
 from kiln.runtime import placement
 from kiln.runtime.autotuner import Config
-from kiln.runtime.interface import KernelInterface
+from kiln.runtime.interface import KernelInterface, is_traced_by_torch
 from kiln.tune import compiling
 
 __all__ = [
@@ -89,11 +89,41 @@ class Autotuner(_Wrapper):
         self.use_cuda_graph = use_cuda_graph
         self._do_bench = do_bench
         self.cache_results = cache_results or knobs.autotuning.cache
-        self.cache: Any = {}
+        self._native: Any = None  # what launches by keys that are known: made when first launched
+        self._last: Config | None = None
+        self.cache = {}
         self.configs_timings: dict[Config, Any] = {}
-        self.best_config: Config | None = None
         self.bench_time = 0.0
         self.nargs: dict[str, Any] | None = None
+
+    @property
+    def cache(self) -> Any:
+        """The configuration of each key: the tuner's own, or what a subclass has put in its place."""
+        return self._winners
+
+    @cache.setter
+    def cache(self, winners: Any) -> None:
+        if type(winners) is dict:
+            winners = kiln_autotuner.Winners(winners)
+            winners.changed = self._forget_answers
+        self._winners = winners
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        if self._native is not None:
+            self._native.forget()
+
+    @property
+    def best_config(self) -> Config | None:
+        """Of the last launch."""
+        return self._last if self._native is None else self._native.last
+
+    @best_config.setter
+    def best_config(self, config: Config | None) -> None:
+        if self._native is None:
+            self._last = config
+        else:
+            self._native.last = config
 
     # -- arrays that measuring must not change ---------------------------------------------
 
@@ -267,20 +297,58 @@ class Autotuner(_Wrapper):
         values = [known[name] for name in self.keys if name in known]
         return (*values, *(str(value.dtype) for value in known.values() if hasattr(value, "dtype")))
 
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """As `run`; where that is the tuner's own and nobody is told, a known key is launched without Python."""
+        kernel = self.fn
+        plain = (
+            type(self).run is Autotuner.run
+            and type(kernel) is JITFunction
+            and type(self._winners) is kiln_autotuner.Winners
+            and not kernel.pre_run_hooks
+            and not knobs.tells_launches()
+            and not is_traced_by_torch()
+        )
+        if not plain:
+            return super().__getitem__(grid)
+        return (self._native or self._make_native()).at(grid)
+
+    def _make_native(self) -> Any:
+        launcher = self.fn._launcher or self.fn._make_launcher()
+        last, places = self._last, [(self.arg_names.index(name), []) for name in self.keys if name in self.arg_names]
+        self._native = launcher.tuned(self, places)
+        self._native.last = last
+        return self._native
+
+    def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> tuple[Config, Any] | None:
+        """For launches that ask by key once: see python/bindings/launch/Tuned.h."""
+        if len(self.configs) == 1:
+            return None  # nothing is chosen, and who writes to `configs` is not noticed
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        config = self._find(args, {**kwargs, "grid": grid})
+        self.nargs = None
+        if config.pre_hook is not None:
+            return None
+        self._check_conflicts(config, kwargs)
+        config.launch_kwargs()
+        return config, config._launch
+
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config:
+        """The configuration for these arguments; measured where their key is new."""
+        if len(self.configs) == 1:
+            return self.configs[0]
+        key = self._key(args, kwargs)
+        if key not in self.cache:
+            self._tune(key, args, kwargs)
+            if knobs.autotuning.print:
+                print(
+                    f"Triton autotuning for function {self.base_fn.__name__},\nwith key as {key},\n"
+                    f"finished after {self.bench_time:.2f}s,\nbest config selected: {self.cache[key]};"
+                )
+        return self.cache[key]
+
     def run(self, *args: Any, **kwargs: Any) -> Any:
         self.nargs = dict(zip(self.arg_names, args, strict=False))
-        config = self.configs[0]
-        if len(self.configs) > 1:
-            key = self._key(args, kwargs)
-            if key not in self.cache:
-                self._tune(key, args, kwargs)
-                if knobs.autotuning.print:
-                    print(
-                        f"Triton autotuning for function {self.base_fn.__name__},\nwith key as {key},\n"
-                        f"finished after {self.bench_time:.2f}s,\nbest config selected: {self.cache[key]};"
-                    )
-            config = self.cache[key]
-        self.best_config = config
+        self.best_config = config = self._find(args, kwargs)
         if config.pre_hook is not None:
             config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
         result = self.fn.run(*args, **{**kwargs, **config.all_kwargs()})

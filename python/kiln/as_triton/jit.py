@@ -156,8 +156,7 @@ class JITFunction(kiln_jit.JITFunction):
         return CompiledKernel
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        runtime = knobs.runtime
-        if runtime.launch_enter_hook or runtime.launch_exit_hook or runtime.jit_cache_hook:
+        if knobs.tells_launches():
             return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
         return super().__getitem__(grid)
 

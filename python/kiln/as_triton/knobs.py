@@ -236,5 +236,15 @@ nvidia = Group(
 )
 
 
+def tells_launches() -> bool:
+    """Whether anybody is told of launches or of what they compile. Asked at each launch: nothing is read if not."""
+    told = runtime._set
+    return bool(
+        _ENTER.calls
+        or _EXIT.calls
+        or (told and any(told.get(name) for name in ("launch_enter_hook", "launch_exit_hook", "jit_cache_hook")))
+    )
+
+
 def refresh_knobs() -> None:
     """Nothing to do: a switch that is not set is read each time."""

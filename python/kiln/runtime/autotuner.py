@@ -63,7 +63,7 @@ def _restore(kind: type[_Decorated], state: dict[str, Any]) -> Any:
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
-class _Winners(dict[tuple[Any, ...], Config]):
+class Winners(dict[tuple[Any, ...], Config]):
     """The configuration of each key. What launches by it is told when one changes."""
 
     changed: Callable[[], Any] | None = None
@@ -200,7 +200,7 @@ class Autotuner(_Decorated):
 
     @cache.setter
     def cache(self, winners: Mapping[tuple[Any, ...], Config]) -> None:
-        self._winners = _Winners(winners)
+        self._winners = Winners(winners)
         self._winners.changed = self._forget_answers
         self._forget_answers()
 

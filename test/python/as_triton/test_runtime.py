@@ -733,6 +733,42 @@ def test_configurations_race_and_are_compiled_in_parallel(triton, tl, monkeypatc
     assert threads == [None, 1]
 
 
+def test_a_known_key_is_launched_without_python(triton, tl, monkeypatch):
+    first, second = configs = [triton.Config({"B": 16}), triton.Config({"B": 32})]
+
+    @triton.autotune(configs, ["n"], do_bench=lambda call, quantiles: [call() or float(len(tuned.cache) % 2)] * 3)
+    @triton.jit
+    def kernel(x, n, B: tl.constexpr):
+        tl.store(x + tl.arange(0, B), n)
+
+    tuned, asked = kernel, []
+    find = type(kernel)._find
+    monkeypatch.setattr(type(kernel), "_find", lambda *args: asked.append(1) or find(*args))
+    x = np.zeros(32, np.int32)
+    for n in (3, 4, 3, 4, 3):
+        kernel[lambda meta: (32 // meta["B"],)](x, n=n)
+        assert x[15] == n and kernel.best_config in configs
+    assert len(asked) == 2 and len(kernel.cache) == 2
+    # What is written to the winners counts from the next launch on.
+    for config in (second, first):
+        kernel.cache[next(iter(kernel.cache))] = config
+        kernel[(1,)](x, n=3)
+        assert kernel.best_config is config
+    kernel.cache.clear()
+    kernel[(1,)](x, n=3)
+    assert len(kernel.cache) == 1
+    # Who is told of launches is told of these, too.
+    told = []
+    triton.knobs.runtime.launch_enter_hook.add(told.append)
+    try:
+        kernel[(1,)](x, n=3)
+    finally:
+        triton.knobs.runtime.launch_enter_hook.remove(told.append)
+    assert len(told) == 1
+    with pytest.raises(ValueError, match="Conflicting meta-parameters: B"):
+        kernel[(1,)](x, n=3, B=16)
+
+
 def test_arrays_are_as_they_were_behind_tuning(triton, tl):
     configs = [triton.Config({"B": b}) for b in (16, 32)]
 
