@@ -314,7 +314,8 @@ class Autotuner(_Wrapper):
 
     def _make_native(self) -> Any:
         launcher = self.fn._launcher or self.fn._make_launcher()
-        last, places = self._last, [(self.arg_names.index(name), []) for name in self.keys if name in self.arg_names]
+        last, keys = self._last, [name for name in self.keys if name in self.arg_names]
+        places: list[tuple[int, list[str]]] = [(self.arg_names.index(name), []) for name in keys]
         self._native = launcher.tuned(self, places)
         self._native.last = last
         return self._native
