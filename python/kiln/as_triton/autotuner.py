@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 _NEVER = float("inf")
+_CPU_REP_MS = 10.0
+"""Milliseconds of launches for each configuration on the CPU where the program says nothing."""
 
 log = logging.getLogger("kiln.autotune")
 
@@ -243,12 +245,14 @@ class Autotuner(_Wrapper):
         # Hooks that a user or a subclass has put in the place of the tuner's see to the arrays themselves.
         before = None if self.pre_hook == self._reset else self.pre_hook
         after = None if self.post_hook == self._restore else self.post_hook
+        # On the CPU a launch is slow and steady, and libraries have hundreds of configurations.
+        rep = _CPU_REP_MS if self.num_reps is None and self._is_on_cpu(kwargs) else self.num_reps
         arrays = [name for name in self.arg_names if self._given(name, kwargs) is not None]
         tuner = kiln_autotuner.Autotuner(
             self.fn, self.arg_names, configs, [name for name in self.keys if name in self.arg_names],
             [] if before else [name for name in self.reset_to_zero if name in arrays],
             [] if before else [name for name in self.restore_value if name in arrays],
-            before, after, warmup=self.num_warmups, rep=self.num_reps, use_cuda_graph=self.use_cuda_graph,
+            before, after, warmup=self.num_warmups, rep=rep, use_cuda_graph=self.use_cuda_graph,
         )  # fmt: skip
         listen_to_loads()  # with nobody told of them, compiles go on in parallel
         asked = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
@@ -262,6 +266,10 @@ class Autotuner(_Wrapper):
             log.info("%s: no configuration fits", self.base_fn.__name__)
         return {config: tuner.configs_timings.get(config, [_NEVER] * 3) for config in configs}
 
+    def _is_on_cpu(self, kwargs: Mapping[str, Any]) -> bool:
+        arguments = [*(self.nargs or {}).values(), *kwargs.values()]
+        return not placement.names_gpu(placement.target_of_arguments(arguments))
+
     def _given(self, name: str, kwargs: Mapping[str, Any]) -> Any:
         return kwargs[name] if name in kwargs else (self.nargs or {}).get(name)
 
@@ -269,8 +277,7 @@ class Autotuner(_Wrapper):
         self, key: tuple[Any, ...], configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> dict[Config, Any]:
         """By `_bench`. On the CPU those that differ in what only GPUs act on are measured once."""
-        arguments = [*(self.nargs or {}).values(), *kwargs.values()]
-        on_cpu = not placement.names_gpu(placement.target_of_arguments(arguments))
+        on_cpu = self._is_on_cpu(kwargs)
         measured: dict[Any, Any] = {}
         timings = {}
         for config in configs:
