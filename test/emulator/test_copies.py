@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from emulator.by_hand import launch, mapped
-from emulator.ptx import Fault
+from emulator.ptx import Fault, Unsupported
 
 ORDERS = (1, -1, 2, 5)
 START = """
@@ -153,6 +153,29 @@ def test_a_box_goes_out(order):
     want = np.zeros_like(array)
     want[10:, 4:] = (32 + np.arange(128) // 4).reshape(8, 16)[:6, :12]
     assert (array == want).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", ["add", "min", "max", "and", "or", "xor"])
+def test_a_box_is_combined(kind, order):
+    """With what is inside of the array, as unsigned numbers; twice of one kind, in the same group."""
+    combine = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+               "xor": np.bitwise_xor}[kind]  # fmt: skip
+    array = np.random.default_rng(0).integers(0, 64, (16, 16)).astype(np.uint32) | np.uint32(1 << 31)
+    there = array.copy()
+    copy = f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{kind}.tile.bulk_group [%d40, {{4, 10}}], [%r3+512];"
+    launch(OUT.format(copy=f"{copy}\n{copy}"), mapped(array, (8, 16)), array, threads=64, order=order)
+    want = there.copy()
+    box = (32 + np.arange(128, dtype=np.uint32) // 4).reshape(8, 16)[:6, :12]
+    want[10:, 4:] = combine(combine(there[10:, 4:], box), box)
+    assert (array == want).all()
+
+
+def test_a_reduction_of_bytes_is_unknown():
+    array = np.zeros((16, 16), np.uint32)
+    copy = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d41], [%r3+512], 512;"
+    with pytest.raises(Unsupported, match=r"u32|no box"):
+        launch(OUT.format(copy=copy), mapped(array, (8, 16)), array, threads=64)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-// kiln-lower-desc-reductions: tiles that are combined into a described array leave through shared memory and the copy
-// engine where it can combine them, else by atomics of threads.
-#include "compiler/analysis/Disjoint.h"
+// kiln-lower-desc-reductions: tiles that are combined into a described array, and that no schedule has taken, become
+// atomics of pointers.
 #include "compiler/transforms/schedule/Passes.h"
-#include "compiler/transforms/schedule/RoleWriter.h"
-#include "compiler/transforms/schedule/Schedule.h"
-#include "dialects/kgpu/BarrierUse.h"
+#include "dialects/kgpu/KgpuDialect.h"
+#include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_LOWERDESCREDUCTIONSPASS
@@ -14,15 +14,6 @@ namespace kiln {
 
 using namespace mlir;
 using namespace kiln;
-using namespace kiln::schedule;
-using namespace kiln::kgpu;
-
-// Of what a block may have, the part that tiles may take on their way out: exchanges need memory too.
-static constexpr int64_t kShareOfMemory = 4;
-
-//===----------------------------------------------------------------------===//
-// By threads
-//===----------------------------------------------------------------------===//
 
 /// Pointers to the elements of the block, and which of them there are, in 64 bits.
 static void reduceByThreads(tile::DescReduceOp op) {
@@ -67,118 +58,22 @@ static void reduceByThreads(tile::DescReduceOp op) {
   op.erase();
 }
 
-//===----------------------------------------------------------------------===//
-// By the copy engine
-//===----------------------------------------------------------------------===//
-
-bool schedule::isAlone(tile::DescReduceOp op) {
-  auto kernel = op->getParentOfType<func::FuncOp>();
-  return !kernel
-              .walk([&](Operation *other) {
-                auto alike = dyn_cast<tile::DescReduceOp>(other);
-                if (alike && alike.getKind() == op.getKind())
-                  return WalkResult::advance();
-                // An order that the engine would have to keep.
-                BarrierUses uses = barriersOf(other);
-                bool orders = isa<tile::AtomicRMWOp, tile::AtomicCASOp>(other) && (uses.before || uses.after);
-                bool touches = globalEffect(other) && !areDisjoint(other, op);
-                return orders || touches ? WalkResult::interrupt() : WalkResult::advance();
-              })
-              .wasInterrupted();
-}
-
-std::optional<MemType> schedule::reductionMemory(tile::DescReduceOp op, const AlignmentAnalysis &alignment) {
-  std::string why;
-  RankedTensorType tile = asMatrix(cast<RankedTensorType>(op.getValue().getType()));
-  if (!CopyOutOp::canReduce(op.getKind(), tile.getElementType()) || !mayCopyOut(op, alignment, why) || !isAlone(op))
-    return std::nullopt;
-  return storeMemory(tile, /*ctas=*/1, /*swapped=*/false);
-}
-
-/// Products that stand where they are, and the exchanges beside them, take memory that is not known yet.
-static bool mayStage(func::FuncOp kernel) {
-  return !kernel
-              .walk([](Operation *op) {
-                return isa<tile::DotOp, RolesOp, ChannelOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
-              })
-              .wasInterrupted();
-}
-
-static Value asMatrixOf(ImplicitLocOpBuilder &b, Value tile) {
-  RankedTensorType type = asMatrix(cast<RankedTensorType>(tile.getType()));
-  return type == tile.getType() ? tile : tile::ReshapeOp::create(b, type, tile).getResult();
-}
-
 namespace {
 struct LowerDescReductions : kiln::impl::LowerDescReductionsPassBase<LowerDescReductions> {
   void runOnOperation() override {
-    func::FuncOp kernel = getOperation();
     SmallVector<tile::DescReduceOp> reductions;
-    bool known = true;
-    kernel.walk([&](tile::DescReduceOp op) {
+    WalkResult result = getOperation().walk([&](tile::DescReduceOp op) {
       reductions.push_back(op);
       if (op.getDesc().getDefiningOp<tile::MakeDescOp>())
-        return;
+        return WalkResult::advance();
       op.emitOpError("expected a descriptor that is made where it is used (because its extents and strides are asked "
                      "for), got one that comes another way");
-      known = false;
+      return WalkResult::interrupt();
     });
-    if (!known)
+    if (result.wasInterrupted())
       return signalPassFailure();
-    if (reductions.empty())
-      return;
-    Target target = Target::fromModule(kernel->getParentOfType<ModuleOp>());
-    llvm::MapVector<Operation *, MemType> staged;
-    if (target.isGpu() && target.has(Feature::BulkCopy) && clusterSize(kernel) == 1 && mayStage(kernel)) {
-      AlignmentAnalysis alignment(kernel);
-      llvm::SmallDenseSet<MemType> memories;
-      int64_t bytes = 0;
-      for (tile::DescReduceOp op : reductions)
-        if (std::optional<MemType> memory = reductionMemory(op, alignment)) {
-          staged.insert({op, *memory});
-          bytes += memories.insert(*memory).second ? memory->getBytes() : 0;
-        }
-      if (bytes > target.gpu.maxSharedBytes / kShareOfMemory)
-        staged.clear();
-    }
-    stage(kernel, staged);
     for (tile::DescReduceOp op : reductions)
-      if (!staged.contains(op))
-        reduceByThreads(op);
-      else
-        op.erase();
-  }
-
-  /// Tiles of one type use one memory, one after the other; barriers and fences between are kiln-insert-barriers'.
-  void stage(func::FuncOp kernel, const llvm::MapVector<Operation *, MemType> &staged) {
-    if (staged.empty())
-      return;
-    ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getContext());
-    SmallVector<tile::MakeDescOp> descs;
-    for (auto &[op, memory] : staged)
-      descs.push_back(cast<tile::DescReduceOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>());
-    hoistDescriptors(kernel, descs, b);
-    llvm::SmallDenseMap<Type, Value> memories;
-    SmallVector<Value> maps;
-    for (auto [desc, entry] : llvm::zip_equal(descs, staged)) {
-      maps.push_back(mapOf(b, desc, entry.second, /*pieces=*/1));
-      Value &memory = memories[entry.second];
-      if (!memory)
-        memory = AllocOp::create(b, entry.second, /*offset=*/IntegerAttr());
-    }
-    for (auto [map, entry] : llvm::zip_equal(maps, staged)) {
-      auto op = cast<tile::DescReduceOp>(entry.first);
-      b.setInsertionPoint(op);
-      b.setLoc(op.getLoc());
-      CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
-      LocalStoreOp::create(b, asMatrixOf(b, op.getValue()), memories[entry.second]);
-      CopyOutOp::create(b, memories[entry.second], map, op.getOffsets(),
-                        b.getStringAttr(tile::stringifyRMWKind(op.getKind())));
-    }
-    // Memory of the block is read until then.
-    b.setInsertionPoint(kernel.front().getTerminator());
-    b.setLoc(kernel.getLoc());
-    CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
+      reduceByThreads(op);
   }
 };
 } // namespace

@@ -66,26 +66,17 @@ def MaterializeSchedulePass : Pass<"kiln-materialize-schedule", "::mlir::func::F
 }
 
 def LowerDescReductionsPass : Pass<"kiln-lower-desc-reductions", "::mlir::func::FuncOp"> {
-  let summary = "tiles that are combined into a described array leave by the copy engine, or by atomics";
+  let summary = "blocks that are combined into a described array become atomics of pointers";
   let description = [{
-    What no schedule has taken of `tile.desc_reduce`. Where the target has a copy engine that can combine such elements and
-    step through the array, and nothing else in the kernel touches that array or orders accesses, the tile is put to shared
-    memory and the engine combines it from there:
+    What no schedule has taken of `tile.desc_reduce`:
     ```mlir
     tile.desc_reduce fadd %d[%i, %j], %v
     ```
-    becomes
-    ```mlir
-    kgpu.copy_out_wait read 0
-    kgpu.local_store %v, %memory
-    kgpu.copy_out %memory by "fadd" to %map[%i, %j]
-    ```
-    with a wait at the end of the kernel. Everywhere else (the CPU, other GPUs, roles, kernels with products, clusters) it becomes a relaxed `tile.atomic_rmw` of
-    pointers, with a mask of the elements that are inside the array.
+    becomes a relaxed `tile.atomic_rmw fadd` of pointers to the elements, with a mask of those that are inside the array.
 
-    Needs: no layouts yet. Numeric effect: none but the order in which programs combine.
+    Needs: descriptors that are made where they are used; no layouts yet. Numeric effect: none.
   }];
-  let dependentDialects = ["::kiln::kgpu::KgpuDialect", "::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 #endif // KILN_SCHEDULE_PASSES_TD

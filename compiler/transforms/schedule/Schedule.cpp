@@ -1,6 +1,7 @@
 // What a schedule says of a kernel, and the memory it takes.
 #include "compiler/transforms/schedule/Schedule.h"
 #include "compiler/analysis/Disjoint.h"
+#include "dialects/kgpu/BarrierUse.h"
 #include "dialects/layout/Constructors.h"
 #include "mlir/IR/Builders.h"
 
@@ -111,4 +112,31 @@ SmallVector<tile::DescLoadOp> schedule::fetchableLoads(func::FuncOp kernel, Prod
       loads.push_back(load);
   }
   return loads;
+}
+
+/// Nothing but reductions of its kind may touch what `op` combines into, and nothing in the kernel orders accesses: the
+/// copy engine may combine at any time until the kernel ends.
+static bool isAlone(tile::DescReduceOp op) {
+  auto kernel = op->getParentOfType<func::FuncOp>();
+  return !kernel
+              .walk([&](Operation *other) {
+                auto alike = dyn_cast<tile::DescReduceOp>(other);
+                if (alike && alike.getKind() == op.getKind())
+                  return WalkResult::advance();
+                // An order that the engine would have to keep.
+                kgpu::BarrierUses uses = kgpu::barriersOf(other);
+                bool orders = isa<tile::AtomicRMWOp, tile::AtomicCASOp>(other) && (uses.before || uses.after);
+                bool touches = globalEffect(other) && !areDisjoint(other, op);
+                return orders || touches ? WalkResult::interrupt() : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
+
+std::optional<kgpu::MemType> schedule::reductionMemory(tile::DescReduceOp op, const AlignmentAnalysis &alignment) {
+  std::string why;
+  RankedTensorType tile = asMatrix(cast<RankedTensorType>(op.getValue().getType()));
+  if (!kgpu::CopyOutOp::canReduce(op.getKind(), tile.getElementType()) || !mayCopyOut(op, alignment, why) ||
+      !isAlone(op))
+    return std::nullopt;
+  return storeMemory(tile, /*ctas=*/1, /*swapped=*/false);
 }

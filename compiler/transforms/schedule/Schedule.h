@@ -33,9 +33,6 @@ std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ct
 llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, ProductLoop &product,
                                                     const AlignmentAnalysis &alignment);
 
-/// Nothing but reductions of its kind may touch what `op` combines into, and nothing in the kernel orders accesses: the
-/// copy engine may combine at any time until the kernel ends.
-bool isAlone(tile::DescReduceOp op);
 /// Memory that the tile of a reduction by the copy engine leaves through; nothing where threads have to combine it.
 std::optional<kgpu::MemType> reductionMemory(tile::DescReduceOp op, const AlignmentAnalysis &alignment);
 
