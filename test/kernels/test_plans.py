@@ -156,7 +156,7 @@ def test_rows_whose_threads_would_idle():
 def test_long_rows_with_two_vectors_are_not_masked():
     """Where few enough elements fall to a thread; else it holds little."""
     for n, block, warps, cluster in ((13824, 13824, 8, 1), (32768, 32768, 8, 2), (11008, 12288, 16, 1),
-                                     (18944, 20480, 16, 1)):  # fmt: skip
+                                     (14000, 16384, 4, 4), (18944, 20480, 4, 4), (28000, 28672, 4, 4)):  # fmt: skip
         found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, 2, 128 if n <= 16384 else 64)
         assert (found.block, found.num_warps, found.cluster) == (block, warps, cluster), n
 

@@ -80,7 +80,7 @@ struct HintStreams : kiln::impl::HintStreamsPassBase<HintStreams> {
       return;
     kernel.walk([&](tile::LoadOp load) {
       const Variation &where = variations.of(load.getPtr());
-      if (load.getEvict() == tile::Eviction::Normal && isa<RankedTensorType>(load.getType()) &&
+      if (load.getEvict() == tile::Eviction::Normal && !load.getIsVolatile() && isa<RankedTensorType>(load.getType()) &&
           !load->getParentOfType<LoopLikeOpInterface>() &&
           llvm::all_of(written, [&](Operation *number) { return where.contains(number); }))
         load.setEvict(tile::Eviction::Last);

@@ -190,13 +190,14 @@ def HoistReadsPass : Pass<"kiln-hoist-reads", "::mlir::func::FuncOp"> {
   let description = [{
     A read behind a reduction is a second wait for memory. One that depends on nothing of the reduction joins the kernel's
     first run of reads, with what its address and mask are made of, unless a write in between may reach what it reads, or
-    something stands there that the program orders by itself (a loop, a branch, a barrier, an assertion, an atomic).
+    something stands there that the program orders by itself (a loop, a branch, a barrier, an assertion, an atomic, a
+    volatile read).
 
     What it gives takes registers while the reduction is under way, beside the tiles that wait for it anyway, and
     registers say how many blocks share a multiprocessor. All such reads move, or none: up to 48 registers a thread for
     what waits (40 in blocks of more than 16 warps, 56 where warps reduce by themselves). Blocks of up to 8 warps that
-    read a row of at most 16 bits an element may take up to 160; long masked rows with two further tiles stay as they are
-    in larger ones. (Measured on an H200; see RATIONALE.md.)
+    read a row of at most 16 bits an element may take up to 160; but where a long masked row has two further tiles, all
+    stay as they are. (Measured on an H200; see RATIONALE.md.)
 
     ```mlir
     %x = tile.load %p : ...

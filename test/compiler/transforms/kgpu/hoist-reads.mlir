@@ -451,3 +451,101 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+#row = #layout.map<blocked [3072] vector 4 warps 4>
+
+// A volatile read stays where the program has it.
+// CHECK-LABEL: func.func public @keeps_its_place(
+// CHECK: reduce(
+// CHECK: tile.load
+// CHECK: return
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @keeps_its_place(%xp: !tile.ptr<f32> {tile.disjoint}, %wp: !tile.ptr<f32> {tile.disjoint}, %yp: !tile.ptr<f32> {tile.disjoint}, %k: i1) attributes {tile.kernel} {
+    %x0 = tile.splat %xp : !tile.ptr<f32> -> tensor<3072x!tile.ptr<f32>, #row>
+    %w0 = tile.splat %wp : !tile.ptr<f32> -> tensor<3072x!tile.ptr<f32>, #row>
+    %y0 = tile.splat %yp : !tile.ptr<f32> -> tensor<3072x!tile.ptr<f32>, #row>
+    %x = tile.load %x0 : tensor<3072x!tile.ptr<f32>, #row> -> tensor<3072xf32, #row>
+    %v = arith.mulf %x, %x : tensor<3072xf32, #row>
+    %s = tile.reduce(%v) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    } : (tensor<3072xf32, #row>) -> f32
+    %w = tile.load %w0 {isVolatile} : tensor<3072x!tile.ptr<f32>, #row> -> tensor<3072xf32, #row>
+    %t = tile.splat %s : f32 -> tensor<3072xf32, #row>
+    %m = arith.mulf %x, %t : tensor<3072xf32, #row>
+    %r = arith.mulf %m, %w : tensor<3072xf32, #row>
+    tile.store %y0, %r : tensor<3072x!tile.ptr<f32>, #row>, tensor<3072xf32, #row>
+    return
+  }
+}
+
+// -----
+
+#row = #layout.map<blocked [3072] vector 4 warps 4>
+
+// Nor does what follows one pass it.
+// CHECK-LABEL: func.func public @behind_a_volatile_read(
+// CHECK: reduce(
+// CHECK: tile.load
+// CHECK: tile.load
+// CHECK: return
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @behind_a_volatile_read(%xp: !tile.ptr<f32> {tile.disjoint}, %wp: !tile.ptr<f32> {tile.disjoint}, %yp: !tile.ptr<f32> {tile.disjoint}, %k: i1) attributes {tile.kernel} {
+    %x0 = tile.splat %xp : !tile.ptr<f32> -> tensor<3072x!tile.ptr<f32>, #row>
+    %w0 = tile.splat %wp : !tile.ptr<f32> -> tensor<3072x!tile.ptr<f32>, #row>
+    %y0 = tile.splat %yp : !tile.ptr<f32> -> tensor<3072x!tile.ptr<f32>, #row>
+    %x = tile.load %x0 : tensor<3072x!tile.ptr<f32>, #row> -> tensor<3072xf32, #row>
+    %v = arith.mulf %x, %x : tensor<3072xf32, #row>
+    %s = tile.reduce(%v) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    } : (tensor<3072xf32, #row>) -> f32
+    %f = tile.load %wp {isVolatile} : !tile.ptr<f32> -> f32
+    %w = tile.load %w0 : tensor<3072x!tile.ptr<f32>, #row> -> tensor<3072xf32, #row>
+    %t = tile.splat %s : f32 -> tensor<3072xf32, #row>
+    %m = arith.mulf %x, %t : tensor<3072xf32, #row>
+    %r = arith.mulf %m, %w : tensor<3072xf32, #row>
+    tile.store %y0, %r : tensor<3072x!tile.ptr<f32>, #row>, tensor<3072xf32, #row>
+    return
+  }
+}
+
+// -----
+
+#row = #layout.map<blocked [16384] vector 8 warps 8>
+
+// Long masked rows with two further tiles stay as they are, in small blocks too.
+// CHECK-LABEL: func.func public @long_masked(
+// CHECK: reduce(
+// CHECK: tile.load
+// CHECK: tile.load
+// CHECK: return
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func public @long_masked(%xp: !tile.ptr<f16> {tile.disjoint}, %wp: !tile.ptr<f16> {tile.disjoint}, %yp: !tile.ptr<f16> {tile.disjoint}, %k: i1) attributes {tile.kernel} {
+    %x0 = tile.splat %xp : !tile.ptr<f16> -> tensor<16384x!tile.ptr<f16>, #row>
+    %w0 = tile.splat %wp : !tile.ptr<f16> -> tensor<16384x!tile.ptr<f16>, #row>
+    %y0 = tile.splat %yp : !tile.ptr<f16> -> tensor<16384x!tile.ptr<f16>, #row>
+    %x = tile.load %x0 : tensor<16384x!tile.ptr<f16>, #row> -> tensor<16384xf16, #row>
+    %v = arith.mulf %x, %x : tensor<16384xf16, #row>
+    %s = tile.reduce(%v) axis 0 {
+    ^bb0(%a: f16, %b: f16):
+      %c = arith.addf %a, %b : f16
+      tile.yield %c : f16
+    } : (tensor<16384xf16, #row>) -> f16
+    %i = tile.make_range 0 to 16384 : tensor<16384xi32, #row>
+    %e = arith.constant dense<16000> : tensor<16384xi32, #row>
+    %k1 = arith.cmpi slt, %i, %e : tensor<16384xi32, #row>
+    %w = tile.load %w0 : tensor<16384x!tile.ptr<f16>, #row> -> tensor<16384xf16, #row>
+    %u = tile.load %y0 mask %k1 : tensor<16384x!tile.ptr<f16>, #row> mask tensor<16384xi1, #row> -> tensor<16384xf16, #row>
+    %wu = arith.addf %w, %u : tensor<16384xf16, #row>
+    %t = tile.splat %s : f16 -> tensor<16384xf16, #row>
+    %m = arith.mulf %x, %t : tensor<16384xf16, #row>
+    %r = arith.mulf %m, %wu : tensor<16384xf16, #row>
+    tile.store %y0, %r : tensor<16384x!tile.ptr<f16>, #row>, tensor<16384xf16, #row>
+    return
+  }
+}
