@@ -47,7 +47,7 @@ _started: list[tuple[hooks.Hooks, Callable[[Any], Any]]] = []
 
 
 def start() -> str:
-    """Marks ranges from now on; returns what makes them. Nothing happens where that goes on already."""
+    """Marks ranges from now on and returns what makes them. Does nothing where ranges are marked already."""
     if _started:
         return ""
     ranges = find()
@@ -78,7 +78,7 @@ def _popper(ranges: Ranges) -> Callable[[Any], None]:
 
 
 def stop() -> None:
-    """Marks no more ranges."""
+    """Stops marking ranges."""
     for list_of_hooks, hook in _started:
         list_of_hooks.remove(hook)
     _started.clear()

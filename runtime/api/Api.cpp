@@ -28,7 +28,7 @@ static kiln_status report(const Status &status) {
   return kiln_status(status.getCode());
 }
 
-/// No exception leaves the library: what memory there is not for is a status as well.
+/// Runs `function` and turns exceptions into a status, running out of memory included: none leaves the library.
 template <typename Function> static kiln_status guarded(Function function) {
   try {
     return report(function());

@@ -4,11 +4,11 @@
 
 namespace kiln::api {
 
-/// Shows what kernels on GPUs have printed since the last call; the first assertion that failed since. Cheap if there
-/// is nothing.
+/// Prints what kernels on GPUs have said since the last call and returns the first assertion that failed since. Cheap
+/// where there is nothing.
 Status takeReports();
 
-/// A launch on the CPU that is observed: as LoadedKernel::launch, what it prints shown, and what failed as a status.
+/// LoadedKernel::launch on the CPU, with prints shown and a failed assertion returned as a status.
 Status launchObserved(device::LoadedKernel &kernel, device::LaunchRequest request);
 
 } // namespace kiln::api

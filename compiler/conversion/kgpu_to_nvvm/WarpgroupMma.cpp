@@ -98,13 +98,13 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
   int64_t depth = right.getShape()[0], columns = acc.shape()[1];
   int64_t begin = op.getDepth().empty() ? 0 : op.getDepth()[0], end = op.getDepth().empty() ? depth : op.getDepth()[1];
   int64_t step = kgpu::productDepth(lhsElement, right.getElementType(), element, /*warpgroup=*/true);
-  // Registers of one block of 64 rows lie one behind the other, in it those of eight columns after the other.
+  // Registers are ordered by blocks of 64 rows, and within a block by groups of eight columns.
   ArrayRef<Value> registers = lowering.get(op.getAcc());
   Registers words = element.isF32() ? Registers(registers) : packWords(lowering, registers);
   int64_t perWord = acc.registers() / int64_t(words.size()), perBlock = columns / 2;
   int64_t blocks = acc.registers() / perBlock;
 
-  // Where nothing is added to, the registers need not hold anything.
+  // Without a sum to add to, the registers may hold anything.
   APInt known;
   std::optional<bool> accumulates = true;
   if (Value condition = op.getAccumulate())

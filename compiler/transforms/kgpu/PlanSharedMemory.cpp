@@ -1,4 +1,4 @@
-// kiln-plan-shared-memory: lives of allocations, then the planner of frames places them.
+// kiln-plan-shared-memory: finds how long each allocation lives, and has the frame planner place them.
 #include "compiler/analysis/FramePlan.h"
 #include "compiler/target/Resource.h"
 #include "compiler/target/Target.h"
@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
-/// What keeping allocations apart to save barriers may cost.
+/// Bytes that the plan may spend on keeping allocations apart where that saves barriers.
 static constexpr int64_t kSpareBytes = 4096;
 
 namespace {
@@ -40,14 +40,14 @@ public:
     function.walk([&](Operation *op) {
       if (auto alloc = dyn_cast<AllocOp>(op))
         lives.push_back(lifeOf(alloc));
-      // Copies that are under way, and arrivals of others, keep no time that can be read off the text; but where all
-      // threads have met for the last time.
+      // Copies in flight and arrivals of other roles may touch a channel at any time: it lives from the start to the
+      // last barrier of all threads.
       if (auto channel = dyn_cast<ChannelOp>(op)) {
         ReceiveOp last = lastBarrierAt(channel);
         lives.push_back({channel, channel.getBytes(), kSwizzleAlign, 0, last ? number[last] : count});
       }
     });
-    // Where a barrier is certain: between the stores and the loads of an exchange.
+    // Between the stores and the loads of an exchange there will be a barrier.
     for (const Life &life : lives) {
       Operation *store = nullptr, *load = nullptr;
       for (auto &[use, access] : uses[life.op]) {
@@ -96,7 +96,7 @@ Life Lives::lifeOf(AllocOp alloc) {
       for (const MemoryAccess &access : sharedAccesses(user))
         if (access.alloc == alloc)
           uses[alloc].push_back({user, access});
-  // Another cta may send before this one has come to the exchange.
+  // Another cta may send before this one reaches the exchange.
   if (alloc.getMbarrier()) {
     life.begin = 0;
     life.end = count;
@@ -106,17 +106,18 @@ Life Lives::lifeOf(AllocOp alloc) {
   for (auto &[user, access] : uses[alloc]) {
     life.begin = std::min(life.begin, number[user]);
     life.end = std::max(life.end, number[user]);
-    // Reached until somebody has waited, wherever that is: as long as those run that do so.
+    // An asynchronous access lasts until some op waits for it, wherever that stands: the role's whole time, or the
+    // kernel's.
     if (access.isAsync()) {
       life.begin = roles ? number[roles] : 0;
       life.end = roles ? last[roles] : count;
     }
-    // Made outside of roles: another role may be anywhere in its own part meanwhile.
+    // Allocated outside the roles: the other roles may be anywhere in their bodies meanwhile.
     if (RolesOp around = roleAround(user).first; around && !roles) {
       life.begin = std::min(life.begin, number[around]);
       life.end = std::max(life.end, last[around]);
     }
-    // Made outside of a loop, or kept from one iteration to the next: alive all the time the loop runs.
+    // Allocated outside a loop, or kept between iterations: alive as long as the loop runs.
     for (Operation *op = user; op != alloc->getParentOp(); op = op->getParentOp())
       if (isa<LoopLikeOpInterface>(op)) {
         life.begin = std::min(life.begin, number[op]);
@@ -131,8 +132,8 @@ Life Lives::lifeOf(AllocOp alloc) {
   return life;
 }
 
-/// The end of the life if whoever takes the bytes next is to find a barrier in between: that of the first exchange that
-/// starts later and is certain to run. Inside a loop: all of the loop, and on from there.
+/// Where the life ends if the next owner of the bytes is to need no barrier of its own: at the barrier of the first
+/// exchange that starts later and always runs. An allocation in a loop lives for the whole loop first.
 int64_t Lives::barrierAfter(const Life &life) const {
   Operation *place = life.op;
   int64_t end = life.end;
@@ -148,7 +149,7 @@ int64_t Lives::barrierAfter(const Life &life) const {
   return best;
 }
 
-/// Stores into memory nobody loads from, and then the memory.
+/// Drops memory that nothing loads from, with its stores.
 static void dropUnread(func::FuncOp function) {
   SmallVector<AllocOp> allocs;
   function.walk([&](AllocOp alloc) { allocs.push_back(alloc); });
@@ -192,7 +193,7 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
     if (target.isGpu() && plan.bytes > target.gpu.maxSharedBytes) {
       plan = least;
       if (plan.bytes > target.gpu.maxSharedBytes) {
-        // At the largest piece: that is the op to make smaller.
+        // The error stands at the largest piece, the one to make smaller.
         const Life *largest = &lives.all().front();
         for (const Life &life : lives.all())
           if (life.bytes > largest->bytes)

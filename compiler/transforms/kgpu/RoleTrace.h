@@ -72,28 +72,28 @@ private:
   mlir::LogicalResult visitAccesses(mlir::Operation *op);
   mlir::LogicalResult finish();
 
-  /// The channel and the place that a step stands at; fails unless it is `expected`.
+  /// The channel and place of a step; fails unless the place is `expected`.
   mlir::FailureOr<std::pair<unsigned, int64_t>> stepAt(mlir::Operation *op, mlir::Value channel, mlir::Value cursor,
                                                        int64_t expected, llvm::StringRef before);
   mlir::LogicalResult checkIdle(mlir::Operation *op, unsigned channel, int64_t place);
   mlir::FailureOr<Memory> memoryOf(mlir::Operation *op, mlir::Value value);
   mlir::LogicalResult readsOf(mlir::Operation *op, mlir::Value value, llvm::SmallVectorImpl<Memory> &reads);
-  /// A copy by threads, in this run.
+  /// Whether threads make this copy in this run.
   bool isMade(mlir::Operation *copy);
   mlir::LogicalResult checkReading(mlir::Operation *op, const Memory &memory);
-  /// Of a channel that completes by groups: the copies of this place are among those waited for.
+  /// Fails where a channel completes by groups and the wait does not cover the copies of this place.
   mlir::LogicalResult checkLanded(ReceiveOp op, unsigned channel, int64_t place);
-  /// What was copied to the slot has been read.
+  /// Fails where something was copied to the slot and never read.
   mlir::LogicalResult checkRead(ReleaseOp op, unsigned channel, int64_t place);
 
-  /// How often steps run hangs on this.
+  /// Notes an op that decides how often the steps in it run.
   void noteDecision(mlir::Operation *op, unsigned key);
   unsigned indexOf(mlir::Value channel);
   ChannelOp at(unsigned channel) { return channels[channel]; }
 
   llvm::ArrayRef<ChannelOp> channels;
-  llvm::ArrayRef<bool> readByMachines; ///< by channel: products or copies read its slots
-  llvm::ArrayRef<bool> inTurns;        ///< by channel: each slot is read by one of the consumers
+  llvm::ArrayRef<bool> readByMachines; ///< by channel: tensor cores or the copy engine read its slots
+  llvm::ArrayRef<bool> inTurns;        ///< by channel: its consumers take turns, one for each slot
   llvm::DenseMap<mlir::Value, Memory> memories;
   std::deque<UnderWay> products, copies;
   /// Fills of each part of the slots that are being filled.

@@ -20,8 +20,8 @@ using namespace kiln::kgpu;
 // Accumulators in flight
 //===----------------------------------------------------------------------===//
 
-/// A wait with products pending settles what the last of them have not been added to: so many were begun behind the
-/// product that gives its accumulator, in one block, that those alone may be pending.
+/// Whether a wait that leaves products pending still settles its accumulator: at least as many products must have begun
+/// behind the one that gives the accumulator, in the same block, so that only those can be the pending ones.
 static bool settles(MmaWaitOp wait) {
   auto product = wait.getAcc().getDefiningOp<WarpgroupMmaOp>();
   if (!product || product->getBlock() != wait->getBlock())
@@ -93,7 +93,7 @@ public:
 private:
   LogicalResult findEnds();
   LogicalResult verifyWarps(unsigned channel);
-  /// One run; `varies`: others may differ.
+  /// One run under assumed trip counts; sets `varies` where another run could go differently.
   LogicalResult verifyRun(unsigned run, bool &varies);
   LogicalResult verifyBalance(unsigned channel, ArrayRef<RoleTrace> traces);
   LogicalResult refuseBalance(unsigned channel, const RoleTrace &from, const Role &producer, const RoleTrace &to,
@@ -105,7 +105,7 @@ private:
   SmallVector<ChannelOp> channels;
   std::vector<Role> roles;
   SmallVector<Ends> ends;           ///< by channel
-  SmallVector<bool> readByMachines; ///< by channel: products or copies read slots
+  SmallVector<bool> readByMachines; ///< by channel: tensor cores or the copy engine read its slots
   SmallVector<bool> inTurns;        ///< by channel: each slot is read by one of the consumers
 };
 } // namespace
@@ -118,7 +118,7 @@ ChannelVerifier::ChannelVerifier(func::FuncOp function) : function(function), ch
       roles.emplace_back(cast<StringAttr>(op.getNames()[i]).getValue(), op.getBodies()[i].front(), op.warpsOf(i));
 }
 
-/// Products or copies read what this receive gives.
+/// Whether tensor cores or the copy engine read what this receive gives.
 static bool isReadByMachines(ReceiveOp receive) {
   SmallVector<Value> open(receive.getParts().begin(), receive.getParts().end());
   while (!open.empty())
@@ -192,14 +192,14 @@ LogicalResult ChannelVerifier::verifyWarps(unsigned index) {
       sum += roles[role].warps;
     return sum;
   };
-  // Outside of roles it takes a module to say how many there are.
+  // A function outside a module does not say how many warps run outside the roles.
   if (warpsOf(producers) == 0 || warpsOf(consumers) == 0)
     return success();
   int64_t fillers = completion == Completion::Bytes ? 1 : warpsOf(producers);
   if (int32_t(channel.getFillers()) != fillers)
     return channel.emitOpError() << "expected " << fillers << " fillers (because so many warps commit a slot), got "
                                  << int32_t(channel.getFillers());
-  // As many as each of several has: they take turns.
+  // Several consumers, each with as many warps as the channel has readers, take turns.
   inTurns[index] = consumers.size() > 1 && llvm::all_of(consumers, [&](unsigned role) {
                      return roles[role].warps == int32_t(channel.getReaders());
                    });
@@ -324,8 +324,8 @@ LogicalResult ChannelVerifier::verifyProgress(ArrayRef<RoleTrace> traces) {
       join(clock, slotAt(step.channel, slotBefore(step)).released);
     if (step.kind == ChannelStep::Receive) {
       slot.received = {role, at[role] + 1};
-      // A barrier's parity tells apart a round and the one before it, no more. So that the barrier itself says that the
-      // slot is full does not count: it has to be known before.
+      // A barrier's parity tells a round only from the one before it. That the barrier lets this role pass therefore
+      // proves nothing: the receive before must be known to be over.
       auto before = inTurns[step.channel] && step.place ? slotAt(step.channel, step.place - 1).received : std::nullopt;
       if (inTurns[step.channel] && step.place &&
           (!before || (before->first != role && clock[before->first] < before->second)))

@@ -82,7 +82,7 @@ struct SelectOfLoad : OpRewritePattern<arith::SelectOp> {
   }
 };
 
-/// Of one condition MLIR's own canonicalization makes one; of two it does so for booleans alone.
+/// MLIR's canonicalization merges nested selects of one condition, and of two conditions only selects of booleans.
 struct NestedSelect : OpRewritePattern<arith::SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::SelectOp select, PatternRewriter &rewriter) const override {

@@ -65,7 +65,7 @@ def _find(module: str, name: str) -> Any:
 
 
 def dump(name: str, key: str, found: Any, options: Mapping[str, Any], disjoint: Any) -> str | None:
-    """What `preload` takes; None where an argument is nothing that another process can have."""
+    """What `preload` takes; None where another process cannot have one of the arguments."""
     try:
         facts = {"arguments": encode(tuple(found)), "options": encode(tuple(options.items()))}
     except TypeError:

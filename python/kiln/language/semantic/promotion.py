@@ -1,4 +1,4 @@
-"""Which type two operands meet in, and bringing them to it and to one shape.
+"""The common type of two operands, and bringing them to it and to one shape.
 
 A Python number or constexpr is *weak*: if its kind (bool < int < float) is not above the other operand's, it adopts
 that operand's type. Otherwise the rules are, in order: fp64, fp32, fp16, bf16 (with bf16 alone), two different fp8
@@ -114,7 +114,7 @@ def integer_promotion(a: Any, b: Any) -> Any:
 
 
 def common_type(a: Any, a_weak: bool, b: Any, b_weak: bool, division: bool = False) -> Any:
-    """The type two scalar types meet in. Weak ones come from Python numbers."""
+    """The common type of two scalar types. Weak ones come from Python numbers."""
     if a_weak != b_weak:
         weak, strong = (a, b) if a_weak else (b, a)
         if weak.kind().value <= strong.kind().value:
@@ -213,7 +213,7 @@ def weak_constant(value: Any, target: Any, other: type_, op: str) -> tensor:
 
 
 def expand_front(value: tensor, rank: int) -> tensor:
-    """Sides of 1 in front until the rank is reached."""
+    """Adds sides of 1 in front until the rank is reached."""
     while len(value.type.shape) < rank:
         value = emit(
             "tile.expand_dims", [value], block_type(value.type.scalar, (1, *value.type.shape)), {"axis": i32(0)}
