@@ -65,7 +65,7 @@ def calls(case: Case) -> tuple[Callable[..., Any], list[Any]]:
     if case.kernel == "layer_norm":
         return lambda a, o, p: norm.layer_norm(a["x"], a["weight"], a["bias"], out=o[0], plan=p), by_rows
     if case.kernel == "softmax":
-        return lambda a, o, p: softmax.softmax(a["x"], out=o[0], plan=p), by_rows
+        return lambda a, o, p: softmax(a["x"], out=o[0], plan=p), by_rows
     if case.kernel == "swiglu":
         return lambda a, o, p: activation.swiglu(a["gate"], a["up"], out=o[0], plan=p), flats
     if case.kernel == "bias_gelu":

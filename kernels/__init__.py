@@ -65,15 +65,17 @@ __doc__ = (__doc__ or "").format(functions="\n".join(f"    {name:18} {line}" for
 __all__ = ["FAMILIES", "FUNCTIONS", *FUNCTIONS]
 
 
-class FamilyOfOne(ModuleType):
-    """A folder that has the name of its function: called, it is that function.
+class _Package(ModuleType):
+    """Where a function has the name of its folder, the name is the function's: whatever has been imported before."""
 
-    `from kiln.kernels import softmax` gives the folder where something has imported it, and the function where nothing
-    has: both can be called.
-    """
+    def __setattr__(self, name: str, value: Any) -> None:
+        # What is imported is made an attribute of its parent.
+        if isinstance(value, ModuleType) and FUNCTIONS.get(name, ("",))[0] == name:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
@@ -82,19 +84,9 @@ def __getattr__(name: str) -> Any:
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     family = importlib.import_module(f"{__name__}.{found[0]}")
-    if name == found[0]:
-        return family  # importing it has made it an attribute of this module
     value = globals()[name] = getattr(family, name)
     return value
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def call_family(name: str) -> None:
-    """Makes the module of a family, which has the name of one of its functions, be called as that function."""
-    module = sys.modules[name]
-    module.__class__ = FamilyOfOne
-    function = getattr(module, name.rpartition(".")[2])
-    module.__doc__ = f"{module.__doc__}\n\nCalled, the module is ``{function.__name__}``:\n\n{function.__doc__}"

@@ -1,6 +1,5 @@
 """Attention: flash forward and backward, with scores and masks by functions too, and decoding over a KV cache."""
 
-from kiln.kernels import call_family
 from kiln.kernels.attention.append import append, append_quantized
 from kiln.kernels.attention.backward import attention_backward, attention_varlen_backward
 from kiln.kernels.attention.decode import decode_attention
@@ -23,5 +22,3 @@ __all__ = [
     "flex_attention",
     "quantized_cache",
 ]
-
-call_family(__name__)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from harness import assert_close, random
-from kiln.kernels import attention as library
+from kiln.kernels import attention
 from kiln.kernels.attention import reference
 
 ORDERS = (1, -1, 2)
@@ -39,7 +39,7 @@ def rng(request):
 def check(rng, in_orders, q_tokens, k_tokens, heads=1, k_heads=1, size=64, dtype="float16", causal=False, batch=1):
     q = random(rng, (batch, q_tokens, heads, size), dtype)
     k, v = (random(rng, (batch, k_tokens, k_heads, size), dtype) for _ in range(2))
-    y, lse = in_orders(lambda: library.attention(q, k, v, causal=causal, return_lse=True))
+    y, lse = in_orders(lambda: attention(q, k, v, causal=causal, return_lse=True))
     exact, exact_lse = reference.attention(q, k, v, causal=causal, return_lse=True)
     unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
     assert np.abs(np.asarray(y, np.float64) - exact).max() <= 4 * unit * np.abs(np.asarray(v, np.float64)).max()

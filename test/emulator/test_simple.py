@@ -155,7 +155,7 @@ def test_attention_has_keys_and_values_ahead(rng, in_orders, tokens, causal):
     q = random(rng, (1, tokens[0], 1, 64), "float16")
     k, v = (random(rng, (1, tokens[1], 1, 64), "float16") for _ in range(2))
     exact, _ = attention_reference.attention(q, k, v, causal=causal, return_lse=True)
-    for got in in_orders(lambda: attention.attention(q, k, v, causal=causal), BY_WARPS):
+    for got in in_orders(lambda: attention(q, k, v, causal=causal), BY_WARPS):
         assert np.abs(np.asarray(got, np.float64) - exact).max() <= 2.0**-9 * np.abs(np.asarray(v, np.float64)).max()
 
 

@@ -17,7 +17,20 @@ os.environ.setdefault("KILN_TARGET", "cuda")
 os.environ.setdefault("KILN_STAGE_ARRAYS", "1")
 
 import numpy as np
-from kiln.kernels import activation, attention, elementwise, embedding, gemm, norm, optimizer, reduce, rope, softmax
+from kiln.kernels import (
+    activation,
+    attention,
+    decode_attention,
+    elementwise,
+    embedding,
+    gemm,
+    norm,
+    optimizer,
+    reduce,
+    rope,
+    rope_tables,
+    softmax,
+)
 from kiln.kernels.activation import reference as activation_reference
 from kiln.kernels.attention import reference as attention_reference
 from kiln.kernels.gemm.configs import GemmPlan
@@ -61,7 +74,7 @@ def rows() -> Iterator[Run]:
     for n, plan in row_plans():
         x, residual, weight, bias = normal(7, n), normal(7, n), normal(n), normal(n)
         about, own = f"{n} {plan or ''}", {"plan": plan}
-        yield Run(f"softmax {about}", softmax.softmax, softmax_reference.softmax, (x,), {}, own)
+        yield Run(f"softmax {about}", softmax, softmax_reference.softmax, (x,), {}, own)
         yield Run(f"rms_norm {about}", norm.rms_norm, norm_reference.rms_norm, (x, weight), {}, own)
         yield Run(f"residual_rms_norm {about}", norm.residual_rms_norm, norm_reference.residual_rms_norm,
                   (x, residual, weight), {}, own)  # fmt: skip
@@ -79,11 +92,11 @@ def elements() -> Iterator[Run]:
         for form in ("none", "tanh"):
             yield Run(f"bias_gelu {form} {n}", activation.bias_gelu, gelu, (x, y[0].copy()), {"approximate": form})
         yield Run(f"sum_all {n}", reduce.sum_all, reduce_reference.sum_all, (wide,))
-    q, k, tables = normal(2, 5, 6, 64), normal(2, 5, 2, 64), rope.rope_tables(16, 64)
+    q, k, tables = normal(2, 5, 6, 64), normal(2, 5, 2, 64), rope_tables(16, 64)
     for interleaved in (False, True):
-        yield Run(f"rope {interleaved}", rope.rope, rope_reference.rope, (q, k, *tables), {"interleaved": interleaved})
+        yield Run(f"rope {interleaved}", rope, rope_reference.rope, (q, k, *tables), {"interleaved": interleaved})
     ids, table = rng.integers(0, 50, 33), normal(50, 300)
-    yield Run("embedding", embedding.embedding, lambda ids, table: table[ids].astype(np.float64), (ids, table))
+    yield Run("embedding", embedding, lambda ids, table: table[ids].astype(np.float64), (ids, table))
     moment, square = normal(3, 1711, dtype=np.float32), np.abs(normal(3, 1711, dtype=np.float32))
     arrays = (normal(3, 1711), normal(3, 1711), moment, square, 3)
     yield Run("adamw", adamw, optimizer_reference.adamw, arrays)
@@ -104,10 +117,10 @@ def products() -> Iterator[Run]:
                  GemmPlan(32, 32, 32, "fma", splits=3, reduce="last", described=False)):  # fmt: skip
         yield Run(f"matmul {plan}", gemm.matmul, lambda a, b: a.astype(np.float64) @ b, (a, b), {}, {"plan": plan})
     q, k, v = (normal(1, 70, heads, 32, dtype=np.float32) for heads in (4, 2, 2))
-    yield Run("attention", attention.attention, attention_reference.attention, (q, k, v), {"causal": True})
+    yield Run("attention", attention, attention_reference.attention, (q, k, v), {"causal": True})
     caches = [normal(2, 100, 2, 32, dtype=np.float32) for _ in range(2)]
     arguments = (normal(2, 4, 32, dtype=np.float32), *caches, np.array([70, 9], np.int32))
-    yield Run("decode_attention", attention.decode_attention, attention_reference.decode_attention, arguments, {},
+    yield Run("decode_attention", decode_attention, attention_reference.decode_attention, arguments, {},
               {"splits": 2})  # fmt: skip
 
 

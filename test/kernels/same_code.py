@@ -46,7 +46,7 @@ def row_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"rms_norm {size}", lambda x=x, w=w: norm.rms_norm(x, w)
             yield f"residual_rms_norm {size}", lambda x=x, w=w: norm.residual_rms_norm(x, blank_like(x), w)
             yield f"layer_norm {size}", lambda x=x, w=w: norm.layer_norm(x, w, blank_like(w))
-            yield f"softmax {size}", lambda x=x: softmax.softmax(x)
+            yield f"softmax {size}", lambda x=x: softmax(x)
         for rows, n in ((1, 4096), (777, 1000), (4096, 96), (4096, 4096), (4096, 32768), (2, 1 << 21)):
             size = f"{rows}x{n} {dtype}"
             x, w = blank((rows, n), dtype), blank((n,), "float32")
@@ -65,8 +65,8 @@ def row_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"layer_norm no bias {size}", lambda x=x, w=w: norm.layer_norm(x, w)
             yield f"layer_norm before {size}", lambda x=x, w=w: norm.layer_norm(x, w, blank_like(w), cast="before")
             yield f"layer_norm strided {size}", lambda x=wide, w=w: norm.layer_norm(x, w, blank_like(w))
-            yield f"softmax strided {size}", lambda x=wide: softmax.softmax(x)
-            yield f"softmax in place {size}", lambda x=x: softmax.softmax(x, out=x)
+            yield f"softmax strided {size}", lambda x=wide: softmax(x)
+            yield f"softmax in place {size}", lambda x=x: softmax(x, out=x)
 
 
 def flat_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -77,7 +77,7 @@ def flat_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     for dtype in TYPES:
         for tokens, size in ((1, 4096), (2048, 4096), (100_000, 1000), (777, 896)):
             table, ids = blank((32000, size), dtype), blank((tokens,), "int64")
-            yield f"embedding {tokens}x{size} {dtype}", lambda t=table, i=ids: embedding.embedding(i, t)
+            yield f"embedding {tokens}x{size} {dtype}", lambda t=table, i=ids: embedding(i, t)
         for rows in (*ROWS, 70_000):
             for n in WIDTHS if rows < 70_000 else (96, 512):
                 size = f"{rows}x{n} {dtype}"
@@ -112,7 +112,7 @@ def flat_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def token_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls of what has tokens and heads."""
-    from kiln.kernels import attention, rope
+    from kiln.kernels import attention, decode_attention, rope
     from kiln.kernels.case import blank
 
     for dtype in TYPES:
@@ -127,16 +127,16 @@ def token_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
                     for where, given in places.items():
                         for turned in (False, True):
                             name = f"rope {tokens} {heads}/{kv_heads}x{size} of {part} {dtype}{where} {turned}"
-                            yield name, lambda q=q, k=k, c=cos, g=given, t=turned: rope.rope(
+                            yield name, lambda q=q, k=k, c=cos, g=given, t=turned: rope(
                                 q, k, c, c, interleaved=t, **g)  # fmt: skip
         for batch, heads, kv_heads, size, length in ((1, 32, 8, 128, 4096), (64, 32, 8, 128, 1000), (3, 14, 2, 64, 77),
                                                      (2, 8, 8, 256, 131072), (2, 7, 1, 80, 500)):  # fmt: skip
             q, cache = blank((batch, heads, size), dtype), blank((batch, length, kv_heads, size), dtype)
             lengths, name = blank((batch,), "int32"), f"decode {batch} {heads}/{kv_heads}x{size} {length} {dtype}"
-            yield name, lambda q=q, c=cache, n=lengths: attention.decode_attention(q, c, c, n)
-            yield f"{name} lse", lambda q=q, c=cache, n=lengths: attention.decode_attention(q, c, c, n, return_lse=True)
+            yield name, lambda q=q, c=cache, n=lengths: decode_attention(q, c, c, n)
+            yield f"{name} lse", lambda q=q, c=cache, n=lengths: decode_attention(q, c, c, n, return_lse=True)
             pages, table = blank((100, 64, kv_heads, size), dtype), blank((batch, 1 + length // 64), "int32")
-            yield f"{name} paged", lambda q=q, c=pages, n=lengths, t=table: attention.decode_attention(
+            yield f"{name} paged", lambda q=q, c=pages, n=lengths, t=table: decode_attention(
                 q, c, c, n, block_table=t)  # fmt: skip
         for batch, heads, kv_heads, size, queries, tokens in (
             (1, 32, 8, 128, 4096, 4096), (2, 14, 2, 64, 1000, 1000), (1, 8, 8, 256, 512, 2048), (1, 7, 1, 80, 100, 333),
@@ -145,11 +145,11 @@ def token_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             strided = blank((batch, tokens, kv_heads, 2 * size), dtype)[..., ::2]
             for causal in (False, True):
                 name = f"attention {batch} {heads}/{kv_heads}x{size} {queries}x{tokens} {dtype} {causal}"
-                yield name, lambda q=q, k=k, c=causal: attention.attention(q, k, k, causal=c)
-                yield f"{name} lse", lambda q=q, k=k, c=causal: attention.attention(q, k, k, causal=c, return_lse=True)
-                yield f"{name} turned", lambda q=q, k=k, c=causal: attention.attention(
+                yield name, lambda q=q, k=k, c=causal: attention(q, k, k, causal=c)
+                yield f"{name} lse", lambda q=q, k=k, c=causal: attention(q, k, k, causal=c, return_lse=True)
+                yield f"{name} turned", lambda q=q, k=k, c=causal: attention(
                     q, k, k, causal=c, softmax_scale=-0.1)  # fmt: skip
-                yield f"{name} strided", lambda q=q, k=strided, c=causal: attention.attention(q, k, k, causal=c)
+                yield f"{name} strided", lambda q=q, k=strided, c=causal: attention(q, k, k, causal=c)
 
 
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
