@@ -124,6 +124,7 @@ def attention_kernel(
     batch, head = number // tiles, number % tiles if PLAN.PACK == 1 else number % tiles * PLAN.PACK
     k_head = head // (q.heads // k.heads)
     first = block * TOKENS
+    kl.assume(first >= 0)  # what begins before its array, the copy engine cannot store
     queries = q.head(number, batch, head, M, PLAN.SIZE, PLAN.PACK)
     result = y.head(number, batch, head, M, PLAN.V_SIZE, PLAN.PACK)
     keys = k.head(number, batch, k_head, PLAN.N, PLAN.SIZE)
