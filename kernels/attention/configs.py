@@ -88,10 +88,11 @@ def prefill_plan(
     if plan.schedule == "attention":
         lengths = Lengths(q_tokens, k_tokens, k_tokens if left is None else left, causal)
         plans = [plan]
-        if max(sizes) <= 64 and not even and terms != "tilt":
+        if max(sizes) <= 64 and not even:
             # Softmax takes as long as products of 64 elements: three groups hide it better than two, unless blocks of
-            # 192 queries leave too much without use. Blocks of 96 keys fit their ends.
-            plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in (128, 96)]
+            # 192 queries leave too much without use. Blocks of 96 keys fit their ends, and leave registers for a tilt.
+            sides = (96,) if terms == "tilt" else (128, 96)
+            plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in sides]
         orders = [order(lengths, (p.m, p.n), heads, share, sum(sizes) * itemsize, machine) for p in plans]
         pace = [one.steps * (_THREE_GROUPS if p.consumers == 3 else 1.0) for one, p in zip(orders, plans, strict=True)]
         best = pace.index(min(pace))

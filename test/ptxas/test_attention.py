@@ -132,7 +132,7 @@ FORMS = {
     "softcap": lambda: attention(*qkv(), softcap=30.0),
     "sinks": lambda: attention(*qkv(), sinks=SLOPES, causal=True),
     "alibi": lambda: attention(*qkv(), alibi_slopes=SLOPES, causal=True),
-    "alibi of few": lambda: attention(*qkv(64, 8192), alibi_slopes=SLOPES, causal=True),
+    "alibi of three groups": lambda: attention(*qkv(64, 16384), alibi_slopes=SLOPES, causal=True),
     "alibi of 256": lambda: attention(*qkv(256), alibi_slopes=SLOPES, causal=True),
     "bias": lambda: attention(*qkv(), bias=blank(1, 4, 4096, 4096)),
     "bias float32": lambda: attention(*qkv(64), bias=blank(1, 1, 4096, 4096, dtype=np.float32)),
