@@ -49,17 +49,6 @@ bool ArgumentReader::addInteger(CallEncoder &encoder, const ParameterRule &rule,
   return status.ok() || fail(status.getMessage());
 }
 
-namespace {
-/// What the class of a tuple says about its items: found once, because named tuples and structs come with every launch.
-struct TupleClass {
-  llvm::SmallVector<std::string, 8> names; ///< of the fields; none for a plain tuple
-  std::string joined;                      ///< the names with commas; empty for a struct, whose class knows them
-  int64_t id = 0;                          ///< of a struct: what its class is called in keys
-  llvm::SmallVector<bool, 8> isConstexpr;  ///< of a struct, by field
-  llvm::SmallVector<bool, 8> isStride;     ///< of a struct, by field: its methods make strides of descriptors of it
-};
-} // namespace
-
 static int64_t getConstantId(PyObject *value);
 
 /// Types live as long as their entry: the table owns a reference. Under the interpreter lock, like all of this file.
@@ -92,8 +81,7 @@ static PyObject *makeStruct(PyObject *callable, PyObject *const *args, size_t fl
   return made;
 }
 
-/// Null with a Python error set.
-static const TupleClass *findTupleClass(PyObject *value) {
+const TupleClass *kiln::python::findTupleClass(PyObject *value) {
   static const TupleClass plain;
   if (PyTuple_CheckExact(value))
     return &plain;

@@ -15,6 +15,17 @@ llvm::SmallVector<bool, 16> findDisjoint(llvm::ArrayRef<std::pair<uintptr_t, uin
 void setBounds(uintptr_t address, int rank, const int64_t *shape, const int64_t *byteStrides, int64_t itemBytes,
                uintptr_t &begin, uintptr_t &end);
 
+/// What the class of a tuple says about its items: found once, because named tuples and structs come with every launch.
+struct TupleClass {
+  llvm::SmallVector<std::string, 8> names; ///< of the fields; none for a plain tuple
+  std::string joined;                      ///< the names with commas; empty for a struct, whose class knows them
+  int64_t id = 0;                          ///< of a struct: what its class is called in keys
+  llvm::SmallVector<bool, 8> isConstexpr;  ///< of a struct, by field
+  llvm::SmallVector<bool, 8> isStride;     ///< of a struct, by field: its methods make strides of descriptors of it
+};
+/// That of a tuple; lives for ever. Null with a Python error set.
+const TupleClass *findTupleClass(PyObject *value);
+
 /// Which machine a launch may go to.
 struct PlacementRule {
   /// Arrays decide: on a CUDA device there, else the CPU. `cuda`: a GPU, whatever the arrays.

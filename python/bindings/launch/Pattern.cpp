@@ -38,8 +38,9 @@ public:
   int device = onHost;
 
 private:
-  enum class Kind : uint8_t { Constant, Integer, Float, Bool, Torch, Numpy };
-  /// One argument that was given. Constants and numbers come first: they are read soonest.
+  enum class Kind : uint8_t { Class, Constant, Integer, Float, Bool, Torch, Numpy };
+  /// One argument that was given, the class of a tuple, or one of its items. What says that a tuple has them comes
+  /// first, then constants and numbers: they are read soonest.
   struct Step {
     Kind kind = Kind::Constant;
     ElementType element = ElementType::I32;
@@ -48,18 +49,21 @@ private:
     launch::DivisorRule divisors;
     bool isWritten = false, tellsAlignment = false;
     uint16_t source = 0;          ///< among what the caller gave
+    int16_t item = -1;            ///< of the tuple that this is
     uint16_t offset = 0;          ///< in the block
     uint16_t place = 0;           ///< where in the object of a tensor its handle is
-    PyObject *is = nullptr;       ///< the constant, or the class of an array; kept by `kept`
+    PyObject *is = nullptr;       ///< the constant, or the class of an array or a tuple; kept by `kept`
     PyObject *elements = nullptr; ///< of an array of numpy: their type
     // Of a tensor, when it was last found to be whole: which it was, and where its memory.
     const void *tensor = nullptr;
     uintptr_t address = 0, begin = 0, end = 0;
   };
 
-  bool addConstant(size_t source, PyObject *value);
-  bool addArgument(const Parameter &parameter, int source, PyObject *value, const artifact::ArgumentSpec *argument,
-                   size_t &used);
+  bool addConstant(size_t source, int item, PyObject *value);
+  bool addArgument(const launch::ParameterRule &rule, int source, int item, PyObject *value,
+                   llvm::ArrayRef<artifact::ArgumentSpec> &left);
+  bool addTuple(const launch::ParameterRule &rule, int source, PyObject *value,
+                llvm::ArrayRef<artifact::ArgumentSpec> &left);
   bool readTorch(Step &step, PyObject *value, Packed &packed, std::pair<uintptr_t, uintptr_t> &storage);
   static bool readNumpy(const Step &step, PyObject *value, uintptr_t &address,
                         std::pair<uintptr_t, uintptr_t> &storage);
@@ -97,39 +101,72 @@ static bool isUnchanging(PyObject *value) {
 /// Constants of other classes: looked up by equality, which is that of their identity where they are the same object.
 static bool isConstantObject(PyObject *value) { return classify(value) == ValueClass::Constant; }
 
-bool CallPattern::addConstant(size_t source, PyObject *value) {
+bool CallPattern::addConstant(size_t source, int item, PyObject *value) {
   if (!isUnchanging(value) && !isConstantObject(value))
     return false;
   Step step;
   step.source = uint16_t(source);
+  step.item = int16_t(item);
   step.is = value;
   kept.push_back(py::reinterpret_borrow<py::object>(value));
   steps.push_back(step);
   return true;
 }
 
-/// `argument`: what the code has for it, if it has anything; `used` counts those.
-bool CallPattern::addArgument(const Parameter &parameter, int source, PyObject *value,
-                              const artifact::ArgumentSpec *argument, size_t &used) {
-  const launch::ParameterRule &rule = parameter.rule;
+/// `left`: what the code takes, from this argument on.
+bool CallPattern::addTuple(const launch::ParameterRule &rule, int source, PyObject *value,
+                           llvm::ArrayRef<artifact::ArgumentSpec> &left) {
+  const TupleClass *kind = findTupleClass(value);
+  Py_ssize_t size = PyTuple_GET_SIZE(value);
+  if (!kind || size > INT16_MAX || (!kind->names.empty() && size != Py_ssize_t(kind->names.size()))) {
+    PyErr_Clear();
+    return false;
+  }
+  Step step;
+  step.kind = Kind::Class;
+  step.source = uint16_t(source);
+  step.offset = uint16_t(size);
+  step.is = reinterpret_cast<PyObject *>(Py_TYPE(value));
+  kept.push_back(py::reinterpret_borrow<py::object>(step.is));
+  steps.push_back(step);
+  launch::ParameterRule inner;
+  inner.specialize = rule.specialize;
+  inner.specializeAlignment = rule.specializeAlignment;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    inner.isConstexpr = kind->id && kind->isConstexpr[i];
+    inner.isStride = rule.isStride || (kind->id && kind->isStride[i]) ||
+                     (!kind->names.empty() && llvm::is_contained(rule.strideFields, kind->names[i]));
+    if (!addArgument(inner, source, int(i), PyTuple_GET_ITEM(value, i), left))
+      return false;
+  }
+  return true;
+}
+
+bool CallPattern::addArgument(const launch::ParameterRule &rule, int source, int item, PyObject *value,
+                              llvm::ArrayRef<artifact::ArgumentSpec> &left) {
   int64_t number = 0;
   int overflow = 0;
   if (PyLong_CheckExact(value) && !rule.isConstexpr)
     number = PyLong_AsLongLongAndOverflow(value, &overflow);
   bool isOne = !rule.isConstexpr && !rule.annotation && number == 1 && !overflow && rule.specialize;
   bool isConstant = rule.isConstexpr || value == Py_None || isOne;
-  used += !isConstant;
+  if (!rule.isConstexpr && PyTuple_Check(value))
+    return source >= 0 && item < 0 && addTuple(rule, source, value, left);
+  const artifact::ArgumentSpec *argument = isConstant || left.empty() ? nullptr : &left.front();
+  if (argument)
+    left = left.drop_front();
   // A default is there in the block, or in the key.
   if (source < 0)
-    return isUnchanging(value);
+    return isUnchanging(value) && (isConstant || argument);
   if (rule.isConstexpr || value == Py_None)
-    return addConstant(source, value);
+    return addConstant(size_t(source), item, value);
   if (!isConstant && (!argument || argument->offset > UINT16_MAX))
     return false;
   Step step;
   step.kind = Kind::Integer;
   step.element = argument ? argument->element : ElementType::I32;
   step.source = uint16_t(source);
+  step.item = int16_t(item);
   step.isOne = isOne;
   step.oneIsOne = rule.specialize;
   step.offset = isConstant ? uint16_t(0) : uint16_t(argument->offset);
@@ -218,26 +255,25 @@ std::shared_ptr<CallPattern> CallPattern::make(const LauncherState &state,
     }
     return -1;
   };
-  const std::vector<artifact::ArgumentSpec> &arguments = compiled.kernel->getMetadata().arguments;
-  size_t used = 0;
+  llvm::ArrayRef<artifact::ArgumentSpec> left = compiled.kernel->getMetadata().arguments;
   for (size_t i = 0; i < call.values.size(); ++i) {
     const Parameter &parameter = state.parameters[i];
     int source = !parameter.keywordOnly && i < call.positional ? int(i) : find(parameter.name.ptr());
-    const artifact::ArgumentSpec *argument = used < arguments.size() ? &arguments[used] : nullptr;
-    if (!made->addArgument(parameter, source, call.values[i], argument, used))
+    if (!made->addArgument(parameter.rule, source, /*item=*/-1, call.values[i], left))
       return nullptr;
   }
-  if (used != arguments.size())
+  if (!left.empty())
     return nullptr;
   for (size_t i = 0; i < call.options.size(); ++i)
-    if (call.options[i] && !made->addConstant(size_t(find(state.optionNames[i].ptr())), call.options[i]))
+    if (call.options[i] && !made->addConstant(size_t(find(state.optionNames[i].ptr())), /*item=*/-1, call.options[i]))
       return nullptr;
   // What is no property of the code (`warmup`) is in no step. Arrays of two libraries would change places. Without any,
   // which GPU it is does not follow from them.
   auto isNumpy = [](const Step &step) { return step.kind == Kind::Numpy; };
   auto isTorch = [](const Step &step) { return step.kind == Kind::Torch; };
-  if (made->steps.size() != call.positional + named || made->arrayCount != call.disjoint.size() ||
-      (call.device != onHost && !made->arrayCount) ||
+  auto isGiven = [](const Step &step) { return step.item < 0; };
+  if (size_t(llvm::count_if(made->steps, isGiven)) != call.positional + named ||
+      made->arrayCount != call.disjoint.size() || (call.device != onHost && !made->arrayCount) ||
       (llvm::any_of(made->steps, isNumpy) && llvm::any_of(made->steps, isTorch)))
     return nullptr;
   llvm::sort(made->steps, [](const Step &a, const Step &b) {
@@ -343,8 +379,14 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
   unsigned arrays = 0;
   for (Step &step : steps) {
     PyObject *value = args[step.source];
+    if (step.item >= 0)
+      value = PyTuple_GET_ITEM(value, step.item);
     char *place = reinterpret_cast<char *>(packed.block) + step.offset;
     switch (step.kind) {
+    case Kind::Class:
+      if (reinterpret_cast<PyObject *>(Py_TYPE(value)) != step.is || PyTuple_GET_SIZE(value) != step.offset)
+        return false;
+      break;
     case Kind::Constant:
       if (!isSame(value, step.is))
         return false;

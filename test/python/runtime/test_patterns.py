@@ -5,6 +5,8 @@ import gc
 import os
 import random
 import weakref
+from collections import namedtuple
+from typing import Any
 
 import kiln
 import kiln.language as kl
@@ -98,6 +100,38 @@ def test_overlap_is_noticed():
     want = data[:64] + 1
     assert shift[(1,)](data[:64], data[2:66], BLOCK=64) is not apart[0]  # 16 bytes on: of the same alignment
     assert (data[2:66] == want).all()
+
+
+Named = namedtuple("Named", "data rows")
+
+
+@kiln.struct
+class Pair:
+    data: Any
+    rows: Any
+    WIDE: kl.constexpr
+
+
+def test_tuples_and_structs():
+    """Field by field: of another class, with other constants or of other lengths they are other calls."""
+
+    @kiln.jit
+    def add(pair, x, BLOCK: kl.constexpr):
+        at = kl.arange(0, BLOCK)
+        kl.store(x + at, kl.load(pair[0] + at) + pair[1], mask=at < BLOCK)
+
+    base, x, compiled = np.arange(100.0), np.zeros(64), set()
+    for turn in range(120):
+        data = base[turn // 3 % 3 :][:64]
+        rows = (5, 6, 7, 1, 16, 2**40, None)[0 if turn % 4 else turn // 4 % 6]
+        pair = (Pair(data, rows, turn % 8 == 7), Named(data, rows), (data, rows), (data, rows, 3))[turn // 30]
+        ran = add[(1,)](pair, x, BLOCK=8)
+        assert (x[:8] == data[:8] + rows).all()
+        assert ran is add.prepare(pair, x, grid=(1,), BLOCK=8).compiled
+        compiled.add(ran)
+    assert len(compiled) > 12 and launched(add) > 50
+    with pytest.raises(kiln.errors.KilnError):
+        add[(1,)]((base,), x, BLOCK=8)
 
 
 def test_read_only_arrays_are_refused():
