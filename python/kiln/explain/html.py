@@ -51,18 +51,21 @@ def write(data: dict[str, Any]) -> str:
             page.append(f"<p class='bad'>{scattered} of {len(placement['accesses'])} accesses are uncoalesced.</p>")
         page.append(
             "<h2>Layouts</h2><p>Who holds an element: one colour a lane of the first warp, grey the other warps; the "
-            "number is the lane. The first rows and columns of each layout of two dimensions.</p>"
+            "number is the lane. The first elements of each layout: of two dimensions the first rows and columns.</p>"
         )
         shown = {value["layout"] for value in placement["values"]}
         for index, layout in enumerate(placement["layouts"]):
-            if index in shown and len([side for side in layout["shape"] if side > 1]) > 1:
+            if index in shown:
                 page.append(_draw(layout))
     page.append("</body></html>\n")
     return "\n".join(page)
 
 
 def _draw(layout: dict[str, Any]) -> str:
-    rows = [row[:32] for row in layout["owners"][:16]]
+    rows, line = [row[:32] for row in layout["owners"][:16]], layout["owners"][0]
+    flat = len(layout["shape"]) == 1
+    if flat:
+        rows = [line[start : start + 32] for start in range(0, len(line), 32)]
     width, height = len(rows[0]) * _CELL, len(rows) * _CELL
     cells = []
     for y, row in enumerate(rows):
@@ -71,7 +74,7 @@ def _draw(layout: dict[str, Any]) -> str:
             left, top = x * _CELL, y * _CELL
             cells.append(
                 f"<rect x='{left}' y='{top}' width='{_CELL - 1}' height='{_CELL - 1}' fill='{fill}'>"
-                f"<title>({y}, {x}): warp {warp}, lane {lane}, register {register}</title></rect>"
+                f"<title>{32 * y + x if flat else (y, x)}: warp {warp}, lane {lane}, register {register}</title></rect>"
                 f"<text x='{left + _CELL / 2 - 0.5}' y='{top + 9}' font-size='7' text-anchor='middle'>{lane}</text>"
             )
     return (

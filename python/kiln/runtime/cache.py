@@ -178,7 +178,7 @@ def _first_differing(before: str, now: str) -> tuple[str, str]:
 
 
 def _shown(value: str, size: int) -> str:
-    return f"{size} bytes ({value[:8]}…)" if size else value or "nothing"
+    return f"{size} bytes ({value[:8]}…)" if size else value.removesuffix(" zero") or "nothing"
 
 
 # -- Facts that are remembered between processes -----------------------------------------------------------------------

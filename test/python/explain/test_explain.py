@@ -291,6 +291,11 @@ def test_the_page_is_well_formed_and_draws_layouts():
     assert json.loads(report.json())["kernel"] == "matmul"
 
 
+def test_the_page_draws_layouts_of_one_dimension():
+    page = on_gpu(add, "x=*fp32:16, y=*fp32:16, n=i32:16, BLOCK=1024", 4).html()
+    assert "blocked [1024]" in page and "<title>4: warp 0, lane 1, register 0</title>" in page
+
+
 def test_the_command(tmp_path, capsys):
     file = tmp_path / "kernels.py"
     file.write_text(
