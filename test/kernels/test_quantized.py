@@ -14,6 +14,8 @@ from kiln.kernels.attention import (
     quantized_reference,
 )
 from kiln.kernels.attention.decode_configs import DecodePlan
+from kiln.kernels.attention.quantized import quantized_plan
+from kiln.kernels.machine import CPU, DEFAULT_GPU
 
 
 def caches(rng, batch, tokens, heads, size, dtype="float16"):
@@ -61,6 +63,16 @@ def test_queries_as_columns(rng, bits, lanes, in_turns):
     tokens = 32 * lanes
     plan = DecodePlan(8, tokens, 64, 64, 2, 2, lanes, splits=2, least=tokens, bits=bits, in_turns=in_turns)
     compare(random(rng, (len(lengths), 2, 4, 64), "float16") / 2, k, v, lengths, bits, plan=plan)
+
+
+def test_eight_bits_have_queries_as_columns():
+    """Where eight are enough and a warp has a lane; what was not faster so keeps rows."""
+
+    def rows(group, queries, size, bits, machine=DEFAULT_GPU):
+        return quantized_plan(8, 8, group, queries, size, bits, 4096, machine).rows
+
+    assert rows(4, 1, 128, 8) == rows(4, 2, 128, 8) == 8
+    assert rows(4, 3, 128, 8) == rows(4, 1, 256, 8) == rows(4, 1, 128, 4) == rows(4, 1, 128, 8, CPU) == 16
 
 
 @pytest.mark.parametrize("rows", [16, 8])
