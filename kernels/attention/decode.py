@@ -120,11 +120,10 @@ def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
     side = kl.cdiv(kl.sum(kl.cdiv(length, PLAN.tokens)), PLAN.splits) * PLAN.tokens
     side = kl.maximum(side, kl.cdiv(PLAN.least, PLAN.tokens) * PLAN.tokens)
     ends = kl.cumsum(kl.where(there, kl.maximum(kl.cdiv(length, side), 1), 0))
-    behind = there & (ends <= part)
+    # A program more than there are shares has one that the last sequence lacks.
+    behind = (number < lengths.count - 1) & (ends <= part)
     before, batch = kl.max(kl.where(behind, ends, 0)), kl.sum(behind.to(kl.int32))
     place = slot * kl.num_programs(1) + before
-    # A program more than there are shares has one behind all of the last sequence.
-    batch = kl.minimum(batch, lengths.count - 1)
     slot = (batch * heads + head) * PLAN.blocks + slot % PLAN.blocks
     return Work(slot, batch, head, slot % PLAN.blocks, part - before, place, lengths.of(batch), side)
 

@@ -50,7 +50,8 @@ def test_uneven_lengths(rng, close, rows):
     """Shares as long as one another, which programs find by the lengths of all; more programs than shares."""
     q, k, v = random(rng, (3, 4, 32), "float16"), *(random(rng, (3, 150, 2, 32), "float16") for _ in range(2))
     plan = DecodePlan(rows, 32, 32, 32, 2, lanes=2, splits=3, least=32, stages=3, num_warps=2, merged=2, sequences=4)
-    close(q, k, v, np.array([0, 150, 20], np.int32), plan)
+    for lengths in ([0, 150, 20], [20, 0, 150]):
+        close(q, k, v, np.array(lengths, np.int32), plan)
 
 
 @pytest.mark.parametrize("page_size", [16, 5])
