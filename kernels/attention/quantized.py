@@ -582,17 +582,22 @@ def quantized_plan(
     tokens = MULTIPLE
     tile = min(tile_side(rows), 64)
     # Queries as columns, where eight are enough and all registers theirs: half of the sums to rescale.
-    if machine.gpu and bits == 8 and rows <= 8 and lanes == WARPS:
+    in_columns = machine.gpu and rows <= 8 and lanes == WARPS
+    if in_columns:
         tile = 8
     slot = tokens * size * bits // 4 + tokens * 8 * (8 // bits)
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // tokens))
     plan = DecodePlan(tile, tokens, size, size, group, queries, lanes, 1, max(LEAST_SPLIT, tokens), 0, WARPS, bits=bits)
     stages = max(2, min(3, SHARED // 2 // slot)) if machine.gpu else 0
-    # Two programs a multiprocessor, which widens codes under each other's waits, where their shares are long enough to
-    # hide that twice as many are handed in.
+    if in_columns and bits == 4:
+        stages = 2
+    # Two programs a multiprocessor (of four bits three, where shares are very long), which widens codes under each
+    # other's waits, where their shares are long enough to hide that more are handed in.
     workers = machine.processors if machine.gpu else 4
-    if tiles * length >= 2 * workers * LONG_SHARE:
+    if in_columns and bits == 4 and tiles < 2 * workers and tiles * length >= 3 * workers * 8 * LONG_SHARE:
+        workers *= 3
+    elif tiles * length >= 2 * workers * LONG_SHARE:
         workers *= 2
     return replace(plan, stages=stages, splits=min(even_splits(tiles, workers), most), merged=merged_at_once(plan))
 

@@ -65,14 +65,16 @@ def test_queries_as_columns(rng, bits, lanes, in_turns):
     compare(random(rng, (len(lengths), 2, 4, 64), "float16") / 2, k, v, lengths, bits, plan=plan)
 
 
-def test_eight_bits_have_queries_as_columns():
-    """Where eight are enough and a warp has a lane; what was not faster so keeps rows."""
+def test_queries_are_columns():
+    """Where eight are enough and a warp has a lane."""
 
     def rows(group, queries, size, bits, machine=DEFAULT_GPU):
         return quantized_plan(8, 8, group, queries, size, bits, 4096, machine).rows
 
     assert rows(4, 1, 128, 8) == rows(4, 2, 128, 8) == 8
-    assert rows(4, 3, 128, 8) == rows(4, 1, 256, 8) == rows(4, 1, 128, 4) == rows(4, 1, 128, 8, CPU) == 16
+    assert rows(4, 1, 128, 4) == 8
+    assert rows(4, 3, 128, 8) == rows(4, 1, 256, 8) == rows(4, 1, 128, 4, CPU) == rows(4, 1, 128, 8, CPU) == 16
+    assert quantized_plan(8, 8, 4, 1, 128, 4, 32768, DEFAULT_GPU).splits == 6
 
 
 @pytest.mark.parametrize("rows", [16, 8])
