@@ -124,8 +124,19 @@ def score_gradients(weight, dweight, delta, bend):
 
 # ---- what a row of queries needs -------------------------------------------------------------------------------------
 @kiln.jit
-def rows_kernel(out: Heads, dout: Heads, lse, lse_batch, lse_head, lse_token, rows: Rows, dq, M: kl.constexpr,
-                SIZE: kl.constexpr, V_SIZE: kl.constexpr):  # fmt: skip
+def rows_kernel(
+    out: Heads,
+    dout: Heads,
+    lse,
+    lse_batch,
+    lse_head,
+    lse_token,
+    rows: Rows,
+    dq,
+    M: kl.constexpr,
+    SIZE: kl.constexpr,
+    V_SIZE: kl.constexpr,
+):
     """Fills ``rows``. What adds to ``dq`` finds zeros there."""
     number = kl.program_id(1)
     batch, head = number // dout.heads, number % dout.heads
@@ -164,8 +175,23 @@ class Queries:
     slope: Any
 
     @kiln.jit
-    def step(self, start, first, key, value, dkey, dvalue, keys, dq, blocks, scale, terms: Terms, visible: Visible,
-             MASKED: kl.constexpr, FORM: kl.constexpr):  # fmt: skip
+    def step(
+        self,
+        start,
+        first,
+        key,
+        value,
+        dkey,
+        dvalue,
+        keys,
+        dq,
+        blocks,
+        scale,
+        terms: Terms,
+        visible: Visible,
+        MASKED: kl.constexpr,
+        FORM: kl.constexpr,
+    ):
         """Adds what the queries from ``start`` on give to dk and dv of the keys (and theirs to dq, in memory)."""
         query = self.queries.load(start)
         sums = self.rows.load([self.number, start]).reshape(FORM.M)
@@ -191,8 +217,22 @@ class Queries:
 
 
 @kiln.jit
-def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads, rows: Rows, dq, scale, softmax_scale,
-                terms: Terms, visible: Visible, together, FORM: kl.constexpr):  # fmt: skip
+def keys_kernel(
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    dout: Heads,
+    dk: Heads,
+    dv: Heads,
+    rows: Rows,
+    dq,
+    scale,
+    softmax_scale,
+    terms: Terms,
+    visible: Visible,
+    together,
+    FORM: kl.constexpr,
+):
     """dk and dv of N keys of a head, from M queries a step."""
     number, block = turns(kl.cdiv(k.longest, FORM.N), k.batches * k.heads, together)
     batch, k_head = number // k.heads, number % k.heads
@@ -233,15 +273,18 @@ def keys_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dk: Heads, dv: Heads,
         walked = Queries(queries, gradients, row_blocks, of_all, q.batches * q.heads, slope)
         if visible.CAUSAL or visible.right is not None:
             for start in range(begin, common, FORM.M):
-                dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale,
-                                           terms, visible, True, FORM)  # fmt: skip
+                dkey, dvalue = walked.step(
+                    start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale, terms, visible, True, FORM
+                )
         for start in range(common, rare, FORM.M):
-            dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale,
-                                       terms, visible, False, FORM)  # fmt: skip
+            dkey, dvalue = walked.step(
+                start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale, terms, visible, False, FORM
+            )
         if visible.left is not None:
             for start in range(rare, end, FORM.M):
-                dkey, dvalue = walked.step(start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale,
-                                           terms, visible, True, FORM)  # fmt: skip
+                dkey, dvalue = walked.step(
+                    start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale, terms, visible, True, FORM
+                )
     dk.head(number, batch, k_head, FORM.N, FORM.SIZE).store(first, dkey * softmax_scale)
     dv.head(number, batch, k_head, FORM.N, FORM.V_SIZE).store(first, dvalue)
 
@@ -258,8 +301,22 @@ class Keys:
     slope: Any
 
     @kiln.jit
-    def step(self, start, rows, query, gradient, dquery, batch, head, tokens, scale, terms: Terms, visible: Visible,
-             MASKED: kl.constexpr, FORM: kl.constexpr):  # fmt: skip
+    def step(
+        self,
+        start,
+        rows,
+        query,
+        gradient,
+        dquery,
+        batch,
+        head,
+        tokens,
+        scale,
+        terms: Terms,
+        visible: Visible,
+        MASKED: kl.constexpr,
+        FORM: kl.constexpr,
+    ):
         """Adds what the keys from ``start`` on give to dq of the queries."""
         key = self.keys.load(start)
         score = kl.dot(query, key.T)
@@ -276,8 +333,20 @@ class Keys:
 
 
 @kiln.jit
-def queries_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dq: Heads, rows: Rows, scale, softmax_scale, terms: Terms,
-                   visible: Visible, together, FORM: kl.constexpr):  # fmt: skip
+def queries_kernel(
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    dout: Heads,
+    dq: Heads,
+    rows: Rows,
+    scale,
+    softmax_scale,
+    terms: Terms,
+    visible: Visible,
+    together,
+    FORM: kl.constexpr,
+):
     """dq of M queries of a head, from N keys a step."""
     number, block = turns(kl.cdiv(q.longest, FORM.M), q.batches * q.heads, together)
     if visible.CAUSAL:
@@ -313,14 +382,17 @@ def queries_kernel(q: Heads, k: Heads, v: Heads, dout: Heads, dq: Heads, rows: R
     dquery = kl.zeros((FORM.M, FORM.SIZE), INSIDE)
     if visible.left is not None:
         for start in range(begin, full, FORM.N):
-            dquery = walked.step(start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms,
-                                 visible, True, FORM)  # fmt: skip
+            dquery = walked.step(
+                start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible, True, FORM
+            )
     for start in range(full, common, FORM.N):
-        dquery = walked.step(start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible,
-                             False, FORM)  # fmt: skip
+        dquery = walked.step(
+            start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible, False, FORM
+        )
     for start in range(common, end, FORM.N):
-        dquery = walked.step(start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible,
-                             True, FORM)  # fmt: skip
+        dquery = walked.step(
+            start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible, True, FORM
+        )
     dq.head(number, batch, head, FORM.M, FORM.SIZE).store(first, dquery * softmax_scale)
 
 
@@ -334,8 +406,16 @@ def round_kernel(sums: Parts, dq: Heads, softmax_scale):
 
 
 # ---- the functions ---------------------------------------------------------------------------------------------------
-def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...], scale: float | None,
-           deterministic: bool, plan: BackwardPlan | None, terms: Terms | None, visible: Visible) -> None:  # fmt: skip
+def launch(
+    operands: dict[str, Operand],
+    lse: Any,
+    lse_strides: tuple[int, ...],
+    scale: float | None,
+    deterministic: bool,
+    plan: BackwardPlan | None,
+    terms: Terms | None,
+    visible: Visible,
+) -> None:
     """The kernels over q, k, v, out, dout, dq, dk and dv that fit together."""
     heads = {name: x.heads() for name, x in operands.items()}
     q, k, v = (heads[name] for name in ("q", "k", "v"))
@@ -349,8 +429,9 @@ def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...],
     plain = terms is None and visible.left is None
     if plan is None:
         tokens = q.longest, k.longest
-        plan = backward_plan(*tokens, sizes, array.itemsize, fetched, visible.CAUSAL, machine, plain, crowded,
-                             deterministic)  # fmt: skip
+        plan = backward_plan(
+            *tokens, sizes, array.itemsize, fetched, visible.CAUSAL, machine, plain, crowded, deterministic
+        )
     out, dout = (operands[name].heads(described=False) for name in ("out", "dout"))
     if machine.gpu and not (fetched and plan.schedule):
         heads = {name: x.heads(described=False) for name, x in operands.items()}
@@ -368,24 +449,50 @@ def launch(operands: dict[str, Operand], lse: Any, lse_strides: tuple[int, ...],
         sums = Parts(place, of_all // plan.m * sizes[0] if turned else of_all, padded, plan.m, sizes[0], turned)
     if number:
         rows_kernel[(kiln.cdiv(padded, plan.rows), number)](
-            out, dout, lse, *lse_strides, rows, None if sums is None else sums.data, M=plan.rows, SIZE=sizes[0],
-            V_SIZE=sizes[1], **plan.row_options(machine),
-        )  # fmt: skip
+            out,
+            dout,
+            lse,
+            *lse_strides,
+            rows,
+            None if sums is None else sums.data,
+            M=plan.rows,
+            SIZE=sizes[0],
+            V_SIZE=sizes[1],
+            **plan.row_options(machine),
+        )
     factors = [heads[name] for name in ("q", "k", "v", "dout")]
     if k.longest:
         keys_kernel[(kiln.cdiv(k.longest, plan.n) * k.batches * k.heads,)](
-            *factors, heads["dk"], heads["dv"], rows, sums, exponent, scale, terms, visible, plan.together,
-            FORM=Form(plan.m, plan.n, *sizes, scaled), **plan.options(machine),
-        )  # fmt: skip
+            *factors,
+            heads["dk"],
+            heads["dv"],
+            rows,
+            sums,
+            exponent,
+            scale,
+            terms,
+            visible,
+            plan.together,
+            FORM=Form(plan.m, plan.n, *sizes, scaled),
+            **plan.options(machine),
+        )
     if not q.longest or not number:
         return
     if sums is not None:
         round_kernel[(kiln.cdiv(q.longest, plan.m), number)](sums, heads["dq"], scale, **plan.row_options(machine))
     else:
         queries_kernel[(kiln.cdiv(q.longest, plan.dq_m) * number,)](
-            *factors, heads["dq"], rows, exponent, scale, terms, visible, plan.together,
-            FORM=Form(plan.dq_m, plan.dq_n, *sizes, scaled), **plan.options(machine, dq=True),
-        )  # fmt: skip
+            *factors,
+            heads["dq"],
+            rows,
+            exponent,
+            scale,
+            terms,
+            visible,
+            plan.together,
+            FORM=Form(plan.dq_m, plan.dq_n, *sizes, scaled),
+            **plan.options(machine, dq=True),
+        )
 
 
 def _specs(q: Any, k: Any, v: Any, *_: Any, **__: Any) -> tuple[Spec, ...]:
@@ -396,9 +503,7 @@ def _check(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, 
     shape = (*q.shape[:-1], v.shape[-1])
     for name, array, expected in (("out", out, shape), ("dout", dout, shape), ("lse", lse, lse_shape)):
         if tuple(array.shape) != expected:
-            raise ArgumentError(
-                name, f"expected shape {expected} (because of q's and v's), got {tuple(array.shape)}"
-            )  # fmt: skip
+            raise ArgumentError(name, f"expected shape {expected} (because of q's and v's), got {tuple(array.shape)}")
 
 
 @operator(
@@ -414,12 +519,32 @@ def _check(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, 
         "bias": "(batch, heads, queries, tokens)",
     },
     types=(
-        Types(q=FLOATS, k="q", v="q", out="q", lse=("float32",), dout="q", alibi_slopes=("float32",), bias=FLOATS,
-              inside="float32", result="q"),
-        Types(q=("float64",), k="q", v="q", out="q", lse="q", dout="q", alibi_slopes=("float32",), bias="q",
-              inside="float64", result="q"),
+        Types(
+            q=FLOATS,
+            k="q",
+            v="q",
+            out="q",
+            lse=("float32",),
+            dout="q",
+            alibi_slopes=("float32",),
+            bias=FLOATS,
+            inside="float32",
+            result="q",
+        ),
+        Types(
+            q=("float64",),
+            k="q",
+            v="q",
+            out="q",
+            lse="q",
+            dout="q",
+            alibi_slopes=("float32",),
+            bias="q",
+            inside="float64",
+            result="q",
+        ),
     ),
-)  # fmt: skip
+)
 def attention_backward(
     q: Any,
     k: Any,
@@ -476,10 +601,21 @@ def attention_backward(
         "alibi_slopes": "(heads) or (batch, heads)",
     },
     types=(
-        Types(q=FLOATS, k="q", v="q", out="q", lse=("float32",), dout="q", cu_seqlens_q=("int32", "int64"),
-              cu_seqlens_k="cu_seqlens_q", alibi_slopes=("float32",), inside="float32", result="q"),
+        Types(
+            q=FLOATS,
+            k="q",
+            v="q",
+            out="q",
+            lse=("float32",),
+            dout="q",
+            cu_seqlens_q=("int32", "int64"),
+            cu_seqlens_k="cu_seqlens_q",
+            alibi_slopes=("float32",),
+            inside="float32",
+            result="q",
+        ),
     ),
-)  # fmt: skip
+)
 def attention_varlen_backward(
     q: Any,
     k: Any,

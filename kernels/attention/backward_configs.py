@@ -50,9 +50,18 @@ class BackwardPlan:
 
 
 @functools.lru_cache(maxsize=1024)
-def backward_plan(q_tokens: int, k_tokens: int, sizes: tuple[int, int], itemsize: int, fetched: bool = False,
-                  causal: bool = False, machine: Machine = CPU, plain: bool = True, crowded: bool = False,
-                  deterministic: bool = True) -> BackwardPlan:  # fmt: skip
+def backward_plan(
+    q_tokens: int,
+    k_tokens: int,
+    sizes: tuple[int, int],
+    itemsize: int,
+    fetched: bool = False,
+    causal: bool = False,
+    machine: Machine = CPU,
+    plain: bool = True,
+    crowded: bool = False,
+    deterministic: bool = True,
+) -> BackwardPlan:
     """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
     reads all arrays; ``plain``: nothing becomes of scores, and there is no window; ``crowded``: more becomes of them
     than leaves registers alone; ``deterministic``: two runs give the same bits."""

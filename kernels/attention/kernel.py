@@ -103,6 +103,14 @@ class Form:
         return top, kl.zeros((self.M, self.PARTS), INSIDE) + first
 
     @kiln.jit
+    def weigh(self, score, top, exponent):
+        """Weights of a block of scores, what corrects the sums before it, and the maximum of both."""
+        new_top = kl.maximum(top, kl.max(score, axis=1) * exponent)
+        # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
+        safe = kl.where(new_top == -float("inf"), 0.0, new_top)
+        return exp2_flushed(score * exponent - safe[:, None]), exp2_flushed(top - safe), new_top
+
+    @kiln.jit
     def row_sums(self, x):
         """Sums of rows in PARTS parts, of every so manieth pair of columns: four threads share a row of a product so,
         and need not tell each other in each step."""
@@ -163,14 +171,9 @@ def attention_kernel(
             score = terms.of(score * scale, slope, at, late, tilt, start - origin)
         if late:
             score = kl.where(visible.mask(at), score, -float("inf"))
-        new_top = kl.maximum(top, kl.max(score, axis=1) * exponent)
-        # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
-        safe = kl.where(new_top == -float("inf"), 0.0, new_top)
-        weight = exp2_flushed(score * exponent - safe[:, None])
-        correction = exp2_flushed(top - safe)
+        weight, correction, top = PLAN.weigh(score, top, exponent)
         total = total * correction[:, None] + PLAN.row_sums(weight)
         sums = kl.dot(weight.to(value.dtype), value, sums * correction[:, None])
-        top = new_top
     total = kl.sum(total, axis=1)
     share = 1.0 / kl.where(total == 0.0, 1.0, total)
     result.store(first, sums * share[:, None])
