@@ -44,6 +44,7 @@ class Rules:
     rounds      at most
     least       rounds that are run in any case
     seconds     at most
+    margin      a rival is out when it takes surely more than so many times what the leader takes
     """
 
     tolerance: float = 0.01
@@ -52,6 +53,7 @@ class Rules:
     least: int = 4
     rounds: int = 400
     seconds: float = math.inf
+    margin: float = 1.0
 
 
 @dataclass
@@ -124,7 +126,7 @@ def race(
                 decided = _judge(running, rules)
                 outcome.winner = running[0].name
                 for standing in running:
-                    standing.out = outcome.rounds if standing.low > 1.0 else 0
+                    standing.out = outcome.rounds if standing.low > rules.margin else 0
                 running = [standing for standing in running if not standing.out]
             if watch is not None:
                 watch(outcome)

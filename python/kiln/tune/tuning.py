@@ -11,6 +11,7 @@ with those that none has beaten so far.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import logging
@@ -36,6 +37,8 @@ NEVER = [math.inf] * 3
 REP_MS = 100.0
 # Rounds of a race beside compiles, as many as two need: who is far behind is out, the others run again with who comes.
 HEAT_ROUNDS = 12
+# And so many times slower than the leader: the host, which compiles, begins some of the samples late.
+HEAT_MARGIN = 1.2
 
 
 class LeftOut(errors.KilnError):
@@ -354,12 +357,12 @@ class Tuning:
             alike.update(compiling.same_code(codes, self.tuner.arg_names))
             runners = [config for config in new if alike[config] is config]
             samplers.update(self._samplers(runners))
-            run([*front, *runners], HEAT_ROUNDS)
+            run([*front, *runners], heat=True)
 
-        def run(runners: Sequence[Config], rounds: int) -> None:
+        def run(runners: Sequence[Config], heat: bool) -> None:
             nonlocal front
             if runners:
-                found, front = self._race_of(runners, samplers, progress, rounds)
+                found, front = self._race_of(runners, samplers, progress, heat)
                 self._join_times(taken, found)
 
         watch = lambda done: progress.compiling(done, len(asked))  # noqa: E731
@@ -382,7 +385,7 @@ class Tuning:
         elif spilling:
             enter(spilling)
         if len(front) > 1 and not self.interrupted:
-            run(front, Rules.rounds)
+            run(front, heat=False)
         return {config: taken[alike[config]] for config in configs if alike.get(config) in taken}
 
     @staticmethod
@@ -410,7 +413,7 @@ class Tuning:
         runners: Sequence[Config],
         samplers: Mapping[Config, Callable[[], float]],
         progress: Progress,
-        rounds: int = Rules.rounds,
+        heat: bool = False,
     ) -> tuple[dict[Config, list[float]], list[Config]]:
         """Times, and who is in to the end, the winner first."""
         rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
@@ -422,7 +425,9 @@ class Tuning:
                 best = outcome.standings[outcome.winner]
                 progress.racing(outcome.rounds, left, len(runners), best.name, best.time)
 
-        rules = Rules(seconds=rep * len(runners) / 1e3, rounds=rounds)
+        rules = Rules(seconds=rep * len(runners) / 1e3)
+        if heat:
+            rules = dataclasses.replace(rules, rounds=HEAT_ROUNDS, margin=HEAT_MARGIN)
         outcome = race({config: samplers[config] for config in runners}, rules, watch,
                        lambda: time.perf_counter() - start)  # fmt: skip
         self.samples += outcome.count
