@@ -5,7 +5,7 @@ import tempfile
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random
-from kiln.kernels.attention import decode_attention, decode_quantized, decode_reference, quantized_reference
+from kiln.kernels.attention import decode, decode_attention, decode_quantized, decode_reference, quantized_reference
 from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan, even_splits
 from kiln.kernels.machine import CPU, DEFAULT_GPU, Machine
 
@@ -151,6 +151,15 @@ def test_uneven_lengths(rng, bits, queries):
     exact, exact_lse = decode_reference.decode_attention(q, k, v, lengths, return_lse=True)
     assert_close(out, exact, length=1900, scale=2.0**11)
     assert_close(lse, exact_lse, length=1900, scale=2.0**9)
+
+
+def test_uneven_lengths_leave_counters_as_they_were(rng, monkeypatch):
+    """Where the last sequence has most shares, and more programs are launched than there are shares."""
+    made = []
+    monkeypatch.setattr(decode, "zeros", lambda count, like: made.append(np.zeros(count, np.int32)) or made[-1])
+    q, k = random(rng, (3, 4, 32), "float16"), random(rng, (3, 1920, 2, 32), "float16")
+    decode_attention(q, k, k, np.array([5, 0, 1900], np.int32), uneven=True)
+    assert len(made) == 1 and not made[0].any()
 
 
 def test_shares_of_uneven_lengths_are_as_long():
