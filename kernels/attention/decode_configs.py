@@ -245,6 +245,10 @@ def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
             f"decode_quantized, {bits} bits",
             lambda c=cache, r=recent: quantized.decode_quantized(q[:, 0], *c[:4], lengths, return_lse=True, **r),
         )
+        yield (
+            f"decode_quantized, {bits} bits, 4 queries",
+            lambda c=cache, r=recent: quantized.decode_quantized(several, *c[:4], lengths, **r),
+        )
         pages = quantized.quantized_cache(4, 64, 8, 128, bits, np.empty(0, np.float16), pages=256)
         of_pages = {"k_recent": pages.k_recent, "v_recent": pages.v_recent, "block_table": table[:, :64]}
         yield (
