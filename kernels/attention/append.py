@@ -194,8 +194,10 @@ def place_of_token(codes: Codes, of_all, place, inside):
 
 
 @kiln.jit
-def nearest(x):
-    return kl.floor(x + 0.5)
+def whole_of(x, step):
+    """How many steps it is to the nearest multiple. Half a step is common, so a quotient that is nearly right would give
+    each machine another cache."""
+    return kl.floor(kl.div_rn(x, step) + 0.5)
 
 
 @kiln.jit
@@ -207,7 +209,7 @@ def store_eight(codes: Codes, of_all, group: Group, low, high, KEYS: kl.constexp
     kl.store(codes.ranges + place_of_token(codes, of_all, place, new), scale, mask=new)
     scale = scale.to(kl.float32)
     scale = kl.where(scale == 0.0, 1.0, scale)
-    low, high = kl.clamp(nearest(low / scale), -127.0, 127.0), kl.clamp(nearest(high / scale), -127.0, 127.0)
+    low, high = kl.clamp(whole_of(low, scale), -127.0, 127.0), kl.clamp(whole_of(high, scale), -127.0, 127.0)
     at = lane_bytes(codes, of_all, place, new, column, KEYS, PLAN.size)
     kl.store(at, (low + 128.0).to(kl.uint8), mask=new & (column < PLAN.size))
     at = lane_bytes(codes, of_all, place, new, column + PLAN.size // 2, KEYS, PLAN.size)
@@ -220,7 +222,7 @@ def word_of(least, most):
     furthest = kl.maximum(kl.abs(least), kl.abs(most))
     step = kl.minimum(kl.maximum((most - least) * (1.0 / 15), furthest * (1.0 / 120)), MOST_STEP)
     bits = (step.to(kl.float16).to(kl.uint16, bitcast=True).to(kl.int32) + 127) >> 7
-    zero = nearest(least / unit(step_of(bits)))
+    zero = whole_of(least, unit(step_of(bits)))
     return bits, kl.clamp(zero, -128.0, 127.0)
 
 
@@ -241,7 +243,7 @@ def store_word(at, bits, zero, mask):
 
 @kiln.jit
 def code_of(x, bits, zero):
-    return kl.clamp(nearest(x / unit(step_of(bits))) - zero, 0.0, 15.0).to(kl.int32)
+    return kl.clamp(whole_of(x, unit(step_of(bits))) - zero, 0.0, 15.0).to(kl.int32)
 
 
 @kiln.jit

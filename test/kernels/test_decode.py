@@ -156,7 +156,8 @@ def test_uneven_lengths(rng, bits, queries):
 def test_uneven_lengths_leave_counters_as_they_were(rng, monkeypatch):
     """Where the last sequence has most shares, and more programs are launched than there are shares."""
     made = []
-    monkeypatch.setattr(decode, "zeros", lambda count, like: made.append(np.zeros(count, np.int32)) or made[-1])
+    zeros = decode.zeros
+    monkeypatch.setattr(decode, "zeros", lambda count, like: made.append(zeros(count, like)) or made[-1])
     q, k = random(rng, (3, 4, 32), "float16"), random(rng, (3, 1920, 2, 32), "float16")
     decode_attention(q, k, k, np.array([5, 0, 1900], np.int32), uneven=True)
     assert len(made) == 1 and not made[0].any()
