@@ -195,8 +195,8 @@ def place_of_token(codes: Codes, of_all, place, inside):
 
 @kiln.jit
 def whole_of(x, step):
-    """How many steps it is to the nearest multiple. Half a step is common, so a quotient that is nearly right would give
-    each machine another cache."""
+    """How many steps it is to the nearest multiple. Half a step is common: a quotient that is nearly right would give
+    every machine another cache."""
     return kl.floor(kl.div_rn(x, step) + 0.5)
 
 

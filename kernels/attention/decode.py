@@ -526,7 +526,8 @@ def decode_attention(
     if 0 in q.shape:
         return (out, lse) if return_lse else out
     machine = machine_of(q)
-    plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits)
+    paged = block_table is not None
+    plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits, paged)
     if uneven:
         plan = plan.evened(batch, k_heads, machine)
     if plan.sequences and window is not None:

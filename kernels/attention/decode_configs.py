@@ -138,6 +138,7 @@ def decode_plan(
     length: int,
     machine: Machine,
     splits: int | None = None,
+    paged: bool = False,
 ) -> DecodePlan:
     """For ``batch`` sequences of at most ``length`` tokens."""
     side, rows = tile_side(size), group * queries
@@ -154,9 +155,11 @@ def decode_plan(
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
     shares = max(1, min(splits or even_splits(tiles, machine.processors), most if splits is None else splits))
-    # Steps in turns were never slower in eight rows, and up to 3 % faster: rings of neighbours read one run of memory.
+    # Steps in turns were never slower in eight rows, and up to 3 % faster: programs side by side read one run of
+    # memory. Of pages each then reads more entries of the table, which cost 15 %.
+    in_turns = shares > 1 and not paged
     plan = DecodePlan(
-        tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS, in_turns=shares > 1
+        tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS, in_turns=in_turns
     )
     return replace(plan, merged=merged_at_once(plan))
 
