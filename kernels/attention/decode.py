@@ -340,6 +340,19 @@ def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
     return top, total, result
 
 
+@kiln.jit
+def deliver(rows: Rows, y: Heads, lse, size, parts: Parts, work: Work, count, top, total, result, PLAN: kl.constexpr):
+    """Stores the result of one share of ``count``: where there are others, the last to hand in its own adds all."""
+    if PLAN.splits == 1 and PLAN.sequences == 0:
+        rows.store(y, lse, size, top, total, result)
+    elif work.part < count:
+        if count == 1:
+            rows.store(y, lse, size, top, total, result)
+        elif hand_in(parts, work, count, top, total, result, PLAN):
+            top, total, result = handed_in(parts, work, count, PLAN)
+            rows.store(y, lse, size, top, total, result)
+
+
 # ---- the kernel ------------------------------------------------------------------------------------------------------
 @kiln.jit
 def decode_kernel(
@@ -395,14 +408,7 @@ def decode_kernel(
         top, total, result = merged_columns(top, total, result, PLAN)
     elif PLAN.lanes > 1:
         top, total, result = merged(top, total, result, PLAN)
-    if PLAN.splits == 1 and PLAN.sequences == 0:
-        rows.store(y, lse, size, top, total, result)
-    elif work.part < count:
-        if count == 1:
-            rows.store(y, lse, size, top, total, result)
-        elif hand_in(parts, work, count, top, total, result, PLAN):
-            top, total, result = handed_in(parts, work, count, PLAN)
-            rows.store(y, lse, size, top, total, result)
+    deliver(rows, y, lse, size, parts, work, count, top, total, result, PLAN)
 
 
 def _specs(q: Any, k: Any, v: Any, lengths: Any, *, return_lse: bool = False, **_: Any) -> tuple[Spec, ...]:

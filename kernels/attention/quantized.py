@@ -20,9 +20,8 @@ from kiln.kernels.attention.decode import (
     Pages,
     Parts,
     Rows,
+    deliver,
     finite,
-    hand_in,
-    handed_in,
     in_lanes,
     is_seen,
     lse_shape,
@@ -407,6 +406,25 @@ def unit_of_values(PLAN: kl.constexpr):
     return kl.where(kl.arange(0, PLAN.size) < PLAN.size // 2, 16777216.0 / LARGER, 1048576.0 / LARGER)
 
 
+@kiln.jit
+def scores_of_four(k: Codes, of_all, start, last, low_queries, high_queries, scale_log2, PLAN: kl.constexpr):
+    """Scores of a step's keys of four bits: queries are columns, and take what keys are multiplied by."""
+    TOKENS: kl.constexpr = PLAN.tokens // PLAN.lanes
+    low, both = fours_and_bytes(k.load(of_all, start, last, PLAN))
+    key = in_lanes(side_by_side(keys_of(low, PLAN), keys_of(both, PLAN)), PLAN)
+    low_step, low_zero = steps_and_zeros(k.of_groups(of_all, start, last, 0, PLAN), 0)
+    high_step, high_zero = steps_and_zeros(k.of_groups(of_all, start, last, 1, PLAN), 1)
+    # q_low · low + q_high · high is q_high · (low + high) + (q_low - q_high) · low.
+    of_both = product(high_queries, high_step[:, None, :])
+    of_low = product_less(low_queries, low_step[:, None, :], of_both)
+    columns = turned(side_by_side(of_low, of_both))
+    zeros = side_by_side(low_zero, sum_of(low_zero, high_zero))[:, None, :]
+    beside = kl.dot(kl.broadcast_to(zeros, (PLAN.lanes, 16, PLAN.size)), columns)
+    beside = kl.broadcast_to(beside[:, None], (PLAN.lanes, TOKENS // 16, 16, PLAN.rows))
+    score = kl.dot(key, columns, beside.reshape(PLAN.lanes, TOKENS, PLAN.rows))
+    return score * (scale_log2 * 4194304.0)
+
+
 # ---- the kernel ------------------------------------------------------------------------------------------------------
 @kiln.jit
 def decode_quantized_kernel(
@@ -457,14 +475,7 @@ def decode_quantized_kernel(
             top, total, result = with_recent(
                 query, k, v, of_all, length - whole, own - whole, scale_log2, top, total, result, PLAN
             )
-    if PLAN.splits == 1 and PLAN.sequences == 0:
-        rows.store(y, lse, PLAN.size, top, total, result)
-    elif work.part < count:
-        if count == 1:
-            rows.store(y, lse, PLAN.size, top, total, result)
-        elif hand_in(parts, work, count, top, total, result, PLAN):
-            top, total, result = handed_in(parts, work, count, PLAN)
-            rows.store(y, lse, PLAN.size, top, total, result)
+    deliver(rows, y, lse, PLAN.size, parts, work, count, top, total, result, PLAN)
 
 
 @kiln.jit
@@ -501,19 +512,7 @@ def decode_in_columns_kernel(
         else:
             step, zero = step_and_zero(word)
             step = step.to(kl.float32)
-            low, both = fours_and_bytes(k.load(of_all, start, last, PLAN))
-            key = in_lanes(side_by_side(keys_of(low, PLAN), keys_of(both, PLAN)), PLAN)
-            low_step, low_zero = steps_and_zeros(k.of_groups(of_all, start, last, 0, PLAN), 0)
-            high_step, high_zero = steps_and_zeros(k.of_groups(of_all, start, last, 1, PLAN), 1)
-            # q_low · low + q_high · high is q_high · (low + high) + (q_low - q_high) · low.
-            of_both = product(high_queries, high_step[:, None, :])
-            of_low = product_less(low_queries, low_step[:, None, :], of_both)
-            columns = turned(side_by_side(of_low, of_both))
-            zeros = side_by_side(low_zero, sum_of(low_zero, high_zero))[:, None, :]
-            beside = kl.dot(kl.broadcast_to(zeros, (PLAN.lanes, 16, PLAN.size)), columns)
-            beside = kl.broadcast_to(beside[:, None], (PLAN.lanes, TOKENS // 16, 16, PLAN.rows))
-            score = kl.dot(key, columns, beside.reshape(PLAN.lanes, TOKENS, PLAN.rows))
-            score = score * (scale_log2 * 4194304.0)
+            score = scores_of_four(k, of_all, start, last, low_queries, high_queries, scale_log2, PLAN)
         score = kl.where(is_seen(start, own_column, last, None, PLAN), score, -float("inf"))
         best = kl.maximum(top, kl.max(score, axis=1, keep_dims=True))
         safe = finite(best)
@@ -534,14 +533,7 @@ def decode_in_columns_kernel(
             top, total, result = with_recent(
                 query, k, v, of_all, length - whole, own - whole, scale_log2, top, total, result, PLAN
             )
-    if PLAN.splits == 1 and PLAN.sequences == 0:
-        rows.store(y, lse, PLAN.size, top, total, result)
-    elif work.part < count:
-        if count == 1:
-            rows.store(y, lse, PLAN.size, top, total, result)
-        elif hand_in(parts, work, count, top, total, result, PLAN):
-            top, total, result = handed_in(parts, work, count, PLAN)
-            rows.store(y, lse, PLAN.size, top, total, result)
+    deliver(rows, y, lse, PLAN.size, parts, work, count, top, total, result, PLAN)
 
 
 @kiln.jit
