@@ -9,9 +9,9 @@ VENV ?= .venv
 SETUP ?= 1
 JOBS ?= $(shell nproc)
 WHEEL_PYTHONS ?= python3.11 python3.12
-FUZZ ?= 2000
+FUZZ ?= 1500
 # make check-fuzz: damaged .mlir files, and specialisations of one kernel
-MUTANTS ?= 2000
+MUTANTS ?= 1500
 SPECIALIZATIONS ?= 400
 # and instructions of the emulator that are dropped, which its tests must find
 INSTRUCTIONS ?= 16
