@@ -62,7 +62,8 @@ SmallVector<SmallVector<Streams::Group>> Streams::rings() const {
     return first.desc == second.desc && first.type == second.type;
   };
   SmallVector<SmallVector<Group>> rings;
-  for (auto &[place, group] : groups) {
+  for (auto &entry : groups) {
+    const Group &group = entry.second;
     auto found = llvm::find_if(rings, [&](const SmallVector<Group> &ring) {
       const Group &known = ring.front();
       return !isHeld(group.front()) && !isHeld(known.front()) && known.size() == group.size() &&
