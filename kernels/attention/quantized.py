@@ -438,12 +438,9 @@ def decode_quantized_kernel(
     first, last, count = share_of(work.part, 0, whole, work.side, PLAN)
     own = length - PLAN.queries + rows.numbers(PLAN.rows) // PLAN.group
     query = rows.load(q, None).to(kl.float16)
-    SHAPE: kl.constexpr = (PLAN.rows,) if PLAN.lanes == 1 else (PLAN.lanes, PLAN.rows)
-    queries = query if PLAN.lanes == 1 else kl.broadcast_to(query[None], (*SHAPE, PLAN.size))
-    top = kl.full((*SHAPE, 1), -float("inf"), kl.float32)
-    total = kl.zeros((*SHAPE, 1), kl.float32)
-    offset = kl.zeros((*SHAPE, 1), kl.float32)
-    result = kl.zeros((*SHAPE, PLAN.size), kl.float32)
+    queries = query if PLAN.lanes == 1 else kl.broadcast_to(query[None], (PLAN.lanes, PLAN.rows, PLAN.size))
+    top, total, result = nothing(PLAN)
+    offset = kl.zeros(total.shape, kl.float32)
     foremost, end = walk_of(first, last, PLAN)
     for turn in range(foremost, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
