@@ -28,8 +28,6 @@ static void reduceByThreads(tile::DescReduceOp op) {
     auto all = [&](Value scalar) -> Value { return tile::SplatOp::create(b, line, scalar); };
     // Along this dimension; then over all of them.
     auto spread = [&](Value tile) -> Value {
-      SmallVector<int64_t> sides(block.getRank(), 1);
-      sides[dim] = side;
       for (int64_t other = 0; other < block.getRank(); ++other)
         if (other != dim) {
           auto type = cast<RankedTensorType>(tile.getType());
