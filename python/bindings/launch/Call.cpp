@@ -601,15 +601,19 @@ Compiled Call::resolve(device::Grid where, std::vector<ParameterMark> *marks) {
     mustHaveRaised();
   }
   resolveDevice();
+  auto askForPointers = [&] {
+    changesOption = true;
+    if (state.describePointers >= 0)
+      options[state.describePointers] = Py_False;
+  };
   if (asksForDescriptors()) {
     // Code with descriptors in place of pointers holds for counts that do not wrap; others get code without.
     bool bounded = encoder.isBounded() && std::max({where.x, where.y, where.z}) <= artifact::kMostPrograms;
     described = bounded && device != onHost;
     if (!described)
       dropDescribed(marks);
-    changesOption = !bounded && device != onHost;
-    if (changesOption && state.describePointers >= 0)
-      options[state.describePointers] = Py_False;
+    if (!bounded && device != onHost)
+      askForPointers();
   }
   size_t withoutOptions = encoder.getKey().size();
   encodeOptions();
@@ -619,11 +623,9 @@ Compiled Call::resolve(device::Grid where, std::vector<ParameterMark> *marks) {
     return compiled;
   // The grid is not one that it was compiled for.
   described = false;
-  changesOption = true;
   encoder.truncateKey(withoutOptions);
   dropDescribed(marks);
-  if (state.describePointers >= 0)
-    options[state.describePointers] = Py_False;
+  askForPointers();
   encodeOptions();
   return findOrCompile();
 }
