@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import bits_of
-from .memory import check_alignment
+from .memory import bounds, check_alignment
 from .operation import Run, operation
 from .ptx import ARGUMENTS_BASE, SHARED_BASE, Address, Fault, Instruction
 
@@ -85,21 +85,16 @@ def _load(ins: Instruction) -> Run:
                 units = (places - SHARED_BASE) // whole
                 machine.ordering.load(machine.warp.index, block.shadow, units, whole, ins)
             for i in range(len(rows)):
-                found[i, which] = _inside(block, places + i * size, size)
+                found[i, which] = block.load(places + i * size, size)
         for row, values in zip(rows, found, strict=True):
             machine.write(into, row, lanes, values.view(word))
 
     return run
 
 
-def _inside(block: Any, places: np.ndarray, size: int) -> np.ndarray:
-    _check_end(block, places, size)
-    return block.load(places, size)
-
-
 def _check_end(block: Any, places: np.ndarray, size: int) -> None:
     """The last words of a vector: its first word decided which block it is in."""
-    if (places + size > block.end).any():
+    if bounds(places, size)[1] > block.end:
         bad = int(places[places + size > block.end][0])
         raise Fault(f"out of bounds: {size} bytes at {bad:#x}, {bad - block.end} bytes after the end")
 
@@ -168,7 +163,8 @@ def _atomic(ins: Instruction) -> Run:
             for place, lane in zip(places, np.arange(len(addresses))[which], strict=True):
                 for i in range(count):
                     at = np.array([place + i * size])
-                    raw = _inside(block, at, size)
+                    _check_end(block, at, size)
+                    raw = block.load(at, size)
                     if i < len(before):
                         before[i][lane] = raw[0]
                     old = raw.view(dtype)

@@ -305,19 +305,21 @@ def _count(ins: Instruction) -> Run:
     return _by_lane(to, f"u{width}" if ins.name == "brev" else "u32", [(f"u{width}", source)], function)
 
 
+NIBBLES = np.arange(0, 16, 4, dtype=np.uint32)
+
+
 @operation("prmt")
 def _permute(ins: Instruction) -> Run:
     to, low, high, selector = ins.operands
 
-    def one(x: int, y: int, choice: int) -> int:
-        result = 0
-        for i in range(4):
-            pick = choice >> 4 * i
-            byte = (y << 32 | x) >> 8 * (pick & 7) & 255
-            result |= (255 * (byte >> 7) if pick & 8 else byte) << 8 * i
-        return result
+    def run(machine: Any, lanes: Any) -> None:
+        source = np.stack([machine.read("u32", row, lanes) for row in (low, high)], axis=1).view(np.uint8)
+        picks = machine.read("u32", selector, lanes)[:, None] >> NIBBLES
+        chosen = source[np.arange(len(source))[:, None], picks & 7]
+        signs = (chosen >> 7) * np.uint8(255)
+        machine.write("u32", to, lanes, np.where(picks & 8, signs, chosen).view(np.uint32)[:, 0])
 
-    return _by_lane(to, "u32", [("u32", low), ("u32", high), ("u32", selector)], one)
+    return run
 
 
 @operation("lop3")

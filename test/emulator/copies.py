@@ -74,17 +74,17 @@ def _copy_by_threads(ins: Instruction) -> Run:
         mark = Mark(part, group, ins, warp.index, fence=fence)
         ((block, offsets, _),) = machine.shared.parts(targets, np.full(len(targets), warp.block), size)
         machine.ordering.begin_write(warp.index, block.shadow, (offsets - SHARED_BASE) // size, size, mark, BY_COPIES)
-        for at, amount in zip(sources, amounts, strict=True):
-            if amount:
-                machine.memory.whole(np.array([at]), int(amount))
+        for amount in np.unique(amounts[amounts > 0]):
+            machine.memory.holders(sources[amounts == amount], int(amount))
         sources, offsets, amounts = sources.copy(), offsets.copy(), amounts.copy()
 
         def land() -> None:
             data = np.zeros((len(offsets), size), np.uint8)
             for amount in np.unique(amounts[amounts > 0]):
-                which = amounts == amount
-                for i in np.flatnonzero(which):
-                    data[i, :amount] = machine.memory.gather(sources[i : i + 1], int(amount))[0]
+                which = np.flatnonzero(amounts == amount)
+                for held, lanes in machine.memory.holders(sources[which], int(amount)):
+                    begins = sources[which[lanes]] - held.begin
+                    data[which[lanes], :amount] = held.words[1][begins[:, None] + np.arange(amount)]
             block.words[1][(offsets - SHARED_BASE)[:, None] + np.arange(size)] = data
 
         machine.depart(Flight(ins, land, ("copies", warp.index, group), block=warp.block))

@@ -35,6 +35,8 @@ LANES = 32
 LARGEST_RUN = 4_000_000
 # A warp's turn, in instructions: what spins on memory lets others run.
 TURN = 20_000
+# Types that numpy computes with as float32.
+BFLOATS = ("bf16", "bf16x2")
 # So often all waits may give up with nothing coming of it.
 PATIENCE = 8
 # A turn of a random order.
@@ -125,7 +127,7 @@ class Machine:
 
     def read(self, kind: str, row: int, lanes: Any) -> np.ndarray:
         value = self.views[kind][row, lanes]
-        return value.astype(np.float32) if kind.startswith("bf16") else value
+        return value.astype(np.float32) if kind in BFLOATS else value
 
     def write(self, kind: str, row: int | None, lanes: Any, value: Any) -> None:
         if row is not None:
@@ -294,10 +296,14 @@ class Machine:
             if instruction.predicate is not None:
                 # A row of predicates is a view: it is read before the instruction can write it.
                 holds = predicates[instruction.predicate, lanes] != instruction.negated
-                if not holds.all():
-                    chosen = (np.arange(lanes.start, lanes.stop) if isinstance(lanes, slice) else lanes)[holds]
-            self._go(warp, lanes, at + 1)
-            if self.count(chosen) == 0:
+                count = np.count_nonzero(holds)
+                if count < len(holds):
+                    chosen = self.all_lanes(lanes)[holds] if count else None
+            if warp.counters is None:
+                warp.counter = at + 1
+            else:
+                self._go(warp, lanes, at + 1)
+            if chosen is None:
                 continue
             if instruction.name == "bra":
                 self._go(warp, chosen, instruction.operands[0])

@@ -18,9 +18,14 @@ MOST_BLOCKS = (1 << 32 - WINDOW) - 2
 
 
 def check_alignment(addresses: np.ndarray, size: int) -> None:
-    if (addresses & (size - 1)).any():
+    if int(np.bitwise_or.reduce(addresses, axis=None)) & (size - 1):
         bad = addresses[(addresses & (size - 1)) != 0][0]
         raise Fault(f"misaligned: {size} bytes at {int(bad):#x}")
+
+
+def bounds(addresses: np.ndarray, size: int) -> tuple[int, int]:
+    """From the first byte to the end of the last one, of `size` bytes at each address."""
+    return int(np.minimum.reduce(addresses, axis=None)), int(np.maximum.reduce(addresses, axis=None)) + size
 
 
 class Block:
@@ -64,7 +69,7 @@ class Global:
 
     def whole(self, addresses: np.ndarray, size: int) -> Block:
         """The allocation that holds all of the rows."""
-        low, high = int(addresses.min()), int(addresses.max()) + size
+        low, high = bounds(addresses, size)
         at = bisect.bisect(self.begins, low) - 1
         if at < 0 or high > self.blocks[at].end:
             raise Fault(f"out of bounds: {high - low} bytes at {low:#x} of global memory")
@@ -82,9 +87,13 @@ class Global:
     def parts(self, addresses: np.ndarray, size: int) -> list[tuple[Block, Any]]:
         """The blocks that hold `size` bytes at each address, with the lanes of each."""
         check_alignment(addresses, size)
-        low, high = addresses.min(), addresses.max() + size
+        low, high = bounds(addresses, size)
         if self.last is not None and self.last.begin <= low and high <= self.last.end:
             return [(self.last, slice(None))]
+        return self.holders(addresses, size)
+
+    def holders(self, addresses: np.ndarray, size: int) -> list[tuple[Block, Any]]:
+        """The same of addresses with any alignment."""
         which = np.searchsorted(self.begins, addresses, side="right") - 1
         found = []
         for index in np.unique(which):
@@ -116,7 +125,7 @@ class Shared:
     def chunks(self, block: int, addresses: np.ndarray) -> np.ndarray:
         """Which 16 bytes of a block are at each of the addresses."""
         check_alignment(addresses, 16)
-        low, high = int(addresses.min()), int(addresses.max()) + 16
+        low, high = bounds(addresses, 16)
         if low < SHARED_BASE or high > SHARED_BASE + self.size:
             bad = low if low < SHARED_BASE else high - 16
             raise Fault(f"out of bounds: 16 bytes at {bad - SHARED_BASE} of {self.size} shared bytes")
@@ -134,6 +143,14 @@ class Shared:
         return np.where(ranks > 0, ranks - 1, own), addresses & ((1 << WINDOW) - 1)
 
     def parts(self, addresses: np.ndarray, own: np.ndarray, size: int) -> list[tuple[Block, np.ndarray, Any]]:
+        """The blocks that hold `size` bytes at each address, with the addresses and lanes of each."""
+        low, high = bounds(addresses, size)
+        first = int(own[0])
+        if (low >= SHARED_BASE and high <= SHARED_BASE + self.size and first not in self.ended
+            and not (own != first).any()):  # fmt: skip
+            # All in the memory of the threads' own block.
+            check_alignment(addresses, size)
+            return [(self.blocks[first], addresses, slice(None))]
         owners, offsets = self.place(addresses, own)
         check_alignment(offsets, size)
         if (offsets < SHARED_BASE).any() or (offsets + size > SHARED_BASE + self.size).any():

@@ -105,7 +105,7 @@ def _is_atomic(ins: Instruction) -> bool:
 
 def _distinct(numbers: np.ndarray) -> list[int]:
     first = int(numbers.flat[0])
-    return [first] if (numbers == first).all() else np.unique(numbers).tolist()
+    return [first] if np.count_nonzero(numbers != first) == 0 else np.unique(numbers).tolist()
 
 
 class Order:

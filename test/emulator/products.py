@@ -6,6 +6,7 @@ is an error instead: registers in flight that something else touches, memory tha
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -133,17 +134,24 @@ class Descriptor:
         return self.start + eight % each * 16 + eight // each * self.leading + k % 8 * self.span + k // 8 * self.stride
 
 
-def _factor(
-    machine: Any, ins: Instruction, word: int, kind: str, transposed: bool, first: int, count: int
-) -> np.ndarray:
-    """Rows (of the right factor: columns) `first` and on by K of a factor that a descriptor describes."""
-    descriptor, depth = Descriptor.decode(word), DEPTH * 8 // BITS[kind]
+@functools.cache
+def _addresses(word: int, transposed: bool, first: int, count: int, depth: int) -> np.ndarray:
+    """Where the sixteens of bytes of a factor lie in shared memory."""
+    descriptor = Descriptor.decode(word)
     if transposed:
         addresses = descriptor.across(first // 8, count // 8, depth)
     else:
         addresses = descriptor.along_depth(first, count)
+    return swizzled(addresses, descriptor.span)
+
+
+def _factor(
+    machine: Any, ins: Instruction, word: int, kind: str, transposed: bool, first: int, count: int
+) -> np.ndarray:
+    """Rows (of the right factor: columns) `first` and on by K of a factor that a descriptor describes."""
+    depth = DEPTH * 8 // BITS[kind]
     warp, block = machine.warp, machine.shared.blocks[machine.warp.block]
-    chunks = machine.shared.chunks(warp.block, swizzled(addresses, descriptor.span))
+    chunks = machine.shared.chunks(warp.block, _addresses(word, transposed, first, count, depth))
     part = machine.clocks.part("products", warp.index)
     machine.ordering.begin_read(warp.index, block.shadow, chunks, part, warp.products.closed + 1, ins)
     raw = block.words[1].reshape(-1, 16)[chunks]
@@ -157,7 +165,7 @@ def _factor(
 
 def _one(machine: Any, row: int, lanes: Any, kind: str = "b64") -> int:
     values = machine.read(kind, row, lanes)
-    if (values != values[0]).any():
+    if np.count_nonzero(values != values[0]):
         raise Fault("lanes of a warp give different operands")
     return int(values[0])
 
