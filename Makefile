@@ -106,8 +106,9 @@ check-kernels: build
 	@$(PYTEST) -n $(JOBS) test/kernels --plans gpu
 
 # Machine code for every GPU of the target table, through the pinned ptxas; no GPU.
+# One process more than cores: a test waits half a minute for an assembler that hangs.
 check-ptxas: build
-	@$(PYTEST) -n $(JOBS) test/ptxas
+	@$(PYTEST) -n $$(($(JOBS) + 1)) test/ptxas
 
 # PTX on the emulator of test/emulator: the library and random programs in two orders of warps, and some of the language's
 # tests. No GPU, no ptxas.
