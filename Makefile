@@ -103,7 +103,7 @@ check-python: build
 
 check-kernels: build
 	@$(PYTEST) -n $(JOBS) test/kernels
-	@$(PYTEST) -n $(JOBS) test/kernels --plans gpu
+	@$(PYTEST) -n $(JOBS) -m "not host" test/kernels --plans gpu
 
 # Machine code for every GPU of the target table, through the pinned ptxas; no GPU.
 # One process more than cores: a test waits half a minute for an assembler that hangs.

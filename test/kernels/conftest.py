@@ -19,7 +19,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "host: about host arrays and plans made for them; not run with --device cuda")
+    config.addinivalue_line("markers", "host: about host arrays or plans; not run with --device cuda nor --plans gpu")
     import on_device
 
     if config.getoption("--device") == "cuda" and not on_device.reason_to_skip():
