@@ -57,10 +57,14 @@ class Pages:
     WHOLE: kl.constexpr = False
 
     @kiln.jit
+    def entry(self, batch, token, mask):
+        """The numbers of the pages of tokens, one or a tile of them."""
+        return kl.load(self.table + batch * self.batch + token // self.SIZE * self.step, mask=mask, other=0)
+
+    @kiln.jit
     def of(self, batch, token, mask):
-        """The pages of tokens (one or a tile of them), and where these stand in them."""
-        page = kl.load(self.table + batch * self.batch + token // self.SIZE * self.step, mask=mask, other=0)
-        return page.to(kl.int64), token % self.SIZE
+        """The pages of tokens, and where these stand in them."""
+        return self.entry(batch, token, mask).to(kl.int64), token % self.SIZE
 
 
 @kiln.struct
@@ -183,30 +187,38 @@ class Rows:
 
 
 @kiln.jit
-def cached(x: Heads, batch, head, start, last, page, token, inside, PLAN: kl.constexpr):
-    """A step's heads of cached tokens, zero from ``last`` on; where paged, those at ``token`` of ``page``."""
+def cached(x: Heads, batch, head, start, last, pages, page, inside, PLAN: kl.constexpr):
+    """A step's heads of cached tokens, zero from ``last`` on; ``page``: which hold them, where there are pages."""
     row, column = kl.arange(0, PLAN.tokens), kl.arange(0, PLAN.side)[None, :]
     mask = (start + row < last)[:, None] if inside is None else (start + row < last)[:, None] & inside
     data = x.data + head.to(kl.int64) * x.head
-    if page is None:
+    if pages is None:
         # What changes from step to step is one address.
         data += batch.to(kl.int64) * x.batch + start.to(kl.int64) * x.token
         return read(data + row[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
-    if len(page.shape) == 0:
-        data += page * x.batch + token.to(kl.int64) * x.token
+    if pages.WHOLE:
+        data += page.to(kl.int64) * x.batch + (start % pages.SIZE).to(kl.int64) * x.token
         return read(data + row[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
-    return read(data + (page * x.batch)[:, None] + token[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
+    token = row % pages.SIZE if PLAN.tokens % pages.SIZE == 0 else (start + row) % pages.SIZE
+    place = page.to(kl.int64) * x.batch
+    if PLAN.tokens % pages.SIZE == 0:
+        PAGES: kl.constexpr = PLAN.tokens // pages.SIZE
+        place = kl.broadcast_to(place[:, None], (PAGES, pages.SIZE)).reshape(PLAN.tokens)
+    return read(data + (place + token * x.token)[:, None] + column * x.step, mask, EVICT=PLAN.evict)
 
 
 @kiln.jit
-def pages_of(pages, batch, start, last, PLAN: kl.constexpr):
-    """Where a step's tokens are, if they are in pages."""
+def pages_of(pages, batch, start, end, PLAN: kl.constexpr):
+    """Which pages a step's tokens are in, if in any; of tokens from ``end`` on whichever."""
     if pages is None:
-        return None, None
+        return None
     if pages.WHOLE:
-        return pages.of(batch, start, start < last)
-    token = start + kl.arange(0, PLAN.tokens)
-    return pages.of(batch, token, token < last)
+        return pages.entry(batch, start, start < end)
+    if PLAN.tokens % pages.SIZE == 0:
+        token = start + kl.arange(0, PLAN.tokens // pages.SIZE) * pages.SIZE
+    else:
+        token = start + kl.arange(0, PLAN.tokens)
+    return pages.entry(batch, token, token < end)
 
 
 @kiln.jit
@@ -387,11 +399,19 @@ def decode_kernel(
     own = length - PLAN.queries + rows.places(PLAN) // PLAN.group
     top, total, result = nothing(PLAN)
     foremost, end = walk_of(first, last, PLAN)
+    if PLAN.alike:
+        v = k._replace(data=v.data)
+    # Which pages a step needs is read while the step before it is copied.
+    coming = pages_of(pages, batch, first, lengths.most, PLAN) if PLAN.ahead else None
     for turn in range(foremost, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
-        page, token = pages_of(pages, batch, start, last, PLAN)
-        key = in_lanes(cached(k, batch, head, start, last, page, token, inside, PLAN), PLAN)
-        value = in_lanes(cached(v, batch, head, start, last, page, token, inside, PLAN), PLAN)
+        page = coming
+        if PLAN.ahead:
+            coming = pages_of(pages, batch, start + PLAN.stride, lengths.most, PLAN)
+        else:
+            page = pages_of(pages, batch, start, lengths.most, PLAN)
+        key = in_lanes(cached(k, batch, head, start, last, pages, page, inside, PLAN), PLAN)
+        value = in_lanes(cached(v, batch, head, start, last, pages, page, inside, PLAN), PLAN)
         seen = is_seen(start, own, last, window, PLAN)
         score = kl.dot(key, query) if PLAN.in_columns else kl.dot(query, turned(key))
         score = kl.where(seen, score * scale_log2, -float("inf"))

@@ -25,8 +25,8 @@ COPIES = {"cp", "mma", "ldmatrix"}
 def close(launched, emulated):
     """Runs in both orders of warps by copies into a ring and tensor cores: right, and the same bits."""
 
-    def compare(q, k, v, lengths, plan, **options):
-        exact = decode_reference.decode_attention(q, k, v, lengths, return_lse=True, **options)
+    def compare(q, k, v, lengths, plan, exact=None, **options):
+        exact = exact or decode_reference.decode_attention(q, k, v, lengths, return_lse=True, **options)
         emulated.used.clear()
         both = launched(lambda: decode_attention(q, k, v, lengths, plan=plan, return_lse=True, **options))
         assert emulated.used >= COPIES, f"expected {sorted(COPIES)}, got {sorted(emulated.used)}"
@@ -54,13 +54,20 @@ def test_uneven_lengths(rng, close, rows):
         close(q, k, v, np.array(lengths, np.int32), plan)
 
 
-@pytest.mark.parametrize("page_size", [16, 5])
-def test_pages(rng, close, page_size):
-    pages = -(-100 // page_size)
+@pytest.mark.parametrize("ahead, in_turns", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("page_size", [16, 5, 64])
+def test_pages(rng, close, page_size, ahead, in_turns):
+    """Pages shorter than a step, that divide none, and longer; what the table says of no token is no page."""
+    pages, lengths = -(-140 // page_size), np.array([100, 44], np.int32)
     k, v = (random(rng, (2 * pages, page_size, 1, 32), "float16") for _ in range(2))
     table = rng.permutation(2 * pages).reshape(2, pages).astype(np.int32)
+    known = np.arange(pages) * page_size < lengths[:, None]
     plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=2, least=32, stages=3, num_warps=2, merged=2)
-    close(random(rng, (2, 2, 32), "float16"), k, v, np.array([100, 44], np.int32), plan, block_table=table)
+    plan = dataclasses.replace(plan, ahead=ahead, alike=ahead, in_turns=in_turns)
+    wild = np.where(known, table, 1 << 30).astype(np.int32)
+    q = random(rng, (2, 2, 32), "float16")
+    exact = decode_reference.decode_attention(q, k, v, lengths, return_lse=True, block_table=table)
+    close(q, k, v, lengths, plan, exact=exact, block_table=wild)
 
 
 @pytest.mark.parametrize("rows", [16, 8])
