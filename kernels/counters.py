@@ -30,6 +30,26 @@ def zeros(count: int, like: Any) -> Any:
     return DeviceArray.of(made) if isinstance(like, DeviceArray) else made
 
 
+def not_there(count: int, number: int, like: Any) -> Any:
+    """``count`` int32 of -1, for one launch that leaves the same behind; ``number`` counts the arrays of a launch."""
+    if is_torch(like):
+        import torch
+
+        if like.device.type == "cuda" and not torch.cuda.is_current_stream_capturing():
+            stream = torch.cuda.current_stream(like.device).cuda_stream
+            key = number, like.device, threading.get_ident(), stream
+            held = _held.get(key)
+            if held is None or held.numel() < count:
+                held = _held[key] = torch.full((max(count, 1 << 10),), -1, dtype=torch.int32, device=like.device)
+            return held[:count]
+        return torch.full((count,), -1, dtype=torch.int32, device=like.device)
+    import numpy
+    from kiln.kernels.device_array import DeviceArray
+
+    made = numpy.full(count, -1, numpy.int32)
+    return DeviceArray.of(made) if isinstance(like, DeviceArray) else made
+
+
 def _of_torch(count: int, device: Any) -> Any:
     import torch
 

@@ -120,7 +120,7 @@ def append_kernel(
     """Turned queries to y, turned keys and values to the cache: some heads of one token."""
     GROUPS: kl.constexpr = PLAN.q_groups + 2 * PLAN.k_groups
     token, group, batch = kl.program_id(0) // GROUPS, kl.program_id(0) % GROUPS, kl.program_id(1)
-    position = lengths.of(batch) - tokens + token
+    position = lengths.checked(batch) - tokens + token
     if group < PLAN.q_groups:
         to = y.at_token(batch.to(kl.int64), token.to(kl.int64))
         first = group * PLAN.heads
@@ -310,7 +310,7 @@ def append_quantized_kernel(
 ):
     """Turned queries to y, some heads of one token; turned keys or values of one head and group of tokens as codes."""
     program, batch = kl.program_id(0), kl.program_id(1)
-    length = lengths.of(batch)
+    length = lengths.checked(batch)
     begin = length - tokens
     if program < tokens * PLAN.q_groups:
         token, first = program // PLAN.q_groups, program % PLAN.q_groups * PLAN.heads

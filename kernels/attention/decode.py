@@ -16,13 +16,15 @@ import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan
 from kiln.kernels.attention.kernel import LOG2_E
-from kiln.kernels.counters import zeros
+from kiln.kernels.counters import not_there, zeros
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides
 from kiln.kernels.views import Heads, heads_view, read
 
 LN_2: kl.constexpr = kl.constexpr(0.6931471805599453)
+# Bits of no number that arithmetic makes: where a share has not come yet.
+NOT_THERE: kl.constexpr = kl.constexpr(-1)
 
 
 # ---- views -----------------------------------------------------------------------------------------------------------
@@ -38,11 +40,22 @@ class Lengths:
 
     @kiln.jit
     def of(self, batch):
-        length = kl.load(self.data + batch * self.step)
+        """What memory says, and the length as far as the cache can hold it."""
+        stated = kl.load(self.data + batch * self.step)
+        return stated, kl.maximum(kl.minimum(stated, self.most), 0).to(kl.int32)
+
+    @kiln.jit
+    def checked(self, batch):
+        stated, length = self.of(batch)
+        self.check(stated)
+        return length
+
+    @kiln.jit
+    def check(self, stated):
+        """Behind the last step: in front of the first, copies would wait until the length has come."""
         kl.device_assert(
-            (length >= 0) & (length <= self.most), "decode_attention: a length beyond max_length or the cache"
+            (stated >= 0) & (stated <= self.most), "decode_attention: a length beyond max_length or the cache"
         )
-        return kl.minimum(length, self.most).to(kl.int32)
 
 
 @kiln.struct
@@ -77,6 +90,19 @@ class Parts:
     arrived: Any
 
 
+@kiln.jit
+def _no_request(address):
+    return (address & 0).to(kl.int32)
+
+
+@kiln.jit
+def request(pointers):
+    """Asks memory for the 128 bytes around each pointer, and waits for nothing: zeros, which have to be used."""
+    return kl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointers], kl.int32, True, 1, portable=_no_request
+    )
+
+
 # ---- parts of the kernel ---------------------------------------------------------------------------------------------
 @kiln.jit
 def share_of(part, begin, end, side, PLAN: kl.constexpr):
@@ -97,7 +123,8 @@ def share_of(part, begin, end, side, PLAN: kl.constexpr):
 @kiln.struct
 class Work:
     """What a program does: one of the shares of a sequence's tokens for a tile of rows. ``slot`` counts tiles;
-    ``place``: where the first share of the tile is handed in; ``side``: tokens of a share (None: by the length)."""
+    ``place``: where the first share of the tile is handed in; ``stated``:
+    the length as memory has it; ``side``: tokens of a share (None: by the length)."""
 
     slot: Any
     batch: Any
@@ -105,6 +132,7 @@ class Work:
     block: Any
     part: Any
     place: Any
+    stated: Any
     length: Any
     side: Any
 
@@ -114,8 +142,7 @@ def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
     slot, part = kl.program_id(0), kl.program_id(1)
     head, batch = slot // PLAN.blocks % heads, slot // PLAN.blocks // heads
     if PLAN.sequences == 0:
-        length = lengths.of(batch)
-        return Work(slot, batch, head, slot % PLAN.blocks, part, slot * PLAN.splits, length, None)
+        return Work(slot, batch, head, slot % PLAN.blocks, part, slot * PLAN.splits, *lengths.of(batch), None)
     # Every program finds by the lengths of all which share it has: all are as long, but the last of each sequence.
     number = kl.arange(0, PLAN.sequences)
     there = number < lengths.count
@@ -129,7 +156,7 @@ def work_of(lengths: Lengths, heads, PLAN: kl.constexpr):
     before, batch = kl.max(kl.where(behind, ends, 0)), kl.sum(behind.to(kl.int32))
     place = slot * kl.num_programs(1) + before
     slot = (batch * heads + head) * PLAN.blocks + slot % PLAN.blocks
-    return Work(slot, batch, head, slot % PLAN.blocks, part - before, place, lengths.of(batch), side)
+    return Work(slot, batch, head, slot % PLAN.blocks, part - before, place, *lengths.of(batch), side)
 
 
 @kiln.jit
@@ -195,6 +222,10 @@ def cached(x: Heads, batch, head, start, last, pages, page, inside, PLAN: kl.con
     if pages is None:
         # What changes from step to step is one address.
         data += batch.to(kl.int64) * x.batch + start.to(kl.int64) * x.token
+        if PLAN.known:
+            return read(
+                data + (row.to(kl.int64)[:, None] * x.token + column.to(kl.int64) * x.step), mask, EVICT=PLAN.evict
+            )
         return read(data + row[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
     if pages.WHOLE:
         data += page.to(kl.int64) * x.batch + (start % pages.SIZE).to(kl.int64) * x.token
@@ -205,6 +236,24 @@ def cached(x: Heads, batch, head, start, last, pages, page, inside, PLAN: kl.con
         PAGES: kl.constexpr = PLAN.tokens // pages.SIZE
         place = kl.broadcast_to(place[:, None], (PAGES, pages.SIZE)).reshape(PLAN.tokens)
     return read(data + (place + token * x.token)[:, None] + column * x.step, mask, EVICT=PLAN.evict)
+
+
+@kiln.jit
+def request_steps(k: Heads, v: Heads, parts: Parts, work: Work, most, PLAN: kl.constexpr):
+    """Asks memory for the first steps of a share, whose length may turn out to be less, and the counter: zero."""
+    LINE: kl.constexpr = 128 // (k.data.dtype.element_ty.primitive_bitwidth // 8)
+    LINES: kl.constexpr = max(1, PLAN.side // LINE)
+    number = kl.arange(0, PLAN.tokens * LINES)
+    zero = kl.zeros((PLAN.tokens * LINES,), kl.int32)
+    for step in kl.static_range(PLAN.early):
+        token = (work.part + step * PLAN.splits) * PLAN.tokens + number // LINES
+        token = kl.maximum(kl.minimum(token, most - 1), 0).to(kl.int64)
+        column = number % LINES * LINE
+        for x in (k, v):
+            data = x.data + work.batch.to(kl.int64) * x.batch + work.head.to(kl.int64) * x.head
+            zero |= request(data + token * x.token + column * x.step)
+    zero = kl.max(zero)
+    return zero if parts.arrived is None or PLAN.polled else zero + request(parts.arrived + work.slot)
 
 
 @kiln.jit
@@ -326,6 +375,74 @@ def hand_in(parts: Parts, work: Work, count, top, total, result, PLAN: kl.conste
 
 
 @kiln.jit
+def upper_half(x):
+    return kl.split(kl.permute(x.reshape(2, x.shape[0] // 2, x.shape[1]), 1, 2, 0))[0]
+
+
+@kiln.jit
+def members_of(x, PLAN: kl.constexpr):
+    """The first rows of at most sixteen."""
+    if x.shape[0] >= PLAN.members * 2:
+        x = upper_half(x)
+    if x.shape[0] >= PLAN.members * 2:
+        x = upper_half(x)
+    if x.shape[0] >= PLAN.members * 2:
+        x = upper_half(x)
+    if x.shape[0] >= PLAN.members * 2:
+        x = upper_half(x)
+    return x
+
+
+@kiln.jit
+def bits_of(x):
+    """The bits of a number, of which none are those of NOT_THERE."""
+    bits = x.to(kl.int32, bitcast=True)
+    return kl.where(bits == NOT_THERE, 0x7FFFFFFF, bits)
+
+
+@kiln.jit
+def hand_over(parts: Parts, work: Work, top, total, result, PLAN: kl.constexpr):
+    """Hands over a share to the program of the last."""
+    row, column = kl.arange(0, result.shape[0])[:, None], kl.arange(0, PLAN.side)[None, :]
+    place = (work.place + work.part) * PLAN.members + row
+    kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, bits_of(result), mask=row < PLAN.members)
+    both = bits_of(kl.join(top, total).reshape(result.shape[0], 2))
+    kl.store(parts.statistics + place * 2 + kl.arange(0, 2)[None, :], both, mask=row < PLAN.members)
+
+
+@kiln.jit
+def taken_over(parts: Parts, work: Work, count, top, total, result, PLAN: kl.constexpr):
+    """The last share with all others, in their order. Their memory says NOT_THERE until they come, and again then."""
+    row, column = kl.arange(0, PLAN.members)[None, :, None], kl.arange(0, PLAN.side)[None, None, :]
+    for first in range(0, count - 1, PLAN.merged):
+        part = first + kl.arange(0, PLAN.merged)[:, None, None]
+        place, there = (work.place + part) * PLAN.members + row, part < count - 1
+        sums, statistics = parts.sums + place.to(kl.int64) * PLAN.side + column, parts.statistics + place * 2
+        missing = 1
+        values = kl.zeros((PLAN.merged, PLAN.members, PLAN.side), kl.int32)
+        tops = kl.zeros((PLAN.merged, PLAN.members, 1), kl.int32)
+        totals = tops
+        while missing > 0:
+            values = kl.load(sums, mask=there, other=0, volatile=True)
+            tops = kl.load(statistics, mask=there, other=-8388608, volatile=True)
+            totals = kl.load(statistics + 1, mask=there, other=0, volatile=True)
+            lacking = (values == NOT_THERE) | (tops == NOT_THERE) | (totals == NOT_THERE)
+            missing = kl.max(lacking.to(kl.int32))
+        kl.store(sums, NOT_THERE, mask=there)
+        kl.store(statistics, NOT_THERE, mask=there)
+        kl.store(statistics + 1, NOT_THERE, mask=there)
+        values, tops = values.to(kl.float32, bitcast=True), tops.to(kl.float32, bitcast=True)
+        totals = totals.to(kl.float32, bitcast=True)
+        best = kl.maximum(top, kl.max(tops, axis=0))
+        safe = finite(best)
+        share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
+        total = total * kept + kl.sum(totals * share, axis=0)
+        result = result * kept + kl.sum(values * share, axis=0)
+        top = best
+    return top, total, result
+
+
+@kiln.jit
 def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
     """The shares of a sequence, added in their order, ``PLAN.merged`` at a time."""
     top = kl.full((PLAN.members, 1), -float("inf"), kl.float32)
@@ -360,6 +477,13 @@ def deliver(rows: Rows, y: Heads, lse, size, parts: Parts, work: Work, count, to
     elif work.part < count:
         if count == 1:
             rows.store(y, lse, size, top, total, result)
+        elif PLAN.polled:
+            if work.part < count - 1:
+                hand_over(parts, work, top, total, result, PLAN)
+            else:
+                top, total, result = members_of(top, PLAN), members_of(total, PLAN), members_of(result, PLAN)
+                top, total, result = taken_over(parts, work, count, top, total, result, PLAN)
+                rows.store(y, lse, size, top, total, result)
         elif hand_in(parts, work, count, top, total, result, PLAN):
             top, total, result = handed_in(parts, work, count, PLAN)
             rows.store(y, lse, size, top, total, result)
@@ -384,6 +508,10 @@ def decode_kernel(
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
     work = work_of(lengths, k.heads, PLAN)
     head, batch, length = work.head, work.batch, work.length
+    if PLAN.alike:
+        v = k._replace(data=v.data)
+    if PLAN.early > 0 and PLAN.in_turns and window is None and pages is None:
+        q = q._replace(data=q.data + request_steps(k, v, parts, work, lengths.most, PLAN) * 16)
     # Query i is token length - queries + i, and sees itself and the ``window`` - 1 tokens before it.
     begin = 0
     if window is not None:
@@ -399,8 +527,6 @@ def decode_kernel(
     own = length - PLAN.queries + rows.places(PLAN) // PLAN.group
     top, total, result = nothing(PLAN)
     foremost, end = walk_of(first, last, PLAN)
-    if PLAN.alike:
-        v = k._replace(data=v.data)
     # Which pages a step needs is read while the step before it is copied.
     coming = pages_of(pages, batch, first, lengths.most, PLAN) if PLAN.ahead else None
     for turn in range(foremost, end, PLAN.pace):
@@ -428,6 +554,7 @@ def decode_kernel(
         top, total, result = merged_columns(top, total, result, PLAN)
     elif PLAN.lanes > 1:
         top, total, result = merged(top, total, result, PLAN)
+    lengths.check(work.stated)
     deliver(rows, y, lse, size, parts, work, count, top, total, result, PLAN)
 
 
@@ -461,6 +588,8 @@ def parts_of(tiles: int, batch: int, plan: DecodePlan, like: Any) -> Parts:
     if shares == tiles:
         return Parts(None, None, None)
     rows = shares * plan.members
+    if plan.polled:
+        return Parts(not_there(rows * plan.side, 0, like), not_there(rows * 2, 1, like), None)
     sums, statistics = (empty(Spec((rows * width,), "float32"), like) for width in (plan.side, 2))
     return Parts(sums, statistics, zeros(tiles, like))
 

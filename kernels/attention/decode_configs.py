@@ -40,6 +40,8 @@ class DecodePlan:
                one more for each sequence (0: each sequence has ``splits``)
     ahead      pages of a step are looked up a step before
     alike      the strides of values are those of keys
+    early      steps of keys and values that a program asks memory for before it knows the length
+    polled     the program of the last share waits for the others; else the last to come adds all
     registers  of a thread at most (0: the assembler's choice, which may spill for more programs than memory holds)
     """
 
@@ -63,6 +65,8 @@ class DecodePlan:
     sequences: int = 0
     ahead: bool = False
     alike: bool = False
+    early: int = 0
+    polled: bool = False
     registers: int = 0
 
     @property

@@ -472,6 +472,7 @@ def decode_quantized_kernel(
             top, total, result = with_recent(
                 query, k, v, of_all, length - whole, own - whole, scale_log2, top, total, result, PLAN
             )
+    lengths.check(work.stated)
     deliver(rows, y, lse, PLAN.size, parts, work, count, top, total, result, PLAN)
 
 
@@ -530,6 +531,7 @@ def decode_in_columns_kernel(
             top, total, result = with_recent(
                 query, k, v, of_all, length - whole, own - whole, scale_log2, top, total, result, PLAN
             )
+    lengths.check(work.stated)
     deliver(rows, y, lse, PLAN.size, parts, work, count, top, total, result, PLAN)
 
 
