@@ -84,7 +84,8 @@ class GemmPlan:
                parts of a tile are added as with reduce="last". ``waves``: of how many of the last waves of ``workers``
                tiles (1: of those alone that make no whole wave)
     num_warps  of the schedules without a producer
-    even       "gemv": no program has columns or steps to leave out; ``evict``: the eviction policy of its weights
+    even       "gemv": no program has columns or steps to leave out
+    evict      the eviction policy of b, as of weights that are read once
     described  operands arrive in blocks that the copy engine can be told to fetch
     """
 

@@ -79,18 +79,18 @@ def elements(x: Matrix, batch, row, column, ROWS: kl.constexpr, COLUMNS: kl.cons
 
 
 @kiln.jit
-def load(x: Matrix, blocks, batch, row, column, ROWS: kl.constexpr, COLUMNS: kl.constexpr):
+def load(x: Matrix, blocks, batch, row, column, ROWS: kl.constexpr, COLUMNS: kl.constexpr, EVICT: kl.constexpr = ""):
     """The block at (row, column), zero outside the matrix."""
     if x.column_stride is None:
         if x.batch_stride is None:
-            return blocks.load([row, column])
-        return blocks.load([batch, row, column]).reshape(ROWS, COLUMNS)
+            return blocks.load([row, column], eviction_policy=EVICT)
+        return blocks.load([batch, row, column], eviction_policy=EVICT).reshape(ROWS, COLUMNS)
     if x.row_stride is None:
         if x.batch_stride is None:
-            return blocks.load([column, row]).T
-        return blocks.load([batch, column, row]).reshape(COLUMNS, ROWS).T
+            return blocks.load([column, row], eviction_policy=EVICT).T
+        return blocks.load([batch, column, row], eviction_policy=EVICT).reshape(COLUMNS, ROWS).T
     pointers, inside = elements(x, batch, row, column, ROWS, COLUMNS)
-    return kl.load(pointers, mask=inside, other=0)
+    return kl.load(pointers, mask=inside, other=0, eviction_policy=EVICT)
 
 
 @kiln.jit
@@ -317,7 +317,7 @@ def matmul_program(
     total = kl.zeros((PLAN.m, PLAN.n), FORMULA.accumulator)
     for k in range(first, last, PLAN.k):
         left = load(a, a_blocks, batch, row, k, PLAN.m, PLAN.k)
-        right = load(b, b_blocks, batch, k, column, PLAN.k, PLAN.n)
+        right = load(b, b_blocks, batch, k, column, PLAN.k, PLAN.n, PLAN.evict)
         total = kl.dot(
             left,
             right,

@@ -146,6 +146,21 @@ def test_loops_over_a_share_are_as_lean(tile: GemmPlan):
     assert all(more <= less + 4 for more, less in zip(cut, plain, strict=True)), found
 
 
+@pytest.mark.parametrize("policy", ["", "evict_first", "evict_last"])
+def test_copies_of_weights_have_the_policy_of_the_plan(policy: str):
+    """And those of the rows, which every block reads again, have none."""
+    a, b = blank((16, 4096), "float16"), blank((4096, 4096), "float16")
+    chosen = GemmPlan(16, 64, 128, stages=4, consumers=1, evict=policy)
+    (launch,) = launches_of(lambda: matmul(a, b.T, plan=chosen), of_target("sm_90a"))
+    text = launch.compile("sm_90a", to="ptx").output
+    text = text if isinstance(text, str) else bytes(text).decode()
+    copies = re.findall(r"cp\.async\.bulk\.tensor\.2d\.shared::cluster\.global\S*", text)
+    # A step of 128 is two boxes of each operand.
+    assert len(copies) == 4
+    assert sum("L2::cache_hint" in copy for copy in copies) == (2 if policy else 0)
+    assert policy == "" or f"createpolicy.fractional.L2::{policy}.b64" in text
+
+
 @pytest.mark.parametrize("m, n, k", [(1100, 2100, 4096), (1500, 3001, 512), (2048, 2052, 2048)])
 @pytest.mark.parametrize("names", [("c",), ("c", "residual")], ids=" and ".join)
 def test_addends_that_threads_load_leave_room_for_sums(m: int, n: int, k: int, names: tuple[str, ...]):
