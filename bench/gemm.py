@@ -13,10 +13,10 @@ first and the last set: ‖out − exact‖ / ‖exact‖ at most twice torch's 
 alone for `--energy` seconds, and the joules that NVML counts are told per operation.
 
 cuBLASLt is called directly; all algorithms that its heuristics offer (up to 64, 64 MB of workspace) are timed, and the
-best is its figure. Triton's kernels (baselines/triton_gemm.py) and quack are tuned too; `--tune` also times Kiln's
-candidates (the peer kiln-tuned; kiln is the default plan), and by themselves the plans whose parts of tiles meet in the
-launch (kiln-cut: stream-K, splits that the last part's program adds). What won is kept in the file of `--tuned`, by row
-and version, so that a second run tunes nothing. (quack keeps its own cache.)
+best is its figure. Triton's kernels (baselines/triton_gemm.py) are tuned too, and on `--quack-rows` quack's
+(baselines/quack_gemm.py); `--tune` also times Kiln's candidates (the peer kiln-tuned; kiln is the default plan), and by
+themselves the plans whose parts of tiles meet in the launch (kiln-cut: stream-K, splits that the last part's program
+adds). What won is kept in the file of `--tuned`, by row and version, so that a second run tunes nothing.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ ASKED = {"decode": (1.10, 0.97), "prefill": (1.05, 0.97), "square": (1.07, 0.97)
 # Of the read ceiling, where a layer of few rows is bound by memory: M ≤ 16.
 OF_CEILING = {"gate_up": 0.90, "down": 0.90, "qkv": 0.80, "o": 0.72}
 TUNED = HERE / "results" / "gemm_tuned.json"
+# Rows that tell how quack fares: few rows, two waves, and the peak.
+QUACK_ROWS = "linear gate_up 16; linear o 2048; linear qkv 4096; linear gate_up 8192"
 
 
 @dataclass(frozen=True)
@@ -253,10 +255,16 @@ class Bench:
         self.held.pop()
         return min(burst() for _ in range(3))
 
+    def key(self, peer: str, version: str) -> str:
+        return f"{self.row.name} {self.row.dtype} | {peer} {version}"
+
+    def kept(self, peer: str, version: str) -> str | None:
+        """The variant that won before."""
+        return self.tuned.get(self.key(peer, version))
+
     def best(self, peer: str, version: str, variants: Mapping[str, Callable[[], Launch]]) -> tuple[str, Launch]:
         """The fastest variant that is right, or the one that was before."""
-        key = f"{self.row.name} {self.row.dtype} | {peer} {version}"
-        kept = self.tuned.get(key)
+        kept = self.kept(peer, version)
         if kept in variants:
             return kept, variants[kept]()
         times: dict[str, float] = {}
@@ -278,7 +286,7 @@ class Bench:
         for name in order:
             function = variants[name]()
             if self.allowed is None or self.error(function) <= self.allowed:
-                self.tuned.put(key, name)
+                self.tuned.put(self.key(peer, version), name)
                 return name, function
         raise Unavailable(f"none of {len(variants)} variants works ({why})")
 
@@ -368,8 +376,7 @@ class Bench:
         row = self.row
         product = cublaslt.Product(row.m, row.n, row.k, row.dtype, row.out_dtype, b_rows=row.b_rows,
                                    accumulator=row.accumulator, alpha=row.alpha, beta=row.beta)  # fmt: skip
-        key = f"{row.name} {row.dtype} | cublaslt {cublaslt.version()}"
-        if kept := self.tuned.get(key):
+        if kept := self.kept("cublaslt", str(cublaslt.version())):
             return kept, product.bind(cublaslt.Algorithm.parse(kept), self.torch)
         variants = {str(each): lambda each=each: product.bind(each, self.torch) for each in product.algorithms()}
         return self.best("cublaslt", str(cublaslt.version()), variants)
@@ -387,13 +394,16 @@ class Bench:
             raise Unavailable("this kernel sums fp8 as tensor cores do")
         for tile in kernels.tiles(row.m, row.n, self.a.element_size()):
             if row.m > 64 or row.dtype.startswith("float8") or tile.m == 64:
-                variants[repr(tile)] = lambda tile=tile: kernels.bind_tile(
+                variants[repr(tile)] = kernels.bind_tile(
                     tile, row.m, row.n, row.k, b_rows=row.b_rows, alpha=row.alpha, beta=row.beta,
                     half=row.accumulator == "f16", multiprocessors=self.device.multiprocessors)  # fmt: skip
         if row.m <= 64 and row.b_rows and not row.dtype.startswith("float8"):
             for split in kernels.splits(row.m, row.n, row.k):
-                variants[repr(split)] = lambda split=split: kernels.bind_split(split, row.m, row.n, row.k, self.torch)
-        return self.best("triton", triton.__version__, variants)
+                variants[repr(split)] = kernels.bind_split(split, row.m, row.n, row.k, self.torch)
+        kept = self.kept("triton", triton.__version__)
+        needed = [variants[kept]] if kept in variants else variants.values()
+        kernels.compile_ahead(needed, self.a[0], self.b[0], self.out[0] if self.c is None else self.c[0], self.out[0])
+        return self.best("triton", triton.__version__, {name: lambda of=of: of for name, of in variants.items()})
 
     def _quack(self) -> tuple[str, Launch]:
         if self.device.name == "cpu":
@@ -401,23 +411,18 @@ class Bench:
         row = self.row
         if row.accumulator == "f16":
             raise Unavailable("quack has no float16 accumulator")
+        if row not in select([row], self.options.quack_rows):
+            raise Unavailable("left out of --quack-rows, since each of its configurations takes seconds to compile")
         try:
-            from quack import gemm_interface as quack
+            from baselines import quack_gemm
         except ImportError as error:
             raise Unavailable(f"quack: {error}") from error
-        if row.beta:
+        from importlib.metadata import version
 
-            def add(a: Any, b: Any, c: Any, out: Any) -> None:
-                quack.gemm_add(a, b.T if row.b_rows else b, c, out=out, alpha=row.alpha, beta=row.beta, tuned=True)
-
-            return "gemm_add", add
-        # None: its tuner chooses the splits too.
-        split_k = None if row.m <= 256 else 1
-
-        def launch(a: Any, b: Any, _: Any, out: Any) -> None:
-            quack.gemm(a, b.T if row.b_rows else b, out=out, tuned=True, split_k=split_k)
-
-        return "gemm", launch
+        variants = {str(each): lambda each=each: quack_gemm.bind(each, b_rows=row.b_rows, alpha=row.alpha,
+                                                                 beta=row.beta)
+                    for each in quack_gemm.configs(row.m)}  # fmt: skip
+        return self.best("quack", version("quack-kernels"), variants)
 
     def _ceiling(self) -> tuple[str, Launch]:
         """Reads the weights and computes nothing."""
@@ -627,6 +632,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--energy", type=float, default=0.3, help="seconds for a peer's joules (default: 0.3)")
     parser.add_argument("--tune", action="store_true", help="time Kiln's candidates too")
     parser.add_argument("--tuned", type=pathlib.Path, default=TUNED, help="file of what won (default: %(default)s)")
+    parser.add_argument(
+        "--quack-rows",
+        default=QUACK_ROWS,
+        help='as --rows, of those that quack is tuned for (default: four that tell; "": all, at half a minute each)',
+    )
     parser.add_argument("--csv", help="append rows to this file; rows that it has are left out")
     parser.add_argument("--limit", type=float, default=math.inf, help="begin no row after so many seconds")
     parser.add_argument("--dtype", choices=("float16", "bfloat16"), default="float16")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import triton
 import triton.language as tl
+from triton.runtime._async_compile import AsyncCompileMode
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 
@@ -105,15 +109,15 @@ class Split:
 
 
 def tiles(m: int, n: int, itemsize: int) -> Iterator[Tile]:
-    """Configurations of `tile_kernel` worth timing."""
+    """Configurations of `tile_kernel` worth timing: those that have won, of some two dozen, and their neighbours."""
     k = 128 // itemsize
-    shapes = ((128, 256, 8, 3), (128, 256, 8, 4), (256, 128, 8, 3), (128, 128, 4, 4), (128, 128, 8, 4),
-              (64, 256, 4, 4), (64, 128, 4, 4), (64, 64, 4, 5))  # fmt: skip
-    for (rows, columns, warps, stages), persistent in itertools.product(shapes, (True, False)):
-        if rows <= max(64, 2 * m) and columns <= max(64, 2 * n):
-            yield Tile(rows, columns, k, warps, stages, persistent)
-            if persistent and columns >= 128:
-                yield Tile(rows, columns, k, warps, stages, persistent, halves=True)
+    for each in (
+        Tile(128, 256, k, 8, 3), Tile(128, 256, k, 8, 4, halves=True), Tile(128, 256, k, 8, 3, persistent=False),
+        Tile(256, 128, k, 8, 3, halves=True), Tile(128, 128, k, 4, 4), Tile(128, 128, k, 8, 4, persistent=False),
+        Tile(64, 128, k, 4, 4), Tile(64, 64, k, 4, 5),
+    ):  # fmt: skip
+        if each.m <= max(64, 2 * m) and each.n <= max(64, 2 * n) and (each.m > 64 or m <= 256):
+            yield each
 
 
 def splits(m: int, n: int, k: int) -> Iterator[Split]:
@@ -130,6 +134,18 @@ def splits(m: int, n: int, k: int) -> Iterator[Split]:
             yield Split(rows, columns, step, parts, 4, stages, atomic=True)
 
 
+# How a kernel's grid is called: so that it runs, or so that it is compiled and no more.
+Start = Callable[[Any, tuple[int, ...]], Callable[..., Any]]
+
+
+def started(kernel: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
+    return kernel[grid]
+
+
+def compiled(kernel: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
+    return functools.partial(kernel.warmup, grid=grid)
+
+
 def bind_tile(config: Tile, m: int, n: int, k: int, *, b_rows: bool, alpha: float, beta: float, half: bool,
               multiprocessors: int) -> Callable[..., None]:  # fmt: skip
     """A function of (a, b, c, out)."""
@@ -143,14 +159,15 @@ def bind_tile(config: Tile, m: int, n: int, k: int, *, b_rows: bool, alpha: floa
             described[key] = TensorDescriptor.from_tensor(array, list(sides))
         return described[key]
 
-    def launch(a: Any, b: Any, c: Any, out: Any) -> None:
+    def launch(a: Any, b: Any, c: Any, out: Any, start: Start = started) -> None:
         width = config.n // 2 if config.halves else config.n
         result = block(out, config.m, width)
         added = block(c, config.m, width) if beta else result
         weights = block(b, config.n, config.k) if b_rows else block(b, config.k, config.n)
-        tile_kernel[(programs,)](block(a, config.m, config.k), weights, added, result, alpha, beta, m, n, k, config.m,
-                                 config.n, config.k, 8, programs, config.halves, b_rows, bool(beta) or alpha != 1, half,
-                                 num_warps=config.warps, num_stages=config.stages)  # fmt: skip
+        start(tile_kernel, (programs,))(
+            block(a, config.m, config.k), weights, added, result, alpha, beta, m, n, k, config.m, config.n, config.k, 8,
+            programs, config.halves, b_rows, bool(beta) or alpha != 1, half, num_warps=config.warps,
+            num_stages=config.stages)  # fmt: skip
 
     return launch
 
@@ -160,13 +177,21 @@ def bind_split(config: Split, m: int, n: int, k: int, torch: Any) -> Callable[..
     if config.splits > 1 and not config.atomic:
         partial = torch.empty(config.splits * m * n, dtype=torch.float32, device="cuda")
 
-    def launch(a: Any, b: Any, _: Any, out: Any) -> None:
-        if config.atomic:
+    def launch(a: Any, b: Any, _: Any, out: Any, start: Start = started) -> None:
+        if config.atomic and start is started:
             out.zero_()
-        split_kernel[(n // config.n, config.splits)](a, b, out, out if partial is None else partial, m, n, k, config.m,
-                                                     config.n, config.k, config.splits, config.atomic,
-                                                     num_warps=config.warps, num_stages=config.stages)  # fmt: skip
+        start(split_kernel, (n // config.n, config.splits))(
+            a, b, out, out if partial is None else partial, m, n, k, config.m, config.n, config.k, config.splits,
+            config.atomic, num_warps=config.warps, num_stages=config.stages)  # fmt: skip
         if partial is not None:
-            sum_kernel[(triton.cdiv(m * n, 1024),)](partial, out, m * n, config.splits, 1024, num_warps=4)
+            start(sum_kernel, (triton.cdiv(m * n, 1024),))(partial, out, m * n, config.splits, 1024, num_warps=4)
 
     return launch
+
+
+def compile_ahead(launches: Iterable[Callable[..., None]], a: Any, b: Any, c: Any, out: Any) -> None:
+    """Compiles what the launches need, side by side. What does not compile says so when it is launched."""
+    threads = ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0))))
+    with threads, AsyncCompileMode(threads, ignore_errors=True):
+        for launch in launches:
+            launch(a, b, c, out, compiled)

@@ -36,6 +36,11 @@ def test_select():
     assert gemm.select(every, "") == every
 
 
+def test_rows_that_quack_is_tuned_on():
+    assert [row.name for row in gemm.select(gemm.rows(), gemm.QUACK_ROWS)] == [
+        "linear gate_up 16", "linear o 2048", "linear qkv 4096", "linear gate_up 8192"]  # fmt: skip
+
+
 @pytest.mark.parametrize("row", gemm.rows(), ids=lambda row: row.name)
 def test_plans_of_bursts(row):
     found = gemm.plan(row, 60 << 20, 9)
