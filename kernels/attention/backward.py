@@ -19,7 +19,7 @@ import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.backward_configs import BackwardPlan, backward_plan
-from kiln.kernels.attention.kernel import Operand, check_heads, terms_of, visible_of
+from kiln.kernels.attention.kernel import Operand, Turns, check_heads, terms_of, visible_of
 from kiln.kernels.attention.operands import Heads, is_fetched
 from kiln.kernels.attention.scores import At, Terms, Visible, tanh
 from kiln.kernels.fast import exp2_flushed
@@ -92,9 +92,10 @@ class Parts:
 
 
 @kiln.jit
-def turns(blocks, heads, together):
-    """Which head of all batches and which block of its tokens the program is for: so many heads take turns."""
-    program = kl.program_id(0)
+def place(blocks, heads, turns: Turns):
+    """Which head of all batches and which block of its tokens the program is for."""
+    program = turns.program(blocks * heads)
+    together = turns.together
     first = program // (together * blocks) * together
     count = kl.minimum(heads - first, together)
     rest = program % (together * blocks)
@@ -230,11 +231,11 @@ def keys_kernel(
     softmax_scale,
     terms: Terms,
     visible: Visible,
-    together,
+    turns: Turns,
     FORM: kl.constexpr,
 ):
     """dk and dv of N keys of a head, from M queries a step."""
-    number, block = turns(kl.cdiv(k.longest, FORM.N), k.batches * k.heads, together)
+    number, block = place(kl.cdiv(k.longest, FORM.N), k.batches * k.heads, turns)
     batch, k_head = number // k.heads, number % k.heads
     group = q.heads // k.heads
     first = block * FORM.N
@@ -344,11 +345,11 @@ def queries_kernel(
     softmax_scale,
     terms: Terms,
     visible: Visible,
-    together,
+    turns: Turns,
     FORM: kl.constexpr,
 ):
     """dq of M queries of a head, from N keys a step."""
-    number, block = turns(kl.cdiv(q.longest, FORM.M), q.batches * q.heads, together)
+    number, block = place(kl.cdiv(q.longest, FORM.M), q.batches * q.heads, turns)
     if visible.CAUSAL:
         block = kl.cdiv(q.longest, FORM.M) - 1 - block  # the longest first
     batch, head = number // q.heads, number % q.heads
@@ -472,7 +473,7 @@ def launch(
             scale,
             terms,
             visible,
-            plan.together,
+            Turns(plan.together, plan.around or None),
             FORM=Form(plan.m, plan.n, *sizes, scaled),
             **plan.options(machine),
         )
@@ -489,7 +490,7 @@ def launch(
             scale,
             terms,
             visible,
-            plan.together,
+            Turns(plan.dq_together or plan.together, plan.dq_around or None),
             FORM=Form(plan.dq_m, plan.dq_n, *sizes, scaled),
             **plan.options(machine, dq=True),
         )

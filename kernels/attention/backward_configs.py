@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Any
 
-from kiln.kernels.attention.configs import _capabilities
+from kiln.kernels.attention.configs import Lengths, _capabilities, order
 from kiln.kernels.machine import CPU, Machine, options
 
 
@@ -18,7 +19,9 @@ class BackwardPlan:
                ``num_warps`` warps load and multiply
     stages     slots of the rings of what is walked
     rows       queries a program of the kernels that only read or write rows
-    together   heads that take turns, because a cache holds what they walk
+    together   heads that take turns, because a cache holds what they walk; ``dq_together``: those of dq (0: as many)
+    around     processors that programs go to in turn, every second round from the last to the first (0: always the
+               same way); ``dq_around``: those of dq
     atomics    whether dq is summed in memory where that is allowed, beside dk: part by part, in any order
     """
 
@@ -35,6 +38,9 @@ class BackwardPlan:
     dq_warps: int = 4
     rows: int = 64
     together: int = 1
+    dq_together: int = 0
+    around: int = 0
+    dq_around: int = 0
     atomics: bool = True
 
     def options(self, machine: Machine, dq: bool = False) -> dict[str, Any]:
@@ -47,6 +53,23 @@ class BackwardPlan:
 
     def row_options(self, machine: Machine) -> dict[str, Any]:
         return options(num_warps=4) if machine.gpu else options()
+
+
+def in_order(
+    plan: BackwardPlan, tokens: tuple[int, int], heads: tuple[int, int], row_bytes: int, machine: Machine
+) -> BackwardPlan:
+    """``plan`` with causal programs in the best order, for so many queries and keys of so many heads (those of queries and
+    of keys, of all batches); ``row_bytes``: of what is walked, of a token."""
+    (queries, keys), (q_heads, k_heads) = tokens, heads
+    # A block of keys is walked by the queries of all heads that share it, as one of queries walks keys; the last key is
+    # aligned with the last query, so the first blocks have all that there are.
+    group = q_heads // k_heads
+    walked = Lengths(keys, queries, queries, ahead=0, times=group)
+    one = order(walked, (plan.n, plan.m), k_heads, 1, row_bytes, machine)
+    dq = order(Lengths(queries, keys, keys), (plan.dq_m, plan.dq_n), q_heads, group, row_bytes, machine)
+    return dataclasses.replace(
+        plan, together=one.together, around=one.around, dq_together=dq.together, dq_around=dq.around
+    )
 
 
 @functools.lru_cache(maxsize=1024)
