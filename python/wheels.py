@@ -64,20 +64,25 @@ def build(interpreter: str, folder: pathlib.Path, dist: pathlib.Path) -> pathlib
 def check(wheel: pathlib.Path) -> None:
     size = wheel.stat().st_size / 1e6
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
-        (extension,) = [name for name in archive.namelist() if "/_kiln." in name and name.endswith(".so")]
-        path = archive.extract(extension, folder)
-        exported = re.findall(r" [TDBVW] (\S+)", run("nm", "-D", "--defined-only", path))
+        paths = [
+            archive.extract(name, folder)
+            for module in ("_kiln", "_compiler")
+            for name in archive.namelist()
+            if f"/{module}." in name and name.endswith(".so")
+        ]
+        symbols = "".join(run("nm", "-D", "--defined-only", path) for path in paths)
+        exported = re.findall(r" [TDBVW] (\S+)", symbols)
         library = archive.extract("kiln/lib/libkiln_runtime.so", folder)
         needed = [
-            name for file in (path, library) for name in re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", file))
+            name for file in (*paths, library) for name in re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", file))
         ]
         for file in ("include/kiln/runtime.h", "include/kiln/runtime.hpp", "cmake/kilnConfig.cmake"):
             archive.getinfo(f"kiln/{file}")
     print(f"{wheel.name}  {size:.1f} MB  exports {', '.join(exported)}  needs {', '.join(needed)}")
     if size > LIMIT_MEGABYTES:
         raise SystemExit(f"expected at most {LIMIT_MEGABYTES} MB, got {size:.1f}")
-    if exported != ["PyInit__kiln"]:
-        raise SystemExit(f"expected one exported symbol, got {exported}")
+    if exported != ["PyInit__kiln", "PyInit__compiler"]:
+        raise SystemExit(f"expected one exported symbol of each extension, got {exported}")
     if strange := [name for name in needed if not name.startswith(ALLOWED_NEEDS)]:
         raise SystemExit(f"expected only the C and C++ run-time libraries to be needed, got {strange}")
 

@@ -39,68 +39,6 @@ static json::Value toJSON(Attribute attr) {
   return nullptr; // Refused by the schema when parsed.
 }
 
-json::Object kiln::targetJSON(const Target &target) {
-  json::Array capabilities;
-  for (unsigned i = 0; i < kNumFeatures; ++i)
-    if (target.has(Feature(i)))
-      capabilities.push_back(featureName(Feature(i)));
-  json::Object object{{"name", target.name},
-                      {"kind", kindName(target.kind)},
-                      {"triple", target.triple},
-                      {"cpu", target.cpu},
-                      {"features", target.features},
-                      {"capabilities", std::move(capabilities)},
-                      {"vector_bytes", target.vectorBytes}};
-  if (target.isGpu()) {
-    json::Object limits;
-    for (auto [name, field] : gpuLimitFields())
-      limits[name] = target.gpu.*field;
-    object["limits"] = std::move(limits);
-  } else {
-    object["vector_registers"] = target.vectorRegisters;
-    object["register_tile"] = json::Array{target.registerTileRows, target.registerTileCols};
-  }
-  return object;
-}
-
-std::optional<Target> kiln::targetFromJSON(const json::Object &object) {
-  Target target;
-  auto text = [&](StringRef key) { return object.getString(key).value_or("").str(); };
-  auto number = [&](const json::Object &from, StringRef key, int64_t &into) {
-    std::optional<int64_t> value = from.getInteger(key);
-    into = value.value_or(0);
-    return value && *value > 0;
-  };
-  target.name = text("name");
-  target.triple = text("triple");
-  target.cpu = text("cpu");
-  target.features = text("features");
-  std::string kind = text("kind");
-  const json::Array *names = object.getArray("capabilities");
-  if (target.name.empty() || target.triple.empty() || target.cpu.empty() || (kind != "cpu" && kind != "cuda") ||
-      !names || !number(object, "vector_bytes", target.vectorBytes))
-    return std::nullopt;
-  if (kind == "cuda") {
-    target.kind = TargetKind::Cuda;
-    const json::Object *limits = object.getObject("limits");
-    for (auto [name, field] : gpuLimitFields())
-      if (!limits || !number(*limits, name, target.gpu.*field))
-        return std::nullopt;
-  } else {
-    const json::Array *tile = object.getArray("register_tile");
-    if (!number(object, "vector_registers", target.vectorRegisters) || !tile || tile->size() != 2 ||
-        !(*tile)[0].getAsInteger() || !(*tile)[1].getAsInteger())
-      return std::nullopt;
-    target.registerTileRows = *(*tile)[0].getAsInteger();
-    target.registerTileCols = *(*tile)[1].getAsInteger();
-  }
-  for (const json::Value &name : *names)
-    for (unsigned i = 0; i < kNumFeatures; ++i)
-      if (name.getAsString() == featureName(Feature(i)))
-        target.capabilities |= uint64_t(1) << i;
-  return target;
-}
-
 bool kiln::collectMetadata(ModuleOp module, const Target &target, const CompileOptions &options,
                            artifact::Metadata &metadata, std::string &error) {
   Operation *entry = nullptr;

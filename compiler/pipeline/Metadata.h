@@ -2,6 +2,7 @@
 // line of LLVM IR and assembly files, so that a compile can go on from them.
 #pragma once
 #include "compiler/pipeline/Compile.h"
+#include "compiler/target/TargetText.h"
 
 namespace kiln {
 
@@ -14,10 +15,5 @@ bool collectMetadata(mlir::ModuleOp module, const Target &target, const CompileO
 std::string withMetadata(llvm::StringRef comment, const artifact::Metadata &metadata, llvm::StringRef text);
 /// The inverse; false if the first line is something else.
 bool metadataOf(llvm::StringRef comment, llvm::StringRef text, artifact::Metadata &metadata, std::string &error);
-
-/// The row as JSON, as metadata and `kiln info --json` show it.
-llvm::json::Object targetJSON(const Target &target);
-/// The inverse, for code that was made elsewhere; nothing if fields are missing.
-std::optional<Target> targetFromJSON(const llvm::json::Object &object);
 
 } // namespace kiln

@@ -6,7 +6,13 @@
 
 namespace kiln {
 
+using Toolchain = std::vector<std::pair<std::string, std::string>>;
+
 /// ("kiln", "0.1.0"), ("build", linker's build id of this library), ("llvm", "22.1.8").
-const std::vector<std::pair<std::string, std::string>> &toolchain();
+const Toolchain &toolchain();
+
+/// The same of a library that is not loaded, from its file. Its build id is empty where the file cannot be read or has
+/// none.
+Toolchain toolchainOf(const std::string &path);
 
 } // namespace kiln

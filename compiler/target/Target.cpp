@@ -2,64 +2,10 @@
 #include "compiler/target/Target.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
 using namespace kiln;
-
-llvm::StringRef kiln::kindName(TargetKind kind) { return kind == TargetKind::Cpu ? "cpu" : "cuda"; }
-
-// In the order of the enumeration.
-static constexpr llvm::StringLiteral kFeatureNames[] = {
-    "fma",
-    "f16c",
-    "bf16",
-    "masked_memory",
-    "masked_bytes",
-    "gather",
-    "scatter",
-    "special_functions",
-    "f16_math",
-    "bf16_fma",
-    "bf16_math",
-    "fp8_convert",
-    "packed_f32_math",
-    "cp_async",
-    "bulk_copy",
-    "vector256",
-    "packed_f16_atomics",
-    "packed_bf16_atomics",
-    "vector_atomics",
-    "matrix_load",
-    "matrix_store",
-    "warp_mma",
-    "fp8_warp_mma",
-    "warpgroup_mma",
-    "redux",
-    "redux_f32",
-    "cluster",
-    "pdl",
-};
-static_assert(std::size(kFeatureNames) == kNumFeatures);
-
-llvm::StringRef kiln::featureName(Feature feature) { return kFeatureNames[unsigned(feature)]; }
-
-/// Name in `kiln.target` and field of every limit.
-static constexpr std::pair<llvm::StringLiteral, int64_t GpuLimits::*> kLimits[] = {
-    {"max_shared_bytes", &GpuLimits::maxSharedBytes},
-    {"shared_bytes_per_processor", &GpuLimits::sharedBytesPerProcessor},
-    {"max_threads", &GpuLimits::maxThreads},
-    {"threads_per_processor", &GpuLimits::threadsPerProcessor},
-    {"max_registers", &GpuLimits::maxRegisters},
-    {"registers_per_processor", &GpuLimits::registersPerProcessor},
-    {"max_cluster", &GpuLimits::maxCluster},
-    {"min_ptx_version", &GpuLimits::minPtxVersion},
-};
-
-llvm::ArrayRef<std::pair<llvm::StringLiteral, int64_t GpuLimits::*>> kiln::gpuLimitFields() { return kLimits; }
-
-bool GpuLimits::operator==(const GpuLimits &other) const {
-  return llvm::all_of(kLimits, [&](auto limit) { return this->*limit.second == other.*limit.second; });
-}
 
 DictionaryAttr Target::toAttr(MLIRContext *context) const {
   Builder b(context);
@@ -78,7 +24,7 @@ DictionaryAttr Target::toAttr(MLIRContext *context) const {
   };
   if (isGpu()) {
     SmallVector<NamedAttribute> limits;
-    for (auto [limit, field] : kLimits)
+    for (auto [limit, field] : gpuLimitFields())
       limits.push_back(b.getNamedAttr(limit, b.getI64IntegerAttr(gpu.*field)));
     entries.push_back(b.getNamedAttr("limits", b.getDictionaryAttr(limits)));
   } else {
@@ -113,7 +59,7 @@ std::optional<Target> Target::fromAttr(DictionaryAttr attr, std::string *error) 
     auto limits = attr.getAs<DictionaryAttr>("limits");
     if (!bytes || !limits)
       return fail("expected kiln.target to hold 'vector_bytes' and 'limits'");
-    for (auto [limit, field] : kLimits) {
+    for (auto [limit, field] : gpuLimitFields()) {
       auto value = limits.getAs<IntegerAttr>(limit);
       if (!value || value.getInt() < 1)
         return fail("expected kiln.target's 'limits' to hold the positive number '" + limit + "'");
@@ -157,10 +103,3 @@ Target Target::fromModule(ModuleOp module) {
 }
 
 void Target::attachTo(ModuleOp module) const { module->setAttr(kTargetAttrName, toAttr(module.getContext())); }
-
-bool Target::operator==(const Target &other) const {
-  return std::tie(name, kind, triple, cpu, features, vectorBytes, vectorRegisters, registerTileRows, registerTileCols,
-                  gpu, capabilities) == std::tie(other.name, other.kind, other.triple, other.cpu, other.features,
-                                                 other.vectorBytes, other.vectorRegisters, other.registerTileRows,
-                                                 other.registerTileCols, other.gpu, other.capabilities);
-}

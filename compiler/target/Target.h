@@ -2,11 +2,20 @@
 // compares architecture numbers. The target travels on the module as the dictionary attribute `kiln.target`, so any
 // machine can compile for (and test) any target.
 #pragma once
-#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+// The table is read by the runtime's bindings too, which are linked without MLIR.
+namespace mlir {
+class DictionaryAttr;
+class MLIRContext;
+class ModuleOp;
+} // namespace mlir
 
 namespace kiln {
 

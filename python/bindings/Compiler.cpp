@@ -1,9 +1,8 @@
-// Targets, stages and compile() for Python. Compiling runs without the interpreter lock; what went wrong is handed as
+// Stages and compile() for Python. Compiling runs without the interpreter lock; what went wrong is handed as
 // plain data to kiln.compiler.raise_failure, which knows the exception classes.
 #include "compiler/pipeline/ArtifactKey.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Metadata.h"
-#include "compiler/pipeline/Toolchain.h"
 #include "python/bindings/Bindings.h"
 #include "python/bindings/Cache.h"
 #include "python/bindings/Interpreter.h"
@@ -19,34 +18,6 @@ using namespace kiln;
 using kiln::python::PyModule;
 
 //===-- Data both ways -------------------------------------------------------------------------------------------===//
-
-static py::object toPython(const json::Value &value) {
-  switch (value.kind()) {
-  case json::Value::Null:
-    return py::none();
-  case json::Value::Boolean:
-    return py::bool_(*value.getAsBoolean());
-  case json::Value::Number:
-    if (std::optional<int64_t> integer = value.getAsInteger())
-      return py::int_(*integer);
-    return py::float_(*value.getAsNumber());
-  case json::Value::String:
-    return py::str(value.getAsString()->str());
-  case json::Value::Array: {
-    py::list list;
-    for (const json::Value &entry : *value.getAsArray())
-      list.append(toPython(entry));
-    return list;
-  }
-  case json::Value::Object: {
-    py::dict dictionary;
-    for (const auto &[key, entry] : *value.getAsObject())
-      dictionary[py::str(key.str())] = toPython(entry);
-    return dictionary;
-  }
-  }
-  return py::none();
-}
 
 static json::Value fromPython(const py::handle &object) {
   if (object.is_none())
@@ -317,8 +288,6 @@ private:
 
 } // namespace
 
-static json::Value describeTarget(const Target &target) { return targetJSON(target); }
-
 void kiln::python::bindCompiler(py::module_ &m) {
   py::class_<PyArtifact>(m, "Artifact", "The result of one compile.")
       .def_property_readonly("output", &PyArtifact::output, "What the last stage made: bytes of an object, else text.")
@@ -385,50 +354,6 @@ void kiln::python::bindCompiler(py::module_ &m) {
       py::arg("module"), py::arg("options"), py::arg("located"),
       "What the bytes of an artifact follow from, and the text of its tile IR: with positions in the source, or "
       "without.");
-  m.def(
-      "target_text",
-      [](const std::string &name) -> py::object {
-        std::optional<Target> row = lookupTarget(name);
-        return row ? py::object(py::str(llvm::formatv("{0}", json::Value(targetJSON(*row))).str())) : py::none();
-      },
-      py::arg("name"), "One row of the target table as JSON text, None if there is none.");
-  m.def(
-      "targets",
-      [] {
-        py::list list;
-        for (const std::string &name : targetNames())
-          list.append(toPython(describeTarget(*lookupTarget(name))));
-        return list;
-      },
-      "Every row of the target table; the first is this machine.");
-  m.def(
-      "target",
-      [](const std::string &name) {
-        std::optional<Target> row = lookupTarget(name);
-        if (!row)
-          throw py::value_error(unknownTargetMessage(name));
-        return toPython(describeTarget(*row));
-      },
-      py::arg("name"), "One row of the target table.");
-  m.def("host_target", [] { return toPython(describeTarget(hostTarget())); }, "This machine's row.");
-  m.def(
-      "toolchain",
-      [] {
-        py::dict ids;
-        for (auto &[tool, id] : toolchain())
-          ids[py::str(tool)] = id;
-        return ids;
-      },
-      "Ids of everything that may change the bytes of an artifact.");
-  m.def(
-      "schedules",
-      [] {
-        py::list names;
-        for (const char *name : kSchedules)
-          names.append(name);
-        return names;
-      },
-      "What the launch option `schedule` may be.");
   m.def(
       "stages",
       [](const std::string &kind) {

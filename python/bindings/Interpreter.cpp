@@ -1,6 +1,7 @@
 // See Interpreter.h.
 #include "python/bindings/Interpreter.h"
 #include "python/bindings/Bindings.h"
+#include "python/bindings/InterpreterTable.h"
 #include "runtime/support/ForkGuard.h"
 #include "runtime/support/Safepoint.h"
 #include "runtime/support/WithoutSignals.h"
@@ -8,7 +9,9 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <cxxabi.h>
+#include <dlfcn.h>
 #include <memory>
 #include <mutex>
 #include <pthread.h>
@@ -61,10 +64,7 @@ CallFromPython::~CallFromPython() {
 
 //===-- The lock -------------------------------------------------------------------------------------------------===//
 
-WithoutLock::WithoutLock() : state(PyEval_SaveThread()) {}
-WithoutLock::~WithoutLock() { restore(state); }
-
-bool WithoutLock::attend() {
+static bool attendWith(PyThreadState *&state) {
   if (isOver())
     return false;
   restore(state);
@@ -72,6 +72,10 @@ bool WithoutLock::attend() {
   state = PyEval_SaveThread();
   return quiet;
 }
+
+WithoutLock::WithoutLock() : state(PyEval_SaveThread()) {}
+WithoutLock::~WithoutLock() { restore(state); }
+bool WithoutLock::attend() { return attendWith(state); }
 
 bool kiln::python::isEnding() { return isOver(); }
 
@@ -217,7 +221,34 @@ static void endThreads() {
   PyEval_RestoreThread(state);
 }
 
+//===-- For kiln._compiler ---------------------------------------------------------------------------------------===//
+
+/// The file lies beside this one and is named alike.
+static std::string compilerFile() {
+  Dl_info own;
+  if (!dladdr(reinterpret_cast<void *>(&compilerFile), &own) || !own.dli_fname)
+    return "";
+  std::string path = own.dli_fname;
+  size_t name = path.rfind("_kiln.");
+  return name == std::string::npos ? "" : path.replace(name, std::strlen("_kiln"), "_compiler");
+}
+
+const Toolchain &kiln::python::compilerTools() {
+  static const Toolchain tools = toolchainOf(compilerFile());
+  return tools;
+}
+
+static const InterpreterTable table = {PyEval_SaveThread,
+                                       restore,
+                                       attendWith,
+                                       isOver,
+                                       kiln::python::stopAtEnd,
+                                       kiln::python::runApart,
+                                       [] { on_exit(endProcess, nullptr); },
+                                       compilerTools};
+
 void kiln::python::bindInterpreter(py::module_ &m) {
+  m.attr("_interpreter") = py::capsule(&table, InterpreterTable::kName);
   m.def("is_ending", isEnding, "Whether the interpreter is ending, on another thread.");
   m.def("stop_at_end", stopAtEnd, "Long work calls it: where the interpreter is ending, the thread goes no further.");
   py::module_::import("atexit").attr("register")(py::cpp_function(endThreads));

@@ -1,12 +1,32 @@
-// The extension module kiln._kiln.
+// The extension module kiln._kiln: the runtime. What needs the compiler is in kiln._compiler, fifty times the size,
+// which is loaded when one of its names is first asked for here: a launch of code from the cache never does.
 #include "python/bindings/Bindings.h"
 
+namespace py = pybind11;
+
+// In both: the attribute is that of kiln._compiler.
+static constexpr const char *kOfCompiler[] = {
+    "Artifact",           "Builder",       "Module",  "artifact_fields", "compile", "compile_text",
+    "describe_placement", "describe_work", "restore", "stage_of_file",   "stages"};
+
+static py::object findInCompiler(const py::str &name) {
+  for (const char *known : kOfCompiler)
+    if (name.equal(py::str(known)))
+      return py::module_::import("kiln._compiler").attr(name);
+  throw py::attribute_error("module 'kiln._kiln' has no attribute '" + std::string(name) + "'");
+}
+
 PYBIND11_MODULE(_kiln, m) {
-  m.doc() = "Kiln's compiler and runtime";
+  m.doc() = "Kiln's runtime, and by name its compiler";
   kiln::python::bindInterpreter(m);
-  kiln::python::bindBuilder(m);
   kiln::python::bindCache(m);
-  kiln::python::bindCompiler(m);
+  kiln::python::bindTools(m);
   kiln::python::bindLaunch(m);
-  kiln::python::bindExplain(m);
+  m.def("__getattr__", findInCompiler);
+  m.def("__dir__", [m] {
+    py::list names(py::module_(m).attr("__dict__"));
+    for (const char *name : kOfCompiler)
+      names.append(name);
+    return names;
+  });
 }

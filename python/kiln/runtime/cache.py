@@ -256,6 +256,31 @@ def descriptor_strides(kernel: KernelFunction) -> tuple[list[str], list[str]]:
 # -- One compile -------------------------------------------------------------------------------------------------------
 
 
+class Kept:
+    """An artifact of an earlier compile, as `_kiln.Artifact` is one. What a launch takes of it is there; all else is
+    asked of the compiler, which is loaded for that."""
+
+    def __init__(self, entry: CacheEntry, options: dict[str, Any]):
+        from kiln import _kiln
+
+        self.key = entry.key
+        self.binary = entry.read(OBJECT)
+        self.metadata = entry.read(METADATA).decode()
+        _kiln.check_metadata(self.metadata)
+        self._tile = entry.read(TILE)
+        self._options = options
+        self._whole: Artifact | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self._whole is None:
+            from kiln import _kiln
+
+            self._whole = _kiln.restore(self._tile.decode(), self._options, self.binary, self.metadata, self.key)
+        return getattr(self._whole, name)
+
+
 class Lookup:
     """One kernel with what it is specialised for, on its way through the cache."""
 
@@ -315,7 +340,7 @@ class Lookup:
         self.inexact = inexact[0] if inexact else "" if front else "the files of the front end changed"
         return fields
 
-    def by_source(self) -> Artifact | None:
+    def by_source(self) -> Kept | None:
         """The artifact, if an index entry leads to it."""
         from kiln import _kiln
 
@@ -384,7 +409,7 @@ class Lookup:
 
     # -- by the IR -------------------------------------------------------------------------
 
-    def by_module(self, module: Module, quiet: bool) -> Artifact | None:
+    def by_module(self, module: Module, quiet: bool) -> Kept | None:
         """The artifact of a compile of the same IR. `quiet`: making the IR has shown the user nothing."""
         from kiln import _kiln
 
@@ -402,15 +427,12 @@ class Lookup:
             tell("miss: %s: %s", self.subject, reason(ARTIFACT, self.subject, self._candidates[0][0]))
         return None
 
-    def _restore(self, key: str) -> Artifact | None:
-        from kiln import _kiln
-
+    def _restore(self, key: str) -> Kept | None:
         entry = load(key)
         if entry is None or entry.kind != ARTIFACT:
             return None
         try:
-            tile, metadata = entry.read(TILE).decode(), entry.read(METADATA).decode()
-            return _kiln.restore(tile, self.options, entry.read(OBJECT), metadata, key)
+            return Kept(entry, self.options)
         except (KeyError, ValueError) as problem:
             warn(f"entry {key[:12]} is not used: {problem}")
             return None
@@ -427,7 +449,7 @@ class Lookup:
         publish(ARTIFACT, self.subject, fields, files)
         self._publish_index(artifact)
 
-    def _publish_index(self, artifact: Artifact) -> None:
+    def _publish_index(self, artifact: Artifact | Kept) -> None:
         from kiln.frontend import identity
 
         if self.inexact or self._plain is None or not identity.is_current():

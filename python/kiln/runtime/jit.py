@@ -57,18 +57,16 @@ _COMPILE_OPTIONS = {
 # Those that are on or off.
 _SWITCHED = ("pdl", "single_wave", "streaming", "enable_fp_fusion", "describe_pointers")
 
-# Everything a first compile would import on its way. Python cannot import in a child that was forked while another
-# thread was importing; loaded here, under the lock that a fork waits for, nothing is left to import later.
 # Everything that a first launch of code from the cache would import on its way, and what a first compile would. Python
 # cannot import in a child that was forked while another thread was importing; loaded under the lock that a fork waits
-# for, nothing is left to import later.
+# for, nothing is left to import later. Code from the cache needs none of the compiler.
 _LAUNCH_MODULES = (
     "kiln._kiln", "kiln.compiler", "kiln.frontend.signature", "kiln.runtime.cache", "kiln.runtime.placement",
-    "kiln.runtime.publishing",
+    "kiln.runtime.publishing", "kiln.toolchain",
 )  # fmt: skip
 _COMPILER_MODULES = (
-    "ast", "inspect", "json", "linecache", "logging", "textwrap",
-    "kiln.hooks", "kiln.toolchain",
+    "kiln._compiler", "ast", "inspect", "json", "linecache", "logging", "textwrap",
+    "kiln.hooks",
     "kiln.language", "kiln.frontend.scope", "kiln.frontend.emitter", "kiln.frontend.walker",
     "kiln.frontend.expressions", "kiln.frontend.calls", "kiln.frontend.loops", "kiln.frontend.visitor",
     "kiln.frontend.entry", "kiln.runtime.refusals", "kiln.runtime.metadata",
@@ -480,9 +478,9 @@ def _make_artifact(
     if cache.is_wanted():
         options = compiler.complete(options)
         lookup = cache.Lookup(kernel, parameters, options, disjoint)
-        artifact = lookup.by_source()
-        if artifact is not None:
-            return artifact, True
+        kept = lookup.by_source()
+        if kept is not None:
+            return kept, True
         if knobs.frozen:
             raise lookup.missing(parameters)
     with _lock:
@@ -494,9 +492,9 @@ def _make_artifact(
     prints = debugging.prints[0]
     module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint, target=options["target"])
     if lookup is not None:
-        artifact = lookup.by_module(module, quiet=prints == debugging.prints[0])
-        if artifact is not None:
-            return artifact, True
+        kept = lookup.by_module(module, quiet=prints == debugging.prints[0])
+        if kept is not None:
+            return kept, True
     artifact = compiler.compile(module, options)
     if lookup is not None:
         lookup.keep(artifact)
@@ -800,3 +798,7 @@ def jit(fn: Any = None, **options: Any) -> Any:
     if isinstance(fn, KernelFunction):
         return fn
     return JITFunction(fn, **options)
+
+
+# With the module, so that a first launch begins at once.
+_load(_LAUNCH_MODULES)

@@ -449,3 +449,16 @@ def test_pointers_are_described_where_counts_are_bounded(tmp_path):
     """,
         fake_cuda.SQUARE,
     )
+
+
+def test_a_second_process_loads_no_compiler(tmp_path):
+    program = """
+    x, out = CudaArray(np.arange(100, dtype=np.float32)), CudaArray(np.zeros(100, np.float32))
+    compiled = double[(2,)](x, out, 100, BLOCK=64)
+    assert len(launches()) == 1 and compiled.n_regs == 24 and compiled.cache_key
+    import sys
+    print("kiln._compiler" in sys.modules, any("/_compiler." in line for line in open("/proc/self/maps")))
+    print(compiled.asm["ptx"].count(".entry"), "kiln._compiler" in sys.modules)
+    """
+    for loaded in ("True True", "False False"):
+        assert run(tmp_path, program, KILN_CACHE=str(tmp_path / "cache")) == f"{loaded}\n1 True\n"

@@ -1,0 +1,15 @@
+// The extension module kiln._compiler: what needs MLIR and LLVM. Loaded when it is first used (see Module.cpp).
+#include "compiler/pipeline/Toolchain.h"
+#include "python/bindings/Bindings.h"
+#include "python/bindings/InterpreterTable.h"
+
+PYBIND11_MODULE(_compiler, m) {
+  m.doc() = "Kiln's compiler";
+  kiln::python::useInterpreter();
+  if (kiln::toolchain() != kiln::python::compilerTools())
+    throw pybind11::import_error("expected the compiler that this process began with (because keys of the cache name "
+                                 "it), got another: the files of Kiln have changed");
+  kiln::python::bindBuilder(m);
+  kiln::python::bindCompiler(m);
+  kiln::python::bindExplain(m);
+}
