@@ -24,6 +24,10 @@ log = logging.getLogger("kiln.autotune")
 SAMPLE_MS = 0.25
 GRAPH_MS = 0.5
 MOST_LAUNCHES = 4096
+# A burst lasts so long: what a GPU may take in power decides within some milliseconds how fast its clocks stay.
+SUSTAINED_MS = 25.0
+# Of a burst, what comes before the clocks have settled.
+SETTLING = 1 / 3
 # Copies of the arrays together are so many times what the L2 holds.
 L2S = 3
 
@@ -117,6 +121,7 @@ class GraphClock:
     def __init__(self, launches: Sequence[Callable[[], Any]], torch: Any = None, warmup: float = 0.0):
         self.sets, self.torch, self.warmup = list(launches), torch or sys.modules["torch"], warmup
         self.count = 0
+        self._last = math.inf  # milliseconds of the last replay
         self._graph: Any = None
         self._stream: Any = None
 
@@ -124,6 +129,21 @@ class GraphClock:
         if self._graph is None:
             self._capture()
         return self._replay() / self.count
+
+    @property
+    def sustained(self) -> Callable[[], float] | None:
+        """Takes a sample of a burst; None where each replay lasts as long as one. Known from the first sample on."""
+        return self._burst if self._last < SUSTAINED_MS else None
+
+    def _burst(self) -> float:
+        """As a sample, in replays without a pause, when the GPU's clocks have settled under the load."""
+        replays = max(2, math.ceil(SUSTAINED_MS / self._last))
+        before = max(1, int(replays * SETTLING))
+        with self.torch.cuda.stream(self._stream):
+            for _ in range(before):
+                self._graph.replay()
+            spent = self._marked(lambda: [self._graph.replay() for _ in range(replays - before)])
+        return max(spent, 1e-6) / (replays - before) / self.count
 
     def _capture(self) -> None:
         cuda = self.torch.cuda
@@ -152,7 +172,8 @@ class GraphClock:
 
     def _replay(self) -> float:
         with self.torch.cuda.stream(self._stream):
-            return max(self._marked(self._graph.replay), 1e-6)
+            self._last = max(self._marked(self._graph.replay), 1e-6)
+            return self._last
 
     def _marked(self, what: Callable[[], Any]) -> float:
         start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -273,6 +273,22 @@ def _how(code: int) -> str:
     return f"ended its process by {name}" + (" (out of memory, perhaps)" if -code == signal.SIGKILL else "")
 
 
+class Contestant:
+    """One configuration's sampler. Bursts are those of a GPU."""
+
+    def __init__(self, isolation: Isolation, config: Any):
+        self.isolation, self.config = isolation, config
+
+    def __call__(self) -> float:
+        return self.isolation.sample(self.config)
+
+    @property
+    def sustained(self) -> Callable[[], float] | None:
+        if self.isolation.jobs[self.config].device < 0:
+            return None
+        return lambda: self.isolation.sample(self.config, sustained=True)
+
+
 class Isolation:
     """Samples by configuration, from a process that is started anew whenever one has ended it. `jobs`: made before the
     first is asked for. `timeout`: seconds that one sample may take."""
@@ -289,10 +305,15 @@ class Isolation:
         self._end()
         self.sender.close()
 
-    def sample(self, config: Any) -> float:
-        """Milliseconds of a launch; `Disqualified` with what became of it otherwise."""
+    def contestant(self, config: Any) -> Contestant:
+        """Its sampler."""
+        return Contestant(self, config)
+
+    def sample(self, config: Any, sustained: bool = False) -> float:
+        """Milliseconds of a launch, in a burst where that is asked and the clock has any; `Disqualified` with what
+        became of it otherwise."""
         try:
-            return self._ask(config)
+            return self._ask(config, sustained)
         except _Died as problem:
             alone = self._process is None or self._process.sampled <= {config}
             self._end()
@@ -300,12 +321,12 @@ class Isolation:
                 raise Disqualified(str(problem)) from problem
         # Perhaps what another one left behind.
         try:
-            return self._ask(config)
+            return self._ask(config, sustained)
         except _Died as problem:
             self._end()
             raise Disqualified(str(problem)) from problem
 
-    def _ask(self, config: Any) -> float:
+    def _ask(self, config: Any, sustained: bool) -> float:
         process = self._process
         if process is None:
             process = self._process = _Process(self.sender, self.memory_limit)
@@ -317,7 +338,7 @@ class Isolation:
         if config not in process.loaded:
             process.ask(("load", number, job), START_TIMEOUT)
             process.loaded.add(config)
-        time = process.ask(("sample", number), self.timeout + job.warmup / 1e3)
+        time = process.ask(("sample", number, sustained), self.timeout + job.warmup / 1e3)
         process.sampled.add(config)
         return float(time)
 
@@ -486,8 +507,10 @@ class _Server:
         launches = [functools.partial(bound, **values) for values in sets]
         return clock.GraphClock(launches, torch, job.warmup)
 
-    def sample(self, number: int) -> float:
-        return self.samplers[number]()
+    def sample(self, number: int, sustained: bool) -> float:
+        sampler = self.samplers[number]
+        burst = getattr(sampler, "sustained", None) if sustained else None
+        return (burst or sampler)()
 
     def _receive(self, value: Any) -> Any:
         if isinstance(value, Array):

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 # Of the entries' form, and of how times are taken: figures of two methods are not compared.
-FORMAT = 1
+FORMAT = 2
 
 Fields = Sequence[tuple[str, str]]
 

@@ -5,6 +5,10 @@
 On a GPU those race that are compiled, while others are: graphs are replayed without the host. Who comes later races
 with those that none has beaten so far.
 
+A race is short, and finds a GPU cool. Where launches are long enough for its limit of power to matter, the few that end
+near the best run in finals: in turns, each in bursts that last until the clocks have settled. Their times are those of
+the finals, the others' are brought to that pace.
+
 `Autotuner` makes one when a key is new. Everything here happens once for a key; nothing is on a launch's path.
 """
 
@@ -12,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import logging
 import math
@@ -39,6 +42,10 @@ REP_MS = 100.0
 HEAT_ROUNDS = 12
 # And so many times slower than the leader: the host, which compiles, begins some of the samples late.
 HEAT_MARGIN = 1.2
+# The finals: who is in, how many at most, how many bursts each has, and how many seconds they may take together.
+FINAL_MARGIN, FINALISTS, FINAL_ROUNDS, FINAL_SECONDS = 1.12, 4, 4, 0.5
+# Launches of fewer milliseconds wait for the host, for memory and for each other: power has no part in their order.
+FINAL_LEAST_MS = 0.05
 
 
 class LeftOut(errors.KilnError):
@@ -66,6 +73,7 @@ class Tuning:
         self.samples = 0
         self.interrupted = False
         self._times: TimeStore | None = None
+        self._kept: dict[Config, Time] = {}
         self._saved: dict[str, Any] = {}
         self._rotated: list[clock.Rotation | None] = []
 
@@ -94,6 +102,7 @@ class Tuning:
             self.measured = {config: kept[config].milliseconds if config in kept else NEVER for config in self.configs}
             return best
         start = time.perf_counter()
+        self._kept = kept
         new = [config for config in self.configs if config not in kept and config not in self.refused]
         with Progress(self.name) as progress:
             if self._can_overlap(new):
@@ -386,6 +395,7 @@ class Tuning:
             enter(spilling)
         if len(front) > 1 and not self.interrupted:
             run(front, heat=False)
+        self._run_finals(taken, samplers, progress)
         return {config: taken[alike[config]] for config in configs if alike.get(config) in taken}
 
     @staticmethod
@@ -406,6 +416,7 @@ class Tuning:
         with contextlib.ExitStack() as held:
             samplers = self._isolated(runners, held) if self.tuner.isolate else self._samplers(runners)
             taken, _ = self._race_of(runners, samplers, progress)
+            self._run_finals(taken, samplers, progress)
         return {config: taken[alike[config]] for config in configs if alike[config] in taken}
 
     def _race_of(
@@ -414,6 +425,7 @@ class Tuning:
         samplers: Mapping[Config, Callable[[], float]],
         progress: Progress,
         heat: bool = False,
+        rules: Rules | None = None,
     ) -> tuple[dict[Config, list[float]], list[Config]]:
         """Times, and who is in to the end, the winner first."""
         rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
@@ -425,7 +437,7 @@ class Tuning:
                 best = outcome.standings[outcome.winner]
                 progress.racing(outcome.rounds, left, len(runners), best.name, best.time)
 
-        rules = Rules(seconds=rep * len(runners) / 1e3)
+        rules = rules or Rules(seconds=rep * len(runners) / 1e3)
         if heat:
             rules = dataclasses.replace(rules, rounds=HEAT_ROUNDS, margin=HEAT_MARGIN)
         outcome = race({config: samplers[config] for config in runners}, rules, watch,
@@ -451,6 +463,36 @@ class Tuning:
         front = sorted((config for config in taken if not outcome.standings[config].out),
                        key=lambda config: config is not outcome.winner)  # fmt: skip
         return taken, front
+
+    def _run_finals(
+        self,
+        taken: dict[Config, list[float]],
+        samplers: Mapping[Config, Callable[[], float]],
+        progress: Progress,
+    ) -> None:
+        """Puts the times of the finals into `taken`. One that is alone near the best runs too: its time is kept, and
+        compared with those of finals to come."""
+        best = min([times[0] for times in taken.values()] + [kept.milliseconds[0] for kept in self._kept.values()],
+                   default=math.inf)  # fmt: skip
+        if self.interrupted or not FINAL_LEAST_MS <= best <= clock.SUSTAINED_MS:
+            return
+        near = [config for config in sorted(taken, key=lambda config: taken[config][0])
+                if taken[config][0] <= FINAL_MARGIN * best][:FINALISTS]  # fmt: skip
+        bursts = {config: getattr(samplers[config], "sustained", None) for config in near}
+        if not bursts or None in bursts.values():
+            return
+        rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
+        rules = Rules(rounds=FINAL_ROUNDS, least=2, seconds=min(FINAL_SECONDS, rep * len(near) / 1e3))
+        try:
+            found, _ = self._race_of(near, bursts, progress, rules=rules)  # type: ignore[arg-type]
+        except KeyboardInterrupt:
+            self.interrupted = True
+            log.warning("%s: interrupted; the best of the race is used: %s", self.name, near[0])
+            return
+        for config in near:
+            if config not in found:
+                del taken[config]
+        self._join_times(taken, found)
 
     def _samplers(self, configs: Sequence[Config]) -> dict[Config, Callable[[], float]]:
         warmup = self.tuner.warmup_ms or 0.0
@@ -490,21 +532,10 @@ class Tuning:
                 restore_value=tuple(tuner.restore_value), warmup=tuner.warmup_ms or 0.0,
             )  # fmt: skip
         isolation = held.enter_context(isolate.Isolation(jobs, sender, tuner.timeout))
-        return {config: functools.partial(isolation.sample, config) for config in configs}
+        return {config: isolation.contestant(config) for config in configs}
 
     def _guarded(self, make: Callable[[Config], Callable[[], float]], config: Config) -> Callable[[], float]:
-        """A sampler that leaves the race where its configuration does not fit; made when it is first asked."""
-        sampler: list[Callable[[], float]] = []
-
-        def sample() -> float:
-            try:
-                if not sampler:
-                    sampler.append(make(config))
-                return sampler[0]()
-            except compiling.REFUSALS as problem:
-                raise Disqualified(str(problem)) from problem
-
-        return sample
+        return _Guarded(lambda: make(config))
 
     def _rotation(self) -> clock.Rotation | None:
         """Copies of the arrays for graphs of launches; None where launches cannot be captured."""
@@ -585,6 +616,37 @@ class Tuning:
             fill(named(self.arguments, name), 0)
         for name, value in self._saved.items():
             fill(named(self.arguments, name), value)
+
+
+class _Guarded:
+    """A sampler that leaves the race where its configuration does not fit; made when it is first asked."""
+
+    def __init__(self, make: Callable[[], Callable[[], float]]):
+        self.make = make
+        self.sampler: Callable[[], float] | None = None
+
+    def __call__(self) -> float:
+        try:
+            if self.sampler is None:
+                self.sampler = self.make()
+            return self.sampler()
+        except compiling.REFUSALS as problem:
+            raise Disqualified(str(problem)) from problem
+
+    @property
+    def sustained(self) -> Callable[[], float] | None:
+        """A sample of a burst, which only some clocks take; known from the first sample on."""
+        burst = getattr(self.sampler, "sustained", None)
+        if burst is None:
+            return None
+
+        def sample() -> float:
+            try:
+                return float(burst())
+            except compiling.REFUSALS as problem:
+                raise Disqualified(str(problem)) from problem
+
+        return sample
 
 
 def copy_of(array: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from kiln import knobs
-from kiln.tune.race import Disqualified
 from kiln.tune.tuning import Tuning
 
 
@@ -17,30 +16,37 @@ def cache(tmp_path):
 
 @pytest.fixture
 def told(monkeypatch):
-    """`told.times`: milliseconds by BLOCK (or an exception to raise); `told.sampled`: the BLOCKs that were sampled."""
+    """`told.times`: milliseconds by BLOCK (or an exception to raise); `told.sampled`: the BLOCKs that were sampled.
+    `told.sustained`: the same in bursts, which no clock has unless there are some; `told.bursts`: whose there were."""
 
     class Told:
         times: dict = {}
         sampled: list = []
+        sustained: dict = {}
+        bursts: list = []
 
-    Told.times, Told.sampled = {}, []
+    Told.times, Told.sampled, Told.sustained, Told.bursts = {}, [], {}, []
+
+    def answer(times, sampled, block):
+        sampled.append(block)
+        if isinstance(times[block], BaseException):
+            raise times[block]
+        # Not all alike: half a percent up and down.
+        return times[block] * (1 + 0.005 * (-1) ** len(sampled))
+
+    class Sampler:
+        def __init__(self, block):
+            self.block = block
+
+        def __call__(self):
+            return answer(Told.times, Told.sampled, self.block)
+
+        @property
+        def sustained(self):
+            return (lambda: answer(Told.sustained, Told.bursts, self.block)) if Told.sustained else None
 
     def samplers(self, configs):
-        def sampler(config):
-            def sample():
-                block = config.kwargs["BLOCK"]
-                Told.sampled.append(block)
-                time = Told.times[block]
-                if isinstance(time, Disqualified):
-                    raise time
-                if isinstance(time, BaseException):
-                    raise time
-                # Not all alike: half a percent up and down.
-                return time * (1 + 0.005 * (-1) ** len(Told.sampled))
-
-            return sample
-
-        return {config: sampler(config) for config in configs}
+        return {config: Sampler(config.kwargs["BLOCK"]) for config in configs}
 
     monkeypatch.setattr(Tuning, "_samplers", samplers)
     return Told

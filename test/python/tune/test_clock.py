@@ -190,3 +190,45 @@ def test_launches_that_copy_arrays_are_not_captured():
         assert clock.copies_arrays([here, 3, host]) and clock.copies_arrays([(here, (there, 1))])
         assert not clock.copies_arrays([here, 3, None, (here, 1.5)])
     assert not clock.copies_arrays([here, host])
+
+
+class Warming(FakeTorch):
+    """A GPU that slows down by half after 5 ms of work without a pause; what asks for the time makes one."""
+
+    def __init__(self):
+        super().__init__()
+        torch, plain = self, self.cuda.Event
+        self.busy = 0.0
+
+        class Event(plain):
+            def synchronize(self):
+                torch.busy = 0.0
+
+        self.cuda.Event = Event
+
+    def launch(self, name, ms):
+        def spend():
+            self.now += ms * (1.5 if self.busy >= 5.0 else 1.0)
+            self.busy += ms
+
+        def action():
+            (self.capturing.append if self.capturing is not None else lambda run: run())(spend)
+
+        return action
+
+
+def test_a_burst_shows_what_a_launch_takes_in_the_long_run():
+    torch = Warming()
+    sample = clock.GraphClock([torch.launch("a", 0.2)], torch)
+    assert sample.sustained is None, "how long a replay lasts is not known"
+    assert sample() == pytest.approx(0.2)
+    before = torch.now
+    assert sample.sustained() == pytest.approx(0.3)
+    assert 25.0 <= torch.now - before <= 40.0
+    assert sample() == pytest.approx(0.2)
+
+
+def test_what_is_a_burst_by_itself_takes_no_longer_one():
+    torch = FakeTorch()
+    sample = clock.GraphClock([torch.launch(name, 9.0) for name in "abc"], torch)
+    assert sample() == pytest.approx(9.0) and sample.sustained is None
