@@ -16,7 +16,10 @@ def test_rows_of_the_cpu_target(capsys, tmp_path):
     for row in found.values():
         if row["base"] in found:
             assert row["over"] == pytest.approx(row["median"] - found[row["base"]]["median"])
+    first = json.loads(path.read_text())["first"]
+    assert 0 < first["lookup"] < first["launch"] and first["load"] < first["launch"] and first["import"] > 0
     said = capsys.readouterr().out
+    assert said.startswith("first launch of cached code in a new process") and "(asked 3: " in said
     assert "99th percentile" in said and "over driver, asked +0.8" in said
 
 

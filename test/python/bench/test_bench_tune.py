@@ -31,8 +31,12 @@ def test_what_is_asked_is_told():
     assert "0.15 of Triton's (asked 0.20: yes)" in tune.describe(kiln, both)
     assert "0.25 of Triton's (asked 0.20: NO)" in tune.describe({**kiln, "seconds": 5.0}, both)
     assert "Triton's" not in tune.describe(triton, both) and "Triton's" not in tune.describe(kiln, {"kiln": kiln})
-    raced = {**kiln, "winner_us": 103.0, "fastest_us": 100.0, "behind": 0.03}
-    assert "winner 103.0 us, +3.0 % (asked 2 %: NO)" in tune.describe(raced, both)
+    sustained = {"a": 103.0, "b": 100.0, "c": 102.0, "d": 140.0}
+    raced = {**kiln, "winner_us": 103.0, "fastest_us": 100.0, "behind": 0.03, "place": 3, "raced": 4,
+             "sustained_us": sustained}  # fmt: skip
+    said = tune.describe(raced, both)
+    assert "in bursts 103.0 us, +3.0 % (asked 2 %: NO), place 3 of 4" in said
+    assert [line.split()[-1] for line in said.splitlines()[1:]] == ["b", "c", "a", "d"]
     assert tune.describe({"row": "matmul", "by": "triton", "note": "no module"}, {}).endswith("no module")
     with pytest.raises(SystemExit):
         tune.main(["--rows", "softmax"])
