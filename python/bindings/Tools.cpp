@@ -49,6 +49,14 @@ void kiln::python::bindTools(py::module_ &m) {
       },
       py::arg("name"), "One row of the target table as JSON text, None if there is none.");
   m.def(
+      "target_kind",
+      [](const std::string &name) {
+        std::optional<Target> row = lookupTarget(name);
+        return row ? kindName(row->kind).str() : "";
+      },
+      py::arg("name"), "What a row is, cpu or cuda; empty if there is none.");
+  m.def("target_names", targetNames, "The names of all rows of the target table; the first is this machine.");
+  m.def(
       "targets",
       [] {
         py::list list;

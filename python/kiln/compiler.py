@@ -52,10 +52,7 @@ def is_gpu(target: str) -> bool:
     """Whether the row `target` is an NVIDIA GPU; a name that is no row is none."""
     from kiln import _kiln
 
-    try:
-        return _kiln.target(target)["kind"] == "cuda"
-    except ValueError:
-        return False
+    return _kiln.target_kind(target) == "cuda"
 
 
 def compile(module: Module, options: Mapping[str, Any] | None = None) -> Artifact:

@@ -128,7 +128,7 @@ class JITFunction(kiln_jit.JITFunction):
         """Another text for the function; who calls it has to be told by who does this."""
         source = self.source
         line = source.first_line + source.text.split("def ", 1)[0].count("\n")
-        for name in ("tree", "reach_text"):
+        for name in ("tree", "reach_text", "_chains"):
             self.__dict__.pop(name, None)
         self._found = source._replace(first_line=line, text=new_src)
         self._reach = None

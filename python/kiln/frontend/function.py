@@ -280,12 +280,8 @@ class KernelFunction:
     def _references(self) -> Iterator[tuple[str, Capture]]:
         """Everything outside itself that the body can name, attributes of modules included, and the name. Found in its
         text rather than its syntax tree: what stands in a comment is found too, which costs less than parsing."""
-        local = set(self.fn.__code__.co_varnames)
         seen: set[tuple[str, int]] = set()
-        for chain in dict.fromkeys(_NAMES.findall(_normal(self.reach_text))):
-            parts = _PLAIN.findall(_COMMENT.sub("", chain)) if "." in chain else [chain]
-            if parts[0] in local:
-                continue
+        for parts in self._chains:
             capture = self.lookup(parts[0])
             for attr in parts[1:]:
                 if capture is None or not isinstance(capture.value, ModuleType):
@@ -298,6 +294,14 @@ class KernelFunction:
             if key not in seen:
                 seen.add(key)
                 yield ".".join(parts), capture
+
+    @lazy
+    def _chains(self) -> list[list[str]]:
+        """The names in its text that are not local, with the attributes that follow them."""
+        local = set(self.fn.__code__.co_varnames)
+        chains = dict.fromkeys(_NAMES.findall(_normal(self.reach_text)))
+        split = [_PLAIN.findall(_COMMENT.sub("", chain)) if "." in chain else [chain] for chain in chains]
+        return [parts for parts in split if parts[0] not in local]
 
     @lazy
     def reach_text(self) -> str:

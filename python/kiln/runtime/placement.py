@@ -89,9 +89,10 @@ def row_of(device: int) -> str:
     choose_driver()
     facts = _kiln.cuda_properties(device)
     major, minor = facts["capability"]
-    fitting = [row["name"] for row in _kiln.targets() if _runs(row["name"], major, minor)]
+    names = _kiln.target_names()
+    fitting = [name for name in names if _runs(name, major, minor)]
     if not fitting:
-        known = ", ".join(row["name"] for row in _kiln.targets() if names_gpu(row["name"]))
+        known = ", ".join(name for name in names if names_gpu(name))
         raise errors.UserError(
             f"expected a GPU that a row of the target table fits ({known}), got CUDA device {device} "
             f"({facts['name']}, compute capability {major}.{minor})"

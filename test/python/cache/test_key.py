@@ -1,8 +1,13 @@
 """What gives another key, and what does not: of an artifact by its fields, of the index by what it follows from."""
 
 import itertools
+import os
+import pathlib
 import shutil
+import subprocess
+import sys
 
+import kiln
 import pytest
 from kiln import _kiln, frontend, knobs
 from kiln.frontend.function import jit
@@ -90,6 +95,37 @@ def test_the_tools_and_the_metadata_are_fields_of_their_own(tmp_path):
         other[at] = (name, value + "'", size)
         assert _kiln.Fields.of_items(other).key("artifact") != fields.key("artifact"), name
     assert _kiln.Fields.of_items(fields.items).key("artifact") == fields.key("artifact")
+
+
+def test_a_compiler_that_keys_do_not_name_is_not_loaded(tmp_path):
+    """Its file was replaced after a key had been made."""
+    package = pathlib.Path(kiln.__file__).parent
+    (tmp_path / "kiln").mkdir()
+    for file in package.iterdir():
+        copy = tmp_path / "kiln" / file.name
+        if file.name.startswith(("_kiln.", "_compiler.")) and file.suffix == ".so":
+            shutil.copy(file, copy)
+        else:
+            copy.symlink_to(file)
+    program = """
+import pathlib, sys
+from kiln import _kiln
+id = bytes.fromhex(_kiln.toolchain()["build"])
+(path,) = pathlib.Path(_kiln.__file__).parent.glob("_compiler.*.so")
+if len(sys.argv) > 1:
+    image = path.read_bytes()
+    path.unlink()
+    path.write_bytes(image.replace(id, bytes(20)))
+try:
+    print(_kiln.stages())
+except ImportError as problem:
+    print(problem)
+"""
+    for arguments, said in ([], "('tile', "), (["replaced"], "expected the compiler that this process began with"):
+        command = [sys.executable, "-c", program, *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert said in run.stdout, run.stderr
 
 
 def test_where_tools_lie_and_how_a_compile_is_watched_does_not_change_the_key(tmp_path):
