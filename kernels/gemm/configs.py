@@ -341,10 +341,12 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
 CLOCK_MHZ = 1755.0
 MEMORY_BYTES = 2400.0
 # What the L2 delivers to all multiprocessors, and to one: bytes a clock.
-L2_BYTES, L2_BYTES_OF_ONE = 9190.0, 128.0
+L2_BYTES, L2_BYTES_OF_ONE = 9190.0, 80.0
 SHARED_BYTES = 128.0
 # From asking for a slot to products that have read it: what memory holds, what the L2 holds.
 LATENCY, L2_LATENCY = 1740.0, 1420.0
+# A slot waits for the L2's rate and for its latency, a little longer where both take as long: the norm of their times.
+QUEUE = 12.0
 # How much of memory's rate is lost with the last multiprocessors that have nothing to do.
 IDLE = 0.02
 # Products of all multiprocessors at once take so much longer than their instructions say, by the clock, it seems.
@@ -423,11 +425,11 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     operands = (m * k + k * n) * problem.itemsize * batches
     first = min(1.0, operands / (tiles * plan.cluster * steps * fetched))
     latency = first * LATENCY + (1 - first) * L2_LATENCY
+    arriving = (fetching**QUEUE + (latency / plan.stages) ** QUEUE) ** (1 / QUEUE)
     one_step = max(
         product_clocks(plan, problem) * (1 + HEAT * products),
         promoting_clocks(plan, problem),
-        fetching,
-        latency / plan.stages,
+        arriving,
     )
     one_step += POWER * fetching
     # The last slot's products begin when its copy has ended.
@@ -452,8 +454,10 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
 WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 SPLITS = (1, 2, 3, 4, 6, 8)
 MOST_STAGES = 8
-# Up to so many rows, longer steps are worth their memory: a slot is a longer request.
+# Up to so many rows, weights are put across, and groups have no turns to take.
 FEW_ROWS = 64
+# Up to so many, longer steps are worth their memory: a slot is a longer request.
+LONG_STEP_ROWS = 128
 
 
 def _stages(plan: GemmPlan, problem: Problem, machine: Machine) -> int:
@@ -485,7 +489,7 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
         width = min(WARPGROUP_ROWS - 8, -(-problem.m // 8) * 8)
         for rows, consumers in ((64, 1), (128, 1), (128, 2)):
             shapes.append(GemmPlan(width, rows, unit, consumers=consumers))
-    if problem.m <= FEW_ROWS:
+    if problem.m <= LONG_STEP_ROWS:
         shapes += [replace(shape, k=2 * unit) for shape in shapes]
     for shape, parts in itertools.product(shapes, splits):
         plan = replace(shape, splits=parts)
