@@ -1,12 +1,13 @@
-"""Decoding over a cache on a GPU, beside cuDNN and FlashAttention-2 of torch: `python bench/decode.py`.
+"""Decoding over a cache on a GPU, beside cuDNN, FlashAttention-2 and FlashInfer: `python bench/decode.py`.
 
     python bench/decode.py --csv decode.csv                  all rows, appended to a file
     python bench/decode.py --rows "B=8 4096"                 rows whose name has these words
 
 One query of each sequence, 32 heads over 8 heads of 128 (and 8 over 8), fp16, random normal data. Kiln's cache is
-contiguous, paged (page 16) or quantised; the others' is contiguous. Method: measure.py's (graph replay, all arrays
-rotated past the L2, peers in turn, order reversed every round, median). Each peer is checked against float64 before it
-is timed, quantised caches against what their codes mean.
+contiguous, paged (pages of 16 in no order) or quantised, FlashInfer's contiguous (a page for each sequence) or paged like
+ours, cuDNN's and FlashAttention's contiguous. Where FlashInfer is not installed its lines say so. Method: measure.py's
+(graph replay, all arrays rotated past the L2, peers in turn, order reversed every round, median). Each peer is checked
+against float64 before it is timed, quantised caches against what their codes mean.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import beside  # noqa: E402
 import measure  # noqa: E402
 from measure import summarize  # noqa: E402
 
-PEERS = ("kiln", "kiln-paged", "kiln-int8", "kiln-int4", "cudnn", "flash")
+PEERS = ("kiln", "kiln-paged", "kiln-int8", "kiln-int4", "cudnn", "flash", "flashinfer", "flashinfer-paged")
 PAGE = 16
 SIZE = 128
 COLUMNS = (
@@ -74,6 +75,7 @@ class Bench:
         shape = row.batch, row.tokens, row.k_heads, SIZE
         self.caches = [(normal(*shape), normal(*shape)) for _ in range(self.plan.sets)]
         self.out = [torch.full_like(q, math.nan) for q in self.q]
+        self._paged: Any = None
         self.kept: list[Any] = []  # arrays that graphs hold by their addresses alone
         self.lengths = torch.full((row.batch,), row.tokens, device="cuda", dtype=torch.int32)
 
@@ -93,21 +95,51 @@ class Bench:
 
         return launch, lambda: self.out[0], self.caches[0]
 
+    def _pages(self) -> Any:
+        """The caches as pages in no order, and the table of all."""
+        if self._paged is None:
+            torch, row = self.torch, self.row
+            pages = row.tokens // PAGE
+            table = torch.randperm(row.batch * pages, device="cuda").view(row.batch, pages)
+            shape = row.batch * pages, PAGE, row.k_heads, SIZE
+            order = table.flatten().argsort()
+            caches = [tuple(x.view(shape)[order].contiguous() for x in pair) for pair in self.caches]
+            self._paged = caches, table.to(torch.int32)
+        return self._paged
+
     def kiln_paged(self) -> Any:
         from kiln.kernels.attention import decode_attention
 
-        torch, row = self.torch, self.row
-        pages = row.tokens // PAGE
-        table = torch.randperm(row.batch * pages, device="cuda").view(row.batch, pages)
-        shape = row.batch * pages, PAGE, row.k_heads, SIZE
-        order = table.flatten().argsort()
-        caches = [tuple(x.view(shape)[order].contiguous() for x in pair) for pair in self.caches]
-        table = table.to(torch.int32)
+        caches, table = self._pages()
 
         def launch(i: int) -> None:
             decode_attention(self.q[i], *caches[i], self.lengths, block_table=table, out=self.out[i])
 
         return launch, lambda: self.out[0], self.caches[0]
+
+    def _flashinfer(self, caches: Any, table: Any, page: int) -> Any:
+        from flashinfer import BatchDecodeWithPagedKVCacheWrapper
+
+        torch, row = self.torch, self.row
+        workspace = torch.zeros(128 << 20, dtype=torch.uint8, device="cuda")
+        # It says itself that tensor cores are for groups of four and more.
+        wrapper = BatchDecodeWithPagedKVCacheWrapper(workspace, "NHD", use_tensor_cores=row.heads >= 4 * row.k_heads)
+        first = torch.arange(row.batch + 1, device="cuda", dtype=torch.int32) * table.shape[1]
+        full = torch.full((row.batch,), page, device="cuda", dtype=torch.int32)
+        types = {"q_data_type": torch.float16, "kv_data_type": torch.float16}
+        wrapper.plan(first, table.flatten(), full, row.heads, row.k_heads, SIZE, page, **types)
+
+        def launch(i: int) -> None:
+            wrapper.run(self.q[i], caches[i], out=self.out[i])
+
+        return launch, lambda: self.out[0], self.caches[0]
+
+    def flashinfer(self) -> Any:
+        whole = self.torch.arange(self.row.batch, device="cuda", dtype=self.torch.int32)[:, None]
+        return self._flashinfer(self.caches, whole, self.row.tokens)
+
+    def flashinfer_paged(self) -> Any:
+        return self._flashinfer(*self._pages(), PAGE)
 
     def _quantized(self, bits: int) -> Any:
         from kiln.kernels.attention import append_quantized, decode_quantized, quantized_cache
@@ -178,6 +210,8 @@ class Bench:
                     continue
                 self.kept.append(launch)
                 peer["burst"] = self._burst(launch)
+            except ImportError as error:
+                peer.update(status="skipped", note=str(error))
             except Exception as error:  # whatever a peer raises is its result; the others go on
                 peer.update(measure.failed(error))
         measure.race_ready(found, rounds)
