@@ -6,8 +6,8 @@
 One query of each sequence, 32 heads over 8 heads of 128 (and 8 over 8), fp16, random normal data. Kiln's cache is
 contiguous, paged (pages of 16 in no order) or quantised, FlashInfer's contiguous (a page for each sequence) or paged
 like ours, cuDNN's and FlashAttention's contiguous. Where FlashInfer is not installed its lines say so. Method:
-measure.py's (graph replay, all arrays rotated past the L2, peers in turn, order reversed every round, median). Each peer
-is checked against float64 before it is timed, quantised caches against what their codes mean.
+measure.py's (graph replay, all arrays rotated past the L2, peers in turn, order reversed every round, median). Each
+peer is checked against float64 before it is timed, quantised caches against what their codes mean.
 """
 
 from __future__ import annotations
