@@ -1,11 +1,14 @@
 """Counters that a launch finds as zeros and leaves as zeros, so that nothing has to clear them in between.
 
 Two launches that may run at once never get the same ones: what is taken from torch's memory belongs to a stream, as one
-thread sees it, and to that stream's captured calls each their own, since nobody knows where a graph is replayed.
+thread sees it, and what a stream captures to that graph's launches of the stream, since nobody knows where a graph is
+replayed, but one launch of a stream follows the other there too.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import threading
 from typing import Any
 
@@ -17,6 +20,8 @@ _lock = threading.Lock()
 _supplies: dict[Any, Any] = {}  # by device: counters that nobody has
 _cleared: list[Any] = []  # all memory of such counters, which graphs may keep using
 _held: dict[Any, Any] = {}  # by device, thread and stream: those of its launches
+_captured: dict[Any, tuple[int, Any]] = {}  # likewise: the graph that was captured last, and those of its launches
+_short: set[Any] = set()  # devices whose supply is used up by half
 
 
 def zeros(count: int, like: Any) -> Any:
@@ -55,13 +60,61 @@ def _of_torch(count: int, device: Any) -> Any:
 
     if device.type != "cuda":
         return torch.zeros(count, dtype=torch.int32, device=device)
+    stream = torch.cuda.current_stream(device).cuda_stream
+    key = device, threading.get_ident(), stream
     if torch.cuda.is_current_stream_capturing():
-        return _take(count, device, capturing=True)
-    key = device, threading.get_ident(), torch.cuda.current_stream(device).cuda_stream
+        return _of_graph(_graph_of(stream), key, count)
     held = _held.get(key)
     if held is None or held.numel() < count:
         held = _held[key] = _take(max(count, 1 << 10), device, capturing=False)
+    elif device in _short:
+        # What is captured next finds no memory but its graph's own.
+        with _lock:
+            _supply(0, device)
     return held[:count]
+
+
+@functools.lru_cache(maxsize=1)
+def _capture_info() -> Any:
+    """The driver's function that says what a stream captures; None where it has none."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    return getattr(driver, "cuStreamGetCaptureInfo_v2", getattr(driver, "cuStreamGetCaptureInfo_v3", None))
+
+
+def _graph_of(stream: int) -> int | None:
+    """A number for the graph that a stream captures, of which no other has the same; None where nobody knows."""
+    ask = _capture_info()
+    status, number = ctypes.c_int(), ctypes.c_uint64()
+    unasked = [ctypes.c_void_p()] * 4
+    if ask is None or ask(ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), *unasked):
+        return None
+    return number.value if status.value == 1 else None
+
+
+def _of_graph(graph: int | None, key: Any, count: int) -> Any:
+    if graph is None:
+        return _take(count, key[0], capturing=True)
+    last, held = _captured.get(key, (None, None))
+    if last != graph or held.numel() < count:
+        held = _take(max(count, 1 << 7), key[0], capturing=True)
+        _captured[key] = graph, held
+    return held[:count]
+
+
+def _supply(count: int, device: Any) -> Any:
+    """Counters that nobody has: at least so many, and half of a full supply."""
+    import torch
+
+    supply = _supplies.get(device)
+    if supply is None or supply.numel() < max(count, _SUPPLY // 2):
+        supply = _supplies[device] = torch.zeros(max(count, _SUPPLY), dtype=torch.int32, device=device)
+        torch.cuda.current_stream(device).synchronize()  # they are for other streams too
+        _cleared.append(supply)
+    _short.discard(device)
+    return supply
 
 
 def _take(count: int, device: Any, capturing: bool) -> Any:
@@ -70,13 +123,11 @@ def _take(count: int, device: Any, capturing: bool) -> Any:
 
     count = -(-count // 32) * 32  # whole lines of 128 bytes
     with _lock:
-        supply = _supplies.get(device)
-        if not capturing and (supply is None or supply.numel() < max(count, _SUPPLY // 2)):
-            supply = torch.zeros(max(count, _SUPPLY), dtype=torch.int32, device=device)
-            torch.cuda.current_stream(device).synchronize()  # they are for other streams too
-            _cleared.append(supply)
+        supply = _supplies.get(device) if capturing else _supply(count, device)
         if supply is None or supply.numel() < count:
             # Memory of the graph's own, which it clears each time.
             return torch.zeros(count, dtype=torch.int32, device=device)
         _supplies[device] = supply[count:]
+        if supply.numel() - count < _SUPPLY // 2:
+            _short.add(device)
         return supply[:count]

@@ -17,6 +17,7 @@ class FakeTorch(types.ModuleType):
     def __init__(self):
         super().__init__("torch")
         self.int32, self.stream, self.capturing, self.cleared = np.int32, 0, False, 0
+        self.graph = None  # what the driver says of a stream that captures
         self.cuda = types.SimpleNamespace(
             is_current_stream_capturing=lambda: self.capturing,
             current_stream=lambda device: types.SimpleNamespace(cuda_stream=self.stream, synchronize=self._synchronize),
@@ -46,8 +47,9 @@ def torch(monkeypatch):
     fake = FakeTorch()
     monkeypatch.setitem(sys.modules, "torch", fake)
     monkeypatch.setattr(counters, "is_torch", lambda like: True)
-    for name, value in (("_supplies", {}), ("_held", {}), ("_cleared", [])):
+    for name, value in (("_supplies", {}), ("_held", {}), ("_captured", {}), ("_cleared", []), ("_short", set())):
         monkeypatch.setattr(counters, name, value)
+    monkeypatch.setattr(counters, "_graph_of", lambda stream: fake.graph)
     return fake
 
 
@@ -90,6 +92,44 @@ def test_counters_of_a_graph_are_its_own(torch):
     assert not any(share_memory(one, other) for one, other in itertools.combinations(every, 2))
     kept = [memory.array for memory in counters._cleared]
     assert all(any(np.shares_memory(each.array, memory) for memory in kept) for each in every)
+
+
+def test_launches_that_a_stream_captures_follow_each_other(torch):
+    """Those of one graph and stream share; those of another stream or graph may run beside them."""
+    like = Like()
+    before = counters.zeros(100, like)
+    torch.capturing, torch.graph = True, 7
+    first = counters.zeros(100, like)
+    assert share_memory(first, counters.zeros(50, like))
+    larger = counters.zeros(500, like)
+    torch.stream = 1
+    beside = counters.zeros(100, like)
+    torch.graph = 8
+    later = counters.zeros(100, like)
+    every = [before, first, larger, beside, later]
+    assert not any(share_memory(one, other) for one, other in itertools.combinations(every, 2))
+    assert torch.cleared == 1
+
+
+def test_graphs_without_end_find_counters(torch):
+    """What graphs have used up is made anew by the next call that is not captured."""
+    like = Like()
+    counters.zeros(100, like)
+    for graph in range(20):
+        torch.capturing, torch.graph = True, graph
+        counters.zeros(counters._SUPPLY // 4, like)
+        torch.capturing = False
+        counters.zeros(100, like)
+    kept = [memory.array for memory in counters._cleared]
+    assert torch.cleared == len(kept) <= 11, "a graph clears memory of its own"
+
+
+def test_large_counts_take_no_supply_again_and_again(torch):
+    like = Like()
+    for _ in range(10):
+        counters.zeros(counters._SUPPLY * 2, like)
+        counters.zeros(100, like)
+    assert torch.cleared <= 2
 
 
 def test_a_first_call_that_is_captured_clears_its_own(torch):
