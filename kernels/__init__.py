@@ -54,6 +54,7 @@ FUNCTIONS = {
     "attention_backward": ("attention", "gradients of attention's q, k and v"),
     "attention_varlen_backward": ("attention", "gradients of attention_varlen's q, k and v"),
     "flex_attention": ("attention", "the same of scores and masks that are functions of yours"),
+    "flex_attention_backward": ("attention", "gradients of flex_attention's query, key and value"),
     "create_block_mask": ("attention", "which blocks of keys a mask shows, for flex_attention"),
     "decode_attention": ("attention", "attention of one or a few new tokens over a KV cache, contiguous or paged"),
     "append": ("attention", "RoPE on new queries and keys, and the write of keys and values into a cache"),

@@ -3,7 +3,7 @@
 from kiln.kernels.attention.append import append, append_quantized
 from kiln.kernels.attention.backward import attention_backward, attention_varlen_backward
 from kiln.kernels.attention.decode import decode_attention
-from kiln.kernels.attention.flex import BlockMask, create_block_mask, flex_attention
+from kiln.kernels.attention.flex import BlockMask, create_block_mask, flex_attention, flex_attention_backward
 from kiln.kernels.attention.kernel import attention, attention_varlen
 from kiln.kernels.attention.quantized import QuantizedCache, decode_quantized, quantized_cache
 
@@ -20,5 +20,6 @@ __all__ = [
     "decode_attention",
     "decode_quantized",
     "flex_attention",
+    "flex_attention_backward",
     "quantized_cache",
 ]

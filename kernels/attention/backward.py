@@ -12,16 +12,18 @@ there is one), in another order, and with other last bits, in each run.
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.backward_configs import BackwardPlan, backward_plan
-from kiln.kernels.attention.kernel import Operand, Turns, check_heads, terms_of, visible_of
+from kiln.kernels.attention.kernel import Operand, Turns, check_heads, check_sinks, terms_of, visible_of
 from kiln.kernels.attention.operands import Heads, is_fetched
-from kiln.kernels.attention.scores import At, Terms, Visible, tanh
+from kiln.kernels.attention.scores import At, Bias, Terms, Visible
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, check_contiguous, empty, operator, output, strides, tile_side
@@ -92,7 +94,7 @@ class Parts:
 
 
 @kiln.jit
-def place(blocks, heads, turns: Turns):
+def program_place(blocks, heads, turns: Turns):
     """Which head of all batches and which block of its tokens the program is for."""
     program = turns.program(blocks * heads)
     together = turns.together
@@ -104,16 +106,10 @@ def place(blocks, heads, turns: Turns):
 
 @kiln.jit
 def weights_of(score, sums, scale, terms: Terms, slope, at, FORM: kl.constexpr):
-    """Weights, and the slope of the cap that scores went through (None: there is none)."""
+    """Weights, and the slope of what scores went through (None: 1)."""
     if not FORM.SCALED:
         return exp2_flushed(score * scale - sums), None
-    score = score * scale
-    bend = None
-    if terms.softcap is not None:
-        part = tanh(score * (1.0 / terms.softcap))
-        score = terms.softcap * part
-        bend = 1.0 - part * part
-    score = terms._replace(softcap=None).of(score, slope, at)
+    score, bend = terms.bent(score * scale, slope, at)
     return exp2_flushed(score * LOG2_E - sums), bend
 
 
@@ -164,9 +160,34 @@ def rows_kernel(
 
 
 # ---- dk and dv -------------------------------------------------------------------------------------------------------
+@kiln.jit
+def queries_that_see(visible: Visible, first, tokens, k_tokens, FORM: kl.constexpr):
+    """Of the N keys from ``first`` on: queries from begin to end see some; those from common to rare see all of them,
+    and nothing is masked."""
+    # Query i sees keys up to i + ahead, and from i - behind on.
+    ahead = k_tokens - tokens
+    begin, common = 0, 0
+    end = tokens
+    rare = tokens
+    if visible.CAUSAL or visible.right is not None:
+        if visible.right is not None:
+            ahead += visible.right
+        begin = kl.minimum(kl.maximum(first - ahead, 0), tokens) // FORM.M * FORM.M
+        common = kl.cdiv(kl.maximum(first + FORM.N - 1 - ahead, 0), FORM.M) * FORM.M
+        common = kl.maximum(kl.minimum(common, kl.cdiv(tokens, FORM.M) * FORM.M), begin)
+    if visible.left is not None:
+        behind = visible.left - (k_tokens - tokens)
+        end = kl.minimum(kl.maximum(first + FORM.N + behind, 0), tokens)
+        rare = kl.maximum(kl.minimum(first + behind + 1, tokens), 0) // FORM.M * FORM.M
+        common = kl.maximum(kl.minimum(common, kl.cdiv(end, FORM.M) * FORM.M), begin)
+        rare = kl.maximum(rare, common)
+    return begin, common, rare, end
+
+
 @kiln.struct
 class Queries:
-    """The queries of one head as a block of keys walks them; ``rows`` in blocks."""
+    """The queries of one head as a block of keys, from ``first`` on, walks them; ``rows`` in blocks. dq's sums are in
+    ``blocks`` of ``dq``."""
 
     queries: Any
     gradients: Any
@@ -174,44 +195,37 @@ class Queries:
     number: Any
     heads: Any
     slope: Any
+    first: Any
+    key: Any
+    value: Any
+    tokens: Any
+    dq: Any
+    blocks: Any
 
     @kiln.jit
     def step(
-        self,
-        start,
-        first,
-        key,
-        value,
-        dkey,
-        dvalue,
-        keys,
-        dq,
-        blocks,
-        scale,
-        terms: Terms,
-        visible: Visible,
-        MASKED: kl.constexpr,
-        FORM: kl.constexpr,
+        self, start, dkey, dvalue, scale, terms: Terms, visible: Visible, MASKED: kl.constexpr, FORM: kl.constexpr
     ):
         """Adds what the queries from ``start`` on give to dk and dv of the keys (and theirs to dq, in memory)."""
         query = self.queries.load(start)
         sums = self.rows.load([self.number, start]).reshape(FORM.M)
-        score = kl.dot(key, query.T)
+        score = kl.dot(self.key, query.T)
         gradient = self.gradients.load(start)
         delta = self.rows.load([self.heads + self.number, start]).reshape(FORM.M)
-        dweight = kl.dot(value, gradient.T)
-        row, column = start + kl.arange(0, FORM.M), first + kl.arange(0, FORM.N)
-        at = At(self.queries.batch, self.queries.head, row[None, :], column[:, None], self.queries.tokens, keys)
+        dweight = kl.dot(self.value, gradient.T)
+        row, column = start + kl.arange(0, FORM.M), self.first + kl.arange(0, FORM.N)
+        head = self.queries
+        at = At(head.batch, head.head, row[None, :], column[:, None], head.tokens, self.tokens)
         weight, bend = weights_of(score, sums[None, :], scale, terms, self.slope, at, FORM)
         if MASKED:
             weight = kl.where(visible.mask(at), weight, 0.0)
         dvalue = kl.dot(weight.to(gradient.dtype), gradient, dvalue)
         dscore = score_gradients(weight, dweight, delta[None, :], bend).to(query.dtype)
-        if dq is not None:
+        if self.dq is not None:
             # In front of dk's product, which goes on while this one leaves.
-            part = dq.product(dscore, key)
+            part = self.dq.product(dscore, self.key)
             dkey = kl.dot(dscore, query, dkey)
-            dq.add(blocks, self.number, start, part)
+            self.dq.add(self.blocks, self.number, start, part)
         else:
             dkey = kl.dot(dscore, query, dkey)
         return dkey, dvalue
@@ -235,96 +249,92 @@ def keys_kernel(
     FORM: kl.constexpr,
 ):
     """dk and dv of N keys of a head, from M queries a step."""
-    number, block = place(kl.cdiv(k.longest, FORM.N), k.batches * k.heads, turns)
+    number, block = program_place(kl.cdiv(k.longest, FORM.N), k.batches * k.heads, turns)
     batch, k_head = number // k.heads, number % k.heads
     group = q.heads // k.heads
     first = block * FORM.N
     keys = k.head(number, batch, k_head, FORM.N, FORM.SIZE)
     values = v.head(number, batch, k_head, FORM.N, FORM.V_SIZE)
     tokens = q.head(number, batch, k_head, FORM.M, FORM.SIZE).tokens
-    # Queries i see keys up to i + ahead, and from i - behind on. Those from begin to end see some of the block; those
-    # from common to rare see all of it, and nothing is masked.
-    ahead = keys.tokens - tokens
-    begin, common = 0, 0
-    end = tokens
-    rare = tokens
-    if visible.CAUSAL or visible.right is not None:
-        if visible.right is not None:
-            ahead += visible.right
-        begin = kl.minimum(kl.maximum(first - ahead, 0), tokens) // FORM.M * FORM.M
-        common = kl.cdiv(kl.maximum(first + FORM.N - 1 - ahead, 0), FORM.M) * FORM.M
-        common = kl.maximum(kl.minimum(common, kl.cdiv(tokens, FORM.M) * FORM.M), begin)
-    if visible.left is not None:
-        behind = visible.left - (keys.tokens - tokens)
-        end = kl.minimum(kl.maximum(first + FORM.N + behind, 0), tokens)
-        rare = kl.maximum(kl.minimum(first + behind + 1, tokens), 0) // FORM.M * FORM.M
-        common = kl.maximum(kl.minimum(common, kl.cdiv(end, FORM.M) * FORM.M), begin)
-        rare = kl.maximum(rare, common)
+    begin, common, rare, end = queries_that_see(visible, first, tokens, keys.tokens, FORM)
     row_blocks = kl.make_tensor_descriptor(rows.data, [rows.count, rows.padded], [rows.padded, 1], [1, FORM.M])
     blocks = None if dq is None else dq.blocks()
     key, value = keys.load(first), values.load(first)
     INSIDE: kl.constexpr = rows.data.dtype.element_ty
     dkey = kl.zeros((FORM.N, FORM.SIZE), INSIDE)
     dvalue = kl.zeros((FORM.N, FORM.V_SIZE), INSIDE)
+    heads = q.batches * q.heads
     for head in range(k_head * group, k_head * group + group):
         of_all = batch * q.heads + head
         queries = q.head(of_all, batch, head, FORM.M, FORM.SIZE)
         gradients = dout.head(of_all, batch, head, FORM.M, FORM.V_SIZE)
         slope = terms.slope(batch, head)
-        walked = Queries(queries, gradients, row_blocks, of_all, q.batches * q.heads, slope)
-        if visible.CAUSAL or visible.right is not None:
-            for start in range(begin, common, FORM.M):
-                dkey, dvalue = walked.step(
-                    start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale, terms, visible, True, FORM
-                )
-        for start in range(common, rare, FORM.M):
-            dkey, dvalue = walked.step(
-                start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale, terms, visible, False, FORM
-            )
-        if visible.left is not None:
-            for start in range(rare, end, FORM.M):
-                dkey, dvalue = walked.step(
-                    start, first, key, value, dkey, dvalue, keys.tokens, dq, blocks, scale, terms, visible, True, FORM
-                )
+        walked = Queries(
+            queries, gradients, row_blocks, of_all, heads, slope, first, key, value, keys.tokens, dq, blocks
+        )
+        if visible.blocks is not None:
+            listed = visible.blocks.walk(batch, head, first, FORM.M)
+            for at in range(0, listed.common):
+                dkey, dvalue = walked.step(listed.key(at), dkey, dvalue, scale, terms, visible, False, FORM)
+            for at in range(listed.common, listed.end):
+                dkey, dvalue = walked.step(listed.key(at), dkey, dvalue, scale, terms, visible, True, FORM)
+        else:
+            if visible.CAUSAL or visible.right is not None:
+                for start in range(begin, common, FORM.M):
+                    dkey, dvalue = walked.step(start, dkey, dvalue, scale, terms, visible, True, FORM)
+            for start in range(common, rare, FORM.M):
+                dkey, dvalue = walked.step(start, dkey, dvalue, scale, terms, visible, False, FORM)
+            if visible.left is not None:
+                for start in range(rare, end, FORM.M):
+                    dkey, dvalue = walked.step(start, dkey, dvalue, scale, terms, visible, True, FORM)
     dk.head(number, batch, k_head, FORM.N, FORM.SIZE).store(first, dkey * softmax_scale)
     dv.head(number, batch, k_head, FORM.N, FORM.V_SIZE).store(first, dvalue)
 
 
 # ---- dq --------------------------------------------------------------------------------------------------------------
+@kiln.jit
+def keys_that_are_seen(visible: Visible, first, q_tokens, k_tokens, FORM: kl.constexpr):
+    """Of the M queries from ``first`` on: some see the keys from begin to end; all of them those from full to
+    common."""
+    shift = k_tokens - q_tokens
+    begin, full = 0, 0
+    common = k_tokens
+    end = k_tokens
+    if visible.CAUSAL or visible.right is not None:
+        ahead = shift if visible.right is None else shift + visible.right
+        end = kl.maximum(kl.minimum(k_tokens, first + FORM.M + ahead), 0)
+        common = kl.minimum(kl.maximum(first + ahead + 1, 0), k_tokens)
+    if visible.left is not None:
+        begin = kl.minimum(kl.maximum(first + shift - visible.left, 0), end) // FORM.N * FORM.N
+        full = kl.cdiv(kl.maximum(first + FORM.M - 1 + shift - visible.left, 0), FORM.N) * FORM.N
+        full = kl.maximum(kl.minimum(full, kl.cdiv(end, FORM.N) * FORM.N), begin)
+    common = kl.maximum(common // FORM.N * FORM.N, full)
+    return begin, full, common, end
+
+
 @kiln.struct
 class Keys:
-    """The keys and values of one head as a block of queries walks them; sums and delta are of its rows."""
+    """The keys and values of one head as a block of its queries walks them; sums and delta are of its ``rows``."""
 
     keys: Any
     values: Any
     sums: Any
     delta: Any
     slope: Any
+    queries: Any
+    rows: Any
+    query: Any
+    gradient: Any
 
     @kiln.jit
-    def step(
-        self,
-        start,
-        rows,
-        query,
-        gradient,
-        dquery,
-        batch,
-        head,
-        tokens,
-        scale,
-        terms: Terms,
-        visible: Visible,
-        MASKED: kl.constexpr,
-        FORM: kl.constexpr,
-    ):
+    def step(self, start, dquery, scale, terms: Terms, visible: Visible, MASKED: kl.constexpr, FORM: kl.constexpr):
         """Adds what the keys from ``start`` on give to dq of the queries."""
         key = self.keys.load(start)
-        score = kl.dot(query, key.T)
+        score = kl.dot(self.query, key.T)
         value = self.values.load(start)
-        dweight = kl.dot(gradient, value.T)
-        column = start + kl.arange(0, FORM.N)
-        at = At(batch, head, rows[:, None], column[None, :], tokens, self.keys.tokens)
+        dweight = kl.dot(self.gradient, value.T)
+        column, own = start + kl.arange(0, FORM.N), self.queries
+        at = At(own.batch, own.head, self.rows[:, None], column[None, :], own.tokens, self.keys.tokens)
         weight, bend = weights_of(score, self.sums[:, None], scale, terms, self.slope, at, FORM)
         if MASKED:
             # Of a query that there is not, weights are zeros already, and of others the last sees the last key.
@@ -349,7 +359,7 @@ def queries_kernel(
     FORM: kl.constexpr,
 ):
     """dq of M queries of a head, from N keys a step."""
-    number, block = place(kl.cdiv(q.longest, FORM.M), q.batches * q.heads, turns)
+    number, block = program_place(kl.cdiv(q.longest, FORM.M), q.batches * q.heads, turns)
     if visible.CAUSAL:
         block = kl.cdiv(q.longest, FORM.M) - 1 - block  # the longest first
     batch, head = number // q.heads, number % q.heads
@@ -359,41 +369,29 @@ def queries_kernel(
     gradients = dout.head(number, batch, head, FORM.M, FORM.V_SIZE)
     keys = k.head(number, batch, k_head, FORM.N, FORM.SIZE)
     values = v.head(number, batch, k_head, FORM.N, FORM.V_SIZE)
-    shift = keys.tokens - queries.tokens
     tokens = first + kl.arange(0, FORM.M)
-    # Keys from begin to end some query of the block sees; those from full to common all of them.
-    begin, full = 0, 0
-    common = keys.tokens
-    end = keys.tokens
-    if visible.CAUSAL or visible.right is not None:
-        ahead = shift if visible.right is None else shift + visible.right
-        end = kl.maximum(kl.minimum(keys.tokens, first + FORM.M + ahead), 0)
-        common = kl.minimum(kl.maximum(first + ahead + 1, 0), keys.tokens)
-    if visible.left is not None:
-        begin = kl.minimum(kl.maximum(first + shift - visible.left, 0), end) // FORM.N * FORM.N
-        full = kl.cdiv(kl.maximum(first + FORM.M - 1 + shift - visible.left, 0), FORM.N) * FORM.N
-        full = kl.maximum(kl.minimum(full, kl.cdiv(end, FORM.N) * FORM.N), begin)
-    common = kl.maximum(common // FORM.N * FORM.N, full)
+    begin, full, common, end = keys_that_are_seen(visible, first, queries.tokens, keys.tokens, FORM)
     row = rows.data + number.to(kl.int64) * rows.padded + tokens
     sums = kl.load(row, mask=tokens < rows.padded, other=float("inf"))
     delta = kl.load(row + (rows.count // 2).to(kl.int64) * rows.padded, mask=tokens < rows.padded, other=0.0)
-    walked = Keys(keys, values, sums, delta, terms.slope(batch, head))
     query, gradient = queries.load(first), gradients.load(first)
+    walked = Keys(keys, values, sums, delta, terms.slope(batch, head), queries, tokens, query, gradient)
     INSIDE: kl.constexpr = rows.data.dtype.element_ty
     dquery = kl.zeros((FORM.M, FORM.SIZE), INSIDE)
-    if visible.left is not None:
-        for start in range(begin, full, FORM.N):
-            dquery = walked.step(
-                start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible, True, FORM
-            )
-    for start in range(full, common, FORM.N):
-        dquery = walked.step(
-            start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible, False, FORM
-        )
-    for start in range(common, end, FORM.N):
-        dquery = walked.step(
-            start, tokens, query, gradient, dquery, batch, head, queries.tokens, scale, terms, visible, True, FORM
-        )
+    if visible.blocks is not None:
+        listed = visible.blocks.walk(batch, head, first, FORM.N)
+        for at in range(0, listed.common):
+            dquery = walked.step(listed.key(at), dquery, scale, terms, visible, False, FORM)
+        for at in range(listed.common, listed.end):
+            dquery = walked.step(listed.key(at), dquery, scale, terms, visible, True, FORM)
+    else:
+        if visible.left is not None:
+            for start in range(begin, full, FORM.N):
+                dquery = walked.step(start, dquery, scale, terms, visible, True, FORM)
+        for start in range(full, common, FORM.N):
+            dquery = walked.step(start, dquery, scale, terms, visible, False, FORM)
+        for start in range(common, end, FORM.N):
+            dquery = walked.step(start, dquery, scale, terms, visible, True, FORM)
     dq.head(number, batch, head, FORM.M, FORM.SIZE).store(first, dquery * softmax_scale)
 
 
@@ -406,7 +404,115 @@ def round_kernel(sums: Parts, dq: Heads, softmax_scale):
     dq.head(number, number // dq.heads, number % dq.heads, sums.M, sums.SIZE).store(first, value)
 
 
+# ---- the bias and the sinks ------------------------------------------------------------------------------------------
+@kiln.jit
+def bias_kernel(
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    dout: Heads,
+    dbias: Bias,
+    rows: Rows,
+    scale,
+    terms: Terms,
+    visible: Visible,
+    FORM: kl.constexpr,
+):
+    """A tile of the bias's gradient: what all scores that it was added to have, in the order of batches, heads, queries
+    and keys."""
+    key_tiles = 1 if dbias.key_stride is None else kl.cdiv(k.tokens, FORM.N)
+    own_row, own_key = kl.program_id(0) // key_tiles, kl.program_id(0) % key_tiles
+    own_batch, own_head = kl.program_id(2), kl.program_id(1)
+    INSIDE: kl.constexpr = rows.data.dtype.element_ty
+    total = kl.zeros((FORM.M, FORM.N), INSIDE)
+    batches = q.batches if dbias.batch_stride is None else 1
+    heads = q.heads if dbias.head_stride is None else 1
+    row_steps = kl.cdiv(q.tokens, FORM.M) if dbias.row_stride is None else 1
+    key_steps = kl.cdiv(k.tokens, FORM.N) if dbias.key_stride is None else 1
+    for number in range(0, batches * heads):
+        batch, head = own_batch + number // heads, own_head + number % heads
+        k_head = head // (q.heads // k.heads)
+        of_all = batch * q.heads + head
+        queries = q.head(of_all, batch, head, FORM.M, FORM.SIZE)
+        gradients = dout.head(of_all, batch, head, FORM.M, FORM.V_SIZE)
+        keys = k.head(of_all, batch, k_head, FORM.N, FORM.SIZE)
+        values = v.head(of_all, batch, k_head, FORM.N, FORM.V_SIZE)
+        slope = terms.slope(batch, head)
+        for row_step in range(0, row_steps):
+            first = (own_row + row_step) * FORM.M
+            query, gradient = queries.load(first), gradients.load(first)
+            tokens = first + kl.arange(0, FORM.M)
+            row = rows.data + of_all.to(kl.int64) * rows.padded + tokens
+            sums = kl.load(row, mask=tokens < rows.padded, other=float("inf"))
+            delta = kl.load(row + (rows.count // 2).to(kl.int64) * rows.padded, mask=tokens < rows.padded, other=0.0)
+            for key_step in range(0, key_steps):
+                start = (own_key + key_step) * FORM.N
+                column = start + kl.arange(0, FORM.N)
+                at = At(batch, head, tokens[:, None], column[None, :], q.tokens, k.tokens)
+                score = kl.dot(query, keys.load(start).T)
+                dweight = kl.dot(gradient, values.load(start).T)
+                weight, _ = weights_of(score, sums[:, None], scale, terms, slope, at, FORM)
+                weight = kl.where(visible.mask(at), weight, 0.0)
+                total += score_gradients(weight, dweight, delta[:, None], None)
+    if dbias.row_stride is None:
+        total = kl.sum(total, axis=0)[None, :]
+    if dbias.key_stride is None:
+        total = kl.sum(total, axis=1)[:, None]
+    row, key = own_row * FORM.M + kl.arange(0, FORM.M), own_key * FORM.N + kl.arange(0, FORM.N)
+    pointers, there = dbias.place(At(own_batch, own_head, row[:, None], key[None, :], q.tokens, k.tokens))
+    pointers += kl.zeros(total.shape, kl.int32)
+    kl.store(pointers, total.to(dbias.data.dtype.element_ty), mask=there)
+
+
+@kiln.jit
+def sinks_kernel(sinks, dsinks, rows: Rows, batches, heads, BLOCK: kl.constexpr):
+    """A sink has a weight in each row, and no value: its gradient is what all others take back of it."""
+    head = kl.program_id(0)
+    INSIDE: kl.constexpr = rows.data.dtype.element_ty
+    sink = kl.load(sinks + head).to(INSIDE) * LOG2_E
+    total = kl.zeros((BLOCK,), INSIDE)
+    for number in range(0, batches):
+        row = rows.data + (number * heads + head).to(kl.int64) * rows.padded
+        for first in range(0, rows.padded, BLOCK):
+            token = first + kl.arange(0, BLOCK)
+            sums = kl.load(row + token, mask=token < rows.padded, other=float("inf"))
+            place = row + (rows.count // 2).to(kl.int64) * rows.padded + token
+            delta = kl.load(place, mask=token < rows.padded, other=0.0)
+            total -= exp2_flushed(sink - sums) * delta
+    kl.store(dsinks + head, kl.sum(total, axis=0).to(dsinks.dtype.element_ty))
+
+
 # ---- the functions ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Beside:
+    """Gradients that are asked for beside those of q, k and v: of a bias, and of sinks that there were."""
+
+    dbias: Any = None
+    sinks: Any = None
+    dsinks: Any = None
+
+    def launch(
+        self,
+        factors: list[Heads],
+        rows: Rows,
+        scale: float,
+        terms: Terms,
+        visible: Visible,
+        form: Form,
+        settings: dict[str, Any],
+    ) -> None:
+        """The kernels of what is asked for; ``factors``: q, k, v and dout."""
+        q, k = factors[:2]
+        if self.dsinks is not None and q.heads:
+            sinks_kernel[(q.heads,)](self.sinks, self.dsinks, rows, q.batches, q.heads, BLOCK=256, **settings)
+        if self.dbias is not None and 0 not in self.dbias.shape:
+            view = Bias.of(self.dbias)
+            row_tiles = 1 if view.row_stride is None else kiln.cdiv(q.tokens, form.M)
+            key_tiles = 1 if view.key_stride is None else kiln.cdiv(k.tokens, form.N)
+            grid = row_tiles * key_tiles, self.dbias.shape[1], self.dbias.shape[0]
+            bias_kernel[grid](*factors, view, rows, scale, terms, visible, FORM=form, **settings)
+
+
 def launch(
     operands: dict[str, Operand],
     lse: Any,
@@ -416,23 +522,31 @@ def launch(
     plan: BackwardPlan | None,
     terms: Terms | None,
     visible: Visible,
+    beside: Beside | None = None,
+    turned: Visible | None = None,
+    side: int = 0,
 ) -> None:
-    """The kernels over q, k, v, out, dout, dq, dk and dv that fit together."""
+    """The kernels over q, k, v, out, dout, dq, dk and dv that fit together. ``turned``: ``visible`` by blocks of keys,
+    and the queries that see them; ``side``: of those blocks, which tiles divide."""
     heads = {name: x.heads() for name, x in operands.items()}
     q, k, v = (heads[name] for name in ("q", "k", "v"))
     machine, array = machine_of(q.data), q.data
     sizes = tile_side(q.size), tile_side(v.size)
     streamed = [x for name, x in heads.items() if name != "out"]
-    fetched = min(q.longest, k.longest) > 0 and q.starts is None and all(map(is_fetched, streamed))
+    fetched = min(q.longest, k.longest) > 0 and q.starts is None and not side and all(map(is_fetched, streamed))
     # The slope of a cap takes as many registers as scores do; a bias is loaded into as many.
     many = terms is not None and (terms.slopes is not None or visible.left is not None)
-    crowded = terms is not None and (terms.softcap is not None or (terms.bias is not None and many))
+    bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
+    crowded = bent or (terms is not None and terms.bias is not None and many)
     plain = terms is None and visible.left is None
     if plan is None:
         tokens = q.longest, k.longest
         plan = backward_plan(
             *tokens, sizes, array.itemsize, fetched, visible.CAUSAL, machine, plain, crowded, deterministic
         )
+    if side:
+        sides = {name: math.gcd(getattr(plan, name), side) for name in ("m", "n", "dq_m", "dq_n")}
+        plan = dataclasses.replace(plan, **sides)
     out, dout = (operands[name].heads(described=False) for name in ("out", "dout"))
     if machine.gpu and not (fetched and plan.schedule):
         heads = {name: x.heads(described=False) for name, x in operands.items()}
@@ -445,9 +559,10 @@ def launch(
     rows = Rows(empty(Spec((2 * number, padded), inside), array), 2 * number, padded)
     sums = None
     if plan.atomics and not deterministic:
-        place, turned = empty(Spec((number, padded, sizes[0]), "float32"), array), plan.m < sizes[0]
+        place, by_elements = empty(Spec((number, padded, sizes[0]), "float32"), array), plan.m < sizes[0]
         of_all = number * padded
-        sums = Parts(place, of_all // plan.m * sizes[0] if turned else of_all, padded, plan.m, sizes[0], turned)
+        count = of_all // plan.m * sizes[0] if by_elements else of_all
+        sums = Parts(place, count, padded, plan.m, sizes[0], by_elements)
     if number:
         rows_kernel[(kiln.cdiv(padded, plan.rows), number)](
             out,
@@ -472,11 +587,14 @@ def launch(
             exponent,
             scale,
             terms,
-            visible,
+            turned or visible,
             Turns(plan.together, plan.around or None),
             FORM=Form(plan.m, plan.n, *sizes, scaled),
             **plan.options(machine),
         )
+    if beside is not None:
+        arrays = [operands[name].heads(described=False) for name in ("q", "k", "v", "dout")]
+        beside.launch(arrays, rows, exponent, terms, visible, Form(64, 64, *sizes, scaled), plan.row_options(machine))
     if not q.longest or not number:
         return
     if sums is not None:
@@ -496,8 +614,20 @@ def launch(
         )
 
 
-def _specs(q: Any, k: Any, v: Any, *_: Any, **__: Any) -> tuple[Spec, ...]:
-    return Spec(q.shape, q.dtype), Spec(k.shape, k.dtype), Spec(v.shape, v.dtype)
+def _specs(q: Any, k: Any, v: Any, *_: Any, **options: Any) -> tuple[Spec, ...]:
+    also = (options.get(name) for name in ("bias", "sinks") if options.get(f"d{name}"))
+    return tuple(Spec(x.shape, x.dtype) for x in (q, k, v, *also))
+
+
+def _beside(arrays: dict[str, Any], wanted: dict[str, bool]) -> tuple[Beside, tuple[Any, ...]]:
+    """What is asked for beside dq, dk and dv, and the arrays of it."""
+    made: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if wanted.get(name):
+            if array is None:
+                raise ArgumentError(f"d{name}", f"expected {name} where its gradient is asked for, got none")
+            made[name] = output(None, Spec(array.shape, array.dtype), array)
+    return Beside(made.get("bias"), arrays.get("sinks"), made.get("sinks")), tuple(made.values())
 
 
 def _check(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, ...]) -> None:
@@ -516,6 +646,7 @@ def _check(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, 
         "out": "(batch, queries, heads, v_size)",
         "lse": "(batch, heads, queries)",
         "dout": "(batch, queries, heads, v_size)",
+        "sinks": "(heads)",
         "alibi_slopes": "(heads) or (batch, heads)",
         "bias": "(batch, heads, queries, tokens)",
     },
@@ -527,6 +658,7 @@ def _check(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, 
             out="q",
             lse=("float32",),
             dout="q",
+            sinks=FLOATS,
             alibi_slopes=("float32",),
             bias=FLOATS,
             inside="float32",
@@ -539,6 +671,7 @@ def _check(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, 
             out="q",
             lse="q",
             dout="q",
+            sinks="q",
             alibi_slopes=("float32",),
             bias="q",
             inside="float64",
@@ -558,17 +691,23 @@ def attention_backward(
     softmax_scale: float | None = None,
     window: tuple[int, int] | None = None,
     softcap: float = 0.0,
+    sinks: Any = None,
     alibi_slopes: Any = None,
     bias: Any = None,
+    dbias: bool = False,
+    dsinks: bool = False,
     deterministic: bool = True,
     plan: BackwardPlan | None = None,
-) -> tuple[Any, Any, Any]:
-    """Gradients ``(dq, dk, dv)`` of ``attention`` for ``dout``, that of its result.
+) -> tuple[Any, ...]:
+    """Gradients ``(dq, dk, dv)`` of ``attention`` for ``dout``, that of its result; behind them those of ``bias`` and
+    ``sinks``, where ``dbias`` and ``dsinks`` ask for them.
 
-    ``out`` and ``lse`` are what ``attention(…, return_lse=True)`` gave (with sinks, if it had some), the others what it
-    was given. Sums are float32 (of float64: float64); weights and their gradients are rounded to q's type before they
-    are multiplied, as tensor cores need them. dk and dv are summed over the heads that share keys, in their order. A
-    query that sees no key has no part in anything and gets zeros.
+    ``out`` and ``lse`` are what ``attention(…, return_lse=True)`` gave, the others what it was given (lse holds sinks:
+    they are needed for their own gradient alone). Sums are float32 (of float64: float64); weights and their gradients
+    are rounded to q's type before they are multiplied, as tensor cores need them. dk and dv are summed over the heads
+    that share keys, in their order. A query that sees no key has no part in anything and gets zeros.
+
+    The bias's gradient is summed over what shares an element of it, in their order, at the price of two products more.
 
     Two runs give the same bits, unless ``deterministic=False`` allows to sum dq by atomics, where that is faster.
     ``plan`` stands in the place of the one chosen from the shape.
@@ -578,14 +717,15 @@ def attention_backward(
         raise ArgumentError("k", f"expected {batch} sequences (because q has them), got shape {tuple(k.shape)}")
     check_heads(q, k, v, 2)
     _check(q, v, out, dout, lse, (batch, heads, queries))
+    check_sinks(sinks, heads)
     terms = terms_of((batch, heads, queries, k.shape[1]), softcap, alibi_slopes, bias)
     visible = visible_of(causal, window)
     results = tuple(output(None, Spec(x.shape, x.dtype), x) for x in (q, k, v))
-    if batch:
-        names = ("q", "k", "v", "out", "dout", "dq", "dk", "dv")
-        operands = dict(zip(names, map(Operand, (q, k, v, out, dout, *results)), strict=True))
-        launch(operands, lse, strides(lse), softmax_scale, deterministic, plan, terms, visible)
-    return results
+    beside, others = _beside({"bias": bias, "sinks": sinks}, {"bias": dbias, "sinks": dsinks})
+    names = ("q", "k", "v", "out", "dout", "dq", "dk", "dv")
+    operands = dict(zip(names, map(Operand, (q, k, v, out, dout, *results)), strict=True))
+    launch(operands, lse, strides(lse), softmax_scale, deterministic, plan, terms, visible, beside)
+    return (*results, *others)
 
 
 @operator(
@@ -599,6 +739,7 @@ def attention_backward(
         "dout": "(total_q, heads, v_size)",
         "cu_seqlens_q": "(batch + 1)",
         "cu_seqlens_k": "(batch + 1)",
+        "sinks": "(heads)",
         "alibi_slopes": "(heads) or (batch, heads)",
     },
     types=(
@@ -611,8 +752,23 @@ def attention_backward(
             dout="q",
             cu_seqlens_q=("int32", "int64"),
             cu_seqlens_k="cu_seqlens_q",
+            sinks=FLOATS,
             alibi_slopes=("float32",),
             inside="float32",
+            result="q",
+        ),
+        Types(
+            q=("float64",),
+            k="q",
+            v="q",
+            out="q",
+            lse="q",
+            dout="q",
+            cu_seqlens_q=("int32", "int64"),
+            cu_seqlens_k="cu_seqlens_q",
+            sinks="q",
+            alibi_slopes=("float32",),
+            inside="float64",
             result="q",
         ),
     ),
@@ -633,10 +789,12 @@ def attention_varlen_backward(
     softmax_scale: float | None = None,
     window: tuple[int, int] | None = None,
     softcap: float = 0.0,
+    sinks: Any = None,
     alibi_slopes: Any = None,
+    dsinks: bool = False,
     deterministic: bool = True,
     plan: BackwardPlan | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, ...]:
     """``attention_backward`` of sequences that lie behind one another, as ``attention_varlen`` takes them.
 
     Rows of the gradients that are of no sequence are not written.
@@ -652,14 +810,16 @@ def attention_varlen_backward(
     check_contiguous(cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
     check_heads(q, k, v, 1)
     _check(q, v, out, dout, lse, (heads, total))
+    check_sinks(sinks, heads)
     terms = terms_of((batch, heads, total, k.shape[0]), softcap, alibi_slopes, None)
     visible = visible_of(causal, window)
     results = tuple(output(None, Spec(x.shape, x.dtype), x) for x in (q, k, v))
+    beside, others = _beside({"sinks": sinks}, {"sinks": dsinks})
     if batch:
         of_queries, of_keys = (False, cu_seqlens_q, max_seqlen_q), (False, cu_seqlens_k, max_seqlen_k)
         places = {"q": of_queries, "k": of_keys, "v": of_keys, "out": of_queries, "dout": of_queries}
         places |= {"dq": of_queries, "dk": of_keys, "dv": of_keys}
         arrays = (q, k, v, out, dout, *results)
         operands = {name: Operand(x, *at) for (name, at), x in zip(places.items(), arrays, strict=True)}
-        launch(operands, lse, (0, *strides(lse)), softmax_scale, deterministic, plan, terms, visible)
-    return results
+        launch(operands, lse, (0, *strides(lse)), softmax_scale, deterministic, plan, terms, visible, beside)
+    return (*results, *others)

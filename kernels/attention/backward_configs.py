@@ -58,8 +58,8 @@ class BackwardPlan:
 def in_order(
     plan: BackwardPlan, tokens: tuple[int, int], heads: tuple[int, int], row_bytes: int, machine: Machine
 ) -> BackwardPlan:
-    """``plan`` with causal programs in the best order, for so many queries and keys of so many heads (those of queries and
-    of keys, of all batches); ``row_bytes``: of what is walked, of a token."""
+    """``plan`` with causal programs in the best order, for so many queries and keys, of so many heads of both (of all
+    batches); ``row_bytes``: of what is walked, of a token."""
     (queries, keys), (q_heads, k_heads) = tokens, heads
     # A block of keys is walked by the queries of all heads that share it, as one of queries walks keys; the last key is
     # aligned with the last query, so the first blocks have all that there are.

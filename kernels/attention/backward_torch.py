@@ -2,57 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from kiln.kernels.attention.backward import attention_backward
-from kiln.kernels.attention.kernel import attention as forward
+from kiln.kernels.attention import backward, flex, kernel
 from kiln.kernels.operator import refuse_gradient
 from torch.autograd.function import once_differentiable
 
-# What of attention's options the backward pass takes, and what its log-sum-exp holds already; with any other one,
-# gradients are refused.
-SHARED = ("causal", "softmax_scale", "window", "softcap", "alibi_slopes", "bias")
-HELD = ("sinks",)
+
+@dataclass(frozen=True)
+class Form:
+    """A form of attention and its backward.
+
+    factors   the arrays that both begin with, behind one another; further positional arguments of both: ``placed``
+    beside    those that get a gradient where it is asked for: backward's option is named as theirs, with a "d"
+    lost      options of the forward that the backward has no use for
+    refused   options with which there is no backward
+    """
+
+    forward: Any
+    backward: Any
+    factors: tuple[str, str, str]
+    placed: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ("return_lse", "deterministic", "plan")
+    refused: tuple[str, ...] = ("out",)
+
+    def differentiate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result for tensors of which some require a gradient."""
+        signature = self.forward.signature
+        given = dict(signature.bind(*args, **kwargs).arguments)
+        factors = [given.pop(name) for name in self.factors]
+        for name in self.refused:
+            if given.pop(name, None) is not None:
+                needy = next((n for n, x in zip(self.factors, factors, strict=True) if _requires(x)), self.factors[0])
+                refuse_gradient(needy, name)
+        beside = {name: given.pop(name) for name in self.beside if given.get(name) is not None}
+        for name, value in given.items():
+            if _requires(value):
+                refuse_gradient(name)
+        out, lse = Attention.apply(self, given, tuple(beside), *factors, *beside.values())
+        return (out, lse) if given.get("return_lse") else out
 
 
 class Attention(torch.autograd.Function):
     """Log-sum-exp, the second result, has no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, q: Any, k: Any, v: Any, options: dict[str, Any], plan: Any) -> tuple[Any, Any]:
-        out, lse = forward(q, k, v, return_lse=True, plan=plan, **options)
-        ctx.save_for_backward(q, k, v, out, lse)
-        ctx.options = options
+    def forward(ctx: Any, form: Form, given: dict[str, Any], beside: tuple[str, ...], *tensors: Any) -> tuple[Any, Any]:
+        named = dict(zip((*form.factors, *beside), tensors, strict=True))
+        out, lse = form.forward(**named, **{**given, "return_lse": True})
+        ctx.save_for_backward(*tensors, out, lse)
+        ctx.form, ctx.given, ctx.beside = form, given, beside
         ctx.mark_non_differentiable(lse)
+        mask = given.get("block_mask")
+        if mask is not None:
+            _ = mask.by_keys  # of what the mask's arguments hold now
         return out, lse
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dout: Any, _: Any) -> tuple[Any, ...]:
-        q, k, v, out, lse = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[:3]
-        options = {name: value for name, value in ctx.options.items() if name in SHARED}
-        found = attention_backward(q, k, v, out, lse, dout, **options)
-        return (*(x if needed else None for x, needed in zip(found, wanted, strict=True)), None, None)
-
-
-def attention(*args: Any, **kwargs: Any) -> Any:
-    """`attention` of tensors of which some require a gradient."""
-    signature = forward.signature
-    bound = signature.bind(*args, **kwargs)
-    given = dict(bound.arguments)
-    q, k, v = (given.pop(name) for name in ("q", "k", "v"))
-    return_lse, plan = given.pop("return_lse", False), given.pop("plan", None)
-    for name, value in given.items():
-        if _requires(value):
-            refuse_gradient(name)
-        if name not in SHARED + HELD and value is not signature.parameters[name].default:
-            refuse_gradient(next(n for n, x in (("q", q), ("k", k), ("v", v)) if _requires(x)), name)
-    options = {name: value for name, value in given.items() if name in SHARED + HELD}
-    out, lse = Attention.apply(q, k, v, options, plan)
-    return (out, lse) if return_lse else out
+        form, given = ctx.form, ctx.given
+        *tensors, out, lse = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[3:]
+        placed = [given[name] for name in form.placed]
+        options = {name: value for name, value in given.items() if name not in form.lost + form.placed}
+        options |= dict(zip(ctx.beside, tensors[3:], strict=True))
+        asked = {f"d{name}": True for name, needed in zip(ctx.beside, wanted[3:], strict=True) if needed}
+        deterministic = given.get("deterministic", True)
+        found = list(
+            form.backward(*tensors[:3], out, lse, dout, *placed, **options, **asked, deterministic=deterministic)
+        )
+        gradients = [found.pop(0) if needed or i < 3 else None for i, needed in enumerate(wanted)]
+        return (None, None, None, *(x if needed else None for x, needed in zip(gradients, wanted, strict=True)))
 
 
 def _requires(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_requires, value))
     return bool(getattr(value, "requires_grad", False))
+
+
+def _glue(form: Form) -> Callable[..., Any]:
+    return lambda *args, **kwargs: form.differentiate(args, kwargs)
+
+
+attention = _glue(Form(kernel.attention, backward.attention_backward, ("q", "k", "v"), beside=("bias", "sinks")))
+attention_varlen = _glue(
+    Form(
+        kernel.attention_varlen,
+        backward.attention_varlen_backward,
+        ("q", "k", "v"),
+        placed=("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"),
+        beside=("sinks",),
+    )
+)
+flex_attention = _glue(Form(flex.flex_attention, flex.flex_attention_backward, ("query", "key", "value")))

@@ -17,6 +17,7 @@ multiplied; those that it includes wholly have no mask.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,11 +26,24 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
+from kiln.kernels.attention.backward import launch as launch_backward
+from kiln.kernels.attention.backward_configs import BackwardPlan
 from kiln.kernels.attention.configs import AttentionPlan
-from kiln.kernels.attention.kernel import Operand, check_heads, launch
+from kiln.kernels.attention.kernel import Operand, check_heads, inside, launch
 from kiln.kernels.attention.scores import BlockLists, Terms, Visible
 from kiln.kernels.machine import machine_of, options
-from kiln.kernels.operator import FLOATS, Spec, Types, empty, is_array, is_torch, on_device, operator, output
+from kiln.kernels.operator import (
+    FLOATS,
+    Spec,
+    Types,
+    empty,
+    is_array,
+    is_torch,
+    on_device,
+    operator,
+    output,
+    strides,
+)
 from kiln.runtime.jit import JITFunction
 
 
@@ -47,17 +61,20 @@ def block_mask_kernel(
     MASK_MOD: kl.constexpr,
     ROWS: kl.constexpr,
     SIDE: kl.constexpr,
+    TURNED: kl.constexpr,
 ):
-    """Of one block of queries: which blocks of keys all of them see, and behind those which some see."""
+    """Of one block of queries: which blocks of keys all of them see, and behind those which some see. TURNED: of one
+    block of keys, which blocks of queries."""
     number = kl.program_id(0)
-    rows = kl.cdiv(queries, ROWS)
-    row = (number % rows * ROWS + kl.arange(0, ROWS))[:, None]
+    rows = kl.cdiv(keys if TURNED else queries, ROWS)
+    own = (number % rows * ROWS + kl.arange(0, ROWS))[:, None]
     batch, head = number // rows // heads, number // rows % heads
     lists += number.to(kl.int64) * (2 * columns)
     wholes = 0
     parts = 0
     for column in range(0, columns):
-        key = (column * SIDE + kl.arange(0, SIDE))[None, :]
+        other = (column * SIDE + kl.arange(0, SIDE))[None, :]
+        row, key = (other, own) if TURNED else (own, other)
         seen = MASK_MOD(batch, head, kl.minimum(row, queries - 1), kl.minimum(key, keys - 1), *args)
         # Keys that there are not are not seen; queries that there are not see as the others do.
         shown = (seen & (key < keys)) | (row < 0)
@@ -100,17 +117,53 @@ class BlockMask:
         return 100.0 * (1.0 - shown / math.prod(self.lists.shape[:3]) / self.lists.shape[4])
 
     def visible(self) -> Visible:
-        batches, heads, rows, _, columns = self.lists.shape
-        blocks = BlockLists(
-            self.full_kv_num_blocks,
-            self.kv_num_blocks,
-            self.lists,
-            heads * rows if batches > 1 else 0,
-            rows if heads > 1 else 0,
-            columns,
-            *self.block,
-        )
-        return Visible(args=self.args, blocks=blocks, MOD=self.mask_mod)
+        lists = self.full_kv_num_blocks, self.kv_num_blocks, self.lists
+        return Visible(args=self.args, blocks=_lists_of(lists, self.block), MOD=self.mask_mod)
+
+    @functools.cached_property
+    def by_keys(self) -> Visible:
+        """The same by blocks of keys: which blocks of queries see them, found when they are first asked for."""
+        block = self.block[1], self.block[0]
+        lists = block_lists(self.mask_mod, self.args, self.shape, block, self.lists, turned=True)
+        return Visible(args=self.args, blocks=_lists_of(lists, block), MOD=self.mask_mod)
+
+
+def _lists_of(found: tuple[Any, Any, Any], block: tuple[int, int]) -> BlockLists:
+    whole, partial, lists = found
+    batches, heads, rows, _, columns = lists.shape
+    steps = heads * rows if batches > 1 else 0, rows if heads > 1 else 0
+    return BlockLists(whole, partial, lists, *steps, columns, *block)
+
+
+def block_lists(
+    mask_mod: Any,
+    args: tuple[Any, ...],
+    shape: tuple[int, int, int, int],
+    block: tuple[int, int],
+    like: Any,
+    turned: bool = False,
+) -> tuple[Any, Any, Any]:
+    """Of each block of queries, how many blocks of keys are seen whole and in part, and which; ``turned``: of each
+    block of keys, which of queries. ``block``: tokens of the one, and of the other."""
+    sides = shape[:1:-1] if turned else shape[2:]
+    rows, columns = (kiln.cdiv(tokens, side) for tokens, side in zip(sides, block, strict=True))
+    whole, partial = (empty(Spec((*shape[:2], rows), "int32"), like) for _ in range(2))
+    lists = empty(Spec((*shape[:2], rows, 2, columns), "int32"), like)
+    block_mask_kernel[(shape[0] * shape[1] * rows,)](
+        whole,
+        partial,
+        lists,
+        shape[1],
+        *shape[2:],
+        columns,
+        tuple(args),
+        MASK_MOD=mask_mod,
+        ROWS=block[0],
+        SIDE=block[1],
+        TURNED=turned,
+        **(options(num_warps=8) if machine_of(whole).gpu else options()),
+    )
+    return whole, partial, lists
 
 
 def check_function(name: str, function: Any, names: str) -> None:
@@ -146,24 +199,7 @@ def create_block_mask(
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
     if min(shape) < 1:
         raise ArgumentError("Q_LEN, KV_LEN", f"expected at least one query and one key, got {shape}")
-    rows, columns = kiln.cdiv(Q_LEN, block[0]), kiln.cdiv(KV_LEN, block[1])
-    like = _like(device, args)
-    whole, partial = (empty(Spec((*shape[:2], rows), "int32"), like) for _ in range(2))
-    lists = empty(Spec((*shape[:2], rows, 2, columns), "int32"), like)
-    block_mask_kernel[(shape[0] * shape[1] * rows,)](
-        whole,
-        partial,
-        lists,
-        shape[1],
-        Q_LEN,
-        KV_LEN,
-        columns,
-        tuple(args),
-        MASK_MOD=mask_mod,
-        ROWS=block[0],
-        SIDE=block[1],
-        **(options(num_warps=8) if machine_of(whole).gpu else options()),
-    )
+    whole, partial, lists = block_lists(mask_mod, args, shape, block, _like(device, args))
     return BlockMask(mask_mod, tuple(args), shape, block, whole, partial, lists)
 
 
@@ -181,7 +217,7 @@ def _like(device: Any, args: tuple[Any, ...]) -> Any:
 # ---- the function ----------------------------------------------------------------------------------------------------
 def _specs(query: Any, key: Any, value: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, ...]:
     y = Spec((*query.shape[:3], value.shape[3]), query.dtype)
-    return (y, Spec(query.shape[:3], "float32")) if return_lse else (y,)
+    return (y, Spec(query.shape[:3], inside(query))) if return_lse else (y,)
 
 
 @operator(
@@ -192,7 +228,11 @@ def _specs(query: Any, key: Any, value: Any, *_: Any, return_lse: bool = False, 
         "value": "(batch, kv_heads, tokens, v_size)",
         "out": "(batch, heads, queries, v_size)",
     },
-    types=(Types(query=FLOATS, key="query", value="query", out=FLOATS, inside="float32", result="query"),),
+    types=(
+        Types(query=FLOATS, key="query", value="query", out=FLOATS, inside="float32", result="query"),
+        Types(query=("float64",), key="query", value="query", out=("float64",), inside="float64", result="query"),
+    ),
+    gradient="kiln.kernels.attention.backward_torch:flex_attention",
 )
 def flex_attention(
     query: Any,
@@ -205,6 +245,7 @@ def flex_attention(
     return_lse: bool = False,
     *,
     args: tuple[Any, ...] = (),
+    deterministic: bool = True,
     plan: AttentionPlan | None = None,
     out: Any = None,
 ) -> Any:
@@ -213,10 +254,97 @@ def flex_attention(
     ``score_mod(score, batch, head, q, kv, *args)`` is a jit function over tiles: ``q`` is a column of indices, ``kv`` a
     row; with ``args``, those beyond the last token are the last one's. ``block_mask``, of ``create_block_mask``, says
     which keys queries see; its blocks that are not seen are skipped. ``enable_gqa``: keys may have fewer heads.
-    Log-sum-exp is float32 of shape (batch, heads, queries).
+    Log-sum-exp is float32 (of float64: float64) of shape (batch, heads, queries).
+
+    torch differentiates it by query, key and value, through ``score_mod`` too, whose derivative by the score is taken
+    op by op (`kiln.frontend.derivative` says of what); ``args`` get no gradient. ``deterministic``: of gradients, two
+    runs give the same bits.
     """
+    terms, side = _checked(query, key, value, score_mod, block_mask, enable_gqa, args)
+    visible = None if block_mask is None else block_mask.visible()
+    arrays = {"query": query, "key": key, "value": value}
+    out = output(out, Spec((*query.shape[:3], value.shape[3]), query.dtype), query, "out", arrays, ("query",))
+    lse = empty(Spec(query.shape[:3], inside(query)), query) if return_lse else None
+    if 0 not in query.shape:
+        operands = tuple(Operand(x, heads_first=True) for x in (query, key, value, out))
+        launch(operands, lse, scale, plan, None, terms, visible, side)
+    return (out, lse) if return_lse else out
+
+
+@operator(
+    outputs=lambda query, key, value, *_, **__: tuple(Spec(x.shape, x.dtype) for x in (query, key, value)),
+    arrays={
+        "query": "(batch, heads, queries, size)",
+        "key": "(batch, kv_heads, tokens, size)",
+        "value": "(batch, kv_heads, tokens, v_size)",
+        "out": "(batch, heads, queries, v_size)",
+        "lse": "(batch, heads, queries)",
+        "dout": "(batch, heads, queries, v_size)",
+    },
+    types=(
+        Types(
+            query=FLOATS,
+            key="query",
+            value="query",
+            out="query",
+            lse=("float32",),
+            dout="query",
+            inside="float32",
+            result="query",
+        ),
+        Types(
+            query=("float64",),
+            key="query",
+            value="query",
+            out="query",
+            lse="query",
+            dout="query",
+            inside="float64",
+            result="query",
+        ),
+    ),
+)
+def flex_attention_backward(
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    lse: Any,
+    dout: Any,
+    score_mod: Callable[..., Any] | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    args: tuple[Any, ...] = (),
+    deterministic: bool = True,
+    plan: BackwardPlan | None = None,
+) -> tuple[Any, Any, Any]:
+    """Gradients ``(dquery, dkey, dvalue)`` of ``flex_attention`` for ``dout``, that of its result.
+
+    ``out`` and ``lse`` are what ``flex_attention(…, return_lse=True)`` gave, the others what it was given. The
+    derivative of ``score_mod`` by the score is taken op by op; functions see tiles whose rows are queries or keys,
+    ``q`` and ``kv`` being a column and a row, or a row and a column. Blocks that the mask excludes are skipped.
+    """
+    terms, side = _checked(query, key, value, score_mod, block_mask, enable_gqa, args)
+    shape = (*query.shape[:3], value.shape[3])
+    for name, array, expected in (("out", out, shape), ("dout", dout, shape), ("lse", lse, tuple(query.shape[:3]))):
+        if tuple(array.shape) != tuple(expected):
+            raise ArgumentError(name, f"expected shape {tuple(expected)}, got {tuple(array.shape)}")
+    visible, by_keys = (Visible(), None) if block_mask is None else (block_mask.visible(), block_mask.by_keys)
+    results = tuple(output(None, Spec(x.shape, x.dtype), x) for x in (query, key, value))
+    names = ("q", "k", "v", "out", "dout", "dq", "dk", "dv")
+    arrays = (query, key, value, out, dout, *results)
+    operands = {name: Operand(x, heads_first=True) for name, x in zip(names, arrays, strict=True)}
+    launch_backward(operands, lse, strides(lse), scale, deterministic, plan, terms, visible, turned=by_keys, side=side)
+    return results
+
+
+def _checked(
+    query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, enable_gqa: bool, args: tuple[Any, ...]
+) -> tuple[Terms | None, int]:
+    """What scores go through, and the side of the mask's blocks (0: there is no mask)."""
     batch, heads, queries, _ = query.shape
-    tokens = key.shape[2]
     if key.shape[0] != batch:
         raise ArgumentError("key", f"expected {batch} sequences (because query has them), got shape {tuple(key.shape)}")
     check_heads(query, key, value, 1)
@@ -224,20 +352,14 @@ def flex_attention(
         raise ArgumentError(
             "key", f"expected {heads} heads, as query has, got {key.shape[1]}", hint="pass enable_gqa=True"
         )
-    terms, visible, side = None, None, 0
+    terms = None
     if score_mod is not None:
         check_function("score_mod", score_mod, "score, batch, head, q, kv")
         terms = Terms(args=tuple(args), MOD=score_mod)
-    if block_mask is not None:
-        check_block_mask(block_mask, query, (batch, heads, queries, tokens))
-        visible, side = block_mask.visible(), math.gcd(*block_mask.block)
-    arrays = {"query": query, "key": key, "value": value}
-    out = output(out, Spec((*query.shape[:3], value.shape[3]), query.dtype), query, "out", arrays, ("query",))
-    lse = empty(Spec((batch, heads, queries), "float32"), query) if return_lse else None
-    if 0 not in query.shape:
-        operands = tuple(Operand(x, heads_first=True) for x in (query, key, value, out))
-        launch(operands, lse, scale, plan, None, terms, visible, side)
-    return (out, lse) if return_lse else out
+    if block_mask is None:
+        return terms, 0
+    check_block_mask(block_mask, query, (batch, heads, queries, key.shape[2]))
+    return terms, math.gcd(*block_mask.block)
 
 
 def check_block_mask(mask: Any, query: Any, shape: tuple[int, int, int, int]) -> None:

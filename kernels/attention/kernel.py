@@ -27,7 +27,6 @@ from kiln.kernels.operator import (
     empty,
     operator,
     output,
-    strides,
     tile_side,
 )
 
@@ -317,7 +316,7 @@ def terms_of(shape: tuple[int, int, int, int], softcap: float, slopes: Any, bias
     if bias is not None:
         if any(side not in (1, whole) for side, whole in zip(bias.shape, shape, strict=True)):
             raise ArgumentError("bias", f"expected shape {shape}, or 1 for some of it, got {tuple(bias.shape)}")
-        view = Bias(bias, *(None if side == 1 else step for side, step in zip(bias.shape, strides(bias), strict=True)))
+        view = Bias.of(bias)
     if softcap == 0 and slopes is None and bias is None:
         return None
     return Terms(softcap or None, slopes, stride, view)
@@ -400,6 +399,7 @@ def attention(
     alibi_slopes: Any = None,
     bias: Any = None,
     return_lse: bool = False,
+    deterministic: bool = True,
     plan: AttentionPlan | None = None,
     out: Any = None,
 ) -> Any:
@@ -414,7 +414,8 @@ def attention(
     -inf. Scores and sums are float32 (all of it is float64 where arrays are); weights are rounded to V's type before
     the second product, as tensor cores need them. ``plan`` stands in the place of the one chosen from the shape.
 
-    torch differentiates it by `attention_backward`, of tensors without window, softcap, sinks, slopes and bias.
+    torch differentiates it, by q, k, v, bias and sinks (`attention_backward`). ``deterministic``: of gradients, two
+    runs give the same bits; without, they may be faster.
     """
     batch, queries, heads, _ = q.shape
     if k.shape[0] != batch:
@@ -433,12 +434,13 @@ def attention(
 
 def _ragged_specs(q: Any, k: Any, v: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, ...]:
     y = Spec((*q.shape[:2], v.shape[2]), q.dtype)
-    return (y, Spec((q.shape[1], q.shape[0]), "float32")) if return_lse else (y,)
+    return (y, Spec((q.shape[1], q.shape[0]), inside(q))) if return_lse else (y,)
 
 
 @operator(
     outputs=_ragged_specs,
     repeatable=True,
+    gradient="kiln.kernels.attention.backward_torch:attention_varlen",
     arrays={
         "q": "(total_q, heads, size)",
         "k": "(total_k, kv_heads, size)",
@@ -462,6 +464,18 @@ def _ragged_specs(q: Any, k: Any, v: Any, *_: Any, return_lse: bool = False, **_
             inside="float32",
             result="q",
         ),
+        Types(
+            q=("float64",),
+            k="q",
+            v="q",
+            cu_seqlens_q=("int32", "int64"),
+            cu_seqlens_k="cu_seqlens_q",
+            sinks="q",
+            alibi_slopes=("float32",),
+            out=("float64",),
+            inside="float64",
+            result="q",
+        ),
     ),
 )
 def attention_varlen(
@@ -480,6 +494,7 @@ def attention_varlen(
     sinks: Any = None,
     alibi_slopes: Any = None,
     return_lse: bool = False,
+    deterministic: bool = True,
     plan: AttentionPlan | None = None,
     out: Any = None,
 ) -> Any:
@@ -488,7 +503,8 @@ def attention_varlen(
 
     The kernel reads these from memory: other lengths compile nothing, as long as none is above ``max_seqlen_q`` and
     ``max_seqlen_k``. What lies in the arrays behind a sequence is not read into it. Log-sum-exp has the shape (heads,
-    total_q); rows that are of no sequence are not written.
+    total_q); rows that are of no sequence are not written. torch differentiates it by q, k, v and sinks
+    (`attention_varlen_backward`).
     """
     for name, array, most in (("q", cu_seqlens_q, max_seqlen_q), ("k", cu_seqlens_k, max_seqlen_k)):
         if tuple(array.shape) != tuple(cu_seqlens_q.shape) or array.shape[0] == 0:
@@ -509,7 +525,7 @@ def attention_varlen(
     inputs = {"q": q, "k": k, "v": v, "sinks": sinks, "alibi_slopes": alibi_slopes}
     inputs |= {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
     out = output(out, Spec((total, heads, v.shape[2]), q.dtype), q, "out", inputs, ("q",))
-    lse = empty(Spec((heads, total), "float32"), q) if return_lse else None
+    lse = empty(Spec((heads, total), inside(q)), q) if return_lse else None
     if 0 not in q.shape and batch and max_seqlen_q:
         queries, keys = (False, cu_seqlens_q, max_seqlen_q), (False, cu_seqlens_k, max_seqlen_k)
         pairs = (q, queries), (k, keys), (v, keys), (out, queries)

@@ -69,21 +69,46 @@ def attention(q, k, v, causal=False, window=None, sinks=None, return_lse=False, 
     return (y, lse) if return_lse else y
 
 
-def attention_backward(q, k, v, dout, causal=False, window=None, sinks=None, **terms):
-    """Gradients of q, k and v: each product of ``attention``, differentiated."""
+def attention_backward(
+    q,
+    k,
+    v,
+    dout,
+    causal=False,
+    window=None,
+    sinks=None,
+    score_mod=None,
+    mask=None,
+    dbias=False,
+    dsinks=False,
+    **terms,
+):
+    """Gradients of q, k and v: each product of ``attention``, differentiated; behind them those of a bias and of sinks.
+    ``score_mod``: a function of scores that gives its derivative by them, too."""
     shared = k.shape[2]
     q, k, v, group = _heads_in_front(q, k, v)
     dout = np.moveaxis(np.asarray(dout, np.float64), 2, 1)
     score, bend = _scores(q, k, **terms)
-    weight, _ = _softmax(np.where(seen(*score.shape[-2:], causal, window), score, -np.inf), sinks)
+    if score_mod is not None:
+        score, bend = score_mod(score)
+    allowed = seen(*score.shape[-2:], causal, window)
+    weight, lse = _softmax(np.where(allowed if mask is None else allowed & mask, score, -np.inf), sinks)
     dweight = dout @ np.swapaxes(v, -1, -2)
     # The softmax of a row: each weight less what all of them together take back.
-    dscore = weight * (dweight - (weight * dweight).sum(axis=-1, keepdims=True)) * bend
+    taken = (weight * dweight).sum(axis=-1, keepdims=True)
+    dscore = weight * (dweight - taken)
+    also = []
+    if dbias:
+        alike = tuple(axis for axis, side in enumerate(terms["bias"].shape) if side == 1)
+        also.append(dscore.sum(axis=alike, keepdims=True))
+    if dsinks:
+        also.append(-(np.exp(np.asarray(sinks, np.float64)[:, None] - lse) * taken[..., 0]).sum(axis=(0, 2)))
+    dscore = dscore * bend
     scale = terms.get("softmax_scale")
     dscore = dscore * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     dk, dv = np.swapaxes(dscore, -1, -2) @ q, np.swapaxes(weight, -1, -2) @ dout
     dk, dv = (x.reshape(x.shape[0], shared, group, *x.shape[2:]).sum(axis=2) for x in (dk, dv))
-    return tuple(np.moveaxis(x, 1, 2) for x in (dscore @ k, dk, dv))
+    return (*(np.moveaxis(x, 1, 2) for x in (dscore @ k, dk, dv)), *also)
 
 
 def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, *_, alibi_slopes=None, return_lse=False, **terms):
@@ -99,16 +124,20 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, *_, alibi_slopes=None,
     return (y, lse) if return_lse else y
 
 
-def attention_varlen_backward(q, k, v, dout, cu_seqlens_q, cu_seqlens_k, alibi_slopes=None, **terms):
+def attention_varlen_backward(q, k, v, dout, cu_seqlens_q, cu_seqlens_k, alibi_slopes=None, dsinks=False, **terms):
     """Rows of no sequence are zeros."""
     found = tuple(np.zeros(x.shape) for x in (q, k, v))
+    of_sinks = np.zeros(q.shape[1])
     slopes = None if alibi_slopes is None else np.asarray(alibi_slopes)
     for i in range(len(cu_seqlens_q) - 1):
         queries, keys = (slice(c[i], c[i + 1]) for c in (cu_seqlens_q, cu_seqlens_k))
         own = slopes[i] if slopes is not None and slopes.ndim == 2 else slopes
         arrays = (x[None] for x in (q[queries], k[keys], v[keys], dout[queries]))
-        for whole, place, part in zip(
-            found, (queries, keys, keys), attention_backward(*arrays, alibi_slopes=own, **terms), strict=True
-        ):
+        *parts, last = attention_backward(*arrays, alibi_slopes=own, dsinks=dsinks, **terms)
+        if dsinks:
+            of_sinks += last
+        else:
+            parts.append(last)
+        for whole, place, part in zip(found, (queries, keys, keys), parts, strict=True):
             whole[place] = part[0]
-    return found
+    return (*found, of_sinks) if dsinks else found

@@ -6,7 +6,9 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
+from kiln.frontend.derivative import with_derivative
 from kiln.kernels.fast import exp2_flushed, reciprocal
+from kiln.kernels.operator import strides
 
 LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
@@ -61,8 +63,14 @@ class Bias:
     row_stride: Any
     key_stride: Any
 
+    @staticmethod
+    def of(array: Any) -> Bias:
+        """An array's; sides of 1 are of all alike."""
+        return Bias(array, *(None if n == 1 else step for n, step in zip(array.shape, strides(array), strict=True)))
+
     @kiln.jit
-    def load(self, at):
+    def place(self, at):
+        """Pointers to what is added to a tile of scores, and which of them there are (None: all)."""
         pointers, mask = self.data, None
         if self.batch_stride is not None:
             pointers += at.batch.to(kl.int64) * self.batch_stride
@@ -73,6 +81,11 @@ class Bias:
         if self.key_stride is not None:
             there = at.key < at.keys
             pointers, mask = pointers + at.key * self.key_stride, there if mask is None else mask & there
+        return pointers, mask
+
+    @kiln.jit
+    def load(self, at):
+        pointers, mask = self.place(at)
         value = kl.load(pointers) if mask is None else kl.load(pointers, mask=mask, other=0.0)
         return value if value.dtype == kl.float64 else value.to(kl.float32)
 
@@ -124,6 +137,23 @@ class Terms:
             score = self.MOD(score, inside.batch, inside.head, inside.row, inside.key, *self.args)
         return score
 
+    @kiln.jit
+    def bent(self, score, slope, at):
+        """What `of` makes of scores, and its derivative by them (None: 1)."""
+        bend = None
+        if self.softcap is not None:
+            part = tanh(score * (1.0 / self.softcap))
+            score = self.softcap * part
+            bend = 1.0 - part * part
+        score = self._replace(softcap=None, MOD=None).of(score, slope, at)
+        if self.MOD is not None:
+            inside = at.inside(self.args)
+            score, more = with_derivative(
+                self.MOD, score, inside.batch, inside.head, inside.row, inside.key, *self.args
+            )
+            bend = more if bend is None else bend * more
+        return score, bend
+
 
 # ---- the blocks of keys that a block of queries walks ----------------------------------------------------------------
 @kiln.struct
@@ -170,7 +200,8 @@ class Chosen:
 @kiln.struct
 class BlockLists:
     """Of each head's blocks of queries (ROWS by SIDE): how many blocks of keys are seen whole and in part, and which:
-    ``columns`` places for the former, as many for the latter. A stride of 0 is of all batches or heads alike."""
+    ``columns`` places for the former, as many for the latter. A stride of 0 is of all batches or heads alike. Or of
+    blocks of keys, and which blocks of queries see them."""
 
     whole: Any
     partial: Any

@@ -19,6 +19,7 @@ from kiln.kernels.attention import (
     decode_attention,
     decode_quantized,
     flex_attention,
+    flex_attention_backward,
 )
 from kiln.kernels.elementwise import add
 from kiln.kernels.embedding import embedding
@@ -67,14 +68,16 @@ CALLS = {
              "row_scale": ones(3)},
     attention: {"q": ones(1, 3, 2, 4), "k": ones(1, 3, 1, 4), "v": ones(1, 3, 1, 4), "sinks": ones(2),
                 "alibi_slopes": ones(2), "bias": ones(1, 1, 3, 3)},
+    flex_attention_backward: {"query": ones(1, 2, 3, 4), "key": ones(1, 2, 3, 4), "value": ones(1, 2, 3, 4),
+                              "out": ones(1, 2, 3, 4), "lse": ones(1, 2, 3), "dout": ones(1, 2, 3, 4)},
     flex_attention: {"query": ones(1, 2, 3, 4), "key": ones(1, 2, 3, 4), "value": ones(1, 2, 3, 4)},
     attention_backward: {"q": ones(1, 3, 2, 4), "k": ones(1, 3, 1, 4), "v": ones(1, 3, 1, 4), "out": ones(1, 3, 2, 4),
-                         "lse": ones(1, 2, 3), "dout": ones(1, 3, 2, 4), "alibi_slopes": ones(2),
+                         "lse": ones(1, 2, 3), "dout": ones(1, 3, 2, 4), "alibi_slopes": ones(2), "sinks": ones(2),
                          "bias": ones(1, 1, 3, 3)},
     attention_varlen_backward: {"q": ones(3, 2, 4), "k": ones(3, 1, 4), "v": ones(3, 1, 4), "out": ones(3, 2, 4),
                                 "lse": ones(2, 3), "dout": ones(3, 2, 4), "cu_seqlens_q": 3 * whole(2),
                                 "cu_seqlens_k": 3 * whole(2), "max_seqlen_q": 3, "max_seqlen_k": 3,
-                                "alibi_slopes": ones(2)},
+                                "alibi_slopes": ones(2), "sinks": ones(2)},
     attention_varlen: {"q": ones(3, 2, 4), "k": ones(3, 1, 4), "v": ones(3, 1, 4), "cu_seqlens_q": 3 * whole(2),
                        "cu_seqlens_k": 3 * whole(2), "max_seqlen_q": 3, "max_seqlen_k": 3, "sinks": ones(2),
                        "alibi_slopes": ones(2)},

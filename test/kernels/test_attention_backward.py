@@ -10,6 +10,7 @@ from kiln.kernels.attention import (
     attention_varlen_backward,
     reference,
 )
+from kiln.kernels.launches import launches_of
 
 
 def operands(rng, q_tokens, k_tokens, heads=4, k_heads=2, size=32, dtype="float32", batch=2, v_size=None):
@@ -29,10 +30,12 @@ def compare(got, exact, like):
         assert np.abs(np.asarray(one, np.float64) - other).max(initial=0.0) <= 12 * unit * scale
 
 
-def check(q, k, v, dout, deterministic=True, sinks=None, **options):
-    out, lse = attention(q, k, v, return_lse=True, sinks=sinks, **options)
-    got = attention_backward(q, k, v, out, lse, dout, deterministic=deterministic, **options)
-    compare(got, reference.attention_backward(q, k, v, dout, sinks=sinks, **options), (q, k, v))
+def check(q, k, v, dout, deterministic=True, dbias=False, dsinks=False, **options):
+    out, lse = attention(q, k, v, return_lse=True, **options)
+    also = {"dbias": dbias, "dsinks": dsinks}
+    got = attention_backward(q, k, v, out, lse, dout, deterministic=deterministic, **also, **options)
+    like = [q, k, v, *(options[name] for name in ("bias", "sinks") if also[f"d{name}"])]
+    compare(got, reference.attention_backward(q, k, v, dout, **also, **options), like)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -107,6 +110,8 @@ def test_errors(rng):
         attention_backward(q, k, v, out, lse.swapaxes(1, 2), dout)
     with pytest.raises(ValueError, match=r"dout: expected shape \(2, 4, 2, 16\)"):
         attention_backward(q, k, v, out, lse, dout[:, :3])
+    with pytest.raises(ValueError, match="dbias: expected bias where its gradient is asked for, got none"):
+        attention_backward(q, k, v, out, lse, dout, dbias=True)
     with pytest.raises(ValueError, match="divides q's 2"):
         attention_backward(q, k[:, :, [0, 1, 0]], v[:, :, [0, 1, 0]], out, lse, dout)
 
@@ -135,24 +140,58 @@ def test_slopes_bias_and_sinks(rng):
     check(*operands(rng, 70, 130), bias=bias, alibi_slopes=slopes, sinks=sinks, softcap=2.0)
 
 
+RARE = [pytest.param(shape, marks=pytest.mark.fuzz) for shape in ((1, 4, 70, 130), (2, 1, 70, 1), (1, 1, 1, 1))]
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 70, 130), (1, 1, 1, 130), *RARE], ids=str)
+def test_gradients_of_bias_and_sinks(rng, shape):
+    """Of a bias for each score, and of one that scores share; grouped heads; with what else becomes of scores."""
+    bias, sinks = random(rng, shape), np.asarray([0.0, 2.0, -5.0, -np.inf], np.float32)
+    both = {"dbias": True, "dsinks": True, "bias": bias, "sinks": sinks}
+    check(*operands(rng, 70, 130), causal=True, **both)
+    if shape[1] == 1:
+        check(*operands(rng, 70, 130), window=(90, 7), softcap=2.0, deterministic=False, **both)
+
+
+@pytest.mark.fuzz
+def test_bias_of_16_bits_without_a_token(rng):
+    """Its gradient has its type; of no query or key it is zeros."""
+    bias = random(rng, (1, 4, 33, 40), "float16")
+    check(*operands(rng, 33, 40, dtype="float16"), bias=bias, dbias=True)
+    q, k, v, dout = operands(rng, 0, 5, 2, 2, 32)
+    bias, sinks = random(rng, (1, 2, 1, 5)), random(rng, (2,))
+    out, lse = attention(q, k, v, return_lse=True, bias=bias, sinks=sinks)
+    also = {"bias": bias, "sinks": sinks, "dbias": True, "dsinks": True}
+    *_, dbias, dsinks = attention_backward(q, k, v, out, lse, dout, **also)
+    assert dbias.shape == bias.shape and (dbias == 0).all() and (dsinks == 0).all()
+
+
 def test_values_of_another_size(rng):
     check(*operands(rng, 70, 130, size=48, v_size=16), causal=True)
 
 
-@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (20, 5)}], ids=str)
+VARYING = ({}, {"causal": True}, {"window": (20, 5)}, {"softcap": 2.0, "slopes": True, "sinks": True, "causal": True})
+
+
+@pytest.mark.parametrize("options", VARYING, ids=str)
 def test_sequences_behind_one_another(rng, options):
     """Of none, one and many tokens; numbers between them and behind them have no part."""
     starts_q, starts_k = np.array([0, 70, 70, 71, 200], np.int32), np.array([0, 33, 40, 170, 190], np.int32)
     q, dout = random(rng, (210, 4, 32)), random(rng, (210, 4, 32))
     k, v = random(rng, (200, 2, 32)), random(rng, (200, 2, 32))
     given = starts_q, starts_k, 129, 130
+    options = dict(options)
+    if options.pop("slopes", False):
+        options["alibi_slopes"] = np.abs(random(rng, (4, 4))) / 10
+    sinks = options.pop("sinks", None) and random(rng, (4,))
     q[200:] = k[190:] = v[190:] = dout[200:] = np.nan
+    options |= {} if sinks is None else {"sinks": sinks}
+    also = {} if sinks is None else {"dsinks": True}
     out, lse = attention_varlen(q, k, v, *given, return_lse=True, **options)
-    got = attention_varlen_backward(q, k, v, out, lse, dout, *given, **options)
-    exact = reference.attention_varlen_backward(q, k, v, dout, *given[:2], **options)
-    ends = 200, 190, 190
-    compare([x[:n] for x, n in zip(got, ends, strict=True)], [x[:n] for x, n in zip(exact, ends, strict=True)],
-            [x[:n] for x, n in zip((q, k, v), ends, strict=True)])  # fmt: skip
+    got = attention_varlen_backward(q, k, v, out, lse, dout, *given, **also, **options)
+    exact = reference.attention_varlen_backward(q, k, v, dout, *given[:2], **also, **options)
+    like, ends = (q, k, v, *([] if sinks is None else [sinks])), (200, 190, 190, 4)[: len(got)]
+    compare(*([x[:n] for x, n in zip(arrays, ends, strict=True)] for arrays in (got, exact, like)))
 
 
 # ---- as torch differentiates it --------------------------------------------------------------------------------------
@@ -167,6 +206,41 @@ def test_gradcheck(tokens, causal):
     k, v = (torch.randn(1, tokens[1], 2, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
     assert torch.autograd.gradcheck(lambda *x: attention(*x, causal=causal, softmax_scale=0.7), (q, k, v))
     assert torch.autograd.gradcheck(lambda *x: attention(*x, window=(2, 1), softcap=1.5), (q, k, v))
+
+
+@pytest.mark.host
+def test_gradcheck_of_what_stands_beside_scores():
+    """A bias whose heads share it and one of keys alone, and sinks; also of sequences behind one another."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    kinds = {"dtype": torch.float64, "requires_grad": True}
+    q, sinks = torch.randn(2, 5, 4, 3, **kinds), torch.randn(4, **kinds)
+    k, v = (torch.randn(2, 6, 2, 3, **kinds) for _ in range(2))
+    for shape in ((2, 1, 5, 6), (1, 4, 1, 6)):
+        bias = torch.randn(*shape, **kinds)
+
+        def biased(q, k, v, bias, sinks):
+            return attention(q, k, v, bias=bias, sinks=sinks, causal=True, softcap=2.0)
+
+        assert torch.autograd.gradcheck(biased, (q, k, v, bias, sinks))
+    starts_q, starts_k = torch.tensor([0, 3, 3, 5], dtype=torch.int32), torch.tensor([0, 2, 5, 6], dtype=torch.int32)
+    behind = [x[0].detach().requires_grad_() for x in (q, k, v)]
+
+    def ragged(q, k, v, sinks):
+        return attention_varlen(q, k, v, starts_q, starts_k, 3, 3, sinks=sinks, window=(2, 1))
+
+    assert torch.autograd.gradcheck(ragged, (*behind, sinks))
+
+
+@pytest.mark.host
+def test_who_differentiates_says_whether_runs_agree():
+    """Sums of dq in memory, in any order, where that is allowed alone."""
+    torch = pytest.importorskip("torch")
+    q = torch.randn(1, 40, 2, 16, requires_grad=True)
+    for deterministic, last in ((True, "queries_kernel"), (False, "round_kernel")):
+        out = attention(q, q, q, deterministic=deterministic)
+        found = launches_of(lambda out=out: torch.autograd.grad(out.sum(), q))
+        assert [launch.kernel.__name__ for launch in found][-1] == last
 
 
 @pytest.mark.host
@@ -190,8 +264,8 @@ def test_torch_differentiates_it():
 def test_what_has_no_backward_is_refused_by_name():
     torch = pytest.importorskip("torch")
     q = torch.randn(1, 4, 2, 16, requires_grad=True)
-    with pytest.raises(ValueError, match="sinks: expected a tensor that requires no gradient"):
-        attention(q, q, q, sinks=torch.zeros(2, requires_grad=True))
+    with pytest.raises(ValueError, match="alibi_slopes: expected a tensor that requires no gradient"):
+        attention(q, q, q, alibi_slopes=torch.zeros(2, requires_grad=True))
     with pytest.raises(ValueError, match="no backward with out"):
         attention(q, q, q, out=torch.empty_like(q))
     with pytest.raises(ValueError, match="q: expected a tensor that requires no gradient"):

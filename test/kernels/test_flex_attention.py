@@ -7,7 +7,8 @@ import kiln.language as kl
 import numpy as np
 import pytest
 from harness import assert_close, random
-from kiln.kernels.attention import create_block_mask, flex_attention, mods, reference
+from kiln.errors import CompilationError
+from kiln.kernels.attention import create_block_mask, flex_attention, flex_attention_backward, mods, reference
 from kiln.kernels.attention.configs import AttentionPlan
 from test_attention import check
 
@@ -147,6 +148,98 @@ def test_scores(rng, dtype, masked):
     compare(q, k, v, mask, lambda s: s - 0.05 * (h + 1) * np.abs(i - j), score_mod=falling, **options)
     bias = random(rng, (4, 150))
     compare(q, k, v, mask, lambda s: s * 0.5 + bias[None, :, None, :], score_mod=biased, args=(bias, 150), **options)
+
+
+# ---- gradients -------------------------------------------------------------------------------------------------------
+@kiln.jit
+def bent(score, batch, head, q, kv):
+    return kl.where(kv % 3 == 0, kl.maximum(score * 0.5, score * score * 0.1), score - 0.05 * kl.abs(q - kv))
+
+
+def bent_and_slope(score):
+    _, _, _, key = indices(*score.shape)
+    low, high = 0.5 * score, 0.1 * score * score
+    _, _, i, j = indices(*score.shape)
+    chosen = key % 3 == 0
+    slope = np.where(chosen, np.where(low >= high, 0.5, 0.2 * score), 1.0)
+    return np.where(chosen, np.maximum(low, high), score - 0.05 * np.abs(i - j)), slope
+
+
+def compare_gradients(rng, q, k, v, mask, score=None, **options):
+    out, lse = flex_attention(q, k, v, enable_gqa=True, return_lse=True, **options)
+    dout = random(rng, out.shape, str(q.dtype))
+    got = flex_attention_backward(q, k, v, out, lse, dout, enable_gqa=True, **options)
+    arrays = (x.swapaxes(1, 2) for x in (q, k, v, dout))
+    exact = reference.attention_backward(*arrays, mask=mask, score_mod=score)
+    unit = {"float32": 2.0**-22, "float16": 2.0**-11}[str(q.dtype)]
+    for one, other, like in zip(got, exact, (q, k, v), strict=True):
+        assert one.dtype == like.dtype and one.shape == like.shape
+        scale = max(np.sqrt(k.shape[2]), np.abs(other).max(initial=0.0))
+        assert np.abs(np.asarray(one, np.float64) - other.swapaxes(1, 2)).max(initial=0.0) <= 12 * unit * scale
+
+
+@pytest.mark.parametrize(
+    "name", ["of_even_heads", *(pytest.param(x, marks=pytest.mark.fuzz) for x in MASKS if x != "of_even_heads")]
+)
+def test_gradients_through_masks(rng, name):
+    """Of blocks that are no squares, of which queries fill the last in part, and keys too."""
+    shape = (2, 4, 200, 330)
+    function, args, exact = mask_of(name, shape)
+    every = name == "of_even_heads"
+    sides = 2 if every else None, 4 if every else None
+    mask = create_block_mask(function, *sides, *shape[2:], BLOCK_SIZE=(32, 64), args=args)
+    compare_gradients(rng, *operands(rng, shape, 2), exact, block_mask=mask)
+
+
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=pytest.mark.fuzz)])
+def test_gradients_through_scores(rng, dtype):
+    shape = (2, 4, 70, 150)
+    function, args, exact = mask_of("near", shape)
+    mask = create_block_mask(function, None, None, 70, 150, args=args)
+    compare_gradients(
+        rng, *operands(rng, shape, 2, dtype=dtype), exact, bent_and_slope, score_mod=bent, block_mask=mask
+    )
+
+
+@pytest.mark.fuzz
+def test_hidden_blocks_have_no_part_in_gradients(rng):
+    """NaN in keys and values of a block that is skipped reaches nobody, and their own gradients are zeros."""
+    q, k, v = operands(rng, (1, 2, 256, 256), 2)
+    k[:, :, 128:], v[:, :, 128:] = np.nan, np.nan
+    mask = create_block_mask(prefix, None, None, 256, 256)
+    out, lse = flex_attention(q, k, v, block_mask=mask, return_lse=True)
+    dq, *others = flex_attention_backward(q, k, v, out, lse, q, block_mask=mask)
+    assert np.isfinite(dq).all() and all((x[:, :, 128:] == 0).all() for x in others)
+
+
+@kiln.jit
+def summed(score, batch, head, q, kv):
+    return score - kl.sum(score, axis=1)[:, None]
+
+
+@kiln.jit
+def looped(score, batch, head, q, kv):
+    for _ in range(0, 3):
+        score = score * 2.0
+    return score
+
+
+@pytest.mark.host
+def test_gradcheck():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    kinds = {"dtype": torch.float64, "requires_grad": True}
+    q = torch.randn(1, 4, 7, 3, **kinds)
+    k, v = (torch.randn(1, 2, 6, 3, **kinds) for _ in range(2))
+    mask = create_block_mask(mods.causal, None, None, 7, 6, device="cpu", BLOCK_SIZE=16)
+    options = {"score_mod": mods.softcap, "args": (1.5,), "block_mask": mask, "enable_gqa": True}
+    assert torch.autograd.gradcheck(lambda *x: flex_attention(*x, **options), (q, k, v))
+    for function, message in ((summed, "got tile.reduce"), (looped, "got scf.for")):
+        out = flex_attention(q, k, v, score_mod=function, enable_gqa=True)
+        with pytest.raises(CompilationError, match=f"operations of single elements .*{message}"):
+            out.sum().backward()
+    with pytest.raises(ValueError, match="args: expected a tensor that requires no gradient"):
+        flex_attention(q, k, v, mods.alibi, enable_gqa=True, args=(torch.ones(4, requires_grad=True),))
 
 
 def test_ready_functions_are_what_attention_has(rng):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kiln.errors import CompilationError, SourceRange, UsageError
@@ -49,6 +50,17 @@ def current() -> Emitter:
     return emitter
 
 
+@dataclass
+class Step:
+    """An op that was emitted. ``outermost``: not in a region of another one that was noted."""
+
+    name: str
+    operands: list[int]
+    results: list[int]
+    attrs: dict[str, Any]
+    outermost: bool
+
+
 class Emitter:
     """One module under construction."""
 
@@ -72,6 +84,9 @@ class Emitter:
         """Names of the functions of scalars whose regions are being emitted: of reductions, scans and maps."""
         self.has_effects = False
         """Whether what is being emitted for a combine function touches memory."""
+        self.steps: list[Step] | None = None
+        """Where ops are noted down, while they are."""
+        self._least_depth = 0
         self._symbols: set[str] = set()
         self._placed = -1
 
@@ -106,10 +121,30 @@ class Emitter:
         if self.combining:
             self._check_scalars(name, result_types, attrs or {})
         self.place()
-        return self.builder.create(
+        results = self.builder.create(
             name, list(operands), list(result_types), attrs or {}, list(regions),
             None if segments is None else list(segments),
         )  # fmt: skip
+        if self.steps is not None:
+            outermost = self.builder.depth() == self._least_depth
+            self.steps.append(Step(name, list(operands), list(results), attrs or {}, outermost))
+        return results
+
+    @contextmanager
+    def noting(self) -> Iterator[list[Step]]:
+        """Calls are emitted in place, and all ops noted down."""
+        outer, least = self.steps, self._least_depth
+        steps: list[Step] = []
+        self.steps = steps
+        self._least_depth = self.builder.depth()
+        self.inlining += 1
+        try:
+            yield steps
+        finally:
+            self.inlining -= 1
+            self.steps, self._least_depth = outer, least
+            if outer is not None:
+                outer += steps
 
     def op1(
         self,
