@@ -1,4 +1,4 @@
-"""Attention and its backward on a GPU beside cuDNN, FlashAttention-2 and Triton: `python bench/attention.py`.
+"""Attention and its backward on a GPU beside cuDNN, FlashAttention and Triton: `python bench/attention.py`.
 
     python bench/attention.py --csv attention.csv                   all rows, appended to a file
     python bench/attention.py --rows "D=128 causal"                 rows whose name has these words
@@ -11,8 +11,14 @@ cuDNN's error.
 Kiln and torch take (batch, tokens, heads, size); Triton's kernel takes heads one behind the other.
 
 Backward: what follows the forward pass, whose results are there, through autograd. Checked are all gradients of a head.
-Two and a half times the forward's operations are counted, whatever a peer computes anew; `atomics` is Kiln with dq
-summed as torch's backends sum it, in an order that is another in each run. Triton's tutorial is left out.
+Two and a half times the forward's operations are counted, whatever a peer computes anew. cuDNN and FlashAttention sum
+dq by atomics, in an order that is another in each run, unless they are asked for the same bits (`-ordered`: torch's
+`use_deterministic_algorithms`); Kiln gives the same bits unless it is allowed not to (`atomics`). A line's
+`over_best_peer` is over the fastest of all others, and its note says what it is over the fastest that repeats its bits.
+Triton's tutorial is left out.
+
+`flash` is FlashAttention-2, as torch has it; `cute` FlashAttention's kernels for Hopper, of the package flash-attn-4,
+where it is installed.
 """
 
 from __future__ import annotations
@@ -32,8 +38,9 @@ import beside  # noqa: E402
 import measure  # noqa: E402
 from measure import summarize  # noqa: E402
 
-PEERS = ("kiln", "cudnn", "flash", "triton")
-BACKWARD_PEERS = ("kiln", "atomics", "cudnn", "flash")
+PEERS = ("kiln", "cudnn", "flash", "cute", "triton")
+BACKWARD_PEERS = ("kiln", "atomics", "cudnn", "cudnn-ordered", "flash", "flash-ordered", "cute", "cute-ordered")
+OWN = ("kiln", "atomics")
 CHECKED = 256  # queries from either end
 CHUNK = 2048  # queries whose scores are in float64 at a time
 COLUMNS = (
@@ -136,6 +143,17 @@ class Bench:
     def flash(self) -> tuple[Callable[[], None], Callable[[], Any]]:
         return self._torch("FLASH_ATTENTION")
 
+    def cute(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        from flash_attn.cute.interface import flash_attn_func  # type: ignore[import-not-found]
+
+        found: list[Any] = []
+
+        def launch() -> None:
+            result = flash_attn_func(self.q, self.k, self.v, causal=self.row.causal)
+            found[:] = [result[0] if isinstance(result, tuple) else result]
+
+        return launch, lambda: found[0]
+
     def triton(self) -> tuple[Callable[[], None], Callable[[], Any]]:
         from baselines import triton_attention
 
@@ -152,7 +170,7 @@ class Bench:
             peer: dict[str, Any] = {"status": "ok", "note": "", "error": ""}
             found[name] = peer
             try:
-                launch, result = getattr(self, name)()
+                launch, result = getattr(self, name.replace("-", "_"))()
                 launch()
                 self.device.synchronize()
                 peer["error"] = error = self.error(result())
@@ -221,22 +239,58 @@ class BackwardBench(Bench):
     def atomics(self) -> tuple[Callable[[], None], Callable[[], Any]]:
         return self.kiln(deterministic=False)
 
-    def _torch(self, backend: str) -> tuple[Callable[[], None], Callable[[], Any]]:
+    def _torch(self, backend: str, ordered: bool = False) -> tuple[Callable[[], None], Callable[[], Any]]:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
+        heads_first = [x.transpose(1, 2) for x in (self.q, self.k, self.v)]
+
+        def forward(*inputs: Any) -> Any:
+            with sdpa_kernel(getattr(SDPBackend, backend)):
+                return self.torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=self.row.causal)
+
+        launch, result = self._differentiated(forward, heads_first, self.dout.transpose(1, 2), ordered)
+        return launch, lambda: [x.transpose(1, 2) for x in result()]
+
+    def _differentiated(
+        self, forward: Callable[..., Any], inputs: Sequence[Any], dout: Any, ordered: bool
+    ) -> tuple[Callable[[], None], Callable[[], Any]]:
+        """``ordered``: gradients shall have the same bits in each run."""
         torch = self.torch
         found: list[Any] = []
+
+        def asking(launch: Callable[[], Any]) -> Any:
+            torch.use_deterministic_algorithms(ordered)
+            try:
+                return launch()
+            finally:
+                torch.use_deterministic_algorithms(False)
+
         with self.device.capturing_stream():
-            inputs = [x.detach().requires_grad_() for x in (self.q, self.k, self.v)]
-            heads_first = [x.transpose(1, 2) for x in inputs]
-            with sdpa_kernel(getattr(SDPBackend, backend)):
-                out = torch.nn.functional.scaled_dot_product_attention(*heads_first, is_causal=self.row.causal)
-        dout = self.dout.transpose(1, 2)
+            leaves = [x.detach().requires_grad_() for x in inputs]
+            out = asking(lambda: forward(*leaves))
 
         def launch() -> None:
-            found[:] = torch.autograd.grad(out, inputs, dout, retain_graph=True)
+            found[:] = asking(lambda: torch.autograd.grad(out, leaves, dout, retain_graph=True))
 
         return launch, lambda: found
+
+    def cudnn_ordered(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        return self._torch("CUDNN_ATTENTION", ordered=True)
+
+    def flash_ordered(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        return self._torch("FLASH_ATTENTION", ordered=True)
+
+    def cute(self, ordered: bool = False) -> tuple[Callable[[], None], Callable[[], Any]]:
+        from flash_attn.cute.interface import flash_attn_func
+
+        def forward(*inputs: Any) -> Any:
+            result = flash_attn_func(*inputs, causal=self.row.causal, deterministic=ordered)
+            return result[0] if isinstance(result, tuple) else result
+
+        return self._differentiated(forward, (self.q, self.k, self.v), self.dout, False)
+
+    def cute_ordered(self) -> tuple[Callable[[], None], Callable[[], Any]]:
+        return self.cute(ordered=True)
 
 
 def bench_of(row: Row, device: Any) -> Bench:
@@ -246,7 +300,8 @@ def bench_of(row: Row, device: Any) -> Bench:
 def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:
     """The row's lines of the CSV, one a peer."""
     median = {name: summarize(peer["times"]).median for name, peer in found.items() if "times" in peer}
-    rivals = [us for name, us in median.items() if name not in ("kiln", "atomics")]
+    rivals = [us for name, us in median.items() if name not in OWN]
+    ordered = [us for name, us in median.items() if name.endswith("-ordered")]
     table = []
     for name, peer in found.items():
         line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
@@ -258,8 +313,10 @@ def lines(row: Row, found: dict[str, dict[str, Any]], about: dict[str, Any]) -> 
         if name in median:
             times = summarize(peer["times"])
             line |= measure.columns(times) | {"tflops": f"{row.flops / times.median / 1e6:.1f}"}
-            if name in ("kiln", "atomics") and rivals:
+            if name in OWN and rivals:
                 line["over_best_peer"] = f"{min(rivals) / times.median:.3f}"
+            if name == "kiln" and ordered:
+                line["note"] = f"{min(ordered) / times.median:.3f} of the best that repeats its bits"
         table.append(line)
     return table
 
