@@ -168,7 +168,7 @@ def test_the_plan_is_expected_to_be_as_fast_as_any_that_was_measured(wgmma):
     for shape, given, us in MEASURED:
         problem = Problem(*shape[:3], addends=shape[3])
         found = plan(problem, wgmma)
-        assert microseconds(found, problem, wgmma) <= min(microseconds(given, problem, wgmma), 1.05 * us), shape
+        assert microseconds(found, problem, wgmma) <= min(microseconds(given, problem, wgmma), 1.07 * us), shape
 
 
 def test_one_multiprocessor_takes_no_more_of_the_l2_than_it_can(wgmma):
