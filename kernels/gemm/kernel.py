@@ -339,7 +339,10 @@ def matmul_program(
     elif PLAN.splits > 1:
         row += product * (tiles_m * PLAN.m)
         to = row
-    kl.assume(to >= 0)  # what begins before its array, the copy engine cannot store
+    # What begins before its array, the copy engine cannot store; multiples of a side that is no power of two are not
+    # seen to begin inside.
+    kl.assume(to >= 0)
+    kl.assume(column >= 0)
     finish(total, batch, row, column, to, terms, out, EPILOGUE)
 
 

@@ -146,6 +146,23 @@ def test_loops_over_a_share_are_as_lean(tile: GemmPlan):
     assert all(more <= less + 4 for more, less in zip(cut, plain, strict=True)), found
 
 
+@pytest.mark.parametrize("plan", [
+    *(GemmPlan(128, width, 64, stages=3) for width in (96, 112, 176, 192, 224)),
+    GemmPlan(128, 160, 64, "pingpong"), GemmPlan(256, 160, 64, "pingpong", cluster=2),
+    GemmPlan(256, 224, 64, stages=3, cluster=2), GemmPlan(64, 224, 64, consumers=1),
+    GemmPlan(192, 96, 64, consumers=3), GemmPlan(48, 64, 128, consumers=1),
+    GemmPlan(128, 96, 64, splits=3),
+    GemmPlan(128, 96, 64, splits=3, reduce="last"), GemmPlan(128, 192, 64, stages=3, workers=132),
+], ids=str)  # fmt: skip
+def test_results_of_any_tile_leave_by_the_copy_engine(plan: GemmPlan):
+    """Sides that are no powers of two have to be seen to begin inside the result, too."""
+    a, b = blank((4096, 4096), "float16"), blank((28672, 4096), "float16")
+    launch, *_ = launches_of(lambda: matmul(a, b.T, plan=plan), of_target("sm_90a"))
+    artifact = launch.compile("sm_90a", to="ptx")
+    assert not [each["message"] for each in artifact.diagnostics if "schedule" in each["message"]]
+    assert "cp.async.bulk.tensor.2d.global.shared" in artifact.output
+
+
 @pytest.mark.parametrize("policy", ["", "evict_first", "evict_last"])
 def test_copies_of_weights_have_the_policy_of_the_plan(policy: str):
     """And those of the rows, which every block reads again, have none."""
@@ -153,7 +170,6 @@ def test_copies_of_weights_have_the_policy_of_the_plan(policy: str):
     chosen = GemmPlan(16, 64, 128, stages=4, consumers=1, evict=policy)
     (launch,) = launches_of(lambda: matmul(a, b.T, plan=chosen), of_target("sm_90a"))
     text = launch.compile("sm_90a", to="ptx").output
-    text = text if isinstance(text, str) else bytes(text).decode()
     copies = re.findall(r"cp\.async\.bulk\.tensor\.2d\.shared::cluster\.global\S*", text)
     # A step of 128 is two boxes of each operand.
     assert len(copies) == 4
