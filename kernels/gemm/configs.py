@@ -83,6 +83,8 @@ class GemmPlan:
     workers    stream-K: so many programs share the steps of the last tiles equally, whatever tile they are of; the
                parts of a tile are added as with reduce="last". ``waves``: of how many of the last waves of ``workers``
                tiles (1: of those alone that make no whole wave)
+    skew       each tile's sum begins so many steps behind that of the tile before, and ends with those it left out: for
+               blocks that would read the same columns of all rows at once
     num_warps  of the schedules without a producer
     even       "gemv": no program has columns or steps to leave out
     evict      the eviction policy of b, as of weights that are read once
@@ -101,6 +103,7 @@ class GemmPlan:
     workers: int = 0
     waves: int = 2
     group: int = 8
+    skew: int = 0
     num_warps: int = 4
     even: bool = False
     evict: str = ""

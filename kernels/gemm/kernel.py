@@ -315,7 +315,12 @@ def matmul_program(
         last = kl.minimum(first + share, a.columns)
     a_blocks, b_blocks = blocks_of(a, PLAN.m, PLAN.k), blocks_of(b, PLAN.k, PLAN.n)
     total = kl.zeros((PLAN.m, PLAN.n), FORMULA.accumulator)
+    if PLAN.skew:
+        span = kl.cdiv(last - first, PLAN.k) * PLAN.k
+        late = tile % kl.maximum(span // PLAN.k // PLAN.skew, 1) * (PLAN.k * PLAN.skew)
     for k in range(first, last, PLAN.k):
+        if PLAN.skew:
+            k = kl.where(k + late < first + span, k + late, k + late - span)
         left = load(a, a_blocks, batch, row, k, PLAN.m, PLAN.k)
         right = load(b, b_blocks, batch, k, column, PLAN.k, PLAN.n, PLAN.evict)
         total = kl.dot(

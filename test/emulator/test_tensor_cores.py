@@ -177,6 +177,7 @@ PLANS = {
     "three consumers": GemmPlan(192, 64, 64, stages=2, consumers=3),
     "few rows": GemmPlan(16, 128, 64, stages=3),
     "splits": GemmPlan(128, 64, 64, stages=2, splits=2),
+    "skewed": GemmPlan(16, 64, 64, stages=3, consumers=1, skew=1),
     "cluster": GemmPlan(256, 64, 64, stages=2, cluster=2),
     "turns": GemmPlan(64, 96, 64, "pingpong", stages=3),
     "turns in a cluster": GemmPlan(128, 64, 64, "pingpong", stages=2, cluster=2),

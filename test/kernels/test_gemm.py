@@ -45,6 +45,8 @@ FORMS = {
     "shares": GemmPlan(32, 48, 32, workers=7),
     "shares, few rows": GemmPlan(16, 32, 64, workers=100, waves=1),
     "split, last adds": GemmPlan(32, 32, 32, splits=3, reduce="last"),
+    "skewed": GemmPlan(32, 48, 32, splits=2, skew=1),
+    "skewed, few rows": GemmPlan(16, 32, 64, skew=3),
 }
 
 
