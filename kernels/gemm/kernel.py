@@ -232,14 +232,16 @@ def share_of(program, steps, cut: Cut, PLAN: kl.constexpr):
 @kiln.jit
 def partial(cut: Cut, slot, PLAN: kl.constexpr):
     """Pointers to the partial sums of a slot: as tensor cores hold sums, where they do, so that no thread has to give
-    another what it stores. A warp has eight rows of eight columns, a thread pairs of columns (else pairs of rows)."""
+    another what it stores. A warp has eight rows of eight columns, a thread pairs of columns (else pairs of rows).
+
+    What is a constant of each register is added last: LLVM takes a time quadratic in addresses that differ by more."""
     rows, columns = kl.arange(0, PLAN.m)[:, None], kl.arange(0, PLAN.n)[None, :]
     start = cut.sums + slot.to(kl.int64) * (PLAN.m * PLAN.n)
     if not PLAN.with_tensor_cores:
         return start + rows * PLAN.n + columns
     if PLAN.m >= 64 or not PLAN.with_roles:
-        return start + (rows // 8 * (PLAN.n * 8) + rows % 8 * 8) + (columns // 8 * 64 + columns % 8)
-    return start + (columns // 8 * (PLAN.m * 8) + columns % 8 * 8) + (rows // 8 * 64 + rows % 8)
+        return start + (rows // 8 * (PLAN.n * 8) + rows % 8 * 8) + columns % 8 + columns // 8 * 64
+    return start + (columns // 8 * (PLAN.m * 8) + columns % 8 * 8) + rows % 8 + rows // 8 * 64
 
 
 @kiln.jit

@@ -82,6 +82,7 @@ SLOWED = 2.0
 TILES = [
     GemmPlan(128, 256, 64, stages=2), GemmPlan(256, 128, 64, stages=2), GemmPlan(256, 256, 64, stages=2, cluster=2),
     GemmPlan(192, 128, 64, stages=2, consumers=3), GemmPlan(16, 128, 128, stages=6),
+    GemmPlan(128, 256, 64, stages=2, workers=100),
 ]  # fmt: skip
 WITH_TERMS = [GemmPlan(128, 256, 64, stages=2), GemmPlan(192, 128, 64, stages=2, consumers=3), GemmPlan(16, 128, 128)]
 
