@@ -10,7 +10,7 @@ Method: measure.py's (graph replay, everything rotated past the L2, bursts in tu
 with bursts of 25 ms where products decide and 4 ms where memory does: near the peak the chip sits at its power limit,
 and who runs long alone is told a different clock. Every peer is checked against float64 before it is timed, on the
 first and the last set: ‖out − exact‖ / ‖exact‖ at most twice torch's in the same types. After the race each peer runs
-alone for `--energy` seconds, and the joules that NVML counts are told per operation.
+alone for `--energy` seconds, and its power by NVML's counter times its time are told as joules per operation.
 
 cuBLASLt is called directly; all algorithms that its heuristics offer (up to 64, 64 MB of workspace) are timed, and the
 best is its figure. Triton's kernels (baselines/triton_gemm.py) are tuned too, and on `--quack-rows` quack's
@@ -166,6 +166,21 @@ class Meter:
         """Since the driver was loaded."""
         read = self._read("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong())
         return None if read is None else read / 1e3
+
+    def watts(self, busy: Callable[[], bool]) -> float | None:
+        """The mean power while the device is busy. The counter moves some five times a second: between the first and
+        the last time that it is seen to, energy and seconds belong together."""
+        last, moves = self.joules(), []
+        while busy():
+            now = self.joules()
+            if now is not None and now != last:
+                moves.append((time.perf_counter(), now))
+                last = now
+            time.sleep(0.001)
+        if len(moves) < 2:
+            return None
+        (begin, before), (end, behind) = moves[0], moves[-1]
+        return (behind - before) / (end - begin)
 
     def sm_mhz(self) -> int | None:
         return self._read("nvmlDeviceGetClockInfo", ctypes.c_uint(), ctypes.c_int(1))
@@ -479,21 +494,22 @@ class Bench:
         return found
 
     def energy(self, replay: Callable[[], None], meter: Meter, us: float) -> dict[str, float]:
-        """Joules of one launch and the clock, from running alone for a while."""
-        before, seconds = meter.joules(), self.options.energy
-        if before is None or not seconds or self.device.name == "cpu":
+        """Joules of one launch, power and clock, from running alone for a while."""
+        seconds = self.options.energy
+        if meter.joules() is None or not seconds or self.device.name == "cpu":
             return {}
         count = max(1, math.ceil(seconds * 1e6 / (us * self.plan.launches)))
-        start = time.perf_counter()
+        start, behind = time.perf_counter(), self.torch.cuda.Event()
         for _ in range(count):
             replay()
+        behind.record()
+        watts = meter.watts(lambda: not behind.query())
         clock = meter.sm_mhz()
         self.device.synchronize()
-        spent, used = time.perf_counter() - start, meter.joules()
-        if used is None or used <= before:
+        spent = time.perf_counter() - start
+        if watts is None:
             return {}
-        return {"joules": (used - before) / (count * self.plan.launches), "watts": (used - before) / spent,
-                "sm_mhz": clock or 0}  # fmt: skip
+        return {"joules": watts * spent / (count * self.plan.launches), "watts": watts, "sm_mhz": clock or 0}
 
     def run(self, meter: Meter) -> dict[str, dict[str, Any]]:
         found = {name: self.build(name, make) for name, make in self.peers().items()}
@@ -629,7 +645,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--peers", default=",".join(PEERS), help=f"of {','.join(PEERS)} (default: all)")
     parser.add_argument("--rounds", type=int, default=9, help="bursts of each peer (default: 9)")
     parser.add_argument("--burst", type=float, help="µs of a burst (default: 25000, 4000 where memory decides)")
-    parser.add_argument("--energy", type=float, default=0.3, help="seconds for a peer's joules (default: 0.3)")
+    parser.add_argument("--energy", type=float, default=0.5, help="seconds for a peer's joules (default: 0.5)")
     parser.add_argument("--tune", action="store_true", help="time Kiln's candidates too")
     parser.add_argument("--tuned", type=pathlib.Path, default=TUNED, help="file of what won (default: %(default)s)")
     parser.add_argument(

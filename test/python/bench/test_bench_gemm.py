@@ -99,6 +99,18 @@ def test_report(tmp_path):
     assert "least 1.200" in text and "wrong" not in text
 
 
+def test_power_is_told_between_moves_of_the_counter(monkeypatch):
+    """A counter that moves every 0.2 s reads 400 to 800 W of 600 over 0.3 s, wherever these begin."""
+    for begin in (0.0, 0.05, 0.11, 0.19):
+        now = [begin]
+        monkeypatch.setattr(gemm.time, "perf_counter", lambda now=now: now[0])
+        monkeypatch.setattr(gemm.time, "sleep", lambda seconds, now=now: now.__setitem__(0, now[0] + seconds))
+        meter = gemm.Meter()
+        monkeypatch.setattr(meter, "joules", lambda now=now: 1000 + 600 * (int(now[0] / 0.2) * 0.2))
+        assert meter.watts(lambda now=now, begin=begin: now[0] < begin + 0.5) == pytest.approx(600, rel=0.02)
+        assert meter.watts(lambda now=now, end=now[0] + 0.1: now[0] < end) is None
+
+
 def test_what_won_is_kept(tmp_path):
     path = tmp_path / "folder" / "tuned.json"
     kept = gemm.Tuned(path)
