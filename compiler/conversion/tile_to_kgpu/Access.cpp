@@ -121,8 +121,11 @@ std::optional<AccessShape> assign::accessOf(Operation *op, const AlignmentAnalys
         result.stores = true;
         return result;
       })
-      .Case([&](kgpu::CopyTileOp copy) {
-        return pointerAccess(copy.getPtr(), copy.getMask(), analysis, std::min<int64_t>(widest, kWidestCopy));
+      .Case([&](kgpu::CopyTileOp copy) -> std::optional<AccessShape> {
+        AccessShape result =
+            pointerAccess(copy.getPtr(), copy.getMask(), analysis, std::min<int64_t>(widest, kWidestCopy));
+        result.copies = true;
+        return result;
       })
       .Default([](Operation *) { return std::nullopt; });
 }

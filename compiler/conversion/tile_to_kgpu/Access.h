@@ -17,6 +17,7 @@ struct AccessShape {
   int64_t bytes = 1; ///< of an element
   bool stores = false;
   bool atomic = false;
+  bool copies = false; ///< past registers
   /// The addresses depend on the program id, a loop or memory: not the same few lines in every program.
   bool streams = true;
 

@@ -18,6 +18,9 @@ static constexpr int64_t kReuseBytes = 64;
 static constexpr double kShuffle = 4;
 // A barrier and the latency of shared memory around it; one of a cluster.
 static constexpr double kBarrier = 40, kClusterBarrier = 120;
+// Copies past registers are of so many bytes at least: narrower ones are loaded, waited for and stored.
+static constexpr int64_t kLeastCopy = 4;
+static constexpr double kMemory = 1000;
 // More than any access costs, however its addresses are scattered.
 static constexpr double kDoesNotFit = 1e7;
 // Registers per lane up to which a row is kept in one warp.
@@ -63,6 +66,8 @@ double assign::accessCost(const AccessShape &access, const Layout &layout) {
   double lines = touched(access, fastest, lanes, vector * access.bytes, kLineBytes);
   double sectors = touched(access, fastest, lanes, piece * access.bytes, kSectorBytes);
   double cost = double(registers) / vector * (kAccess + lines) + double(registers) / piece * sectors;
+  if (access.copies && vector * access.bytes < kLeastCopy)
+    cost += kMemory;
   // Of warps with the same elements one stores.
   if (access.stores)
     cost /= double(replicas(layout, Coord::Warp) * replicas(layout, Coord::Cta));

@@ -218,3 +218,27 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// 128 elements of two bytes for as many threads: copied past registers in pairs, since nothing copies fewer than four
+// bytes, and who would load, wait and store waits in front of each block of its loop.
+// CHECK: #[[L:.*]] = #layout.map<blocked [128] vector 2 warps 4>
+// CHECK-LABEL: @narrow_copies
+// CHECK: kgpu.copy_tile {{.*}} : tensor<128x!tile.ptr<f16>, #[[L]]>
+#row = #layout.map<row_major [128]>
+!half = !kgpu.mem<128xf16, #row>
+!ring = !kgpu.channel<2 x (!half)>
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func @narrow_copies(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+    %at = tile.make_range 0 to 128 : tensor<128xi32>
+    %xs = tile.splat %x : !tile.ptr<f16> -> tensor<128x!tile.ptr<f16>>
+    %p = tile.addptr %xs, %at : tensor<128x!tile.ptr<f16>>, tensor<128xi32>
+    %ch = kgpu.channel groups fillers 1 readers 1 : !ring
+    %c = kgpu.cursor : !kgpu.cursor<2>
+    %slot = kgpu.acquire %ch[%c] : !ring -> !half
+    kgpu.copy_tile %p to %slot of %ch[%c] : tensor<128x!tile.ptr<f16>>, !half, !ring
+    kgpu.commit %ch[%c] : !ring
+    return
+  }
+}
