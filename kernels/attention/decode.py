@@ -9,6 +9,7 @@ keys are the rows of one tile.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import kiln
@@ -88,19 +89,6 @@ class Parts:
     sums: Any
     statistics: Any
     arrived: Any
-
-
-@kiln.jit
-def _no_request(address):
-    return (address & 0).to(kl.int32)
-
-
-@kiln.jit
-def request(pointers):
-    """Asks memory for the 128 bytes around each pointer, and waits for nothing: zeros, which have to be used."""
-    return kl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointers], kl.int32, True, 1, portable=_no_request
-    )
 
 
 # ---- parts of the kernel ---------------------------------------------------------------------------------------------
@@ -214,8 +202,8 @@ class Rows:
 
 
 @kiln.jit
-def cached(x: Heads, batch, head, start, last, pages, page, inside, PLAN: kl.constexpr):
-    """A step's heads of cached tokens, zero from ``last`` on; ``page``: which hold them, where there are pages."""
+def cached(x: Heads, batch, head, start, last, pages, place, inside, PLAN: kl.constexpr):
+    """A step's heads of cached tokens, zero from ``last`` on; ``place``: where their pages are, if they are in any."""
     row, column = kl.arange(0, PLAN.tokens), kl.arange(0, PLAN.side)[None, :]
     mask = (start + row < last)[:, None] if inside is None else (start + row < last)[:, None] & inside
     data = x.data + head.to(kl.int64) * x.head
@@ -228,32 +216,13 @@ def cached(x: Heads, batch, head, start, last, pages, page, inside, PLAN: kl.con
             )
         return read(data + row[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
     if pages.WHOLE:
-        data += page.to(kl.int64) * x.batch + (start % pages.SIZE).to(kl.int64) * x.token
+        data += place + (start % pages.SIZE).to(kl.int64) * x.token
         return read(data + row[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
     token = row % pages.SIZE if PLAN.tokens % pages.SIZE == 0 else (start + row) % pages.SIZE
-    place = page.to(kl.int64) * x.batch
     if PLAN.tokens % pages.SIZE == 0:
         PAGES: kl.constexpr = PLAN.tokens // pages.SIZE
         place = kl.broadcast_to(place[:, None], (PAGES, pages.SIZE)).reshape(PLAN.tokens)
     return read(data + (place + token * x.token)[:, None] + column * x.step, mask, EVICT=PLAN.evict)
-
-
-@kiln.jit
-def request_steps(k: Heads, v: Heads, parts: Parts, work: Work, most, PLAN: kl.constexpr):
-    """Asks memory for the first steps of a share, whose length may turn out to be less, and the counter: zero."""
-    LINE: kl.constexpr = 128 // (k.data.dtype.element_ty.primitive_bitwidth // 8)
-    LINES: kl.constexpr = max(1, PLAN.side // LINE)
-    number = kl.arange(0, PLAN.tokens * LINES)
-    zero = kl.zeros((PLAN.tokens * LINES,), kl.int32)
-    for step in kl.static_range(PLAN.early):
-        token = (work.part + step * PLAN.splits) * PLAN.tokens + number // LINES
-        token = kl.maximum(kl.minimum(token, most - 1), 0).to(kl.int64)
-        column = number % LINES * LINE
-        for x in (k, v):
-            data = x.data + work.batch.to(kl.int64) * x.batch + work.head.to(kl.int64) * x.head
-            zero |= request(data + token * x.token + column * x.step)
-    zero = kl.max(zero)
-    return zero if parts.arrived is None or PLAN.polled else zero + request(parts.arrived + work.slot)
 
 
 @kiln.jit
@@ -268,6 +237,12 @@ def pages_of(pages, batch, start, end, PLAN: kl.constexpr):
     else:
         token = start + kl.arange(0, PLAN.tokens)
     return pages.entry(batch, token, token < end)
+
+
+@kiln.jit
+def places_of(page, x: Heads):
+    """Where pages begin."""
+    return None if page is None else page.to(kl.int64) * x.batch
 
 
 @kiln.jit
@@ -510,8 +485,6 @@ def decode_kernel(
     head, batch, length = work.head, work.batch, work.length
     if PLAN.alike:
         v = k._replace(data=v.data)
-    if PLAN.early > 0 and PLAN.in_turns and window is None and pages is None:
-        q = q._replace(data=q.data + request_steps(k, v, parts, work, lengths.most, PLAN) * 16)
     # Query i is token length - queries + i, and sees itself and the ``window`` - 1 tokens before it.
     begin = 0
     if window is not None:
@@ -527,17 +500,22 @@ def decode_kernel(
     own = length - PLAN.queries + rows.places(PLAN) // PLAN.group
     top, total, result = nothing(PLAN)
     foremost, end = walk_of(first, last, PLAN)
-    # Which pages a step needs is read while the step before it is copied.
-    coming = pages_of(pages, batch, first, lengths.most, PLAN) if PLAN.ahead else None
+    # Of pages the numbers are read two steps ahead, and made places a step ahead: what a step waits for is its copies.
+    place, coming = None, None
+    if PLAN.ahead:
+        place = places_of(pages_of(pages, batch, first, lengths.most, PLAN), k)
+        coming = pages_of(pages, batch, first + PLAN.stride, lengths.most, PLAN)
     for turn in range(foremost, end, PLAN.pace):
         start = first + turn * PLAN.stride if PLAN.in_turns else turn
-        page = coming
         if PLAN.ahead:
-            coming = pages_of(pages, batch, start + PLAN.stride, lengths.most, PLAN)
+            of_keys, of_values = place, place
+            place = places_of(coming, k)
+            coming = pages_of(pages, batch, start + 2 * PLAN.stride, lengths.most, PLAN)
         else:
             page = pages_of(pages, batch, start, lengths.most, PLAN)
-        key = in_lanes(cached(k, batch, head, start, last, pages, page, inside, PLAN), PLAN)
-        value = in_lanes(cached(v, batch, head, start, last, pages, page, inside, PLAN), PLAN)
+            of_keys, of_values = places_of(page, k), places_of(page, v)
+        key = in_lanes(cached(k, batch, head, start, last, pages, of_keys, inside, PLAN), PLAN)
+        value = in_lanes(cached(v, batch, head, start, last, pages, of_values, inside, PLAN), PLAN)
         seen = is_seen(start, own, last, window, PLAN)
         score = kl.dot(key, query) if PLAN.in_columns else kl.dot(query, turned(key))
         score = kl.where(seen, score * scale_log2, -float("inf"))
@@ -685,6 +663,8 @@ def decode_attention(
     plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits, paged)
     if uneven:
         plan = plan.evened(batch, k_heads, machine)
+    if plan.alike and strides(k) != strides(v):
+        plan = replace(plan, alike=False, ahead=False)
     if plan.sequences and window is not None:
         raise ArgumentError("uneven", "expected no window (because it makes lengths even), got one")
     pages = None

@@ -38,9 +38,8 @@ class DecodePlan:
     paired     a row's maximum and sum are handed in as one
     sequences  of the batch, or few more, where shares are as long as one another: ``splits`` for each head, and at most
                one more for each sequence (0: each sequence has ``splits``)
-    ahead      pages of a step are looked up a step before
     alike      the strides of values are those of keys
-    early      steps of keys and values that a program asks memory for before it knows the length
+    ahead      pages of a step are looked up two steps before, of keys and values alike
     polled     the program of the last share waits for the others; else the last to come adds all
     registers  of a thread at most (0: the assembler's choice, which may spill for more programs than memory holds)
     """
@@ -63,9 +62,8 @@ class DecodePlan:
     known: bool = False
     paired: bool = False
     sequences: int = 0
-    ahead: bool = False
     alike: bool = False
-    early: int = 0
+    ahead: bool = False
     polled: bool = False
     registers: int = 0
 
