@@ -392,6 +392,12 @@ def taken_over(parts: Parts, work: Work, count, top, total, result, PLAN: kl.con
     for first in range(0, count - 1, PLAN.merged):
         part = first + kl.arange(0, PLAN.merged)[:, None, None]
         place, there = (work.place + part) * PLAN.members + row, part < count - 1
+        # One word of each, the last that is handed over, before all of them are asked for.
+        each = first + kl.arange(0, PLAN.merged)
+        word = parts.statistics + (work.place + each) * (PLAN.members * 2) + 1
+        missing = 1
+        while missing > 0:
+            missing = kl.max((kl.load(word, mask=each < count - 1, other=0, volatile=True) == NOT_THERE).to(kl.int32))
         sums, statistics = parts.sums + place.to(kl.int64) * PLAN.side + column, parts.statistics + place * 2
         missing = 1
         values = kl.zeros((PLAN.merged, PLAN.members, PLAN.side), kl.int32)
