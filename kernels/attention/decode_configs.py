@@ -41,6 +41,7 @@ class DecodePlan:
     alike      the strides of values are those of keys
     ahead      pages of a step are looked up two steps before, of keys and values alike
     polled     the program of the last share waits for the others; else the last to come adds all
+    pdl        the launch may begin before the one in front of it has ended, for whose results it waits
     registers  of a thread at most (0: the assembler's choice, which may spill for more programs than memory holds)
     """
 
@@ -65,6 +66,7 @@ class DecodePlan:
     alike: bool = False
     ahead: bool = False
     polled: bool = False
+    pdl: bool = False
     registers: int = 0
 
     @property
@@ -124,6 +126,8 @@ class DecodePlan:
             chosen |= {"schedule": "simple", "stages": self.stages}
         if self.registers:
             chosen["maxnreg"] = self.registers
+        if self.pdl:
+            chosen["pdl"] = True
         return options(**chosen)
 
 

@@ -77,7 +77,7 @@ def test_queries_in_a_window(rng, close, rows):
     close(q, k, v, np.array([90, 2], np.int32), plan, window=40)
 
 
-@pytest.mark.parametrize("options", [{"paired": True}, {"polled": True}, {"polled": True, "alike": True}])
+@pytest.mark.parametrize("options", [{"paired": True}, {"polled": True}, {"polled": True, "alike": True, "pdl": True}])
 def test_turns_and_known_strides(rng, close, options):
     """Steps dealt out in turns, strides in the code, statistics handed in as pairs; shares that the last program waits
     for."""
