@@ -12,10 +12,10 @@ Kiln and torch take (batch, tokens, heads, size); Triton's kernel takes heads on
 
 Backward: what follows the forward pass, whose results are there, through autograd. Checked are all gradients of a head.
 Two and a half times the forward's operations are counted, whatever a peer computes anew. cuDNN and FlashAttention sum
-dq by atomics, in an order that is another in each run, unless they are asked for the same bits (`-ordered`: torch's
-`use_deterministic_algorithms`); Kiln gives the same bits unless it is allowed not to (`atomics`). A line's
-`over_best_peer` is over the fastest of all others, and its note says what it is over the fastest that repeats its bits.
-Triton's tutorial is left out.
+dq by atomics, in an order that is another in each run, unless they are asked for the same bits (`-ordered`; torch's
+cuDNN cannot be: "cuDNN SDPA is not deterministic"); Kiln gives the same bits unless it is allowed not to (`atomics`). A
+line's `over_best_peer` is over the fastest of all others, and its note says what it is over the fastest that repeats
+its bits. Triton's tutorial is left out.
 
 `flash` is FlashAttention-2, as torch has it; `cute` FlashAttention's kernels for Hopper, of the package flash-attn-4,
 where it is installed.
@@ -39,7 +39,7 @@ import measure  # noqa: E402
 from measure import summarize  # noqa: E402
 
 PEERS = ("kiln", "cudnn", "flash", "cute", "triton")
-BACKWARD_PEERS = ("kiln", "atomics", "cudnn", "cudnn-ordered", "flash", "flash-ordered", "cute", "cute-ordered")
+BACKWARD_PEERS = ("kiln", "atomics", "cudnn", "flash", "flash-ordered", "cute", "cute-ordered")
 OWN = ("kiln", "atomics")
 CHECKED = 256  # queries from either end
 CHUNK = 2048  # queries whose scores are in float64 at a time
@@ -273,9 +273,6 @@ class BackwardBench(Bench):
             found[:] = asking(lambda: torch.autograd.grad(out, leaves, dout, retain_graph=True))
 
         return launch, lambda: found
-
-    def cudnn_ordered(self) -> tuple[Callable[[], None], Callable[[], Any]]:
-        return self._torch("CUDNN_ATTENTION", ordered=True)
 
     def flash_ordered(self) -> tuple[Callable[[], None], Callable[[], Any]]:
         return self._torch("FLASH_ATTENTION", ordered=True)

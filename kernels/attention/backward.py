@@ -19,9 +19,9 @@ from typing import Any
 
 import kiln
 import kiln.language as kl
-from kiln.errors import ArgumentError
+from kiln.errors import ArgumentError, ResourceError
 from kiln.kernels.attention.backward_configs import BackwardPlan, backward_plan
-from kiln.kernels.attention.kernel import Operand, Turns, check_heads, check_sinks, terms_of, visible_of
+from kiln.kernels.attention.kernel import Operand, Turns, beside_scores, check_heads, check_sinks, terms_of, visible_of
 from kiln.kernels.attention.operands import Heads, is_fetched
 from kiln.kernels.attention.scores import At, Bias, Terms, Visible
 from kiln.kernels.fast import exp2_flushed
@@ -513,6 +513,10 @@ class Beside:
             bias_kernel[grid](*factors, view, rows, scale, terms, visible, FORM=form, **settings)
 
 
+# Plans with what becomes of scores that have not found place.
+_TOO_MUCH: set[Any] = set()
+
+
 def launch(
     operands: dict[str, Operand],
     lse: Any,
@@ -537,13 +541,27 @@ def launch(
     # The slope of a cap takes as many registers as scores do; a bias is loaded into as many.
     many = terms is not None and (terms.slopes is not None or visible.left is not None)
     bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
-    crowded = bent or (terms is not None and terms.bias is not None and many)
+    crowded = bent or (terms is not None and terms.bias is not None and (many or not beside_scores(terms)[1]))
     plain = terms is None and visible.left is None
     if plan is None:
-        tokens = q.longest, k.longest
-        plan = backward_plan(
-            *tokens, sizes, array.itemsize, fetched, visible.CAUSAL, machine, plain, crowded, deterministic
-        )
+
+        def planned(ahead: bool) -> BackwardPlan:
+            tokens, heads = (q.longest, k.longest), q.batches * q.heads
+            shape = *tokens, sizes, array.itemsize
+            return backward_plan(*shape, ahead, visible.CAUSAL, machine, plain, crowded, deterministic, heads)
+
+        plan = planned(fetched)
+        if plan.schedule and terms is not None:
+            # A plan knows little of what terms take: they may take more registers than a thread has.
+            seen = visible.CAUSAL, visible.left is None, visible.right is None
+            kind = plan, sizes, machine, seen, terms.softcap, terms.slopes is None, beside_scores(terms), terms.MOD
+            if kind not in _TOO_MUCH:
+                settings = lse_strides, scale, deterministic
+                try:
+                    return launch(operands, lse, *settings, plan, terms, visible, beside, turned, side)
+                except ResourceError:
+                    _TOO_MUCH.add(kind)
+            plan = planned(False)
     if side:
         sides = {name: math.gcd(getattr(plan, name), side) for name in ("m", "n", "dq_m", "dq_n")}
         plan = dataclasses.replace(plan, **sides)
@@ -559,7 +577,8 @@ def launch(
     rows = Rows(empty(Spec((2 * number, padded), inside), array), 2 * number, padded)
     sums = None
     if plan.atomics and not deterministic:
-        place, by_elements = empty(Spec((number, padded, sizes[0]), "float32"), array), plan.m < sizes[0]
+        place = empty(Spec((number, padded, sizes[0]), "float32"), array)
+        by_elements = plan.split or plan.m < sizes[0]
         of_all = number * padded
         count = of_all // plan.m * sizes[0] if by_elements else of_all
         sums = Parts(place, count, padded, plan.m, sizes[0], by_elements)

@@ -7,7 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from kiln.kernels.attention.configs import Lengths, _capabilities, order
+from kiln.kernels.attention.configs import _capabilities
 from kiln.kernels.machine import CPU, Machine, options
 
 
@@ -22,6 +22,7 @@ class BackwardPlan:
     together   heads that take turns, because a cache holds what they walk; ``dq_together``: those of dq (0: as many)
     around     processors that programs go to in turn, every second round from the last to the first (0: always the
                same way); ``dq_around``: those of dq
+    split      whether dq's part of a step has elements as rows and is cut by queries, which two groups share
     atomics    whether dq is summed in memory where that is allowed, beside dk: part by part, in any order
     """
 
@@ -41,6 +42,7 @@ class BackwardPlan:
     dq_together: int = 0
     around: int = 0
     dq_around: int = 0
+    split: bool = False
     atomics: bool = True
 
     def options(self, machine: Machine, dq: bool = False) -> dict[str, Any]:
@@ -55,21 +57,13 @@ class BackwardPlan:
         return options(num_warps=4) if machine.gpu else options()
 
 
-def in_order(
-    plan: BackwardPlan, tokens: tuple[int, int], heads: tuple[int, int], row_bytes: int, machine: Machine
-) -> BackwardPlan:
-    """``plan`` with causal programs in the best order, for so many queries and keys, of so many heads of both (of all
-    batches); ``row_bytes``: of what is walked, of a token."""
-    (queries, keys), (q_heads, k_heads) = tokens, heads
-    # A block of keys is walked by the queries of all heads that share it, as one of queries walks keys; the last key is
-    # aligned with the last query, so the first blocks have all that there are.
-    group = q_heads // k_heads
-    walked = Lengths(keys, queries, queries, ahead=0, times=group)
-    one = order(walked, (plan.n, plan.m), k_heads, 1, row_bytes, machine)
-    dq = order(Lengths(queries, keys, keys), (plan.dq_m, plan.dq_n), q_heads, group, row_bytes, machine)
-    return dataclasses.replace(
-        plan, together=one.together, around=one.around, dq_together=dq.together, dq_around=dq.around
-    )
+def _in_rounds(plan: BackwardPlan, wanted: bool, heads: int, machine: Machine) -> BackwardPlan:
+    """Blocks of all heads by turns, the longest first, and every second round of processors from the last to the first:
+    who had the longest of one round has the shortest of the next. What is walked does not stay in a cache so, which
+    programs of heads of 128 have the time for: a step's blocks take 13 bytes a nanosecond of each processor."""
+    if not wanted:
+        return plan
+    return dataclasses.replace(plan, together=heads, around=machine.processors, dq_around=machine.processors)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -84,10 +78,12 @@ def backward_plan(
     plain: bool = True,
     crowded: bool = False,
     deterministic: bool = True,
+    heads: int = 1,
 ) -> BackwardPlan:
     """For heads of so many elements (padded) of ``itemsize`` bytes, and values of theirs; ``fetched``: the copy engine
     reads all arrays; ``plain``: nothing becomes of scores, and there is no window; ``crowded``: more becomes of them
-    than leaves registers alone; ``deterministic``: two runs give the same bits."""
+    than leaves registers alone; ``deterministic``: two runs give the same bits; ``heads``: of queries, of all
+    batches."""
     side = max(sizes)
 
     def block(tokens: int) -> int:
@@ -104,16 +100,18 @@ def backward_plan(
     capabilities = _capabilities(machine)
     tensor_cores = itemsize == 2 and side % 16 == 0 and side <= 256
     rows = max(8, 1 << (8192 // side).bit_length() - 1)
+    rounds = causal and side > 64, heads, machine
     if tensor_cores and "warpgroup_mma" in capabilities and fetched and side <= 128 and q_tokens > 64:
         # More queries a step leave no registers for sums of 64 keys by 128 elements; of 64 elements there is room, and
         # products of few columns wait for shared memory.
         if plain and not deterministic and sizes == (128, 128):
             # dq's part of a step has 64 rows for each group: elements. Heads of 64 would take 128 queries, and spill.
-            return BackwardPlan(64, 128, 128, 64, "streams", rows=rows, together=together)
+            return _in_rounds(BackwardPlan(64, 128, 128, 64, "streams", rows=rows, together=together), *rounds)
         m, dq_n = (64, 64) if side > 64 else (96, 160 if plain else 128)
         if crowded:
             m, dq_n = (32, 64) if side > 64 else (64, 64)
-        return BackwardPlan(m, 128, 128, dq_n, "streams", rows=rows, together=together, atomics=False)
+        plan = BackwardPlan(m, 128, 128, dq_n, "streams", rows=rows, together=together, atomics=False)
+        return _in_rounds(plan, *rounds)
     # A thread holds its part of two sums of keys, of scores twice, and what it multiplies.
     if tensor_cores and "warp_mma" in capabilities:
         m, n = 64 if side <= 64 else 32, 64 if side <= 128 else 32

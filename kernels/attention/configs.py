@@ -174,16 +174,12 @@ class Order(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """Queries and keys, and how many keys a query sees at most: up to its own if ``causal``, else all. ``ahead``: how
-    many keys stand before the first query (None: the last query stands at the last key). ``times``: how often a program
-    walks them."""
+    """Queries and keys, and how many keys a query sees at most: up to its own if ``causal``, else all."""
 
     queries: int
     keys: int
     seen: int
     causal: bool = True
-    ahead: int | None = None
-    times: int = 1
 
 
 @functools.lru_cache(maxsize=4096)
@@ -199,9 +195,8 @@ def order(lengths: Lengths, tile: tuple[int, int], heads: int, group: int, row_b
 
     (m, n), keys, processors = tile, lengths.keys, machine.processors
     blocks = -(-lengths.queries // m)
-    ahead = keys - lengths.queries if lengths.ahead is None else lengths.ahead
-    last = np.arange(blocks, 0, -1) * m + ahead if lengths.causal else np.full(blocks, keys)
-    steps = -(-np.clip(np.minimum(last, keys), 0, lengths.seen + m) // n) * (n / 128) * lengths.times
+    last = np.arange(blocks, 0, -1) * m + (keys - lengths.queries) if lengths.causal else np.full(blocks, keys)
+    steps = -(-np.clip(np.minimum(last, keys), 0, lengths.seen + m) // n) * (n / 128)
     if heads * blocks <= processors:
         return Order(float(steps.max()) + _BESIDE_STEPS, 1, 0)
     held = group * (machine.l2_bytes // 2 // max(1, keys * row_bytes))
