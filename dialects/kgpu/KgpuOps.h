@@ -85,6 +85,13 @@ struct FactorMemory {
 };
 std::optional<FactorMemory> factorMemory(MemType type, unsigned depthDim);
 
+/// How many groups have columns of their own of an accumulator of warpgroup_mma, where they have no rows of their own.
+int64_t groupsAlongColumns(const layout::Layout &acc);
+
+/// Such a group reads every so manieth panel of the right factor, whose elements have so many bytes. Nothing where
+/// panels are not cut as columns are.
+std::optional<int64_t> panelsBetween(const layout::Layout &acc, const FactorMemory &right, int64_t elementBytes);
+
 /// The mbarrier that this memory is, or is a slot of; null if it is none.
 AllocOp mbarrierOf(mlir::Value memory);
 

@@ -73,6 +73,27 @@ std::optional<FactorMemory> kgpu::factorMemory(MemType type, unsigned depthDim) 
   return std::nullopt;
 }
 
+int64_t kgpu::groupsAlongColumns(const Layout &acc) {
+  int64_t groups = 1;
+  for (const layout::Digit &digit : acc.digits(Coord::Group))
+    groups *= digit.basis[1] ? digit.radix : 1;
+  return groups;
+}
+
+std::optional<int64_t> kgpu::panelsBetween(const Layout &acc, const FactorMemory &right, int64_t elementBytes) {
+  int64_t groups = groupsAlongColumns(acc), columns = acc.shape()[1] / groups, run = columns;
+  if (groups == 1)
+    return 1;
+  for (const layout::Digit &digit : acc.digits(Coord::Group))
+    if (digit.basis[1])
+      run = std::min<int64_t>(run, digit.basis[1]);
+  // Columns of one group lie behind one another, or panels go to the groups by turns.
+  int64_t panel = right.depthFastest ? 8 : right.swizzle / elementBytes;
+  if (run == columns && run % panel == 0)
+    return 1;
+  return run == panel && !right.depthFastest ? std::optional<int64_t>(groups) : std::nullopt;
+}
+
 /// Where layouts are assigned, a register tile of the product has the one that the instruction asks for.
 static LogicalResult verifyFragment(Operation *op, StringRef what, Type type,
                                     llvm::function_ref<bool(const Layout &)> fits) {
@@ -124,6 +145,12 @@ LogicalResult WarpgroupMmaOp::verify() {
         });
       })))
     return failure();
+  auto tile = dyn_cast<RankedTensorType>(acc);
+  if (tile && tile.getEncoding() &&
+      !panelsBetween(layout::pieceOf(layoutOf(tile))->piece, *right,
+                     cast<MemType>(rhs).getElementBytes())) // warpgroup_mma_c7
+    return emitOpError() << "expected a right factor whose panels are as wide as the columns that a group has in a row "
+                         << "(because groups read panels of their own), got " << rhs;
   return verifyFragment(*this, "the left factor", lhs, [&](const Layout &layout) {
     unsigned bits = elementType(lhs).getIntOrFloatBitWidth();
     return sameAs(layout, [&](ArrayRef<int64_t> s) { return layout::wgmmaOperandA(s, bits, groupsOf(layout)); });

@@ -14,8 +14,8 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
     nothing else uses it. The factors' memory is read until the wait. With `accumulate` false the accumulator is taken to be
     zero, whatever it holds.
 
-    Each group of four warps has 64 rows, or several times 64, of the accumulator, as `wgmma_accumulator` says; the right
-    factor is in memory, the left one too or in registers, as `wgmma_operand_a` says. Memory is swizzled, and its layout says
+    Each group of four warps has 64 rows, or several times 64, of the accumulator, as `wgmma_accumulator` says, or, where
+    there are too few for that, columns of all rows; the right factor is in memory, the left one too or in registers, as `wgmma_operand_a` says. Memory is swizzled, and its layout says
     which of its two dimensions is contiguous; elements of 16 bits may be contiguous along any, others along K only. With
     `depth`, the elements of K from the first of its numbers to before the second are multiplied alone.
 
@@ -36,6 +36,8 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
     - `warpgroup_mma_c5`: memory is laid out by `swizzled`, with all of K in each cta, and elements of other than 16 bits are
       contiguous along K.
     - `warpgroup_mma_c6`: `depth` is a beginning and an end within K, multiples of the instruction's.
+    - `warpgroup_mma_c7`: where groups have columns of the accumulator, not rows, panels of the right factor's memory are as
+      wide as the columns that a group has in a row, or divide all that it has.
 
     ```mlir
     func.func @warpgroup_mma(%c: tensor<64x128xf32>) -> tensor<64x128xf32> {

@@ -261,7 +261,12 @@ std::optional<Layout> wgmmaAccumulator(ArrayRef<int64_t> shape, int64_t groups) 
   if (shape.size() != 2 || !legal(shape) || groups < 1)
     return std::nullopt;
   Build build(shape);
-  if (!accumulatorAtom(build, 0, 1) || !spreadGroups(build, 0, groups))
+  if (!accumulatorAtom(build, 0, 1))
+    return std::nullopt;
+  // Where there are no rows for all groups, each has runs of columns.
+  bool byRows = shape[0] % (64 * groups) == 0;
+  if (!spreadGroups(build, 0, byRows ? groups : 1) ||
+      (!byRows && (!isPowerOf2_64(groups) || !build.takeHigh(Coord::Group, 1, groups))))
     return std::nullopt;
   repeatAtom(build, 1, 0, 2);
   return build.finish();

@@ -36,7 +36,8 @@ std::optional<Layout> mmaOperand(llvm::ArrayRef<int64_t> shape, unsigned side, u
                                  int64_t warpsN, int64_t warpsBatch = 1);
 /// The same on `warps` warps, a multiple of the layout's: those beyond hold what the others do.
 Layout onWarps(const Layout &layout, int64_t warps);
-/// wgmma m64nN accumulator: 4 warps per group along M; groups split M (any count), N any multiple of 8.
+/// wgmma m64nN accumulator: 4 warps per group along M; groups split M (any count), N any multiple of 8. Where M is no
+/// multiple of 64 for each, groups (a power of two) split N in runs, which go to them by turns.
 std::optional<Layout> wgmmaAccumulator(llvm::ArrayRef<int64_t> shape, int64_t groups);
 /// wgmma operand A in registers, 64 x k per group.
 std::optional<Layout> wgmmaOperandA(llvm::ArrayRef<int64_t> shape, unsigned bits, int64_t groups);

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from harness import random
 from kiln.kernels.attention import attention_backward, reference
+from kiln.kernels.attention.backward_configs import BackwardPlan
 
 ORDERS = (1, -1, 2)
 
@@ -69,15 +70,31 @@ def test_windows(rng, in_orders):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_dq_beside_dk(rng, in_orders, causal):
-    """A product's right factor through memory; its result is combined by the copy engine, in the order of programs."""
-    q, dout = (random(rng, (1, 130, 2, 128), "float16") for _ in range(2))
-    k, v = (random(rng, (1, 200, 1, 128), "float16") for _ in range(2))
+@pytest.mark.parametrize(("size", "queries"), [(128, 64), (64, 96), (64, 64)])
+def test_dq_beside_dk(rng, in_orders, size, queries, causal):
+    """A product's right factor through memory; its result is combined by the copy engine, in the order of programs. Of
+    heads of 64 each group has columns of that product."""
+    q, dout = (random(rng, (1, 130, 2, size), "float16") for _ in range(2))
+    k, v = (random(rng, (1, 200, 1, size), "float16") for _ in range(2))
     y, lse = reference.attention(q, k, v, return_lse=True, causal=causal)
     y, lse = y.astype(q.dtype), lse.astype(np.float32)
-    options = {"causal": causal, "deterministic": False}
+    plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64, split=size == 64)
+    options = {"causal": causal, "deterministic": False, "plan": plan}
     runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, **options), alike=False)
     exact = reference.attention_backward(q, k, v, dout, causal=causal)
     for got in runs:
         for one, other in zip(got, exact, strict=True):
             assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
+
+
+def test_bias_that_finds_no_place_beside_a_schedule(rng, emulated):
+    """Read element by element it takes more registers than a group has: threads multiply where they stand."""
+    q, dout = (random(rng, (1, 70, 1, 64), "float16") for _ in range(2))
+    k, v = (random(rng, (1, 77, 1, 64), "float16") for _ in range(2))
+    bias = random(rng, (1, 1, 70, 77))
+    y, lse = reference.attention(q, k, v, return_lse=True, bias=bias)
+    y, lse = y.astype(q.dtype), lse.astype(np.float32)
+    exact = reference.attention_backward(q, k, v, dout, bias=bias, dbias=True)
+    got = attention_backward(q, k, v, y, lse, dout, bias=bias, dbias=True)
+    for one, other in zip(got, exact, strict=True):
+        assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())

@@ -7,8 +7,9 @@ using namespace kiln::nvvm;
 // of the swizzle, the panels so made lie one behind the other.
 static constexpr int64_t kPatternRows = 8;
 
-MatrixDescriptor::MatrixDescriptor(const kgpu::FactorMemory &memory, unsigned depthDim, int64_t elementBytes)
-    : memory(memory), depthDim(depthDim), elementBytes(elementBytes) {}
+MatrixDescriptor::MatrixDescriptor(const kgpu::FactorMemory &memory, unsigned depthDim, int64_t elementBytes,
+                                   int64_t panels)
+    : memory(memory), depthDim(depthDim), elementBytes(elementBytes), panels(panels) {}
 
 static uint32_t encode(int64_t bytes) {
   return uint32_t(bytes & MatrixDescriptor::kAddressMask) >> MatrixDescriptor::kAddressShift;
@@ -23,7 +24,7 @@ uint32_t MatrixDescriptor::low() const {
   // Along K the hardware finds the next chunks in the same row; along M or N the next ones are in the next panel.
   if (memory.depthFastest)
     return 1u << 16;
-  return encode(memory.sides[depthDim] * memory.swizzle) << 16;
+  return encode(panels * memory.sides[depthDim] * memory.swizzle) << 16;
 }
 
 int64_t MatrixDescriptor::bytesAt(int64_t across, int64_t depth) const {

@@ -10,7 +10,8 @@ namespace kiln::nvvm {
 class MatrixDescriptor {
 public:
   /// `depthDim`: which of the two dimensions of the memory is K.
-  MatrixDescriptor(const kgpu::FactorMemory &memory, unsigned depthDim, int64_t elementBytes);
+  /// `panels`: along M or N, where those are contiguous, every so manieth panel is read.
+  MatrixDescriptor(const kgpu::FactorMemory &memory, unsigned depthDim, int64_t elementBytes, int64_t panels = 1);
 
   /// The upper word, and the lower one but for the start.
   uint32_t high() const;
@@ -27,7 +28,7 @@ public:
 private:
   kgpu::FactorMemory memory;
   unsigned depthDim;
-  int64_t elementBytes;
+  int64_t elementBytes, panels;
 };
 
 /// Along N one instruction after the other: multiples of 8 up to 256, of integers multiples of 16 beyond 24.

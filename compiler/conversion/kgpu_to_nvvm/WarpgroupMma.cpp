@@ -48,19 +48,21 @@ private:
 /// A factor in memory: the lower word of its descriptor at the memory's start, and the words of its pieces.
 class Factor {
 public:
-  Factor(Lowering &lowering, Text &text, Value memory, unsigned depthDim, const Layout *rows) {
+  Factor(Lowering &lowering, Text &text, Value memory, unsigned depthDim, const Layout &acc) {
     auto type = cast<kgpu::MemType>(memory.getType());
-    descriptor.emplace(*kgpu::factorMemory(type, depthDim), depthDim, type.getElementBytes());
+    unsigned across = 1 - depthDim;
+    descriptor.emplace(
+        *kgpu::factorMemory(type, depthDim), depthDim, type.getElementBytes(),
+        across == 1 ? *kgpu::panelsBetween(acc, *kgpu::factorMemory(type, depthDim), type.getElementBytes()) : 1);
     CodeBuilder &b = lowering.b;
     Value start = LLVM::PtrToIntOp::create(b, b.getI32Type(), lowering.scalar(memory));
-    // Groups begin with rows of their own.
-    if (rows)
-      if (Value group = lowering.place.atEntry([&] {
-            return lowering.coordinates.digitsValue(*rows, Coord::Group, [&](unsigned i) {
-              return descriptor->bytesAt(rows->digits(Coord::Group)[i].basis[0], 0);
-            });
-          }))
-        start = arith::AddIOp::create(b, start, group);
+    // Groups begin with rows or columns of their own.
+    if (Value group = lowering.place.atEntry([&] {
+          return lowering.coordinates.digitsValue(acc, Coord::Group, [&](unsigned i) {
+            return descriptor->bytesAt(acc.digits(Coord::Group)[i].basis[across], 0);
+          });
+        }))
+      start = arith::AddIOp::create(b, start, group);
     start = arith::AndIOp::create(b, start, b.i32(MatrixDescriptor::kAddressMask));
     start = arith::ShRUIOp::create(b, start, b.i32(MatrixDescriptor::kAddressShift));
     start = arith::OrIOp::create(b, start, b.i32(descriptor->low()));
@@ -95,7 +97,7 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
   auto memory = dyn_cast<kgpu::MemType>(op.getLhs().getType());
   auto right = cast<kgpu::MemType>(op.getRhs().getType());
   Type lhsElement = memory ? memory.getElementType() : elementOf(op.getLhs());
-  int64_t depth = right.getShape()[0], columns = acc.shape()[1];
+  int64_t depth = right.getShape()[0], columns = acc.shape()[1] / kgpu::groupsAlongColumns(acc);
   int64_t begin = op.getDepth().empty() ? 0 : op.getDepth()[0], end = op.getDepth().empty() ? depth : op.getDepth()[1];
   int64_t step = kgpu::productDepth(lhsElement, right.getElementType(), element, /*warpgroup=*/true);
   // Registers are ordered by blocks of 64 rows, and within a block by groups of eight columns.
@@ -121,11 +123,11 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
   std::optional<Factor> lhs;
   SmallVector<std::string> lhsWords;
   if (memory)
-    lhs.emplace(lowering, text, op.getLhs(), /*depthDim=*/1, &acc);
+    lhs.emplace(lowering, text, op.getLhs(), /*depthDim=*/1, acc);
   else
     for (Value word : packWords(lowering, lowering.get(op.getLhs())))
       lhsWords.push_back(text.operand("r", word));
-  Factor rhs(lowering, text, op.getRhs(), /*depthDim=*/0, nullptr);
+  Factor rhs(lowering, text, op.getRhs(), /*depthDim=*/0, acc);
 
   bool integers = element.isInteger(32);
   std::string types = "." + productTypeName(element, false).str() + "." + productTypeName(lhsElement, true).str() +

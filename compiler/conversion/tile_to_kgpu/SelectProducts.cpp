@@ -247,7 +247,8 @@ bool Selector::suitsGroup(tile::DotOp dot, const Recipe &recipe, int64_t groups)
   int64_t rows = shape[0], columns = shape[1], depth = shapeOf(dot.getLhs())[1];
   int64_t step = kgpu::productDepth(recipe.lhs, recipe.rhs, recipe.sum, /*warpgroup=*/true);
   if (step == 0 || depth % step || rows % kGroupRows || columns % 8 || (columns > 256 && columns % 256) ||
-      rows * columns / (128 * groups) > kMostAccumulators || !layout::wgmmaAccumulator(shape, groups))
+      rows * columns / (128 * groups) > kMostAccumulators || rows % (kGroupRows * groups) ||
+      !layout::wgmmaAccumulator(shape, groups))
     return false;
   auto inMemory = [&](Value factor, unsigned depthDim, Type element) {
     // Out of one memory into another is no gain over products from registers.

@@ -1,6 +1,7 @@
 // The schedule of several products: how many groups, how many slots.
 #include "compiler/transforms/schedule/ChainedProducts.h"
 #include "compiler/transforms/schedule/Streams.h"
+#include "dialects/layout/Constructors.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -31,11 +32,21 @@ static int64_t registersOf(Streams &streams, int64_t consumers) {
   return most;
 }
 
-/// The rows of each product go to the groups in 64s, and the instruction has its columns and depth.
+/// Of 64 rows, each group can have columns, in runs that panels of a computed right factor are as wide as.
+static bool fitsByColumns(Streams &streams, tile::DotOp dot, int64_t consumers) {
+  StreamFactor left = streams.factorOf(dot.getLhs()), right = streams.factorOf(dot.getRhs());
+  auto side = layout::splitSide(dot.getType().getShape()[1]);
+  return (left.load || left.transposed) && !right.load && !right.transposed && llvm::isPowerOf2_64(consumers) && side &&
+         side->power / consumers >= 16 && dot.getType().getShape()[0] % 64 == 0;
+}
+
+/// The rows of each product go to the groups in 64s, or else its columns, and the instruction has its columns and
+/// depth.
 static bool fits(Streams &streams, int64_t consumers) {
   bool fitting = llvm::all_of(streams.dots, [&](tile::DotOp dot) {
     ArrayRef<int64_t> sides = dot.getType().getShape();
-    return dot.getType().getRank() == 2 && sides[0] % (64 * consumers) == 0 && sides[1] % 8 == 0 && sides[1] <= 256 &&
+    return dot.getType().getRank() == 2 && sides[1] % 8 == 0 && sides[1] <= 256 &&
+           (!Streams::isCutByColumns(dot, consumers) || fitsByColumns(streams, dot, consumers)) &&
            dot.getLhs().getType().getShape()[1] % 16 == 0;
   });
   return fitting && registersOf(streams, consumers) <= kMaxRegisters[consumers];
@@ -80,7 +91,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
     }
   // Computed factors that are read from memory.
   for (Type tile : streams.storedFactors()) {
-    auto memory = storeMemory(cast<RankedTensorType>(tile), /*ctas=*/1, /*swapped=*/false);
+    auto memory = streams.factorMemory(cast<RankedTensorType>(tile), groups);
     if (!memory) {
       why = "a computed factor cannot be laid out as products read it";
       return std::nullopt;

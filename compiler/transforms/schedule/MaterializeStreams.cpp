@@ -176,7 +176,7 @@ Value Writer::memoryOf(const StreamFactor &factor, IRMapping &map) {
       size_t used = llvm::count_if(stored, [&](auto &entry) { return entry.first.getType() == type; });
       SmallVector<Value> &places = factors[type];
       if (used == places.size())
-        places.push_back(allocate(*storeMemory(type, /*ctas=*/1, /*swapped=*/false)));
+        places.push_back(allocate(*streams.factorMemory(type, schedule.consumers)));
       if (reduces)
         waitForOutlets();
       LocalStoreOp::create(b, map.lookup(factor.tile), places[used]);

@@ -43,8 +43,9 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   return schedule;
 }
 
-/// Swizzled over as many bytes as a row has, up to 128.
-static std::optional<kgpu::MemType> swizzledMemory(RankedTensorType tile, int64_t ctas, std::optional<unsigned> split) {
+/// Swizzled over as many bytes as a row has, up to `most`.
+static std::optional<kgpu::MemType> swizzledMemory(RankedTensorType tile, int64_t ctas, std::optional<unsigned> split,
+                                                   int64_t most = 128) {
   int64_t bytes = kgpu::elementBytes(tile.getElementType());
   SmallVector<int64_t> piece(tile.getShape());
   if (split) {
@@ -52,7 +53,7 @@ static std::optional<kgpu::MemType> swizzledMemory(RankedTensorType tile, int64_
       return std::nullopt;
     piece[*split] /= ctas;
   }
-  for (int64_t swizzle : {128, 64, 32}) {
+  for (int64_t swizzle = most; swizzle >= 32; swizzle /= 2) {
     SmallVector<int32_t> order = {1, 0};
     auto layout = layout::swizzled(piece, order, bytes, swizzle);
     if (layout && ctas > 1)
@@ -79,6 +80,13 @@ std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_
   if (tile.getRank() != 2)
     return std::nullopt;
   return swizzledMemory(tile, ctas, ctas > 1 ? std::optional<unsigned>(swapped ? 1 : 0) : std::nullopt);
+}
+
+std::optional<kgpu::MemType> schedule::panelMemory(RankedTensorType tile, int64_t columns) {
+  int64_t bytes = columns * kgpu::elementBytes(tile.getElementType());
+  return bytes < 32
+             ? std::nullopt
+             : swizzledMemory(tile, /*ctas=*/1, std::nullopt, std::min<int64_t>(llvm::bit_floor(uint64_t(bytes)), 128));
 }
 
 SmallVector<tile::DescStoreOp> schedule::copyableStores(func::FuncOp kernel, ProductLoop &product,

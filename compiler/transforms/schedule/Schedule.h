@@ -28,6 +28,8 @@ std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, bool split
 /// Memory, of a matrix, that a tile of the result leaves through, or one of its shape comes by: split over the ctas as
 /// the product is.
 std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool swapped);
+/// Memory of a matrix in panels of at most so many columns.
+std::optional<kgpu::MemType> panelMemory(mlir::RankedTensorType tile, int64_t columns);
 
 /// The stores of the product's result through a descriptor, which the copy engine could make.
 llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, ProductLoop &product,

@@ -53,6 +53,14 @@ SmallVector<Type> Streams::storedFactors() const {
   return types;
 }
 
+std::optional<kgpu::MemType> Streams::factorMemory(RankedTensorType type, int64_t groups) const {
+  // Panels as wide as the columns that a group has in a row.
+  for (tile::DotOp dot : dots)
+    if (isCutByColumns(dot, groups) && isStored(dot, /*right=*/true) && factorOf(dot.getRhs()).tile.getType() == type)
+      return panelMemory(type, layout::splitSide(type.getShape()[1])->power / groups);
+  return storeMemory(type, /*ctas=*/1, /*swapped=*/false);
+}
+
 SmallVector<SmallVector<Streams::Group>> Streams::rings() const {
   llvm::MapVector<Block *, Group> groups;
   for (auto &[load, stream] : blocks)

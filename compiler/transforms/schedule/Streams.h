@@ -40,6 +40,12 @@ struct Streams {
     StreamFactor factor = factorOf(right ? dot.getRhs() : dot.getLhs());
     return !factor.load && (right || factor.transposed);
   }
+  /// Too few rows for all groups to have 64 of their own: they have columns.
+  static bool isCutByColumns(tile::DotOp dot, int64_t groups) {
+    return dot.getType().getShape()[0] % (64 * groups) != 0;
+  }
+  /// Memory for a computed factor of this type; nothing where there is none that products can read.
+  std::optional<kgpu::MemType> factorMemory(mlir::RankedTensorType type, int64_t groups) const;
   /// Memory for computed factors that are read from there, as many of a type as there are at once.
   llvm::SmallVector<mlir::Type> storedFactors() const;
   /// Loads of one block of ops, in its order: they come in one slot.

@@ -40,11 +40,11 @@ func.func @not_inlined(%x: tensor<64xf32>) -> tensor<64xf32> {
 // 64 rows are those of one group of warps.
 #a = #layout.map<swizzled [64, 64] element 2 bytes 128>
 #b = #layout.map<swizzled [64, 64] order [0, 1] element 2 bytes 128>
-module attributes {kgpu.num_warps = 4 : i32, kgpu.num_groups = 2 : i32} {
+module attributes {kgpu.num_warps = 4 : i32, kgpu.num_groups = 3 : i32} {
   func.func @groups_without_rows(%c: tensor<64x64xf32>) {
     %a = kgpu.alloc : !kgpu.mem<64x64xf16, #a>
     %b = kgpu.alloc : !kgpu.mem<64x64xf16, #b>
-    // expected-error @+1 {{expected tiles that its threads can hold as fragments (because the instruction says where elements lie), got 'tensor<64x64xf32>' for 2 groups of 4 warps}}
+    // expected-error @+1 {{expected tiles that its threads can hold as fragments (because the instruction says where elements lie), got 'tensor<64x64xf32>' for 3 groups of 4 warps}}
     %d = kgpu.warpgroup_mma %a, %b, %c : !kgpu.mem<64x64xf16, #a>, !kgpu.mem<64x64xf16, #b> -> tensor<64x64xf32>
     return
   }

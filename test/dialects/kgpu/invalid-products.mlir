@@ -88,6 +88,17 @@ func.func @warpgroup_mma_c6_number(%a: !a, %b: !a, %c: tensor<64x64xf32>) {
 
 // -----
 
+// Each of two groups has 32 columns, and panels have 64.
+!a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+#halves = #layout.map<wgmma_acc [64, 64] groups 2>
+func.func @warpgroup_mma_c7(%a: !a, %b: !a, %c: tensor<64x64xf32, #halves>) {
+  // expected-error @below {{expected a right factor whose panels are as wide as the columns that a group has in a row (because groups read panels of their own), got}}
+  %d = kgpu.warpgroup_mma %a, %b, %c : !a, !a -> tensor<64x64xf32, #halves>
+  return
+}
+
+// -----
+
 !a = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c4(%a: !a, %b: !a, %c: tensor<64x64xf32, #layout.map<blocked [64, 64] vector 4 warps 4>>) {
   // expected-error @below {{expected the accumulator in the layout of the instruction (because it is a fragment), got}}

@@ -150,7 +150,23 @@ TEST(Fragments, WgmmaAccumulator) {
       }
   }
   EXPECT_FALSE(wgmmaAccumulator({64, 12}, 1));
-  EXPECT_FALSE(wgmmaAccumulator({64, 64}, 2));
+  EXPECT_FALSE(wgmmaAccumulator({64, 64}, 3));
+  EXPECT_FALSE(wgmmaAccumulator({64, 24}, 4));
+}
+
+/// Of 64 rows no group has its own: runs of columns, as long as the side has powers of two, go to the groups by turns.
+TEST(Fragments, WgmmaAccumulatorByColumns) {
+  for (auto [n, groups, run] : {std::tuple<int64_t, int64_t, int64_t>{64, 2, 32}, {96, 2, 16}, {64, 4, 16}}) {
+    Layout d = *wgmmaAccumulator({64, n}, groups), one = *wgmmaAccumulator({64, n / groups}, 1);
+    ASSERT_EQ(d.registers(), n / 2 / groups);
+    for (int64_t group = 0; group < groups; ++group)
+      for (int64_t thread = 0; thread < 128; ++thread)
+        for (int64_t i = 0; i < d.registers(); ++i) {
+          Index own = at(one, i, thread % 32, thread / 32);
+          int64_t column = own[1] / run * run * groups + group * run + own[1] % run;
+          EXPECT_EQ(at(d, i, thread % 32, thread / 32, group), (Index{own[0], column})) << n;
+        }
+  }
 }
 
 TEST(Fragments, WgmmaOperandA) {
