@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import math
 import platform
 import subprocess
 import time
@@ -48,6 +49,7 @@ class CudaDevice:
         self.multiprocessors = self.properties.multi_processor_count
         self._side = torch.cuda.Stream()
         self._nvml = nvml()
+        self._pool: Any = None
 
     def synchronize(self) -> None:
         self.torch.cuda.synchronize()
@@ -69,7 +71,7 @@ class CudaDevice:
         graph = torch.cuda.CUDAGraph()
         self._side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._side):
-            graph.capture_begin(capture_error_mode="thread_local")
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
                 enqueue()
             except BaseException:
@@ -121,6 +123,63 @@ class CudaDevice:
             "l2_mb": round(self.l2_bytes / 2**20, 1),
             "cuda": self.torch.version.cuda,
         }
+
+
+class FlushingDevice(CudaDevice):
+    """Bursts of one replay behind a flushed L2: as cold as sets that rotate past it, with few launches.
+
+    What flushes the cache keeps the GPU busy for as long as the host takes to launch the replay, so that the clock of
+    the GPU, which starts behind it, does not see the host. All graphs share their memory.
+    """
+
+    graph_us = 700.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch = self.torch
+        self._cold = torch.zeros(3 * self.l2_bytes // 4, dtype=torch.float32, device=self.device)
+        self._pool = torch.cuda.graph_pool_handle()
+        one = torch.zeros(1, device=self.device)
+        # The pool lives as long as one of its graphs.
+        self._keeper = self.capture(one.zero_)
+        self._flush_us = min(self._elapsed(self._flush) for _ in range(5))
+
+    def _flush(self) -> None:
+        self._cold.sum()
+
+    def _elapsed(self, enqueue: Launch) -> float:
+        event = self.torch.cuda.Event
+        start, end = event(enable_timing=True), event(enable_timing=True)
+        start.record()
+        enqueue()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e3
+
+    def state(self, busy: Callable[[], None] | None = None) -> dict[str, float]:
+        return {}
+
+    def burst(self, replay: Callable[[], None], launches: int, replays: int = 1) -> Callable[[], float]:
+        """A function that times one replay, in microseconds per launch."""
+        event = self.torch.cuda.Event
+        start, end = event(enable_timing=True), event(enable_timing=True)
+        self.synchronize()
+        began = time.perf_counter()
+        replay()
+        host_us = (time.perf_counter() - began) * 1e6
+        self.synchronize()
+        flushes = min(20, 2 + int(1.5 * host_us / self._flush_us))
+
+        def timed() -> float:
+            for _ in range(flushes):
+                self._flush()
+            start.record()
+            replay()
+            end.record()
+            end.synchronize()
+            return start.elapsed_time(end) * 1e3 / launches
+
+        return timed
 
 
 class HostDevice:
@@ -225,3 +284,41 @@ class Maker:
         """A numpy array, once per set."""
         one = self.torch.from_numpy(array).to(self.device)
         return one.unsqueeze(0).repeat(self.sets, *[1] * one.ndim)
+
+
+class Standing:
+    """Random normal values, made once: the inputs of many rows are slices of them."""
+
+    def __init__(self, device: Any, elements: int):
+        self.device, self.elements = device, elements
+        self.values: dict[str, Any] = {}
+
+    def of(self, dtype: str) -> Any:
+        if dtype not in self.values:
+            self.values[dtype] = Maker(self.device, 1, dtype).normal(self.elements)[0]
+        return self.values[dtype]
+
+    def slices(self, sets: int, dtype: str) -> Slices:
+        return Slices(self.of(dtype), sets)
+
+
+class Slices:
+    """Makes a family's inputs of slices of an array, one behind the other, at multiples of 512 bytes."""
+
+    GRAIN = 256  # elements of 16 bits
+
+    def __init__(self, values: Any, sets: int):
+        self.values, self.sets, self.at = values, sets, 0
+
+    @classmethod
+    def elements(cls, *shape: int) -> int:
+        """How many elements of the array a set's slice takes."""
+        return -(-math.prod(shape) // cls.GRAIN) * cls.GRAIN
+
+    def normal(self, *shape: int) -> Any:
+        each = self.elements(*shape)
+        first, self.at = self.at, self.at + self.sets * each
+        if self.at > self.values.numel():
+            raise ValueError(f"expected at most {self.values.numel()} elements of inputs, got {self.at}")
+        part = self.values[first : self.at].view(self.sets, each)[:, : math.prod(shape)]
+        return part.unflatten(1, shape)

@@ -55,9 +55,8 @@ class Runner:
         self.torch = device.torch
         self.family = family(case.family)
         self.tools = Tools(device)
-        self.plan = measure.plan(case.footprint, case.traffic, device.l2_bytes, settings.rounds,
-                                 device.graph_us, device.burst_us, settings.most_sets)  # fmt: skip
-        arenas = self.family.inputs(case, Maker(device, self.plan.sets, case.dtype))
+        self.plan = self.make_plan()
+        arenas = self.family.inputs(case, self.maker())
         self.sets: list[Arrays] = [
             {name: arena[i] for name, arena in arenas.items()} | {"set": i} for i in range(self.plan.sets)
         ]
@@ -68,6 +67,15 @@ class Runner:
         self.error_of_torch: float | None = None
         self.peers: dict[str, dict[str, Any]] = {}
         self._held: list[Any] = []  # graphs use this memory until the row is done
+
+    def make_plan(self) -> measure.Plan:
+        device = self.device
+        return measure.plan(self.case.footprint, self.case.traffic, device.l2_bytes, self.settings.rounds,
+                            device.graph_us, device.burst_us, self.settings.most_sets)  # fmt: skip
+
+    def maker(self) -> Any:
+        """What makes the inputs."""
+        return Maker(self.device, self.plan.sets, self.case.dtype)
 
     @functools.cached_property
     def exact(self) -> dict[int, tuple[Any, ...]]:
@@ -160,8 +168,8 @@ class Runner:
 
     # -- one peer ---------------------------------------------------------------------------
 
-    def build(self, name: str, make: Callable[[], Peer]) -> dict[str, Any]:
-        """Imports, compiles, tunes, checks and captures a peer; what came of it."""
+    def build(self, name: str, make: Callable[[], Peer], timed: bool = True) -> dict[str, Any]:
+        """Imports, compiles, tunes, checks and (if it is to be ``timed``) captures a peer; what came of it."""
         self.say(name)
         found: dict[str, Any] = {"peer": name, "status": "ok", "note": ""}
         try:
@@ -176,6 +184,8 @@ class Runner:
             found["error"] = self.check(peer, outs)
             if name == "torch":
                 self.error_of_torch = found["error"]
+            if not timed:
+                return found
             cold, written = self.capture(peer, outs, self.plan.launches)
             self.check_replay(cold, written)
             found["cold"] = self.device.burst(cold, self.plan.launches, self.plan.replays)
@@ -218,6 +228,10 @@ class Runner:
         asked = with_variants(self.settings.peers) | {"torch"}
         return {name: makers[name] for name in ("torch", *(n for n in makers if n != "torch")) if name in asked}
 
+    def race(self, ready: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
+        """The times of what was built, cold."""
+        return measure.race({name: peer["cold"] for name, peer in ready.items()}, self.plan.rounds)
+
     def run(self) -> dict[str, Any]:
         self.device.synchronize()
         found = {name: self.build(name, make) for name, make in self.wanted().items()}
@@ -226,7 +240,7 @@ class Runner:
         self.restore()
         self.say("race")
         ready = {name: peer for name, peer in found.items() if peer["status"] == "ok"}
-        times = measure.race({name: peer["cold"] for name, peer in ready.items()}, self.plan.rounds)
+        times = self.race(ready)
         busy = next((peer["replay"] for peer in ready.values() if "replay" in peer), None)
         state = self.device.state(busy)
         warm = {}

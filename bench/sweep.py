@@ -1,13 +1,17 @@
 """Kernels over rows at sizes nobody tuned for, beside Inductor and quack: `python bench/sweep.py --csv sweep.csv`.
 
 Whether launch plans generalise: every kernel at few, odd and many rows, at widths that include those of models, in both
-16-bit types, with dependent launch and without. 1,200 cells take hours, so they are measured in pieces: a cell that
-the CSV has is not measured again, `--limit` and `--seconds` end a run early, and cells come in an order whose
-every beginning is a sample of all.
+16-bit types, with dependent launch and without. Compiling takes longest: processes that stay (ahead.py) do it while one
+process measures what is ready, some 0.1 s a cell. A run goes on where the one before ended: a cell that the CSV has is
+not measured again, and cells come in an order whose every beginning is a sample of all.
 
-    python bench/sweep.py --csv sweep.csv --seconds 600               # as many as fit; again to go on
+    python bench/sweep.py --csv sweep.csv --seconds 400               # as many as fit; again to go on
     python bench/sweep.py --csv sweep.csv --kernels rms_norm --rows 4096 --widths 5120 6656
     python bench/sweep.py --csv sweep.csv --report                    # what the file says
+
+Inductor tunes by max-autotune; where that comes within `--close` of Kiln, it goes on by coordinate descent as
+torch.compile's own mode does, and the cell is measured again. A cell is timed by replays of a graph of some 0.7 ms
+behind a flushed L2, in a few rounds; in more where the verdict is close.
 
 A cell is slow where Kiln has less than 0.95 of the speed of a peer; asked of all is a geometric mean of 1.15 over the
 faster peer. A plan that loses with dependent launch is named, too.
@@ -16,23 +20,30 @@ faster peer. A plan that loses with dependent launch is named, too.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import gc
 import itertools
+import json
 import math
 import os
 import pathlib
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import ahead  # noqa: E402
 import measure  # noqa: E402
 import suite  # noqa: E402
-from cases import Case, family, with_variants  # noqa: E402
+from cases import Case, Peer, Unavailable, family, with_variants  # noqa: E402
+from device import Slices, Standing  # noqa: E402
+from runner import Runner, Settings, Wrong  # noqa: E402
 from verdict import geometric_mean  # noqa: E402
 
 KERNELS = {"rms_norm": "norm", "residual_rms_norm": "norm", "layer_norm": "norm", "softmax": "softmax",
@@ -46,6 +57,13 @@ LEAST, MEAN = 0.95, 1.15
 # A launch that is this much slower with dependent launch than without should not have begun early.
 DEPENDENT_LOSS = 1.02
 VARIANTS = ("kiln", "kiln+pdl")
+# A ratio this near to what is asked is measured in more rounds.
+NEAR, MORE = 0.03, 3
+
+# What measuring a cell takes, roughly.
+CELL_SECONDS = 0.2
+
+METHOD = "graph-replay v2: a replay behind a flushed L2, interleaved bursts, order reversed every round, median"
 
 FACTS = ("gpu", "driver", "cuda", "kiln", "torch", "triton", "quack", "commit", "date", "method")
 COLUMNS = ("kernel", "rows", "width", "dtype", "provider", "status", "median_us", "p25_us", "p75_us", "min_us",
@@ -115,53 +133,250 @@ def _head(case: Case) -> Line:
     return dict(zip(("kernel", "rows", "width", "dtype"), cell_of(case), strict=True))
 
 
-def missing(cells: Sequence[Case], known: dict[Cell, dict[str, Line]], peers: Iterable[str]) -> list[Case]:
-    """The cells of which the file lacks a peer that is asked for."""
-    asked = set(peers)
-    return [case for case in cells if not asked <= known.get(cell_of(case), {}).keys()]
+def asked_of(case: Case, peers: Sequence[str]) -> set[str]:
+    """The peers that a cell can have: quack has no activations."""
+    without = {"kiln-lists"} | ({"quack"} if case.family == "activation" else set())
+    return with_variants(peers) - without
+
+
+def missing(cells: Sequence[Case], known: dict[Cell, dict[str, Line]], peers: Sequence[str],
+            close: float = 0.0) -> list[Case]:  # fmt: skip
+    """The cells of which the file lacks a peer that is asked for, or Inductor tuned to its end where that is close."""
+    lines = {case.name: known.get(cell_of(case), {}) for case in cells}
+    return [case for case in cells
+            if not asked_of(case, peers) <= lines[case.name].keys() or is_to_tune(lines[case.name], close)]  # fmt: skip
+
+
+def is_to_tune(lines: dict[str, Line], close: float) -> bool:
+    """Whether Inductor has not been tuned to its end and is within ``close`` of Kiln."""
+    if lines.get("inductor", {}).get("note") != ahead.UNTUNED:
+        return False
+    found = [over for variant in VARIANTS for over in ratios(lines, variant, ["inductor"]).values()]
+    return bool(found) and min(found) < close
+
+
+# ---- a cell ----------------------------------------------------------------------------------------------------------
+def settings(peers: Sequence[str], rounds: int = 4) -> Settings:
+    return Settings(tuple(peers), rounds, warm=False)
+
+
+class CellRunner(Runner):
+    """A cell while it is measured: inputs are slices of standing arrays, Inductor is what ``answers`` brings.
+
+    Torch is only asked for its error. A cell whose verdict is close gets more rounds.
+    """
+
+    def __init__(self, case: Case, device: Any, settings: Settings, say: Callable[[str], None], standing: Standing,
+                 answers: dict[str, ahead.Answer], sets: int | None = None):  # fmt: skip
+        self.standing, self.answers, self._sets = standing, answers, sets
+        super().__init__(case, device, settings, say)
+
+    def make_plan(self) -> measure.Plan:
+        launch_us = 1.5 + self.case.traffic / 4.0e6
+        wanted = min(400, max(6, math.ceil(self.device.graph_us / launch_us)))
+        sets = self._sets or min(wanted, max(2, math.ceil(3 * self.device.l2_bytes / self.case.footprint)))
+        return measure.Plan(sets, -(-wanted // sets) * sets, 1, 1, self.settings.rounds)
+
+    def maker(self) -> Slices:
+        return self.standing.slices(self.plan.sets, self.case.dtype)
+
+    def makers(self) -> dict[str, Callable[[], Peer]]:
+        found: dict[str, Callable[[], Peer]] = self.family.peers(self.case, self.tools)
+        return found
+
+    def wanted(self) -> dict[str, Callable[[], Peer]]:
+        makers = self.makers()
+        asked = asked_of(self.case, self.settings.peers)
+        return {name: lambda name=name: self._ready(name, makers[name])  # type: ignore[misc]
+                for name in makers if name in asked}  # fmt: skip
+
+    def _ready(self, name: str, make: Callable[[], Peer]) -> Peer:
+        """A peer as it was compiled ahead."""
+        answer = self.answers.get(name, {"status": "ok"})
+        if answer["status"] == "unavailable":
+            raise Unavailable(answer["note"])
+        if answer["status"] != "ok":
+            raise RuntimeError(answer["note"])
+        return ahead.module_peer(answer) if "path" in answer else make()
+
+    def run(self) -> dict[str, Any]:
+        found = self.build("torch", self.makers()["torch"], timed=False)
+        if found["status"] != "ok":
+            raise Wrong(f"torch: {found['note']}")
+        return super().run()
+
+    def race(self, ready: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
+        times = super().race(ready)
+        if is_near({name: measure.summarize(found).median for name, found in times.items()}):
+            for _ in range(MORE):
+                for name, found in super().race(ready).items():
+                    times[name] += found
+        return times
+
+
+def is_near(us: dict[str, float]) -> bool:
+    """Whether a verdict on these times is close: of a peer that is about as fast as asked, or of dependent launch."""
+    over = [us[peer] / us[ours] / LEAST for ours in VARIANTS for peer in us if ours in us and peer not in VARIANTS]
+    if all(name in us for name in VARIANTS):
+        over.append(us["kiln"] / us["kiln+pdl"] * DEPENDENT_LOSS)
+    return any(abs(ratio - 1) <= NEAR for ratio in over)
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
-def asked_of(peers: Sequence[str]) -> set[str]:
-    return {name for name in with_variants(peers) if name != "kiln-lists"}
+def elements(wanted: Sequence[Case], l2_bytes: int, least: int) -> int:
+    """Elements of inputs that the largest of the cells takes, in ``least`` sets or in as many as fill the L2 thrice."""
+
+    def of(case: Case) -> int:
+        arrays = {"swiglu": 2, "residual_rms_norm": 2}.get(case.kernel, 1)
+        each = arrays * Slices.elements(*case.shape) + 2 * Slices.elements(case.shape[1])
+        return each * max(least, math.ceil(3 * l2_bytes / case.footprint))
+
+    return max(map(of, wanted), default=1)
+
+
+class Meter:
+    """Measures the cells that are ready; ends the process if one of them hangs, with what is known of it."""
+
+    def __init__(self, options: argparse.Namespace, count: int, device: Any):
+        self.options, self.device = options, device
+        self.standing = Standing(device, count)
+        self.settings = settings(options.peers, options.rounds)
+
+    def measure(self, case: Case, answers: dict[str, ahead.Answer], hangs: Callable[[], None]) -> dict[str, Any]:
+        watch = threading.Timer(self.options.timeout, hangs)
+        watch.start()
+        try:
+            cell = CellRunner(case, self.device, self.settings, lambda _: None, self.standing, answers)
+            return cell.run()
+        finally:
+            watch.cancel()
+
+
+class Sweep:
+    """A run: what is compiled, what is ready, what was measured."""
+
+    def __init__(self, options: argparse.Namespace, wanted: Sequence[Case]):
+        self.options = options
+        self.cases = {case.name: case for case in wanted}
+        self.compiled: dict[str, dict[str, ahead.Answer]] = {}
+        # quack's code does not depend on the number of rows: the first cell of a width stands for all.
+        self.quack: dict[Any, ahead.Answer | None] = {}
+        self.facts: dict[str, Any] = {}
+        self.done = 0
+
+    # -- tasks --
+
+    def tasks(self) -> Iterator[dict[str, Any]]:
+        """What is to be compiled: a task for quack of every width, one for the other peers of every cell."""
+        for case in self.cases.values():
+            if "quack" in asked_of(case, self.options.peers) and (key := self._width(case)) not in self.quack:
+                self.quack[key] = None
+                yield {"cell": case.name, "peers": ["quack"]}
+            yield self._task(case, self.options.close == math.inf)
+
+    def _task(self, case: Case, tuned: bool) -> dict[str, Any]:
+        return {"cell": case.name, "peers": sorted(asked_of(case, self.options.peers) - {"quack"}), "tuned": tuned}
+
+    @staticmethod
+    def _width(case: Case) -> tuple[str, int, str]:
+        return case.kernel, case.shape[1], case.dtype
+
+    def take(self, task: dict[str, Any], answer: dict[str, ahead.Answer]) -> list[Case]:
+        """Notes what was compiled; the cells that are ready by it."""
+        case = self.cases[task["cell"]]
+        if task["peers"] == ["quack"]:
+            self.quack[self._width(case)] = answer["quack"]
+            return [other for other in self.cases.values()
+                    if self._width(other) == self._width(case) and other.name in self.compiled]  # fmt: skip
+        self.compiled.setdefault(case.name, {}).update(answer)
+        return [case] if self._has_quack(case) else []
+
+    def _has_quack(self, case: Case) -> bool:
+        return self.quack.get(self._width(case), {}) is not None
+
+    def answers(self, case: Case) -> dict[str, ahead.Answer]:
+        quack = self.quack.get(self._width(case))
+        return self.compiled[case.name] | ({"quack": quack} if quack else {})
+
+    # -- lines --
+
+    def write(self, case: Case, lines: Iterable[Line]) -> list[Line]:
+        table = [{name: line.get(name, "") for name in COLUMNS} for line in lines]
+        measure.append(self.options.csv, COLUMNS, table)
+        self.done += 1
+        print(f"{self.done:4} {case.name}: {told(table)}", flush=True)
+        return table
+
+    def failed(self, case: Case, note: str) -> None:
+        facts = {name: self.facts[name] for name in FACTS if name in self.facts}
+        self.write(case, ({**_head(case), "provider": name, "status": "failed", "note": note, **facts}
+                          for name in sorted(asked_of(case, self.options.peers))))  # fmt: skip
+
+    def measure(self, meter: Any, case: Case) -> bool:
+        """Measures a cell; whether Inductor is to be tuned further and the cell measured again."""
+
+        def hangs() -> None:
+            self.failed(case, f"no answer within {self.options.timeout:.0f} s")
+            os._exit(3)
+
+        try:
+            record = meter.measure(case, self.answers(case), hangs)
+        except Exception as error:
+            self.failed(case, f"{type(error).__name__}: {error}"[:300])
+            meter.device.synchronize()  # raises if the device is lost: then nothing more can be measured here
+            return False
+        lines = self.write(case, lines_of(case, record, self.facts))
+        return is_to_tune({line["provider"]: line for line in lines}, self.options.close)
 
 
 def run(options: argparse.Namespace, wanted: Sequence[Case]) -> None:
-    """Measures cells, a piece at a time: its peers compile side by side, then it runs in one process."""
+    """Measures cells as they are compiled."""
     suite.needs_torch()
     end = time.monotonic() + options.seconds
-    log_path = os.path.join(tempfile.gettempdir(), f"kiln-sweep-{os.getpid()}.log")
-    facts: dict[str, Any] = {}
-    done = 0
-    with open(log_path, "w") as log:
-        for start in range(0, len(wanted), options.piece):
-            piece = wanted[start : start + options.piece]
-            by_name = {case.name: case for case in piece}
-            if options.prepare and options.device == "cuda":
-                options.prepare_timeout = min(600.0, max(1.0, (end - time.monotonic()) * options.share))
-                suite.prepare(options, piece, log, lambda *_: None)
-            events = suite.measure_rows(options, piece, log, lambda *_: None)
-            try:
-                for event in events:
-                    if event["event"] == "environment":
-                        facts = event["facts"]
-                        continue
-                    case = by_name[event["case"] if event["event"] == "failed" else event["record"]["case"]["name"]]
-                    if event["event"] == "result":
-                        lines = list(lines_of(case, event["record"], facts))
-                    else:
-                        lines = [
-                            {**_head(case), "provider": name, "status": "failed", "note": event["message"], **facts}
-                            for name in sorted(asked_of(options.peers))
-                        ]
-                    lines = [{name: line.get(name, "") for name in COLUMNS} for line in lines]
-                    measure.append(options.csv, COLUMNS, lines)
-                    done += 1
-                    print(f"{done:4} {case.name}: {told(lines)}", flush=True)
-                    if time.monotonic() > end:
-                        return
-            finally:
-                events.close()
+    sweep = Sweep(options, wanted)
+    folder = tempfile.mkdtemp(prefix="kiln-sweep-")
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # the processes are the parallelism
+    lock = ahead.Lock(os.path.join(folder, "quiet"))
+    job = {"device": options.device, "lock": os.path.join(folder, "quiet"), "elements": elements(wanted, 0, 1)}
+    command = [sys.executable, "-u", str(HERE / "ahead.py"), json.dumps(job)]
+    with open(os.path.join(folder, "log"), "w") as log, ahead.Pool(options.jobs, command, log) as pool:
+        for task in sweep.tasks():
+            pool.ask(task)
+        meter, sweep.facts = start(options, wanted)
+        ready: list[Case] = []
+        began, busy = time.monotonic(), 0.0
+        while (pool.open or ready) and time.monotonic() < end:
+            # Whoever measures has the device alone: not for every cell anew.
+            while pool.open and len(ready) < options.batch and time.monotonic() < end - CELL_SECONDS * len(ready):
+                for task, answer in pool.get(0.5):
+                    ready += sweep.take(task, answer)
+                    if len(ready) >= options.batch:
+                        break
+            with lock:
+                began_here = time.monotonic()
+                for case in ready:
+                    if time.monotonic() < end and sweep.measure(meter, case):
+                        pool.ask({"cell": case.name, "peers": ["inductor"], "tuned": True}, soon=True)
+                busy += time.monotonic() - began_here
+            ready = []
+        print(f"{sweep.done} cells measured in {busy:.1f} s of {time.monotonic() - began:.1f} s; {pool.open} tasks of "
+              f"{options.jobs} processes open; what these print is in {folder}", flush=True)  # fmt: skip
+
+
+def start(options: argparse.Namespace, wanted: Sequence[Case]) -> tuple[Any, dict[str, Any]]:
+    """What measures on this machine, and the facts of it."""
+    from device import FlushingDevice, HostDevice, environment
+
+    try:
+        device = HostDevice() if options.device == "cpu" else FlushingDevice()
+    except SystemExit as error:
+        raise suite.Unusable(str(error)) from error
+    if "quack" in options.peers:
+        with contextlib.suppress(ImportError):
+            import quack  # noqa: F401 - takes seconds, while others compile
+    gc.collect()
+    gc.freeze()  # what was imported stays: nobody need look through it after every cell
+    return Meter(options, elements(wanted, device.l2_bytes, 2), device), environment(device) | {"method": METHOD}
 
 
 def told(lines: Sequence[Line]) -> str:
@@ -225,19 +440,17 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--peers", default="inductor,quack", help="beside Kiln (default: inductor,quack)")
     found.add_argument("--limit", type=int, help="cells to measure in this run")
     found.add_argument("--seconds", type=float, default=math.inf, help="begin no cell after so many")
-    found.add_argument("--piece", type=int, default=96, help="cells that compile ahead together (default: 96)")
-    found.add_argument("--share", type=float, default=0.5, help="of the time left, for compiling ahead (default: 0.5)")
-    found.add_argument("--rounds", type=int, default=5, help="bursts of each peer (default: 5)")
-    found.add_argument("--most-sets", type=int, default=4096, help="copies of a cell's arrays at most")
-    found.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="processes that compile")
+    found.add_argument("--batch", type=int, default=16, help="cells that are measured in a row (default: 16)")
+    found.add_argument("--rounds", type=int, default=4, help="bursts of each peer (default: 4)")
+    found.add_argument("--close", type=float, default=1.15, metavar="R",
+                       help="tune Inductor to its end where Kiln has less than R of its speed (default: 1.15; inf: in "
+                            "every cell at once)")  # fmt: skip
+    found.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="processes that compile")
     found.add_argument("--timeout", type=float, default=60.0, help="seconds for one cell (default: 60)")
-    found.add_argument("--no-prepare", dest="prepare", action="store_false", help="do not compile ahead in parallel")
     found.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: try the sweep without a GPU")
     found.add_argument("--list", action="store_true", help="name the cells that are missing; run nothing")
     found.add_argument("--report", action="store_true", help="report on the file; run nothing")
     found.add_argument("--strict", action="store_true", help="exit 1 unless the file has all cells, as fast as asked")
-    # What the suite's own runs decide otherwise: one process for all families, and no second figure of warm caches.
-    found.set_defaults(quick=True, warm=False, rows_of="sweep")
     return found
 
 
@@ -246,7 +459,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     peers = [name for name in options.peers.split(",") if name]
     options.peers = ["kiln", *peers]
     wanted = cells(options.kernels, options.rows, options.widths, options.dtypes)
-    left = missing(wanted, read(options.csv), asked_of(options.peers))[: options.limit]
+    left = missing(wanted, read(options.csv), options.peers, options.close)[: options.limit]
     if options.list:
         print("\n".join(case.name for case in left))
         return 0

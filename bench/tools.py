@@ -16,6 +16,7 @@ class Tools:
     def __init__(self, device: Any):
         self.device = device
         self.torch = device.torch
+        self.coordinate_descent = True  # Inductor tries neighbours of the best of its configurations, too
 
     def module(self, name: str) -> Any:
         """Imports a module, or says that the peer is not here."""
@@ -56,4 +57,6 @@ class Tools:
         if self.device.name == "cpu":
             raise Unavailable("torch.compile is measured on GPUs")
         self.torch._dynamo.reset()  # a third shape in a row would be compiled for dynamic shapes
-        return self.torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False, fullgraph=True)
+        # What the mode max-autotune-no-cudagraphs stands for.
+        options = {"max_autotune": True, "coordinate_descent_tuning": self.coordinate_descent}
+        return self.torch.compile(function, options=options, dynamic=False, fullgraph=True)

@@ -1,0 +1,289 @@
+"""Compiles ahead what cells of the sweep need: processes that stay, each with its own context on the device.
+
+    python bench/ahead.py '{"device": "cuda", "lock": "/tmp/…/quiet", "elements": 1000000}'
+
+A line of JSON on stdin names a cell and its peers, a line on stdout says what was found. What is compiled stays in the
+compilers' caches on disk; of Inductor, which takes longest to find there what it has compiled, the answer names the
+module that it wrote, so that whoever measures imports that and compiles nothing. Inductor times its configurations on
+the device: one process at a time, and none while the holder of the lock measures.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from cases import Case, Peer, Unavailable  # noqa: E402
+
+Answer = dict[str, Any]
+
+
+# ---- the device's quiet ----------------------------------------------------------------------------------------------
+class Lock:
+    """A file that one process at a time holds: the device is its own while it times something."""
+
+    def __init__(self, path: str):
+        self._file = open(path, "a")
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+# ---- Inductor's modules ----------------------------------------------------------------------------------------------
+class Modules:
+    """What Inductor writes while torch.compile works: for each call of a module, the module and its arguments."""
+
+    def __init__(self) -> None:
+        from torch._inductor.codecache import PyCodeCache
+
+        self.calls: list[tuple[str, str, list[int]]] = []
+        load = PyCodeCache.load_by_key_path
+
+        def loaded(key: str, path: str, *rest: Any, **named: Any) -> Any:
+            module = load(key, path, *rest, **named)
+            if hasattr(module, "call"):
+                module.call = self._recorded(module.call, key, path)
+            return module
+
+        PyCodeCache.load_by_key_path = loaded  # type: ignore[method-assign, assignment]
+
+    def _recorded(self, call: Callable[..., Any], key: str, path: str) -> Callable[..., Any]:
+        def recorded(arguments: list[Any]) -> Any:
+            self.calls.append((key, path, [argument.data_ptr() for argument in arguments]))
+            return call(arguments)
+
+        return recorded
+
+    def of(self, launch: Callable[[], Any], arrays: dict[str, Any]) -> Answer:
+        """Compiles by a launch on arrays; which module it calls, with which of them."""
+        self.calls.clear()
+        launch()
+        if len(self.calls) != 1:
+            raise RuntimeError(f"expected one module of Inductor, got {len(self.calls)}")
+        key, path, places = self.calls[0]
+        names = {value.data_ptr(): name for name, value in arrays.items() if hasattr(value, "data_ptr")}
+        return {"key": key, "path": path, "arguments": [names[place] for place in places]}
+
+
+def module_peer(answer: Answer) -> Peer:
+    """Inductor's module as a peer."""
+    from torch._inductor.codecache import PyCodeCache
+
+    call: Callable[[list[Any]], Any] = PyCodeCache.load_by_key_path(answer["key"], answer["path"]).call
+    names = answer["arguments"]
+    return Peer(lambda a, _: tuple(call([a[name] for name in names])), takes_outputs=False, note=answer["note"])
+
+
+def time_briefly(lock: Lock) -> None:
+    """Has Inductor time a configuration in a few milliseconds, alone on the device."""
+    from torch._inductor.runtime import benchmarking
+
+    kind = type(benchmarking.benchmarker)
+    timed = benchmarking.InductorBenchmarker.benchmark_gpu
+
+    def benchmark_gpu(self: Any, function: Callable[[], Any], **options: Any) -> Any:
+        mode = {"return_mode": options["return_mode"]} if options.get("return_mode") in ("min", "all") else {}
+        with lock:
+            return timed(self, function, estimation_iters=3, memory_warmup_iters=5, benchmark_iters=40,
+                         max_benchmark_duration=3, is_vetted_benchmarking=True, **mode)  # fmt: skip
+
+    for name in ("L2_cache_size", "get_event_pairs", "get_event_pairs_min_timing"):
+        if not hasattr(kind, name):
+            setattr(kind, name, vars(benchmarking.InductorBenchmarker)[name])
+    kind.benchmark_gpu = benchmark_gpu  # type: ignore[method-assign, assignment]
+
+
+# ---- a process -------------------------------------------------------------------------------------------------------
+class Compiler:
+    """What a process does with a task: {"cell": …, "peers": […], "tuned": …}."""
+
+    def __init__(self, device: Any, standing: Any, modules: Modules | None):
+        self.device, self.standing, self.modules = device, standing, modules
+
+    def answer(self, task: dict[str, Any]) -> Answer:
+        import sweep
+
+        case = sweep.named(task["cell"])
+        found: Answer = {}
+        for name in task["peers"]:
+            try:
+                found[name] = self.compile(case, name, task.get("tuned", True))
+            except Unavailable as error:
+                found[name] = {"status": "unavailable", "note": str(error)}
+            except Exception as error:
+                text = (str(error).strip() or repr(error)).splitlines()[0][:300]
+                found[name] = {"status": "failed", "note": f"{type(error).__name__}: {text}"}
+        return found
+
+    def compile(self, case: Case, name: str, tuned: bool) -> Answer:
+        import sweep
+
+        runner = sweep.CellRunner(case, self.device, sweep.settings([name]), lambda _: None, self.standing, {}, sets=1)
+        runner.tools.coordinate_descent = tuned
+        peer = runner.makers()[name]()
+        outs = runner.outputs(peer)
+        arrays = runner.sets[0]
+        if peer.prepare is not None:
+            peer.prepare(arrays)
+
+        def launch() -> None:
+            peer.launch(arrays, outs[0] if outs else None)
+            self.device.synchronize()
+
+        found: Answer = {"status": "ok", "note": ""}
+        if name == "inductor" and self.modules is not None:
+            found |= self.modules.of(launch, arrays) | {"note": "" if tuned else UNTUNED}
+        else:
+            launch()
+        return found
+
+
+# Inductor tries neighbours of its best configuration only where it is close to Kiln.
+UNTUNED = "no coordinate descent"
+
+
+def main() -> int:
+    job = json.loads(sys.argv[1])
+    # Everything that libraries print goes to stderr: stdout is the parent's.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    os.nice(5)
+    from device import Standing, make_device
+
+    device = make_device(job["device"])
+    modules = None
+    if job["device"] == "cuda":
+        modules = Modules()
+        time_briefly(Lock(job["lock"]))
+    compiler = Compiler(device, Standing(device, job["elements"]), modules)
+    for line in sys.stdin:
+        found = compiler.answer(json.loads(line))
+        answers.write(json.dumps(found) + "\n")
+        if any(answer["status"] == "failed" for answer in found.values()):
+            device.synchronize()  # raises if the device is lost: the parent starts another process
+    return 0
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+class Process:
+    """One of the processes, which is asked one task after the other."""
+
+    def __init__(self, command: list[str], log: Any):
+        self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                                      start_new_session=True)  # fmt: skip
+
+    def ask(self, task: dict[str, Any]) -> Answer | None:
+        """The answer; None from a process that is no more."""
+        assert self.child.stdin is not None and self.child.stdout is not None
+        try:
+            self.child.stdin.write(json.dumps(task) + "\n")
+            self.child.stdin.flush()
+            line = self.child.stdout.readline()
+            return json.loads(line) if line else None
+        except (OSError, ValueError):
+            return None
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
+
+
+class Pool:
+    """Processes and the tasks that wait for them.
+
+    Tasks of ``FIRST`` (quack's, whose import takes 10 s) are for a third of the processes, which take others when there
+    are none of these. ``answers`` brings each task with its answer, in the order in which they are done.
+    """
+
+    FIRST = "quack"
+
+    def __init__(self, count: int, command: list[str], log: Any):
+        self.answers: queue.Queue[tuple[dict[str, Any], Answer]] = queue.Queue()
+        self.open = 0  # tasks without an answer yet
+        self._command, self._log = command, log
+        self._tasks: collections.deque[dict[str, Any]] = collections.deque()
+        self._first: collections.deque[dict[str, Any]] = collections.deque()
+        self._changed = threading.Condition()
+        self._ended = False
+        self._processes = [Process(command, log) for _ in range(count)]
+        for i in range(count):
+            takes_first = i < -(-count // 3)
+            threading.Thread(target=self._serve, args=(i, takes_first), daemon=True).start()
+
+    def ask(self, task: dict[str, Any], soon: bool = False) -> None:
+        with self._changed:
+            tasks = self._first if self.FIRST in task["peers"] else self._tasks
+            (tasks.appendleft if soon else tasks.append)(task)
+            self.open += 1
+            self._changed.notify_all()
+
+    def get(self, seconds: float) -> Iterator[tuple[dict[str, Any], Answer]]:
+        """The answers that there are now, or else come within so many seconds."""
+        with contextlib.suppress(queue.Empty):
+            item = self.answers.get(timeout=max(0.0, seconds))
+            while True:
+                self.open -= 1
+                yield item
+                item = self.answers.get_nowait()
+
+    def _next(self, takes_first: bool) -> dict[str, Any] | None:
+        with self._changed:
+            while not self._ended:
+                if takes_first and self._first:
+                    return self._first.popleft()
+                if self._tasks:
+                    return self._tasks.popleft()
+                self._changed.wait()
+        return None
+
+    def _serve(self, i: int, takes_first: bool) -> None:
+        while (task := self._next(takes_first)) is not None:
+            answer = self._processes[i].ask(task)
+            if answer is None and not self._ended:  # perhaps for what it did before: another may do it
+                self._replace(i)
+                answer = self._processes[i].ask(task)
+            if self._ended:
+                return
+            if answer is None:
+                self._replace(i)
+                answer = {name: {"status": "failed", "note": "the process that compiles ended"}
+                          for name in task["peers"]}  # fmt: skip
+            self.answers.put((task, answer))
+
+    def _replace(self, i: int) -> None:
+        self._processes[i].end()
+        with self._changed:
+            if not self._ended:
+                self._processes[i] = Process(self._command, self._log)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        for process in self._processes:
+            process.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
