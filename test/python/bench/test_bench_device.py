@@ -12,11 +12,12 @@ class Recorder:
     """A stand-in for torch with one GPU; `calls` is everything that happened, in order. A replay takes 3 ms."""
 
     def __init__(self):
-        self.calls, self.clock, self.stream = [], 0.0, "default"
+        self.calls, self.clock, self.stream, self.pools = [], 0.0, "default", []
         recorder = self
 
         class Graph:
-            def capture_begin(self, capture_error_mode):
+            def capture_begin(self, pool, capture_error_mode):
+                recorder.pools.append(pool)
                 recorder.calls.append(f"begin {capture_error_mode} on {recorder.stream}")
 
             def capture_end(self):
@@ -55,8 +56,19 @@ class Recorder:
             is_available=lambda: True, get_device_properties=lambda _: properties, Stream=Stream, stream=stream,
             current_stream=Stream, CUDAGraph=Graph, Event=Event, synchronize=lambda: self.calls.append("synchronize"),
         )  # fmt: skip
+        self.cuda.graph_pool_handle = lambda: "pool"
+        self.float32 = "float32"
         self.version = types.SimpleNamespace(cuda="13.0")
         self.device = lambda *names: names
+
+    def zeros(self, count, dtype=None, device=None):
+        """An array, reading which takes 0.05 ms."""
+
+        def read():
+            self.calls.append(f"read {count}")
+            self.clock += 0.05
+
+        return types.SimpleNamespace(sum=read, zero_=lambda: None)
 
 
 @pytest.fixture
@@ -94,6 +106,21 @@ def test_a_burst_leaves_its_first_replay_out(gpu):
     timed = found.burst(replay, launches=100, replays=2)
     assert timed() == pytest.approx(2 * 3.0 * 1e3 / 200)
     assert recorder.calls == ["replay", "record", "replay", "replay", "record", "wait"]
+
+
+def test_a_burst_behind_a_flushed_cache_times_one_replay(gpu, monkeypatch):
+    _, recorder = gpu
+    found = device.FlushingDevice()
+    assert recorder.pools == ["pool"]
+    replay = found.capture(lambda: None)
+    assert recorder.pools == ["pool", "pool"]
+    clock = iter((0.0, 200e-6))
+    monkeypatch.setattr(device.time, "perf_counter", lambda: next(clock))  # launching takes the host 0.2 ms
+    timed = found.burst(replay, launches=100)
+    recorder.calls.clear()
+    assert timed() == pytest.approx(30.0)
+    flush = f"read {3 * (60 << 20) // 4}"
+    assert recorder.calls == [flush] * 8 + ["record", "replay", "record", "wait"]
 
 
 def test_facts(gpu):
