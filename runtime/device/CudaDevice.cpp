@@ -121,9 +121,6 @@ Status CudaDevice::open() {
   char name[256] = "";
   driver.deviceGetName(name, sizeof name - 1, handle);
   properties.name = name;
-  size_t bytes = 0;
-  driver.deviceTotalMem(&bytes, handle);
-  properties.memoryBytes = bytes;
   int clusters = 0;
   for (auto [attribute, place] : {std::pair(DeviceAttribute::CapabilityMajor, &properties.major),
                                   {DeviceAttribute::CapabilityMinor, &properties.minor},
@@ -135,9 +132,6 @@ Status CudaDevice::open() {
                                   {DeviceAttribute::ReservedSharedPerBlock, &properties.reservedSharedBytes},
                                   {DeviceAttribute::MaxRegistersPerBlock, &properties.registers},
                                   {DeviceAttribute::L2Bytes, &properties.l2Bytes},
-                                  {DeviceAttribute::ClockRate, &properties.clockKHz},
-                                  {DeviceAttribute::MemoryClockRate, &properties.memoryClockKHz},
-                                  {DeviceAttribute::MemoryBusWidth, &properties.memoryBusBits},
                                   {DeviceAttribute::MaxGridX, &properties.maxGrid[0]},
                                   {DeviceAttribute::MaxGridY, &properties.maxGrid[1]},
                                   {DeviceAttribute::MaxGridZ, &properties.maxGrid[2]},
@@ -146,6 +140,19 @@ Status CudaDevice::open() {
       *place = 0; // unknown to an older driver
   properties.clusters = clusters;
   return {};
+}
+
+CudaFacts CudaDevice::readFacts() const {
+  CudaFacts facts;
+  size_t bytes = 0;
+  driver.deviceTotalMem(&bytes, handle);
+  facts.memoryBytes = bytes;
+  for (auto [attribute, place] : {std::pair(DeviceAttribute::ClockRate, &facts.clockKHz),
+                                  {DeviceAttribute::MemoryClockRate, &facts.memoryClockKHz},
+                                  {DeviceAttribute::MemoryBusWidth, &facts.memoryBusBits}})
+    if (driver.deviceGetAttribute(place, attribute, handle))
+      *place = 0;
+  return facts;
 }
 
 //===-- Waiting, and what went wrong -----------------------------------------------------------------------------===//

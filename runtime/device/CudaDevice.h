@@ -23,9 +23,13 @@ struct CudaProperties {
   int reservedSharedBytes = 0; ///< of a block, taken by the driver
   int registers = 0;           ///< a block
   int l2Bytes = 0;
-  int clockKHz = 0, memoryClockKHz = 0, memoryBusBits = 0;
   int maxGrid[3] = {0, 0, 0};
   bool clusters = false;
+};
+
+/// What the driver takes long to say, and no launch asks.
+struct CudaFacts {
+  int clockKHz = 0, memoryClockKHz = 0, memoryBusBits = 0;
   uint64_t memoryBytes = 0;
 };
 
@@ -55,6 +59,7 @@ public:
   const CudaDriver &getDriver() const { return driver; }
   cuda::Context getContext() const { return context; }
   const CudaProperties &getProperties() const { return properties; }
+  CudaFacts readFacts() const;
   CudaLogs &getLogs() { return *logs; }
 
   /// Makes this device's context current on the calling thread for a scope, if it is not already.

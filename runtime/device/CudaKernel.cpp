@@ -277,7 +277,7 @@ public:
     const Grid &grid = request.grid;
     if (grid.count() == 0)
       return {};
-    if (getMetadata().cuda->bounded)
+    if (getMetadata().cuda->bounded && !request.boundsKnown)
       if (Status status = checkBounds(request); !status.ok())
         return status;
     CudaShape where = shape;
@@ -312,7 +312,7 @@ public:
 
 private:
   /// What the code takes for granted that pointers were made descriptors for. A launch through a kernel looks before it
-  /// chooses such code; one of code that is given does not.
+  /// chooses such code, and says so; one of code that is given does not.
   Status checkBounds(const LaunchRequest &request) const {
     const Grid &grid = request.grid;
     for (int64_t side : {grid.x, grid.y, grid.z})

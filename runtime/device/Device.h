@@ -23,6 +23,7 @@ struct LaunchRequest {
   void *runtime = nullptr;          ///< given to the hooks through KilnLaunch
   bool sequential = false;          ///< ascending program ids, one at a time
   void *stream = nullptr;           ///< of a GPU: the driver's handle
+  bool boundsKnown = false;         ///< what code with descriptors in place of pointers holds for has been checked
   /// On the CPU, called on the launching thread about every 50 ms of a launch that lasts; true stops it.
   bool (*attend)(void *attendant) = nullptr;
   void *attendant = nullptr;

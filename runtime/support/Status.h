@@ -28,26 +28,35 @@ struct ResourceNeed {
   std::string option;                  ///< what to reduce
 };
 
+/// One null pointer where nothing is wrong: a launch passes through several.
 class [[nodiscard]] Status {
 public:
   Status() = default;
-  Status(StatusCode code, std::string message) : code(code), message(std::move(message)) {}
+  Status(StatusCode code, std::string message)
+      : wrong(code == StatusCode::Ok ? nullptr : std::make_shared<Wrong>(Wrong{code, std::move(message), {}})) {}
 
-  bool ok() const { return code == StatusCode::Ok; }
-  StatusCode getCode() const { return code; }
-  const std::string &getMessage() const { return message; }
+  bool ok() const { return !wrong; }
+  StatusCode getCode() const { return wrong ? wrong->code : StatusCode::Ok; }
+  const std::string &getMessage() const {
+    static const std::string none;
+    return wrong ? wrong->message : none;
+  }
 
   /// Null if the status is not about a resource.
-  const ResourceNeed *getNeed() const { return need.get(); }
+  const ResourceNeed *getNeed() const { return wrong && wrong->need ? &*wrong->need : nullptr; }
   Status with(ResourceNeed amount) && {
-    need = std::make_shared<ResourceNeed>(std::move(amount));
+    if (wrong)
+      wrong = std::make_shared<Wrong>(Wrong{wrong->code, wrong->message, std::move(amount)});
     return std::move(*this);
   }
 
 private:
-  StatusCode code = StatusCode::Ok;
-  std::string message;
-  std::shared_ptr<const ResourceNeed> need;
+  struct Wrong {
+    StatusCode code;
+    std::string message;
+    std::optional<ResourceNeed> need;
+  };
+  std::shared_ptr<const Wrong> wrong;
 };
 
 inline Status invalidArgument(std::string message) { return {StatusCode::InvalidArgument, std::move(message)}; }

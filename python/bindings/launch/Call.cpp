@@ -501,7 +501,7 @@ static device::CudaDevice &findGpu(LauncherState &state, const Compiled &compile
 }
 
 void kiln::python::launchPacked(LauncherState &state, const Compiled &compiled, device::Grid grid, const void *block,
-                                int device, void *stream, std::vector<launch::BufferExtent> extents) {
+                                int device, void *stream, bool boundsKnown, std::vector<launch::BufferExtent> extents) {
   if (device == onHost)
     return launchOnHost(state, compiled, grid, block, std::move(extents));
   findGpu(state, compiled, device);
@@ -509,6 +509,7 @@ void kiln::python::launchPacked(LauncherState &state, const Compiled &compiled, 
   request.grid = grid;
   request.arguments = block;
   request.stream = stream;
+  request.boundsKnown = boundsKnown;
   Status status;
   {
     WithoutLock released;
@@ -554,7 +555,8 @@ void Call::launch(const Compiled &compiled, device::Grid grid) {
   void *stream = device == onHost ? nullptr : getTorchStream(device);
   bool staged = device != onHost && reader.isStaged();
   if (!staged && reader.producers.empty())
-    return launchPacked(state, compiled, grid, encoder.getBlock(), device, stream, std::move(reader.extents));
+    return launchPacked(state, compiled, grid, encoder.getBlock(), device, stream, described,
+                        std::move(reader.extents));
   device::CudaDevice &gpu = findGpu(state, compiled, device);
   for (auto [where, producer] : reader.producers) {
     Status status = gpu.order(static_cast<device::cuda::Stream>(stream), static_cast<device::cuda::Stream>(producer));
@@ -562,7 +564,7 @@ void Call::launch(const Compiled &compiled, device::Grid grid) {
       explainStatus(state, compiled, status);
   }
   if (!staged)
-    return launchPacked(state, compiled, grid, encoder.getBlock(), device, stream);
+    return launchPacked(state, compiled, grid, encoder.getBlock(), device, stream, described);
   device::LaunchRequest request;
   request.grid = grid;
   request.arguments = encoder.getBlock();
@@ -687,7 +689,8 @@ LaunchRecord Call::makeRecord(const Compiled &compiled, device::Grid where) {
       continue;
     ArgumentReader::Array read = reader.getArray(array);
     record.arrays.push_back({argument.offset, reinterpret_cast<uintptr_t>(read.address), read.begin, read.end,
-                             bool(disjoint[array]), argument.written, read.tensor});
+                             bool(disjoint[array]), argument.written, read.tensor,
+                             argument.written && read.tensor ? findTorchHandle(read.tensor) : nullptr});
     ++array;
   }
   return record;

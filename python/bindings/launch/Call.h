@@ -98,6 +98,7 @@ struct PackedArray {
   bool disjoint = false;        ///< the code relies on it: no other array overlaps the storage
   bool written = false;         ///< the code stores through it
   PyObject *tensor = nullptr;   ///< of torch, or null; borrowed
+  void *handle = nullptr;       ///< the tensor's, where it is written and has one
 };
 
 /// All that a launch was made of, so that it can be made again without looking anything up.
@@ -141,9 +142,10 @@ bool hasLaunchHooks();
 void callLaunchHook(bool enter, const Compiled &compiled, device::Grid grid, const pybind11::dict &named);
 
 /// Runs compiled code with a packed block: on the CPU until it has ended, on a GPU (by its number) into `stream`.
-/// Throws error_already_set if anything is wrong. `extents`: of the arrays, for checks.
+/// Throws error_already_set if anything is wrong. `boundsKnown`: as in device::LaunchRequest. `extents`: of the arrays,
+/// for checks.
 void launchPacked(LauncherState &state, const Compiled &compiled, device::Grid grid, const void *block, int device,
-                  void *stream, std::vector<launch::BufferExtent> extents = {});
+                  void *stream, bool boundsKnown, std::vector<launch::BufferExtent> extents = {});
 
 /// Program ids are counted in 64 bits with room to spare.
 constexpr double kMostInstances = 0x1p60;

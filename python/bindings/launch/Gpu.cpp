@@ -55,6 +55,7 @@ template <typename T> static T take(ErrorOr<T> value) {
 static py::dict describeDevice(int ordinal) {
   CudaDevice &device = *take(CudaDevice::get(ordinal));
   const device::CudaProperties &p = device.getProperties();
+  device::CudaFacts facts = device.readFacts();
   py::dict result;
   result["name"] = p.name;
   result["capability"] = py::make_tuple(p.major, p.minor);
@@ -65,10 +66,10 @@ static py::dict describeDevice(int ordinal) {
   result["shared_bytes_per_multiprocessor"] = p.sharedBytesPerProcessor;
   result["registers"] = p.registers;
   result["l2_bytes"] = p.l2Bytes;
-  result["clock_khz"] = p.clockKHz;
-  result["memory_clock_khz"] = p.memoryClockKHz;
-  result["memory_bus_bits"] = p.memoryBusBits;
-  result["memory_bytes"] = p.memoryBytes;
+  result["clock_khz"] = facts.clockKHz;
+  result["memory_clock_khz"] = facts.memoryClockKHz;
+  result["memory_bus_bits"] = facts.memoryBusBits;
+  result["memory_bytes"] = facts.memoryBytes;
   result["clusters"] = p.clusters;
   return result;
 }
@@ -413,6 +414,13 @@ void kiln::python::bindGpu(py::module_ &m) {
   m.def(
       "cuda_current_device", [] { return std::max(CudaDevice::getCurrent(), 0); },
       "The GPU in use on this thread, else the first.");
+  m.def(
+      "cuda_capability",
+      [](int ordinal) {
+        const device::CudaProperties &properties = take(CudaDevice::get(ordinal))->getProperties();
+        return std::make_pair(properties.major, properties.minor);
+      },
+      py::arg("device"), "The compute capability, (9, 0).");
   m.def("cuda_properties", describeDevice, py::arg("device"), "What a GPU is, as a dictionary.");
   m.def("cuda_synchronize", synchronize, py::arg("device") = py::none(),
         "Waits for a GPU, or for all that Kiln has used; shows what kernels printed, raises what failed.");

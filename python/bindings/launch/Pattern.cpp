@@ -19,11 +19,20 @@ public:
 
   static constexpr size_t kMostWords = 64, kMostArrays = 16;
 
-  /// A call that has been found to be like this.
+  /// A tensor that the code writes.
+  struct Written {
+    PyObject *tensor;
+    void *handle;
+  };
+  /// The storage of an array.
+  struct Storage {
+    uintptr_t begin, end;
+  };
+  /// A call that has been found to be like this. Nothing of it is set before.
   struct Packed {
     alignas(16) uint64_t block[kMostWords];
-    std::pair<PyObject *, void *> written[kMostArrays]; ///< tensors that the code writes, and their handles
-    unsigned writtenCount = 0;
+    Written written[kMostArrays];
+    unsigned writtenCount;
   };
 
   /// Whether the call is like this; packs it on the way.
@@ -36,6 +45,7 @@ public:
 
   Compiled *compiled = nullptr; ///< the table's: there as long as the generation is this one
   int device = onHost;
+  bool describes = false; ///< the code holds for some launches alone, as this one is
 
 private:
   enum class Kind : uint8_t { Class, Constant, Integer, Float, Bool, Torch, Numpy };
@@ -54,9 +64,10 @@ private:
     uint16_t place = 0;           ///< where in the object of a tensor its handle is
     PyObject *is = nullptr;       ///< the constant, or the class of an array or a tuple; kept by `kept`
     PyObject *elements = nullptr; ///< of an array of numpy: their type
-    // Of a tensor, when it was last found to be whole: which it was, and where its memory.
+    // Of a tensor: of what kind; and when it was last found to be whole, which it was, and where its memory.
+    TorchLikeness like;
     const void *tensor = nullptr;
-    uintptr_t address = 0, begin = 0, end = 0;
+    TorchPlace last = {};
   };
 
   bool addConstant(size_t source, int item, PyObject *value);
@@ -64,17 +75,17 @@ private:
                    llvm::ArrayRef<artifact::ArgumentSpec> &left);
   bool addTuple(const launch::ParameterRule &rule, int source, PyObject *value,
                 llvm::ArrayRef<artifact::ArgumentSpec> &left);
-  bool readTorch(Step &step, PyObject *value, Packed &packed, std::pair<uintptr_t, uintptr_t> &storage);
-  static bool readNumpy(const Step &step, PyObject *value, uintptr_t &address,
-                        std::pair<uintptr_t, uintptr_t> &storage);
+  bool readTorch(Step &step, PyObject *value, Packed &packed, Storage &storage);
+  static bool readNumpy(const Step &step, PyObject *value, uintptr_t &address, Storage &storage);
   static bool isSame(PyObject *value, PyObject *constant);
-  bool overlapAsBefore(llvm::ArrayRef<std::pair<uintptr_t, uintptr_t>> storages) const;
+  bool overlapAsBefore(llvm::ArrayRef<Storage> storages) const;
 
   std::shared_ptr<const LauncherState::Current> current;
   uint64_t generation = 0;
   size_t positional = 0;
   py::object names; ///< a tuple, or empty
-  bool describes = false, allDisjoint = true;
+  bool allDisjoint = true;
+  bool arraysKnown = false; ///< the tensors that were found to be whole last have been found to overlap as they should
   size_t arrayCount = 0;
   llvm::SmallVector<bool, kMostArrays> disjoint;
   llvm::SmallVector<uint64_t, 32> block;
@@ -190,10 +201,12 @@ bool CallPattern::addArgument(const launch::ParameterRule &rule, int source, int
   case ValueClass::TorchTensor: {
     TorchMemory memory;
     void *handle = findTorchHandle(value);
-    if (!handle || !readTorchMemory(handle, memory) || !memory.address || memory.device != device)
+    std::optional<TorchLikeness> like = handle ? findTorchLikeness(handle) : std::nullopt;
+    if (!like || !readTorchMemory(handle, memory) || !memory.address || memory.device != device)
       return false;
     step.kind = Kind::Torch;
     step.element = memory.element;
+    step.like = *like;
     step.place = uint16_t(static_cast<char *>(handle) - reinterpret_cast<char *>(value));
     step.told = reinterpret_cast<uintptr_t>(memory.address) % 16 == 0;
     break;
@@ -301,34 +314,31 @@ bool CallPattern::isSame(PyObject *value, PyObject *constant) {
   return PyUnicode_CheckExact(value) && PyUnicode_Compare(value, constant) == 0;
 }
 
-bool CallPattern::readTorch(Step &step, PyObject *value, Packed &packed, std::pair<uintptr_t, uintptr_t> &storage) {
+bool CallPattern::readTorch(Step &step, PyObject *value, Packed &packed, Storage &storage) {
   if (reinterpret_cast<PyObject *>(Py_TYPE(value)) != step.is)
     return false;
-  TorchMemory memory;
+  TorchPlace place;
   void *handle = reinterpret_cast<char *>(value) + step.place;
-  if (!readTorchMemory(handle, memory) || memory.element != step.element || memory.device != device)
-    return false;
-  auto address = reinterpret_cast<uintptr_t>(memory.address);
-  if (!address || (step.tellsAlignment && (address % 16 == 0) != bool(step.told)))
+  if (!readTorchLike(handle, step.like, place) || !place.address ||
+      (step.tellsAlignment && (place.address % 16 == 0) != bool(step.told)))
     return false;
   // A storage that is made smaller ends elsewhere.
-  if (value != step.tensor || address != step.address || memory.begin != step.begin || memory.end != step.end) {
-    if (!isWhole(handle, memory))
+  if (value != step.tensor || place.address != step.last.address || place.begin != step.last.begin ||
+      place.end != step.last.end) {
+    arraysKnown = false;
+    if (!isWhole(handle, place, step.element))
       return false;
     step.tensor = value;
-    step.address = address;
-    step.begin = memory.begin;
-    step.end = memory.end;
+    step.last = place;
   }
-  storage = {memory.begin, memory.end};
-  std::memcpy(reinterpret_cast<char *>(packed.block) + step.offset, &address, sizeof address);
+  storage = {place.begin, place.end};
+  std::memcpy(reinterpret_cast<char *>(packed.block) + step.offset, &place.address, sizeof place.address);
   if (step.isWritten)
     packed.written[packed.writtenCount++] = {value, handle};
   return true;
 }
 
-bool CallPattern::readNumpy(const Step &step, PyObject *value, uintptr_t &address,
-                            std::pair<uintptr_t, uintptr_t> &storage) {
+bool CallPattern::readNumpy(const Step &step, PyObject *value, uintptr_t &address, Storage &storage) {
   if (reinterpret_cast<PyObject *>(Py_TYPE(value)) != step.is)
     return false;
   const auto *array = py::detail::array_proxy(value);
@@ -345,18 +355,22 @@ bool CallPattern::readNumpy(const Step &step, PyObject *value, uintptr_t &addres
       return false;
   }
   setBounds(reinterpret_cast<uintptr_t>(whole->data), whole->nd, reinterpret_cast<const int64_t *>(whole->dimensions),
-            reinterpret_cast<const int64_t *>(whole->strides), artifact::getBytes(step.element), storage.first,
-            storage.second);
+            reinterpret_cast<const int64_t *>(whole->strides), artifact::getBytes(step.element), storage.begin,
+            storage.end);
   return true;
 }
 
-bool CallPattern::overlapAsBefore(llvm::ArrayRef<std::pair<uintptr_t, uintptr_t>> storages) const {
-  if (!allDisjoint)
-    return llvm::equal(findDisjoint(storages), disjoint);
+bool CallPattern::overlapAsBefore(llvm::ArrayRef<Storage> storages) const {
+  if (!allDisjoint) {
+    llvm::SmallVector<std::pair<uintptr_t, uintptr_t>, kMostArrays> pairs;
+    for (Storage storage : storages)
+      pairs.push_back({storage.begin, storage.end});
+    return llvm::equal(findDisjoint(pairs), disjoint);
+  }
   for (size_t i = 1; i < storages.size(); ++i)
     for (size_t j = 0; j < i; ++j)
-      if (storages[i].first < storages[j].second && storages[j].first < storages[i].second &&
-          storages[i].first < storages[i].second && storages[j].first < storages[j].second)
+      if (storages[i].begin < storages[j].end && storages[j].begin < storages[i].end &&
+          storages[i].begin < storages[i].end && storages[j].begin < storages[j].end)
         return false;
   return true;
 }
@@ -375,7 +389,7 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
     return false;
   std::memcpy(packed.block, block.data(), block.size() * sizeof(uint64_t));
   packed.writtenCount = 0;
-  std::pair<uintptr_t, uintptr_t> storages[kMostArrays];
+  Storage storages[kMostArrays];
   unsigned arrays = 0;
   for (Step &step : steps) {
     PyObject *value = args[step.source];
@@ -404,7 +418,10 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
       if (narrow != (step.element == ElementType::I32) || step.divisors.tell(uint64_t(number)) != step.told ||
           (describes && (number < 0 || number > artifact::kMostCount)))
         return false;
-      std::memcpy(place, &number, narrow ? 4 : 8);
+      if (narrow)
+        std::memcpy(place, &number, 4);
+      else
+        std::memcpy(place, &number, 8);
       break;
     }
     case Kind::Float: {
@@ -430,6 +447,7 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
       break;
     case Kind::Numpy: {
       uintptr_t address;
+      arraysKnown = false;
       if (!readNumpy(step, value, address, storages[arrays++]))
         return false;
       std::memcpy(place, &address, sizeof address);
@@ -440,7 +458,9 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
   // Code that holds for some launches alone.
   if (describes && compiled->kernel->getMetadata().findNotPositive(packed.block, {grid.x, grid.y, grid.z}))
     return false;
-  return overlapAsBefore({storages, arrays});
+  if (!arraysKnown)
+    arraysKnown = overlapAsBefore({storages, arrays});
+  return arraysKnown;
 }
 
 //===-- Launching ------------------------------------------------------------------------------------------------===//
@@ -485,13 +505,15 @@ PyObject *kiln::python::launchLike(LauncherState &state, const LauncherState::Cu
     pattern.compiled->used = ++state.clock;
     Compiled compiled = *pattern.compiled;
     int device = pattern.device;
+    bool describes = pattern.describes;
     ++state.recognised;
     if (i)
       std::swap(patterns[i], patterns[i - 1]);
     for (auto [tensor, handle] : llvm::ArrayRef(packed.written, packed.writtenCount))
       if (!countTorchWrite(handle))
         countWrite(tensor);
-    launchPacked(state, compiled, grid, packed.block, device, device == onHost ? nullptr : getTorchStream(device));
+    void *stream = device == onHost ? nullptr : getTorchStream(device);
+    launchPacked(state, compiled, grid, packed.block, device, stream, /*boundsKnown=*/describes);
     return compiled.object.release().ptr();
   }
   return nullptr;

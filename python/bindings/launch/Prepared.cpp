@@ -102,6 +102,7 @@ public:
       array.begin = read.begin;
       array.end = read.end;
       array.tensor = read.tensor;
+      array.handle = array.written && read.tensor ? findTorchHandle(read.tensor) : nullptr;
     }
     last = parameter;
   }
@@ -149,7 +150,7 @@ void launchBlock(const Prepared &prepared, const void *block, llvm::ArrayRef<Pac
   if (prepared.empty)
     return;
   for (const PackedArray &array : arrays)
-    if (array.tensor && array.written)
+    if (array.tensor && array.written && !(array.handle && countTorchWrite(array.handle)))
       countWrite(array.tensor);
   void *where = nullptr;
   if (stream && stream != Py_None)
@@ -157,13 +158,14 @@ void launchBlock(const Prepared &prepared, const void *block, llvm::ArrayRef<Pac
   else if (record.device != onHost)
     where = getTorchStream(record.device);
   if (!hasLaunchHooks())
-    return launchPacked(*record.state, record.compiled, record.grid, block, record.device, where);
+    return launchPacked(*record.state, record.compiled, record.grid, block, record.device, where,
+                        /*boundsKnown=*/false);
   py::dict named = prepared.named.attr("copy")();
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i])
       named[record.state->parameters[i].name] = py::handle(values[i]);
   callLaunchHook(/*enter=*/true, record.compiled, record.grid, named);
-  launchPacked(*record.state, record.compiled, record.grid, block, record.device, where);
+  launchPacked(*record.state, record.compiled, record.grid, block, record.device, where, /*boundsKnown=*/false);
   callLaunchHook(/*enter=*/false, record.compiled, record.grid, named);
 }
 

@@ -448,7 +448,8 @@ py::object replay(const Recipe &recipe, llvm::SmallVectorImpl<Source> &sources) 
     }
     const LaunchRecord &record = step.record;
     void *stream = record.device == onHost ? nullptr : getTorchStream(record.device);
-    launchPacked(*record.state, record.compiled, record.grid, block.data(), record.device, stream);
+    launchPacked(*record.state, record.compiled, record.grid, block.data(), record.device, stream,
+                 /*boundsKnown=*/false);
   }
   auto get = [&](int source) {
     return py::reinterpret_borrow<py::object>(source < 0 ? Py_None : sources[source].object);

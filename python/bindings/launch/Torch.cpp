@@ -185,6 +185,38 @@ bool kiln::python::readTorchMemory(void *handle, TorchMemory &result) {
   return true;
 }
 
+std::optional<TorchLikeness> kiln::python::findTorchLikeness(void *handle) {
+  const Library &library = getLibrary();
+  TorchMemory memory;
+  TorchLikeness like;
+  if (!library.complete || !readTorchMemory(handle, memory) || library.getType(handle, &like.type) ||
+      library.getDeviceType(handle, &like.kind) || library.getDeviceIndex(handle, &like.index))
+    return std::nullopt;
+  like.bytes = artifact::getBytes(memory.element);
+  return like;
+}
+
+bool kiln::python::readTorchLike(void *handle, const TorchLikeness &like, TorchPlace &place) {
+  static const Library &library = getLibrary();
+  int32_t number;
+  int64_t offset, bytes;
+  void *address;
+  if (library.getType(handle, &number) || number != like.type || library.getDeviceType(handle, &number) ||
+      number != like.kind)
+    return false;
+  // There is one CPU, by whatever index.
+  if (number != library.cpu && (library.getDeviceIndex(handle, &number) || number != like.index))
+    return false;
+  if (library.getLayout(handle, &number) || number != library.strided || library.isNegated(handle) ||
+      library.getData(handle, &address) || library.getStorageOffset(handle, &offset) ||
+      library.getStorageBytes(handle, &bytes))
+    return false;
+  place.address = reinterpret_cast<uintptr_t>(address);
+  place.begin = place.address - uintptr_t(offset) * like.bytes;
+  place.end = place.begin + uintptr_t(bytes);
+  return true;
+}
+
 /// What the sizes and strides reach.
 static bool readView(const Library &library, Handle handle, TorchTensor &result) {
   int64_t *sizes, *strides;
@@ -210,6 +242,15 @@ bool kiln::python::isWhole(void *handle, const TorchMemory &memory) {
   TorchTensor tensor;
   static_cast<TorchMemory &>(tensor) = memory;
   return readView(getLibrary(), handle, tensor) && tensor.viewEnd <= tensor.end;
+}
+
+bool kiln::python::isWhole(void *handle, const TorchPlace &place, ElementType element) {
+  TorchMemory memory;
+  memory.address = reinterpret_cast<void *>(place.address);
+  memory.element = element;
+  memory.begin = place.begin;
+  memory.end = place.end;
+  return isWhole(handle, memory);
 }
 
 bool kiln::python::readTorchTensor(PyObject *tensor, TorchTensor &result) {

@@ -39,8 +39,25 @@ bool readTorchKind(PyObject *tensor, TorchKind &result);
 void *findTorchHandle(PyObject *tensor);
 /// As `readTorchTensor`.
 bool readTorchMemory(void *handle, TorchMemory &result);
+/// Of a tensor what makes calls alike, in torch's own numbers.
+struct TorchLikeness {
+  int32_t type = 0, kind = 0, index = 0; ///< of the elements; of the device
+  uint32_t bytes = 0;                    ///< of an element
+};
+/// That of a tensor that `readTorchMemory` reads; nothing where it does not.
+std::optional<TorchLikeness> findTorchLikeness(void *handle);
+
+/// Where a tensor's memory is.
+struct TorchPlace {
+  uintptr_t address, begin, end; ///< the latter two of the storage
+};
+/// As `readTorchMemory`, of a tensor that is like another one; false where it is not. For handles of tensors of which
+/// some have been read.
+bool readTorchLike(void *handle, const TorchLikeness &like, TorchPlace &place);
+
 /// Whether the tensor's storage holds all that its sizes and strides reach; false where that is not known.
 bool isWhole(void *handle, const TorchMemory &memory);
+bool isWhole(void *handle, const TorchPlace &place, artifact::ElementType element);
 /// As below, for a handle; false where Python must do it.
 bool countTorchWrite(void *handle);
 

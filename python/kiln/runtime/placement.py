@@ -87,15 +87,14 @@ def row_of(device: int) -> str:
     from kiln import _kiln
 
     choose_driver()
-    facts = _kiln.cuda_properties(device)
-    major, minor = facts["capability"]
+    major, minor = _kiln.cuda_capability(device)
     names = _kiln.target_names()
     fitting = [name for name in names if _runs(name, major, minor)]
     if not fitting:
         known = ", ".join(name for name in names if names_gpu(name))
         raise errors.UserError(
             f"expected a GPU that a row of the target table fits ({known}), got CUDA device {device} "
-            f"({facts['name']}, compute capability {major}.{minor})"
+            f"({_kiln.cuda_properties(device)['name']}, compute capability {major}.{minor})"
         )
     return max(fitting, key=lambda name: (_parts(name)[1], _parts(name)[2]))
 

@@ -109,6 +109,63 @@ def test_what_memory_does_not_hold_is_refused_by_name(make, message):
         copy[1](torch.zeros(32), make(), 1, 32)
 
 
+def _retype(x):
+    x.data = x.data.view(torch.int32)
+
+
+def _negate(x):
+    x.data = torch.arange(64.0, dtype=torch.float32).to(torch.complex64).conj().imag
+
+
+def _shrink(x):
+    x.untyped_storage().resize_(4 * 16)
+
+
+def _replace(x):
+    x.set_(torch.arange(100.0, 164.0))
+
+
+def _offset(x):
+    x.set_(x.untyped_storage(), 1, (32,), (1,))
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("change, refusal", [
+    (_retype, None), (_negate, "negative bit"), (_shrink, "without"), (_replace, None), (_offset, None),
+])  # fmt: skip
+def test_what_changes_in_a_tensor_that_was_launched_with_is_noticed(change, refusal):
+    """The object of Python stays the same, and the call is like those before it."""
+    copy.unload()
+    x, out = torch.arange(64.0), torch.zeros(32)
+    for _ in range(4):
+        before = copy[1](x, out, 1, 32)
+    change(x)
+    if refusal:
+        with pytest.raises(errors.LaunchError, match=refusal):
+            copy[1](x, out, 1, 32)
+        return
+    for _ in range(4):
+        after = copy[1](x, out, 1, 32)
+        assert torch.equal(out, x[:32].to(torch.float32))
+        out.zero_()
+    assert (after is before) == (change is _replace), "type and alignment are those of other code"
+
+
+@pytest.mark.cpu
+def test_arrays_that_begin_to_overlap_are_noticed():
+    copy.unload()
+    x, out = torch.arange(64.0), torch.zeros(32)
+    apart = [copy[1](x, out, 1, 32) for _ in range(4)][-1]
+    storage = torch.arange(64.0)
+    for _ in range(3):
+        x.set_(storage)
+        out.set_(storage, 16, (32,), (1,))
+        together = copy[1](x, out, 1, 32)
+        assert together is not apart and apart.disjoint != together.disjoint
+        x.set_(torch.arange(64.0))
+        assert copy[1](x, out, 1, 32) is apart
+
+
 @pytest.mark.cpu
 def test_what_needs_no_data_does_without():
     x = torch.zeros(0)
