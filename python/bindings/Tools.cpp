@@ -4,7 +4,6 @@
 #include "compiler/target/TargetText.h"
 #include "python/bindings/Bindings.h"
 #include "python/bindings/InterpreterTable.h"
-#include "runtime/artifact/Artifact.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <pybind11/stl.h>
 
@@ -93,12 +92,4 @@ void kiln::python::bindTools(py::module_ &m) {
         return names;
       },
       "What the launch option `schedule` may be.");
-  m.def(
-      "check_metadata",
-      [](const std::string &text) {
-        ErrorOr<artifact::Metadata> metadata = artifact::Metadata::parse(text);
-        if (!metadata.ok())
-          throw py::value_error(metadata.getStatus().getMessage());
-      },
-      py::arg("text"), "ValueError where this is no metadata of an artifact.");
 }

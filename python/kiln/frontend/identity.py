@@ -34,6 +34,12 @@ def stamps() -> tuple[tuple[str, int, int], ...]:
 
 
 AT_IMPORT = stamps()
+_TEXT = (AT_IMPORT, repr(AT_IMPORT))
+
+
+def text() -> str:
+    """`AT_IMPORT` in words."""
+    return _TEXT[1] if _TEXT[0] is AT_IMPORT else repr(AT_IMPORT)
 
 
 def is_current() -> bool:

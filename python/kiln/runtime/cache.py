@@ -211,7 +211,7 @@ def front_end() -> str:
 
     if not identity.AT_IMPORT:
         return ""
-    about = [("folder", identity.folder()), ("files", repr(identity.AT_IMPORT))]
+    about = [("folder", identity.folder()), ("files", identity.text())]
     return note("front end", about, identity.newest(), identity.digest)
 
 
@@ -258,15 +258,13 @@ def descriptor_strides(kernel: KernelFunction) -> tuple[list[str], list[str]]:
 
 class Kept:
     """An artifact of an earlier compile, as `_kiln.Artifact` is one. What a launch takes of it is there; all else is
-    asked of the compiler, which is loaded for that."""
+    asked of the compiler, which is loaded for that. The form of the metadata is part of the key: nobody looks again
+    before it is read."""
 
     def __init__(self, entry: CacheEntry, options: dict[str, Any]):
-        from kiln import _kiln
-
         self.key = entry.key
         self.binary = entry.read(OBJECT)
         self.metadata = entry.read(METADATA).decode()
-        _kiln.check_metadata(self.metadata)
         self._tile = entry.read(TILE)
         self._options = options
         self._whole: Artifact | None = None
