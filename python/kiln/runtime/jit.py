@@ -66,8 +66,8 @@ _LAUNCH_MODULES = (
 )  # fmt: skip
 _COMPILER_MODULES = (
     "kiln._compiler", "ast", "inspect", "json", "linecache", "logging", "textwrap",
-    "kiln.hooks",
-    "kiln.language", "kiln.frontend.scope", "kiln.frontend.emitter", "kiln.frontend.walker",
+    "kiln.hooks", "kiln.language", "kiln.language.extra.cuda", "kiln.language.extra.libdevice",
+    "kiln.frontend.scope", "kiln.frontend.emitter", "kiln.frontend.walker",
     "kiln.frontend.expressions", "kiln.frontend.calls", "kiln.frontend.loops", "kiln.frontend.visitor",
     "kiln.frontend.entry", "kiln.runtime.refusals", "kiln.runtime.metadata",
 )  # fmt: skip
