@@ -504,7 +504,8 @@ void kiln::python::launchPacked(LauncherState &state, const Compiled &compiled, 
                                 int device, void *stream, bool boundsKnown, std::vector<launch::BufferExtent> extents) {
   if (device == onHost)
     return launchOnHost(state, compiled, grid, block, std::move(extents));
-  findGpu(state, compiled, device);
+  if (reportsWatched)
+    findGpu(state, compiled, device);
   device::LaunchRequest request;
   request.grid = grid;
   request.arguments = block;

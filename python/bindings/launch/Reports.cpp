@@ -87,9 +87,10 @@ void kiln::python::raiseReports() {
   py::module_::import("kiln.runtime.refusals").attr("failure")(first.kernel, first.what);
 }
 
+bool kiln::python::reportsWatched = false;
+
 void kiln::python::watchReports() {
-  static bool watching = false;
-  if (std::exchange(watching, true))
+  if (std::exchange(reportsWatched, true))
     return;
   device::setLogListener([] { Py_AddPendingCall(showSoon, nullptr); });
   auto atExit = py::cpp_function([] {

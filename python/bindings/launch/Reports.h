@@ -18,5 +18,7 @@ void raiseReports();
 
 /// Shows prints soon after they arrive, on the main thread, without waiting for a call into Kiln; and at exit.
 void watchReports();
+/// Whether there was such a one: before, no launch has to look for reports. Under the interpreter lock.
+extern bool reportsWatched;
 
 } // namespace kiln::python
