@@ -27,6 +27,7 @@ class Problem(NamedTuple):
     ``streams``: both operands are contiguous along K, in types that CUDA cores multiply. ``pairs``: the epilogue takes
     columns in pairs. ``fetched``: the copy engine brings both operands in the form that tensor cores read.
     ``addends``: matrices of the result's size that are added. ``loose``: how many of them the copy engine cannot fetch.
+    ``vectors``: bias and row_scale, if given. ``function``: the epilogue's weight in registers (`FUNCTIONS`).
     """
 
     m: int
@@ -42,6 +43,8 @@ class Problem(NamedTuple):
     fetched: bool = True
     addends: int = 0
     loose: int = 0
+    vectors: int = 0
+    function: int = 0
 
     @property
     def itemsize(self) -> int:
@@ -238,6 +241,8 @@ ACCUMULATORS = {1: 208, 2: 192, 3: 112}
 # And by the addends that threads load themselves, one or two, whose addresses and elements take registers too: what
 # ptxas spilt nothing of (in clusters 64 with both).
 LOOSE_ACCUMULATORS = {1: (64, 64), 2: (80, 48), 3: (40, 32)}
+# What epilogues take of registers beside accumulators, in vectors (bias, row_scale). Pairs of swiglu are counted apart.
+FUNCTIONS = {None: 0, "gelu": 1, "silu": 1, "gelu_tanh": 2, "swiglu": 0}
 # What barriers, alignment and the compiler take of shared memory.
 RESERVED_SHARED = 2048
 # Of a cluster's blocks the driver keeps more to itself.
@@ -303,6 +308,17 @@ def accumulators(plan: GemmPlan, problem: Problem) -> int:
     return -(-plan.rows * plan.width // threads) * (2 if problem.promoted else 1) // (2 if packed else 1)
 
 
+def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
+    """Accumulators a thread has room for beside bias, row_scale and the epilogue: what ptxas spilt nothing of, with
+    addends that are fetched, too."""
+    beside = problem.vectors + problem.function
+    if beside and problem.addends:
+        return (64 if problem.addends == 1 else 56) if plan.consumers == 3 else (96 if problem.addends == 1 else 88)
+    if problem.vectors and beside >= 3:
+        return 112 if beside == 3 else 96
+    return ACCUMULATORS[plan.consumers]
+
+
 def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     """Why a plan cannot run on a machine; "" if it can."""
     _, limits = _row(machine)
@@ -327,6 +343,8 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     most = ACCUMULATORS[plan.consumers] - (32 if problem.pairs or problem.addends else 0)
     if plan.schedule == "cooperative":
         most = min(most, 200 if problem.promoted else 128)
+    if plan.finishes:
+        most = min(most, _beside_terms(plan, problem))
     if problem.loose and plan.finishes:
         loose = LOOSE_ACCUMULATORS[plan.consumers][problem.loose - 1]
         most = min(most, loose if plan.cluster == 1 else max(loose, 64))

@@ -527,6 +527,8 @@ def _run(
             fetched=machine.gpu and (along_k or like.itemsize == 2) and is_fetched(a) and is_fetched(b),
             addends=len(added),
             loose=sum(not is_fetched(x) for x in added),
+            vectors=sum(x is not None for x in (terms.bias, terms.row_scale)),
+            function=configs.FUNCTIONS[epilogue],
         )
         plan = configs.plan(problem, machine, splits)
     if not plan.described:

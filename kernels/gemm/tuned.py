@@ -28,6 +28,8 @@ REGRET = 1.05
 FAR = math.log(1.5)
 
 _SIDES = ("m", "n", "k")
+# What a plan is measured without, and may be used with where it fits.
+_BESIDE = ("vectors", "function")
 
 
 def device_of(machine: Machine) -> dict[str, Any]:
@@ -56,8 +58,9 @@ def _entries(machine: Machine, table: Table) -> tuple[Choice, ...]:
 def find(problem: Problem, machine: Machine, path: str = "") -> GemmPlan | None:
     """The plan of the file for a product; None if it has none."""
     entries = _entries(machine, read(path or knobs.tuned or str(SHIPPED)))
+    beside = {name: getattr(problem, name) for name in _BESIDE}
     for choice in entries:
-        if choice.of == problem._asdict():
+        if {**choice.of, **beside} == problem._asdict():
             plan = GemmPlan(**choice.choice)
             return plan if _fits(plan, problem, machine) else None
     return next(_near(problem, machine, entries), None)
@@ -75,7 +78,7 @@ def _near(problem: Problem, machine: Machine, entries: tuple[Choice, ...]) -> It
     sides = {name: here[name] for name in _SIDES}
     away = []
     for choice in entries:
-        if all(choice.of.get(name) == value for name, value in here.items() if name not in _SIDES):
+        if all(choice.of.get(name) == value for name, value in here.items() if name not in (*_SIDES, *_BESIDE)):
             away.append((distance({name: choice.of[name] for name in _SIDES}, sides), choice))
     kind = configs.engine(problem, machine)
     streamed = configs.is_streamed(problem, kind)

@@ -187,3 +187,20 @@ def test_addends_that_threads_load_leave_room_for_sums(m: int, n: int, k: int, n
     (launch,) = launches_of(lambda: matmul(a, b, beta=2.0, **given), of_target("sm_90a"))
     cuda = json.loads(launch.compile("sm_90a").metadata)["cuda"]
     assert cuda["roles"] and cuda["usage"]["spill_loads"] + cuda["usage"]["spill_stores"] == 0
+
+
+@pytest.mark.parametrize("m, n, epilogue, names", [
+    (4096, 4096, "gelu_tanh", ("bias",)), (4096, 4096, "gelu_tanh", ("bias", "row_scale")),
+    (4096, 4096, "silu", ("bias", "row_scale")), (1024, 28672, "silu", ("bias", "row_scale")),
+    (128, 28672, "gelu_tanh", ("bias", "residual")), (4096, 28672, "silu", ("bias", "row_scale", "residual", "c")),
+])  # fmt: skip
+def test_terms_and_epilogues_leave_room_for_sums(m: int, n: int, epilogue: str, names: tuple[str, ...]):
+    """The plan that is chosen compiles, as its schedule says."""
+    a, b, c = blank((m, 4096), "float16"), blank((n, 4096), "float16"), blank((m, n), "float16")
+    every = {"bias": blank((n,), "float16"), "row_scale": blank((m,), "float32"), "residual": c, "c": c}
+    terms = {name: every[name] for name in names} | ({"beta": 0.5} if "c" in names else {})
+    (launch,) = launches_of(lambda: matmul(a, b.T, epilogue=epilogue, **terms), of_target("sm_90a"))
+    artifact = launch.compile("sm_90a")
+    usage = json.loads(artifact.metadata)["cuda"]["usage"]
+    assert usage["spill_loads"] + usage["spill_stores"] == 0
+    assert not [each["message"] for each in artifact.diagnostics if "schedule" in each["message"]]

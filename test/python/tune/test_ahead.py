@@ -272,6 +272,10 @@ def test_a_product_that_is_not_in_the_file_takes_what_the_model_expects_to_lose_
     stale = tuned.entry(near, DEFAULT_GPU, bad, 0.1)._replace(code="another source")
     Table([stale]).write(path)
     assert tuned.find(near, DEFAULT_GPU, path) is None
+    # Measured without terms, used with them where there is room beside.
+    Table([tuned.entry(asked, DEFAULT_GPU, configs.GemmPlan(128, 128, 64, "pingpong", stages=5), 0.1)]).write(path)
+    assert tuned.find(asked._replace(vectors=1, function=1), DEFAULT_GPU, path).schedule == "pingpong"
+    assert tuned.find(asked._replace(vectors=2, function=2), DEFAULT_GPU, path) is None
     elsewhere = DEFAULT_GPU._replace(processors=78)
     Table([tuned.entry(near, elsewhere, bad, 0.1)]).write(path)
     assert tuned.find(near, DEFAULT_GPU, path) is None, "another machine's"
