@@ -367,9 +367,7 @@ SHARED_BYTES = 128.0
 # From asking for a slot to products that have read it: what memory holds, what the L2 holds.
 LATENCY, L2_LATENCY = 1740.0, 1420.0
 # A slot waits for the L2's rate and for its latency, a little longer where both take as long: the norm of their times.
-QUEUE = 12.0
-# How much of memory's rate is lost with the last multiprocessors that have nothing to do.
-IDLE = 0.02
+QUEUE = 6.0
 # Products of all multiprocessors at once take so much longer than their instructions say, by the clock, it seems.
 HEAT = 0.348
 # What crosses the chip slows them too: its share of the time it would take alone.
@@ -455,10 +453,8 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     one_step += POWER * fetching
     # The last slot's products begin when its copy has ended.
     computing = (done + 1) * one_step + ends * tile_end_clocks(plan, problem)
-    # Memory is asked by busy multiprocessors alone, and evenly where the last wave is full.
-    full = 1.0 if shared.plan.workers else tiles / (waves * slots)
-    asked = (1 - IDLE) + IDLE * min(busy / machine.processors, full)
-    reading = (operands + m * n * batches * problem.out_bytes * (1 + problem.addends)) / (MEMORY_BYTES * asked)
+    # A part of the multiprocessors is enough to keep memory busy.
+    reading = (operands + m * n * batches * problem.out_bytes * (1 + problem.addends)) / MEMORY_BYTES
     clocks = START + (computing**OVERLAP + reading**OVERLAP) ** (1 / OVERLAP)
     if plan.cluster > 1:
         clocks += CLUSTER_START
@@ -508,7 +504,7 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
     if problem.m < WARPGROUP_ROWS:
         # Weights on the side of 64 rows, the few rows on the other; a longer step where the ring would be many slots.
         width = min(WARPGROUP_ROWS - 8, -(-problem.m // 8) * 8)
-        for rows, consumers in ((64, 1), (128, 1), (128, 2)):
+        for rows, consumers in ((64, 1), (128, 1), (128, 2), (256, 1)):
             shapes.append(GemmPlan(width, rows, unit, consumers=consumers))
     if problem.m <= LONG_STEP_ROWS:
         shapes += [replace(shape, k=2 * unit) for shape in shapes]
@@ -586,6 +582,10 @@ def is_streamed(problem: Problem, kind: str) -> bool:
     return kind != "cpu" and problem.streams and problem.m <= most and problem.batches == 1
 
 
+# Blocks of four warps that a multiprocessor runs at once, of two rows with four columns.
+GEMV_BLOCKS = 10
+
+
 def gemv_plan(problem: Problem, machine: Machine, columns: int = 0, k: int = 0, warps: int = 0) -> GemmPlan:
     """A program streams some columns' weights: one row is done with a column's bytes so soon that more warps with
     32 bytes in flight a thread are faster than 64; more programs before more of that."""
@@ -593,6 +593,9 @@ def gemv_plan(problem: Problem, machine: Machine, columns: int = 0, k: int = 0, 
     if not warps:
         warps = 8 if problem.m == 1 and problem.k >= 256 * vector else 4
         columns = columns or (2 if warps == 8 else 0)
+        # Of several rows' programs more than run at once: smaller ones, of which the last wave is shorter.
+        if problem.m > 1 and -(-problem.n // 4) > GEMV_BLOCKS * machine.processors:
+            warps = 2
     k = k or min(32 * warps * vector, max(32 * vector, 1 << (problem.k - 1).bit_length()))
     if not columns:
         columns = 4
@@ -687,6 +690,8 @@ def candidates(
         order = list({(p.m, p.n): p for p in reversed(best)}.values())
         found += sorted(order, key=best.index)[: max(1, count - count // 3 - len(cut) - len(found))]
         found = [default, *(p for p in found if p != default), *cut]
+        if m <= FEW_ROWS:
+            found.insert(1, replace(best[0], skew=1))
         found += [p for p in best if p not in found][: count - len(found)]
     if default.schedule == "cpu":
         found += [

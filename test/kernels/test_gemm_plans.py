@@ -137,9 +137,14 @@ def test_few_rows_are_split_or_put_across(wgmma):
 MEASURED = [
     ((16, 4096, 4096, 0), GemmPlan(16, 64, 64, stages=8, consumers=1), 12.41),
     ((16, 4096, 4096, 0), GemmPlan(16, 64, 128, stages=8, consumers=1), 11.27),
+    ((8, 28672, 4096, 0), GemmPlan(8, 256, 64, stages=6, consumers=1), 57.8),
+    ((8, 28672, 4096, 0), GemmPlan(8, 64, 128, stages=8, consumers=1), 58.8),
+    ((8, 28672, 4096, 0), GemmPlan(64, 224, 64, stages=5, consumers=1), 58.9),
     ((64, 28672, 4096, 0), GemmPlan(64, 224, 64, stages=5, consumers=1), 59.8),
     ((64, 4096, 14336, 0), GemmPlan(64, 48, 128, stages=7, consumers=1), 32.70),
     ((128, 6144, 4096, 0), GemmPlan(64, 96, 64, stages=8, consumers=1), 17.11),
+    ((128, 4096, 4096, 0), GemmPlan(64, 64, 64, stages=8, consumers=1), 14.12),
+    ((128, 4096, 4096, 0), GemmPlan(64, 64, 128, stages=6, consumers=1), 13.23),
     ((128, 4096, 14336, 0), GemmPlan(64, 80, 64, stages=8, consumers=1), 41.23),
     ((128, 4096, 14336, 0), GemmPlan(64, 64, 64, stages=8, consumers=1), 40.40),
     ((128, 4096, 14336, 0), GemmPlan(64, 64, 128, stages=6, consumers=1), 36.65),
@@ -175,6 +180,17 @@ def test_one_multiprocessor_takes_no_more_of_the_l2_than_it_can(wgmma):
     """104 that are busy gain nothing from what 28 others leave: 64 columns by 128 are faster than 80 by 104."""
     assert plan(Problem(128, 4096, 14336), wgmma) == GemmPlan(64, 64, 128, stages=6, consumers=1)
     assert (plan(Problem(128, 4096, 4096), wgmma).n, plan(Problem(64, 4096, 4096), wgmma).n) == (64, 32)
+
+
+def test_few_rows_have_wide_tiles_of_weights_where_there_are_enough(wgmma):
+    """112 blocks of 256 keep memory as busy as 132 would, and read x a quarter as often as those of 64."""
+    found = [plan(Problem(8, n, 4096), wgmma) for n in (28672, 6144, 4096)]
+    assert [(p.m, p.n) for p in found] == [(8, 256), (8, 64), (8, 64)]
+
+
+def test_two_rows_are_streamed_by_smaller_programs_where_there_are_many():
+    problems = [Problem(2, n, 4096, streams=True) for n in (4096, 6144, 28672)]
+    assert [configs.gemv_plan(p, DEFAULT_GPU).num_warps for p in problems] == [4, 2, 2]
 
 
 def test_addends_make_tiles_smaller_and_splits_are_for_few_tiles(wgmma):
