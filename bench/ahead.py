@@ -185,9 +185,9 @@ def main() -> int:
 class Process:
     """One of the processes, which is asked one task after the other."""
 
-    def __init__(self, command: list[str], log: Any):
+    def __init__(self, command: list[str], log: Any, environment: dict[str, str] | None = None):
         self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                                      start_new_session=True)  # fmt: skip
+                                      env=environment, start_new_session=True)  # fmt: skip
 
     def ask(self, task: dict[str, Any]) -> Answer | None:
         """The answer; None from a process that is no more."""
