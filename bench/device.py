@@ -132,7 +132,7 @@ class FlushingDevice(CudaDevice):
     the GPU, which starts behind it, does not see the host. All graphs share their memory.
     """
 
-    graph_us = 700.0
+    graph_us = 600.0
 
     def __init__(self) -> None:
         super().__init__()
