@@ -4,7 +4,7 @@
     python bench/decode.py --rows "B=8 4096"                 rows whose name has these words
 
 One query of each sequence, 32 heads over 8 heads of 128 (and 8 over 8), fp16, random normal data. Kiln's cache is
-contiguous, paged (pages of 16 in no order) or quantised, FlashInfer's contiguous (a page for each sequence) or paged
+contiguous, paged (pages of 16 in no order) or quantised, FlashInfer's contiguous (pages of 16 in order) or paged
 like ours, cuDNN's and FlashAttention's contiguous. Where FlashInfer is not installed its lines say so. Method:
 measure.py's (graph replay, all arrays rotated past the L2, peers in turn, order reversed every round, median). Each
 peer is checked against float64 before it is timed, quantised caches against what their codes mean.
@@ -135,8 +135,11 @@ class Bench:
         return launch, lambda: self.out[0], self.caches[0]
 
     def flashinfer(self) -> Any:
-        whole = self.torch.arange(self.row.batch, device="cuda", dtype=self.torch.int32)[:, None]
-        return self._flashinfer(self.caches, whole, self.row.tokens)
+        row, pages = self.row, self.row.batch * self.row.tokens // PAGE
+        shape = pages, PAGE, row.k_heads, SIZE
+        table = self.torch.arange(pages, device="cuda", dtype=self.torch.int32).view(row.batch, -1)
+        # As pages in order: shares of a sequence are whole pages, and one of all tokens would be cut into none.
+        return self._flashinfer([tuple(x.view(shape) for x in pair) for pair in self.caches], table, PAGE)
 
     def flashinfer_paged(self) -> Any:
         return self._flashinfer(*self._pages(), PAGE)
