@@ -21,7 +21,6 @@ _supplies: dict[Any, Any] = {}  # by device: counters that nobody has
 _cleared: list[Any] = []  # all memory of such counters, which graphs may keep using
 _held: dict[Any, Any] = {}  # by device, thread and stream: those of its launches
 _captured: dict[Any, tuple[int, Any]] = {}  # likewise: the graph that was captured last, and those of its launches
-_absent: dict[Any, tuple[int | None, Any]] = {}  # likewise: those of `not_there`
 _short: set[Any] = set()  # devices whose supply is used up by half
 
 
@@ -33,29 +32,6 @@ def zeros(count: int, like: Any) -> Any:
     from kiln.kernels.device_array import DeviceArray
 
     made = numpy.zeros(count, numpy.int32)
-    return DeviceArray.of(made) if isinstance(like, DeviceArray) else made
-
-
-def not_there(count: int, number: int, like: Any) -> Any:
-    """``count`` int32 of -1, for one launch that leaves the same behind; ``number`` counts the arrays of a launch."""
-    if is_torch(like):
-        import torch
-
-        if like.device.type != "cuda":
-            return torch.full((count,), -1, dtype=torch.int32, device=like.device)
-        stream = torch.cuda.current_stream(like.device).cuda_stream
-        capturing = torch.cuda.is_current_stream_capturing()
-        key, graph = (number, like.device, threading.get_ident(), stream), _graph_of(stream) if capturing else None
-        last, held = _absent.get((key, capturing), (None, None))
-        if held is None or held.numel() < count or last != graph or (capturing and graph is None):
-            # Of a graph that is captured: its own, filled once.
-            held = torch.full((max(count, 1 << 10),), -1, dtype=torch.int32, device=like.device)
-            _absent[key, capturing] = graph, held
-        return held[:count]
-    import numpy
-    from kiln.kernels.device_array import DeviceArray
-
-    made = numpy.full(count, -1, numpy.int32)
     return DeviceArray.of(made) if isinstance(like, DeviceArray) else made
 
 

@@ -17,15 +17,13 @@ import kiln.language as kl
 from kiln.errors import ArgumentError
 from kiln.kernels.attention.decode_configs import DecodePlan, decode_plan
 from kiln.kernels.attention.kernel import LOG2_E
-from kiln.kernels.counters import not_there, zeros
+from kiln.kernels.counters import zeros
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import FLOATS, Spec, Types, empty, operator, output, strides
 from kiln.kernels.views import Heads, heads_view, read
 
 LN_2: kl.constexpr = kl.constexpr(0.6931471805599453)
-# Bits of no number that arithmetic makes: where a share has not come yet.
-NOT_THERE: kl.constexpr = kl.constexpr(-1)
 
 
 # ---- views -----------------------------------------------------------------------------------------------------------
@@ -350,80 +348,6 @@ def hand_in(parts: Parts, work: Work, count, top, total, result, PLAN: kl.conste
 
 
 @kiln.jit
-def upper_half(x):
-    return kl.split(kl.permute(x.reshape(2, x.shape[0] // 2, x.shape[1]), 1, 2, 0))[0]
-
-
-@kiln.jit
-def members_of(x, PLAN: kl.constexpr):
-    """The first rows of at most sixteen."""
-    if x.shape[0] >= PLAN.members * 2:
-        x = upper_half(x)
-    if x.shape[0] >= PLAN.members * 2:
-        x = upper_half(x)
-    if x.shape[0] >= PLAN.members * 2:
-        x = upper_half(x)
-    if x.shape[0] >= PLAN.members * 2:
-        x = upper_half(x)
-    return x
-
-
-@kiln.jit
-def bits_of(x):
-    """The bits of a number, of which none are those of NOT_THERE."""
-    bits = x.to(kl.int32, bitcast=True)
-    return kl.where(bits == NOT_THERE, 0x7FFFFFFF, bits)
-
-
-@kiln.jit
-def hand_over(parts: Parts, work: Work, top, total, result, PLAN: kl.constexpr):
-    """Hands over a share to the program of the last."""
-    row, column = kl.arange(0, result.shape[0])[:, None], kl.arange(0, PLAN.side)[None, :]
-    place = (work.place + work.part) * PLAN.members + row
-    kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, bits_of(result), mask=row < PLAN.members)
-    both = bits_of(kl.join(top, total).reshape(result.shape[0], 2))
-    kl.store(parts.statistics + place * 2 + kl.arange(0, 2)[None, :], both, mask=row < PLAN.members)
-
-
-@kiln.jit
-def taken_over(parts: Parts, work: Work, count, top, total, result, PLAN: kl.constexpr):
-    """The last share with all others, in their order. Their memory says NOT_THERE until they come, and again then."""
-    row, column = kl.arange(0, PLAN.members)[None, :, None], kl.arange(0, PLAN.side)[None, None, :]
-    for first in range(0, count - 1, PLAN.merged):
-        part = first + kl.arange(0, PLAN.merged)[:, None, None]
-        place, there = (work.place + part) * PLAN.members + row, part < count - 1
-        # One word of each, the last that is handed over, before all of them are asked for.
-        each = first + kl.arange(0, PLAN.merged)
-        word = parts.statistics + (work.place + each) * (PLAN.members * 2) + 1
-        missing = 1
-        while missing > 0:
-            missing = kl.max((kl.load(word, mask=each < count - 1, other=0, volatile=True) == NOT_THERE).to(kl.int32))
-        sums, statistics = parts.sums + place.to(kl.int64) * PLAN.side + column, parts.statistics + place * 2
-        missing = 1
-        values = kl.zeros((PLAN.merged, PLAN.members, PLAN.side), kl.int32)
-        tops = kl.zeros((PLAN.merged, PLAN.members, 1), kl.int32)
-        totals = tops
-        while missing > 0:
-            values = kl.load(sums, mask=there, other=0, volatile=True)
-            tops = kl.load(statistics, mask=there, other=-8388608, volatile=True)
-            totals = kl.load(statistics + 1, mask=there, other=0, volatile=True)
-            lacking = (values == NOT_THERE) | (tops == NOT_THERE) | (totals == NOT_THERE)
-            missing = kl.max(lacking.to(kl.int32))
-        kl.store(sums, NOT_THERE, mask=there)
-        kl.store(statistics, NOT_THERE, mask=there)
-        kl.store(statistics + 1, NOT_THERE, mask=there)
-        values, tops = values.to(kl.float32, bitcast=True), tops.to(kl.float32, bitcast=True)
-        totals = totals.to(kl.float32, bitcast=True)
-        best = kl.maximum(top, kl.max(tops, axis=0))
-        safe = finite(best)
-        share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
-        total = total * kept + kl.sum(totals * share, axis=0)
-        result = result * kept + kl.sum(values * share, axis=0)
-        top = best
-    return top, total, result
-
-
-@kiln.jit
 def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
     """The shares of a sequence, added in their order, ``PLAN.merged`` at a time."""
     top = kl.full((PLAN.members, 1), -float("inf"), kl.float32)
@@ -458,13 +382,6 @@ def deliver(rows: Rows, y: Heads, lse, size, parts: Parts, work: Work, count, to
     elif work.part < count:
         if count == 1:
             rows.store(y, lse, size, top, total, result)
-        elif PLAN.polled:
-            if work.part < count - 1:
-                hand_over(parts, work, top, total, result, PLAN)
-            else:
-                top, total, result = members_of(top, PLAN), members_of(total, PLAN), members_of(result, PLAN)
-                top, total, result = taken_over(parts, work, count, top, total, result, PLAN)
-                rows.store(y, lse, size, top, total, result)
         elif hand_in(parts, work, count, top, total, result, PLAN):
             top, total, result = handed_in(parts, work, count, PLAN)
             rows.store(y, lse, size, top, total, result)
@@ -572,8 +489,6 @@ def parts_of(tiles: int, batch: int, plan: DecodePlan, like: Any) -> Parts:
     if shares == tiles:
         return Parts(None, None, None)
     rows = shares * plan.members
-    if plan.polled:
-        return Parts(not_there(rows * plan.side, 0, like), not_there(rows * 2, 1, like), None)
     sums, statistics = (empty(Spec((rows * width,), "float32"), like) for width in (plan.side, 2))
     return Parts(sums, statistics, zeros(tiles, like))
 

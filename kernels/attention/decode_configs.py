@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 SHARED = 200 << 10
 # Fewer cached tokens than this are not worth a program of their own: handing in takes longer than reading them.
 LEAST_SPLIT = 64
+# Tokens of a share that takes longer than to hand it in.
+LONG_SHARE = 512
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,6 @@ class DecodePlan:
                one more for each sequence (0: each sequence has ``splits``)
     alike      the strides of values are those of keys
     ahead      pages of a step are looked up two steps before, of keys and values alike
-    polled     the program of the last share waits for the others; else the last to come adds all
-    pdl        the launch may begin before the one in front of it has ended, for whose results it waits
     registers  of a thread at most (0: the assembler's choice, which may spill for more programs than memory holds)
     """
 
@@ -65,8 +65,6 @@ class DecodePlan:
     sequences: int = 0
     alike: bool = False
     ahead: bool = False
-    polled: bool = False
-    pdl: bool = False
     registers: int = 0
 
     @property
@@ -126,8 +124,6 @@ class DecodePlan:
             chosen |= {"schedule": "simple", "stages": self.stages}
         if self.registers:
             chosen["maxnreg"] = self.registers
-        if self.pdl:
-            chosen["pdl"] = True
         return options(**chosen)
 
 
@@ -161,16 +157,21 @@ def decode_plan(
     tokens = 16 * WARPS if side <= 128 else 8 * WARPS
     slot = 2 * tokens * side * itemsize
     stages = max(2, min(4, SHARED // 2 // slot))
-    # One program a multiprocessor: its ring keeps memory busy, and more shares cost more to hand in.
+    # One program a multiprocessor: its ring keeps memory busy, and more shares cost more to hand in. Of pages two,
+    # where shares are long: addresses take longer to come, and each hides the other's.
     tiles = batch * k_heads * -(-rows // tile)
     most = max(1, -(-length // LEAST_SPLIT))
-    shares = max(1, min(splits or even_splits(tiles, machine.processors), most if splits is None else splits))
+    workers = machine.processors
+    if paged and tiles * length >= 2 * workers * LONG_SHARE:
+        workers *= 2
+    shares = max(1, min(splits or even_splits(tiles, workers), most if splits is None else splits))
     # Steps in turns were never slower in eight rows, and up to 3 % faster: programs side by side read one run of
-    # memory. Of pages each then reads more entries of the table, which cost 15 %.
-    in_turns = shares > 1 and not paged
+    # memory. Pages that are looked up ahead cost a program that has few steps more than they save.
+    shared = shares > 1
     plan = DecodePlan(
-        tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS, in_turns=in_turns
+        tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS, in_turns=shared
     )
+    plan = replace(plan, alike=paged and shared, ahead=paged and shared)
     return replace(plan, merged=merged_at_once(plan))
 
 

@@ -36,7 +36,15 @@ from kiln.kernels.attention.decode import (
     walk_of,
     work_of,
 )
-from kiln.kernels.attention.decode_configs import LEAST_SPLIT, SHARED, WARPS, DecodePlan, even_splits, merged_at_once
+from kiln.kernels.attention.decode_configs import (
+    LEAST_SPLIT,
+    LONG_SHARE,
+    SHARED,
+    WARPS,
+    DecodePlan,
+    even_splits,
+    merged_at_once,
+)
 from kiln.kernels.attention.kernel import LOG2_E
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import Machine, machine_of
@@ -59,8 +67,6 @@ BLOCK: kl.constexpr = kl.constexpr(16)
 GROUP: kl.constexpr = kl.constexpr(32)
 # Tokens of a cache are a multiple of this, so that whole steps can be read.
 MULTIPLE = 128
-# Tokens of a share that takes longer than to hand it in.
-LONG_SHARE = 512
 # Weights times the steps of values may be as small as float16 has numbers: they are multiplied as much larger.
 LARGER: kl.constexpr = kl.constexpr(16.0)
 # Keys of four bits are multiplied as much smaller, so that steps up to 15 fit.
@@ -564,7 +570,15 @@ def with_recent(query, k: Codes, v: Codes, of_all, count, own, scale_log2, top, 
 # ---- functions -------------------------------------------------------------------------------------------------------
 @functools.lru_cache(maxsize=1024)
 def quantized_plan(
-    batch: int, k_heads: int, group: int, queries: int, size: int, bits: int, length: int, machine: Machine
+    batch: int,
+    k_heads: int,
+    group: int,
+    queries: int,
+    size: int,
+    bits: int,
+    length: int,
+    machine: Machine,
+    paged: bool = False,
 ) -> DecodePlan:
     """For ``batch`` sequences of at most ``length`` tokens."""
     rows = group * queries
@@ -590,7 +604,17 @@ def quantized_plan(
         workers *= 3
     elif tiles * length >= 2 * workers * LONG_SHARE:
         workers *= 2
-    return replace(plan, stages=stages, splits=min(even_splits(tiles, workers), most), merged=merged_at_once(plan))
+    splits = min(even_splits(tiles, workers), most)
+    # As many programs a multiprocessor as there are, where there are four for each: a few registers go to memory.
+    crowded = in_columns and bits == 4 and splits == 1 and tiles > 3 * machine.processors
+    return replace(
+        plan,
+        stages=stages,
+        splits=splits,
+        merged=merged_at_once(plan),
+        in_turns=machine.gpu and splits > 1 and not paged,
+        registers=128 if crowded else 0,
+    )
 
 
 def _specs(q: Any, *_: Any, return_lse: bool = False, **__: Any) -> tuple[Spec, ...]:
@@ -675,7 +699,8 @@ def decode_quantized(
     if 0 in q.shape:
         return (out, lse) if return_lse else out
     machine = machine_of(q)
-    plan = plan or quantized_plan(batch, k_heads, heads // k_heads, queries, size, bits, length, machine)
+    paged = block_table is not None
+    plan = plan or quantized_plan(batch, k_heads, heads // k_heads, queries, size, bits, length, machine, paged)
     if uneven:
         plan = plan.evened(batch, k_heads, machine)
     tiles = batch * k_heads * plan.blocks

@@ -26,9 +26,6 @@ class FakeTorch(types.ModuleType):
     def _synchronize(self):
         assert not self.capturing, "a stream that captures cannot be waited for"
 
-    def full(self, shape, value, dtype, device):
-        return Counters(np.full(shape, value, dtype))
-
     def zeros(self, count, dtype, device):
         self.cleared += 1
         return Counters(np.zeros(count, dtype))
@@ -52,7 +49,6 @@ def torch(monkeypatch):
     monkeypatch.setattr(counters, "is_torch", lambda like: True)
     for name, value in (("_supplies", {}), ("_held", {}), ("_captured", {}), ("_cleared", []), ("_short", set())):
         monkeypatch.setattr(counters, name, value)
-    monkeypatch.setattr(counters, "_absent", {})
     monkeypatch.setattr(counters, "_graph_of", lambda stream: fake.graph)
     return fake
 
@@ -141,20 +137,3 @@ def test_a_first_call_that_is_captured_clears_its_own(torch):
     torch.capturing = True
     one, other = counters.zeros(100, like), counters.zeros(100, like)
     assert torch.cleared == 2 and not share_memory(one, other)
-
-
-def test_what_is_not_there_belongs_to_a_stream_or_its_graph(torch):
-    """Arrays of one launch are apart; those of launches that follow each other are the same, and full of -1."""
-    like = Like()
-    first, second = counters.not_there(100, 0, like), counters.not_there(100, 1, like)
-    assert share_memory(first, counters.not_there(50, 0, like))
-    torch.capturing, torch.graph = True, 7
-    captured = counters.not_there(100, 0, like)
-    assert share_memory(captured, counters.not_there(100, 0, like))
-    torch.graph = 8
-    later = counters.not_there(100, 0, like)
-    torch.graph = None
-    unknown, unknown_too = counters.not_there(100, 0, like), counters.not_there(100, 0, like)
-    every = [first, second, captured, later, unknown, unknown_too]
-    assert not any(share_memory(one, other) for one, other in itertools.combinations(every, 2))
-    assert all((each.array == -1).all() and each.numel() == 100 for each in every)

@@ -112,6 +112,17 @@ def test_plans_fill_the_machine():
     assert even_splits(512, 264) == 1 and even_splits(330, 264) == 3
 
 
+def test_plans_of_pages():
+    """Pages are looked up ahead where programs share a sequence, by two programs a processor where shares are long."""
+
+    def plan(batch, length, paged):
+        return decode_plan(batch, 8, 4, 1, 128, 2, length, DEFAULT_GPU, paged=paged)
+
+    assert not plan(1, 4096, False).ahead and plan(1, 4096, True).ahead and not plan(64, 512, True).ahead
+    assert plan(8, 32768, True).splits == 2 * plan(8, 32768, False).splits
+    assert plan(1, 4096, True).splits == plan(1, 4096, False).splits
+
+
 def test_errors(rng):
     q, k, lengths = random(rng, (4, 6, 16)), random(rng, (4, 8, 3, 16)), np.zeros(4, np.int32)
     with pytest.raises(ValueError, match="lengths"):

@@ -77,6 +77,16 @@ def test_queries_are_columns():
     assert quantized_plan(8, 8, 4, 1, 128, 4, 32768, DEFAULT_GPU).splits == 6
 
 
+def test_plans_of_codes():
+    """Shares take steps in turns but of pages; where all programs fit at once, registers are shared out among them."""
+    long, many = (
+        quantized_plan(batch, 8, 4, 1, 128, 4, length, DEFAULT_GPU) for batch, length in ((8, 32768), (64, 512))
+    )
+    assert long.in_turns and not long.registers
+    assert many.splits == 1 and not many.in_turns and many.registers == 128
+    assert not quantized_plan(8, 8, 4, 1, 128, 4, 32768, DEFAULT_GPU, paged=True).in_turns
+
+
 @pytest.mark.parametrize("rows", [16, 8])
 @pytest.mark.parametrize("bits, side", [(8, 16), (8, 128), (4, 32), (4, 96), (4, 256)])
 def test_pages(rng, bits, side, rows):
