@@ -316,7 +316,7 @@ void Writer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<
         writeReduction(cast<tile::DescReduceOp>(op), map);
       else
         b.clone(op, map);
-    } else if (isScalarOp(op) && isKnown(op, map)) {
+    } else if (isScalarOrRead(op, kernel) && isKnown(op, map)) {
       b.clone(op, map);
     }
     // What stays is free when the loop of its last product is over.

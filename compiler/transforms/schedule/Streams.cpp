@@ -180,8 +180,8 @@ std::optional<Streams> schedule::findStreams(func::FuncOp kernel, std::string &w
     why = "nothing is loaded through descriptors for products alone";
     return std::nullopt;
   }
-  if (!loops || !isScalarWork(steered, kernel)) {
-    why = "where to load, or how often, depends on tiles, on memory or on a branch";
+  if (!loops || !isScalarWork(steered, kernel, /*reads=*/true)) {
+    why = "where to load, or how often, depends on tiles, on memory that is written or on a branch";
     return std::nullopt;
   }
   return streams;

@@ -104,7 +104,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams"} {
 // -----
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams"} {
-  // expected-remark @below {{schedule simple: where to load, or how often, depends on tiles, on memory or on a branch}}
+  // expected-remark @below {{schedule simple: where to load, or how often, depends on tiles, on memory that is written or on a branch}}
   func.func @branch(%q: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %k: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %y: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64}, %s: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %c64 = arith.constant 64 : i32
