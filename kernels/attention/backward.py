@@ -537,7 +537,7 @@ def launch(
     machine, array = machine_of(q.data), q.data
     sizes = tile_side(q.size), tile_side(v.size)
     streamed = [x for name, x in heads.items() if name != "out"]
-    fetched = min(q.longest, k.longest) > 0 and q.starts is None and not side and all(map(is_fetched, streamed))
+    fetched = min(q.longest, k.longest) > 0 and q.starts is None and all(map(is_fetched, streamed))
     # The slope of a cap takes as many registers as scores do; a bias is loaded into as many.
     many = terms is not None and (terms.slopes is not None or visible.left is not None)
     bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
@@ -563,8 +563,9 @@ def launch(
                     _TOO_MUCH.add(kind)
             plan = planned(False)
     if side:
-        sides = {name: math.gcd(getattr(plan, name), side) for name in ("m", "n", "dq_m", "dq_n")}
-        plan = dataclasses.replace(plan, **sides)
+        # Sides of blocks are powers of two.
+        sides = {name: getattr(plan, name) for name in ("m", "n", "dq_m", "dq_n")}
+        plan = dataclasses.replace(plan, **{name: min(side, 1 << n.bit_length() - 1) for name, n in sides.items()})
     out, dout = (operands[name].heads(described=False) for name in ("out", "dout"))
     if machine.gpu and not (fetched and plan.schedule):
         heads = {name: x.heads(described=False) for name, x in operands.items()}

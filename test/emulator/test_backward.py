@@ -1,9 +1,11 @@
 """Attention's gradients by their schedule: against float64, in every order of warps and copies."""
 
+import kiln
+import kiln.language as kl
 import numpy as np
 import pytest
 from harness import random
-from kiln.kernels.attention import attention_backward, reference
+from kiln.kernels.attention import attention_backward, create_block_mask, flex_attention_backward, reference
 from kiln.kernels.attention.backward_configs import BackwardPlan
 
 ORDERS = (1, -1, 2)
@@ -97,4 +99,27 @@ def test_bias_that_finds_no_place_beside_a_schedule(rng, emulated):
     exact = reference.attention_backward(q, k, v, dout, bias=bias, dbias=True)
     got = attention_backward(q, k, v, y, lse, dout, bias=bias, dbias=True)
     for one, other in zip(got, exact, strict=True):
+        assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
+
+
+@kiln.jit
+def near(batch, head, q, kv, document):
+    return (kl.load(document + kv) == kl.load(document + q)) & (kv <= q + 80) & (q - kv <= 100)
+
+
+@pytest.mark.parametrize("size", [64, pytest.param(128, marks=pytest.mark.fuzz)])
+def test_blocks_that_a_mask_shows(rng, in_orders, size):
+    """Both roles read from its lists which blocks come next; queries that see no key, blocks that nobody sees."""
+    q, dout = (random(rng, (1, 2, 200, size), "float16") for _ in range(2))
+    k, v = (random(rng, (1, 1, 330, size), "float16") for _ in range(2))
+    document = np.arange(330, dtype=np.int32) // 150
+    i, j = np.ogrid[:200, :330]
+    exact = (document[j] == document[i]) & (j <= i + 80) & (i - j <= 100)
+    shapes = [x.swapaxes(1, 2) for x in (q, k, v, dout)]
+    y, lse = reference.attention(*shapes[:3], return_lse=True, mask=exact)
+    y, lse = np.ascontiguousarray(y.swapaxes(1, 2)).astype(q.dtype), lse.astype(np.float32)
+    mask = create_block_mask(near, None, None, 200, 330, args=(document,))
+    got = in_orders(lambda: flex_attention_backward(q, k, v, y, lse, dout, block_mask=mask, enable_gqa=True))
+    for one, other in zip(got, reference.attention_backward(*shapes, mask=exact), strict=True):
+        other = other.swapaxes(1, 2)
         assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
