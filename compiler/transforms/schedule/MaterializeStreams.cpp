@@ -51,6 +51,7 @@ private:
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void fill(const Streams::Group &group, IRMapping &map, Value &cursor);
+  void reach(Value value, IRMapping &map);
   void receive(const Streams::Group &group, Value &cursor);
   void begin(tile::DotOp dot, IRMapping &map);
   Value memoryOf(const StreamFactor &factor, IRMapping &map);
@@ -115,6 +116,16 @@ void Writer::makeRings() {
   }
 }
 
+/// A slot is filled where its first block is loaded: where the others lie is computed there too.
+void Writer::reach(Value value, IRMapping &map) {
+  Operation *def = value.getDefiningOp();
+  if (map.contains(value) || !def || !def->getParentOfType<scf::ForOp>() || !isScalarOrRead(*def, kernel))
+    return;
+  for (Value operand : def->getOperands())
+    reach(operand, map);
+  b.clone(*def, map);
+}
+
 /// Acquires a slot, has the copy engine fill it, and goes on to the next.
 void Writer::fill(const Streams::Group &group, IRMapping &map, Value &cursor) {
   Ring &ring = rings[ringOf[group.front()]];
@@ -122,8 +133,10 @@ void Writer::fill(const Streams::Group &group, IRMapping &map, Value &cursor) {
   for (auto [op, engine, part] : llvm::zip_equal(group, ring.maps, slot.getParts())) {
     auto load = cast<tile::DescLoadOp>(op);
     SmallVector<Value> offsets;
-    for (Value offset : load.getOffsets())
+    for (Value offset : load.getOffsets()) {
+      reach(offset, map);
       offsets.push_back(map.lookupOrDefault(offset));
+    }
     b.setLoc(load.getLoc());
     CopyInOp::create(b, engine, offsets, part, ring.channel, cursor, uint32_t(load.getEvict()));
   }
