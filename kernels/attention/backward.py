@@ -537,7 +537,7 @@ def launch(
     machine, array = machine_of(q.data), q.data
     sizes = tile_side(q.size), tile_side(v.size)
     streamed = [x for name, x in heads.items() if name != "out"]
-    fetched = min(q.longest, k.longest) > 0 and q.starts is None and all(map(is_fetched, streamed))
+    fetched = min(q.longest, k.longest) > 0 and all(map(is_fetched, streamed))
     # The slope of a cap takes as many registers as scores do; a bias is loaded into as many.
     many = terms is not None and (terms.slopes is not None or visible.left is not None)
     bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
@@ -550,7 +550,7 @@ def launch(
             shape = *tokens, sizes, array.itemsize
             return backward_plan(*shape, ahead, visible.CAUSAL, machine, plain, crowded, deterministic, heads)
 
-        plan = planned(fetched)
+        plan = planned(fetched and q.starts is None)
         if plan.schedule and terms is not None:
             # A plan knows little of what terms take: they may take more registers than a thread has.
             seen = visible.CAUSAL, visible.left is None, visible.right is None

@@ -5,7 +5,13 @@ import kiln.language as kl
 import numpy as np
 import pytest
 from harness import random
-from kiln.kernels.attention import attention_backward, create_block_mask, flex_attention_backward, reference
+from kiln.kernels.attention import (
+    attention_backward,
+    attention_varlen_backward,
+    create_block_mask,
+    flex_attention_backward,
+    reference,
+)
 from kiln.kernels.attention.backward_configs import BackwardPlan
 
 ORDERS = (1, -1, 2)
@@ -122,4 +128,31 @@ def test_blocks_that_a_mask_shows(rng, in_orders, size):
     got = in_orders(lambda: flex_attention_backward(q, k, v, y, lse, dout, block_mask=mask, enable_gqa=True))
     for one, other in zip(got, reference.attention_backward(*shapes, mask=exact), strict=True):
         other = other.swapaxes(1, 2)
+        assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
+
+
+@pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.fuzz)])
+def test_sequences_behind_one_another(rng, in_orders, causal):
+    """Where they begin is read by both roles; what lies behind one, here no numbers, is neither read nor written."""
+    starts_q, starts_k = np.array([0, 70, 70, 200], np.int32), np.array([0, 33, 40, 170], np.int32)
+    q, dout = (random(rng, (210, 2, 64), "float16") for _ in range(2))
+    k, v = (random(rng, (180, 1, 64), "float16") for _ in range(2))
+    y, lse = reference.attention_varlen(q, k, v, starts_q, starts_k, return_lse=True, causal=causal)
+    exact = reference.attention_varlen_backward(q, k, v, dout, starts_q, starts_k, causal=causal)
+    y, lse = y.astype(q.dtype), lse.astype(np.float32)
+    q[200:] = k[170:] = v[170:] = dout[200:] = np.nan
+    given = starts_q, starts_k, 130, 130
+    plan = BackwardPlan(64, 128, 128, 64, "streams", rows=64, atomics=False)
+    got = in_orders(
+        lambda: [
+            x[:n]
+            for x, n in zip(
+                attention_varlen_backward(q, k, v, y, lse, dout, *given, causal=causal, plan=plan),
+                (200, 170, 170),
+                strict=True,
+            )
+        ]
+    )
+    for one, other in zip(got, exact, strict=True):
+        other = other[: len(one)]
         assert np.abs(np.asarray(one, np.float64) - other).max() <= 8 * 2.0**-11 * max(1.0, np.abs(other).max())
