@@ -153,6 +153,16 @@ def test_rows_whose_threads_would_idle():
     assert rows.plan(4096, 4096, 2, 2, DEFAULT_GPU, 1, 32).num_warps == 16  # nothing idles
 
 
+def test_a_few_long_rows_are_spread_over_a_large_cluster():
+    """More rows have multiprocessors enough as they are; those with weights were not slower."""
+    for rows_, n, itemsize in ((1, 18944, 2), (44, 18944, 2), (1, 32768, 4)):
+        found = rows.plan(rows_, n, itemsize, 1, DEFAULT_GPU)
+        assert (found.num_warps, found.cluster) == (4, 8), (rows_, n)
+    for rows_, n, vectors in ((50, 18944, 0), (1, 16384, 0), (1, 18944, 1)):
+        assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU, vectors).cluster < 8, (rows_, n)
+    assert rows.plan(1, 18944, 2, 1, OLDER).cluster == 1
+
+
 def test_long_rows_with_two_vectors_are_not_masked():
     """Where few enough elements fall to a thread; else it holds little."""
     for n, block, warps, cluster in ((13824, 13824, 8, 1), (32768, 32768, 8, 2), (11008, 12288, 16, 1),
