@@ -44,6 +44,8 @@ HEAT_ROUNDS = 12
 HEAT_MARGIN = 1.2
 # The finals: who is in, how many at most, how many bursts each has, and how many seconds they may take together.
 FINAL_MARGIN, FINALISTS, FINAL_ROUNDS, FINAL_SECONDS = 1.12, 4, 4, 0.5
+# Bursts before them, which heat the GPU: until then it may take more than its limit.
+FINAL_HEATING = 2
 # Launches of fewer milliseconds wait for the host, for memory and for each other: power has no part in their order.
 FINAL_LEAST_MS = 0.05
 
@@ -484,6 +486,9 @@ class Tuning:
         rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
         rules = Rules(rounds=FINAL_ROUNDS, least=2, seconds=min(FINAL_SECONDS, rep * len(near) / 1e3))
         try:
+            with contextlib.suppress(Disqualified):  # which is found in the finals again
+                for _ in range(FINAL_HEATING):
+                    bursts[near[0]]()  # type: ignore[misc]
             found, _ = self._race_of(near, bursts, progress, rules=rules)  # type: ignore[arg-type]
         except KeyboardInterrupt:
             self.interrupted = True

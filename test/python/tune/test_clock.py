@@ -224,11 +224,11 @@ def test_a_burst_shows_what_a_launch_takes_in_the_long_run():
     assert sample() == pytest.approx(0.2)
     before = torch.now
     assert sample.sustained() == pytest.approx(0.3)
-    assert 25.0 <= torch.now - before <= 40.0
+    assert clock.SUSTAINED_MS <= torch.now - before <= 1.6 * clock.SUSTAINED_MS
     assert sample() == pytest.approx(0.2)
 
 
 def test_what_is_a_burst_by_itself_takes_no_longer_one():
     torch = FakeTorch()
-    sample = clock.GraphClock([torch.launch(name, 9.0) for name in "abc"], torch)
-    assert sample() == pytest.approx(9.0) and sample.sustained is None
+    sample = clock.GraphClock([torch.launch(name, 20.0) for name in "abc"], torch)
+    assert sample() == pytest.approx(20.0) and sample.sustained is None
