@@ -289,9 +289,13 @@ def staged_output(plan: GemmPlan, problem: Problem) -> int:
 
 def exchanged(plan: GemmPlan, problem: Problem) -> int:
     """Shared memory through which addends (c, residual) come to the threads that hold the accumulators; beside pairs
-    that were taken apart, in float32 and with what they are added to."""
+    that were taken apart, in float32 and with what they are added to. Threads that hold columns of weights as rows have
+    to give each other the halves of pairs, too."""
+    if not plan.finishes:
+        return 0
     each = 8 if problem.pairs else max(2, problem.out_bytes)
-    return problem.addends * plan.rows * plan.width * each if plan.finishes else 0
+    put_across = plan.m // plan.cluster < WARPGROUP_ROWS
+    return max(problem.addends, int(problem.pairs and put_across)) * plan.rows * plan.width * each
 
 
 def shared_bytes(plan: GemmPlan, problem: Problem) -> int:

@@ -192,6 +192,7 @@ def test_addends_that_threads_load_leave_room_for_sums(m: int, n: int, k: int, n
 @pytest.mark.parametrize("m, n, epilogue, names", [
     (4096, 4096, "gelu_tanh", ("bias",)), (4096, 4096, "gelu_tanh", ("bias", "row_scale")),
     (4096, 4096, "silu", ("bias", "row_scale")), (1024, 28672, "silu", ("bias", "row_scale")),
+    (16, 28672, "swiglu", ()), (16, 28672, "swiglu", ("bias", "row_scale")),
     (128, 28672, "gelu_tanh", ("bias", "residual")), (4096, 28672, "silu", ("bias", "row_scale", "residual", "c")),
 ])  # fmt: skip
 def test_terms_and_epilogues_leave_room_for_sums(m: int, n: int, epilogue: str, names: tuple[str, ...]):
