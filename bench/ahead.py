@@ -27,9 +27,9 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from cases import Case, Peer, Unavailable  # noqa: E402
-
-Answer = dict[str, Any]
+import cells  # noqa: E402
+from cases import Case, Unavailable  # noqa: E402
+from cells import Answer  # noqa: E402
 
 
 # ---- the device's quiet ----------------------------------------------------------------------------------------------
@@ -82,15 +82,6 @@ class Modules:
         return {"key": key, "path": path, "arguments": [names[place] for place in places]}
 
 
-def module_peer(answer: Answer) -> Peer:
-    """Inductor's module as a peer."""
-    from torch._inductor.codecache import PyCodeCache
-
-    call: Callable[[list[Any]], Any] = PyCodeCache.load_by_key_path(answer["key"], answer["path"]).call
-    names = answer["arguments"]
-    return Peer(lambda a, _: tuple(call([a[name] for name in names])), takes_outputs=False, note=answer["note"])
-
-
 def time_briefly(lock: Lock) -> None:
     """Has Inductor time a configuration in a few milliseconds, alone on the device."""
     from torch._inductor.runtime import benchmarking
@@ -118,9 +109,7 @@ class Compiler:
         self.device, self.standing, self.modules = device, standing, modules
 
     def answer(self, task: dict[str, Any]) -> Answer:
-        import sweep
-
-        case = sweep.named(task["cell"])
+        case = cells.named(task["cell"])
         found: Answer = {}
         for name in task["peers"]:
             try:
@@ -133,9 +122,7 @@ class Compiler:
         return found
 
     def compile(self, case: Case, name: str, tuned: bool) -> Answer:
-        import sweep
-
-        runner = sweep.CellRunner(case, self.device, sweep.settings([name]), lambda _: None, self.standing, {}, sets=1)
+        runner = cells.CellRunner(case, self.device, cells.settings([name]), lambda _: None, self.standing, {}, sets=1)
         runner.tools.coordinate_descent = tuned
         peer = runner.makers()[name]()
         outs = runner.outputs(peer)

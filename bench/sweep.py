@@ -23,7 +23,6 @@ import argparse
 import contextlib
 import csv
 import gc
-import itertools
 import json
 import math
 import os
@@ -41,26 +40,27 @@ sys.path.insert(0, str(HERE))
 import ahead  # noqa: E402
 import measure  # noqa: E402
 import suite  # noqa: E402
-from cases import Case, Peer, Unavailable, family, with_variants  # noqa: E402
+from cases import Case  # noqa: E402
+from cells import (  # noqa: E402
+    DEPENDENT_LOSS,
+    KERNELS,
+    LEAST,
+    MEAN,
+    ROWS,
+    TYPES,
+    VARIANTS,
+    WIDTHS,
+    Answer,
+    Cell,
+    CellRunner,
+    asked_of,
+    case_of,
+    cell_of,
+    cells,
+    settings,
+)
 from device import Slices, Standing  # noqa: E402
-from runner import Runner, Settings, Wrong  # noqa: E402
 from verdict import geometric_mean  # noqa: E402
-
-KERNELS = {"rms_norm": "norm", "residual_rms_norm": "norm", "layer_norm": "norm", "softmax": "softmax",
-           "swiglu": "activation", "bias_gelu": "activation"}  # fmt: skip
-ROWS = (1, 44, 130, 777, 4096)
-WIDTHS = (512, 896, 1024, 1536, 2048, 3072, 3584, 4096, 5120, 6144, 6656, 7168, 8192, 11008, 13824, 14336, 16384, 18944,
-          24576, 32768)  # fmt: skip
-TYPES = {"float16": "f16", "bfloat16": "bf16"}
-
-LEAST, MEAN = 0.95, 1.15
-# A launch that is this much slower with dependent launch than without should not have begun early.
-DEPENDENT_LOSS = 1.02
-VARIANTS = ("kiln", "kiln+pdl")
-# A ratio this near to what is asked is measured in more rounds.
-NEAR, MORE = 0.03, 2
-# Launches in a graph: capturing more of the shortest takes longer than it is worth.
-MOST_LAUNCHES = 250
 
 # What measuring a cell takes, roughly.
 CELL_SECONDS = 0.2
@@ -72,39 +72,6 @@ COLUMNS = ("kernel", "rows", "width", "dtype", "provider", "status", "median_us"
            "max_us", "rounds", "tb_per_s", "error", "note", *FACTS)  # fmt: skip
 
 Line = dict[str, Any]
-Cell = tuple[str, int, int, str]
-
-
-# ---- cells -----------------------------------------------------------------------------------------------------------
-def case_of(kernel: str, rows: int, width: int, dtype: str) -> Case:
-    module = family(KERNELS[kernel])
-    found: Case = module.cell(kernel, (rows, width), dtype, size=f"{rows}×{width} {TYPES[dtype]}")
-    return found
-
-
-def cell_of(case: Case) -> Cell:
-    return case.kernel, case.shape[0], case.shape[1], case.dtype
-
-
-def spread(cells: Sequence[Case]) -> list[Case]:
-    """The cells in an order whose every beginning is spread over all of them: steps of the golden ratio."""
-    count = len(cells)
-    step = max(1, round(count * 0.618))
-    while math.gcd(step, count) > 1:
-        step += 1
-    return [cells[i * step % count] for i in range(count)]
-
-
-def cells(kernels: Iterable[str] = tuple(KERNELS), rows: Iterable[int] = ROWS, widths: Iterable[int] = WIDTHS,
-          types: Iterable[str] = tuple(TYPES)) -> list[Case]:  # fmt: skip
-    return spread([case_of(*cell) for cell in itertools.product(kernels, rows, widths, types)])
-
-
-def named(name: str) -> Case:
-    """The cell that a worker is asked for, of any size: "rms_norm 44×5120 bf16"."""
-    kernel, size, short = name.split()
-    rows, width = map(int, size.split("×"))
-    return case_of(kernel, rows, width, next(dtype for dtype, text in TYPES.items() if text == short))
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------
@@ -135,12 +102,6 @@ def _head(case: Case) -> Line:
     return dict(zip(("kernel", "rows", "width", "dtype"), cell_of(case), strict=True))
 
 
-def asked_of(case: Case, peers: Sequence[str]) -> set[str]:
-    """The peers that a cell can have: quack has no activations."""
-    without = {"kiln-lists"} | ({"quack"} if case.family == "activation" else set())
-    return with_variants(peers) - without
-
-
 def missing(cells: Sequence[Case], known: dict[Cell, dict[str, Line]], peers: Sequence[str],
             close: float = 0.0) -> list[Case]:  # fmt: skip
     """The cells of which the file lacks a peer that is asked for, or Inductor tuned to its end where that is close."""
@@ -160,76 +121,6 @@ def lead(lines: dict[str, Line]) -> float:
     """Kiln's speed over Inductor's, of the variant that has less."""
     return min((over for variant in VARIANTS for over in ratios(lines, variant, ["inductor"]).values()),
                default=math.inf)  # fmt: skip
-
-
-# ---- a cell ----------------------------------------------------------------------------------------------------------
-def settings(peers: Sequence[str], rounds: int = 4) -> Settings:
-    return Settings(tuple(peers), rounds, warm=False)
-
-
-class CellRunner(Runner):
-    """A cell while it is measured: inputs are slices of standing arrays, Inductor is what ``answers`` brings.
-
-    Torch is only asked for its error. A cell whose verdict is close gets more rounds.
-    """
-
-    def __init__(self, case: Case, device: Any, settings: Settings, say: Callable[[str], None], standing: Standing,
-                 answers: dict[str, ahead.Answer], sets: int | None = None):  # fmt: skip
-        self.standing, self.answers, self._sets = standing, answers, sets
-        super().__init__(case, device, settings, say)
-
-    def make_plan(self) -> measure.Plan:
-        launch_us = 1.5 + self.case.traffic / 4.0e6
-        wanted = min(MOST_LAUNCHES, max(6, math.ceil(self.device.graph_us / launch_us)))
-        sets = self._sets or min(wanted, max(2, math.ceil(3 * self.device.l2_bytes / self.case.footprint)))
-        return measure.Plan(sets, -(-wanted // sets) * sets, 1, 1, self.settings.rounds)
-
-    def maker(self) -> Slices:
-        return self.standing.slices(self.plan.sets, self.case.dtype)
-
-    def poisoned(self, found: dict[int, Any]) -> list[int]:
-        return [self.plan.sets - 1, (self.plan.sets - 1) // 2]
-
-    def makers(self) -> dict[str, Callable[[], Peer]]:
-        found: dict[str, Callable[[], Peer]] = self.family.peers(self.case, self.tools)
-        return found
-
-    def wanted(self) -> dict[str, Callable[[], Peer]]:
-        makers = self.makers()
-        asked = asked_of(self.case, self.settings.peers)
-        return {name: lambda name=name: self._ready(name, makers[name])  # type: ignore[misc]
-                for name in makers if name in asked}  # fmt: skip
-
-    def _ready(self, name: str, make: Callable[[], Peer]) -> Peer:
-        """A peer as it was compiled ahead."""
-        answer = self.answers.get(name, {"status": "ok"})
-        if answer["status"] == "unavailable":
-            raise Unavailable(answer["note"])
-        if answer["status"] != "ok":
-            raise RuntimeError(answer["note"])
-        return ahead.module_peer(answer) if "path" in answer else make()
-
-    def run(self) -> dict[str, Any]:
-        found = self.build("torch", self.makers()["torch"], timed=False)
-        if found["status"] != "ok":
-            raise Wrong(f"torch: {found['note']}")
-        return super().run()
-
-    def race(self, ready: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
-        times = super().race(ready)
-        if is_near({name: measure.summarize(found).median for name, found in times.items()}):
-            for _ in range(MORE):
-                for name, found in super().race(ready).items():
-                    times[name] += found
-        return times
-
-
-def is_near(us: dict[str, float]) -> bool:
-    """Whether a verdict on these times is close: of a peer that is about as fast as asked, or of dependent launch."""
-    over = [us[peer] / us[ours] / LEAST for ours in VARIANTS for peer in us if ours in us and peer not in VARIANTS]
-    if all(name in us for name in VARIANTS):
-        over.append(us["kiln"] / us["kiln+pdl"] * DEPENDENT_LOSS)
-    return any(abs(ratio - 1) <= NEAR for ratio in over)
 
 
 # Of Inductor, where its tuning to the end found nothing faster: the figures are those before.
@@ -256,7 +147,7 @@ class Meter:
         self.standing = Standing(device, count)
         self.settings = settings(options.peers, options.rounds)
 
-    def measure(self, case: Case, answers: dict[str, ahead.Answer], hangs: Callable[[], None]) -> dict[str, Any]:
+    def measure(self, case: Case, answers: dict[str, Answer], hangs: Callable[[], None]) -> dict[str, Any]:
         watch = threading.Timer(self.options.timeout, hangs)
         watch.start()
         try:
@@ -272,9 +163,9 @@ class Sweep:
     def __init__(self, options: argparse.Namespace, wanted: Sequence[Case]):
         self.options = options
         self.cases = {case.name: case for case in wanted}
-        self.compiled: dict[str, dict[str, ahead.Answer]] = {}
+        self.compiled: dict[str, dict[str, Answer]] = {}
         # quack's code does not depend on the number of rows: the first cell of a width stands for all.
-        self.quack: dict[Any, ahead.Answer | None] = {}
+        self.quack: dict[Any, Answer | None] = {}
         self.facts: dict[str, Any] = {}
         self.untuned: dict[str, list[Line]] = {}  # of cells that are measured again, with Inductor tuned to its end
         self.done = 0
@@ -296,7 +187,7 @@ class Sweep:
     def _width(case: Case) -> tuple[str, int, str]:
         return case.kernel, case.shape[1], case.dtype
 
-    def take(self, task: dict[str, Any], answer: dict[str, ahead.Answer]) -> list[Case]:
+    def take(self, task: dict[str, Any], answer: dict[str, Answer]) -> list[Case]:
         """Notes what was compiled; the cells that are ready by it."""
         case = self.cases[task["cell"]]
         if task["peers"] == ["quack"]:
@@ -309,7 +200,7 @@ class Sweep:
     def _has_quack(self, case: Case) -> bool:
         return self.quack.get(self._width(case), {}) is not None
 
-    def answers(self, case: Case) -> dict[str, ahead.Answer]:
+    def answers(self, case: Case) -> dict[str, Answer]:
         quack = self.quack.get(self._width(case))
         return self.compiled[case.name] | ({"quack": quack} if quack else {})
 

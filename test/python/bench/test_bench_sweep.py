@@ -7,6 +7,7 @@ import math
 import time
 
 import ahead
+import cells
 import pytest
 import suite
 import sweep
@@ -73,15 +74,15 @@ def run(tmp_path, monkeypatch, capsys):
 
 
 def test_every_cell_is_there_once_and_every_beginning_is_a_sample():
-    every = sweep.cells()
+    every = cells.cells()
     names = [case.name for case in every]
     assert len(set(names)) == len(names) == 6 * 5 * 20 * 2
     first = every[:60]
-    assert {case.kernel for case in first} == set(sweep.KERNELS)
-    assert {case.shape[0] for case in first} == set(sweep.ROWS)
-    assert len({case.shape[1] for case in first}) == len(sweep.WIDTHS)
-    assert {case.dtype for case in first} == set(sweep.TYPES)
-    assert all(sweep.named(case.name) == case for case in every)
+    assert {case.kernel for case in first} == set(cells.KERNELS)
+    assert {case.shape[0] for case in first} == set(cells.ROWS)
+    assert len({case.shape[1] for case in first}) == len(cells.WIDTHS)
+    assert {case.dtype for case in first} == set(cells.TYPES)
+    assert all(cells.named(case.name) == case for case in every)
 
 
 @pytest.mark.parametrize("kernel, moved", [
@@ -90,7 +91,7 @@ def test_every_cell_is_there_once_and_every_beginning_is_a_sample():
     ("bias_gelu", 2 * 44 * 5120 + 5120),
 ])  # fmt: skip
 def test_bytes_of_a_cell(kernel, moved):
-    case = sweep.case_of(kernel, 44, 5120, "bfloat16")
+    case = cells.case_of(kernel, 44, 5120, "bfloat16")
     assert case.traffic == 2 * moved and case.dtype == "bfloat16" and case.most_us is None
 
 
@@ -163,26 +164,26 @@ def test_a_compiler_that_ends_is_replaced_and_its_cell_fails(run):
 
 
 def test_a_close_verdict_asks_for_more_rounds():
-    assert sweep.is_near({"inductor": 9.4, "kiln": 10.0})
-    assert sweep.is_near({"inductor": 9.7, "kiln": 10.0})
-    assert sweep.is_near({"inductor": 20.0, "kiln": 10.0, "kiln+pdl": 10.1})
-    assert sweep.is_near({"inductor": 20.0, "quack": 9.5, "kiln": 10.0, "kiln+pdl": 8.0})
-    assert not sweep.is_near({"inductor": 10.0, "kiln": 10.0, "kiln+pdl": 9.0})
-    assert not sweep.is_near({"inductor": 9.0, "kiln": 10.0, "kiln+pdl": 12.0})
-    assert not sweep.is_near({"inductor": 9.0})
+    assert cells.is_near({"inductor": 9.4, "kiln": 10.0})
+    assert cells.is_near({"inductor": 9.7, "kiln": 10.0})
+    assert cells.is_near({"inductor": 20.0, "kiln": 10.0, "kiln+pdl": 10.1})
+    assert cells.is_near({"inductor": 20.0, "quack": 9.5, "kiln": 10.0, "kiln+pdl": 8.0})
+    assert not cells.is_near({"inductor": 10.0, "kiln": 10.0, "kiln+pdl": 9.0})
+    assert not cells.is_near({"inductor": 9.0, "kiln": 10.0, "kiln+pdl": 12.0})
+    assert not cells.is_near({"inductor": 9.0})
 
 
 @pytest.mark.parametrize("rows, width", [(1, 512), (44, 5120), (4096, 32768)])
 def test_the_sets_of_a_cell_go_past_the_cache_or_are_used_once(rows, width):
-    l2, case = 60 << 20, sweep.case_of("swiglu", rows, width, "float16")
-    cell = object.__new__(sweep.CellRunner)
-    cell.case, cell._sets, cell.settings = case, None, sweep.settings(["kiln"])
+    l2, case = 60 << 20, cells.case_of("swiglu", rows, width, "float16")
+    cell = object.__new__(cells.CellRunner)
+    cell.case, cell._sets, cell.settings = case, None, cells.settings(["kiln"])
     cell.device = type("Device", (), {"graph_us": 600.0, "l2_bytes": l2})
     plan = cell.make_plan()
     assert plan.launches % plan.sets == 0 and plan.sets >= 2
     assert plan.launches == plan.sets or plan.sets * case.footprint >= 3 * l2
     # The arrays that stand are large enough for them.
-    grain = sweep.Slices.elements(rows, width) * 2 * plan.sets
+    grain = cells.Slices.elements(rows, width) * 2 * plan.sets
     assert sweep.elements([case], l2, 2) >= grain
     assert math.isclose(plan.launches * (1.5 + case.traffic / 4e6), 600, rel_tol=0.3) or rows != 44
 
@@ -254,5 +255,5 @@ def test_ratios_are_of_what_was_measured():
              "inductor": {"status": "ok", "median_us": "6"}}  # fmt: skip
     assert sweep.ratios(lines, "kiln", ["inductor", "quack"]) == {"inductor": 1.5}
     assert sweep.ratios(lines, "kiln+pdl", ["inductor", "quack"]) == {}
-    text, good = sweep.report({}, sweep.cells(["softmax"], [1], [512], ["float16"]), ["inductor"])
+    text, good = sweep.report({}, cells.cells(["softmax"], [1], [512], ["float16"]), ["inductor"])
     assert not good and text[0].startswith("0 of 1 cells measured")

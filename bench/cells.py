@@ -1,0 +1,150 @@
+"""A cell of the sweep: which there are, and what measures one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import measure
+from cases import Case, Peer, Unavailable, family, with_variants
+from device import Slices, Standing
+from runner import Runner, Settings, Wrong
+
+KERNELS = {"rms_norm": "norm", "residual_rms_norm": "norm", "layer_norm": "norm", "softmax": "softmax",
+           "swiglu": "activation", "bias_gelu": "activation"}  # fmt: skip
+ROWS = (1, 44, 130, 777, 4096)
+WIDTHS = (512, 896, 1024, 1536, 2048, 3072, 3584, 4096, 5120, 6144, 6656, 7168, 8192, 11008, 13824, 14336, 16384, 18944,
+          24576, 32768)  # fmt: skip
+TYPES = {"float16": "f16", "bfloat16": "bf16"}
+
+LEAST, MEAN = 0.95, 1.15
+# A launch that is this much slower with dependent launch than without should not have begun early.
+DEPENDENT_LOSS = 1.02
+VARIANTS = ("kiln", "kiln+pdl")
+# A ratio this near to what is asked is measured in more rounds.
+NEAR, MORE = 0.03, 2
+# Launches in a graph: capturing more of the shortest takes longer than it is worth.
+MOST_LAUNCHES = 250
+
+Cell = tuple[str, int, int, str]
+# What compiling ahead (ahead.py) says of a peer.
+Answer = dict[str, Any]
+
+
+# ---- which there are -------------------------------------------------------------------------------------------------
+def case_of(kernel: str, rows: int, width: int, dtype: str) -> Case:
+    module = family(KERNELS[kernel])
+    found: Case = module.cell(kernel, (rows, width), dtype, size=f"{rows}×{width} {TYPES[dtype]}")
+    return found
+
+
+def cell_of(case: Case) -> Cell:
+    return case.kernel, case.shape[0], case.shape[1], case.dtype
+
+
+def spread(cells: Sequence[Case]) -> list[Case]:
+    """The cells in an order whose every beginning is spread over all of them: steps of the golden ratio."""
+    count = len(cells)
+    step = max(1, round(count * 0.618))
+    while math.gcd(step, count) > 1:
+        step += 1
+    return [cells[i * step % count] for i in range(count)]
+
+
+def cells(kernels: Iterable[str] = tuple(KERNELS), rows: Iterable[int] = ROWS, widths: Iterable[int] = WIDTHS,
+          types: Iterable[str] = tuple(TYPES)) -> list[Case]:  # fmt: skip
+    return spread([case_of(*cell) for cell in itertools.product(kernels, rows, widths, types)])
+
+
+def named(name: str) -> Case:
+    """The cell that a worker is asked for, of any size: "rms_norm 44×5120 bf16"."""
+    kernel, size, short = name.split()
+    rows, width = map(int, size.split("×"))
+    return case_of(kernel, rows, width, next(dtype for dtype, text in TYPES.items() if text == short))
+
+
+def asked_of(case: Case, peers: Sequence[str]) -> set[str]:
+    """The peers that a cell can have: quack has no activations."""
+    without = {"kiln-lists"} | ({"quack"} if case.family == "activation" else set())
+    return with_variants(peers) - without
+
+
+# ---- a cell ----------------------------------------------------------------------------------------------------------
+def settings(peers: Sequence[str], rounds: int = 4) -> Settings:
+    return Settings(tuple(peers), rounds, warm=False)
+
+
+class CellRunner(Runner):
+    """A cell while it is measured: inputs are slices of standing arrays, Inductor is what ``answers`` brings.
+
+    Torch is only asked for its error. A cell whose verdict is close gets more rounds.
+    """
+
+    def __init__(self, case: Case, device: Any, settings: Settings, say: Callable[[str], None], standing: Standing,
+                 answers: dict[str, Answer], sets: int | None = None):  # fmt: skip
+        self.standing, self.answers, self._sets = standing, answers, sets
+        super().__init__(case, device, settings, say)
+
+    def make_plan(self) -> measure.Plan:
+        launch_us = 1.5 + self.case.traffic / 4.0e6
+        wanted = min(MOST_LAUNCHES, max(6, math.ceil(self.device.graph_us / launch_us)))
+        sets = self._sets or min(wanted, max(2, math.ceil(3 * self.device.l2_bytes / self.case.footprint)))
+        return measure.Plan(sets, -(-wanted // sets) * sets, 1, 1, self.settings.rounds)
+
+    def maker(self) -> Slices:
+        return self.standing.slices(self.plan.sets, self.case.dtype)
+
+    def poisoned(self, found: dict[int, Any]) -> list[int]:
+        return [self.plan.sets - 1, (self.plan.sets - 1) // 2]
+
+    def makers(self) -> dict[str, Callable[[], Peer]]:
+        found: dict[str, Callable[[], Peer]] = self.family.peers(self.case, self.tools)
+        return found
+
+    def wanted(self) -> dict[str, Callable[[], Peer]]:
+        makers = self.makers()
+        asked = asked_of(self.case, self.settings.peers)
+        return {name: lambda name=name: self._ready(name, makers[name])  # type: ignore[misc]
+                for name in makers if name in asked}  # fmt: skip
+
+    def _ready(self, name: str, make: Callable[[], Peer]) -> Peer:
+        """A peer as it was compiled ahead."""
+        answer = self.answers.get(name, {"status": "ok"})
+        if answer["status"] == "unavailable":
+            raise Unavailable(answer["note"])
+        if answer["status"] != "ok":
+            raise RuntimeError(answer["note"])
+        return module_peer(answer) if "path" in answer else make()
+
+    def run(self) -> dict[str, Any]:
+        found = self.build("torch", self.makers()["torch"], timed=False)
+        if found["status"] != "ok":
+            raise Wrong(f"torch: {found['note']}")
+        return super().run()
+
+    def race(self, ready: dict[str, dict[str, Any]]) -> dict[str, list[float]]:
+        times = super().race(ready)
+        if is_near({name: measure.summarize(found).median for name, found in times.items()}):
+            for _ in range(MORE):
+                for name, found in super().race(ready).items():
+                    times[name] += found
+        return times
+
+
+def is_near(us: dict[str, float]) -> bool:
+    """Whether a verdict on these times is close: of a peer that is about as fast as asked, or of dependent launch."""
+    over = [us[peer] / us[ours] / LEAST for ours in VARIANTS for peer in us if ours in us and peer not in VARIANTS]
+    if all(name in us for name in VARIANTS):
+        over.append(us["kiln"] / us["kiln+pdl"] * DEPENDENT_LOSS)
+    return any(abs(ratio - 1) <= NEAR for ratio in over)
+
+
+def module_peer(answer: Answer) -> Peer:
+    """Inductor's module as a peer."""
+    from torch._inductor.codecache import PyCodeCache
+
+    call: Callable[[list[Any]], Any] = PyCodeCache.load_by_key_path(answer["key"], answer["path"]).call
+    names = answer["arguments"]
+    return Peer(lambda a, _: tuple(call([a[name] for name in names])), takes_outputs=False, note=answer["note"])
