@@ -1,7 +1,7 @@
 // The rules of layouts, op by op.
 #include "compiler/analysis/LayoutRules.h"
 #include "dialects/kgpu/KgpuOps.h"
-#include "dialects/layout/Constructors.h"
+#include "dialects/layout/Builder.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -164,22 +164,22 @@ static layout::Digit halfDigit(tile::CatOp op) {
 }
 
 static std::optional<Layout> catResult(tile::CatOp op, const Layout &half) {
-  auto digits = layout::digitsOf(half);
-  digits[unsigned(layout::Coord::Reg)].push_back(halfDigit(op));
-  return Layout::create(shapeOf(op.getResult()), digits);
+  layout::LayoutBuilder result(half, shapeOf(op.getResult()));
+  result[layout::Coord::Reg].push_back(halfDigit(op));
+  return result.finish();
 }
 
 static std::optional<Layout> catOperand(tile::CatOp op, const Layout &whole) {
-  auto digits = layout::digitsOf(whole);
+  layout::LayoutBuilder result(whole, shapeOf(op.getLhs()));
   layout::Digit half = halfDigit(op);
   int64_t bit = half.basis[op.getAxis()];
   for (unsigned coord = 0; coord < layout::kNumCoords; ++coord)
-    for (const layout::Digit &digit : digits[coord])
+    for (const layout::Digit &digit : whole.digits(layout::Coord(coord)))
       if (digit.radix == 2 && (digit.basis[op.getAxis()] & bit) &&
           (coord != unsigned(layout::Coord::Reg) || !(digit == half)))
         return std::nullopt;
-  llvm::erase(digits[unsigned(layout::Coord::Reg)], half);
-  return Layout::create(shapeOf(op.getLhs()), digits);
+  llvm::erase(result[layout::Coord::Reg], half);
+  return result.finish();
 }
 
 std::optional<Layout> rules::resultFromOperand(Operation *op, const Layout &operand) {

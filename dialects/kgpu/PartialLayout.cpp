@@ -1,5 +1,5 @@
 #include "dialects/kgpu/PartialLayout.h"
-#include "dialects/layout/Constructors.h"
+#include "dialects/layout/Builder.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace kiln;
@@ -86,11 +86,11 @@ std::optional<Layout> kgpu::partialLayout(const Layout &layout, unsigned axis, b
   auto along = axisDigits(layout, axis, ordered);
   if (!along)
     return std::nullopt;
-  auto digits = layout::digitsOf(layout);
+  LayoutBuilder result(layout);
   int64_t side = 1;
   std::array<uint64_t, kNumCoords> dropped = {};
   for (const AxisDigit &digit : *along) {
-    Digit &changed = digits[unsigned(digit.coord)][digit.index];
+    Digit &changed = result[digit.coord][digit.index];
     if (digit.kept) {
       changed.basis[axis] = side;
       side *= changed.radix;
@@ -101,13 +101,12 @@ std::optional<Layout> kgpu::partialLayout(const Layout &layout, unsigned axis, b
     }
   }
   Digits registers;
-  for (auto [index, digit] : llvm::enumerate(digits[unsigned(Coord::Reg)]))
+  for (auto [index, digit] : llvm::enumerate(result[Coord::Reg]))
     if (!(dropped[unsigned(Coord::Reg)] >> index & 1))
       registers.push_back(digit);
-  digits[unsigned(Coord::Reg)] = registers;
-  llvm::SmallVector<int64_t, 3> shape(layout.shape());
-  shape[axis] = side;
-  return Layout::create(shape, digits);
+  result[Coord::Reg] = registers;
+  result.setSide(axis, side);
+  return result.finish();
 }
 
 bool kgpu::stepsInWarp(const Layout &layout, unsigned axis, int64_t least, int64_t most) {
@@ -156,7 +155,7 @@ Layout kgpu::scannedSums(const Layout &sums, unsigned axis) {
 
 Layout kgpu::inEachWarp(const Layout &rows, unsigned axis, int64_t places, unsigned inRegisters) {
   Layout whole = rows.expand(axis);
-  auto digits = layout::digitsOf(whole);
+  LayoutBuilder result(whole);
   layout::Side side = *layout::splitSide(places);
   unsigned bits = llvm::Log2_64(side.power), bit = std::min(inRegisters, bits);
   auto axisDigit = [&](int64_t radix, int64_t step) {
@@ -168,16 +167,15 @@ Layout kgpu::inEachWarp(const Layout &rows, unsigned axis, int64_t places, unsig
   for (unsigned i = 0; i < bit; ++i)
     registers.push_back(axisDigit(2, int64_t(1) << i));
   uint64_t repeats = whole.ownerMask(Coord::Lane);
-  for (auto [i, digit] : llvm::enumerate(digits[unsigned(Coord::Lane)]))
+  for (auto [i, digit] : llvm::enumerate(result[Coord::Lane]))
     if (bit < bits && (repeats >> i & 1) && digit.replicates())
       digit = axisDigit(2, int64_t(1) << bit++);
   for (; bit < bits; ++bit)
     registers.push_back(axisDigit(2, int64_t(1) << bit));
   if (side.odd > 1)
     registers.push_back(axisDigit(side.odd, side.power));
-  llvm::append_range(registers, digits[unsigned(Coord::Reg)]);
-  digits[unsigned(Coord::Reg)] = registers;
-  llvm::SmallVector<int64_t, 3> shape(whole.shape());
-  shape[axis] = places;
-  return *Layout::create(shape, digits);
+  llvm::append_range(registers, result[Coord::Reg]);
+  result[Coord::Reg] = registers;
+  result.setSide(axis, places);
+  return *result.finish();
 }

@@ -1,5 +1,6 @@
 // Layouts with a name: streaming and replicated register layouts, tensor-core fragments, shared-memory layouts.
 #include "dialects/layout/Constructors.h"
+#include "dialects/layout/Builder.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -8,10 +9,10 @@ using namespace llvm;
 namespace kiln::layout {
 
 namespace {
-/// Collects digits; what is still free of each side is handed out from both ends of its power of two.
-class Build {
+/// What is still free of each side is handed out from both ends of its power of two.
+class Build : public LayoutBuilder {
 public:
-  explicit Build(ArrayRef<int64_t> shape) : shape(shape) {
+  explicit Build(ArrayRef<int64_t> shape) : LayoutBuilder(shape) {
     for (int64_t side : shape) {
       Side parts = *splitSide(side);
       low.push_back(1);
@@ -25,7 +26,7 @@ public:
   int64_t oddOf(unsigned dim) const { return odd[dim]; }
   /// The fastest free bit of `dim` becomes the next digit of `coord`.
   void takeLow(Coord coord, unsigned dim) {
-    add(coord, 2, dim, low[dim]);
+    push(coord, 2, dim, low[dim]);
     low[dim] *= 2;
   }
   /// `values` (a power of two) of `coord` take the slowest free bits of `dim`; false if there are too few.
@@ -34,7 +35,7 @@ public:
       return false;
     high[dim] /= values;
     for (int64_t value = 1; value < values; value *= 2)
-      add(coord, 2, dim, high[dim] * value);
+      push(coord, 2, dim, high[dim] * value);
     return true;
   }
   /// Keeps `values` of the free positions of `dim` back, which are taken later, fastest first.
@@ -46,7 +47,7 @@ public:
   }
   void takeOdd(Coord coord, unsigned dim) {
     if (odd[dim] > 1)
-      add(coord, odd[dim], dim, power[dim]);
+      push(coord, odd[dim], dim, power[dim]);
     odd[dim] = 1;
   }
   /// Everything left of `dim`, fastest first.
@@ -55,23 +56,8 @@ public:
       takeLow(coord, dim);
     takeOdd(coord, dim);
   }
-  /// `values` of `coord` that all stand at the same element.
-  void replicate(Coord coord, int64_t values) {
-    for (; values % 2 == 0; values /= 2)
-      digits[unsigned(coord)].push_back({2, Index(shape.size(), 0)});
-    if (values > 1)
-      digits[unsigned(coord)].push_back({values, Index(shape.size(), 0)});
-  }
-  std::optional<Layout> finish() { return Layout::create(shape, digits); }
-  std::array<Digits, kNumCoords> digits;
 
 private:
-  void add(Coord coord, int64_t radix, unsigned dim, int64_t step) {
-    Index basis(shape.size(), 0);
-    basis[dim] = step;
-    digits[unsigned(coord)].push_back({radix, basis});
-  }
-  ArrayRef<int64_t> shape;
   SmallVector<int64_t, 3> low, high, power, odd;
 };
 } // namespace
@@ -233,10 +219,10 @@ std::optional<Layout> mmaOperand(ArrayRef<int64_t> shape, unsigned side, unsigne
 }
 
 Layout onWarps(const Layout &layout, int64_t warps) {
-  std::array<Digits, kNumCoords> digits = digitsOf(layout);
+  LayoutBuilder result(layout);
   for (int64_t held = layout.size(Coord::Warp); held < warps; held *= 2)
-    digits[unsigned(Coord::Warp)].push_back({2, Index(layout.rank(), 0)});
-  return *Layout::create(layout.shape(), digits);
+    result.replicate(Coord::Warp, 2);
+  return *result.finish();
 }
 
 /// Four warps of 16 rows, then groups over the rows above: the slowest bits, and the odd part where they have one.
@@ -308,7 +294,7 @@ std::optional<Layout> swizzled(ArrayRef<int64_t> shape, ArrayRef<int32_t> order,
     build.takeRest(Coord::Offset, dim);
   build.takeRest(Coord::Offset, inner);
   // Address bit 7 + i flips chunk bit 4 + i, for as many chunks of 16 bytes as a row has.
-  Digits &offset = build.digits[unsigned(Coord::Offset)];
+  Digits &offset = build[Coord::Offset];
   unsigned elementLog = Log2_64(elementBytes);
   for (unsigned i = 0, bits = Log2_64(swizzleBytes) - 4; i < bits; ++i)
     offset[7 + i - elementLog].basis[inner] ^= int64_t(16 << i) / elementBytes;

@@ -89,6 +89,13 @@ def test_barriers_are_emitted_in_one_place():
     assert emitting == ["compiler/conversion/kgpu_to_nvvm/Barrier.cpp"]
 
 
+def test_layouts_are_made_in_one_place():
+    """Others change digits by a LayoutBuilder, or name a constructor."""
+    made = [str(path.relative_to(ROOT)) for top in ("dialects", "compiler") for path in (ROOT / top).rglob("*.cpp")
+            if "Layout::create(" in path.read_text()]  # fmt: skip
+    assert made and all(path.startswith("dialects/layout/") for path in made)
+
+
 def python_files(*folders: str) -> list[pathlib.Path]:
     return [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
 

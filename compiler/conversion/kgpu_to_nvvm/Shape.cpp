@@ -1,6 +1,7 @@
 // Ops that make tiles or change their shape: registers get other names. What a layout cannot say by registers alone was
 // made a conversion before.
 #include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/layout/Builder.h"
 #include "dialects/layout/Conversion.h"
 
 using namespace mlir;
@@ -12,11 +13,11 @@ using layout::Layout;
 /// `result` seen as a layout of another shape with the same register numbers: `basis(digit, new dimension)`.
 static std::optional<Layout> project(const Layout &result, ArrayRef<int64_t> shape,
                                      llvm::function_ref<layout::Index(const layout::Index &)> basis) {
-  std::array<layout::Digits, layout::kNumCoords> digits;
+  layout::LayoutBuilder projected(shape);
   for (unsigned i = 0; i < layout::kNumCoords; ++i)
     for (const layout::Digit &digit : result.digits(Coord(i)))
-      digits[i].push_back({digit.radix, basis(digit.basis)});
-  return Layout::create(shape, std::move(digits));
+      projected[Coord(i)].push_back({digit.radix, basis(digit.basis)});
+  return projected.finish();
 }
 
 /// Sets `value` from the registers of `source`, whose layout `wanted` is that of `value` seen in the source's shape.

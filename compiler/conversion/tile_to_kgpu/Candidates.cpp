@@ -2,12 +2,12 @@
 // two-dimensional register tiles for accumulators. All are made of the same hand: low bits of a side are given out to
 // registers (the vector), lanes and warps in some order of dimensions; what is left goes to registers.
 #include "compiler/conversion/tile_to_kgpu/Candidates.h"
+#include "dialects/layout/Builder.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace kiln;
 using namespace kiln::assign;
 using layout::Coord;
-using layout::Digit;
 using layout::Layout;
 using llvm::ArrayRef;
 using llvm::SmallVector;
@@ -16,7 +16,7 @@ namespace {
 /// Gives the bits of a tile's sides to coordinates, lowest first.
 class Dealer {
 public:
-  Dealer(ArrayRef<int64_t> shape, const layout::Threads &threads) : shape(shape), threads(threads) {
+  Dealer(ArrayRef<int64_t> shape, const layout::Threads &threads) : threads(threads), result(shape) {
     for (int64_t side : shape) {
       layout::Side parts = *layout::splitSide(side);
       left.push_back(llvm::Log2_64(parts.power));
@@ -29,7 +29,7 @@ public:
   int64_t give(Coord coord, unsigned dim, int64_t count) {
     count = std::min(count, left[dim]);
     for (int64_t i = 0; i < count; ++i)
-      push(coord, 2, dim, int64_t(1) << next[dim]++);
+      result.push(coord, 2, dim, int64_t(1) << next[dim]++);
     left[dim] -= count;
     return count;
   }
@@ -37,8 +37,7 @@ public:
   void spread(Coord coord, ArrayRef<int32_t> order, int64_t count) {
     for (int32_t dim : order)
       count -= give(coord, dim, count);
-    for (; count > 0; --count)
-      push(coord, 2, 0, 0);
+    result.replicate(coord, int64_t(1) << count);
   }
   /// The highest bits of a dimension, so that each cta has one piece; or, `inTurns`, those above the warps' bits, so
   /// that the ctas together walk the dimension.
@@ -52,10 +51,9 @@ public:
       turnsOf = *dim;
     } else {
       for (int64_t i = 0; i < along; ++i)
-        push(Coord::Cta, 2, *dim, int64_t(1) << (next[*dim] + left[*dim] + i));
+        result.push(Coord::Cta, 2, *dim, int64_t(1) << (next[*dim] + left[*dim] + i));
     }
-    for (int64_t i = along; i < count; ++i)
-      push(Coord::Cta, 2, 0, 0);
+    result.replicate(Coord::Cta, int64_t(1) << (count - along));
   }
   /// What is left goes to registers.
   Layout finish(ArrayRef<int32_t> order) {
@@ -66,8 +64,8 @@ public:
       give(Coord::Reg, dim, left[dim]);
     for (int32_t dim : order)
       if (sides[dim].odd > 1)
-        push(Coord::Reg, sides[dim].odd, dim, sides[dim].power);
-    return *Layout::create(shape, digits);
+        result.push(Coord::Reg, sides[dim].odd, dim, sides[dim].power);
+    return *result.finish();
   }
 
 private:
@@ -82,35 +80,26 @@ private:
       if (i >= 0)
         left[dim] -= bits;
       for (int64_t bit = 0; bit < bits; ++bit)
-        push(Coord::Group, 2, dim, i < 0 ? 0 : int64_t(1) << (next[dim] + left[dim] + bit));
+        result.push(Coord::Group, 2, dim, i < 0 ? 0 : int64_t(1) << (next[dim] + left[dim] + bit));
     }
     if (odd == 1)
       return;
     auto fitting = llvm::find_if(llvm::reverse(order), [&](int32_t dim) { return sides[dim].odd == odd; });
     if (fitting == order.rend()) {
-      push(Coord::Group, odd, 0, 0);
+      result.replicate(Coord::Group, odd);
       return;
     }
-    push(Coord::Group, odd, *fitting, sides[*fitting].power);
+    result.push(Coord::Group, odd, *fitting, sides[*fitting].power);
     sides[*fitting].odd = 1;
   }
 
-  void push(Coord coord, int64_t radix, unsigned dim, int64_t step) {
-    Digit digit;
-    digit.radix = radix;
-    digit.basis.assign(shape.size(), 0);
-    digit.basis[dim] = step;
-    digits[unsigned(coord)].push_back(digit);
-  }
-
-  ArrayRef<int64_t> shape;
   const layout::Threads &threads;
   SmallVector<int64_t, 3> left, next;
   /// Bits of a dimension that are kept for the ctas until lanes and warps have theirs.
   int64_t turns = 0;
   unsigned turnsOf = 0;
   SmallVector<layout::Side, 3> sides;
-  std::array<layout::Digits, layout::kNumCoords> digits;
+  layout::LayoutBuilder result;
 };
 } // namespace
 

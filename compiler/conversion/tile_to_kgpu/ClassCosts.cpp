@@ -1,6 +1,6 @@
 // What nodes, links and classes cost in a layout.
 #include "compiler/conversion/tile_to_kgpu/ClassCosts.h"
-#include "dialects/layout/Constructors.h"
+#include "dialects/layout/Builder.h"
 #include "dialects/tile/TileOps.h"
 
 using namespace mlir;
@@ -105,8 +105,8 @@ SmallVector<Ref> Costs::choicesOf(const Class &members) {
 }
 
 Ref Costs::inRowOrder(Ref layout) {
-  auto digits = layout::digitsOf(*layout);
-  llvm::sort(digits[unsigned(layout::Coord::Reg)], [](const layout::Digit &a, const layout::Digit &b) {
+  layout::LayoutBuilder result(*layout);
+  llvm::sort(result[layout::Coord::Reg], [](const layout::Digit &a, const layout::Digit &b) {
     if ((a.radix == 2) != (b.radix == 2))
       return a.radix == 2;
     for (size_t dim = a.basis.size(); dim-- > 0;)
@@ -114,6 +114,6 @@ Ref Costs::inRowOrder(Ref layout) {
         return b.basis[dim] == 0 || (a.basis[dim] != 0 && a.basis[dim] < b.basis[dim]);
     return false;
   });
-  std::optional<Layout> ordered = Layout::create(layout->shape(), std::move(digits));
+  std::optional<Layout> ordered = result.finish();
   return ordered ? table.get(std::move(*ordered)) : layout;
 }

@@ -1,7 +1,7 @@
 // Allocations, stores, loads and conversions, as the rewrites of the ops make them.
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "dialects/kgpu/BarrierUse.h"
-#include "dialects/layout/Constructors.h"
+#include "dialects/layout/Builder.h"
 #include "dialects/layout/Memory.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -10,8 +10,6 @@ using namespace kiln;
 using namespace kiln::kgpu;
 using layout::Coord;
 using layout::Digit;
-using layout::Digits;
-using layout::kNumCoords;
 using layout::Layout;
 
 Exchanges::Exchanges(func::FuncOp function) : b(function.getLoc(), function.getContext()) {
@@ -35,14 +33,7 @@ Layout Exchanges::wholeInEachCta(ArrayRef<int64_t> shape, std::optional<unsigned
       order.push_back(dim);
   if (slowest)
     order.push_back(*slowest);
-  Layout memory = layout::rowMajor(shape, order);
-  if (ctas == 1)
-    return memory;
-  std::array<Digits, kNumCoords> digits;
-  digits[unsigned(Coord::Offset)].assign(memory.digits(Coord::Offset).begin(), memory.digits(Coord::Offset).end());
-  for (int64_t bit = 1; bit < ctas; bit *= 2)
-    digits[unsigned(Coord::Cta)].push_back({2, layout::Index(shape.size(), 0)});
-  return *Layout::create(shape, digits);
+  return *layout::inCluster(layout::rowMajor(shape, order), ctas, /*split=*/std::nullopt);
 }
 
 Value Exchanges::allocate(Type element, const Layout &memory, bool mbarrier) {
@@ -96,7 +87,7 @@ void Exchanges::replace(Operation *op, ValueRange values) {
 
 Layout kgpu::axisInWarp(const Layout &like, unsigned axis, int64_t vector) {
   unsigned rank = like.rank();
-  std::array<Digits, kNumCoords> digits;
+  layout::LayoutBuilder result(like.shape());
   SmallVector<int64_t> taken(rank, 0); // bits that groups and ctas stand at
   SmallVector<bool> oddTaken(rank, false);
   for (Coord coord : {Coord::Group, Coord::Cta})
@@ -116,7 +107,7 @@ Layout kgpu::axisInWarp(const Layout &like, unsigned axis, int64_t vector) {
         kept.basis = digit.basis;
         oddTaken[dim] = true;
       }
-      digits[unsigned(coord)].push_back(kept);
+      result[coord].push_back(kept);
     }
   // The bits of each dimension that are still to be placed.
   SmallVector<SmallVector<int64_t>> bits(rank);
@@ -126,10 +117,8 @@ Layout kgpu::axisInWarp(const Layout &like, unsigned axis, int64_t vector) {
         bits[d].push_back(bit);
   auto take = [&](Coord coord, unsigned dim, unsigned count) {
     for (unsigned i = 0; i < count && !bits[dim].empty(); ++i) {
-      Digit digit{2, layout::Index(rank, 0)};
-      digit.basis[dim] = bits[dim].front();
+      result.push(coord, 2, dim, bits[dim].front());
       bits[dim].erase(bits[dim].begin());
-      digits[unsigned(coord)].push_back(digit);
     }
   };
   auto fill = [&](Coord coord, bool withAxis) {
@@ -138,9 +127,8 @@ Layout kgpu::axisInWarp(const Layout &like, unsigned axis, int64_t vector) {
       take(coord, axis, wanted);
     for (unsigned d = rank; d-- > 0;)
       if (d != axis)
-        take(coord, d, wanted - digits[unsigned(coord)].size());
-    while (digits[unsigned(coord)].size() < wanted)
-      digits[unsigned(coord)].push_back({2, layout::Index(rank, 0)});
+        take(coord, d, wanted - result[coord].size());
+    result.replicate(coord, int64_t(1) << (wanted - result[coord].size()));
   };
   unsigned lanes = llvm::Log2_64(like.size(Coord::Lane)), onAxis = bits[axis].size();
   // Registers next to each other only when all lanes are busy without them.
@@ -150,11 +138,8 @@ Layout kgpu::axisInWarp(const Layout &like, unsigned axis, int64_t vector) {
   for (unsigned d = rank; d-- > 0;) {
     take(Coord::Reg, d, bits[d].size());
     layout::Side side = *layout::splitSide(like.shape()[d]);
-    if (side.odd > 1 && !oddTaken[d]) {
-      Digit digit{side.odd, layout::Index(rank, 0)};
-      digit.basis[d] = side.power;
-      digits[unsigned(Coord::Reg)].push_back(digit);
-    }
+    if (side.odd > 1 && !oddTaken[d])
+      result.push(Coord::Reg, side.odd, d, side.power);
   }
-  return *Layout::create(like.shape(), digits);
+  return *result.finish();
 }

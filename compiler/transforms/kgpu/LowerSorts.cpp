@@ -6,7 +6,7 @@
 #include "compiler/transforms/kgpu/Exchange.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/PartialLayout.h"
-#include "dialects/layout/Constructors.h"
+#include "dialects/layout/Builder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace kiln {
@@ -19,8 +19,6 @@ using namespace kiln;
 using namespace kiln::kgpu;
 using layout::Coord;
 using layout::Digit;
-using layout::Digits;
-using layout::kNumCoords;
 using layout::Layout;
 
 // A row stays in one warp up to this many elements, even where other warps only repeat it: an exchange costs as much as
@@ -42,12 +40,7 @@ static bool hasIdleWarps(const Layout &layout) {
 /// (most steps compare them), then lanes, then the warps that rows leave idle, as long as a row is worth it.
 static Layout rowsLayout(ArrayRef<int64_t> shape, const Layout &like) {
   unsigned rank = shape.size(), axis = rank - 1;
-  std::array<Digits, kNumCoords> digits;
-  auto push = [&](Coord coord, int64_t radix, unsigned dim, int64_t step) {
-    Digit digit{radix, layout::Index(rank, 0)};
-    digit.basis[dim] = step;
-    digits[unsigned(coord)].push_back(digit);
-  };
+  layout::LayoutBuilder result(shape);
   SmallVector<std::pair<unsigned, int64_t>> rows; // dimension and step of the bits of other dimensions, fastest first
   for (unsigned dim = axis; dim-- > 0;)
     for (int64_t step = 1; step < layout::splitSide(shape[dim])->power; step *= 2)
@@ -56,18 +49,15 @@ static Layout rowsLayout(ArrayRef<int64_t> shape, const Layout &like) {
   unsigned lanes = llvm::Log2_64(like.size(Coord::Lane)), warps = llvm::Log2_64(like.size(Coord::Warp));
   auto takeRows = [&](Coord coord, unsigned count) {
     for (; count > 0 && !rows.empty(); --count) {
-      push(coord, 2, rows.back().first, rows.back().second);
+      result.push(coord, 2, rows.back().first, rows.back().second);
       rows.pop_back();
     }
     return count;
   };
-  auto replicate = [&](Coord coord, unsigned count) {
-    while (count-- > 0)
-      push(coord, 2, 0, 0);
-  };
+  auto replicate = [&](Coord coord, unsigned count) { result.replicate(coord, int64_t(1) << count); };
   replicate(Coord::Cta, takeRows(Coord::Cta, llvm::Log2_64(like.size(Coord::Cta))));
   for (const Digit &digit : like.digits(Coord::Group))
-    push(Coord::Group, digit.radix, 0, 0);
+    result.replicate(Coord::Group, digit.radix);
   unsigned idle = takeRows(Coord::Warp, warps);
   unsigned between = std::min(idle, length > kWarpBits ? length - kWarpBits : 0);
   unsigned inWarp = length - between;
@@ -78,35 +68,35 @@ static Layout rowsLayout(ArrayRef<int64_t> shape, const Layout &like) {
     ++forRow;
   int64_t step = 1;
   for (unsigned i = 0; i < inWarp - forRow; ++i, step *= 2)
-    push(Coord::Reg, 2, axis, step);
+    result.push(Coord::Reg, 2, axis, step);
   for (unsigned i = 0; i < forRow; ++i, step *= 2)
-    push(Coord::Lane, 2, axis, step);
+    result.push(Coord::Lane, 2, axis, step);
   replicate(Coord::Lane, takeRows(Coord::Lane, lanes - forRow));
   for (unsigned i = 0; i < between; ++i, step *= 2)
-    push(Coord::Warp, 2, axis, step);
+    result.push(Coord::Warp, 2, axis, step);
   replicate(Coord::Warp, idle - between);
   takeRows(Coord::Reg, rows.size());
   for (unsigned dim = 0; dim < axis; ++dim)
     if (layout::Side side = *layout::splitSide(shape[dim]); side.odd > 1)
-      push(Coord::Reg, side.odd, dim, side.power);
-  return *Layout::create(shape, digits);
+      result.push(Coord::Reg, side.odd, dim, side.power);
+  return *result.finish();
 }
 
 /// `layout` with the digits of warps along the rows swapped with digits of the same warp along the rows: registers from
 /// the slowest, then lanes.
 static Layout swapWarps(const Layout &layout) {
   unsigned axis = layout.rank() - 1;
-  auto digits = layout::digitsOf(layout);
+  layout::LayoutBuilder result(layout);
   SmallVector<Digit *> inside;
   for (Coord coord : {Coord::Reg, Coord::Lane})
-    for (Digit &digit : llvm::reverse(digits[unsigned(coord)]))
+    for (Digit &digit : llvm::reverse(result[coord]))
       if (digit.basis[axis] != 0)
         inside.push_back(&digit);
   unsigned next = 0;
-  for (Digit &digit : digits[unsigned(Coord::Warp)])
+  for (Digit &digit : result[Coord::Warp])
     if (digit.basis[axis] != 0 && next < inside.size())
       std::swap(digit, *inside[next++]);
-  return *Layout::create(layout.shape(), digits);
+  return *result.finish();
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // Properties of every layout: surjective, one owner, linear; tiles made from tiles; runs; text.
 #include "Random.h"
+#include "dialects/layout/Builder.h"
 #include "gtest/gtest.h"
 #include <map>
 #include <set>
@@ -30,6 +31,39 @@ bool isOwner(const Layout &layout, const Point &point) {
     }
   }
   return true;
+}
+
+TEST(LayoutBuilder, DigitsOfALayoutMakeIt) {
+  Rng rng(7);
+  for (int i = 0; i < 100; ++i) {
+    Layout layout = randomLayout(rng, randomShape(rng, 6), randomForm(rng));
+    EXPECT_EQ(LayoutBuilder(layout).finish(), layout);
+    LayoutBuilder again(layout.shape());
+    for (unsigned c = 0; c < kNumCoords; ++c)
+      for (const Digit &digit : layout.digits(Coord(c)))
+        again[Coord(c)].push_back(digit);
+    EXPECT_EQ(again.finish(), layout);
+  }
+}
+
+TEST(LayoutBuilder, PushesReplicatesAndRefuses) {
+  LayoutBuilder builder({4, 6});
+  builder.push(Coord::Reg, 2, 0, 1);
+  builder.push(Coord::Reg, 2, 0, 2);
+  builder.push(Coord::Lane, 2, 1, 1);
+  EXPECT_FALSE(builder.finish()) << "no digit walks the third of the columns";
+  builder.push(Coord::Lane, 3, 1, 2);
+  builder.replicate(Coord::Group, 12);
+  builder.replicate(Coord::Warp, 1);
+  std::optional<Layout> layout = builder.finish();
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(layout->size(Coord::Group), 12);
+  EXPECT_EQ(layout->digits(Coord::Group).size(), 3u);
+  EXPECT_TRUE(layout->digits(Coord::Warp).empty());
+  for (const Digit &digit : layout->digits(Coord::Group))
+    EXPECT_TRUE(digit.replicates());
+  builder.setSide(0, 8);
+  EXPECT_FALSE(builder.finish());
 }
 
 TEST(Layout, EveryElementHasAPlaceAndOneOwner) {
