@@ -15,8 +15,16 @@ extern "C" {
 
 struct KilnLaunch;
 
-#define KILN_ACCESS_INDEX 3
-#define KILN_ACCESS_STORE_BEGINS 4
+/// What the access hook is called for.
+enum KilnAccess {
+  KILN_ACCESS_LOAD = 0,
+  KILN_ACCESS_STORE = 1,
+  KILN_ACCESS_ATOMIC = 2,
+  /// No access: an index of a tile that is not from 0 to `bytes` - 1; `address` is the index.
+  KILN_ACCESS_INDEX = 3,
+  /// No access: before the elements of a store (races).
+  KILN_ACCESS_STORE_BEGINS = 4
+};
 
 /// Calls from generated code into the runtime. `site` indexes the `sites` list of the artifact's metadata (what, which
 /// source line, which operands); `program` is the linear program id, x fastest.
@@ -25,10 +33,8 @@ struct KilnHooks {
   void (*print)(const struct KilnLaunch *, int32_t site, int64_t program, const void *const *operands);
   /// tile.assert failed at linear tile coordinate `element`. Does not return to the program instance.
   void (*fail)(const struct KilnLaunch *, int32_t site, int64_t program, int64_t element);
-  /// Only in code compiled with a check: called before each unmasked element access.
-  /// `kind`: 0 load, 1 store, 2 atomic. May not return (bounds). Two more are no accesses: KILN_ACCESS_INDEX, an index
-  /// of a tile that is not from 0 to `bytes` - 1 (`address` is the index), and KILN_ACCESS_STORE_BEGINS, before the
-  /// elements of a store (races).
+  /// Only in code compiled with a check: called before each unmasked element access. `kind` is a KilnAccess. May not
+  /// return (bounds).
   void (*access)(const struct KilnLaunch *, int32_t site, int64_t program, int64_t element, const void *address,
                  int32_t bytes, int32_t kind);
 };

@@ -187,10 +187,10 @@ void Monitor::access(const KilnLaunch *launch, int32_t site, int64_t program, in
   failure.element = element;
   failure.address = address;
   failure.bytes = bytes;
-  failure.access = AccessKind(kindNumber);
+  failure.access = KilnAccess(kindNumber);
   auto sameStore = [&]() -> std::optional<int64_t> {
     auto store = self.stored.find(site);
-    if (failure.access != AccessKind::Store || store == self.stored.end())
+    if (failure.access != KILN_ACCESS_STORE || store == self.stored.end())
       return std::nullopt;
     auto [other, isNew] = store->second.try_emplace(address, element);
     return isNew ? std::nullopt : std::optional(other->second);
@@ -209,7 +209,7 @@ void Monitor::access(const KilnLaunch *launch, int32_t site, int64_t program, in
     failure.kind = Failure::Kind::OutOfBounds;
     for (const BufferExtent &buffer : self.buffers)
       if (address >= buffer.begin && address + bytes <= buffer.end) {
-        if (buffer.writable || failure.access == AccessKind::Load)
+        if (buffer.writable || failure.access == KILN_ACCESS_LOAD)
           return;
         failure.kind = Failure::Kind::ReadOnly;
       }
@@ -218,7 +218,7 @@ void Monitor::access(const KilnLaunch *launch, int32_t site, int64_t program, in
   device::abandonInstance(launch);
 }
 
-static const char *getVerb(AccessKind kind) {
+static const char *getVerb(KilnAccess kind) {
   constexpr const char *verbs[] = {"load", "store", "atomic"};
   return verbs[unsigned(kind)];
 }

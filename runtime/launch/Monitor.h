@@ -29,7 +29,7 @@ struct Failure {
   int64_t element = 0;   ///< linear coordinate in the site's tile
   uintptr_t address = 0; ///< not of an assertion
   int32_t bytes = 0;
-  AccessKind access = AccessKind::Load;
+  KilnAccess access = KILN_ACCESS_LOAD;
   std::optional<NotedAccess> other; ///< of a race: the earlier access
   int64_t otherElement = 0;         ///< of two elements of one store: the earlier
 };

@@ -4,10 +4,10 @@
 
 using namespace kiln::launch;
 
-static bool conflicts(AccessKind a, AccessKind b) {
-  if (a == AccessKind::Load && b == AccessKind::Load)
+static bool conflicts(KilnAccess a, KilnAccess b) {
+  if (a == KILN_ACCESS_LOAD && b == KILN_ACCESS_LOAD)
     return false;
-  return !(a == AccessKind::Atomic && b == AccessKind::Atomic);
+  return !(a == KILN_ACCESS_ATOMIC && b == KILN_ACCESS_ATOMIC);
 }
 
 std::optional<NotedAccess> RaceDetector::noteGranule(const NotedAccess &access, uintptr_t granule, uint8_t mask) {

@@ -5,6 +5,7 @@
 // can only repeat what one of them shows. For one thread at a time: the monitor runs such launches sequentially, which
 // makes the report deterministic.
 #pragma once
+#include "runtime/launch/Abi.h"
 #include "llvm/ADT/SmallVector.h"
 #include <cstdint>
 #include <optional>
@@ -12,13 +13,10 @@
 
 namespace kiln::launch {
 
-/// As the access hook numbers them.
-enum class AccessKind : uint8_t { Load, Store, Atomic };
-
 struct NotedAccess {
   int64_t program;
   int32_t site;
-  AccessKind kind;
+  KilnAccess kind;
 };
 
 class RaceDetector {

@@ -211,14 +211,14 @@ write:
 }
 
 TEST(RaceDetector, whatRacesAndWhatDoesNot) {
-  auto races = [](std::initializer_list<std::tuple<int64_t, AccessKind, uintptr_t, uint32_t>> accesses) {
+  auto races = [](std::initializer_list<std::tuple<int64_t, KilnAccess, uintptr_t, uint32_t>> accesses) {
     RaceDetector detector;
     bool found = false;
     for (auto [program, kind, address, bytes] : accesses)
       found |= detector.note({program, 0, kind}, address, bytes).has_value();
     return found;
   };
-  const AccessKind load = AccessKind::Load, store = AccessKind::Store, atomic = AccessKind::Atomic;
+  const KilnAccess load = KILN_ACCESS_LOAD, store = KILN_ACCESS_STORE, atomic = KILN_ACCESS_ATOMIC;
   EXPECT_FALSE(races({{0, load, 64, 4}, {1, load, 64, 4}, {2, load, 64, 4}}));
   EXPECT_FALSE(races({{0, atomic, 64, 4}, {1, atomic, 64, 4}}));
   EXPECT_FALSE(races({{0, store, 64, 4}, {0, load, 64, 4}, {0, store, 64, 4}}));

@@ -137,7 +137,7 @@ Value cpu::emitAtomic(KernelLowering &lowering, Operation *op, const Index *at) 
   Value mask = rmw && rmw.getMask() ? get(rmw.getMask()) : Value();
   Type element = elementOf(op->getResult(0));
   if (lowering.check != Check::None)
-    lowering.hooks.access(op, AccessKind::Atomic, address, mask, element, at ? *at : Index(),
+    lowering.hooks.access(op, KILN_ACCESS_ATOMIC, address, mask, element, at ? *at : Index(),
                           at ? shapeOf(op->getResult(0)) : ArrayRef<int64_t>(), {}, {});
   if (!mask)
     return atomicAt(b, op, address, compare, value);

@@ -37,7 +37,7 @@ void Hooks::print(Operation *op, Value list) { call(kPrintHook, {launch, b.i32(s
 
 void Hooks::fail(Operation *op, Value element) { call(kFailHook, {launch, b.i32(siteOf(op)), program, element}); }
 
-void Hooks::access(Operation *op, AccessKind kind, Value address, Value mask, Type element, const Index &at,
+void Hooks::access(Operation *op, KilnAccess kind, Value address, Value mask, Type element, const Index &at,
                    ArrayRef<int64_t> shape, Value strideBytes, Value addresses) {
   int site = siteOf(op);
   Value start = nests.linearElement(at, shape);

@@ -2,10 +2,9 @@
 #pragma once
 #include "compiler/conversion/tile_to_cpu/Nest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/launch/Abi.h"
 
 namespace kiln::cpu {
-
-enum class AccessKind : int { Load = 0, Store = 1, Atomic = 2 };
 
 class Hooks {
 public:
@@ -23,7 +22,7 @@ public:
   void print(mlir::Operation *op, mlir::Value list);
   void fail(mlir::Operation *op, mlir::Value element);
   /// Lanes of a vector are `strideBytes` apart (null: one behind the other), or at `addresses`.
-  void access(mlir::Operation *op, AccessKind kind, mlir::Value address, mlir::Value mask, mlir::Type element,
+  void access(mlir::Operation *op, KilnAccess kind, mlir::Value address, mlir::Value mask, mlir::Type element,
               const Index &at, mlir::ArrayRef<int64_t> shape, mlir::Value strideBytes, mlir::Value addresses);
   /// An index of a tile that must be below `side`.
   void checkIndex(mlir::Operation *op, mlir::Value index, int64_t side, const Index &at, llvm::ArrayRef<int64_t> shape);

@@ -239,7 +239,7 @@ Value KernelLowering::emitScalarLoad(tile::LoadOp op) {
   Value address = values.scalar(op.getPtr());
   Value mask = op.getMask() ? values.scalar(op.getMask()) : Value();
   if (check != Check::None)
-    hooks.access(op, AccessKind::Load, address, mask, element, Index(), {}, {}, {});
+    hooks.access(op, KILN_ACCESS_LOAD, address, mask, element, Index(), {}, {}, {});
   // Who waits reads anew each time.
   bool isVolatile = op.getIsVolatile() || mayWait(op);
   if (!mask)
@@ -257,7 +257,7 @@ void KernelLowering::emitScalarStore(tile::StoreOp op) {
   Value address = values.scalar(op.getPtr()), value = values.scalar(op.getValue());
   Value mask = op.getMask() ? values.scalar(op.getMask()) : Value();
   if (check != Check::None)
-    hooks.access(op, AccessKind::Store, address, mask, element, Index(), {}, {}, {});
+    hooks.access(op, KILN_ACCESS_STORE, address, mask, element, Index(), {}, {}, {});
   if (!mask) {
     b.storeTo(address, value, element);
     return;

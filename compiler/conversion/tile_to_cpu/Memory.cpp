@@ -57,7 +57,7 @@ Value Tiles::evalLoad(tile::LoadOp op, const Index &at) {
   Value address = direct || near ? addressOf(op.getPtr(), at) : Value();
   Value addresses = direct ? Value() : evalVector(op.getPtr(), at);
   if (check != Check::None)
-    hooks.access(op, AccessKind::Load, direct ? address : Value(), mask, element, at, shapeOf(op.getResult()), {},
+    hooks.access(op, KILN_ACCESS_LOAD, direct ? address : Value(), mask, element, at, shapeOf(op.getResult()), {},
                  addresses);
   auto read = [&](Value lanes) -> SmallVector<Value> {
     auto run = [&]() -> SmallVector<Value> {
@@ -86,7 +86,7 @@ void Tiles::store(Operation *op, const Index &at) {
     if (at.isVector())
       value = b.toVector(value, at.width);
     if (check != Check::None)
-      hooks.access(op, AccessKind::Store, direct ? address : Value(), mask, element, at, shapeOf(store.getPtr()), {},
+      hooks.access(op, KILN_ACCESS_STORE, direct ? address : Value(), mask, element, at, shapeOf(store.getPtr()), {},
                    addresses);
     auto write = [&](Value lanes) -> SmallVector<Value> {
       auto run = [&]() -> SmallVector<Value> {
@@ -117,7 +117,7 @@ void Tiles::storeBox(tile::DescStoreOp store, const Index &at) {
   Value value = at.isVector() ? evalVector(store.getValue(), at) : eval(store.getValue(), at);
   BoxPart part = boxPart(values.descriptor(store.getDesc()), store.getOffsets(), store.getBoundary(), element, at);
   if (check != Check::None)
-    hooks.access(store, AccessKind::Store, part.address, part.mask, element, at, shapeOf(store.getValue()), part.stride,
+    hooks.access(store, KILN_ACCESS_STORE, part.address, part.mask, element, at, shapeOf(store.getValue()), part.stride,
                  {});
   auto strided = [&]() -> SmallVector<Value> {
     b.scatter(b.laneAddresses(part.address, part.stride, at.width), part.mask, value, element);
@@ -212,7 +212,7 @@ Value Tiles::evalDescLoad(tile::DescLoadOp op, const Index &at) {
     other =
         b.splatConstant(type, FloatAttr::get(element, APFloat::getNaN(cast<FloatType>(element).getFloatSemantics())));
   if (check != Check::None)
-    hooks.access(op, AccessKind::Load, part.address, part.mask, element, at, shapeOf(op.getResult()), part.stride, {});
+    hooks.access(op, KILN_ACCESS_LOAD, part.address, part.mask, element, at, shapeOf(op.getResult()), part.stride, {});
   auto dense = [&]() -> SmallVector<Value> {
     if (part.mask && isa<VectorType>(part.mask.getType()))
       return {b.maskedLoad(part.address, part.mask, other, element, at.width)};
