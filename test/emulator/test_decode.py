@@ -29,7 +29,9 @@ def close(launched, emulated):
         exact = exact or decode_reference.decode_attention(q, k, v, lengths, return_lse=True, **options)
         emulated.used.clear()
         both = launched(lambda: decode_attention(q, k, v, lengths, plan=plan, return_lse=True, **options))
-        assert emulated.used >= COPIES, f"expected {sorted(COPIES)}, got {sorted(emulated.used)}"
+        # A warp's weights by queries as columns are the sums of one product and the right factor of the next.
+        expected = COPIES | {"movmatrix"} if plan.rows == 8 and plan.lanes == plan.num_warps else COPIES
+        assert emulated.used >= expected, f"expected {sorted(expected)}, got {sorted(emulated.used)}"
         for one, other, want, scale in zip(*both, exact, (2.0**11, 8), strict=True):
             assert_close(one, want, length=int(max(lengths)), scale=scale)
             assert one.tobytes() == other.tobytes(), "the order of warps shows"

@@ -1,12 +1,15 @@
-// kgpu.convert inside a warp: nothing, moved registers, or shuffles. What has to go through shared memory was made so
-// by kiln-lower-exchanges.
+// kgpu.convert inside a warp: nothing, moved registers, transposed matrices or shuffles. What has to go through shared
+// memory was made so by kiln-lower-exchanges.
 #include "compiler/conversion/kgpu_to_nvvm/Shuffle.h"
+#include "compiler/conversion/kgpu_to_nvvm/Words.h"
 #include "dialects/kgpu/KgpuOps.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::nvvm;
 using layout::ConversionKind;
+using layout::Coord;
+using layout::Layout;
 
 /// The lane each lane reads from, before a step's XOR.
 static Value sourceLane(Lowering &lowering, const layout::Conversion &plan) {
@@ -18,6 +21,71 @@ static Value sourceLane(Lowering &lowering, const layout::Conversion &plan) {
     source = source ? arith::XOrIOp::create(b, source, part).getResult() : part;
   }
   return source ? source : b.i32(0);
+}
+
+namespace {
+/// Two registers of a warp as a matrix of 8 x 8 numbers of 16 bits (lane 4 i + j has columns 2 j and 2 j + 1 of row i),
+/// and two that hold its transpose.
+struct Transposed {
+  std::array<int64_t, 2> from, to;
+};
+} // namespace
+
+/// The element that a register of a lane holds, of the first warp.
+static layout::Index elementAt(const Layout &layout, int64_t lane, int64_t reg) {
+  return layout.combine(layout.at(Coord::Lane, lane), layout.at(Coord::Reg, reg));
+}
+
+/// The first register of a lane that holds an element; nothing if none does.
+static std::optional<int64_t> registerOf(const Layout &layout, int64_t lane, const layout::Index &element) {
+  for (int64_t reg = 0; reg < layout.registers(); ++reg)
+    if (elementAt(layout, lane, reg) == element)
+      return reg;
+  return std::nullopt;
+}
+
+/// A conversion as transposes of matrices, if it is nothing else.
+static std::optional<SmallVector<Transposed>> findTransposes(const Layout &from, const Layout &to) {
+  for (Coord coord : {Coord::Warp, Coord::Group, Coord::Cta})
+    if (from.digits(coord) != to.digits(coord))
+      return std::nullopt;
+  if (from.size(Coord::Lane) != 32 || to.size(Coord::Lane) != 32)
+    return std::nullopt;
+  SmallVector<Transposed> found;
+  SmallVector<bool> done(to.registers());
+  for (int64_t reg = 0; reg < to.registers(); ++reg) {
+    if (done[reg])
+      continue;
+    // Column 0 of a matrix is a row of its transpose: lane 4 i has row i of both.
+    auto even = registerOf(from, 0, elementAt(to, 0, reg)), odd = registerOf(from, 0, elementAt(to, 4, reg));
+    auto next = even ? registerOf(to, 0, elementAt(from, 4, *even)) : std::nullopt;
+    if (!even || !odd || !next || *next == reg || done[*next])
+      return std::nullopt;
+    Transposed pair{{*even, *odd}, {reg, *next}};
+    for (int64_t lane = 0; lane < 32; ++lane)
+      for (int64_t half = 0; half < 2; ++half) {
+        int64_t row = lane / 4, column = lane % 4 * 2 + half;
+        if (elementAt(to, lane, pair.to[half]) != elementAt(from, column * 4 + row / 2, pair.from[row % 2]))
+          return std::nullopt;
+      }
+    done[reg] = done[*next] = true;
+    found.push_back(pair);
+  }
+  return found;
+}
+
+static Registers transpose(Lowering &lowering, ArrayRef<Transposed> pairs, ArrayRef<Value> values) {
+  Registers result(2 * pairs.size());
+  for (const Transposed &pair : pairs) {
+    Type element = values[pair.from[0]].getType();
+    Registers words = packWords(lowering, {values[pair.from[0]], values[pair.from[1]]});
+    // All lanes take part: control flow of a kernel is uniform.
+    words = lowering.b.ptx("movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", "=r,r", {lowering.b.getI32Type()}, words,
+                           /*pure=*/true);
+    for (auto [reg, value] : llvm::zip(pair.to, unpackWords(lowering, words, element)))
+      result[reg] = value;
+  }
+  return result;
 }
 
 static LogicalResult emitConvert(Lowering &lowering, kgpu::ConvertOp op) {
@@ -41,6 +109,12 @@ static LogicalResult emitConvert(Lowering &lowering, kgpu::ConvertOp op) {
   case ConversionKind::Shuffle:
     break;
   }
+  const Layout &held = kgpu::layoutOf(op.getSource().getType()), &wanted = kgpu::layoutOf(op.getType());
+  if (memoryBytes(elementOf(op.getSource())) == 2)
+    if (auto pairs = findTransposes(held, wanted)) {
+      lowering.set(op, transpose(lowering, *pairs, from));
+      return success();
+    }
   Registers source(from), given(plan.steps.size());
   // Steps of one distance go together: narrow values share words.
   bool sameLane = plan.laneMapIsIdentity();

@@ -47,3 +47,52 @@ module attributes {kgpu.num_warps = 1 : i32} {
     return
   }
 }
+
+// -----
+
+// What the sums of one product hold and the right factor of the next wants: matrices of 8 x 8, transposed by one
+// instruction each. Of 32 bits each they are shuffled.
+// CHECK-LABEL: llvm.func @kiln_transposes(
+// CHECK-NOT: shfl
+// CHECK-COUNT-2: "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;"
+// CHECK-NOT: movmatrix
+// CHECK: llvm.nvvm.shfl.sync
+// CHECK-NOT: movmatrix
+// CHECK: llvm.return
+#from = #layout.map<digits [16, 8] reg (0, 1) (8, 0) lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
+#to = #layout.map<digits [16, 8] reg (1, 0) (8, 0) lane (2, 0) (4, 0) (0, 1) (0, 2) (0, 4)>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @transposes(%p: !tile.ptr<f16>, %q: !tile.ptr<f32>) attributes {tile.kernel} {
+    %ps = tile.splat %p : !tile.ptr<f16> -> tensor<16x8x!tile.ptr<f16>, #from>
+    %x = tile.load %ps : tensor<16x8x!tile.ptr<f16>, #from> -> tensor<16x8xf16, #from>
+    %y = kgpu.convert %x : tensor<16x8xf16, #from> -> tensor<16x8xf16, #to>
+    %pt = tile.splat %p : !tile.ptr<f16> -> tensor<16x8x!tile.ptr<f16>, #to>
+    tile.store %pt, %y : tensor<16x8x!tile.ptr<f16>, #to>, tensor<16x8xf16, #to>
+    %qs = tile.splat %q : !tile.ptr<f32> -> tensor<16x8x!tile.ptr<f32>, #from>
+    %a = tile.load %qs : tensor<16x8x!tile.ptr<f32>, #from> -> tensor<16x8xf32, #from>
+    %b = kgpu.convert %a : tensor<16x8xf32, #from> -> tensor<16x8xf32, #to>
+    %qt = tile.splat %q : !tile.ptr<f32> -> tensor<16x8x!tile.ptr<f32>, #to>
+    tile.store %qt, %b : tensor<16x8x!tile.ptr<f32>, #to>, tensor<16x8xf32, #to>
+    return
+  }
+}
+
+// -----
+
+// Two of the lane's digits exchanged: no transpose, so shuffled.
+// CHECK-LABEL: llvm.func @kiln_crosses(
+// CHECK-NOT: movmatrix
+// CHECK: llvm.nvvm.shfl.sync
+// CHECK: llvm.return
+#from = #layout.map<digits [8, 8] reg (0, 1) lane (0, 2) (0, 4) (1, 0) (2, 0) (4, 0)>
+#to = #layout.map<digits [8, 8] reg (1, 0) lane (4, 0) (2, 0) (0, 1) (0, 2) (0, 4)>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @crosses(%p: !tile.ptr<f16>) attributes {tile.kernel} {
+    %ps = tile.splat %p : !tile.ptr<f16> -> tensor<8x8x!tile.ptr<f16>, #from>
+    %x = tile.load %ps : tensor<8x8x!tile.ptr<f16>, #from> -> tensor<8x8xf16, #from>
+    %y = kgpu.convert %x : tensor<8x8xf16, #from> -> tensor<8x8xf16, #to>
+    %pt = tile.splat %p : !tile.ptr<f16> -> tensor<8x8x!tile.ptr<f16>, #to>
+    tile.store %pt, %y : tensor<8x8x!tile.ptr<f16>, #to>, tensor<8x8xf16, #to>
+    return
+  }
+}
