@@ -14,10 +14,12 @@ import argparse
 import contextlib
 import csv
 import json
+import math
 import os
 import pathlib
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -163,6 +165,7 @@ def rows_of(path: pathlib.Path, words: str) -> list[str]:
 
 
 def run(options: argparse.Namespace) -> int:
+    end = time.monotonic() + options.seconds
     rows = rows_of(options.recorded, options.rows)
     if not rows:
         print(f"gate: no recorded row matches {options.rows!r}", file=sys.stderr)
@@ -175,7 +178,11 @@ def run(options: argparse.Namespace) -> int:
         if "failed" in facts:
             print(f"gate: {facts['failed']} (see {log_path})", file=sys.stderr)
             return 2
-        for row in rows:
+        for done, row in enumerate(rows):
+            if time.monotonic() > end:
+                print(f"{len(rows) - done} rows were not reached in {options.seconds:.0f} s", flush=True)
+                failed |= dict.fromkeys(rows[done:], "not reached")
+                break
             for variant, times in measured(processes, row, options.rounds):
                 name = f"{row} {variant}"
                 if isinstance(times, str):
@@ -207,6 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="the file whose rows are measured (default: results/h200.csv)")  # fmt: skip
     parser.add_argument("--rows", default="", help='rows whose name has these words, "rms_norm 2048x"')
     parser.add_argument("--rounds", type=int, default=7, help="bursts of each library (default: 7)")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after so many")
     parser.add_argument("--csv", help="append rows to this file")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: try the gate without a GPU")
     parser.add_argument("--serve", metavar="DEVICE", help=argparse.SUPPRESS)

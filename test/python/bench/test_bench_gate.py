@@ -82,6 +82,24 @@ def test_the_verdict(us, code, lost, tmp_path, monkeypatch, capsys):
     assert line["old_us"] == "8.000" and line["new_us"] == f"{us:.3f}" and line["gpu"] == "G"
 
 
+def test_rows_that_are_not_reached_are_no_success(tmp_path, monkeypatch, capsys):
+    (tmp_path / "kiln").mkdir()
+
+    class Answers(Library):
+        def __init__(self, *_):
+            super().__init__([])
+
+        def ask(self, task):
+            return {"gpu": "G"}
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(gate, "Process", Answers)
+    assert gate.main(["--old", str(tmp_path), "--rows", "adamw", "--seconds", "-1"]) == 1
+    assert capsys.readouterr().out.splitlines()[0].startswith("3 rows were not reached")
+
+
 def test_what_is_no_library_is_refused(tmp_path):
     with pytest.raises(SystemExit, match="expected a wheel or a folder that holds kiln"):
         gate.main(["--old", str(tmp_path)])
