@@ -97,7 +97,7 @@ def test_rows_that_are_not_reached_are_no_success(tmp_path, monkeypatch, capsys)
 
     monkeypatch.setattr(gate, "Process", Answers)
     assert gate.main(["--old", str(tmp_path), "--rows", "adamw", "--seconds", "-1"]) == 1
-    assert capsys.readouterr().out.splitlines()[0].startswith("3 rows were not reached")
+    assert capsys.readouterr().out.splitlines()[0].startswith("4 rows were not reached")
 
 
 def test_what_is_no_library_is_refused(tmp_path):
