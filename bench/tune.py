@@ -86,16 +86,25 @@ class Row:
         kernel = self.module.matmul if self.name == "matmul" else self.module.attention
         return self.module.autotune(configs=self.configs, key=self.key)(kernel)
 
-    def launch(self, kernel: Any, **meta: Any) -> None:
+    def launch(self, kernel: Any, arrays: Any = None, **meta: Any) -> None:
+        """`arrays`: others in the place of its own, the output last."""
+        *given, out = arrays or [*self.arrays, self.out]
         if self.name == "matmul":
             m, n, k = self.sizes
             grid = lambda given: (-(-m // given["BM"]) * -(-n // given["BN"]),)  # noqa: E731
-            kernel[grid](*self.arrays, self.out, m, n, k, k, n, n, **meta)
+            kernel[grid](*given, out, m, n, k, k, n, n, **meta)
         else:
             batch, heads, tokens, size = self.sizes
             grid = lambda given: (tokens // given["BM"], batch * heads)  # noqa: E731
             scale = size**-0.5 * 1.4426950408889634
-            kernel[grid](*self.arrays, self.out, scale, tokens, tokens * size, SIZE=size, **meta)
+            kernel[grid](*given, out, scale, tokens, tokens * size, SIZE=size, **meta)
+
+    def sets(self, l2_bytes: int) -> list[list[Any]]:
+        """Its arrays and copies of them: together three times what the L2 holds, so that a launch finds nothing there
+        that another one has left."""
+        own = [*self.arrays, self.out]
+        footprint = sum(array.numel() * array.element_size() for array in own)
+        return [own, *([array.clone() for array in own] for _ in range(-(-3 * l2_bytes // footprint)))]
 
     def synchronize(self) -> None:
         if self.device == "cuda":
@@ -139,7 +148,7 @@ def tune(name: str, device: str, by: str, exhaustive: bool) -> dict[str, Any]:
 
 
 def race_all(row: Row, kernel: Any, best: Any) -> dict[str, Any]:
-    """The winner's time over the fastest's, by what each takes when all are timed at length."""
+    """The winner's time over the fastest's, by what each takes when all are timed at length, over arrays in turn."""
     import measure
     from device import CudaDevice
     from kiln import errors
@@ -163,9 +172,12 @@ def race_all(row: Row, kernel: Any, best: Any) -> dict[str, Any]:
         bursts[name] = (launch, us)
     least = min(names.values())
     # Those that are far behind are no rivals.
-    near = {name: sustained_burst(device, launch, us) for name, (launch, us) in bursts.items() if us < 1.5 * least}
+    sets = row.sets(device.torch.cuda.get_device_properties(0).L2_cache_size)
+    near = {
+        name: sustained_burst(device, launch, us, sets) for name, (launch, us) in bursts.items() if us < 1.5 * least
+    }
     taken: dict[str, list[float]] = {name: [] for name in near}
-    for turn in range(5):
+    for turn in range(3):
         # Who ran before, and how hot, tells in the one that follows: in each round it is another.
         for name in random.Random(turn).sample(sorted(near), len(near)):
             taken[name].append(near[name]())
@@ -177,26 +189,25 @@ def race_all(row: Row, kernel: Any, best: Any) -> dict[str, Any]:
             "raced": len(times), "sustained_us": times, "behind": winner / times[fastest] - 1}  # fmt: skip
 
 
-# A burst lasts so long, and its first half does not count.
-BURST_US = 100_000.0
+# So long a burst lasts before it counts, and then.
+SETTLE_US, BURST_US = 100_000.0, 50_000.0
 
 
-def sustained_burst(device: Any, launch: Any, us: float) -> Any:
+def sustained_burst(device: Any, launch: Any, us: float, sets: list[list[Any]]) -> Any:
     """Times replays of a graph of launches when the GPU's clocks have settled under their load: microseconds of one."""
     import measure
 
-    count = max(1, math.ceil(measure.GRAPH_US / us))
+    count = len(sets) * max(1, math.ceil(measure.GRAPH_US / us / len(sets)))
 
     def enqueue() -> None:
-        for _ in range(count):
-            launch()
+        for i in range(count):
+            launch(arrays=sets[i % len(sets)])
 
     replay = device.capture(enqueue)
-    replays = max(1, math.ceil(BURST_US / 2 / (count * us)))
-    timed = device.burst(replay, count, replays)
+    timed = device.burst(replay, count, max(1, math.ceil(BURST_US / (count * us))))
 
     def sample() -> float:
-        for _ in range(replays):
+        for _ in range(math.ceil(SETTLE_US / (count * us))):
             replay()
         return float(timed())
 

@@ -24,10 +24,11 @@ log = logging.getLogger("kiln.autotune")
 SAMPLE_MS = 0.25
 GRAPH_MS = 0.5
 MOST_LAUNCHES = 4096
-# A burst lasts so long: what a GPU may take in power decides within some ten milliseconds how fast its clocks stay.
-SUSTAINED_MS = 50.0
-# Of a burst, what comes before the clocks have settled: until then whoever ran before tells in them.
-SETTLING = 1 / 2
+# A burst lasts so long: what a GPU may take in power decides in the long run how fast its clocks stay.
+SUSTAINED_MS = 100.0
+# Of a burst, what comes before the clocks have settled: until then whoever ran before tells in them (on an H200 for
+# 75 ms).
+SETTLING = 2 / 3
 # Copies of the arrays together are so many times what the L2 holds.
 L2S = 3
 

@@ -6,8 +6,8 @@ On a GPU those race that are compiled, while others are: graphs are replayed wit
 with those that none has beaten so far.
 
 A race is short, and finds a GPU cool. Where launches are long enough for its limit of power to matter, the few that end
-near the best run in finals: in turns, each in bursts that last until the clocks have settled. Their times are those of
-the finals, the others' are brought to that pace.
+near the best run in finals: in turns, each in bursts of which the end counts, when the clocks have settled. Their times
+are those of the finals, the others' are brought to that pace.
 
 `Autotuner` makes one when a key is new. Everything here happens once for a key; nothing is on a launch's path.
 """
@@ -42,10 +42,8 @@ REP_MS = 100.0
 HEAT_ROUNDS = 12
 # And so many times slower than the leader: the host, which compiles, begins some of the samples late.
 HEAT_MARGIN = 1.2
-# The finals: who is in, how many at most, how many bursts each has, and how many seconds they may take together.
-FINAL_MARGIN, FINALISTS, FINAL_ROUNDS, FINAL_SECONDS = 1.12, 4, 4, 0.5
-# Bursts before them, which heat the GPU: until then it may take more than its limit.
-FINAL_HEATING = 2
+# The finals: who is in, how many at most, how many bursts each has, and after how many seconds no more are begun.
+FINAL_MARGIN, FINALISTS, FINAL_ROUNDS, FINAL_SECONDS = 1.12, 4, 2, 0.25
 # Launches of fewer milliseconds wait for the host, for memory and for each other: power has no part in their order.
 FINAL_LEAST_MS = 0.05
 
@@ -484,11 +482,10 @@ class Tuning:
         if not bursts or None in bursts.values():
             return
         rep = REP_MS if self.tuner.rep_ms is None else self.tuner.rep_ms
-        rules = Rules(rounds=FINAL_ROUNDS, least=2, seconds=min(FINAL_SECONDS, rep * len(near) / 1e3))
+        rules = Rules(rounds=FINAL_ROUNDS, least=1, seconds=min(FINAL_SECONDS, rep * len(near) / 1e3))
         try:
             with contextlib.suppress(Disqualified):  # which is found in the finals again
-                for _ in range(FINAL_HEATING):
-                    bursts[near[0]]()  # type: ignore[misc]
+                bursts[near[0]]()  # type: ignore[misc] # heats the GPU, which takes more than its limit while it is cool
             found, _ = self._race_of(near, bursts, progress, rules=rules)  # type: ignore[arg-type]
         except KeyboardInterrupt:
             self.interrupted = True

@@ -230,5 +230,5 @@ def test_a_burst_shows_what_a_launch_takes_in_the_long_run():
 
 def test_what_is_a_burst_by_itself_takes_no_longer_one():
     torch = FakeTorch()
-    sample = clock.GraphClock([torch.launch(name, 20.0) for name in "abc"], torch)
-    assert sample() == pytest.approx(20.0) and sample.sustained is None
+    sample = clock.GraphClock([torch.launch(name, 40.0) for name in "abc"], torch)
+    assert sample() == pytest.approx(40.0) and sample.sustained is None
