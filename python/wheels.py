@@ -14,7 +14,8 @@ import sys
 import tempfile
 import zipfile
 
-LIMIT_MEGABYTES = 25
+# 23 of the compiler; 2.3 of the runtime, which has LLVM's object loader of its own so as not to load the compiler.
+LIMIT_MEGABYTES = 28
 # The oldest C library the distribution's LLVM archives link against (arc4random).
 PLATFORM = "manylinux_2_36_x86_64"
 ALLOWED_NEEDS = ("libc.so", "libm.so", "libstdc++.so", "libgcc_s.so", "libdl.so", "libpthread.so", "ld-linux")
