@@ -137,6 +137,8 @@ def test_few_rows_are_split_or_put_across(wgmma):
 MEASURED = [
     ((16, 4096, 4096, 0), GemmPlan(16, 64, 64, stages=8, consumers=1), 12.41),
     ((16, 4096, 4096, 0), GemmPlan(16, 64, 128, stages=8, consumers=1), 11.27),
+    ((8, 6144, 4096, 0), GemmPlan(8, 64, 128, stages=8, consumers=1), 15.19),
+    ((8, 6144, 4096, 0), GemmPlan(8, 64, 128, stages=6, consumers=1, skew=1), 14.38),
     ((8, 28672, 4096, 0), GemmPlan(8, 256, 64, stages=6, consumers=1), 57.8),
     ((8, 28672, 4096, 0), GemmPlan(8, 64, 128, stages=8, consumers=1), 58.8),
     ((8, 28672, 4096, 0), GemmPlan(64, 224, 64, stages=5, consumers=1), 58.9),
@@ -173,7 +175,7 @@ def test_the_plan_is_expected_to_be_as_fast_as_any_that_was_measured(wgmma):
     for shape, given, us in MEASURED:
         problem = Problem(*shape[:3], addends=shape[3])
         found = plan(problem, wgmma)
-        assert microseconds(found, problem, wgmma) <= min(microseconds(given, problem, wgmma), 1.07 * us), shape
+        assert microseconds(found, problem, wgmma) <= min(1.01 * microseconds(given, problem, wgmma), 1.07 * us), shape
 
 
 def test_one_multiprocessor_takes_no_more_of_the_l2_than_it_can(wgmma):
@@ -186,6 +188,16 @@ def test_few_rows_have_wide_tiles_of_weights_where_there_are_enough(wgmma):
     """112 blocks of 256 keep memory as busy as 132 would, and read x a quarter as often as those of 64."""
     found = [plan(Problem(8, n, 4096), wgmma) for n in (28672, 6144, 4096)]
     assert [(p.m, p.n) for p in found] == [(8, 256), (8, 64), (8, 64)]
+
+
+def test_few_rows_ask_memory_for_enough_ahead_and_no_more(wgmma):
+    """At 8 rows qkv took 15.4, 14.5, 14.4 and 15.0 us with 4, 5, 6 and 8 slots, down 33.1, 30.8, 30.0 and (12) 32.5."""
+    for layer, slots in (("qkv", 6), ("o", 8), ("down", 8), ("gate_up", 4)):
+        found = plan(Problem(8, LAYERS[layer][1], LAYERS[layer][0]), wgmma)
+        assert (found.stages, found.skew) == (slots, 1), layer
+    # Blocks that leave room for another one beside would ask for twice as much, where there are more of them.
+    many = next(p for p in configs.ranked(Problem(8, 28672, 4096), wgmma) if (p.n, p.k, p.splits) == (64, 128, 1))
+    assert 2 * many.stages * (many.m + many.n) * many.k * 2 > 228 << 10
 
 
 def test_two_rows_are_streamed_by_smaller_programs_where_there_are_many():
