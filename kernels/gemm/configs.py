@@ -555,13 +555,13 @@ def cut_plans(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
         if base.cluster > 1:
             continue
         if base.splits > 1:
-            cut = replace(base, reduce="last")
+            cut = replace(base, reduce="last", skew=0)
         else:
             tiles = tile_count(base, problem)
             waves = -(-tiles // machine.processors)
             if tiles > EVEN_WAVES * waves * machine.processors:
                 continue
-            cut = replace(base, workers=machine.processors, waves=min(2, waves))
+            cut = replace(base, workers=machine.processors, waves=min(2, waves), skew=0)
         cut = replace(cut, stages=_stages(cut, problem, machine))
         if cut.stages >= 3 and not refusal(cut, problem, machine):
             found.setdefault((cut.m, cut.n, cut.k, cut.workers > 0), cut)

@@ -350,6 +350,12 @@ def test_shares_take_less_time_where_the_last_wave_is_ragged(wgmma):
     assert microseconds(shared, whole, wgmma) == microseconds(ragged, whole, wgmma)
 
 
+def test_parts_of_tiles_begin_where_they_are_cut(wgmma):
+    """Which columns of their rows blocks read at once is then the cut's to say."""
+    cuts = configs.cut_plans(Problem(8, 6144, 4096), wgmma)
+    assert cuts and {p.skew for p in cuts} == {0}
+
+
 def test_a_cluster_does_not_hand_parts_in():
     for change in ({"workers": 66}, {"splits": 2, "reduce": "last"}):
         cut = dataclasses.replace(GemmPlan(256, 128, 64, cluster=2), **change)
