@@ -547,14 +547,16 @@ def launch(
 
         def planned(ahead: bool) -> BackwardPlan:
             tokens, heads = (q.longest, k.longest), q.batches * q.heads
+            repeats = deterministic or q.starts is not None  # sums in memory have not been tried with varying lengths
             shape = *tokens, sizes, array.itemsize
-            return backward_plan(*shape, ahead, visible.CAUSAL, machine, plain, crowded, deterministic, heads)
+            return backward_plan(*shape, ahead, visible.CAUSAL, machine, plain, crowded, repeats, heads)
 
-        plan = planned(fetched and q.starts is None)
-        if plan.schedule and terms is not None:
-            # A plan knows little of what terms take: they may take more registers than a thread has.
-            seen = visible.CAUSAL, visible.left is None, visible.right is None
-            kind = plan, sizes, machine, seen, terms.softcap, terms.slopes is None, beside_scores(terms), terms.MOD
+        plan = planned(fetched)
+        if plan.schedule:
+            # A plan knows little of what terms and masks take: together they may take more registers than a thread has.
+            seen = visible.CAUSAL, visible.left is None, visible.right is None, visible.MOD, q.starts is None
+            some = terms or Terms()
+            kind = plan, sizes, machine, seen, some.softcap, some.slopes is None, beside_scores(terms), some.MOD
             if kind not in _TOO_MUCH:
                 settings = lse_strides, scale, deterministic
                 try:

@@ -111,6 +111,9 @@ def backward_plan(
         if crowded:
             m, dq_n = (32, 64) if side > 64 else (64, 64)
         plan = BackwardPlan(m, 128, 128, dq_n, "streams", rows=rows, together=together, atomics=False)
+        if plain and side <= 64 and not causal and min(q_tokens, k_tokens) >= 16384:
+            # Three groups hide exponentials better than two, and waste more where blocks end.
+            plan = dataclasses.replace(plan, m=48, n=192, consumers=3, dq_m=192, dq_n=80, dq_consumers=3)
         return _in_rounds(plan, *rounds)
     # A thread holds its part of two sums of keys, of scores twice, and what it multiplies.
     if tensor_cores and "warp_mma" in capabilities:

@@ -20,10 +20,10 @@ MARK = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?(HGMMA|WARPGROUP
 TOKENS = 1024
 
 
-def launches(size: int, target: str = "sm_90a", **options: Any) -> dict[str, Launch]:
+def launches(size: int, target: str = "sm_90a", tokens: int = TOKENS, **options: Any) -> dict[str, Launch]:
     """By kernel, of heads of which two share keys."""
-    q, k = np.empty((1, TOKENS, 4, size), np.float16), np.empty((1, TOKENS, 2, size), np.float16)
-    lse = np.empty((1, 4, TOKENS), np.float32)
+    q, k = np.empty((1, tokens, 4, size), np.float16), np.empty((1, tokens, 2, size), np.float16)
+    lse = np.empty((1, 4, tokens), np.float32)
     found = launches_of(
         lambda: attention_backward(q, k, np.empty_like(k), np.empty_like(q), lse, np.empty_like(q), **options),
         of_target(target),
@@ -61,6 +61,16 @@ def test_nothing_is_spilt_or_made_alone(size, options, kernel, tmp_path: Path):
     assert few or not re.search(r"\bLDL|\bSTL", sass)
     assert re.search(r"UTMALDG\.4D", sass) and re.search(r"UTMASTG\.4D", sass)
     assert len(re.findall("USETMAXREG", sass)) == 2
+
+
+@pytest.mark.parametrize("kernel", ["keys_kernel", "queries_kernel"])
+def test_three_groups_of_long_heads(kernel, tmp_path: Path):
+    launch = launches(64, tokens=16384)[kernel]
+    assert launch.options["consumers"] == 3
+    said, sass = compiled(launch, "sm_90a", tmp_path)
+    assert "Used 128 registers" in said and max(map(int, re.findall(r"(\d+) bytes spill", said))) == 0
+    assert not re.search(r"\(C7\d+\)|warning", said), said
+    assert re.search(r"UTMALDG\.4D", sass) and re.search(r"UTMASTG\.4D", sass)
 
 
 @pytest.mark.parametrize("causal", [False, True])
