@@ -130,15 +130,15 @@ def near(batch, head, q, kv, document):
 @pytest.mark.parametrize("size", [64, pytest.param(128, marks=pytest.mark.fuzz)])
 def test_blocks_that_a_mask_shows(rng, in_orders, size):
     """Both roles read from its lists which blocks come next; queries that see no key, blocks that nobody sees."""
-    q, dout = (random(rng, (1, 2, 200, size), "float16") for _ in range(2))
-    k, v = (random(rng, (1, 1, 330, size), "float16") for _ in range(2))
-    document = np.arange(330, dtype=np.int32) // 150
-    i, j = np.ogrid[:200, :330]
+    q, dout = (random(rng, (1, 2, 130, size), "float16") for _ in range(2))
+    k, v = (random(rng, (1, 1, 260, size), "float16") for _ in range(2))
+    document = np.arange(260, dtype=np.int32) // 110
+    i, j = np.ogrid[:130, :260]
     exact = (document[j] == document[i]) & (j <= i + 80) & (i - j <= 100)
     shapes = [x.swapaxes(1, 2) for x in (q, k, v, dout)]
     y, lse = reference.attention(*shapes[:3], return_lse=True, mask=exact)
     y, lse = np.ascontiguousarray(y.swapaxes(1, 2)).astype(q.dtype), lse.astype(np.float32)
-    mask = create_block_mask(near, None, None, 200, 330, args=(document,))
+    mask = create_block_mask(near, None, None, 130, 260, args=(document,))
     got = in_orders(lambda: flex_attention_backward(q, k, v, y, lse, dout, block_mask=mask, enable_gqa=True))
     for one, other in zip(got, reference.attention_backward(*shapes, mask=exact), strict=True):
         other = other.swapaxes(1, 2)
@@ -156,11 +156,12 @@ def test_sequences_behind_one_another(rng, in_orders, causal):
     y, lse = y.astype(q.dtype), lse.astype(np.float32)
     q[200:] = k[170:] = v[170:] = dout[200:] = np.nan
     given = starts_q, starts_k, 130, 130
+    plan = BackwardPlan(64, 128, 128, 64, "streams", rows=64, atomics=False)
     got = in_orders(
         lambda: [
             x[:n]
             for x, n in zip(
-                attention_varlen_backward(q, k, v, y, lse, dout, *given, causal=causal),
+                attention_varlen_backward(q, k, v, y, lse, dout, *given, causal=causal, plan=plan),
                 (200, 170, 170),
                 strict=True,
             )
