@@ -5,6 +5,7 @@
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Reproducer.h"
 #include "dialects/kgpu/KgpuAttributes.h"
+#include "dialects/kgpu/KgpuOps.h"
 #include "dialects/kgpu/LaunchFacts.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -58,6 +59,8 @@ public:
   bool isChosen() const { return chosen; }
   /// Bytes that a thread spills.
   int64_t spilt() const { return spiltBytes; }
+  /// Slots of the schedule with which the kernel did not fit shared memory; 0: it had none, or fits.
+  int64_t slotsTooMany() const { return tooMany; }
 
 private:
   using Build = void (*)(OpPassManager &, const PipelineOptions &);
@@ -107,7 +110,7 @@ private:
   std::string name = "module"; // of the kernel, for file names
   bool chosen = false;
   std::string schedule; ///< asked for by name; empty: none
-  int64_t spiltBytes = 0;
+  int64_t spiltBytes = 0, tooMany = 0;
   unsigned serial = 0;
 };
 
@@ -388,6 +391,14 @@ static int64_t sharedBytesOf(ModuleOp module) {
   return bytes;
 }
 
+/// Most slots that a channel of the kernel has; 0: it has none.
+static int64_t slotsOf(ModuleOp module) {
+  int64_t slots = 0;
+  module.walk(
+      [&](kgpu::ChannelOp channel) { slots = std::max<int64_t>(slots, channel.getChannel().getType().getSlots()); });
+  return slots;
+}
+
 void Compilation::runModule(ModuleOp module, Stage from) {
   name = kernelName(module);
   if (!chooseTarget(module))
@@ -403,8 +414,12 @@ void Compilation::runModule(ModuleOp module, Stage from) {
   if (target.isGpu()) {
     if (!chooseLaunch(module))
       return;
-    if (from < Stage::Lowered &&
-        (!runPasses(module, Stage::Lowered, "kgpu", buildKgpuPipeline) || reached(Stage::Lowered, text)))
+    if (from < Stage::Lowered && !runPasses(module, Stage::Lowered, "kgpu", buildKgpuPipeline)) {
+      bool isOut = result.failure && result.failure->resource;
+      tooMany = isOut && result.failure->resource->resource == kSharedMemory ? slotsOf(module) : 0;
+      return;
+    }
+    if (from < Stage::Lowered && reached(Stage::Lowered, text))
       return;
     auto asked = module->getAttrOfType<StringAttr>(kgpu::kScheduleAttrName);
     WalkResult channels = module.walk([](Operation *op) {
@@ -643,7 +658,7 @@ namespace {
 struct Attempt {
   CompileResult result;
   bool chosen = false;
-  int64_t spilt = 0;
+  int64_t spilt = 0, slotsTooMany = 0;
 };
 } // namespace
 
@@ -656,8 +671,42 @@ static Attempt compileOnce(Program &program, Stage from, const CompileOptions &o
     compilation.runModule(*module, from);
     attempt.chosen = compilation.isChosen();
     attempt.spilt = compilation.spilt();
+    attempt.slotsTooMany = compilation.slotsTooMany();
   });
   return attempt;
+}
+
+/// Slots with which making a kernel fit begins: no schedule chooses more.
+static constexpr int64_t kMostSlots = 8;
+
+/// Slots are chosen before the layouts say what they exchange beside them. A kernel that then does not fit is made with
+/// one slot less at a time, and where two are too many with products where they stand; `options` become what it was
+/// made with. Where nothing fits, the first failure stands.
+static Attempt compileToFit(Program &program, Stage from, CompileOptions &options) {
+  Attempt first = compileOnce(program, from, options);
+  bool mayDrop = options.pipeline.schedule.empty() || options.pipeline.schedule == "auto";
+  CompileOptions less = options;
+  for (int64_t slots = std::min<int64_t>(first.slotsTooMany, kMostSlots + 1) - 1; slots >= (mayDrop ? 1 : 2); --slots) {
+    if (slots < 2)
+      less.pipeline.schedule = "none";
+    less.pipeline.stages = slots < 2 ? options.pipeline.stages : slots;
+    Attempt next = compileOnce(program, from, less);
+    if (next.slotsTooMany)
+      slots = std::min(slots, next.slotsTooMany);
+    if (!next.result.succeeded())
+      continue;
+    kiln::Diagnostic remark;
+    remark.severity = kiln::Diagnostic::Severity::Remark;
+    remark.message = (slots < 2 ? std::string("no schedule") : llvm::formatv("{0} stages", slots).str()) +
+                     llvm::formatv(": {0} stages would take {1} bytes of shared memory per block, and there are {2}",
+                                   first.slotsTooMany, first.result.failure->resource->required,
+                                   first.result.failure->resource->available)
+                         .str();
+    next.result.diagnostics.push_back(std::move(remark));
+    options = less;
+    return next;
+  }
+  return first;
 }
 
 CompileResult kiln::compile(Program &program, Stage from, const CompileOptions &options) {
@@ -665,10 +714,10 @@ CompileResult kiln::compile(Program &program, Stage from, const CompileOptions &
   if (!checkOrder(from, options, result))
     return result;
   std::lock_guard<std::mutex> lock(program.getMutex());
-  Attempt best = compileOnce(program, from, options);
+  CompileOptions simpler = options;
+  Attempt best = compileToFit(program, from, simpler);
   // A schedule that nobody asked for and that is out of registers: the next simpler one, if it needs fewer.
   bool again = best.chosen && best.spilt > 0;
-  CompileOptions simpler = options;
   for (const char *schedule : {"simple", "none"}) {
     // Without roles it was `simple`.
     if (!again || best.spilt == 0 || (best.chosen && best.result.succeeded() && schedule == StringRef("simple")))

@@ -9,8 +9,11 @@
 
 namespace kiln {
 
+/// The resource of blocks whose allocations do not fit.
+constexpr llvm::StringLiteral kSharedMemory = "bytes of shared memory per block";
+
 struct OutOfResource {
-  std::string resource; ///< "bytes of shared memory per block"
+  std::string resource; ///< kSharedMemory, "blocks per cluster on sm_90a"
   int64_t required = 0;
   int64_t available = 0;
   std::string option; ///< launch options to reduce: "num_stages or the tile's size"; may be empty

@@ -201,8 +201,7 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
         std::string option = isa<ChannelOp>(largest->op) ? "stages= or the tile's size" : "the tile's size";
         if (target.has(Feature::Cluster))
           option += ", or split it over cluster=";
-        emitOutOfResource(largest->op,
-                          {"bytes of shared memory per block", plan.bytes, target.gpu.maxSharedBytes, option});
+        emitOutOfResource(largest->op, {kSharedMemory.str(), plan.bytes, target.gpu.maxSharedBytes, option});
         return signalPassFailure();
       }
     }

@@ -608,6 +608,41 @@ def test_a_kernel_that_does_not_fit_is_out_of_resources(triton, tl, double, monk
     assert "double" in str(caught.value) and "num_stages" in str(caught.value)
 
 
+def product_for_an_h100(triton, tl, sides, **options):
+    """A product compiled for a GPU of 227 KiB of shared memory a block."""
+    from kiln.runtime import jit
+
+    @triton.jit
+    def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+        i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, D)
+        a_ptrs, b_ptrs = a + i[:, None] * K + k[None, :], b + k[:, None] * N + j[None, :]
+        total = tl.zeros((M, N), tl.float64)
+        for _ in tl.range(0, tl.cdiv(K, D), num_stages=4):
+            total = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), total, "ieee", out_dtype=tl.float64)
+            a_ptrs += D
+            b_ptrs += D * N
+        tl.store(c + i[:, None] * N + j[None, :], total)
+
+    signature = dict.fromkeys("abc", "*fp64") | {"K": "i32"}
+    constants = dict(zip(("M", "N", "D"), sides, strict=True))
+    attrs = {(place,): [["tt.divisibility", 16]] for place in range(4)}
+    source = triton.compiler.ASTSource(product, signature, constants, attrs)
+    with kiln.knobs.scope(target="sm_90a"):
+        options |= {"describe_pointers": False}
+        compiled = jit.compile_kernel(product, source.parameters(), options, [True] * 3, device=-2)
+    return compiled.metadata.shared, [d["message"] for d in compiled.asm._artifact.diagnostics]
+
+
+def test_a_product_whose_slots_do_not_fit_has_fewer(triton, tl):
+    # Four slots and what products exchange beside them, as much as two more.
+    shared, told = product_for_an_h100(triton, tl, (64, 16, 64))
+    assert 100_000 < shared <= 232_448
+    assert told[-1].startswith("3 stages: 4 stages would take 245760 bytes of shared memory")
+    # `stages` is the most that there may be.
+    assert product_for_an_h100(triton, tl, (64, 16, 64), stages=4)[0] == shared
+    assert product_for_an_h100(triton, tl, (64, 16, 64), stages=2)[0] < shared
+
+
 def test_a_configuration_that_does_not_fit_is_left_out(triton, tl):
     configs = [triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})]
 
