@@ -183,6 +183,17 @@ def test_weights_are_read_with_the_row_where_registers_allow(n, early):
     assert vectors == ((2, 0) if early else (0, 2)), text
 
 
+def test_long_rows_alone_take_fewer_threads():
+    for n, vectors, warps in ((16384, 0, 8), (12288, 0, 8), (16384, 1, 16), (15000, 0, 16)):
+        found = rows.plan(777, n, 2, 1, DEFAULT_GPU, vectors)
+        assert (found.num_warps, found.cluster) == (warps, 1), (n, vectors)
+
+
+def test_what_a_few_programs_take_is_not_spread_over_more():
+    for n, programs in ((896, 4), (1024, 4), (100, 1), (1025, 17)):
+        assert flat.plan(n, 2, DEFAULT_GPU).grid(1, n) == (programs,), n
+
+
 def test_programs_that_wait_do_more_than_they_waste():
     with machine.launch_options(pdl=True):
         assert [flat.plan(n, 2, DEFAULT_GPU, rows=4096).block for n in (5120, 6656, 1000)] == [2048, 2048, 1024]
