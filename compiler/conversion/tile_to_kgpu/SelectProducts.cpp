@@ -64,6 +64,7 @@ private:
   /// Nothing where the dot is left to multiply-adds.
   std::optional<Recipe> recipeOf(tile::DotOp dot, bool byGroups);
   bool suitsGroup(tile::DotOp dot, const Recipe &recipe, int64_t groups);
+  bool factorsFit(tile::DotOp dot, const Recipe &recipe);
   bool suitsWarps(tile::DotOp dot, const Recipe &recipe);
   std::optional<Layout> memoryLayout(Value source, unsigned depthDim, int64_t bytes);
   SmallVector<Value, 3> partsOf(Value source, const Recipe &recipe, Type element);
@@ -260,7 +261,23 @@ bool Selector::suitsGroup(tile::DotOp dot, const Recipe &recipe, int64_t groups)
   bool left = followsProduct(dot.getLhs())
                   ? layout::wgmmaOperandA(shapeOf(dot.getLhs()), unsigned(8 * bytesOf(recipe.lhs)), groups).has_value()
                   : inMemory(dot.getLhs(), 1, recipe.lhs);
-  return left && inMemory(dot.getRhs(), 0, recipe.rhs);
+  return left && inMemory(dot.getRhs(), 0, recipe.rhs) && factorsFit(dot, recipe);
+}
+
+/// Both factors of the product lie in the shared memory of a block at once.
+bool Selector::factorsFit(tile::DotOp dot, const Recipe &recipe) {
+  int64_t bytes = 0;
+  Value first;
+  for (auto [factor, element] : {std::pair(dot.getLhs(), recipe.lhs), {dot.getRhs(), recipe.rhs}}) {
+    bool byThreads = factor == dot.getLhs() && followsProduct(factor);
+    Value source = beforeTranspose(factor).first;
+    if (byThreads || comesFromSlot(factor) || source == first)
+      continue;
+    first = source;
+    int64_t elements = cast<RankedTensorType>(factor.getType()).getNumElements();
+    bytes += elements / ctas * bytesOf(element) * recipe.parts;
+  }
+  return bytes <= target.gpu.maxSharedBytes;
 }
 
 bool Selector::suitsWarps(tile::DotOp dot, const Recipe &recipe) {

@@ -181,3 +181,32 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return %d : tensor<64x128xf32>
   }
 }
+
+// -----
+
+// Two factors of 128 KiB do not lie in a block's memory together: by warps, from registers.
+// CHECK-LABEL: @too_large(
+// CHECK-NOT: kgpu.warpgroup_mma
+// CHECK: kgpu.warp_mma
+// WARP-LABEL: @too_large(
+// WARP: kgpu.warp_mma
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func @too_large(%a: tensor<128x256xf32>, %b: tensor<256x128xf32>, %z: tensor<128x128xf32>) -> tensor<128x128xf32> {
+    %d = tile.dot %a, %b, %z {precision = #tile<precision tf32>} : tensor<128x256xf32>, tensor<256x128xf32> -> tensor<128x128xf32>
+    return %d : tensor<128x128xf32>
+  }
+}
+
+// -----
+
+// Halves of them do.
+// CHECK-LABEL: @fits(
+// CHECK: kgpu.warpgroup_mma
+// WARP-LABEL: @fits(
+// WARP: kgpu.warp_mma
+module attributes {kgpu.num_warps = 8 : i32} {
+  func.func @fits(%a: tensor<128x128xf32>, %b: tensor<128x128xf32>, %z: tensor<128x128xf32>) -> tensor<128x128xf32> {
+    %d = tile.dot %a, %b, %z {precision = #tile<precision tf32>} : tensor<128x128xf32>, tensor<128x128xf32> -> tensor<128x128xf32>
+    return %d : tensor<128x128xf32>
+  }
+}
