@@ -305,9 +305,11 @@ def compile(src: Any, target: GPUTarget | None = None, options: Mapping[str, Any
     row = target.row()
     here = row == "cpu" or (cuda.is_available() and row == cuda.target())
     device = (-1 if row == "cpu" else cuda.current_device()) if here else -2
+    from kiln.as_triton.extra import launching
     from kiln.as_triton.language import debugging
 
-    with knobs.scope(target=row), debugging(bool((options or {}).get("debug", src.fn.debug))):
+    on = bool((options or {}).get("debug", src.fn.debug))
+    with knobs.scope(target=row), debugging(on), launching(options or {}):
         compiled = jit.compile_kernel(src.fn, src.parameters(), dict(options or {}), (), device)
     assert isinstance(compiled, CompiledKernel)
     compiled.options = dict(options or {})

@@ -59,6 +59,9 @@ class OutOfResources(ResourceError):
     def __init__(self, required: Any, limit: Any, name: str, option: str | None = None, kernel: str | None = None):
         super().__init__(name, required, limit, option, kernel)
         self.limit, self.name = limit, name
+        # Programs look for these words in the message of what they catch.
+        text = f"out of resource: {name}, Required: {required}, Hardware limit: {limit}"
+        self.args = (f"{kernel}: " * bool(kernel) + text + f"\nhint: reduce {option}" * bool(option),)
 
     def __reduce__(self) -> tuple:
         return type(self), (self.required, self.limit, self.name, self.option, self.kernel)

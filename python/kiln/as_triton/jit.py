@@ -73,6 +73,18 @@ class _Declined(Exception):
     """`jit_cache_hook` has said that it sees to the compile: there is nothing to launch."""
 
 
+_MOST_WARPS = 32
+"""Of a block, on every GPU."""
+
+
+def _refuse_threads(warps: Any) -> None:
+    """Raises what tuners leave a configuration out for, where a block would have more threads than GPUs give one."""
+    if isinstance(warps, int) and warps > _MOST_WARPS and warps & (warps - 1) == 0:
+        raise OutOfResources(32 * warps, 32 * _MOST_WARPS, "threads", "num_warps")
+
+
+# Subnormal numbers are never flushed: there is nothing to ask for.
+OPTIONS_OF_NVIDIA = ("enable_reflect_ftz",)
 # Options of Triton for AMD's GPUs, which programs pass on every machine that is not NVIDIA's: without meaning here.
 OPTIONS_OF_AMD = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint")
 
@@ -81,7 +93,7 @@ class JITFunction(kiln_jit.JITFunction):
     """A kernel, with what programs ask of Triton's."""
 
     strict = False
-    launch_options = [*interface.LAUNCH_OPTIONS, *OPTIONS_OF_AMD]
+    launch_options = [*interface.LAUNCH_OPTIONS, *OPTIONS_OF_AMD, *OPTIONS_OF_NVIDIA]
 
     def __init__(self, fn: FunctionType, **options: Any):
         super().__init__(fn, **options)
@@ -274,9 +286,11 @@ class JITFunction(kiln_jit.JITFunction):
         return self._compile_named(name, found, options, key, disjoint, device, prefix)
 
     def _compile_named(self, name: str, found: Any, options: dict[str, Any], *rest: Any) -> Any:
+        from kiln.as_triton.extra import launching
         from kiln.as_triton.language import debugging
 
         listen_to_loads()
+        _refuse_threads(options.get("num_warps"))
         if not knobs.language.default_fp_fusion:
             options = {"enable_fp_fusion": False, **options}
         before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
@@ -284,7 +298,7 @@ class JITFunction(kiln_jit.JITFunction):
         if before and before(**told):
             raise _Declined
         try:
-            with debugging(bool(options.get("debug", self.debug))):
+            with debugging(bool(options.get("debug", self.debug))), launching(options):
                 compiled: Any = super()._compile(found, options, *rest)
         except errors.ResourceError as error:
             raise OutOfResources.like(error) from None

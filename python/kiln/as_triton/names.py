@@ -19,7 +19,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "triton.language.target_info": ("kiln.language.target_info",),
     "triton.language.extra": ("kiln.language.extra",),
     "triton.language.extra.libdevice": ("kiln.language.extra.libdevice",),
-    "triton.language.extra.cuda": ("kiln.language.extra.cuda",),
+    "triton.language.extra.cuda": ("kiln.as_triton.extra", "kiln.language.extra.cuda"),
     "triton.language.extra.cuda.libdevice": ("kiln.language.extra.libdevice",),
     # The CPU's device library has the names of CUDA's; Triton's fork for CPUs calls it so.
     "triton.language.extra.cpu": ("kiln.language.extra.libdevice",),

@@ -643,6 +643,42 @@ def test_a_product_whose_slots_do_not_fit_has_fewer(triton, tl):
     assert product_for_an_h100(triton, tl, (64, 16, 64), stages=2)[0] < shared
 
 
+def test_more_threads_than_a_block_may_have_are_left_out(triton, tl):
+    from triton.runtime.errors import OutOfResources
+
+    configs = [triton.Config({}, num_warps=128), triton.Config({}, num_warps=4)]
+    seen = []
+
+    @triton.autotune(configs=configs, key=["n"], post_hook=lambda *args, exception: seen.append(exception))
+    @triton.jit
+    def kernel(x, n):
+        tl.store(x + tl.arange(0, 4), n)
+
+    x = np.zeros(4, np.int32)
+    with pytest.raises(OutOfResources, match=r"out of resource: threads, Required: 4096, Hardware limit: 1024"):
+        kernel.fn[(1,)](x, 3, num_warps=128)
+    kernel[(1,)](x, 3)
+    assert x.tolist() == [3] * 4
+
+
+def test_threads_of_the_launch_are_known_while_compiling(triton, tl):
+    @triton.jit
+    def kernel(x):
+        threads: tl.constexpr = tl.extra.cuda.num_threads()
+        tl.store(x + tl.arange(0, threads), tl.extra.cuda.num_warps())
+
+    for warps in (8, 2):
+        x = np.zeros(512, np.int32)
+        kernel[(1,)](x, num_warps=warps)
+        assert (x == warps).sum() == 32 * warps and not x[32 * warps :].any()
+
+
+def test_flushing_is_nothing_to_ask_for(double):
+    x, y = np.full(16, 1e-40, np.float32), np.zeros(16, np.float32)
+    double[(1,)](x, y, 16, BLOCK=16, enable_reflect_ftz=True)
+    assert (y == x * 2).all()
+
+
 def test_a_configuration_that_does_not_fit_is_left_out(triton, tl):
     configs = [triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})]
 

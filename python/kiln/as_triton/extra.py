@@ -1,0 +1,42 @@
+"""`triton.language.extra.cuda`, beside what `kiln.language.extra.cuda` has: the launch's options, while compiling."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kiln.frontend.function import constexpr_function
+
+__all__ = ["num_threads", "num_warps"]
+
+_warps: contextvars.ContextVar[int] = contextvars.ContextVar("warps", default=4)
+
+
+@contextlib.contextmanager
+def launching(options: Mapping[str, Any]) -> Iterator[None]:
+    """What is compiled inside is for a launch with these options."""
+    token = _warps.set(int(options.get("num_warps") or 4))
+    try:
+        yield
+    finally:
+        _warps.reset(token)
+
+
+@constexpr_function
+def num_warps() -> int:
+    """The launch option `num_warps`, on the CPU too.
+
+    >>> warps: tl.constexpr = tl.extra.cuda.num_warps()
+    """
+    return _warps.get()
+
+
+@constexpr_function
+def num_threads() -> int:
+    """Threads of the launch's warps: 32 each.
+
+    >>> threads: tl.constexpr = tl.extra.cuda.num_threads()
+    """
+    return 32 * _warps.get()
