@@ -169,6 +169,33 @@ static void dropUnread(func::FuncOp function) {
   }
 }
 
+/// Moves what ends a ring (receives whose slots nobody reads, with their releases) right behind the last use before it:
+/// what is exchanged behind the loop may then lie in the ring's bytes.
+static void endRingsEarly(func::FuncOp function) {
+  Block &block = function.front();
+  llvm::SmallDenseMap<Value, Operation *> lastUse; // channel → the last op of the block that touches it
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    Operation *anchor = nullptr;
+    auto follow = [&](Operation *before) {
+      if (before && before->getBlock() == &block && (!anchor || anchor->isBeforeInBlock(before)))
+        anchor = before;
+    };
+    if (isa<ReceiveOp, ReleaseOp, AdvanceOp>(op) && (!isa<ReceiveOp>(op) || op.use_empty())) {
+      for (Value operand : op.getOperands()) {
+        follow(operand.getDefiningOp());
+        follow(lastUse.lookup(operand));
+      }
+      if (anchor)
+        op.moveAfter(anchor);
+    }
+    op.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (isa<ChannelType>(operand.getType()))
+          lastUse[operand] = &op;
+    });
+  }
+}
+
 namespace {
 struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory> {
   void runOnOperation() override {
@@ -178,6 +205,11 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
     if (failed(checkAccesses(function)))
       return signalPassFailure();
     dropUnread(function);
+    Target target = Target::fromModule(function->getParentOfType<ModuleOp>());
+    auto fits = [&](const FramePlan &plan) { return !target.isGpu() || plan.bytes <= target.gpu.maxSharedBytes; };
+    // Only where memory is short: elsewhere a barrier stands better behind the exchange.
+    if (!fits(planFrame(Lives(function).requests(/*untilBarrier=*/false))))
+      endRingsEarly(function);
     Lives lives(function);
     for (const Life &life : lives.all())
       if (AllocOp alloc = life.alloc(); alloc && int32_t(alloc.getSlots()) > 1 && alloc.getSlotBytes() % life.align) {
@@ -189,10 +221,9 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
     FramePlan plan = planFrame(lives.requests(/*untilBarrier=*/true));
     if (plan.bytes > least.bytes + kSpareBytes)
       plan = least;
-    Target target = Target::fromModule(function->getParentOfType<ModuleOp>());
-    if (target.isGpu() && plan.bytes > target.gpu.maxSharedBytes) {
+    if (!fits(plan)) {
       plan = least;
-      if (plan.bytes > target.gpu.maxSharedBytes) {
+      if (!fits(plan)) {
         // The error stands at the largest piece, the one to make smaller.
         const Life *largest = &lives.all().front();
         for (const Life &life : lives.all())

@@ -157,6 +157,13 @@ int64_t Chooser::besideSlots(tile::DotOp dot, const StagedLoop &staged) const {
   int64_t bytes = 0;
   // Groups have 64 rows.
   ArrayRef<int64_t> sides = dot.getType().getShape();
+  // Products of doubles are no warps' instructions: both factors are exchanged, through two tiles in turn.
+  if (dot.getType().getElementType().isF64()) {
+    for (Value factor : {dot.getLhs(), dot.getRhs()})
+      bytes += 2 * kgpu::elementBytes(Float64Type::get(dot.getContext())) *
+               cast<RankedTensorType>(factor.getType()).getNumElements();
+    return bytes;
+  }
   if (sides.size() != 2 || sides[0] % 64)
     return 0;
   for (Value factor : {dot.getLhs(), dot.getRhs()}) {

@@ -1,0 +1,31 @@
+// Where memory is short, a ring ends before what is exchanged behind its loop, which then lies in its bytes.
+// RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-plan-shared-memory | FileCheck %s
+
+#t = #layout.map<blocked [16384] vector 4 warps 4>
+#m = #layout.map<row_major [16384]>
+!mem = !kgpu.mem<16384xf32, #m>
+!ring = !kgpu.channel<3 x (!kgpu.mem<16384xf32, #m>)>
+// Apart, the ring (196608 bytes) and the exchange (65536) are more than the 232448 there are.
+// CHECK-LABEL: func.func @short
+// CHECK-SAME: kgpu.shared_bytes = 196608 : i64
+// CHECK: kgpu.commit
+// CHECK: kgpu.receive
+// CHECK-NEXT: kgpu.release
+// CHECK-NEXT: kgpu.alloc
+// CHECK: return
+func.func @short(%p: !tile.ptr<f32>, %n: i64, %i: i32) attributes {tile.kernel} {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %p, shape [%n] strides [%one] : !tile.ptr<f32> -> !tile.desc<tensor<16384xf32>>
+  %z = arith.constant dense<0.0> : tensor<16384xf32, #t>
+  %ch = kgpu.channel groups fillers 4 readers 4 : !ring
+  %c = kgpu.cursor : !kgpu.cursor<3>
+  %s = kgpu.acquire %ch[%c] : !ring -> !mem
+  kgpu.copy_block %d[%i] to %s of %ch[%c] : !tile.desc<tensor<16384xf32>>, !mem, !ring
+  kgpu.commit %ch[%c] : !ring
+  %a = kgpu.alloc : !mem
+  kgpu.local_store %z, %a : tensor<16384xf32, #t>, !mem
+  %y = kgpu.local_load %a : !mem -> tensor<16384xf32, #t>
+  %r = kgpu.receive %ch[%c] : !ring -> !mem
+  kgpu.release %ch[%c] : !ring
+  return
+}
