@@ -276,7 +276,8 @@ class Autotuner(_Wrapper):
     def _bench_in_turn(
         self, key: tuple[Any, ...], configs: Sequence[Config], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> dict[Config, Any]:
-        """By `_bench`. On the CPU those that differ in what only GPUs act on are measured once."""
+        """By `_bench`. On the CPU those that differ in what only GPUs act on are measured once (again
+        where the one measured does not fit)."""
         on_cpu = self._is_on_cpu(kwargs)
         measured: dict[Any, Any] = {}
         timings = {}
@@ -285,7 +286,7 @@ class Autotuner(_Wrapper):
             if on_cpu:
                 meta = {name: value for name, value in config.kwargs.items() if name not in OPTIONS_OF_AMD}
                 code = repr(sorted(meta.items())), config.pre_hook
-            if code not in measured:
+            if code not in measured or not _finite(measured[code]):
                 measured[code] = self._bench(*args, config=config, **kwargs)
             timings[config] = measured[code]
         return timings

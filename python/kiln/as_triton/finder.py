@@ -47,6 +47,13 @@ class TritonModule(ModuleType):
                     return value
         raise AttributeError(_no_name(self, name), name=name, obj=self)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self.__name__ == "triton.knobs" and type(value).__name__ == "Group" and name in self.__dict__:
+            from kiln.as_triton import knobs
+
+            knobs.replace_group(name, value)  # as a test does that wants switches of its own
+        super().__setattr__(name, value)
+
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_public(self)})
 

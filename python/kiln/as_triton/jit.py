@@ -83,17 +83,17 @@ def _refuse_threads(warps: Any) -> None:
         raise OutOfResources(32 * warps, 32 * _MOST_WARPS, "threads", "num_warps")
 
 
-# Subnormal numbers are never flushed: there is nothing to ask for.
-OPTIONS_OF_NVIDIA = ("enable_reflect_ftz",)
 # Options of Triton for AMD's GPUs, which programs pass on every machine that is not NVIDIA's: without meaning here.
 OPTIONS_OF_AMD = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint")
+# Options of Triton's that ask for what Kiln does anyway, or never does: subnormal numbers are kept by every function.
+OPTIONS_WITHOUT_MEANING = ("enable_reflect_ftz",)
 
 
 class JITFunction(kiln_jit.JITFunction):
     """A kernel, with what programs ask of Triton's."""
 
     strict = False
-    launch_options = [*interface.LAUNCH_OPTIONS, *OPTIONS_OF_AMD, *OPTIONS_OF_NVIDIA]
+    launch_options = [*interface.LAUNCH_OPTIONS, *OPTIONS_OF_AMD, *OPTIONS_WITHOUT_MEANING]
 
     def __init__(self, fn: FunctionType, **options: Any):
         super().__init__(fn, **options)
@@ -291,6 +291,12 @@ class JITFunction(kiln_jit.JITFunction):
 
         listen_to_loads()
         _refuse_threads(options.get("num_warps"))
+        if options.get("ir_override"):
+            raise errors.UsageError(
+                f"expected no ir_override for {self.__name__} (because a file of Triton's stages would have no effect),"
+                f" got {options['ir_override']!r}",
+                hint="`kiln compile` goes on from a file of one of Kiln's stages",
+            )
         if not knobs.language.default_fp_fusion:
             options = {"enable_fp_fusion": False, **options}
         before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook

@@ -141,6 +141,22 @@ def _folder(name: str) -> Callable[[], str]:
     return folder
 
 
+def replace_group(name: str, group: Group) -> None:
+    """`triton.knobs.language = group`: its switches hold from now on, and the other group keeps what was set in it.
+
+    Launches watch the dictionary of what is set: it goes over to the group that holds."""
+    before: Group = globals()[name]
+    if group is before:
+        return
+    watched, kept = before._set, dict(before._set)
+    before.__dict__["_set"] = kept
+    values = dict(group._set)
+    watched.clear()
+    watched.update(values)
+    group.__dict__["_set"] = watched
+    globals()[name] = group
+
+
 base_knobs = Group
 propagate_env = True
 """Triton writes switches that are set in code into the environment unless this is false; here they never are."""

@@ -433,6 +433,78 @@ def test_products_and_sums_may_stay_apart_by_default(triton, tl):
     assert (y != apart).all()
 
 
+def test_a_group_of_switches_can_be_replaced(triton, tl):
+    @triton.jit
+    def fused(x, y):
+        i = tl.arange(0, 16)
+        v = tl.load(x + i)
+        tl.store(y + i, v * v - 1)
+
+    def is_fused():
+        fused[(1,)](x, y)
+        return bool((y != apart).all())
+
+    x, y = np.full(16, np.float32(1 + 2**-12)), np.zeros(16, np.float32)
+    apart = np.float32(x[0] * x[0]) - np.float32(1)
+    assert is_fused()
+    before = triton.knobs.language
+    triton.knobs.language = before.copy().reset()
+    try:
+        triton.knobs.language.default_fp_fusion = False
+        assert not is_fused() and before.default_fp_fusion is True
+    finally:
+        triton.knobs.language = before
+    assert triton.knobs.language is before and before.default_fp_fusion is True and is_fused()
+
+
+def test_files_of_triton_s_stages_are_refused(triton, double):
+    x = np.zeros(4, np.float32)
+    with pytest.raises(errors.UsageError, match=r"expected no ir_override for double .*got 'kernel.ttir'"):
+        double[(1,)](x, x.copy(), 4, BLOCK=4, ir_override="kernel.ttir")
+
+
+def test_subnormal_numbers_are_kept_whatever_is_asked(triton, double):
+    x, y = np.full(4, np.float32(1e-40)), np.zeros(4, np.float32)
+    double[(1,)](x, y, 4, BLOCK=4, enable_reflect_ftz=True)
+    assert (y == 2 * x).all() and y[0] > 0
+
+
+def test_configurations_of_more_threads_than_a_block_has_are_left_out(triton, tl, double):
+    told = []
+    tuned = triton.autotune(
+        configs=[triton.Config({"BLOCK": 4}, num_warps=warps) for warps in (128, 4)],
+        key=["n"],
+        do_bench=lambda call, quantiles: call() or [1.0, 1.0, 1.0],
+        post_hook=lambda *args, exception: told.append(exception),
+    )(double)
+    x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    tuned[(1,)](x, y, 4)
+    assert (y == 2 * x).all() and tuned.best_config.num_warps == 4
+    assert isinstance(told[0], triton.OutOfResources) and (told[0].required, told[0].limit) == (4096, 1024)
+    assert told[1:] == [None]
+
+
+@pytest.mark.parametrize("kind,tile", [("float64", (64, 16, 64)), ("float32", (256, 128, 32))])
+def test_four_stages_fit_what_a_product_needs_beside(triton, tl, kind, tile):
+    """Exchanged factors of doubles are counted before stages are; sums go through the ring's bytes behind the loop."""
+
+    @triton.jit
+    def matmul(a, b, c, K, M: tl.constexpr, N: tl.constexpr, BLOCK: tl.constexpr):
+        rows, columns, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, BLOCK)
+        a_ptrs, b_ptrs = a + rows[:, None] * K + k[None, :], b + k[:, None] * N + columns[None, :]
+        sums = tl.zeros((M, N), c.dtype.element_ty)
+        for _ in tl.range(0, tl.cdiv(K, BLOCK), num_stages=4):
+            sums = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc=sums, out_dtype=c.dtype.element_ty)
+            a_ptrs += BLOCK
+            b_ptrs += BLOCK * N
+        tl.store(c + rows[:, None] * N + columns[None, :], sums)
+
+    array = triton.runtime.jit.MockTensor(getattr(tl, kind))
+    with kiln.knobs.scope(target="sm_90a"):
+        code = matmul.warmup(array, array, array, 256, *tile, grid=(1,))
+    assert 0 < code.metadata.shared <= 232448
+
+
 def test_every_switch_can_be_reset_at_once(triton):
     groups = {name: g for name, g in vars(triton.knobs).items() if isinstance(g, triton.knobs.base_knobs)}
     assert {"runtime", "language", "cache"} <= set(groups)
