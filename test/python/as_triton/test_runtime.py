@@ -681,38 +681,44 @@ def test_a_kernel_that_does_not_fit_is_out_of_resources(triton, tl, double, monk
 
 
 def product_for_an_h100(triton, tl, sides, **options):
-    """A product compiled for a GPU of 227 KiB of shared memory a block."""
+    """A product compiled for a GPU of 227 KiB of shared memory a block, whose loop turns a tile of float32 on the way."""
     from kiln.runtime import jit
 
     @triton.jit
-    def product(a, b, c, K, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+    def product(a, b, c, x, y, K, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
         i, j, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, D)
         a_ptrs, b_ptrs = a + i[:, None] * K + k[None, :], b + k[:, None] * N + j[None, :]
-        total = tl.zeros((M, N), tl.float64)
-        for _ in tl.range(0, tl.cdiv(K, D), num_stages=4):
-            total = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), total, "ieee", out_dtype=tl.float64)
+        total = tl.zeros((M, N), tl.float32)
+        for step in tl.range(0, tl.cdiv(K, D), num_stages=4):
+            total = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), total)
+            tile = step * (M * N)
+            tl.store(y + tile + j[:, None] * M + i[None, :], tl.load(x + tile + i[:, None] * N + j[None, :]).T)
             a_ptrs += D
             b_ptrs += D * N
         tl.store(c + i[:, None] * N + j[None, :], total)
 
-    signature = dict.fromkeys("abc", "*fp64") | {"K": "i32"}
+    signature = dict.fromkeys("ab", "*fp16") | dict.fromkeys("cxy", "*fp32") | {"K": "i32"}
     constants = dict(zip(("M", "N", "D"), sides, strict=True))
-    attrs = {(place,): [["tt.divisibility", 16]] for place in range(4)}
+    attrs = {(place,): [["tt.divisibility", 16]] for place in range(6)}
     source = triton.compiler.ASTSource(product, signature, constants, attrs)
     with kiln.knobs.scope(target="sm_90a"):
         options |= {"describe_pointers": False}
-        compiled = jit.compile_kernel(product, source.parameters(), options, [True] * 3, device=-2)
+        compiled = jit.compile_kernel(product, source.parameters(), options, [True] * 5, device=-2)
     return compiled.metadata.shared, [d["message"] for d in compiled.asm._artifact.diagnostics]
 
 
 def test_a_product_whose_slots_do_not_fit_has_fewer(triton, tl):
-    # Four slots and what products exchange beside them, as much as two more.
-    shared, told = product_for_an_h100(triton, tl, (64, 16, 64))
-    assert 100_000 < shared <= 232_448
-    assert told[-1].startswith("3 stages: 4 stages would take 245760 bytes of shared memory")
+    # Four slots of 48 KiB, and the tile that is turned beside them.
+    shared, told = product_for_an_h100(triton, tl, (64, 128, 128))
+    assert shared == 3 * 48 * 1024 + 64 * 1024
+    assert told[-1].startswith("3 stages: 4 stages would take 262144 bytes of shared memory")
     # `stages` is the most that there may be.
-    assert product_for_an_h100(triton, tl, (64, 16, 64), stages=4)[0] == shared
-    assert product_for_an_h100(triton, tl, (64, 16, 64), stages=2)[0] < shared
+    assert product_for_an_h100(triton, tl, (64, 128, 128), stages=4)[0] == shared
+    assert product_for_an_h100(triton, tl, (64, 128, 128), stages=2)[0] < shared
+    # Where two are too many, products stay where they stand.
+    shared, told = product_for_an_h100(triton, tl, (128, 128, 128))
+    assert shared <= 232_448
+    assert told[-1].startswith("no schedule: 2 stages would take 262144 bytes of shared memory")
 
 
 def test_more_threads_than_a_block_may_have_are_left_out(triton, tl):
