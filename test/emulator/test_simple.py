@@ -216,3 +216,29 @@ def test_the_plans_of_targets_without_groups(rng, in_orders, monkeypatch, dtype,
     for got in in_orders(lambda: gemm.matmul(a, b, **options), set()):
         assert (np.asarray(got).astype(np.float64) == exact.astype(got.dtype).astype(np.float64)).all()
     gemm.configs.plan.cache_clear()
+
+
+@kiln.jit
+def _by_pointers(a, b, c, K, M: kl.constexpr, N: kl.constexpr, BLOCK: kl.constexpr, STAGES: kl.constexpr):
+    rows, columns, k = kl.arange(0, M), kl.arange(0, N), kl.arange(0, BLOCK)
+    a_ptrs, b_ptrs = a + rows[:, None] * K + k[None, :], b + k[:, None] * N + columns[None, :]
+    sums = kl.zeros((M, N), c.dtype.element_ty)
+    for _ in kl.range(0, kl.cdiv(K, BLOCK), num_stages=STAGES):
+        sums = kl.dot(kl.load(a_ptrs), kl.load(b_ptrs), sums, input_precision="tf32", out_dtype=c.dtype.element_ty)
+        a_ptrs += BLOCK
+        b_ptrs += BLOCK * N
+    kl.store(c + rows[:, None] * N + columns[None, :], sums)
+
+
+@pytest.mark.skipif(not GROUPS, reason="shared memory of 227 KiB")
+def test_sums_are_exchanged_in_the_bytes_of_a_ring_that_has_ended(launched, rng):
+    """The ring (three slots of 73,728 bytes) and the sums (131,072) do not fit beside each other."""
+    a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((64, 96), (96, 512)))
+
+    def launch():
+        c = np.zeros((64, 512), np.float32)
+        _by_pointers[(1,)](a, b, c, 96, 64, 512, 32, 2)
+        return c
+
+    for got in launched(launch):
+        assert (got == a @ b).all()
