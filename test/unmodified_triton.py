@@ -15,6 +15,14 @@ Kernels and tests are not changed. On a machine without a GPU the *host* code of
 is the CPU (HOST_CODE and pretend_cpu_device below); tests that name "cuda" themselves need a GPU. A failure is shown
 when it happens, and a summary at the end. Triton's own unit tests take `--device`, which is cpu here where there is no
 GPU; their helpers (triton._internal_testing) come from the checkout.
+
+Failures that are the tests' own, each looked into:
+- Liger's cross entropy at 32,000 columns: against float64, 894 elements of torch's reference lie outside the test's
+  tolerance and none of the kernel's. Its bf16 GEGLU passes.
+- Liger's GRPO gives NaN: a load of its own reaches past the end of an array; KILN_CHECK=bounds names it.
+- flash-linear-attention's deltaformer in f16: no NaN was seen again, in 14 cases.
+- Triton's own: two thirds assert text of its IR or of PTX behind numbers that are right, a quarter the wording of
+  errors or of what kernels print; a test of 47 cases expects reductions to be refused that Kiln has.
 """
 
 from __future__ import annotations
