@@ -219,7 +219,7 @@ def test_the_plans_of_targets_without_groups(rng, in_orders, monkeypatch, dtype,
 
 
 @kiln.jit
-def _by_pointers(a, b, c, K, M: kl.constexpr, N: kl.constexpr, BLOCK: kl.constexpr, STAGES: kl.constexpr):
+def _one_block_by_pointers(a, b, c, K, M: kl.constexpr, N: kl.constexpr, BLOCK: kl.constexpr, STAGES: kl.constexpr):
     rows, columns, k = kl.arange(0, M), kl.arange(0, N), kl.arange(0, BLOCK)
     a_ptrs, b_ptrs = a + rows[:, None] * K + k[None, :], b + k[:, None] * N + columns[None, :]
     sums = kl.zeros((M, N), c.dtype.element_ty)
@@ -237,7 +237,7 @@ def test_sums_are_exchanged_in_the_bytes_of_a_ring_that_has_ended(launched, rng)
 
     def launch():
         c = np.zeros((64, 512), np.float32)
-        _by_pointers[(1,)](a, b, c, 96, 64, 512, 32, 2)
+        _one_block_by_pointers[(1,)](a, b, c, 96, 64, 512, 32, 2)
         return c
 
     for got in launched(launch):
