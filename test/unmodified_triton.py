@@ -21,7 +21,7 @@ Failures that are the tests' own, each looked into:
   tolerance and none of the kernel's. Its bf16 GEGLU passes.
 - Liger's GRPO gives NaN: a load of its own reaches past the end of an array; KILN_CHECK=bounds names it.
 - flash-linear-attention's deltaformer in f16: no NaN was seen again, in 14 cases.
-- Triton's own on a GPU: of 3,125, 2,129 assert text of its IR or of PTX (before numbers are compared in 153 of them,
+- Triton's own on a GPU: of 3,125, 2,128 assert text of its IR or of PTX (before numbers are compared in 153 of them,
   of warp specialisation and of locality of threads; behind right numbers in nearly all others), 891 the wording of
   errors or of what kernels print; 47 cases expect reductions to be refused that Kiln has.
 """
