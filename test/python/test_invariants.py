@@ -129,6 +129,47 @@ def test_every_room_has_a_kernel_readme():
             assert (family / name).exists(), f"{family.name}/{name}"
 
 
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def bound_twice(text: str) -> list[str]:
+    """The functions and classes of a module, and the methods of a class, that replace one of the same name."""
+
+    def adds_to_another(node: ast.AST) -> bool:
+        kinds = (".setter", ".getter", ".deleter", "overload", ".register")
+        return any(ast.unparse(by).split("(")[0].endswith(kinds) for by in getattr(node, "decorator_list", []))
+
+    found = []
+    for scope in ast.walk(ast.parse(text)):
+        if isinstance(scope, (ast.Module, ast.ClassDef)):
+            seen: set[str] = set()
+            for node in scope.body:
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not adds_to_another(
+                    node
+                ):
+                    if node.name in seen:
+                        found.append(f"{node.lineno}: {node.name}")
+                    seen.add(node.name)
+    return found
+
+
+def test_no_function_or_class_replaces_another_of_its_name():
+    """The first of two tests would never run, and a kernel is looked up in its file by its name."""
+    wrong, looked_at = [], 0
+    for path in python_files("test", "kernels", "python/kiln", "bench"):
+        looked_at += 1
+        wrong += [f"{path.relative_to(ROOT)}:{place}" for place in bound_twice(path.read_text())]
+    assert looked_at > 400 and wrong == []
+
+
+def test_a_name_bound_twice_is_found():
+    text = "@kiln.jit\ndef add(x):\n    pass\n\n\ndef {}(x):\n    def add():\n        pass\n"
+    assert bound_twice(text.format("add")) == ["6: add"] and bound_twice(text.format("sub")) == []
+    methods = "class Case:\n    {}\n    def size(self): ...\n    {}\n    def size(self, n): ...\n"
+    assert bound_twice(methods.format("@property", "@size.setter")) == []
+    assert bound_twice(methods.format("@property", "@property")) == ["5: size"]
+
+
 PACKAGES = (("python/kiln", "kiln"), ("kernels", "kiln.kernels"), ("bench", ""), ("test/emulator", ""))
 
 
