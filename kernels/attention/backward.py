@@ -56,9 +56,8 @@ class Rows:
 
 @kiln.struct
 class Parts:
-    """float32 sums of dq before they are scaled and rounded: M queries of a head in a block. Products of groups of
-    warps have 64 rows for each, so a block has rows of whichever is more, queries or elements (TURNED); ``rows`` are
-    those of all blocks."""
+    """float32 sums of dq before they are scaled and rounded: M queries of a head in a block, as rows, or as columns
+    (TURNED; `BackwardPlan.parts_turned` says when). ``rows`` are those of all blocks."""
 
     data: Any
     rows: Any
@@ -581,10 +580,9 @@ def launch(
     sums = None
     if plan.atomics and not deterministic:
         place = empty(Spec((number, padded, sizes[0]), "float32"), array)
-        by_elements = plan.split or plan.m < sizes[0]
-        of_all = number * padded
-        count = of_all // plan.m * sizes[0] if by_elements else of_all
-        sums = Parts(place, count, padded, plan.m, sizes[0], by_elements)
+        turned_parts = plan.parts_turned(sizes[0])
+        count = number * padded // plan.m * sizes[0] if turned_parts else number * padded
+        sums = Parts(place, count, padded, plan.m, sizes[0], turned_parts)
     if number:
         rows_kernel[(kiln.cdiv(padded, plan.rows), number)](
             out,
@@ -630,7 +628,7 @@ def launch(
             scale,
             terms,
             visible,
-            Turns(plan.dq_together or plan.together, plan.dq_around or None),
+            Turns(plan.together, plan.dq_around or None),
             FORM=Form(plan.dq_m, plan.dq_n, *sizes, scaled),
             **plan.options(machine, dq=True),
         )

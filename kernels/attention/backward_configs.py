@@ -19,10 +19,9 @@ class BackwardPlan:
                ``num_warps`` warps load and multiply
     stages     slots of the rings of what is walked
     rows       queries a program of the kernels that only read or write rows
-    together   heads that take turns, because a cache holds what they walk; ``dq_together``: those of dq (0: as many)
+    together   heads that take turns, because a cache holds what they walk
     around     processors that programs go to in turn, every second round from the last to the first (0: always the
                same way); ``dq_around``: those of dq
-    split      whether dq's part of a step has elements as rows and is cut by queries, which two groups share
     atomics    whether dq is summed in memory where that is allowed, beside dk: part by part, in any order
     """
 
@@ -39,11 +38,14 @@ class BackwardPlan:
     dq_warps: int = 4
     rows: int = 64
     together: int = 1
-    dq_together: int = 0
     around: int = 0
     dq_around: int = 0
-    split: bool = False
     atomics: bool = True
+
+    def parts_turned(self, size: int) -> bool:
+        """Whether dq's part of a step has the elements of a head as rows: where there are more of them than queries, or
+        where groups of warps, which take 64 rows each, cannot share the queries."""
+        return self.m < size or (self.schedule is not None and self.m % (64 * self.consumers) != 0)
 
     def options(self, machine: Machine, dq: bool = False) -> dict[str, Any]:
         if not machine.gpu:

@@ -208,19 +208,15 @@ def cached(x: Heads, batch, head, start, last, pages, place, inside, PLAN: kl.co
     if pages is None:
         # What changes from step to step is one address.
         data += batch.to(kl.int64) * x.batch + start.to(kl.int64) * x.token
-        if PLAN.known:
-            return read(
-                data + (row.to(kl.int64)[:, None] * x.token + column.to(kl.int64) * x.step), mask, EVICT=PLAN.evict
-            )
-        return read(data + row[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
+        return read(data + row[:, None] * x.token + column * x.step, mask)
     if pages.WHOLE:
         data += place + (start % pages.SIZE).to(kl.int64) * x.token
-        return read(data + row[:, None] * x.token + column * x.step, mask, EVICT=PLAN.evict)
+        return read(data + row[:, None] * x.token + column * x.step, mask)
     token = row % pages.SIZE if PLAN.tokens % pages.SIZE == 0 else (start + row) % pages.SIZE
     if PLAN.tokens % pages.SIZE == 0:
         PAGES: kl.constexpr = PLAN.tokens // pages.SIZE
         place = kl.broadcast_to(place[:, None], (PAGES, pages.SIZE)).reshape(PLAN.tokens)
-    return read(data + (place + token * x.token)[:, None] + column * x.step, mask, EVICT=PLAN.evict)
+    return read(data + (place + token * x.token)[:, None] + column * x.step, mask)
 
 
 @kiln.jit
@@ -335,12 +331,8 @@ def hand_in(parts: Parts, work: Work, count, top, total, result, PLAN: kl.conste
     row, column = kl.arange(0, result.shape[0])[:, None], kl.arange(0, PLAN.side)[None, :]
     place = (work.place + work.part) * PLAN.members + row
     kl.store(parts.sums + place.to(kl.int64) * PLAN.side + column, result, mask=row < PLAN.members)
-    if PLAN.paired:
-        both = kl.join(top, total).reshape(result.shape[0], 2)
-        kl.store(parts.statistics + place * 2 + kl.arange(0, 2)[None, :], both, mask=row < PLAN.members)
-    else:
-        kl.store(parts.statistics + place * 2, top, mask=row < PLAN.members)
-        kl.store(parts.statistics + place * 2 + 1, total, mask=row < PLAN.members)
+    kl.store(parts.statistics + place * 2, top, mask=row < PLAN.members)
+    kl.store(parts.statistics + place * 2 + 1, total, mask=row < PLAN.members)
     is_last = kl.atomic_add(parts.arrived + work.slot, 1, sem="acq_rel") == count - 1
     if is_last:
         kl.store(parts.arrived + work.slot, 0)
@@ -358,13 +350,8 @@ def handed_in(parts: Parts, work: Work, count, PLAN: kl.constexpr):
         part = first + kl.arange(0, PLAN.merged)[:, None, None]
         place = (work.place + part) * PLAN.members + row
         values = kl.load(parts.sums + place.to(kl.int64) * PLAN.side + column, mask=part < count, other=0.0)
-        if PLAN.paired:
-            pair = parts.statistics + (place * 2)[:, :, :, None] + kl.arange(0, 2)[None, None, None, :]
-            tops, totals = kl.split(kl.load(pair, mask=(part < count)[:, :, :, None], other=0.0))
-            tops = kl.where(part < count, tops, -float("inf"))
-        else:
-            tops = kl.load(parts.statistics + place * 2, mask=part < count, other=-float("inf"))
-            totals = kl.load(parts.statistics + place * 2 + 1, mask=part < count, other=0.0)
+        tops = kl.load(parts.statistics + place * 2, mask=part < count, other=-float("inf"))
+        totals = kl.load(parts.statistics + place * 2 + 1, mask=part < count, other=0.0)
         best = kl.maximum(top, kl.max(tops, axis=0))
         safe = finite(best)
         share, kept = exp2_flushed(tops - safe[None]), exp2_flushed(top - safe)
@@ -474,13 +461,6 @@ def queries_view(q: Any) -> Heads:
         return heads_view(q)
     batch, head, step = strides(q)
     return Heads(q, batch, 0, head, step, q.shape[1])
-
-
-def known(x: Heads) -> Heads:
-    """Strides and heads as constants of the code: of one model they are the same whatever the batch."""
-    return x._replace(
-        token=kl.constexpr(x.token), head=kl.constexpr(x.head), step=kl.constexpr(x.step), heads=kl.constexpr(x.heads)
-    )
 
 
 def parts_of(tiles: int, batch: int, plan: DecodePlan, like: Any) -> Parts:
@@ -593,9 +573,11 @@ def decode_attention(
         pages = Pages(block_table, *strides(block_table), page_size, page_size % plan.tokens == 0)
     tiles = batch * k_heads * plan.blocks
     scale = 1 / math.sqrt(size) if softmax_scale is None else softmax_scale
-    views = queries_view(q), heads_view(k), heads_view(v), queries_view(out)
     decode_kernel[plan.grid(batch, k_heads)](
-        *(map(known, views) if plan.known else views),
+        queries_view(q),
+        heads_view(k),
+        heads_view(v),
+        queries_view(out),
         lse,
         Lengths(lengths, strides(lengths)[0], length, batch if plan.sequences else None),
         pages,

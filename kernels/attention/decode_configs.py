@@ -34,10 +34,7 @@ class DecodePlan:
     stages     slots of the ring that keys and values arrive in, where tensor cores multiply
     merged     parts that the last program asks for at once
     bits       of an element of the cache (16: or more)
-    evict      the eviction policy with which the cache is read
     in_turns   programs that share a sequence take its steps in turns; else a run of steps each
-    known      strides and heads are constants of the code
-    paired     a row's maximum and sum are handed in as one
     sequences  of the batch, or few more, where shares are as long as one another: ``splits`` for each head, and at most
                one more for each sequence (0: each sequence has ``splits``)
     alike      the strides of values are those of keys
@@ -58,10 +55,7 @@ class DecodePlan:
     num_warps: int = 4
     merged: int = 8
     bits: int = 16
-    evict: str = ""
     in_turns: bool = False
-    known: bool = False
-    paired: bool = False
     sequences: int = 0
     alike: bool = False
     ahead: bool = False

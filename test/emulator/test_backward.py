@@ -100,7 +100,8 @@ def test_dq_beside_dk(rng, in_orders, size, queries, causal):
     k, v = (random(rng, (1, 200, 1, size), "float16") for _ in range(2))
     y, lse = reference.attention(q, k, v, return_lse=True, causal=causal)
     y, lse = y.astype(q.dtype), lse.astype(np.float32)
-    plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64, split=size == 64)
+    plan = BackwardPlan(queries, 128, 128, 64, "streams", rows=64)
+    assert plan.parts_turned(size)
     options = {"causal": causal, "deterministic": False, "plan": plan}
     runs = in_orders(lambda: attention_backward(q, k, v, y, lse, dout, **options), alike=False)
     exact = reference.attention_backward(q, k, v, dout, causal=causal)

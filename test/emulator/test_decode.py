@@ -88,12 +88,12 @@ def test_queries_in_a_window(rng, close, rows):
     close(q, k, v, np.array([90, 2], np.int32), plan, window=40)
 
 
-@pytest.mark.parametrize("options", [{"paired": True}, {"alike": True}])
-def test_turns_and_known_strides(rng, close, options):
-    """Steps dealt out in turns, strides in the code, statistics handed in as pairs; one offset for keys and values."""
+@pytest.mark.parametrize("alike", [False, True])
+def test_turns(rng, close, alike):
+    """Steps dealt out in turns; one offset for keys and values."""
     q, k, v = random(rng, (2, 4, 32), "float16"), *(random(rng, (2, 150, 2, 32), "float16") for _ in range(2))
     plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=3, stages=3, num_warps=2, merged=2)
-    plan = dataclasses.replace(plan, in_turns=True, known=True, **options)
+    plan = dataclasses.replace(plan, in_turns=True, alike=alike)
     close(q, k, v, np.array([150, 33], np.int32), plan)
 
 

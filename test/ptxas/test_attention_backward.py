@@ -76,7 +76,7 @@ def test_three_groups_of_long_heads(kernel, tmp_path: Path):
 @pytest.mark.parametrize("causal", [False, True])
 def test_five_products_of_columns(causal, tmp_path: Path):
     """Heads of 64: dq's product has 64 rows, so each of two groups has 48 of 96 columns; nothing is spilt."""
-    plan = BackwardPlan(96, 128, 128, 160, "streams", rows=128, split=True)
+    plan = BackwardPlan(96, 128, 128, 160, "streams", rows=128)
     launch = launches(64, deterministic=False, causal=causal, plan=plan)["keys_kernel"]
     text = launch.compile("sm_90a", to="ptx").output
     columns = [int(n) for n in re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", text)]
