@@ -36,6 +36,7 @@ from typing import Any, NoReturn
 from kiln.errors import ArgumentError
 
 FLOATS = ("float16", "bfloat16", "float32")
+INSIDE = "inside"  # the type of a function's sums
 FP8 = ("float8_e4m3fn", "float8_e5m2")
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
@@ -88,6 +89,16 @@ class Types:
             yield "inside", self.inside
         if self.result:
             yield "result", f"as {self.result}" if self.result in self.arrays else self.result
+
+
+def with_float64(**arrays: Sequence[str] | str) -> tuple[Types, Types]:
+    """Two rows: one of FLOATS with sums in float32, and the same of float64 alone. The first array's type decides the
+    row; what is INSIDE has the type of sums. In float64, arrays that could be any of FLOATS are of the first's type."""
+    first = next(iter(arrays))
+    single = {name: ("float32",) if types == INSIDE else types for name, types in arrays.items()}
+    double = {name: first if types in (FLOATS, INSIDE) else types for name, types in arrays.items()}
+    double[first] = ("float64",)
+    return Types(inside="float32", result=first, **single), Types(inside="float64", result=first, **double)
 
 
 @functools.lru_cache(maxsize=256)

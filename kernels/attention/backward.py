@@ -26,7 +26,18 @@ from kiln.kernels.attention.operands import Heads, is_fetched
 from kiln.kernels.attention.scores import At, Bias, Terms, Visible
 from kiln.kernels.fast import exp2_flushed
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import FLOATS, Spec, Types, check_contiguous, empty, operator, output, strides, tile_side
+from kiln.kernels.operator import (
+    FLOATS,
+    INSIDE,
+    Spec,
+    check_contiguous,
+    empty,
+    operator,
+    output,
+    strides,
+    tile_side,
+    with_float64,
+)
 
 LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
@@ -650,11 +661,15 @@ def _beside(arrays: dict[str, Any], wanted: dict[str, bool]) -> tuple[Beside, tu
     return Beside(made.get("bias"), arrays.get("sinks"), made.get("sinks")), tuple(made.values())
 
 
-def _check(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, ...]) -> None:
+def check_results(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, ...]) -> None:
+    """Refuses what cannot be the results of attention of ``q`` and ``v``, whatever the order of their dimensions."""
     shape = (*q.shape[:-1], v.shape[-1])
     for name, array, expected in (("out", out, shape), ("dout", dout, shape), ("lse", lse, lse_shape)):
         if tuple(array.shape) != expected:
-            raise ArgumentError(name, f"expected shape {expected} (because of q's and v's), got {tuple(array.shape)}")
+            raise ArgumentError(
+                name,
+                f"expected shape {expected} (because attention of these arguments gives it), got {tuple(array.shape)}",
+            )
 
 
 @operator(
@@ -670,33 +685,8 @@ def _check(q: Any, v: Any, out: Any, dout: Any, lse: Any, lse_shape: tuple[int, 
         "alibi_slopes": "(heads) or (batch, heads)",
         "bias": "(batch, heads, queries, tokens)",
     },
-    types=(
-        Types(
-            q=FLOATS,
-            k="q",
-            v="q",
-            out="q",
-            lse=("float32",),
-            dout="q",
-            sinks=FLOATS,
-            alibi_slopes=("float32",),
-            bias=FLOATS,
-            inside="float32",
-            result="q",
-        ),
-        Types(
-            q=("float64",),
-            k="q",
-            v="q",
-            out="q",
-            lse="q",
-            dout="q",
-            sinks="q",
-            alibi_slopes=("float32",),
-            bias="q",
-            inside="float64",
-            result="q",
-        ),
+    types=with_float64(
+        q=FLOATS, k="q", v="q", out="q", lse=INSIDE, dout="q", sinks=FLOATS, alibi_slopes=("float32",), bias=FLOATS
     ),
 )
 def attention_backward(
@@ -736,7 +726,7 @@ def attention_backward(
     if k.shape[0] != batch:
         raise ArgumentError("k", f"expected {batch} sequences (because q has them), got shape {tuple(k.shape)}")
     check_heads(q, k, v, 2)
-    _check(q, v, out, dout, lse, (batch, heads, queries))
+    check_results(q, v, out, dout, lse, (batch, heads, queries))
     check_sinks(sinks, heads)
     terms = terms_of((batch, heads, queries, k.shape[1]), softcap, alibi_slopes, bias)
     visible = visible_of(causal, window)
@@ -762,35 +752,17 @@ def attention_backward(
         "sinks": "(heads)",
         "alibi_slopes": "(heads) or (batch, heads)",
     },
-    types=(
-        Types(
-            q=FLOATS,
-            k="q",
-            v="q",
-            out="q",
-            lse=("float32",),
-            dout="q",
-            cu_seqlens_q=("int32", "int64"),
-            cu_seqlens_k="cu_seqlens_q",
-            sinks=FLOATS,
-            alibi_slopes=("float32",),
-            inside="float32",
-            result="q",
-        ),
-        Types(
-            q=("float64",),
-            k="q",
-            v="q",
-            out="q",
-            lse="q",
-            dout="q",
-            cu_seqlens_q=("int32", "int64"),
-            cu_seqlens_k="cu_seqlens_q",
-            sinks="q",
-            alibi_slopes=("float32",),
-            inside="float64",
-            result="q",
-        ),
+    types=with_float64(
+        q=FLOATS,
+        k="q",
+        v="q",
+        out="q",
+        lse=INSIDE,
+        dout="q",
+        cu_seqlens_q=("int32", "int64"),
+        cu_seqlens_k="cu_seqlens_q",
+        sinks=FLOATS,
+        alibi_slopes=("float32",),
     ),
 )
 def attention_varlen_backward(
@@ -829,7 +801,7 @@ def attention_varlen_backward(
         )
     check_contiguous(cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
     check_heads(q, k, v, 1)
-    _check(q, v, out, dout, lse, (heads, total))
+    check_results(q, v, out, dout, lse, (heads, total))
     check_sinks(sinks, heads)
     terms = terms_of((batch, heads, total, k.shape[0]), softcap, alibi_slopes, None)
     visible = visible_of(causal, window)

@@ -26,6 +26,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
+from kiln.kernels.attention.backward import check_results
 from kiln.kernels.attention.backward import launch as launch_backward
 from kiln.kernels.attention.backward_configs import BackwardPlan
 from kiln.kernels.attention.configs import AttentionPlan
@@ -34,8 +35,8 @@ from kiln.kernels.attention.scores import BlockLists, Terms, Visible
 from kiln.kernels.machine import machine_of, options
 from kiln.kernels.operator import (
     FLOATS,
+    INSIDE,
     Spec,
-    Types,
     empty,
     is_array,
     is_torch,
@@ -43,6 +44,7 @@ from kiln.kernels.operator import (
     operator,
     output,
     strides,
+    with_float64,
 )
 from kiln.runtime.jit import JITFunction
 
@@ -228,10 +230,7 @@ def _specs(query: Any, key: Any, value: Any, *_: Any, return_lse: bool = False, 
         "value": "(batch, kv_heads, tokens, v_size)",
         "out": "(batch, heads, queries, v_size)",
     },
-    types=(
-        Types(query=FLOATS, key="query", value="query", out=FLOATS, inside="float32", result="query"),
-        Types(query=("float64",), key="query", value="query", out=("float64",), inside="float64", result="query"),
-    ),
+    types=with_float64(query=FLOATS, key="query", value="query", out=FLOATS),
     gradient="kiln.kernels.attention.backward_torch:flex_attention",
 )
 def flex_attention(
@@ -281,28 +280,7 @@ def flex_attention(
         "lse": "(batch, heads, queries)",
         "dout": "(batch, heads, queries, v_size)",
     },
-    types=(
-        Types(
-            query=FLOATS,
-            key="query",
-            value="query",
-            out="query",
-            lse=("float32",),
-            dout="query",
-            inside="float32",
-            result="query",
-        ),
-        Types(
-            query=("float64",),
-            key="query",
-            value="query",
-            out="query",
-            lse="query",
-            dout="query",
-            inside="float64",
-            result="query",
-        ),
-    ),
+    types=with_float64(query=FLOATS, key="query", value="query", out="query", lse=INSIDE, dout="query"),
 )
 def flex_attention_backward(
     query: Any,
@@ -327,10 +305,7 @@ def flex_attention_backward(
     ``q`` and ``kv`` being a column and a row, or a row and a column. Blocks that the mask excludes are skipped.
     """
     terms, side = _checked(query, key, value, score_mod, block_mask, enable_gqa, args)
-    shape = (*query.shape[:3], value.shape[3])
-    for name, array, expected in (("out", out, shape), ("dout", dout, shape), ("lse", lse, tuple(query.shape[:3]))):
-        if tuple(array.shape) != tuple(expected):
-            raise ArgumentError(name, f"expected shape {tuple(expected)}, got {tuple(array.shape)}")
+    check_results(query, value, out, dout, lse, tuple(query.shape[:3]))
     visible, by_keys = (Visible(), None) if block_mask is None else (block_mask.visible(), block_mask.by_keys)
     results = tuple(output(None, Spec(x.shape, x.dtype), x) for x in (query, key, value))
     names = ("q", "k", "v", "out", "dout", "dq", "dk", "dv")

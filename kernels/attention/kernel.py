@@ -21,13 +21,13 @@ from kiln.kernels.machine import machine_of
 from kiln.kernels.operator import (
     FLOATS,
     Spec,
-    Types,
     address,
     check_contiguous,
     empty,
     operator,
     output,
     tile_side,
+    with_float64,
 )
 
 LOG2_E = 1.4426950408889634
@@ -359,30 +359,7 @@ def _specs(q: Any, k: Any, v: Any, *, return_lse: bool = False, **_: Any) -> tup
         "bias": "(batch, heads, queries, tokens)",
         "out": "(batch, queries, heads, v_size)",
     },
-    types=(
-        Types(
-            q=FLOATS,
-            k="q",
-            v="q",
-            sinks=FLOATS,
-            alibi_slopes=("float32",),
-            bias=FLOATS,
-            out=FLOATS,
-            inside="float32",
-            result="q",
-        ),
-        Types(
-            q=("float64",),
-            k="q",
-            v="q",
-            sinks="q",
-            alibi_slopes=("float32",),
-            bias="q",
-            out=("float64",),
-            inside="float64",
-            result="q",
-        ),
-    ),
+    types=with_float64(q=FLOATS, k="q", v="q", sinks=FLOATS, alibi_slopes=("float32",), bias=FLOATS, out=FLOATS),
     repeatable=True,
     gradient="kiln.kernels.attention.backward_torch:attention",
 )
@@ -451,31 +428,15 @@ def _ragged_specs(q: Any, k: Any, v: Any, *_: Any, return_lse: bool = False, **_
         "alibi_slopes": "(heads) or (batch, heads)",
         "out": "(total_q, heads, v_size)",
     },
-    types=(
-        Types(
-            q=FLOATS,
-            k="q",
-            v="q",
-            cu_seqlens_q=("int32", "int64"),
-            cu_seqlens_k="cu_seqlens_q",
-            sinks=FLOATS,
-            alibi_slopes=("float32",),
-            out=FLOATS,
-            inside="float32",
-            result="q",
-        ),
-        Types(
-            q=("float64",),
-            k="q",
-            v="q",
-            cu_seqlens_q=("int32", "int64"),
-            cu_seqlens_k="cu_seqlens_q",
-            sinks="q",
-            alibi_slopes=("float32",),
-            out=("float64",),
-            inside="float64",
-            result="q",
-        ),
+    types=with_float64(
+        q=FLOATS,
+        k="q",
+        v="q",
+        cu_seqlens_q=("int32", "int64"),
+        cu_seqlens_k="cu_seqlens_q",
+        sinks=FLOATS,
+        alibi_slopes=("float32",),
+        out=FLOATS,
     ),
 )
 def attention_varlen(
