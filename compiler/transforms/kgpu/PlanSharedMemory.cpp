@@ -28,6 +28,7 @@ struct Life {
   AllocOp alloc() const { return dyn_cast<AllocOp>(op); }
 };
 
+/// From when to when each allocation and channel of a function is in use, counted in ops.
 class Lives {
 public:
   explicit Lives(func::FuncOp function) {
@@ -43,15 +44,13 @@ public:
       // Copies in flight and arrivals of other roles may touch a channel at any time: it lives from the start to the
       // last barrier of all threads.
       if (auto channel = dyn_cast<ChannelOp>(op)) {
-        ReceiveOp last = lastBarrierAt(channel);
-        lives.push_back({channel, channel.getBytes(), kSwizzleAlign, 0, last ? number[last] : count});
+        ReceiveOp end = lastBarrierAt(channel);
+        lives.push_back({channel, channel.getBytes(), kSwizzleAlign, 0, end ? number[end] : count});
       }
     });
-    // Between the stores and the loads of an exchange there will be a barrier.
     for (const Life &life : lives) {
       Operation *store = nullptr, *load = nullptr;
-      for (auto &[use, access] : uses[life.op]) {
-        (void)use;
+      for (const MemoryAccess &access : accesses[life.op]) {
         if (access.kind == MemoryAccess::Read && (!load || number[access.op] < number[load]))
           load = access.op;
         if (access.kind != MemoryAccess::Read && (!store || number[access.op] > number[store]))
@@ -62,6 +61,8 @@ public:
     }
   }
 
+  /// What the frame planner is asked for. `untilBarrier`: bytes stay taken until the next barrier that comes anyway, so
+  /// that whoever takes them next brings none of its own.
   std::vector<FrameRequest> requests(bool untilBarrier) const {
     std::vector<FrameRequest> requests;
     for (const Life &life : lives) {
@@ -78,11 +79,12 @@ private:
   Life lifeOf(AllocOp alloc);
   int64_t barrierAfter(const Life &life) const;
 
-  DenseMap<Operation *, int64_t> number, last;
-  DenseMap<Operation *, SmallVector<std::pair<Operation *, MemoryAccess>>> uses;
+  DenseMap<Operation *, int64_t> number, last;               ///< of an op, and of the last op inside of it
+  DenseMap<Operation *, SmallVector<MemoryAccess>> accesses; ///< by allocation
   SmallVector<Life> lives;
+  /// The last store and the first load of each exchange: there will be a barrier between them.
   SmallVector<std::pair<Operation *, Operation *>> exchanged;
-  int64_t count = 0;
+  int64_t count = 0; ///< ops of the function
 };
 } // namespace
 
@@ -95,17 +97,20 @@ Life Lives::lifeOf(AllocOp alloc) {
     for (Operation *user : view.getUsers())
       for (const MemoryAccess &access : sharedAccesses(user))
         if (access.alloc == alloc)
-          uses[alloc].push_back({user, access});
+          accesses[alloc].push_back(access);
   // Another cta may send before this one reaches the exchange.
   if (alloc.getMbarrier()) {
     life.begin = 0;
     life.end = count;
     return life;
   }
-  bool carried = int32_t(alloc.getSlots()) > 1;
-  for (auto &[user, access] : uses[alloc]) {
-    life.begin = std::min(life.begin, number[user]);
-    life.end = std::max(life.end, number[user]);
+  auto cover = [&](int64_t begin, int64_t end) {
+    life.begin = std::min(life.begin, begin);
+    life.end = std::max(life.end, end);
+  };
+  for (const MemoryAccess &access : accesses[alloc]) {
+    Operation *user = access.op;
+    cover(number[user], number[user]);
     // An asynchronous access lasts until some op waits for it, wherever that stands: the role's whole time, or the
     // kernel's.
     if (access.isAsync()) {
@@ -113,22 +118,17 @@ Life Lives::lifeOf(AllocOp alloc) {
       life.end = roles ? last[roles] : count;
     }
     // Allocated outside the roles: the other roles may be anywhere in their bodies meanwhile.
-    if (RolesOp around = roleAround(user).first; around && !roles) {
-      life.begin = std::min(life.begin, number[around]);
-      life.end = std::max(life.end, last[around]);
-    }
-    // Allocated outside a loop, or kept between iterations: alive as long as the loop runs.
+    if (RolesOp around = roleAround(user).first; around && !roles)
+      cover(number[around], last[around]);
+    // Allocated outside a loop: alive as long as the loop runs.
     for (Operation *op = user; op != alloc->getParentOp(); op = op->getParentOp())
-      if (isa<LoopLikeOpInterface>(op)) {
-        life.begin = std::min(life.begin, number[op]);
-        life.end = std::max(life.end, last[op]);
-      }
+      if (isa<LoopLikeOpInterface>(op))
+        cover(number[op], last[op]);
   }
-  if (carried)
-    if (auto loop = alloc->getParentOfType<LoopLikeOpInterface>()) {
-      life.begin = std::min(life.begin, number[loop]);
-      life.end = std::max(life.end, last[loop]);
-    }
+  // So are slots that iterations use in turn.
+  if (int32_t(alloc.getSlots()) > 1)
+    if (auto loop = alloc->getParentOfType<LoopLikeOpInterface>())
+      cover(number[loop], last[loop]);
   return life;
 }
 
@@ -196,6 +196,27 @@ static void endRingsEarly(func::FuncOp function) {
   }
 }
 
+static LogicalResult checkSlots(const Lives &lives) {
+  for (const Life &life : lives.all())
+    if (AllocOp alloc = life.alloc(); alloc && int32_t(alloc.getSlots()) > 1 && alloc.getSlotBytes() % life.align)
+      return alloc.emitOpError() << "expected slots of a multiple of " << life.align
+                                 << " bytes (because the copy engine or products reach them), got "
+                                 << alloc.getSlotBytes();
+  return success();
+}
+
+/// Says that a target has too little shared memory, at the largest piece: the one to make smaller.
+static void reportShortage(const Lives &lives, int64_t bytes, const Target &target) {
+  const Life *largest = &lives.all().front();
+  for (const Life &life : lives.all())
+    if (life.bytes > largest->bytes)
+      largest = &life;
+  std::string option = isa<ChannelOp>(largest->op) ? "stages= or the tile's size" : "the tile's size";
+  if (target.has(Feature::Cluster))
+    option += ", or split it over cluster=";
+  emitOutOfResource(largest->op, {kSharedMemory.str(), bytes, target.gpu.maxSharedBytes, option});
+}
+
 namespace {
 struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory> {
   void runOnOperation() override {
@@ -211,38 +232,22 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
     if (!fits(planFrame(Lives(function).requests(/*untilBarrier=*/false))))
       endRingsEarly(function);
     Lives lives(function);
-    for (const Life &life : lives.all())
-      if (AllocOp alloc = life.alloc(); alloc && int32_t(alloc.getSlots()) > 1 && alloc.getSlotBytes() % life.align) {
-        alloc.emitOpError() << "expected slots of a multiple of " << life.align
-                            << " bytes (because the copy engine or products reach them), got " << alloc.getSlotBytes();
-        return signalPassFailure();
-      }
+    if (failed(checkSlots(lives)))
+      return signalPassFailure();
     FramePlan least = planFrame(lives.requests(/*untilBarrier=*/false));
-    FramePlan plan = planFrame(lives.requests(/*untilBarrier=*/true));
-    if (plan.bytes > least.bytes + kSpareBytes)
-      plan = least;
+    FramePlan apart = planFrame(lives.requests(/*untilBarrier=*/true));
+    const FramePlan &plan = apart.bytes <= least.bytes + kSpareBytes && fits(apart) ? apart : least;
     if (!fits(plan)) {
-      plan = least;
-      if (!fits(plan)) {
-        // The error stands at the largest piece, the one to make smaller.
-        const Life *largest = &lives.all().front();
-        for (const Life &life : lives.all())
-          if (life.bytes > largest->bytes)
-            largest = &life;
-        std::string option = isa<ChannelOp>(largest->op) ? "stages= or the tile's size" : "the tile's size";
-        if (target.has(Feature::Cluster))
-          option += ", or split it over cluster=";
-        emitOutOfResource(largest->op, {kSharedMemory.str(), plan.bytes, target.gpu.maxSharedBytes, option});
-        return signalPassFailure();
-      }
+      reportShortage(lives, plan.bytes, target);
+      return signalPassFailure();
     }
-    Builder builder(function.getContext());
     for (auto [life, offset] : llvm::zip(lives.all(), plan.offsets)) {
       if (auto channel = dyn_cast<ChannelOp>(life.op))
         channel.setOffset(offset);
       else
         life.alloc().setOffset(offset);
     }
+    Builder builder(function.getContext());
     function->setAttr(kSharedBytesAttrName, builder.getI64IntegerAttr(plan.bytes));
   }
 };
