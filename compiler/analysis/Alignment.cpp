@@ -39,15 +39,9 @@ static AxisInfo withEveryElement(AxisInfo info, int64_t divisibility) {
   return info;
 }
 
-int64_t bytesInMemory(Type pointee) {
-  if (isa<tile::PtrType>(pointee))
-    return 8;
-  return (pointee.getIntOrFloatBitWidth() + 7) / 8;
-}
-
 static std::optional<int64_t> pointeeBytes(Type pointers) {
   if (auto pointer = dyn_cast<tile::PtrType>(getElementTypeOrSelf(pointers)))
-    return bytesInMemory(pointer.getPointee());
+    return tile::memoryBytes(pointer.getPointee());
   return std::nullopt;
 }
 

@@ -88,7 +88,4 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> promised;
 };
 
-/// Bytes one element of this pointee occupies in memory (bool: 1, pointer: 8).
-int64_t bytesInMemory(mlir::Type pointee);
-
 } // namespace kiln

@@ -9,7 +9,7 @@ using namespace kiln;
 Grouping kiln::groupPointers(const AlignmentAnalysis &alignment, Value pointers, Value mask, int64_t widest) {
   const layout::Layout &layout = kgpu::layoutOf(pointers.getType());
   auto pointer = cast<tile::PtrType>(cast<RankedTensorType>(pointers.getType()).getElementType());
-  int64_t bytes = kgpu::elementBytes(pointer.getPointee());
+  int64_t bytes = tile::memoryBytes(pointer.getPointee());
   Grouping best{1, bytes};
   for (unsigned dim = 0; dim < layout.rank(); ++dim) {
     int64_t side = layout.shape()[dim];

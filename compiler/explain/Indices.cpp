@@ -340,7 +340,7 @@ std::optional<int64_t> apply(Operation &op, ArrayRef<int64_t> in) {
           [&](auto) -> Result { return in[0]; })
       .Case([&](tile::AddPtrOp add) -> Result {
         auto pointer = cast<tile::PtrType>(getElementTypeOrSelf(add.getPtr().getType()));
-        return in[0] + in[1] * kgpu::elementBytes(pointer.getPointee());
+        return in[0] + in[1] * tile::memoryBytes(pointer.getPointee());
       })
       .Default([](Operation *) -> Result { return std::nullopt; });
 }

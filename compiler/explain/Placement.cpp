@@ -110,7 +110,7 @@ static Sectors countSectors(Value pointers, Value mask, const AlignmentAnalysis 
                             const Indices &indices) {
   const Layout &layout = kgpu::layoutOf(pointers.getType());
   auto tile = cast<RankedTensorType>(pointers.getType());
-  int64_t bytes = kgpu::elementBytes(cast<tile::PtrType>(tile.getElementType()).getPointee());
+  int64_t bytes = tile::memoryBytes(cast<tile::PtrType>(tile.getElementType()).getPointee());
   Grouping grouping = groupPointers(alignment, pointers, alignment.alwaysTrue(mask) ? Value() : mask, widest);
   Sectors result;
   result.bits = grouping.count * bytes * 8;
@@ -168,7 +168,7 @@ llvm::json::Object explain::describePlacement(func::FuncOp kernel, const Launch 
     auto exchange = [&](const char *kind, Type registers, Type memory) {
       const Layout &from = kgpu::layoutOf(registers), &to = kgpu::layoutOf(memory);
       auto type = cast<RankedTensorType>(registers);
-      int64_t bytes = kgpu::elementBytes(type.getElementType());
+      int64_t bytes = tile::memoryBytes(type.getElementType());
       layout::BankUse use = layout::bankUse(from, to, bytes);
       exchanges.push_back(llvm::json::Object{{"frames", framesOf(op)},
                                              {"kind", kind},
@@ -186,7 +186,7 @@ llvm::json::Object explain::describePlacement(func::FuncOp kernel, const Launch 
       exchanges.push_back(
           llvm::json::Object{{"frames", framesOf(op)},
                              {"kind", "shuffle"},
-                             {"bytes", type.getNumElements() * kgpu::elementBytes(type.getElementType())},
+                             {"bytes", type.getNumElements() * tile::memoryBytes(type.getElementType())},
                              {"wavefronts", 0},
                              {"minimum", 0},
                              {"role", roleOf(op)}});

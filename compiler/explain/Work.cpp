@@ -91,7 +91,7 @@ void Counter::touch(Operation *op, int64_t from, int64_t to, double bytes, bool 
 
 Moved Counter::pointers(Operation *op, Value addresses, Value mask, bool reads, bool writes, double weight) {
   auto pointer = cast<tile::PtrType>(getElementTypeOrSelf(addresses.getType()));
-  int64_t size = kgpu::elementBytes(pointer.getPointee()), count = elementsOf(addresses.getType());
+  int64_t size = tile::memoryBytes(pointer.getPointee()), count = elementsOf(addresses.getType());
   Known where = indices.get(addresses), kept = mask ? indices.get(mask) : nullptr;
   bool estimated = mask && !kept;
   if (!where)
@@ -120,7 +120,7 @@ Moved Counter::pointers(Operation *op, Value addresses, Value mask, bool reads, 
 Moved Counter::block(Operation *op, Value descriptor, ValueRange offsets, bool reads, bool writes, double weight) {
   auto type = cast<tile::DescType>(descriptor.getType());
   ArrayRef<int64_t> sides = type.getBlock().getShape();
-  int64_t size = kgpu::elementBytes(type.getBlock().getElementType());
+  int64_t size = tile::memoryBytes(type.getBlock().getElementType());
   double whole = double(type.getBlock().getNumElements() * size);
   auto made = descriptor.getDefiningOp<tile::MakeDescOp>();
   if (!made)

@@ -164,7 +164,7 @@ LogicalResult TensorMapOp::verify() {
     return emitOpError() << "expected one side of 1 to 256 per dimension of the block (because that is what one copy "
                          << "moves), got [" << getBox() << "]";
   int32_t swizzle = int32_t(getSwizzle());
-  int64_t rowBytes = getBox().back() * elementBytes(block.getElementType());
+  int64_t rowBytes = getBox().back() * tile::memoryBytes(block.getElementType());
   if (!llvm::is_contained({0, 32, 64, 128}, swizzle) || rowBytes % 16 || (swizzle && rowBytes > swizzle))
     return emitOpError() // tensor_map_c2
            << "expected a swizzle of 0, 32, 64 or 128 bytes and rows of 16s within it (because the copy engine has "

@@ -56,10 +56,6 @@ const layout::Layout &kgpu::layoutOf(Type type) {
   return cast<layout::MapAttr>(map).getLayout();
 }
 
-int64_t kgpu::elementBytes(Type element) {
-  return isa<tile::PtrType>(element) ? 8 : llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
-}
-
 //===----------------------------------------------------------------------===//
 // !kgpu.mem<4x32xf32, #layout.map<...>>
 //===----------------------------------------------------------------------===//
@@ -106,7 +102,7 @@ LogicalResult MemType::verify(function_ref<InFlightDiagnostic()> emitError, Arra
   return success();
 }
 
-int64_t MemType::getElementBytes() const { return kgpu::elementBytes(getElementType()); }
+int64_t MemType::getElementBytes() const { return tile::memoryBytes(getElementType()); }
 int64_t MemType::getBytes() const { return layoutOf(*this).size(layout::Coord::Offset) * getElementBytes(); }
 
 //===----------------------------------------------------------------------===//

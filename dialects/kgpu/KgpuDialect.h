@@ -26,7 +26,5 @@ constexpr int64_t kCopyAlign = 128;
 
 /// The layout of a tensor or memory type; the type has one (kgpu_c1, mem_c3).
 const layout::Layout &layoutOf(mlir::Type type);
-/// Bytes an element takes in shared memory: an i1 takes one, a pointer eight.
-int64_t elementBytes(mlir::Type element);
 
 } // namespace kiln::kgpu

@@ -1,5 +1,6 @@
 // The tile dialect, its types and enums. Include TileOps.h for the ops.
 #pragma once
+#include "dialects/tile/MemoryType.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

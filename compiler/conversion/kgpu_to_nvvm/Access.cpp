@@ -134,16 +134,14 @@ Registers nvvm::loadVector(Lowering &lowering, const VectorAccess &access, Value
   CodeBuilder &b = lowering.b;
   Type memory = memoryType(access.element);
   if (!mask && isPlain(access) && !access.isOrdered) {
-    Type lane = transferType(access.element);
+    Type lane = tile::memoryType(access.element);
     Type type = access.count == 1 ? lane : VectorType::get({access.count}, lane);
     Value loaded = LLVM::LoadOp::create(b, type, address, unsigned(access.alignment), access.isVolatile,
                                         /*isNonTemporal=*/false, access.isReadOnly && !access.isVolatile);
     Registers values;
     for (int64_t i = 0; i < access.count; ++i) {
       Value value = access.count == 1 ? loaded : LLVM::ExtractElementOp::create(b, loaded, b.i32(i)).getResult();
-      if (lane != memory)
-        value = LLVM::IntToPtrOp::create(b, memory, value);
-      values.push_back(b.fromMemory(value, access.element));
+      values.push_back(b.fromTransfer(value, access.element));
     }
     return values;
   }
@@ -197,18 +195,14 @@ void nvvm::storeVector(Lowering &lowering, const VectorAccess &access, Value add
                        ArrayRef<Value> values) {
   CodeBuilder &b = lowering.b;
   if (!mask && isPlain(access)) {
-    Type lane = transferType(access.element);
-    auto inMemory = [&](Value value) -> Value {
-      value = b.toMemory(value, access.element);
-      return value.getType() == lane ? value : LLVM::PtrToIntOp::create(b, lane, value).getResult();
-    };
+    Type lane = tile::memoryType(access.element);
     Value stored;
     if (access.count == 1) {
-      stored = inMemory(values.front());
+      stored = b.toTransfer(values.front(), access.element);
     } else {
       stored = LLVM::PoisonOp::create(b, VectorType::get({access.count}, lane));
       for (int64_t i = 0; i < access.count; ++i)
-        stored = LLVM::InsertElementOp::create(b, stored, inMemory(values[i]), b.i32(i));
+        stored = LLVM::InsertElementOp::create(b, stored, b.toTransfer(values[i], access.element), b.i32(i));
     }
     LLVM::StoreOp::create(b, stored, address, unsigned(access.alignment), access.isVolatile);
     return;

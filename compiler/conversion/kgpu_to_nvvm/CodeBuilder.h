@@ -42,7 +42,7 @@ public:
   /// A register as it lies in memory (memoryType) and back.
   mlir::Value toMemory(mlir::Value value, mlir::Type element);
   mlir::Value fromMemory(mlir::Value value, mlir::Type element);
-  /// A register as it is in a vector on its way to memory (transferType) and back.
+  /// A register as it is in a vector on its way to memory (tile::memoryType) and back.
   mlir::Value toTransfer(mlir::Value value, mlir::Type element);
   mlir::Value fromTransfer(mlir::Value value, mlir::Type element);
 

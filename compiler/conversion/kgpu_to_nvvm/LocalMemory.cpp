@@ -39,7 +39,7 @@ static Registers loadVector(Lowering &lowering, Type type, int64_t count, Value 
 }
 
 Registers nvvm::loadShared(Lowering &lowering, Type element, int64_t count, Value pointer) {
-  Registers values = loadVector(lowering, transferType(element), count, pointer, memoryBytes(element));
+  Registers values = loadVector(lowering, tile::memoryType(element), count, pointer, memoryBytes(element));
   for (Value &value : values)
     value = lowering.b.fromTransfer(value, element);
   return values;
@@ -211,7 +211,7 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
   int64_t bytes = memoryBytes(element);
   Value base = lowering.scalar(op.getMem());
   if (!isTile(op.getResult())) {
-    Registers loaded = loadVector(lowering, transferType(element), 1, base, bytes);
+    Registers loaded = loadVector(lowering, tile::memoryType(element), 1, base, bytes);
     lowering.set(op, {lowering.b.fromTransfer(loaded.front(), element)});
     return success();
   }
@@ -226,7 +226,7 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
   MemoryAddress address(lowering, tile, map, base, bytes);
   Registers registers(tile.registers());
   for (const MemoryPlan::Vector &access : plan.accesses) {
-    Registers loaded = loadVector(lowering, transferType(element), plan.vector, address.of(access), bytes);
+    Registers loaded = loadVector(lowering, tile::memoryType(element), plan.vector, address.of(access), bytes);
     for (auto [reg, value] : llvm::zip(access.registers, loaded))
       registers[reg] = lowering.b.fromTransfer(value, element);
   }
@@ -291,7 +291,7 @@ static LogicalResult emitLocalGather(Lowering &lowering, kgpu::LocalGatherOp op)
       Value term = arith::MulIOp::create(b, place, b.i32((*strides)[dim] * bytes));
       offset = offset ? arith::AddIOp::create(b, offset, term).getResult() : term;
     }
-    Registers loaded = loadVector(lowering, transferType(element), 1, b.offsetBy(base, offset), bytes);
+    Registers loaded = loadVector(lowering, tile::memoryType(element), 1, b.offsetBy(base, offset), bytes);
     result[reg] = lowering.b.fromTransfer(loaded.front(), element);
   }
   lowering.set(op, result);

@@ -18,24 +18,9 @@ const Layout *nvvm::layoutOf(Type type) {
 }
 
 Type nvvm::memoryType(Type element) {
-  MLIRContext *context = element.getContext();
   if (isa<tile::PtrType, LLVM::LLVMPointerType>(element))
-    return LLVM::LLVMPointerType::get(context, kGlobal);
-  if (element.isInteger(1))
-    return IntegerType::get(context, 8);
-  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8)
-    return IntegerType::get(context, 8);
-  return element;
-}
-
-int64_t nvvm::memoryBytes(Type element) {
-  Type type = memoryType(element);
-  return isa<LLVM::LLVMPointerType>(type) ? 8 : type.getIntOrFloatBitWidth() / 8;
-}
-
-Type nvvm::transferType(Type element) {
-  Type type = memoryType(element);
-  return isa<LLVM::LLVMPointerType>(type) ? Type(IntegerType::get(type.getContext(), 64)) : type;
+    return LLVM::LLVMPointerType::get(element.getContext(), kGlobal);
+  return tile::memoryType(element);
 }
 
 Type nvvm::registerType(Type element) {

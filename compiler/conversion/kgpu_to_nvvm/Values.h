@@ -6,6 +6,7 @@
 //     i1                                       1 of i1; in memory it is a byte
 #pragma once
 #include "dialects/layout/Layout.h"
+#include "dialects/tile/MemoryType.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
@@ -28,11 +29,9 @@ inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
 
 /// The layout in the type of a tile; null (never for IR that kiln-verify-layouts accepts) without one.
 const layout::Layout *layoutOf(mlir::Type type);
-/// The type an element has in memory, global and shared: i1 is a byte, f8 an i8, a pointer !llvm.ptr<1>.
+using tile::memoryBytes;
+/// The type an element has by itself in memory, global and shared: as tile::memoryType, but a pointer is !llvm.ptr<1>.
 mlir::Type memoryType(mlir::Type element);
-int64_t memoryBytes(mlir::Type element);
-/// The type an element has in a vector on its way to memory or from it: as in memory, a pointer as an i64.
-mlir::Type transferType(mlir::Type element);
 /// The type an element has in a register: a pointer is !llvm.ptr<1>, everything else itself.
 mlir::Type registerType(mlir::Type element);
 /// How many registers a value of this type is, and their types.

@@ -168,7 +168,7 @@ Value Tiles::evalElementwise(Value value, const Index &at) {
                    : arith::ExtSIOp::create(b, wide, offset).getResult();
     if (!at.isVector())
       return LLVM::GEPOp::create(b, b.ptrType, memoryType(pointee), operands[0], ArrayRef<LLVM::GEPArg>{offset});
-    Value bytes = b.splatConstant(wide, b.getI64IntegerAttr(pointeeBytes(pointee)));
+    Value bytes = b.splatConstant(wide, b.getI64IntegerAttr(memoryBytes(pointee)));
     return arith::AddIOp::create(b, operands[0], arith::MulIOp::create(b, offset, bytes));
   }
   if (isa<tile::HintOp, tile::PtrCastOp>(op))

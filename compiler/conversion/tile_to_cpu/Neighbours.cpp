@@ -32,7 +32,7 @@ static bool peel(Shapes &shapes, const Frame &frame, Unknown &rest) {
     if (isa<tile::AddPtrOp, arith::AddIOp, arith::SubIOp>(op)) {
       int64_t scale = 1;
       if (isa<tile::AddPtrOp>(op))
-        scale = pointeeBytes(cast<tile::PtrType>(elementOf(rest.tile)).getPointee());
+        scale = memoryBytes(cast<tile::PtrType>(elementOf(rest.tile)).getPointee());
       else if (isa<arith::SubIOp>(op))
         scale = -1;
       Value lhs = op->getOperand(0), rhs = op->getOperand(1);
@@ -69,7 +69,7 @@ static bool peel(Shapes &shapes, const Frame &frame, Unknown &rest) {
 Value Tiles::neighbours(Value pointers, const Index &at) {
   if (at.width < 4)
     return {};
-  Unknown rest{pointers, at, pointeeBytes(cast<tile::PtrType>(elementOf(pointers)).getPointee())};
+  Unknown rest{pointers, at, memoryBytes(cast<tile::PtrType>(elementOf(pointers)).getPointee())};
   if (!peel(shapes, frame, rest))
     return {};
   Type element = isa<tile::PtrType>(elementOf(rest.tile)) ? b.getI64Type() : elementOf(rest.tile);

@@ -10,16 +10,10 @@ using namespace kiln;
 using namespace kiln::cpu;
 
 Type cpu::memoryType(Type element) {
-  if (isa<tile::PtrType>(element))
-    return IntegerType::get(element.getContext(), 64);
-  if (element.isInteger(1))
-    return IntegerType::get(element.getContext(), 8);
-  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32)
-    return IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth());
-  return element;
+  Type type = tile::memoryType(element);
+  bool isNarrow = isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 32;
+  return isNarrow ? IntegerType::get(element.getContext(), type.getIntOrFloatBitWidth()) : type;
 }
-
-int64_t cpu::memoryBytes(Type element) { return memoryType(element).getIntOrFloatBitWidth() / 8; }
 
 bool cpu::isElementwise(Operation *op) {
   if (isa<tile::AddPtrOp, tile::PtrToIntOp, tile::IntToPtrOp, tile::PtrCastOp, tile::HintOp, tile::InlineAsmOp,
@@ -225,7 +219,7 @@ std::optional<int64_t> Shapes::computeStride(Value value, unsigned dim) {
   if (isa<arith::ExtUIOp>(op) && op->getOperand(0).getDefiningOp<tile::MakeRangeOp>())
     return 1;
   if (auto add = dyn_cast<tile::AddPtrOp>(op)) {
-    int64_t bytes = pointeeBytes(cast<tile::PtrType>(elementOf(value)).getPointee());
+    int64_t bytes = memoryBytes(cast<tile::PtrType>(elementOf(value)).getPointee());
     std::optional<int64_t> offset = isTile(add.getOffset()) ? stride(add.getOffset(), dim) : 0;
     std::optional<int64_t> base = isTile(add.getPtr()) ? stride(add.getPtr(), dim) : 0;
     // i1 offsets are signed like any other: not a sensible range.
@@ -246,7 +240,7 @@ std::optional<int64_t> Shapes::computeStride(Value value, unsigned dim) {
 }
 
 bool Shapes::contiguous(Value pointers, unsigned dim) {
-  int64_t bytes = pointeeBytes(cast<tile::PtrType>(elementOf(pointers)).getPointee());
+  int64_t bytes = memoryBytes(cast<tile::PtrType>(elementOf(pointers)).getPointee());
   std::optional<int64_t> step = stride(pointers, dim);
   return step && *step == bytes;
 }

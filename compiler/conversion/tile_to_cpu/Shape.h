@@ -18,13 +18,10 @@ inline mlir::Type elementOf(mlir::Type type) {
 }
 inline mlir::Type elementOf(mlir::Value value) { return elementOf(value.getType()); }
 
-/// The type an element has in memory: i1 is a byte, narrow floats travel as integers of their width (every vector
-/// load, masked load and gather of LLVM takes those), pointers are 64-bit addresses.
+using tile::memoryBytes;
+/// As tile::memoryType, but all narrow floats travel as integers of their width: every vector load, masked load and
+/// gather of LLVM takes those.
 mlir::Type memoryType(mlir::Type element);
-int64_t memoryBytes(mlir::Type element);
-
-/// Bytes a pointer to `pointee` steps by.
-inline int64_t pointeeBytes(mlir::Type pointee) { return memoryBytes(pointee); }
 
 /// True for tile-valued ops that are evaluated at an index wherever they are needed (see RATIONALE.md, "lazy tiles").
 bool isLazy(mlir::Operation *op);

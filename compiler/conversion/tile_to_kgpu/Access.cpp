@@ -44,7 +44,7 @@ static bool anyVaries(ValueRange values) {
 static AccessShape pointerAccess(Value pointers, Value mask, const AlignmentAnalysis &analysis, int64_t widest) {
   auto type = cast<RankedTensorType>(pointers.getType());
   AccessShape access;
-  access.bytes = bytesInMemory(cast<tile::PtrType>(type.getElementType()).getPointee());
+  access.bytes = tile::memoryBytes(cast<tile::PtrType>(type.getElementType()).getPointee());
   access.streams = anyVaries({pointers});
   const AxisInfo &info = analysis.get(pointers);
   for (auto [dim, side] : llvm::enumerate(type.getShape())) {
@@ -63,7 +63,7 @@ static AccessShape pointerAccess(Value pointers, Value mask, const AlignmentAnal
 static AccessShape boxAccess(tile::MakeDescOp desc, ValueRange offsets, std::optional<ArrayRef<int32_t>> boundary,
                              RankedTensorType block, const AlignmentAnalysis &analysis, int64_t widest) {
   AccessShape access;
-  access.bytes = bytesInMemory(block.getElementType());
+  access.bytes = tile::memoryBytes(block.getElementType());
   access.dims.resize(block.getRank());
   if (!desc)
     return access;

@@ -12,7 +12,7 @@ double Costs::conversion(Ref from, Ref to, Type type) {
   if (from == to)
     return 0;
   Type element = getElementTypeOrSelf(type);
-  auto [entry, isNew] = conversions.try_emplace({from, to, unsigned(bytesInMemory(element))}, 0);
+  auto [entry, isNew] = conversions.try_emplace({from, to, unsigned(tile::memoryBytes(element))}, 0);
   if (isNew)
     entry->second = conversionCost(*from, *to, element, graph.machine.sharedBytes);
   return entry->second;

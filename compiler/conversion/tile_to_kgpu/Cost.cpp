@@ -123,7 +123,7 @@ double assign::dotCost(const Layout &accumulator, int64_t depth) {
 double assign::conversionCost(const Layout &from, const Layout &to, Type element, int64_t sharedBytes) {
   if (from == to)
     return 0;
-  int64_t bytes = bytesInMemory(getElementTypeOrSelf(element));
+  int64_t bytes = tile::memoryBytes(getElementTypeOrSelf(element));
   layout::Conversion plan = layout::planConversion(from, to, bytes);
   switch (plan.kind) {
   case layout::ConversionKind::None:

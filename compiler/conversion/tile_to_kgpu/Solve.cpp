@@ -101,7 +101,7 @@ private:
   void influence(const Link &link, double urgency) {
     auto worth = [&](unsigned index) {
       const Node &node = graph.nodes[index];
-      return double(elementsOf(node)) * double(bytesInMemory(node.group.type().getElementType())) * node.frequency;
+      return double(elementsOf(node)) * double(tile::memoryBytes(node.group.type().getElementType())) * node.frequency;
     };
     double passed = std::min({urgency, worth(link.operand), worth(link.result)});
     for (unsigned node : {link.operand, link.result})

@@ -17,7 +17,7 @@ class Finder {
 public:
   Finder(RankedTensorType tile, Polynomials &polynomials, const AlignmentAnalysis &alignment, std::string &why)
       : tile(tile), polynomials(polynomials), alignment(alignment), why(why) {
-    bytes = bytesInMemory(cast<tile::PtrType>(tile.getElementType()).getPointee());
+    bytes = tile::memoryBytes(cast<tile::PtrType>(tile.getElementType()).getPointee());
   }
 
   std::optional<Box> find(Value pointers, Value mask);

@@ -60,7 +60,7 @@ Value Exchanges::convert(Value tile, const Layout &layout) {
   if (from == layout)
     return tile;
   Type element = cast<RankedTensorType>(tile.getType()).getElementType();
-  int64_t bytes = elementBytes(element);
+  int64_t bytes = tile::memoryBytes(element);
   layout::Conversion plan = planConversion(from, layout, bytes);
   if (plan.kind != layout::ConversionKind::Shared)
     return ConvertOp::create(b, tileType(element, layout), tile);

@@ -111,7 +111,7 @@ static LogicalResult exchangeGather(Exchanges &exchanges, Operation *op) {
   GatherKind kind = gatherKind(wanted, indices, axis, known ? ArrayRef<int32_t>(*known) : ArrayRef<int32_t>());
   bool moves = wanted != layoutOf(source.getType()) &&
                planConversion(layoutOf(source.getType()), wanted,
-                              elementBytes(cast<RankedTensorType>(source.getType()).getElementType()))
+                              tile::memoryBytes(cast<RankedTensorType>(source.getType()).getElementType()))
                        .kind == layout::ConversionKind::Shared;
   if (kind != GatherKind::Memory && !moves) {
     gather.getSourceMutable().assign(exchanges.convert(source, wanted));

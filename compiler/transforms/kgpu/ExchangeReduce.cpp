@@ -45,7 +45,7 @@ static void finish(Exchanges &exchanges, tile::ReduceOp reduce, ValueRange opera
 /// tells a sender that its part has been read: in a loop, what each warp sends the next time does, so that two slots
 /// are enough.
 static bool fitsMbarrier(tile::ReduceOp reduce, const Layout &parts, Type element) {
-  if (int64_t bytes = elementBytes(element); bytes != 4 && bytes != 8)
+  if (int64_t bytes = tile::memoryBytes(element); bytes != 4 && bytes != 8)
     return false;
   Operation *parent = reduce->getParentOp();
   if (isa<func::FuncOp>(parent))
@@ -95,7 +95,7 @@ static LogicalResult exchangeReduce(Exchanges &exchanges, Operation *op) {
     Type element = cast<RankedTensorType>(part.getType()).getElementType();
     bool split = !spread.overCtas &&
                  llvm::any_of(layout.digits(Coord::Cta), [](const Digit &digit) { return !digit.replicates(); });
-    Layout memory = split ? layout::chooseMemory(parts, gathered, elementBytes(element))
+    Layout memory = split ? layout::chooseMemory(parts, gathered, tile::memoryBytes(element))
                           : exchanges.wholeInEachCta(parts.shape(), axis);
     places.push_back(exchanges.allocate(element, memory, spread.overCtas && fitsMbarrier(reduce, parts, element)));
     exchanges.store(part, places.back());

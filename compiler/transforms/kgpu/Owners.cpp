@@ -94,7 +94,7 @@ std::optional<Numbers> Evaluator::combine(Operation *op) {
   bool steps = isa<tile::AddPtrOp>(op), sums = steps || isa<arith::AddIOp, arith::SubIOp>(op);
   if (!sums && !(a->exact && b->exact))
     return std::nullopt;
-  int64_t bytes = steps ? elementBytes(cast<tile::PtrType>(getElementTypeOrSelf(type)).getPointee()) : 1;
+  int64_t bytes = steps ? tile::memoryBytes(cast<tile::PtrType>(getElementTypeOrSelf(type)).getPointee()) : 1;
   Numbers result{{}, a->exact && b->exact};
   for (auto [x, y] : llvm::zip(a->of, b->of)) {
     if ((isa<arith::RemSIOp, arith::DivSIOp>(op)) && y == 0)

@@ -68,7 +68,7 @@ std::optional<Schedule> schedule::chooseAttention(func::FuncOp kernel, ChainedPr
   int64_t beside = 0;
   chain.loop.walk([&](tile::LoadOp load) {
     if (auto type = dyn_cast<RankedTensorType>(load.getType()))
-      beside += 2 * type.getNumElements() * kgpu::elementBytes(type.getElementType());
+      beside += 2 * type.getNumElements() * tile::memoryBytes(type.getElementType());
   });
   left -= beside;
   int64_t wanted = stages.value_or(kMaxStages), fitting = left / (*keys + *values);

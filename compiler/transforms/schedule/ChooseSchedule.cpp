@@ -160,7 +160,7 @@ int64_t Chooser::besideSlots(tile::DotOp dot, const StagedLoop &staged) const {
   // Products of doubles are no warps' instructions: both factors are exchanged, through two tiles in turn.
   if (dot.getType().getElementType().isF64()) {
     for (Value factor : {dot.getLhs(), dot.getRhs()})
-      bytes += 2 * kgpu::elementBytes(Float64Type::get(dot.getContext())) *
+      bytes += 2 * tile::memoryBytes(Float64Type::get(dot.getContext())) *
                cast<RankedTensorType>(factor.getType()).getNumElements();
     return bytes;
   }
@@ -173,7 +173,7 @@ int64_t Chooser::besideSlots(tile::DotOp dot, const StagedLoop &staged) const {
     bool isSlot = llvm::any_of(staged.loads, [&](const StagedLoad &load) { return load.op == factor.getDefiningOp(); });
     int64_t parts = type.getElementType().isF32() ? 3 : 1;
     if (target.has(Feature::WarpgroupMma) && !isSlot)
-      bytes += type.getNumElements() * std::max<int64_t>(2, kgpu::elementBytes(type.getElementType())) * parts;
+      bytes += type.getNumElements() * std::max<int64_t>(2, tile::memoryBytes(type.getElementType())) * parts;
   }
   return bytes;
 }
@@ -202,7 +202,7 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
       return;
     Operation *top = kernel.front().findAncestorOpInBlock(*op);
     // In a loop around it, through two tiles in turn.
-    int64_t bytes = kgpu::elementBytes(type.getElementType()) * (staged->around.empty() ? 1 : 2);
+    int64_t bytes = tile::memoryBytes(type.getElementType()) * (staged->around.empty() ? 1 : 2);
     bool isBehind = staged->around.empty() && staged->loop->isBeforeInBlock(top);
     int64_t &exchange = isBehind ? behind : before;
     exchange = std::max(exchange, type.getNumElements() * bytes);
@@ -263,7 +263,7 @@ int64_t Chooser::besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) c
       bytes += each * llvm::alignTo(memory->getBytes(), 1024);
     else // one after the other: as sums of 32 bits, or through two tiles that programs use in turn
       exchange = std::max(exchange, block.tile.getNumElements() / ctas *
-                                        std::max<int64_t>(4, 2 * kgpu::elementBytes(block.tile.getElementType())));
+                                        std::max<int64_t>(4, 2 * tile::memoryBytes(block.tile.getElementType())));
   }
   return bytes + each * exchange;
 }

@@ -111,7 +111,7 @@ std::optional<Schedule> schedule::chooseStreams(func::FuncOp kernel, Streams &st
   for (tile::DescStoreOp store : copyableStores(kernel, alignment)) {
     auto tile = cast<RankedTensorType>(storedTile(store.getValue()).getType());
     if (types.insert(tile).second)
-      results += llvm::alignTo(tile.getNumElements() * kgpu::elementBytes(tile.getElementType()), 1024);
+      results += llvm::alignTo(tile.getNumElements() * tile::memoryBytes(tile.getElementType()), 1024);
   }
   int64_t left = target.gpu.maxSharedBytes - kSpareBytes - held, wanted = stages.value_or(kMaxStages);
   schedule.stagedStore = results > 0 && (left - results) / slot >= std::min<int64_t>(wanted, 2);

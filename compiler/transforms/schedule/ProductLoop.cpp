@@ -155,7 +155,7 @@ bool schedule::isScalarWork(ValueRange values, func::FuncOp kernel, bool reads) 
 static constexpr int64_t kEngineBytes = 16;
 
 static bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment, std::string &why) {
-  int64_t rank = desc.getStrides().size(), bytes = kgpu::elementBytes(desc.getType().getBlock().getElementType());
+  int64_t rank = desc.getStrides().size(), bytes = tile::memoryBytes(desc.getType().getBlock().getElementType());
   if (rank < 1 || rank > 5 || !llvm::all_of(desc.getOperands(), kgpu::isDerivedFromArguments)) {
     why = "a descriptor is not made of the kernel's arguments";
     return false;
@@ -174,7 +174,7 @@ static bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment
 
 /// An H200 ends a launch with an illegal instruction where a box begins elsewhere.
 static bool beginsInSteps(Value offset, Type element, const AlignmentAnalysis &alignment, std::string &why) {
-  bool steps = alignment.get(offset).everyElement() * kgpu::elementBytes(element) % kEngineBytes == 0;
+  bool steps = alignment.get(offset).everyElement() * tile::memoryBytes(element) % kEngineBytes == 0;
   if (!steps)
     why = "the position of a block along its rows is not known to be a multiple of 16 bytes";
   return steps;

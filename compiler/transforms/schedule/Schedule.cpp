@@ -46,7 +46,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
 /// Swizzled over as many bytes as a row has, up to `most`.
 static std::optional<kgpu::MemType> swizzledMemory(RankedTensorType tile, int64_t ctas, std::optional<unsigned> split,
                                                    int64_t most = 128) {
-  int64_t bytes = kgpu::elementBytes(tile.getElementType());
+  int64_t bytes = tile::memoryBytes(tile.getElementType());
   SmallVector<int64_t> piece(tile.getShape());
   if (split) {
     if (piece[*split] % ctas)
@@ -83,7 +83,7 @@ std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_
 }
 
 std::optional<kgpu::MemType> schedule::panelMemory(RankedTensorType tile, int64_t columns) {
-  int64_t bytes = columns * kgpu::elementBytes(tile.getElementType());
+  int64_t bytes = columns * tile::memoryBytes(tile.getElementType());
   return bytes < 32
              ? std::nullopt
              : swizzledMemory(tile, /*ctas=*/1, std::nullopt, std::min<int64_t>(llvm::bit_floor(uint64_t(bytes)), 128));

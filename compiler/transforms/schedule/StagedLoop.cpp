@@ -54,7 +54,7 @@ static std::pair<unsigned, int64_t> pieceOf(tile::DescLoadOp load, const Alignme
   unsigned fastest = block.getRank() - 1;
   if (!desc || !matchPattern(desc.getStrides()[fastest], m_One()))
     return {fastest, 0};
-  int64_t bytes = kgpu::elementBytes(block.getElementType());
+  int64_t bytes = tile::memoryBytes(block.getElementType());
   auto divisor = [&](Value value) { return std::min(alignment.get(value).everyElement(), kMostBytes); };
   int64_t piece = std::min({kMostBytes, divisor(desc.getBase()), divisor(load.getOffsets()[fastest]) * bytes,
                             powerOf2Factor(block.getShape()[fastest]) * bytes});
@@ -66,7 +66,7 @@ static std::pair<unsigned, int64_t> pieceOf(tile::DescLoadOp load, const Alignme
 
 static std::pair<unsigned, int64_t> pieceOf(tile::LoadOp load, const AlignmentAnalysis &alignment) {
   auto block = cast<RankedTensorType>(load.getType());
-  int64_t bytes = kgpu::elementBytes(block.getElementType());
+  int64_t bytes = tile::memoryBytes(block.getElementType());
   std::pair<unsigned, int64_t> best = {1, 0};
   for (unsigned dim = 0; dim < 2; ++dim) {
     int64_t side = block.getShape()[dim];
@@ -82,7 +82,7 @@ static std::pair<unsigned, int64_t> pieceOf(tile::LoadOp load, const AlignmentAn
 
 /// Rows along `fastest`, swizzled so that eight of them are read at once.
 static kgpu::MemType slotMemory(RankedTensorType block, unsigned fastest) {
-  int64_t bytes = kgpu::elementBytes(block.getElementType());
+  int64_t bytes = tile::memoryBytes(block.getElementType());
   SmallVector<int32_t> order = {int32_t(fastest), int32_t(1 - fastest)};
   layout::Layout layout = layout::rowMajor(block.getShape(), order);
   for (int64_t swizzle : {128, 64, 32})
