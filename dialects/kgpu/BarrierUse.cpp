@@ -32,8 +32,9 @@ static BarrierUses ofAtomic(Operation *op, tile::MemSemantic sem) {
   return uses;
 }
 
-/// Behind the last channel that has barriers all threads meet that may use one: nobody does before it is set up. In a
-/// cluster the fence behind setting up is what shows it to others: the barrier itself orders nothing.
+/// Behind the last channel that has mbarriers there is a barrier of all threads that may use one, so that nobody does
+/// before it is set up. In a cluster the fence behind setting up is what shows it to others: the barrier itself orders
+/// nothing.
 static BarrierUses ofChannel(ChannelOp channel) {
   auto hasBarriers = [](ChannelOp op) { return op.getCompletion() != Completion::Groups; };
   if (!hasBarriers(channel))
@@ -46,7 +47,7 @@ static BarrierUses ofChannel(ChannelOp channel) {
   return {{}, use};
 }
 
-/// Threads that have waited for their own copies know nothing of those of others: behind a slot's wait all meet.
+/// Threads that have waited for their own copies know nothing of those of others: a barrier follows a slot's wait.
 static BarrierUses ofReceive(ReceiveOp receive) {
   auto channel = receive.getChannel().getDefiningOp<ChannelOp>();
   if (!channel || channel.getCompletion() != Completion::Groups)

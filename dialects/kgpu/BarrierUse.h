@@ -1,4 +1,4 @@
-// Where the threads of a program instance meet: which ops bring a barrier, of whom, and whether before or after what
+// Where the barriers of a program instance are: which ops bring one, of whose threads, and whether before or after what
 // they do. This is the only place that says so. kiln-insert-barriers and kiln-verify-barriers read it, and the lowering
 // emits barriers from it alone, so a barrier that no pass knows of cannot come about. Likewise which ops leave
 // something under way that only a wait ends, and which ops wait.
@@ -12,8 +12,8 @@ namespace kiln::kgpu {
 /// A barrier, or half of one.
 struct BarrierUse {
   Scope scope = Scope::Cta;
-  bool arrives = true;  ///< the thread says that it has come
-  bool waits = true;    ///< it goes on only when all have
+  bool arrives = true;  ///< the thread arrives at it
+  bool waits = true;    ///< it goes on only when all have arrived
   bool relaxed = false; ///< arriving orders no memory
 
   bool isCluster() const { return scope == Scope::Cluster; }

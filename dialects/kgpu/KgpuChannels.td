@@ -26,7 +26,7 @@ def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
 
     `completion` says how a slot gets full: by `bytes` that copies announce (tensor maps), by `threads` of the producer that
     have stored and arrived, or by `groups` of copies that the consumer's own threads have issued (one role; no barriers in
-    memory: each thread waits for its own copies, then those of the role meet).
+    memory: each thread waits for its own copies, then at a barrier of the role).
 
     `fillers` warps commit a slot (1 where copies announce bytes), `readers` warps of each cta release it: those of all roles
     that receive from the channel, or, where these take turns, so that each slot is read by one of them, of that one. In a cluster a
@@ -186,7 +186,7 @@ def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {
   let description = [{
     Waits until everything committed to the slot this round has come, and gives its parts. Every thread of the role waits.
     Of a channel that completes by `groups`, each thread waits until at most its last `pending` groups are under way, of
-    whatever channel; then the threads of the role meet, and products see what was copied.
+    whatever channel; behind a barrier of the role products then see what was copied.
 
     - `receive_c1`: the cursor has as many slots as the channel.
     - `receive_c2`: the results are the channel's parts.
@@ -514,7 +514,7 @@ def Kgpu_FenceAsyncOp : Kgpu_EarlyOp<"fence_async", [MemoryEffects<[MemRead<Kgpu
 def Kgpu_RolesOp : Kgpu_EarlyOp<"roles", [NoRegionArguments, RecursiveMemoryEffects]> {
   let summary = "different warps do different things";
   let description = [{
-    The threads of the cta part: each region is run by warps of its own, all at once, until they meet again behind the op.
+    The threads of the cta part: each region is run by warps of its own, all at once; they wait for each other behind the op.
     Role r has `groups[r]` groups of `warps[r]` warps, on warps behind those of the roles before it. What is said elsewhere of
     the threads of the kernel (layouts, barriers, the first thread, what every thread does) is said of the role's threads
     inside of it.

@@ -66,8 +66,8 @@ llvm::SmallVector<mlir::Value> viewsOf(mlir::Value memory);
 /// Products or the copy engine read a memory or a view of it: past the threads, until they are waited for.
 bool isReadAsynchronously(mlir::Value memory);
 
-/// The receive behind which nothing goes on in a ring that completes by groups, outside of roles: all threads have met,
-/// what was copied has come, and nobody fills or reads a slot any more. Null where there is none such.
+/// The receive behind which nothing goes on in a ring that completes by groups, outside of roles: its barrier is the
+/// last, what was copied has come, and nobody fills or reads a slot any more. Null where there is none such.
 ReceiveOp lastBarrierAt(ChannelOp channel);
 
 /// An argument of the kernel, a constant, or such an integer extended: what a launch can work out.

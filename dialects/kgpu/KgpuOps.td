@@ -308,11 +308,12 @@ def Kgpu_ScopeAttr : EnumAttr<Kgpu_Dialect, Kgpu_Scope, "scope"> {
 }
 
 def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead<Tile_Order>, MemWrite<Tile_Order>]>]> {
-  let summary = "all threads meet";
+  let summary = "all threads wait for each other";
   let description = [{
-    No thread of the cta (of the cluster, of the role the op stands in) goes on before all have come; what they did to
-    memory before is seen by all after. Inside a role only its own threads ever meet: `role` there, `cta` elsewhere. Put in by `kiln-insert-barriers` alone, which knows what needs one: an op that uses shared memory never brings
-    its own.
+    No thread of the cta (of the cluster, of the role the op stands in) goes on before all have arrived; what they did to
+    memory before is seen by all after. Inside a role a barrier is of the role's own threads: `role` there, `cta`
+    elsewhere. Put in by `kiln-insert-barriers` alone, which knows what needs one: an op that uses shared memory never
+    brings its own.
 
     ```mlir
     func.func @barrier() {
@@ -326,7 +327,7 @@ def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead<Tile_Order>, Mem
     }
     ```
   }];
-  let arguments = (ins Arg<Kgpu_ScopeAttr, "who meets">:$scope);
+  let arguments = (ins Arg<Kgpu_ScopeAttr, "whose threads wait">:$scope);
   let assemblyFormat = "$scope attr-dict";
 }
 

@@ -60,7 +60,7 @@ static std::optional<std::string> nativeName(tile::RMWKind kind, Type element, c
 // Order
 //===----------------------------------------------------------------------===//
 
-// Outside of the fences the threads meet: Lowering::emitOp sees to that.
+// The barriers around the fences come from Lowering::emitOp.
 static void fence(Lowering &lowering, tile::MemScope scope, Value predicate) {
   std::string text = ("fence.acq_rel." + scopeName(scope) + ";").str();
   if (predicate)

@@ -8,7 +8,7 @@ using namespace kiln::nvvm;
 
 void Lowering::emitBarrier(const kgpu::BarrierUse &use) {
   if (!use.isCluster()) {
-    // Inside a role its own threads meet, at a barrier of that number.
+    // A role has a barrier of its own threads, by number.
     if (place.threads() == 32)
       b.syncWarp();
     else if (place.barrier())

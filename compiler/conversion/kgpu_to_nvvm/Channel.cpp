@@ -30,7 +30,7 @@ static LogicalResult emitChannel(Lowering &lowering, kgpu::ChannelOp op) {
   lowering.set(op, {b.offsetBy(lowering.shared.base(), int64_t(*offset))});
   if (!hasBarriers(op))
     return success();
-  // Behind the last channel all threads meet (BarrierUse.h), so that nobody uses a barrier before it is set up.
+  // A barrier behind the last channel (BarrierUse.h) keeps everybody from using these before they are set up.
   bool bytes = op.getCompletion() == kgpu::Completion::Bytes;
   int64_t arrivals = bytes ? 1 : int32_t(op.getFillers()), releases = op.getReleases(lowering.place.clusterSize());
   Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowering.place.thread(), b.i32(0));
@@ -162,7 +162,7 @@ static bool anyReceived(kgpu::ChannelOp channel, llvm::function_ref<bool(Value)>
 static LogicalResult emitReceive(Lowering &lowering, kgpu::ReceiveOp op) {
   kgpu::ChannelOp channel = channelOf(op.getChannel());
   if (!hasBarriers(channel)) {
-    // Behind this the threads meet (BarrierUse.h): then what all have copied is there.
+    // Behind the barrier that follows (BarrierUse.h) there is what all threads have copied.
     lowering.b.ptx("cp.async.wait_group " + std::to_string(int32_t(op.getPending())) + ";", "", {}, {});
     if (anyReceived(channel, kgpu::isReadAsynchronously))
       lowering.b.ptx("fence.proxy.async.shared::cta;", "", {}, {});

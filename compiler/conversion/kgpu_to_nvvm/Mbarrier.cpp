@@ -47,8 +47,8 @@ void nvvm::openMbarriers(Lowering &lowering) {
   b.ptx("fence.mbarrier_init.release.cluster;", "", {}, {});
 }
 
-/// Each warp arrives once, the first one with the number of bytes that are to come; one lane waits, the others meet it.
-/// The state that the arrival returns names the phase, so that nobody has to keep count of phases. What other ctas
+/// Each warp arrives once, the first one with the number of bytes that are to come; one lane waits, and the others for
+/// it. The state that the arrival returns names the phase, so that nobody has to keep count of phases. What other ctas
 /// stored is seen only by who acquires it from the cluster.
 static LogicalResult emitAwait(Lowering &lowering, kgpu::AwaitOp op) {
   CodeBuilder &b = lowering.b;

@@ -12,7 +12,7 @@ namespace kiln::nvvm {
 void sendToCta(Lowering &lowering, llvm::ArrayRef<mlir::Value> values, mlir::Value pointer, int64_t elementBytes,
                mlir::Value cta, mlir::Value slot, int64_t tileBytes);
 
-/// Sets up the counters of every mbarrier; before the cluster meets for the first time.
+/// Sets up the counters of every mbarrier; before the cluster's first barrier.
 void openMbarriers(Lowering &lowering);
 
 } // namespace kiln::nvvm

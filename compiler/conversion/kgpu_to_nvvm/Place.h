@@ -25,7 +25,7 @@ public:
   int64_t clusterSize() const { return cluster; }    ///< ctas per program instance
   int64_t threads() const { return 32 * team->numWarps * team->numGroups; }
   int64_t blockThreads() const { return numThreads; } ///< of the cta, whatever role is being emitted
-  unsigned barrier() const { return team->barrier; }  ///< number of the one they meet at; 0: the cta's
+  unsigned barrier() const { return team->barrier; }  ///< number of theirs; 0: the cta's
   /// How many values of a coordinate there are.
   int64_t population(layout::Coord coord) const;
   /// The number of this warp in the cta, the same for all of its lanes as far as ptxas can see.
@@ -78,7 +78,7 @@ private:
   struct Team : Shared {
     int64_t numWarps = 4, numGroups = 1;
     int64_t firstWarp = 0;             ///< in the cta
-    unsigned barrier = 0;              ///< number of the one they meet at
+    unsigned barrier = 0;              ///< number of theirs
     mlir::Operation *anchor = nullptr; ///< atEntry() inserts before it
     mlir::Value thread, warp, group, firstThread, leader, issuer;
   };

@@ -1,4 +1,4 @@
-// kgpu.roles: each warp runs the body of its role with the registers that the role has, then all meet behind.
+// kgpu.roles: each warp runs the body of its role with the registers that the role has, then all wait for each other.
 #include "compiler/conversion/kgpu_to_nvvm/Channel.h"
 
 using namespace mlir;

@@ -1,7 +1,7 @@
-// kiln-alternate-slots: slots used in turn by the iterations of a loop. An exchange in a loop stores, meets, loads; the
-// next iteration's stores must not overtake this one's loads. Where another exchange of the loop's body brings its
-// barrier in between nothing is needed; where there is none, the memory gets two slots, and the barrier of the
-// iteration in between is enough.
+// kiln-alternate-slots: slots used in turn by the iterations of a loop. An exchange in a loop stores, waits at a
+// barrier, loads; the next iteration's stores must not overtake this one's loads. Where another exchange of the loop's
+// body brings its barrier in between nothing is needed; where there is none, the memory gets two slots, and the barrier
+// of the iteration in between is enough.
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/KgpuOps.h"

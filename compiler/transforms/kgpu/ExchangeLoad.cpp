@@ -1,5 +1,5 @@
 // Scalars that are read from memory and decide where control goes. Every thread reads for itself, and where the memory
-// may be written meanwhile two of them may read different values, part, and never meet again. So one thread's value is
+// may be written meanwhile two of them may read different values and part for good. So one thread's value is
 // stored and all threads load that. In a loop that waits for another instance the read is done anew each time.
 #include "compiler/analysis/Disjoint.h"
 #include "compiler/transforms/kgpu/Exchange.h"

@@ -28,16 +28,18 @@ constexpr int64_t kManyLater = 15;
 struct Pending {
   const MemoryAccess *access;
   Phase phase = Phase::This;
-  bool sameRun = true;   ///< its addresses are still those of the values they were computed from
-  bool metInCta = false; ///< a barrier of the cta (of the role) came after it
-  bool arrived = false;  ///< the open cluster_arrive came after it
-  bool met = false;      ///< all threads met after it; only the copy engine and tensor cores may not see it yet
-  bool fenced = false;   ///< its thread made it visible to those, and is still to meet
-  bool shown = false;    ///< and did at a barrier of the cta (of the role)
-  bool underWay = false; ///< nobody has waited for it
-  int64_t later = 0;     ///< how many of its kind were begun after it
+  bool sameRun = true;      ///< its addresses are still those of the values they were computed from
+  bool passedInCta = false; ///< a barrier of the cta (of the role) came after it
+  bool arrived = false;     ///< the open cluster_arrive came after it
+  bool passed = false;      ///< a barrier of all came after it: only copy engine and tensor cores may not see it yet
+  bool fenced = false;      ///< its thread made it visible to those, and has yet to pass a barrier
+  bool shown = false;       ///< and passed a barrier of the cta (of the role) since
+  bool underWay = false;    ///< nobody has waited for it
+  int64_t later = 0;        ///< how many of its kind were begun after it
 
-  auto tied() const { return std::tie(access, phase, sameRun, metInCta, arrived, met, fenced, shown, underWay, later); }
+  auto tied() const {
+    return std::tie(access, phase, sameRun, passedInCta, arrived, passed, fenced, shown, underWay, later);
+  }
   bool operator==(const Pending &other) const { return tied() == other.tied(); }
 };
 
@@ -193,7 +195,7 @@ Need BarrierInserter::needed(ArrayRef<MemoryAccess> next, const State &state, Op
       bool cluster = earlier.crosses || access.crosses;
       if (earlier.isShared() && access.isAsync() && !earlier.isAsync() && (cluster || !pending.shown))
         need.add(cluster ? Scope::Cluster : narrow, !pending.fenced);
-      else if (!pending.met && (cluster || !pending.metInCta))
+      else if (!pending.passed && (cluster || !pending.passedInCta))
         need.add(cluster ? Scope::Cluster : narrow, false);
     }
   return need;
@@ -221,7 +223,7 @@ void BarrierInserter::passBarrier(State &state, const BarrierUse &use) {
       over = use.waits && pending.arrived;
     } else {
       over = !accesses.needClusters();
-      pending.metInCta = true;
+      pending.passedInCta = true;
       pending.shown |= pending.fenced && use.isWhole();
     }
     // What threads wrote is there for all of them, and for the copy engine only if a fence came before.
@@ -229,9 +231,9 @@ void BarrierInserter::passBarrier(State &state, const BarrierUse &use) {
                  pending.access->isAsync() || (pending.fenced && use.isWhole());
     if (over && shown)
       continue;
-    pending.met |= over;
-    if (pending.met) {
-      pending.metInCta = pending.arrived = false;
+    pending.passed |= over;
+    if (pending.passed) {
+      pending.passedInCta = pending.arrived = false;
       pending.sameRun = true;
     }
     after.add(pending);
@@ -440,8 +442,8 @@ void BarrierInserter::visitLoop(Operation *loop, State &state) {
   state = after;
 }
 
-/// Whether all ctas of a cluster meet in the code of this op, from beginning to end.
-static bool meetsCluster(Operation *op) {
+/// Whether the op brings a whole barrier of the cluster, from arrival to wait.
+static bool bringsClusterBarrier(Operation *op) {
   BarrierUses uses = barriersOf(op);
   auto isOne = [](const std::optional<BarrierUse> &use) { return use && use->isCluster() && use->isWhole(); };
   return isOne(uses.before) || isOne(uses.after);
@@ -467,11 +469,11 @@ void BarrierInserter::run() {
   }
   State state;
   visit(entry, state);
-  // Nobody arrives a second time before having waited: whatever meets at the barrier of the cluster before the first
-  // such store comes after the wait.
+  // Nobody arrives a second time before having waited: a whole barrier of the cluster before the first such store
+  // comes after the wait.
   if (wait)
     function.walk([&](Operation *op) {
-      Operation *top = meetsCluster(op) ? entry.findAncestorOpInBlock(*op) : nullptr;
+      Operation *top = bringsClusterBarrier(op) ? entry.findAncestorOpInBlock(*op) : nullptr;
       if (top && top->isBeforeInBlock(wait))
         wait->moveBefore(top);
     });

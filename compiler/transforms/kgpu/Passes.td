@@ -252,11 +252,11 @@ def InsertBarriersPass : Pass<"kiln-insert-barriers", "::mlir::func::FuncOp"> {
     share one. Slots that iterations use in turn do not conflict with those of the iteration before. What only conflicts
     with accesses from before a loop is settled in front of the loop. Where a store reaches into other ctas, or the ctas
     of a cluster share what is accessed in global memory, the barrier is the cluster's. The first store into another cta
-    also waits for all ctas to have started, and so does whatever meets in the cluster before it. The program's own
+    also waits for all ctas to have started, and so does any other barrier of the cluster before it. The program's own
     barriers, and those that the order of an atomic brings, count.
 
     Each role is a program of its own, whose barriers are the role's; where what it touches conflicts with what stands
-    before or behind the roles, all threads of the cta meet there. Where tensor cores or the copy engine read what threads
+    before or behind the roles, the barrier there is the cta's. Where tensor cores or the copy engine read what threads
     stored, a `kgpu.fence_async` goes in front of the barrier. What they read counts as read where it is waited for.
     Memory of channels is left to those.
 

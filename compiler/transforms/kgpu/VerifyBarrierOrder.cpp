@@ -152,8 +152,8 @@ LogicalResult kgpu::verifyBarrierOrder(func::FuncOp function) {
     }
     if (around == function)
       return WalkResult::advance();
-    op->emitOpError("expected barriers in branches and loops alone (because there all threads come by, and who meets "
-                    "waits for all), got one inside of ")
+    op->emitOpError("expected barriers in branches and loops alone (because there all threads come by, and a barrier "
+                    "waits for all of them), got one inside of ")
         << around->getName();
     return WalkResult::interrupt();
   });

@@ -27,16 +27,16 @@ namespace {
 struct Place {
   Operation *op;      ///< executed next
   int flips;          ///< 0, 1: iterations of the loop whose slots alternate, modulo 2; 2: that loop was left
-  bool metInCta;      ///< a barrier of the cta was passed (but one of the cluster is asked for)
+  bool passedInCta;   ///< a barrier of the cta was passed (but one of the cluster is asked for)
   bool arrived;       ///< cluster_arrive was passed
   bool sameRun;       ///< no loop has computed the addresses anew
   bool underWay;      ///< nobody has waited for the access
   int64_t later;      ///< how many of its kind were begun since
-  bool fenced;        ///< kgpu.fence_async was passed since the access, before all met
-  bool met;           ///< all threads met: only the copy engine and the tensor cores may see what was there before
-  bool shown = false; ///< and those see it as far as this cta (this role) goes: behind the fence its threads met
+  bool fenced;        ///< kgpu.fence_async was passed since the access, before the barrier
+  bool passed;        ///< a barrier of all was passed: only copy engine and tensor cores may see what was there before
+  bool shown = false; ///< and those see it as far as this cta (this role) goes: behind the fence there was a barrier
   auto key() const {
-    return std::make_tuple(op, flips, metInCta, arrived, sameRun, underWay, later, fenced, met, shown);
+    return std::make_tuple(op, flips, passedInCta, arrived, sameRun, underWay, later, fenced, passed, shown);
   }
 };
 
@@ -61,7 +61,7 @@ private:
   LogicalResult check(const Place &place);
   InFlightDiagnostic missing(const Place &place, const Twine &what, StringRef reason);
   LogicalResult walk();
-  /// Whether the path ends here: all that matters have met.
+  /// Whether the path ends here: all threads that matter have passed a barrier.
   bool passBarrier(const std::optional<BarrierUse> &use, Place &place) const;
 
   const MemoryAccess &start;
@@ -130,7 +130,7 @@ LogicalResult PathWalker::check(const Place &place) {
     if (sameThreads && !start.isShared() && start.flight == Flight::CopyOut && access.flight == Flight::CopyOut)
       continue;
     bool cluster = start.crosses || access.crosses;
-    bool ordered = place.met || (place.metInCta && !cluster);
+    bool ordered = place.passed || (place.passedInCta && !cluster);
     if (!ordered)
       return missing(place, Twine("a barrier") + (cluster ? " of the cluster" : ""),
                      "both may touch the same bytes and one writes them");
@@ -159,7 +159,7 @@ bool PathWalker::passBarrier(const std::optional<BarrierUse> &use, Place &place)
   } else {
     // A role's barrier is of its own threads only.
     bool ours = use->scope != Scope::Role || roleAround(place.op) == role;
-    place.metInCta |= ours;
+    place.passedInCta |= ours;
     place.shown |= ours && start.isShared() && place.fenced && use->isWhole();
     over = ours && !accesses.needClusters();
   }
@@ -167,7 +167,7 @@ bool PathWalker::passBarrier(const std::optional<BarrierUse> &use, Place &place)
     return false;
   if (!asyncFollows || (start.isShared() && place.fenced && use->isWhole()))
     return true;
-  place.met = true;
+  place.passed = true;
   return false;
 }
 
@@ -179,7 +179,7 @@ LogicalResult PathWalker::run() {
     return failure();
   if (!role.first)
     return success();
-  // Behind the roles, whatever its own role did since: others' threads have not met it.
+  // Behind the roles, whatever its own role did since: it had no barrier with other threads.
   begin.sameRun = begin.underWay = false;
   begin.flips = 2;
   after(role.first, begin);
@@ -201,7 +201,7 @@ LogicalResult PathWalker::walk() {
     place.fenced |= isa<FenceAsyncOp>(op);
     if (std::optional<Wait> wait = waitOf(op); wait && place.underWay && start.isOverBehind(*wait, place.later)) {
       // From here on as if it had just been made by the threads that waited.
-      place.underWay = place.metInCta = place.arrived = place.met = false;
+      place.underWay = place.passedInCta = place.arrived = place.passed = false;
     }
     if (place.underWay && flightOf(op) == start.flight)
       place.later = std::min<int64_t>(place.later + 1, kManyLater);

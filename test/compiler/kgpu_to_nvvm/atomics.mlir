@@ -44,7 +44,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
-// Order is about all threads of the instance: they meet, and the one that acts fences.
+// Order is about all threads of the instance: they wait at a barrier, and the one that acts fences.
 // CHECK-LABEL: llvm.func @kiln_order(
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0_i32
 // CHECK: "llvm.nvvm.barrier.cta.sync.aligned.all"

@@ -1,8 +1,8 @@
-// Channels: barriers behind the slots, set up before anybody meets; waits that all lanes make; one arrival a warp.
+// Channels: barriers behind the slots, set up before the first barrier; waits that all lanes make; one arrival a warp.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 // Two slots of 1024 bytes at 2048, barriers at 4096: full (one arrival), empty (four warps). The fence tells the copy
-// engine; then all threads meet, once, behind the last channel.
+// engine; then one barrier of all threads, behind the last channel.
 // CHECK-LABEL: llvm.func @kiln_bytes(
 // CHECK: %[[SHARED:.*]] = llvm.mlir.addressof @shared_memory
 // CHECK: %[[ADDRESS:.*]] = llvm.ptrtoint %[[SHARED]] : !llvm.ptr<3> to i32
@@ -90,7 +90,7 @@ module {
 // -----
 
 // Filled by threads: each warp arrives when its lanes have stored, behind a fence where products read the slot. One slot
-// has a parity and no number. Products are waited for by the whole warp, so that the arrival meets nobody.
+// has a parity and no number. Products are waited for by the whole warp, so that the arrival waits for nobody.
 // CHECK-LABEL: llvm.func @kiln_threads(
 // CHECK: mbarrier.init{{.*}}, %c2_i32
 // CHECK: mbarrier.init{{.*}}, %c4_i32
@@ -177,7 +177,7 @@ module {
 // -----
 
 // In a cluster of two that shares a part: the slot is empty when the eight warps of both have told so, lane i telling
-// cta i, without the fence of the whole GPU that a scope of the cluster would bring; the cluster meets before the first
+// cta i, without the fence of the whole GPU that a scope of the cluster would bring; the cluster's barrier stands before the first
 // use, and before anybody ends.
 // CHECK-LABEL: llvm.func @kiln_shared_part(
 // CHECK: mbarrier.init{{.*}}, %c1_i32

@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
-// One counter behind each slot, of one arrival a warp, set up before the cluster meets; the first arrival orders nothing.
+// One counter behind each slot, of one arrival a warp, set up before the cluster's barrier; the first arrival orders nothing.
 // CHECK-LABEL: llvm.func @kiln_mbarrier(
 // CHECK: scf.if
 // CHECK: "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}" %{{.*}}, %c4_i32

@@ -1,5 +1,5 @@
 // Copies by threads: cp.async of as many bytes as addresses are aligned for, of what is inside of the array, zeros beside;
-// groups are closed and waited for by number, then all threads meet.
+// groups are closed and waited for by number, then there is a barrier.
 // RUN: kiln-opt %s --split-input-file --kiln-set-target=target=sm_80 --kiln-kgpu-to-nvvm --canonicalize --cse | FileCheck %s
 
 // 16 KiB by 128 threads: eight copies each of 16 bytes, rows of 64 elements over 128 bytes. A row may end within a copy:

@@ -4,7 +4,7 @@
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 
-// Each role meets by itself, where its own threads need it.
+// Each role has barriers of its own, where its threads need them.
 // CHECK-LABEL: @roles
 // CHECK: kgpu.roles @one
 // CHECK-NEXT: arith.constant
@@ -37,7 +37,7 @@ func.func @roles() {
   return
 }
 
-// The threads outside of a role are others: all of the cta meet in front of the roles and behind them, whatever barrier a
+// The threads outside of a role are others: barriers in front of the roles and behind them are the cta's, whatever barrier a
 // role has of its own.
 // CHECK-LABEL: @around_roles
 // CHECK: kgpu.local_store
@@ -110,7 +110,7 @@ func.func @ordered_in_role(%p: !tile.ptr<i32>, %one: i32) {
 #acc = #layout.map<wgmma_acc [64, 64] groups 1>
 
 // Products see what threads stored behind their fence and a barrier. What they read is read until the wait, and other
-// warps may be behind: the next store meets them first.
+// warps may be behind: the next store waits for them first.
 // CHECK-LABEL: @product
 // CHECK: scf.for
 // CHECK: kgpu.barrier cta
@@ -208,7 +208,7 @@ func.func @unfenced(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>) {
 }
 
 // A persistent loop: a role fetches, one multiplies and writes. Channels order what goes through them; the memory of the
-// result is stored to by threads and read by the copy engine until the wait, of one thread, that the others then meet.
+// result is stored to by threads and read by the copy engine until the wait, of one thread, for which the others then wait.
 // Instances write blocks of their own, in no order.
 // CHECK-LABEL: @persistent
 // CHECK: kgpu.roles @load

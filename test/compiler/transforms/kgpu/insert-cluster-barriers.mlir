@@ -1,4 +1,4 @@
-// Barriers of a cluster: what other ctas touch, in their own memory or in global memory, needs all ctas to meet; and the
+// Barriers of a cluster: what other ctas touch, in their own memory or in global memory, needs a barrier of all ctas; and the
 // first that writes to another has waited for all of them to run.
 // RUN: kiln-opt %s --split-input-file --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
 
@@ -22,7 +22,7 @@ module attributes {kgpu.cluster = 2 : i32} {
     return
   }
 
-// The user's barrier meets too, wherever it stands.
+// The user's barrier counts too, wherever it stands.
 // CHECK-LABEL: @user_barrier_before_stores
 // CHECK-NEXT: kgpu.cluster_arrive
 // CHECK: kgpu.cluster_wait
@@ -39,7 +39,7 @@ module attributes {kgpu.cluster = 2 : i32} {
     return
   }
 
-// An atomic that orders memory meets too.
+// An atomic that orders memory brings one too.
 // CHECK-LABEL: @cluster_atomic_before_stores
 // CHECK-NEXT: kgpu.cluster_arrive
 // CHECK: kgpu.cluster_wait

@@ -272,7 +272,7 @@ func.func @around_a_loop(%x: tensor<64x64xf16, #t>, %c: tensor<64x64xf32, #acc>,
 
 // -----
 
-// One thread has waited; the others have to meet it.
+// One thread has waited; the others need a barrier.
 #rows = #layout.map<swizzled [64, 64] element 2 bytes 128>
 #t = #layout.map<blocked [64, 64] vector 8 warps 4>
 func.func @only_one_waited(%x: tensor<64x64xf16, #t>, %pc: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {

@@ -27,7 +27,7 @@ module attributes {kgpu.cluster = 2 : i32} {
       kgpu.cluster_wait
     }
     kgpu.cluster_arrive
-    // Nothing meets in the loop: the arrival may stay open over it.
+    // No barrier in the loop: the arrival may stay open over it.
     scf.for %i = %zero to %n step %one : i32 {
       %old = tile.atomic_rmw add relaxed gpu %p, %one : !tile.ptr<i32>, i32
     }
@@ -267,7 +267,7 @@ func.func @threads_part(%n: index) {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   scf.parallel (%i) = (%zero) to (%n) step (%one) {
-    // expected-error @below {{'kgpu.barrier' op expected barriers in branches and loops alone (because there all threads come by, and who meets waits for all), got one inside of scf.parallel}}
+    // expected-error @below {{'kgpu.barrier' op expected barriers in branches and loops alone (because there all threads come by, and a barrier waits for all of them), got one inside of scf.parallel}}
     kgpu.barrier cta
   }
   return

@@ -89,7 +89,7 @@ func.func @narrow(%x: tensor<128xf32, #row>) -> tensor<128xf32, #row> {
 
 // -----
 
-// Bytes of a ring are free behind its last receive, of which nothing is read: all threads meet there.
+// Bytes of a ring are free behind its last receive, of which nothing is read: a barrier is there.
 #t = #layout.map<blocked [128] vector 1 warps 4>
 #m = #layout.map<row_major [128]>
 !mem = !kgpu.mem<128xf32, #m>
