@@ -13,6 +13,7 @@ there is one), in another order, and with other last bits, in each run.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from kiln.kernels.attention.kernel import Operand, Turns, beside_scores, check_h
 from kiln.kernels.attention.operands import Heads, is_fetched
 from kiln.kernels.attention.scores import At, Bias, Terms, Visible
 from kiln.kernels.fast import exp2_flushed
-from kiln.kernels.machine import machine_of
+from kiln.kernels.machine import Machine, machine_of
 from kiln.kernels.operator import (
     FLOATS,
     INSIDE,
@@ -527,121 +528,165 @@ class Beside:
 _TOO_MUCH: set[Any] = set()
 
 
-def launch(
-    operands: dict[str, Operand],
-    lse: Any,
-    lse_strides: tuple[int, ...],
-    scale: float | None,
-    deterministic: bool,
-    plan: BackwardPlan | None,
-    terms: Terms | None,
-    visible: Visible,
-    beside: Beside | None = None,
-    turned: Visible | None = None,
-    side: int = 0,
-) -> None:
-    """The kernels over q, k, v, out, dout, dq, dk and dv that fit together. ``turned``: ``visible`` by blocks of keys,
-    and the queries that see them; ``side``: of those blocks, which tiles divide."""
-    heads = {name: x.heads() for name, x in operands.items()}
-    q, k, v = (heads[name] for name in ("q", "k", "v"))
-    machine, array = machine_of(q.data), q.data
-    sizes = tile_side(q.size), tile_side(v.size)
-    streamed = [x for name, x in heads.items() if name != "out"]
-    fetched = min(q.longest, k.longest) > 0 and all(map(is_fetched, streamed))
-    # The slope of a cap takes as many registers as scores do; a bias is loaded into as many.
-    many = terms is not None and (terms.slopes is not None or visible.left is not None)
-    bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
-    crowded = bent or (terms is not None and terms.bias is not None and (many or not beside_scores(terms)[1]))
-    plain = terms is None and visible.left is None
-    if plan is None:
+@dataclass(frozen=True)
+class Backward:
+    """One backward pass: ``operands`` are q, k, v, out, dout, dq, dk and dv. ``scale``: None is that of heads' sizes.
+    ``turned``: ``visible`` by blocks of keys, and the queries that see them; ``side``: of those blocks, which tiles
+    divide."""
 
-        def planned(ahead: bool) -> BackwardPlan:
-            tokens, heads = (q.longest, k.longest), q.batches * q.heads
-            repeats = deterministic or q.starts is not None  # sums in memory have not been tried with varying lengths
-            shape = *tokens, sizes, array.itemsize
-            return backward_plan(*shape, ahead, visible.CAUSAL, machine, plain, crowded, repeats, heads)
+    operands: dict[str, Operand]
+    lse: Any
+    lse_strides: tuple[int, ...]
+    scale: float | None
+    deterministic: bool
+    terms: Terms | None
+    visible: Visible
+    beside: Beside | None = None
+    turned: Visible | None = None
+    side: int = 0
 
-        plan = planned(fetched)
-        if plan.schedule:
-            # A plan knows little of what terms and masks take: together they may take more registers than a thread has.
-            seen = visible.CAUSAL, visible.left is None, visible.right is None, visible.MOD, q.starts is None
-            some = terms or Terms()
-            kind = plan, sizes, machine, seen, some.softcap, some.slopes is None, beside_scores(terms), some.MOD
-            if kind not in _TOO_MUCH:
-                settings = lse_strides, scale, deterministic
-                try:
-                    return launch(operands, lse, *settings, plan, terms, visible, beside, turned, side)
-                except ResourceError:
-                    _TOO_MUCH.add(kind)
-            plan = planned(False)
-    if side:
-        # Sides of blocks are powers of two.
-        sides = {name: getattr(plan, name) for name in ("m", "n", "dq_m", "dq_n")}
-        plan = dataclasses.replace(plan, **{name: min(side, 1 << n.bit_length() - 1) for name, n in sides.items()})
-    out, dout = (operands[name].heads(described=False) for name in ("out", "dout"))
-    if machine.gpu and not (fetched and plan.schedule):
-        heads = {name: x.heads(described=False) for name, x in operands.items()}
-    scale = 1 / math.sqrt(q.size) if scale is None else scale
-    scaled = terms is not None
-    terms = terms or Terms()
-    exponent = scale if scaled else scale * LOG2_E.value
-    number, padded = q.batches * q.heads, kiln.cdiv(max(q.longest, 1), plan.m) * plan.m
-    inside = "float64" if array.itemsize == 8 else "float32"
-    rows = Rows(empty(Spec((2 * number, padded), inside), array), 2 * number, padded)
-    sums = None
-    if plan.atomics and not deterministic:
-        place = empty(Spec((number, padded, sizes[0]), "float32"), array)
-        turned_parts = plan.parts_turned(sizes[0])
-        count = number * padded // plan.m * sizes[0] if turned_parts else number * padded
-        sums = Parts(place, count, padded, plan.m, sizes[0], turned_parts)
-    if number:
-        rows_kernel[(kiln.cdiv(padded, plan.rows), number)](
-            out,
-            dout,
-            lse,
-            *lse_strides,
+    @functools.cached_property
+    def described(self) -> dict[str, Heads]:
+        """The operands as the copy engine would read them."""
+        return {name: x.heads() for name, x in self.operands.items()}
+
+    def by_threads(self, *names: str) -> list[Heads]:
+        """Operands as threads read them."""
+        return [self.operands[name].heads(described=False) for name in names]
+
+    @functools.cached_property
+    def machine(self) -> Machine:
+        return machine_of(self.described["q"].data)
+
+    @functools.cached_property
+    def sizes(self) -> tuple[int, int]:
+        """Of heads and of values, padded."""
+        return tile_side(self.described["q"].size), tile_side(self.described["v"].size)
+
+    @functools.cached_property
+    def fetched(self) -> bool:
+        """Whether the copy engine can fetch all operands."""
+        q, k = self.described["q"], self.described["k"]
+        streamed = [x for name, x in self.described.items() if name != "out"]
+        return min(q.longest, k.longest) > 0 and all(map(is_fetched, streamed))
+
+    def launch(self, plan: BackwardPlan | None = None) -> None:
+        """The kernels, by a plan or the one that fits."""
+        if plan is not None:
+            return self.run(plan)
+        plan = self.planned(self.fetched)
+        if not plan.schedule:
+            return self.run(plan)
+        # A plan knows little of what terms and masks take: together they may take more registers than a thread has.
+        visible, terms = self.visible, self.terms or Terms()
+        starts = self.described["q"].starts
+        seen = visible.CAUSAL, visible.left is None, visible.right is None, visible.MOD, starts is None
+        bent = terms.softcap, terms.slopes is None, beside_scores(self.terms), terms.MOD
+        kind = plan, self.sizes, self.machine, seen, bent
+        if kind not in _TOO_MUCH:
+            try:
+                return self.run(plan)
+            except ResourceError:
+                _TOO_MUCH.add(kind)
+        return self.run(self.planned(False))
+
+    def planned(self, fetched: bool) -> BackwardPlan:
+        q, k = self.described["q"], self.described["k"]
+        terms, visible = self.terms, self.visible
+        # The slope of a cap takes as many registers as scores do; a bias is loaded into as many.
+        many = terms is not None and (terms.slopes is not None or visible.left is not None)
+        bent = terms is not None and (terms.softcap is not None or terms.MOD is not None)
+        crowded = bent or (terms is not None and terms.bias is not None and (many or not beside_scores(terms)[1]))
+        plain = terms is None and visible.left is None
+        repeats = self.deterministic or q.starts is not None  # sums in memory: not tried with varying lengths
+        shape = q.longest, k.longest, self.sizes, q.data.itemsize
+        heads = q.batches * q.heads
+        return backward_plan(*shape, fetched, visible.CAUSAL, self.machine, plain, crowded, repeats, heads)
+
+    def run(self, plan: BackwardPlan) -> None:
+        """The kernels of a plan, in their order."""
+        if self.side:
+            # Sides of blocks are powers of two.
+            sides = {name: getattr(plan, name) for name in ("m", "n", "dq_m", "dq_n")}
+            sides = {name: min(self.side, 1 << n.bit_length() - 1) for name, n in sides.items()}
+            plan = dataclasses.replace(plan, **sides)
+        heads = self.described
+        if self.machine.gpu and not (self.fetched and plan.schedule):
+            heads = dict(zip(self.operands, self.by_threads(*self.operands), strict=True))
+        q, k, v = (heads[name] for name in ("q", "k", "v"))
+        scale = 1 / math.sqrt(q.size) if self.scale is None else self.scale
+        terms = self.terms or Terms()
+        # Where something becomes of scores, they are scaled before; else in the exponent.
+        scaled = self.terms is not None
+        exponent = scale if scaled else scale * LOG2_E.value
+        rows, sums = self.scratch(plan)
+        if rows.count:
+            self.fill(rows, sums, plan)
+        factors = [q, k, v, heads["dout"]]
+        if k.longest:
+            keys_kernel[(kiln.cdiv(k.longest, plan.n) * k.batches * k.heads,)](
+                *factors,
+                heads["dk"],
+                heads["dv"],
+                rows,
+                sums,
+                exponent,
+                scale,
+                terms,
+                self.turned or self.visible,
+                Turns(plan.together, plan.around or None),
+                FORM=Form(plan.m, plan.n, *self.sizes, scaled),
+                **plan.options(self.machine),
+            )
+        if self.beside is not None:
+            arrays, form = self.by_threads("q", "k", "v", "dout"), Form(64, 64, *self.sizes, scaled)
+            self.beside.launch(arrays, rows, exponent, terms, self.visible, form, plan.row_options(self.machine))
+        number = q.batches * q.heads
+        if not q.longest or not number:
+            return
+        if sums is not None:
+            grid = kiln.cdiv(q.longest, plan.m), number
+            round_kernel[grid](sums, heads["dq"], scale, **plan.row_options(self.machine))
+        else:
+            queries_kernel[(kiln.cdiv(q.longest, plan.dq_m) * number,)](
+                *factors,
+                heads["dq"],
+                rows,
+                exponent,
+                scale,
+                terms,
+                self.visible,
+                Turns(plan.together, plan.dq_around or None),
+                FORM=Form(plan.dq_m, plan.dq_n, *self.sizes, scaled),
+                **plan.options(self.machine, dq=True),
+            )
+
+    def scratch(self, plan: BackwardPlan) -> tuple[Rows, Parts | None]:
+        """Memory for what rows of queries need, and for sums of dq where they are made beside dk."""
+        q = self.described["q"]
+        number, padded = q.batches * q.heads, kiln.cdiv(max(q.longest, 1), plan.m) * plan.m
+        inside = "float64" if q.data.itemsize == 8 else "float32"
+        rows = Rows(empty(Spec((2 * number, padded), inside), q.data), 2 * number, padded)
+        if self.deterministic or not plan.atomics:
+            return rows, None
+        size = self.sizes[0]
+        place = empty(Spec((number, padded, size), "float32"), q.data)
+        turned = plan.parts_turned(size)
+        count = number * padded // plan.m * size if turned else number * padded
+        return rows, Parts(place, count, padded, plan.m, size, turned)
+
+    def fill(self, rows: Rows, sums: Parts | None, plan: BackwardPlan) -> None:
+        size, v_size = self.sizes
+        rows_kernel[(kiln.cdiv(rows.padded, plan.rows), rows.count // 2)](
+            *self.by_threads("out", "dout"),
+            self.lse,
+            *self.lse_strides,
             rows,
             None if sums is None else sums.data,
             M=plan.rows,
-            SIZE=sizes[0],
-            V_SIZE=sizes[1],
-            **plan.row_options(machine),
-        )
-    factors = [heads[name] for name in ("q", "k", "v", "dout")]
-    if k.longest:
-        keys_kernel[(kiln.cdiv(k.longest, plan.n) * k.batches * k.heads,)](
-            *factors,
-            heads["dk"],
-            heads["dv"],
-            rows,
-            sums,
-            exponent,
-            scale,
-            terms,
-            turned or visible,
-            Turns(plan.together, plan.around or None),
-            FORM=Form(plan.m, plan.n, *sizes, scaled),
-            **plan.options(machine),
-        )
-    if beside is not None:
-        arrays = [operands[name].heads(described=False) for name in ("q", "k", "v", "dout")]
-        beside.launch(arrays, rows, exponent, terms, visible, Form(64, 64, *sizes, scaled), plan.row_options(machine))
-    if not q.longest or not number:
-        return
-    if sums is not None:
-        round_kernel[(kiln.cdiv(q.longest, plan.m), number)](sums, heads["dq"], scale, **plan.row_options(machine))
-    else:
-        queries_kernel[(kiln.cdiv(q.longest, plan.dq_m) * number,)](
-            *factors,
-            heads["dq"],
-            rows,
-            exponent,
-            scale,
-            terms,
-            visible,
-            Turns(plan.together, plan.dq_around or None),
-            FORM=Form(plan.dq_m, plan.dq_n, *sizes, scaled),
-            **plan.options(machine, dq=True),
+            SIZE=size,
+            V_SIZE=v_size,
+            **plan.row_options(self.machine),
         )
 
 
@@ -734,7 +779,7 @@ def attention_backward(
     beside, others = _beside({"bias": bias, "sinks": sinks}, {"bias": dbias, "sinks": dsinks})
     names = ("q", "k", "v", "out", "dout", "dq", "dk", "dv")
     operands = dict(zip(names, map(Operand, (q, k, v, out, dout, *results)), strict=True))
-    launch(operands, lse, strides(lse), softmax_scale, deterministic, plan, terms, visible, beside)
+    Backward(operands, lse, strides(lse), softmax_scale, deterministic, terms, visible, beside).launch(plan)
     return (*results, *others)
 
 
@@ -813,5 +858,6 @@ def attention_varlen_backward(
         places |= {"dq": of_queries, "dk": of_keys, "dv": of_keys}
         arrays = (q, k, v, out, dout, *results)
         operands = {name: Operand(x, *at) for (name, at), x in zip(places.items(), arrays, strict=True)}
-        launch(operands, lse, (0, *strides(lse)), softmax_scale, deterministic, plan, terms, visible, beside)
+        lse_strides = 0, *strides(lse)
+        Backward(operands, lse, lse_strides, softmax_scale, deterministic, terms, visible, beside).launch(plan)
     return (*results, *others)

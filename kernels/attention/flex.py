@@ -26,8 +26,7 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.errors import ArgumentError
-from kiln.kernels.attention.backward import check_results
-from kiln.kernels.attention.backward import launch as launch_backward
+from kiln.kernels.attention.backward import Backward, check_results
 from kiln.kernels.attention.backward_configs import BackwardPlan
 from kiln.kernels.attention.configs import AttentionPlan
 from kiln.kernels.attention.kernel import Operand, check_heads, inside, launch
@@ -311,7 +310,8 @@ def flex_attention_backward(
     names = ("q", "k", "v", "out", "dout", "dq", "dk", "dv")
     arrays = (query, key, value, out, dout, *results)
     operands = {name: Operand(x, heads_first=True) for name, x in zip(names, arrays, strict=True)}
-    launch_backward(operands, lse, strides(lse), scale, deterministic, plan, terms, visible, turned=by_keys, side=side)
+    backward = Backward(operands, lse, strides(lse), scale, deterministic, terms, visible, turned=by_keys, side=side)
+    backward.launch(plan)
     return results
 
 
