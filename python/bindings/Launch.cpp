@@ -5,6 +5,7 @@
 #include "python/bindings/launch/Call.h"
 #include "python/bindings/launch/Gpu.h"
 #include "python/bindings/launch/Launcher.h"
+#include "python/bindings/launch/Owner.h"
 #include "python/bindings/launch/Reports.h"
 #include "runtime/artifact/Key.h"
 #include "runtime/support/ThreadPool.h"
@@ -66,6 +67,7 @@ void kiln::python::bindLaunch(py::module_ &m) {
   m.def("digest", [](py::bytes bytes) { return artifact::digest(std::string(bytes)); }, py::arg("bytes"), "SHA-256.");
   m.def("set_launch_hooks", setLaunchHooks, py::arg("enter"), py::arg("exit"),
         "What is called before and after each launch, with the compiled kernel, the grid and the arguments by name.");
+  bindOwner(m);
   bindLauncher(m);
   bindGpu(m);
 }

@@ -4,6 +4,8 @@ when one of them is first asked for. Checked against it by test_stub.py."""
 from collections.abc import Sequence
 from typing import Any
 
+from kiln.runtime.owner import LaunchOwner
+
 # -- Making IR (kiln._compiler, bindings/Builder.cpp): values, regions and locations are integer handles. --
 
 class Module:
@@ -158,11 +160,30 @@ class LoadedKernel:
     @property
     def figures(self) -> dict[str, int] | None: ...
 
+class LaunchTerms:
+    """What launches of a kernel go by, until a watched value is another object."""
+
+    def __init__(
+        self,
+        *,
+        prefix: str,
+        watched: list[tuple[Any, Any, Any]],
+        checks_accesses: bool,
+        cuda: bool,
+        stage: bool,
+        limit: int,
+        describes_pointers: bool,
+    ) -> None: ...
+    @property
+    def prefix(self) -> str: ...
+    @property
+    def watched(self) -> list[tuple[Any, Any, Any]]: ...
+
 class Launcher:
     """Launches one kernel: specialises, packs and runs in one call."""
 
     def __new__(
-        cls, kernel: Any, parameters: list[Any], options: list[str], strides: list[str], fields: list[str]
+        cls, owner: LaunchOwner, parameters: list[Any], options: list[str], strides: list[str], fields: list[str]
     ) -> Launcher: ...
     @property
     def recognised(self) -> int: ...

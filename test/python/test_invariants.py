@@ -129,6 +129,20 @@ def test_every_room_has_a_kernel_readme():
             assert (family / name).exists(), f"{family.name}/{name}"
 
 
+def test_a_launch_asks_its_owner_by_the_names_of_the_protocol():
+    """C++ names Python's methods in one file, and those are the ones of the protocol that mypy checks."""
+    text = (ROOT / "python/bindings/launch/Owner.cpp").read_text()
+    asked = {name for names in re.findall(r'\.attr\("(\w+)"\)|\brefuse\("(\w+)"', text) for name in names if name}
+    protocols = ast.parse((ROOT / "python/kiln/runtime/owner.py").read_text()).body
+    methods = {node.name for kind in protocols if isinstance(kind, ast.ClassDef) for node in kind.body
+               if isinstance(node, ast.FunctionDef)}  # fmt: skip
+    assert asked == methods and len(asked) > 10
+    elsewhere = re.compile(r'state\.owner\.get\(\)\)?\.attr|"_(explain\w*|revalidate|compile|forget)"')
+    others = [path.name for path in (ROOT / "python/bindings").rglob("*.cpp") if path.name != "Owner.cpp"
+              and elsewhere.search(path.read_text())]  # fmt: skip
+    assert others == []
+
+
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 

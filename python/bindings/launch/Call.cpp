@@ -76,10 +76,10 @@ bool isCurrent(LauncherState &state) {
 
 /// Another thread may do the same meanwhile, with other values of its own: what a call goes by is what it gets here.
 std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
-  py::tuple answer = state.kernel.attr("_revalidate")();
+  LaunchTerms terms = state.owner.revalidate();
   std::vector<Watched> watched;
   std::vector<LauncherState::WatchedNames> watchedNames;
-  for (py::handle item : py::list(answer[1])) {
+  for (py::handle item : terms.watched) {
     py::tuple triple = py::reinterpret_borrow<py::tuple>(item);
     Watched entry{triple[0], triple[1], {}};
     // Read here rather than taken from Python, so that "undefined" needs no stand-in.
@@ -93,16 +93,15 @@ std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
       names = watchedNames.insert(names, {entry.holder, 0, {}});
     names->values.push_back({entry.name, entry.value});
   }
-  std::unique_ptr<KernelTable> &table = state.tables[answer[0].cast<std::string>()];
+  std::unique_ptr<KernelTable> &table = state.tables[terms.prefix];
   if (!table)
     table = std::make_unique<KernelTable>();
   auto current = std::make_shared<LauncherState::Current>();
-  current->prefix = answer[0].cast<std::string>();
-  current->placement.cuda = answer[3].cast<bool>();
-  current->placement.stage = answer[4].cast<bool>();
-  current->collectExtents = answer[2].cast<bool>() || current->placement.stage;
-  current->limit = answer[5].cast<size_t>();
-  current->describesPointers = answer[6].cast<bool>();
+  current->prefix = terms.prefix;
+  current->placement = {terms.cuda, terms.stage};
+  current->collectExtents = terms.checksAccesses || terms.stage;
+  current->limit = terms.limit;
+  current->describesPointers = terms.describesPointers;
   current->table = table.get();
   state.watched = std::move(watched);
   state.watchedNames = std::move(watchedNames);
@@ -141,6 +140,7 @@ private:
   /// Enters what was compiled, and drops what was used least of late where there is too much.
   void keep(KernelTable *table, const Compiled &compiled);
   [[noreturn]] void refuseReadOnly(llvm::StringRef name);
+  [[noreturn]] void refuseCulprit();
   void resolveDevice();
   void launch(const Compiled &compiled, device::Grid grid);
   Status launchStaged(const Compiled &compiled, const device::LaunchRequest &request, device::CudaDevice &device);
@@ -164,12 +164,6 @@ private:
 
 [[noreturn]] void raise() { throw py::error_already_set(); }
 
-/// After a call into a function that must raise.
-[[noreturn]] void mustHaveRaised() {
-  PyErr_SetString(PyExc_SystemError, "kiln: an error could not be explained");
-  raise();
-}
-
 void Call::explainBinding(PyObject *const *args, size_t positional, PyObject *names) {
   py::tuple tuple(positional);
   for (size_t i = 0; i < positional; ++i)
@@ -177,8 +171,7 @@ void Call::explainBinding(PyObject *const *args, size_t positional, PyObject *na
   py::dict keywords;
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
     keywords[py::handle(PyTuple_GET_ITEM(names, i))] = py::handle(args[positional + i]);
-  state.kernel.attr("_explain_binding")(tuple, keywords);
-  mustHaveRaised();
+  state.owner.refuseBinding(tuple, keywords);
 }
 
 void Call::bind(PyObject *const *args, size_t positional, PyObject *names) {
@@ -266,27 +259,27 @@ void Call::encodeOptions() {
       continue;
     if (PyErr_Occurred())
       raise();
-    state.kernel.attr("_explain_argument")(state.optionNames[i], py::handle(options[i]), reader.problem, reader.hint);
-    mustHaveRaised();
+    state.owner.refuseArgument(state.optionNames[i], options[i], reader.problem, reader.hint);
   }
 }
 
+/// The argument that the reader could not make use of.
+void Call::refuseCulprit() {
+  state.owner.refuseArgument(state.parameters[reader.culprit].name, values[reader.culprit], reader.problem,
+                             reader.hint);
+}
+
 void Call::resolveDevice() {
-  if (!reader.resolveDevice(device)) {
-    state.kernel.attr("_explain_argument")(state.parameters[reader.culprit].name, py::handle(values[reader.culprit]),
-                                           reader.problem, reader.hint);
-    mustHaveRaised();
-  }
+  if (!reader.resolveDevice(device))
+    refuseCulprit();
   if (device != onNothing)
     return;
   // Any GPU: the one in use on this thread, else the first; without a driver the code is only compiled.
   ErrorOr<int> count = device::CudaDevice::count();
   if (count.ok() && *count > 0)
     device = std::max(device::CudaDevice::getCurrent(), 0);
-  else if (!warmup) {
-    state.kernel.attr("_explain_device")(count.ok() ? "no CUDA device" : count.getStatus().getMessage());
-    mustHaveRaised();
-  }
+  else if (!warmup)
+    state.owner.refuseDevice(count.ok() ? "no CUDA device" : count.getStatus().getMessage());
 }
 
 /// The arguments and the launch options that were given, by name.
@@ -302,17 +295,14 @@ py::dict Call::collectNamed() {
 
 device::Grid Call::evaluateGrid() {
   py::object value = py::reinterpret_borrow<py::object>(grid);
-  auto refuse = [&](const std::string &message) {
-    state.kernel.attr("_explain_grid")(value, message);
-    mustHaveRaised();
-  };
+  auto refuse = [&](const std::string &message) { state.owner.refuseGrid(value, message); };
   if (!PyTuple_Check(grid) && !PyLong_Check(grid) && PyCallable_Check(grid)) {
     py::dict meta = collectNamed();
     value = py::reinterpret_steal<py::object>(PyObject_CallOneArg(grid, meta.ptr()));
     if (!value) {
       py::error_already_set error;
       if (error.matches(PyExc_KeyError))
-        state.kernel.attr("_explain_grid_key")(error.value(), meta);
+        state.owner.explainGridKey(error.value(), meta);
       error.restore();
       raise();
     }
@@ -354,11 +344,10 @@ void Call::refuseReadOnly(llvm::StringRef name) {
   auto parameter =
       llvm::find_if(state.parameters, [&](const Parameter &p) { return p.rule.name == name.split('.').first; });
   size_t index = parameter - state.parameters.begin();
-  state.kernel.attr("_explain_argument")(name.str(), py::handle(values[index]),
-                                         "expected an array that may be written (because the kernel stores through " +
-                                             name.str() + "), got a read-only one",
-                                         "pass a copy");
-  mustHaveRaised();
+  state.owner.refuseArgument(py::str(name.str()), values[index],
+                             "expected an array that may be written (because the kernel stores through " + name.str() +
+                                 "), got a read-only one",
+                             "pass a copy");
 }
 
 Compiled Call::findOrCompile() {
@@ -385,8 +374,8 @@ Compiled Call::findOrCompile() {
     alone.append(flag);
   py::object object;
   try {
-    object = state.kernel.attr("_compile")(parameters, given, py::bytes(encoder.getKey().take_front(codeKeySize).str()),
-                                           alone, device, current->prefix);
+    py::bytes key(encoder.getKey().take_front(codeKeySize).str());
+    object = state.owner.compile({parameters, given, key, alone, device, current->prefix});
   } catch (py::error_already_set &error) {
     // Frozen mode says which value has no code.
     if (py::object tell = getOptionalAttribute(error.value().ptr(), "tell_values"))
@@ -404,11 +393,10 @@ Compiled Call::findOrCompile() {
   uint32_t blockBytes;
   std::vector<artifact::ArgumentSpec> packed = launch::flatten(state.names, specializations, blockBytes);
   const artifact::Metadata &metadata = compiled.kernel->getMetadata();
-  if (!launch::isPackedFor(metadata, packed, blockBytes)) {
-    state.kernel.attr("_explain_status")(
-        object, "internal", "the arguments the code expects are not those of the launch: metadata " + metadata.print());
-    mustHaveRaised();
-  }
+  if (!launch::isPackedFor(metadata, packed, blockBytes))
+    state.owner.refuseStatus(object, internalError("the arguments the code expects are not those of the launch: "
+                                                   "metadata " +
+                                                   metadata.print()));
   keep(table, compiled);
   return compiled;
 }
@@ -430,21 +418,11 @@ void Call::keep(KernelTable *table, const Compiled &compiled) {
     py::object dropped = oldest->second.object;
     holder->erase(oldest);
     ++state.generation;
-    state.kernel.attr("_forget")(dropped);
+    state.owner.forget(dropped);
   }
 }
 
 } // namespace
-
-[[noreturn]] static void explainStatus(LauncherState &state, const Compiled &compiled, const Status &status) {
-  static constexpr const char *codes[] = {"ok",       "invalid", "internal", "resource",
-                                          "internal", "lost",    "invalid",  "invalid"};
-  py::object need = py::none();
-  if (const ResourceNeed *amount = status.getNeed())
-    need = py::make_tuple(amount->resource, amount->required, amount->available, amount->option);
-  state.kernel.attr("_explain_status")(compiled.object, codes[unsigned(status.getCode())], status.getMessage(), need);
-  mustHaveRaised();
-}
 
 /// Until it has ended.
 static void launchOnHost(LauncherState &state, const Compiled &compiled, device::Grid grid, const void *block,
@@ -474,25 +452,22 @@ static void launchOnHost(LauncherState &state, const Compiled &compiled, device:
   if (monitor) {
     std::string output = monitor->takeOutput();
     if (!output.empty())
-      state.kernel.attr("_show")(output);
+      showText(output);
     if (raised)
       throw std::move(*raised);
-    if (monitor->getFailure()) {
-      state.kernel.attr("_explain_failure")(compiled.object,
-                                            describeFailure(*monitor, *monitor->getFailure(), metadata, grid));
-      mustHaveRaised();
-    }
+    if (monitor->getFailure())
+      state.owner.raiseFailure(describeFailure(*monitor, *monitor->getFailure(), metadata, grid));
   }
   if (raised)
     throw std::move(*raised);
   if (!status.ok())
-    explainStatus(state, compiled, status);
+    state.owner.refuseStatus(compiled.object, status);
 }
 
 static device::CudaDevice &findGpu(LauncherState &state, const Compiled &compiled, int device) {
   ErrorOr<device::CudaDevice *> found = device::CudaDevice::get(device);
   if (!found.ok())
-    explainStatus(state, compiled, found.getStatus());
+    state.owner.refuseStatus(compiled.object, found.getStatus());
   device::CudaDevice &gpu = **found;
   gpu.getLogs().poll();
   showReports();
@@ -519,7 +494,7 @@ void kiln::python::launchPacked(LauncherState &state, const Compiled &compiled, 
   if (status.ok())
     return;
   showReports();
-  explainStatus(state, compiled, status);
+  state.owner.refuseStatus(compiled.object, status);
 }
 
 namespace {
@@ -562,7 +537,7 @@ void Call::launch(const Compiled &compiled, device::Grid grid) {
   for (auto [where, producer] : reader.producers) {
     Status status = gpu.order(static_cast<device::cuda::Stream>(stream), static_cast<device::cuda::Stream>(producer));
     if (!status.ok())
-      explainStatus(state, compiled, status);
+      state.owner.refuseStatus(compiled.object, status);
   }
   if (!staged)
     return launchPacked(state, compiled, grid, encoder.getBlock(), device, stream, described);
@@ -577,7 +552,7 @@ void Call::launch(const Compiled &compiled, device::Grid grid) {
   }
   showReports();
   if (!status.ok())
-    explainStatus(state, compiled, status);
+    state.owner.refuseStatus(compiled.object, status);
   raiseReports();
 }
 
@@ -598,11 +573,8 @@ Compiled Call::resolve(device::Grid where, std::vector<ParameterMark> *marks) {
     warmup = PyObject_IsTrue(options[0]) == 1;
     options[0] = nullptr;
   }
-  if (!warmup && where.count() > 0 && !reader.haveData()) {
-    state.kernel.attr("_explain_argument")(state.parameters[reader.culprit].name, py::handle(values[reader.culprit]),
-                                           reader.problem, reader.hint);
-    mustHaveRaised();
-  }
+  if (!warmup && where.count() > 0 && !reader.haveData())
+    refuseCulprit();
   resolveDevice();
   auto askForPointers = [&] {
     changesOption = true;
@@ -719,7 +691,7 @@ void kiln::python::encodeParameter(LauncherState &state, unsigned index, PyObjec
   encoder.setDescribes(describes);
   bool ok = false;
   if (warnStrides && !parameter.rule.isConstexpr)
-    py::module_::import("kiln.runtime.refusals").attr("strides")(state.kernel, parameter.name, py::handle(value));
+    state.owner.warnOfStrides(parameter.name, value);
   if (parameter.rule.isConstexpr) {
     ok = reader.addConstant(encoder, value);
   } else if (PyUnicode_Check(value) && value != parameter.defaultValue.ptr()) {
@@ -732,8 +704,7 @@ void kiln::python::encodeParameter(LauncherState &state, unsigned index, PyObjec
     return;
   if (PyErr_Occurred())
     raise();
-  state.kernel.attr("_explain_argument")(parameter.name, py::handle(value), reader.problem, reader.hint);
-  mustHaveRaised();
+  state.owner.refuseArgument(parameter.name, value, reader.problem, reader.hint);
 }
 
 bool LaunchRecord::isCurrent() {

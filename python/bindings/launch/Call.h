@@ -1,25 +1,8 @@
 // One launch: binding, specialisation, the look-up of compiled code, the grid, packing, running.
-//
-// The kernel object (kiln.runtime.jit.JITFunction) provides:
-//   _revalidate() -> (prefix: str, watched: list[(holder, name, value)], collect_extents: bool, cuda: bool, stage:
-//   bool, limit: int, describes: bool)
-//       the code depends on `prefix` besides its arguments; it holds while every watched value is the same object;
-//       `cuda`: the target is a GPU whatever the arrays; `stage`: arrays of the host are copied there; `describes`:
-//       what the option `describe_pointers` is where nobody says so
-//   _forget(compiled)                                       the launcher has dropped it
-//   _compile(parameters, options: dict, key: bytes, disjoint: list[bool], device: int, prefix: str) -> compiled, with
-//   `.loaded`;
-//       parameters as `toPython` makes them; `disjoint`, by array: no other array overlaps its storage; `device`: the
-//       GPU it is for, -1 for the CPU, -2 for code that is only compiled (then `.loaded` is None)
-//   _explain_binding(args: tuple, kwargs: dict)             raises
-//   _explain_argument(name, value, message, hint)           raises
-//   _explain_grid(grid, message)                            raises
-//   _explain_failure(compiled, failure: dict)               raises
-//   _explain_status(compiled, code: str, message)           raises
-//   _show(text)                                             what the kernel printed
 #pragma once
 #include "python/bindings/launch/Arguments.h"
 #include "python/bindings/launch/Launcher.h"
+#include "python/bindings/launch/Owner.h"
 #include "runtime/launch/Specialize.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -52,7 +35,7 @@ struct Watched {
 };
 
 struct LauncherState {
-  pybind11::object kernel; ///< borrowed in spirit: the jit function owns the launcher, see clear()
+  Owner owner;
   std::vector<Parameter> parameters;
   std::vector<std::string> names;
   size_t positionalCount = 0; ///< parameters that positions reach, *args excluded

@@ -82,7 +82,7 @@ PyObject *launcherAdopt(PyObject *self, PyObject *object) {
   Py_RETURN_NONE;
 }
 
-/// invalidate(): the next launch asks the kernel object anew.
+/// invalidate(): the next launch asks the owner anew.
 PyObject *launcherInvalidate(PyObject *self, PyObject *) {
   LauncherState &state = *reinterpret_cast<LauncherObject *>(self)->state;
   state.current = nullptr;
@@ -165,8 +165,8 @@ void readParameters(LauncherState &state, py::list parameters, py::list strides,
 }
 
 PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
-  PyObject *kernel, *parameters, *options, *strides, *fields;
-  if (!PyArg_ParseTuple(args, "OO!O!O!O!", &kernel, &PyList_Type, &parameters, &PyList_Type, &options, &PyList_Type,
+  PyObject *owner, *parameters, *options, *strides, *fields;
+  if (!PyArg_ParseTuple(args, "OO!O!O!O!", &owner, &PyList_Type, &parameters, &PyList_Type, &options, &PyList_Type,
                         &strides, &PyList_Type, &fields))
     return nullptr;
   auto *self = reinterpret_cast<LauncherObject *>(type->tp_alloc(type, 0));
@@ -174,7 +174,7 @@ PyObject *launcherNew(PyTypeObject *type, PyObject *args, PyObject *) {
     return nullptr;
   try {
     self->state = new LauncherState;
-    self->state->kernel = py::reinterpret_borrow<py::object>(kernel);
+    self->state->owner = Owner(owner);
     self->state->launcher = reinterpret_cast<PyObject *>(self);
     readParameters(*self->state, py::reinterpret_borrow<py::list>(parameters),
                    py::reinterpret_borrow<py::list>(strides), py::reinterpret_borrow<py::list>(fields));
@@ -201,7 +201,7 @@ int launcherTraverse(PyObject *self, visitproc visit, void *arg) {
   LauncherState *state = reinterpret_cast<LauncherObject *>(self)->state;
   if (!state)
     return 0;
-  Py_VISIT(state->kernel.ptr());
+  Py_VISIT(state->owner.get());
   Py_VISIT(state->attributes.ptr());
   for (Parameter &parameter : state->parameters)
     Py_VISIT(parameter.defaultValue.ptr());

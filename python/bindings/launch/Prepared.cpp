@@ -57,10 +57,7 @@ void *readStream(PyObject *stream) {
 
 [[noreturn]] void refuse(const Prepared &prepared, size_t parameter, PyObject *value, const std::string &message) {
   LauncherState &state = *prepared.record.state;
-  state.kernel.attr("_explain_argument")(state.parameters[parameter].name, py::handle(value), message,
-                                         "prepare another launch for it");
-  PyErr_SetString(PyExc_SystemError, "kiln: an error could not be explained");
-  throw py::error_already_set();
+  state.owner.refuseArgument(state.parameters[parameter].name, value, message, "prepare another launch for it");
 }
 
 std::string describe(llvm::StringRef key) {
@@ -267,10 +264,8 @@ PyObject *kiln::python::makePrepared(LauncherState &state, PyObject *grid, PyObj
     prepared->record = prepareLaunch(state, grid, given.data(), size_t(PyTuple_GET_SIZE(args)), names.ptr(),
                                      prepared->values, prepared->marks, prepared->named);
     prepared->empty = prepared->record.grid.count() == 0;
-    if (!canRepeat(*prepared->record.current)) {
-      py::object refuse = py::module_::import("kiln.runtime.refusals").attr("prepare");
-      refuse(state.kernel);
-    }
+    if (!canRepeat(*prepared->record.current))
+      state.owner.refusePreparing();
     auto *made = PyObject_GC_New(PreparedObject, preparedType);
     if (!made)
       return nullptr;

@@ -324,7 +324,7 @@ public:
       step.places.push_back(
           {array.offset, uint32_t(source - sources.begin()), int64_t(array.address - source->address), array.written});
     }
-    step.hooks = getOptionalAttribute(record.state->kernel.ptr(), "pre_run_hooks");
+    step.hooks = getOptionalAttribute(record.state->owner.get(), "pre_run_hooks");
     if (!step.hooks || !PyList_Check(step.hooks.ptr()) || PyList_GET_SIZE(step.hooks.ptr()))
       return giveUp();
     record.arrays.clear();

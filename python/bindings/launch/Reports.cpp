@@ -65,6 +65,10 @@ int showSoon(void *) {
 }
 } // namespace
 
+void kiln::python::showText(const std::string &text) {
+  py::module_::import("kiln.runtime.refusals").attr("show")(text);
+}
+
 void kiln::python::showReports() {
   if (!device::hasCollectedLogs())
     return;
@@ -75,7 +79,7 @@ void kiln::python::showReports() {
       getPending().push_back({report.getMetadata().name,
                               describeFailure(report.getMonitor(), *failure, report.getMetadata(), report.getGrid())});
     if (!output.empty())
-      py::module_::import("kiln.runtime.refusals").attr("show")(output);
+      showText(output);
   }
 }
 

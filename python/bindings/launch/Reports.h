@@ -9,6 +9,9 @@ namespace kiln::python {
 pybind11::dict describeFailure(const launch::Monitor &monitor, const launch::Failure &failure,
                                const artifact::Metadata &metadata, device::Grid grid);
 
+/// Writes what a kernel printed to sys.stdout.
+void showText(const std::string &text);
+
 /// Shows what kernels on GPUs have printed since; keeps their failures for `raiseReports`. Cheap if there is nothing.
 void showReports();
 

@@ -38,7 +38,7 @@ PyObject *subscript(PyObject *object, PyObject *grid) {
 void kiln::python::adoptSubscripts(PyObject *object, PyObject *launcher, binaryfunc at, LauncherState &state) {
   PyTypeObject *type = Py_TYPE(object);
   if (!state.attributes) {
-    auto attributes = py::reinterpret_steal<py::object>(PyObject_GetAttrString(state.kernel.ptr(), "__dict__"));
+    auto attributes = py::reinterpret_steal<py::object>(PyObject_GetAttrString(state.owner.get(), "__dict__"));
     if (!attributes || !PyDict_CheckExact(attributes.ptr()))
       return PyErr_Clear();
     state.attributes = std::move(attributes);

@@ -22,6 +22,7 @@ from kiln.frontend.function import KernelFunction as JITCallable
 from kiln.frontend.function import constexpr_function as constexpr_function
 from kiln.runtime import interface
 from kiln.runtime import jit as kiln_jit
+from kiln.runtime import refusals as kiln_refusals
 from kiln.runtime.interface import KernelInterface
 
 __all__ = [
@@ -87,6 +88,24 @@ def _refuse_threads(warps: Any) -> None:
 OPTIONS_OF_AMD = ("waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint")
 # Options of Triton's that ask for what Kiln does anyway, or never does: subnormal numbers are kept by every function.
 OPTIONS_WITHOUT_MEANING = ("enable_reflect_ftz",)
+
+
+class Refusals(kiln_refusals.Refusals):
+    """With the types of errors that callers of Triton look for."""
+
+    def argument(self, name: str, value: Any, message: str, hint: str) -> NoReturn:
+        try:
+            super().argument(name, value, message, hint)
+        except errors.LaunchError as error:
+            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+                raise IntegerOverflow.like(error) from None
+            raise
+
+    def status(self, *args: Any) -> NoReturn:
+        try:
+            super().status(*args)
+        except errors.ResourceError as error:
+            raise OutOfResources.like(error) from None
 
 
 class JITFunction(kiln_jit.JITFunction):
@@ -212,11 +231,11 @@ class JITFunction(kiln_jit.JITFunction):
         return f"{super()._make_prefix()}\ntriton={switches}"
 
     def _revalidate(self) -> Any:
-        prefix, watched, *rest = super()._revalidate()
+        terms = super()._revalidate()
         language = knobs.language
         for group, name in ((knobs.runtime, "debug"), (language, "fp32_default"), (language, "default_fp_fusion")):
-            watched.append((group._set, name, None))
-        return (prefix, watched, *rest)
+            terms.watched.append((group._set, name, None))
+        return terms
 
     @property
     def device_caches(self) -> specialization.DeviceCaches:
@@ -340,19 +359,9 @@ class JITFunction(kiln_jit.JITFunction):
             "already_compiled": False,
         }
 
-    def _explain_argument(self, name: str, value: Any, message: str, hint: str) -> NoReturn:
-        try:
-            super()._explain_argument(name, value, message, hint)
-        except errors.LaunchError as error:
-            if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-                raise IntegerOverflow.like(error) from None
-            raise
-
-    def _explain_status(self, *args: Any) -> NoReturn:
-        try:
-            super()._explain_status(*args)
-        except errors.ResourceError as error:
-            raise OutOfResources.like(error) from None
+    @property
+    def refusals(self) -> Refusals:
+        return Refusals(self)
 
     def __repr__(self) -> str:
         return f"JITFunction({self.module}:{self.__qualname__})"

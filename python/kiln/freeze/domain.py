@@ -21,11 +21,15 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kiln import errors
 from kiln.frontend.function import KernelFunction
 from kiln.frontend.signature import Parameter
+
+if TYPE_CHECKING:
+    from kiln._kiln import LaunchTerms
+    from kiln.runtime.owner import Explainer
 
 _INTEGERS = {f"{sign}{bits}": (sign, bits) for sign in "iu" for bits in (8, 16, 32, 64) if (sign, bits) != ("i", 1)}
 _FLOATS = ("fp16", "bf16", "fp32", "fp64")
@@ -319,18 +323,29 @@ class Asker:
             return Specialised(parameters, tuple(answer.disjoint), answer.options)
         raise AssertionError("a launch that compiles nothing")
 
-    def _revalidate(self) -> tuple[str, list[Any], bool, bool, bool, int, bool]:
-        # Arrays that nobody reads could be copied there.
-        return "", [], False, self.gpu, self.gpu, 0, self.gpu and self.kernel.describes_pointers()
+    def _revalidate(self) -> LaunchTerms:
+        from kiln import _kiln
+
+        return _kiln.LaunchTerms(
+            prefix="",
+            watched=[],
+            checks_accesses=False,
+            cuda=self.gpu,
+            stage=self.gpu,  # arrays that nobody reads could be copied there
+            limit=0,
+            describes_pointers=self.gpu and self.kernel.describes_pointers(),
+        )
 
     def _compile(self, found: Any, options: Any, key: bytes, disjoint: Any, device: int, prefix: str) -> Any:
         raise _Answer(found, disjoint, options)
 
-    def __getattr__(self, name: str) -> Any:
-        # What is wrong with an argument, the kernel says.
-        if not name.startswith("_explain"):
-            raise AttributeError(name)
-        return getattr(self.kernel, name)
+    def _forget(self, compiled: Any) -> None:
+        """Nothing is kept."""
+
+    @property
+    def refusals(self) -> Explainer:
+        """What is wrong with an argument, the kernel says."""
+        return self.kernel.refusals  # type: ignore[no-any-return]
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------

@@ -7,10 +7,14 @@ code for what it found; the answer is this code, or an error that names the argu
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kiln import errors, knobs
 from kiln.frontend.signature import DIVISIBILITY, Parameter, array_names
+
+if TYPE_CHECKING:
+    from kiln._kiln import LaunchTerms
+    from kiln.runtime.owner import Explainer
 
 
 class FixedKernel:
@@ -33,16 +37,22 @@ class FixedKernel:
         strides = [*strides, *(parameter.name for parameter in self.compiled.parameters if parameter.divisor > 1)]
         return _kiln.Launcher(self, list(self.params), ["warmup"], strides, fields)
 
-    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool, int, bool]:
+    def _revalidate(self) -> LaunchTerms:
         from kiln import _kiln
         from kiln.runtime import placement
 
         placement.choose_driver()
         _kiln.set_num_threads(knobs.num_threads)
-        watched = [(*place, None) for place in knobs.places(*placement.SWITCHES)]
         gpu = "cuda" in self.compiled.metadata
-        checks = self.compiled.metadata["check"] != "none"
-        return "", watched, checks, gpu, gpu and knobs.stage_arrays, knobs.specializations, False
+        return _kiln.LaunchTerms(
+            prefix="",
+            watched=[(*place, None) for place in knobs.places(*placement.SWITCHES)],
+            checks_accesses=self.compiled.metadata["check"] != "none",
+            cuda=gpu,
+            stage=gpu and knobs.stage_arrays,
+            limit=knobs.specializations,
+            describes_pointers=False,
+        )
 
     def _compile(
         self,
@@ -90,22 +100,33 @@ class FixedKernel:
     def _refuse(self, name: str, expected: str, got: str) -> NoReturn:
         raise self._error(f"expected {expected} (because the code is compiled for it), got {got}", name)
 
-    def _explain_binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
-        from kiln.runtime import refusals
+    def _forget(self, compiled: Any) -> None:
+        """There is no other code."""
+
+    @property
+    def refusals(self) -> Explainer:
+        return _Refusals(self)  # type: ignore[return-value]
+
+
+class _Refusals:
+    """What is wrong with an argument, the kernel says."""
+
+    def __init__(self, fixed: FixedKernel):
+        self._fixed, self._others = fixed, fixed.kernel.refusals
+
+    def binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
         from kiln.runtime.interface import LAUNCH_OPTIONS
+        from kiln.runtime.refusals import Refusals
 
         for name in kwargs:
-            if name in LAUNCH_OPTIONS and name not in self.kernel.arg_names:
-                raise self._error(
+            if name in LAUNCH_OPTIONS and name not in self._fixed.kernel.arg_names:
+                raise self._fixed._error(
                     f"expected no launch options (because the code is compiled already), got {name}={kwargs[name]!r}"
                 )
-        refusals.binding(self, args, kwargs)  # type: ignore[arg-type]
+        Refusals(self._fixed).binding(args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        # What else the launcher asks, it asks about the kernel.
-        if not name.startswith(("_explain", "_show")):
-            raise AttributeError(name)
-        return getattr(self.kernel, name)
+        return getattr(self._others, name)
 
 
 def _parameter_of(written: Any, found: Parameter) -> Any:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from kiln import errors, knobs
 from kiln.frontend.function import KernelFunction
@@ -29,7 +29,9 @@ from kiln.runtime.interface import (
 )
 
 if TYPE_CHECKING:
+    from kiln._kiln import LaunchTerms
     from kiln.runtime.metadata import CpuUsage, KernelMetadata
+    from kiln.runtime.owner import Explainer
 
 # Switches that compiled code depends on; a launch notices when one changes.
 _CODE_SWITCHES = ("target", "check", "device_assert", "line_info", "ptxas", "libdevice")
@@ -249,7 +251,7 @@ class JITFunction(KernelFunction, KernelInterface):
         functions = [function.cache_key for function in (self, *self._constants)]
         return "\n".join([*functions, f"debug={self.debug}", f"version={self.version!r}", *switches])
 
-    def _revalidate(self) -> tuple[str, list[tuple[Any, Any, Any]], bool, bool, bool, int, bool]:
+    def _revalidate(self) -> LaunchTerms:
         from kiln import _kiln
         from kiln.runtime import placement
 
@@ -266,8 +268,15 @@ class JITFunction(KernelFunction, KernelInterface):
                     holder = vars(holder)
                 watched.append((holder, capture.name, capture.value))
         gpu = placement.wants_gpu()
-        stage, describes = gpu and knobs.stage_arrays, self.describes_pointers()
-        return prefix, watched, knobs.check != "none", gpu, stage, knobs.specializations, describes
+        return _kiln.LaunchTerms(
+            prefix=prefix,
+            watched=watched,
+            checks_accesses=knobs.check != "none",
+            cuda=gpu,
+            stage=gpu and knobs.stage_arrays,
+            limit=knobs.specializations,
+            describes_pointers=self.describes_pointers(),
+        )
 
     def _compile(
         self,
@@ -322,46 +331,11 @@ class JITFunction(KernelFunction, KernelInterface):
         if self._launcher is not None:
             self._launcher.clear()
 
-    def _explain_binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
-        from kiln.runtime import refusals
+    @property
+    def refusals(self) -> Explainer:
+        from kiln.runtime.refusals import Refusals
 
-        refusals.binding(self, args, kwargs)
-
-    def _explain_argument(self, name: str, value: Any, message: str, hint: str) -> NoReturn:
-        from kiln.runtime import refusals
-
-        refusals.argument(self, name, value, message, hint)
-
-    def _explain_grid(self, grid: Any, message: str) -> NoReturn:
-        from kiln.runtime import refusals
-
-        refusals.grid(self, grid, message)
-
-    def _explain_grid_key(self, error: KeyError, meta: dict[str, Any]) -> None:
-        from kiln.runtime import refusals
-
-        refusals.grid_key(self, error, meta)
-
-    def _explain_device(self, message: str) -> NoReturn:
-        from kiln.runtime import refusals
-
-        refusals.device(self, message)
-
-    def _explain_failure(self, compiled: CompiledKernel, what: dict[str, Any]) -> NoReturn:
-        from kiln.runtime import refusals
-
-        refusals.failure(self.__name__, what)
-
-    def _explain_status(
-        self, compiled: CompiledKernel, code: str, message: str, need: tuple[str, int, int, str] | None = None
-    ) -> NoReturn:
-        from kiln.runtime import refusals
-
-        refusals.status(self, compiled, code, message, need)
-
-    @staticmethod
-    def _show(text: str) -> None:
-        sys.stdout.write(text)
+        return Refusals(self)
 
     def __reduce__(self) -> Any:
         # By reference, as functions are; a kernel that is no module attribute cannot be found again.

@@ -14,7 +14,7 @@ from kiln.runtime.interface import LAUNCH_OPTIONS, OPTION_KINDS
 
 if TYPE_CHECKING:
     from kiln.frontend.function import KernelFunction
-    from kiln.runtime.jit import CompiledKernel, JITFunction
+    from kiln.runtime.jit import JITFunction
 
 
 def signature(kernel: JITFunction) -> str:
@@ -32,105 +32,157 @@ def signature(kernel: JITFunction) -> str:
     return "(" + ", ".join(parts) + ")"
 
 
-def prepare(kernel: Any) -> NoReturn:
-    raise errors.LaunchError(
-        "expected KILN_CHECK, KILN_STAGE_ARRAYS and KILN_WARN_STRIDES to be off (because a prepared launch looks at no"
-        " array and copies none), got one that is on",
-        kernel=kernel.__name__,
-        hint=f"launch {kernel.__name__}[grid](...)",
-    )
+class Refusals:
+    """Words why a launch of a kernel is refused."""
 
+    def __init__(self, kernel: Any):
+        self.kernel, self.name = kernel, kernel.__name__
 
-def binding(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
-    """The arguments of a call do not fit the parameters."""
-
-    def error(message: str, hint: str | None = None) -> errors.LaunchError:
-        return errors.LaunchError(message, kernel=kernel.__name__, caller=caller(), hint=hint)
-
-    positional = [p for p in kernel.params if p.kind == "positional"]
-    variadic = any(p.kind == "variadic" for p in kernel.params)
-    names = {p.name for p in kernel.params if p.kind != "variadic"}
-    if len(args) > len(positional) and not variadic:
-        raise error(
-            f"expected at most {len(positional)} positional argument{'s' * (len(positional) != 1)}, got {len(args)}",
-            hint=f"the parameters are {signature(kernel)}",
+    def preparing(self) -> NoReturn:
+        raise errors.LaunchError(
+            "expected KILN_CHECK, KILN_STAGE_ARRAYS and KILN_WARN_STRIDES to be off (because a prepared launch looks at"
+            " no array and copies none), got one that is on",
+            kernel=self.name,
+            hint=f"launch {self.name}[grid](...)",
         )
-    given = {p.name for p, _ in zip(positional, args, strict=False)}
-    for name in kwargs:
-        if name in given:
-            raise error(f"argument {name!r} is given by position and by name")
-        if name in names:
-            given.add(name)
-        elif name not in LAUNCH_OPTIONS:
-            near = errors.near_match(name, [*names, *LAUNCH_OPTIONS])
+
+    def binding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+        """The arguments of a call do not fit the parameters."""
+
+        def error(message: str, hint: str | None = None) -> errors.LaunchError:
+            return errors.LaunchError(message, kernel=self.name, caller=caller(), hint=hint)
+
+        positional = [p for p in self.kernel.params if p.kind == "positional"]
+        variadic = any(p.kind == "variadic" for p in self.kernel.params)
+        names = {p.name for p in self.kernel.params if p.kind != "variadic"}
+        if len(args) > len(positional) and not variadic:
+            plural = "s" * (len(positional) != 1)
             raise error(
-                f"expected a parameter or a launch option, got {name!r}",
-                hint=f"did you mean {near!r}?" if near else f"the parameters are {signature(kernel)}",
+                f"expected at most {len(positional)} positional argument{plural}, got {len(args)}",
+                hint=f"the parameters are {signature(self.kernel)}",
             )
-    missing = [p.name for p in kernel.params if p.kind != "variadic" and p.name not in given and not p.has_default]
-    if not missing:
-        raise errors.InternalError(f"launch of {kernel.__name__}: the arguments were refused for no reason")
-    listed = ", ".join(repr(name) for name in missing)
-    raise error(
-        f"expected a value for {listed}, got none",
-        hint=f"the parameters are {signature(kernel)}",
-    )
+        given = {p.name for p, _ in zip(positional, args, strict=False)}
+        for name in kwargs:
+            if name in given:
+                raise error(f"argument {name!r} is given by position and by name")
+            if name in names:
+                given.add(name)
+            elif name not in LAUNCH_OPTIONS:
+                near = errors.near_match(name, [*names, *LAUNCH_OPTIONS])
+                raise error(
+                    f"expected a parameter or a launch option, got {name!r}",
+                    hint=f"did you mean {near!r}?" if near else f"the parameters are {signature(self.kernel)}",
+                )
+        missing = [
+            p.name for p in self.kernel.params if p.kind != "variadic" and p.name not in given and not p.has_default
+        ]
+        if not missing:
+            raise errors.InternalError(f"launch of {self.name}: the arguments were refused for no reason")
+        listed = ", ".join(repr(name) for name in missing)
+        raise error(
+            f"expected a value for {listed}, got none",
+            hint=f"the parameters are {signature(self.kernel)}",
+        )
 
+    def argument(self, name: str, value: Any, message: str, hint: str) -> NoReturn:
+        """One argument has no meaning in a kernel."""
+        raise errors.LaunchError(message, kernel=self.name, argument=name, caller=caller(), hint=hint or None)
 
-def argument(kernel: JITFunction, name: str, value: Any, message: str, hint: str) -> NoReturn:
-    """One argument has no meaning in a kernel."""
-    raise errors.LaunchError(message, kernel=kernel.__name__, argument=name, caller=caller(), hint=hint or None)
+    def strides(self, name: str, value: Any) -> None:
+        """Warns of an array whose elements do not lie in the order of their indices (`KILN_WARN_STRIDES`)."""
+        import warnings
 
+        if isinstance(value, tuple):
+            return  # it may hold the strides as well
+        if hasattr(value, "stride"):
+            steps = tuple(value.stride())
+        elif getattr(value, "strides", None) is not None and hasattr(value, "itemsize"):
+            steps = tuple(step // value.itemsize for step in value.strides)
+        else:
+            return
+        expected = 1
+        for side, step in zip(reversed(value.shape), reversed(steps), strict=True):
+            if side != 1 and step != expected:
+                break
+            expected *= side
+        else:
+            return
+        if 0 in value.shape:
+            return
+        where = caller()
+        warnings.warn_explicit(
+            f"launch of {self.name}: argument {name!r} has shape {tuple(value.shape)} and strides {steps}: a kernel"
+            " gets its address and reads memory in the order of storage; pass the strides too, or a contiguous copy",
+            UserWarning,
+            where.file if where else "<unknown>",
+            where.line if where else 0,
+        )
 
-def strides(kernel: Any, name: str, value: Any) -> None:
-    """Warns of an array whose elements do not lie in the order of their indices (`KILN_WARN_STRIDES`)."""
-    import warnings
+    def grid(self, value: Any, message: str) -> NoReturn:
+        sides = value if isinstance(value, (tuple, list)) else [value]
+        hint = "divide with //, or with kiln.cdiv to round up" if any(isinstance(s, float) for s in sides) else None
+        raise errors.LaunchError(f"grid {value!r}: {message}", kernel=self.name, caller=caller(), hint=hint)
 
-    if isinstance(value, tuple):
-        return  # it may hold the strides as well
-    if hasattr(value, "stride"):
-        steps = tuple(value.stride())
-    elif getattr(value, "strides", None) is not None and hasattr(value, "itemsize"):
-        steps = tuple(step // value.itemsize for step in value.strides)
-    else:
-        return
-    expected = 1
-    for side, step in zip(reversed(value.shape), reversed(steps), strict=True):
-        if side != 1 and step != expected:
-            break
-        expected *= side
-    else:
-        return
-    if 0 in value.shape:
-        return
-    where = caller()
-    warnings.warn_explicit(
-        f"launch of {kernel.__name__}: argument {name!r} has shape {tuple(value.shape)} and strides {steps}: a kernel"
-        " gets its address and reads memory in the order of storage; pass the strides too, or a contiguous copy",
-        UserWarning,
-        where.file if where else "<unknown>",
-        where.line if where else 0,
-    )
+    def grid_key(self, error: KeyError, meta: dict[str, Any]) -> None:
+        """A grid function asked for an argument that there is not; returns if its KeyError is about something else."""
+        name = error.args[0] if error.args else None
+        if not isinstance(name, str) or name in meta:
+            return
+        near = errors.near_match(name, meta)
+        raise errors.LaunchError(
+            f"expected the grid function to ask for arguments of this launch, got {name!r}",
+            kernel=self.name,
+            caller=caller(),
+            hint=f"did you mean {near!r}?" if near else f"the arguments are {', '.join(map(repr, meta))}",
+        ) from error
 
+    def device(self, message: str) -> NoReturn:
+        """A launch on a GPU where there is none."""
+        raise errors.LaunchError(
+            f"expected a GPU (because KILN_TARGET names one): {message}",
+            kernel=self.name,
+            caller=caller(),
+            hint="unset KILN_TARGET to run on the CPU",
+        )
 
-def grid(kernel: JITFunction, value: Any, message: str) -> NoReturn:
-    sides = value if isinstance(value, (tuple, list)) else [value]
-    hint = "divide with //, or with kiln.cdiv to round up" if any(isinstance(s, float) for s in sides) else None
-    raise errors.LaunchError(f"grid {value!r}: {message}", kernel=kernel.__name__, caller=caller(), hint=hint)
+    def failure(self, what: dict[str, Any]) -> NoReturn:
+        failure(self.name, what)
 
+    def status(self, compiled: Any, code: str, message: str, need: tuple[str, int, int, str] | None) -> NoReturn:
+        """The device refused."""
+        if code == "lost":
+            raise errors.DeviceLostError(message)
+        if code == "invalid":
+            raise errors.LaunchError(message, kernel=self.name, caller=caller())
+        if code == "resource":
+            if need is not None and need[1] >= 0:
+                raise errors.ResourceError(*need, self.name)
+            if "cuda" in compiled.metadata:
+                self._refused_by_gpu(compiled, message, need[0] if need else "resources")
+            available = 0
+            try:
+                import os
 
-def grid_key(kernel: JITFunction, error: KeyError, meta: dict[str, Any]) -> None:
-    """A grid function asked for an argument that there is not; returns if its KeyError is about something else."""
-    name = error.args[0] if error.args else None
-    if not isinstance(name, str) or name in meta:
-        return
-    near = errors.near_match(name, meta)
-    raise errors.LaunchError(
-        f"expected the grid function to ask for arguments of this launch, got {name!r}",
-        kernel=kernel.__name__,
-        caller=caller(),
-        hint=f"did you mean {near!r}?" if near else f"the arguments are {', '.join(map(repr, meta))}",
-    ) from error
+                available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            except (ValueError, OSError):
+                pass
+            metadata = compiled.metadata
+            required = max(metadata["frame_bytes"], metadata["workspace_bytes"])
+            raise errors.ResourceError("memory", required, available, "the sides of the tiles", self.name)
+        raise errors.InternalError(f"launch of {self.name}: {message}", stage="launch")
+
+    def _refused_by_gpu(self, compiled: Any, message: str, resource: str) -> NoReturn:
+        """A driver says that something does not suffice and not how much: what the launch takes is said beside it."""
+        option = None
+        if resource != "memory" and compiled.loaded is not None:
+            figures = compiled.loaded.figures
+            threads, registers, shared = figures["threads"], figures["registers"], figures["shared_bytes"]
+            message += f"; a block has {threads} threads of {registers} registers, and {shared} bytes of shared memory"
+            option = "num_warps, or set maxnreg"
+        elif compiled.loaded is not None and (stack := compiled.loaded.figures["local_bytes"]):
+            message += f"; each thread that is resident has {stack} bytes of local memory"
+            option = "the sides of the tiles, or what else is on the device"
+        raise errors.ResourceError(resource, option=option, kernel=self.name, detail=message)
 
 
 def option(kernel: KernelFunction, name: str, value: Any) -> NoReturn:
@@ -165,16 +217,6 @@ def check(kernel: KernelFunction, check: str) -> NoReturn:
         kernel=kernel.__name__,
         caller=caller(),
         hint="pass arrays of the host to run on the CPU target, or run under compute-sanitizer",
-    )
-
-
-def device(kernel: JITFunction, message: str) -> NoReturn:
-    """A launch on a GPU where there is none."""
-    raise errors.LaunchError(
-        f"expected a GPU (because KILN_TARGET names one): {message}",
-        kernel=kernel.__name__,
-        caller=caller(),
-        hint="unset KILN_TARGET to run on the CPU",
     )
 
 
@@ -257,43 +299,3 @@ def failure_at_exit(kernel: str, what: dict[str, Any]) -> None:
         failure(kernel, what)
     except errors.DeviceError as error:
         sys.stderr.write(f"{error}\n")
-
-
-def status(
-    kernel: JITFunction, compiled: CompiledKernel, code: str, message: str, need: tuple[str, int, int, str] | None
-) -> NoReturn:
-    """The device refused."""
-    if code == "lost":
-        raise errors.DeviceLostError(message)
-    if code == "invalid":
-        raise errors.LaunchError(message, kernel=kernel.__name__, caller=caller())
-    if code == "resource":
-        if need is not None and need[1] >= 0:
-            raise errors.ResourceError(*need, kernel.__name__)
-        if "cuda" in compiled.metadata:
-            _refused_by_gpu(kernel, compiled, message, need[0] if need else "resources")
-        available = 0
-        try:
-            import os
-
-            available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (ValueError, OSError):
-            pass
-        metadata = compiled.metadata
-        required = max(metadata["frame_bytes"], metadata["workspace_bytes"])
-        raise errors.ResourceError("memory", required, available, "the sides of the tiles", kernel.__name__)
-    raise errors.InternalError(f"launch of {kernel.__name__}: {message}", stage="launch")
-
-
-def _refused_by_gpu(kernel: JITFunction, compiled: CompiledKernel, message: str, resource: str) -> NoReturn:
-    """A driver says that something does not suffice and not how much: what the launch takes is said beside it."""
-    option = None
-    if resource != "memory" and compiled.loaded is not None:
-        figures = compiled.loaded.figures
-        threads, registers, shared = figures["threads"], figures["registers"], figures["shared_bytes"]
-        message += f"; a block has {threads} threads of {registers} registers, and {shared} bytes of shared memory"
-        option = "num_warps, or set maxnreg"
-    elif compiled.loaded is not None and (stack := compiled.loaded.figures["local_bytes"]):
-        message += f"; each thread that is resident has {stack} bytes of local memory"
-        option = "the sides of the tiles, or what else is on the device"
-    raise errors.ResourceError(resource, option=option, kernel=kernel.__name__, detail=message)

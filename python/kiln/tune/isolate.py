@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from kiln import errors, knobs
+from kiln.runtime.refusals import Refusals
 from kiln.tune.race import Disqualified
 
 # Seconds for a process to come up with everything imported, and for it to take over code.
@@ -408,25 +409,10 @@ class _Kernel:
         self.__name__, self.__qualname__ = job.name, job.name
         self.params = list(job.written)
         self.arg_names = [parameter.name for parameter in job.written]
-        self._show = sys.stdout.write
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_explain"):
-            return lambda *what: self._fail(name, what)
-        raise AttributeError(name)
-
-    def _fail(self, name: str, what: Any) -> None:
-        raise errors.LaunchError(f"the launch failed in another process: {what}", kernel=self.__name__)
-
-    def _explain_status(self, compiled: Any, code: str, message: str, need: Any = None) -> None:
-        from kiln.runtime import refusals
-
-        refusals.status(self, compiled, code, message, need)  # type: ignore[arg-type]
-
-    def _explain_failure(self, compiled: Any, what: dict[str, Any]) -> None:
-        from kiln.runtime import refusals
-
-        refusals.failure(self.__name__, what)
+    @property
+    def refusals(self) -> Refusals:
+        return Refusals(self)
 
 
 class _Code:

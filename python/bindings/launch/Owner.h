@@ -1,0 +1,66 @@
+// The Python object whose launches a launcher makes: a jit function, or what stands in for one. This is all that the
+// launcher asks of it, and Owner.cpp the only file that knows its methods by name; `LaunchOwner` in
+// python/kiln/runtime/owner.py is the same border, as mypy checks it.
+#pragma once
+#include "python/bindings/Interpreter.h"
+#include "runtime/support/Status.h"
+#include <string>
+
+namespace kiln::python {
+
+/// What an owner's launches go by, for as long as every value of `watched` is the same object.
+struct LaunchTerms {
+  std::string prefix;             ///< what the code depends on besides its arguments
+  pybind11::list watched;         ///< (holder, name, value)
+  bool checksAccesses = false;    ///< the storage behind each array is noted
+  bool cuda = false;              ///< the target is a GPU, whatever the arrays
+  bool stage = false;             ///< arrays of the host are copied there
+  size_t limit = 0;               ///< specialisations that are kept; 0: any number
+  bool describesPointers = false; ///< what the option `describe_pointers` is where nobody says so
+};
+
+/// What code is asked for.
+struct CodeRequest {
+  pybind11::list parameters; ///< as toPython makes them
+  pybind11::dict options;
+  pybind11::bytes key;
+  pybind11::list disjoint; ///< by array: no other array overlaps its storage
+  int device;              ///< the GPU it is for, -1: the CPU, -2: it is only compiled
+  std::string prefix;      ///< as the terms of the launch had it
+};
+
+class Owner {
+public:
+  Owner() = default;
+  explicit Owner(PyObject *object) : object(pybind11::reinterpret_borrow<pybind11::object>(object)) {}
+  PyObject *get() const { return object.ptr(); }
+
+  LaunchTerms revalidate() const;
+  /// The compiled kernel, whose `loaded` is the code (None where it is only compiled).
+  pybind11::object compile(const CodeRequest &request) const;
+  /// The launcher has dropped it.
+  void forget(const pybind11::object &compiled) const;
+
+  // Why a launch is refused, worded in Python; each of these throws error_already_set.
+  [[noreturn]] void refuseBinding(const pybind11::tuple &args, const pybind11::dict &named) const;
+  [[noreturn]] void refuseArgument(pybind11::handle name, pybind11::handle value, const std::string &message,
+                                   const std::string &hint) const;
+  [[noreturn]] void refuseGrid(pybind11::handle grid, const std::string &message) const;
+  [[noreturn]] void refuseDevice(const std::string &message) const;
+  [[noreturn]] void refusePreparing() const;
+  [[noreturn]] void refuseStatus(const pybind11::object &compiled, const Status &status) const;
+  /// A program instance stopped.
+  [[noreturn]] void raiseFailure(const pybind11::dict &what) const;
+  /// A KeyError of a grid's function; returns if it is not about the launch's arguments.
+  void explainGridKey(pybind11::handle error, const pybind11::dict &arguments) const;
+  void warnOfStrides(pybind11::handle name, pybind11::handle value) const;
+
+private:
+  template <typename... Arguments> [[noreturn]] void refuse(const char *how, const Arguments &...arguments) const;
+
+  pybind11::object object; ///< which owns the launcher in turn, see its clear()
+};
+
+void bindOwner(pybind11::module_ &m);
+
+} // namespace kiln::python

@@ -1,0 +1,54 @@
+"""What a `_kiln.Launcher` asks of the object whose launches it makes: a jit function, or what stands in for one.
+
+`python/bindings/launch/Owner.h` is the same border on the side of C++.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from kiln._kiln import LaunchTerms
+
+
+class Explainer(Protocol):
+    """Words why a launch is refused. Each of these raises; `grid_key` only if the error is about the launch's
+    arguments, and `strides` warns."""
+
+    def binding(self, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> None: ...
+    def argument(self, name: str, value: Any, message: str, hint: str, /) -> None: ...
+    def grid(self, value: Any, message: str, /) -> None: ...
+    def grid_key(self, error: KeyError, meta: dict[str, Any], /) -> None: ...
+    def device(self, message: str, /) -> None: ...
+    def preparing(self) -> None: ...
+    def status(self, compiled: Any, code: str, message: str, need: tuple[str, int, int, str] | None, /) -> None: ...
+    def failure(self, what: dict[str, Any], /) -> None: ...
+    def strides(self, name: str, value: Any, /) -> None: ...
+
+
+class LaunchOwner(Protocol):
+    """Whose launches they are."""
+
+    __name__: str
+
+    @property
+    def refusals(self) -> Explainer: ...
+
+    def _revalidate(self) -> LaunchTerms:
+        """What launches go by until one of the watched values is another object."""
+
+    def _compile(
+        self,
+        found: list[tuple[Any, ...]],
+        options: dict[str, Any],
+        key: bytes,
+        disjoint: list[bool],
+        device: int,
+        prefix: str,
+    ) -> Any:
+        """The compiled kernel for a key that is new to the launcher. `found`: the arguments, specialised; `disjoint`,
+        by array: no other array overlaps its storage; `device`: a GPU's number, -1 for the CPU, -2 where nothing will
+        run; `prefix`: as `_revalidate` gave it to the launch, on the same thread."""
+
+    def _forget(self, compiled: Any) -> None:
+        """The launcher has dropped it."""
