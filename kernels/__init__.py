@@ -62,7 +62,9 @@ FUNCTIONS = {
     "decode_quantized": ("attention", "the same over a cache of eight or four bits an element"),
 }
 
-__doc__ = (__doc__ or "").format(functions="\n".join(f"    {name:18} {line}" for name, (_, line) in FUNCTIONS.items()))
+_width = max(map(len, FUNCTIONS))
+_lines = [f"    {name:{_width}}  {line}" for name, (_, line) in FUNCTIONS.items()]
+__doc__ = (__doc__ or "").format(functions="\n".join(_lines))
 __all__ = ["FAMILIES", "FUNCTIONS", *FUNCTIONS]
 
 
