@@ -26,7 +26,7 @@ static std::optional<int32_t> swizzleOf(const Layout &piece, int64_t elementByte
   return std::nullopt;
 }
 
-std::optional<BoxPlan> kgpu::planBoxes(MemType type, int64_t pieces) {
+std::optional<BoxPlan> kgpu::planBoxes(MemType type, int64_t pieces, int64_t asked) {
   std::optional<layout::ClusterPiece> held = layout::pieceOf(layoutOf(type));
   int64_t bytes = type.getElementBytes();
   std::optional<int32_t> swizzle = held ? swizzleOf(held->piece, bytes) : std::nullopt;
@@ -46,6 +46,11 @@ std::optional<BoxPlan> kgpu::planBoxes(MemType type, int64_t pieces) {
   int64_t rows = sides[outer] / pieces;
   while (rows > kMaxBoxSide && rows % 2 == 0)
     rows /= 2;
+  if (asked) {
+    if (asked > rows || rows % asked)
+      return std::nullopt;
+    rows = asked;
+  }
   plan.box[outer] = rows;
   plan.boxBytes = bytes;
   for (int64_t side : plan.box) {

@@ -194,8 +194,10 @@ static LogicalResult verifyBoxes(Operation *op, Value map, ValueRange offsets, M
   if (whole)
     for (const layout::Digit &digit : layoutOf(memory).digits(Coord::Cta))
       pieces *= digit.replicates() ? digit.radix : 1;
-  std::optional<BoxPlan> plan = planBoxes(memory, pieces);
   ArrayRef<int64_t> box = made.getBox(), inner = box.take_back(memory.getRank());
+  std::optional<BoxPlan> plan = planBoxes(memory, pieces);
+  if (plan && plan->box.front() != inner.front())
+    plan = planBoxes(memory, pieces, inner.front());
   bool inFront = llvm::all_of(box.drop_back(inner.size()), [](int64_t side) { return side == 1; });
   if (plan && inFront && ArrayRef<int64_t>(plan->box) == inner && plan->swizzle == int32_t(made.getSwizzle()))
     return success(); // copy_in_c3, copy_out_c2, prefetch_c2

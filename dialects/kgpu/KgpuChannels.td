@@ -273,7 +273,8 @@ def Kgpu_CopyInOp : Kgpu_ChannelStep<"copy_in"> {
   let description = [{
     The block of the mapped array that starts at `offsets` goes to `mem`, zeros (or what the descriptor pads with) where it is
     outside the array; when it has come, its bytes are announced at the full barrier of that slot of the channel. One thread
-    of the role issues as many copies as the block has boxes.
+    of the role issues as many copies as the block has boxes: panel by panel, or, where a box has fewer rows than it might,
+    those of all panels before the next rows, so that longer pieces of a row are asked for at once.
 
     In a cluster, a part that is split over the ctas gets each cta's piece from that cta; a part that each cta has whole is
     cut into as many pieces as there are ctas, and each cta copies one of them to all.

@@ -53,8 +53,9 @@ struct BoxPlan {
   int64_t boxBytes = 0;
 };
 /// For a memory whose layout the copy engine knows: swizzled or row-major, of one cta or of a cluster's ctas. `pieces`:
-/// in how many parts the box is cut, so that each cta of a cluster can send one to all. Nothing for any other.
-std::optional<BoxPlan> planBoxes(MemType type, int64_t pieces = 1);
+/// in how many parts the box is cut, so that each cta of a cluster can send one to all. `rows`: of a box, fewer than as
+/// many as a copy may have (0: as many). Nothing for any other.
+std::optional<BoxPlan> planBoxes(MemType type, int64_t pieces = 1, int64_t rows = 0);
 
 /// What the offset of an allocation is a multiple of: where copies or products reach it and not threads alone, they
 /// swizzle by the address.

@@ -88,6 +88,8 @@ class GemmPlan:
                tiles (1: of those alone that make no whole wave)
     skew       each tile's sum begins so many steps behind that of the tile before, and ends with those it left out: for
                blocks that would read the same columns of all rows at once
+    box_rows   of few rows: the copy engine brings so many rows of weights at a time, all columns of the step, before
+               the next ones: 8, 16 or 32 (0: 128 bytes of each of up to 256 rows, then their next 128)
     num_warps  of the schedules without a producer
     even       "gemv": no program has columns or steps to leave out
     evict      the eviction policy of b, as of weights that are read once
@@ -107,6 +109,7 @@ class GemmPlan:
     waves: int = 2
     group: int = 8
     skew: int = 0
+    box_rows: int = 0
     num_warps: int = 4
     even: bool = False
     evict: str = ""
@@ -165,6 +168,8 @@ class GemmPlan:
         chosen: dict[str, Any] = {"schedule": self.schedule, "stages": self.stages, "describe_pointers": False}
         if self.cluster > 1:
             chosen["cluster"] = self.cluster
+        if self.box_rows:
+            chosen["schedule"] = f"skinny{self.box_rows}"
         if self.with_roles:
             return options(**chosen, consumers=self.consumers)
         return options(**chosen, num_warps=self.num_warps)
@@ -236,6 +241,7 @@ PROMOTED = 128
 # One step of K is a swizzled row of shared memory.
 ROW_BYTES = 128
 WARPGROUP_ROWS = 64
+BOX_ROWS = (8, 16, 32)
 # Accumulators a thread has room for, by the consumer groups that the producer leaves registers to.
 ACCUMULATORS = {1: 208, 2: 192, 3: 112}
 # And by the addends that threads load themselves, one or two, whose addresses and elements take registers too: what
@@ -328,6 +334,8 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     _, limits = _row(machine)
     if plan.hands_in and plan.cluster > 1:
         return f"a cluster of {plan.cluster}, whose role has no barrier to count parts behind"
+    if plan.box_rows and (plan.schedule != "cooperative" or plan.m >= WARPGROUP_ROWS or plan.box_rows not in BOX_ROWS):
+        return f"boxes of {plan.box_rows} rows of weights, which few rows by a producer may have of 8, 16 or 32"
     if plan.schedule in ("fma", "gemv"):
         return ""
     if plan.cluster > machine.largest_cluster:

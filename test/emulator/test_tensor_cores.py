@@ -178,6 +178,8 @@ PLANS = {
     "few rows": GemmPlan(16, 128, 64, stages=3),
     "splits": GemmPlan(128, 64, 64, stages=2, splits=2),
     "skewed": GemmPlan(16, 64, 64, stages=3, consumers=1, skew=1),
+    "boxes of 8 rows": GemmPlan(16, 64, 256, stages=2, consumers=1, skew=1, box_rows=8),
+    "boxes of 32 rows": GemmPlan(8, 128, 128, stages=3, box_rows=32),
     "cluster": GemmPlan(256, 64, 64, stages=2, cluster=2),
     "turns": GemmPlan(64, 96, 64, "pingpong", stages=3),
     "turns in a cluster": GemmPlan(128, 64, 64, "pingpong", stages=2, cluster=2),

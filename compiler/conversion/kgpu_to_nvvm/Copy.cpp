@@ -16,7 +16,7 @@ struct CtaBoxes {
   unsigned dim = 0;              ///< along which
   int64_t distance = 0;          ///< elements along it from one cta's first box to the next one's
   int64_t placeDistance = 0;     ///< the same in bytes of shared memory
-  SmallVector<unsigned, 4> mine; ///< boxes of cta 0, by number
+  SmallVector<unsigned, 4> mine; ///< boxes of cta 0, by number, in the order in which they are asked for
   bool onlyFirst = false;        ///< cta 0 sends everything
 };
 } // namespace
@@ -29,7 +29,8 @@ static int64_t replicasOf(kgpu::MemType memory) {
   return count;
 }
 
-static FailureOr<CtaBoxes> boxesOf(Operation *op, kgpu::MemType memory, bool sharesPieces) {
+/// `map`: what says how many rows a box has.
+static FailureOr<CtaBoxes> boxesOf(Operation *op, Value map, kgpu::MemType memory, bool sharesPieces) {
   CtaBoxes boxes;
   int64_t replicas = replicasOf(memory);
   if (sharesPieces)
@@ -37,6 +38,11 @@ static FailureOr<CtaBoxes> boxesOf(Operation *op, kgpu::MemType memory, bool sha
   const layout::Layout &layout = kgpu::layoutOf(memory);
   std::optional<layout::ClusterPiece> held = layout::pieceOf(layout);
   std::optional<kgpu::BoxPlan> plan = kgpu::planBoxes(memory, boxes.pieces);
+  auto made = map.getDefiningOp<kgpu::TensorMapOp>();
+  int64_t boxRows = made ? made.getBox().take_back(memory.getRank()).front() : 0;
+  bool inRuns = plan && made && plan->box.front() != boxRows;
+  if (inRuns)
+    plan = kgpu::planBoxes(memory, boxes.pieces, boxRows);
   unsigned last = memory.getRank() - 1;
   bool rows = layout.digits(Coord::Offset).empty() || layout.digits(Coord::Offset).front().basis[last] != 0;
   if (!plan || !held || !rows)
@@ -49,6 +55,14 @@ static FailureOr<CtaBoxes> boxesOf(Operation *op, kgpu::MemType memory, bool sha
     boxes.dim = *held->split;
     boxes.distance = held->piece.shape()[boxes.dim];
   }
+  // Boxes of fewer rows than there might be: all that is next to each other in an array's rows, then the next rows.
+  auto order = [&] {
+    if (inRuns)
+      llvm::stable_sort(boxes.mine, [&](unsigned a, unsigned b) {
+        return boxes.plan.starts[a].front() < boxes.plan.starts[b].front();
+      });
+    return boxes;
+  };
   unsigned count = boxes.plan.starts.size();
   if (boxes.pieces > 1 && memory.getRank() > 1) {
     // Of each panel the first ctas have the first rows.
@@ -58,12 +72,12 @@ static FailureOr<CtaBoxes> boxesOf(Operation *op, kgpu::MemType memory, bool sha
         boxes.mine.push_back(box);
     boxes.distance = rowsOfCta;
     boxes.placeDistance = rowsOfCta / boxes.plan.box[0] * boxes.plan.boxBytes;
-    return boxes;
+    return order();
   }
   boxes.onlyFirst = replicas > 1;
   for (unsigned box = 0; box < count; ++box)
     boxes.mine.push_back(box);
-  return boxes;
+  return order();
 }
 
 /// value + constant, or less.
@@ -131,7 +145,7 @@ struct Copy {
 
 static LogicalResult emitCopyIn(Lowering &lowering, kgpu::CopyInOp op) {
   CodeBuilder &b = lowering.b;
-  FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/true);
+  FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMap(), op.getMem().getType(), /*sharesPieces=*/true);
   if (failed(boxes))
     return failure();
   kgpu::ChannelOp channel = channelOf(op.getChannel());
@@ -168,7 +182,7 @@ static LogicalResult emitCopyIn(Lowering &lowering, kgpu::CopyInOp op) {
 }
 
 static LogicalResult emitPrefetch(Lowering &lowering, kgpu::PrefetchOp op) {
-  FailureOr<CtaBoxes> boxes = boxesOf(op, cast<kgpu::MemType>(op.getMemory()), /*sharesPieces=*/true);
+  FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMap(), cast<kgpu::MemType>(op.getMemory()), /*sharesPieces=*/true);
   if (failed(boxes))
     return failure();
   Value issuer = issuerOf(lowering, *boxes);
@@ -199,7 +213,7 @@ static StringRef reductionOf(tile::RMWKind kind) {
 }
 
 static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
-  FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMem().getType(), /*sharesPieces=*/false);
+  FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMap(), op.getMem().getType(), /*sharesPieces=*/false);
   if (failed(boxes))
     return failure();
   Value memory = lowering.b.addressOf(lowering.scalar(op.getMem())), issuer = issuerOf(lowering, *boxes);

@@ -297,7 +297,11 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
       return std::nullopt;
   // As many groups as the launch asked for; else as its warps make, else as fit. The instruction has 64 rows at least:
   // a tile of fewer rows has its columns there, and so has one of which the launch says so.
-  schedule.swapped = asked == "skinny" || product.dot.getType().getShape()[0] / ctas < 64;
+  StringRef boxes = asked;
+  bool skinny = boxes.consume_front("skinny");
+  schedule.swapped = skinny || product.dot.getType().getShape()[0] / ctas < 64;
+  if (skinny && !boxes.empty())
+    boxes.getAsInteger(10, schedule.boxRows);
   int64_t consumers = schedule.inTurns() ? 2 : askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
   auto fits = [&](int64_t groups) {
     // Of those who take turns each has the whole tile.

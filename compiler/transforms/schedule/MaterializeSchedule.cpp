@@ -498,8 +498,9 @@ void Materializer::run() {
       if (auto memory = storeMemory(load.getType(), ctas, schedule.swapped))
         fetches[load] = {Value(), *memory, ChannelOp(), Value()};
   hoistDescriptors();
-  lhsMap = mapOf(b, product.lhs.desc, lhsMemory, schedule.swapped ? ctas : 1);
-  rhsMap = mapOf(b, product.rhs.desc, rhsMemory, schedule.swapped ? 1 : ctas);
+  int64_t lhsRows = schedule.swapped ? 0 : schedule.boxRows, rhsRows = schedule.swapped ? schedule.boxRows : 0;
+  lhsMap = mapOf(b, product.lhs.desc, lhsMemory, schedule.swapped ? ctas : 1, lhsRows);
+  rhsMap = mapOf(b, product.rhs.desc, rhsMemory, schedule.swapped ? 1 : ctas, rhsRows);
   for (auto &[op, store] : stores)
     store.map = mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1);
   // Groups that take turns read a slot each.

@@ -34,8 +34,9 @@ void schedule::hoistDescriptors(func::FuncOp kernel, ArrayRef<tile::MakeDescOp> 
   b.setInsertionPointAfter(last);
 }
 
-Value schedule::mapOf(ImplicitLocOpBuilder &b, tile::MakeDescOp desc, MemType memory, int64_t pieces) {
-  BoxPlan plan = *planBoxes(memory, pieces);
+Value schedule::mapOf(ImplicitLocOpBuilder &b, tile::MakeDescOp desc, MemType memory, int64_t pieces, int64_t rows) {
+  std::optional<BoxPlan> inRuns = rows ? planBoxes(memory, pieces, rows) : std::nullopt;
+  BoxPlan plan = inRuns ? *inRuns : *planBoxes(memory, pieces);
   // Dimensions that a block has one element along are the array's alone.
   SmallVector<int64_t> box(desc.getStrides().size() - plan.box.size(), 1);
   llvm::append_range(box, plan.box);

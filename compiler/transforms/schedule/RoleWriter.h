@@ -9,8 +9,10 @@ namespace kiln::schedule {
 void hoistDescriptors(mlir::func::FuncOp kernel, llvm::ArrayRef<tile::MakeDescOp> descs, mlir::ImplicitLocOpBuilder &b);
 
 /// The map by which the copy engine fills `memory` with blocks of the described array; in a cluster each cta copies one
-/// of so many pieces.
-mlir::Value mapOf(mlir::ImplicitLocOpBuilder &b, tile::MakeDescOp desc, kgpu::MemType memory, int64_t pieces);
+/// of so many pieces. Boxes have so many `rows`, where the memory's rows part into such (0: as many as a copy may
+/// have).
+mlir::Value mapOf(mlir::ImplicitLocOpBuilder &b, tile::MakeDescOp desc, kgpu::MemType memory, int64_t pieces,
+                  int64_t rows = 0);
 
 /// Puts the program, everything from `b` on, into a loop over those that this block runs.
 mlir::scf::ForOp makePersistent(mlir::func::FuncOp kernel, mlir::ImplicitLocOpBuilder &b);

@@ -17,6 +17,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("consumers", b.getI32IntegerAttr(consumers)));
   if (queries > 1)
     entries.push_back(b.getNamedAttr("queries", b.getI32IntegerAttr(queries)));
+  if (boxRows)
+    entries.push_back(b.getNamedAttr("box_rows", b.getI32IntegerAttr(boxRows)));
   if (swapped)
     entries.push_back(b.getNamedAttr("swapped", b.getUnitAttr()));
   if (stagedStore)
@@ -37,6 +39,8 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.stages = attr.getAs<IntegerAttr>("stages").getInt();
   if (auto queries = attr.getAs<IntegerAttr>("queries"))
     schedule.queries = queries.getInt();
+  if (auto rows = attr.getAs<IntegerAttr>("box_rows"))
+    schedule.boxRows = rows.getInt();
   schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");
   schedule.fetched = attr.contains("fetched");

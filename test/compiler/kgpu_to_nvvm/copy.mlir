@@ -47,6 +47,49 @@ module {
 
 // -----
 
+// Boxes of fewer rows than there might be: both panels of the first 32 rows, which lie 8192 bytes apart, then those of
+// the other 32, 4096 bytes further.
+// CHECK-LABEL: llvm.func @kiln_runs(
+// CHECK: scf.for %[[I:.*]] = {{.*}} iter_args(
+// CHECK: mbarrier::complete_tx::bytes [$0], {{.*}} %[[PLACE:[0-9]+]], %{{[^,]*}}, %c7_i32, %[[I]],
+// CHECK: %[[NEXT:.*]] = arith.addi %[[PLACE]], %c8192_i32
+// CHECK: mbarrier::complete_tx::bytes [$0], {{.*}} %[[NEXT]], %{{[^,]*}}, %c71_i32, %[[I]],
+// CHECK: %[[ROW:.*]] = arith.addi %[[I]], %c32_i32
+// CHECK: %[[NEXT:.*]] = arith.addi %[[PLACE]], %c4096_i32
+// CHECK: mbarrier::complete_tx::bytes [$0], {{.*}} %[[NEXT]], %{{[^,]*}}, %c7_i32, %[[ROW]],
+// CHECK: %[[NEXT:.*]] = arith.addi %[[PLACE]], %c12288_i32
+// CHECK: mbarrier::complete_tx::bytes [$0], {{.*}} %[[NEXT]], %{{[^,]*}}, %c71_i32, %{{.*}},
+// CHECK-NOT: cp.async
+// CHECK: mbarrier.arrive.expect_tx{{.*}}, %c16384_i32
+#m = #layout.map<swizzled [64, 128] element 2 bytes 128>
+!ring = !kgpu.channel<2 x (!kgpu.mem<64x128xf16, #m>)>
+module {
+  func.func public @runs(%p: !tile.ptr<f16>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 32800 : i64} {
+    %zero = arith.constant 0 : i32
+    %step = arith.constant 1 : i32
+    %seven = arith.constant 7 : i32
+    %one = arith.constant 1 : i64
+    %side = arith.constant 4096 : i64
+    %d = tile.make_desc %p, shape [%side, %side] strides [%side, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
+    %map = kgpu.tensor_map %d box [32, 64] swizzle 128 : !tile.desc<tensor<64x128xf16>>
+    %c = kgpu.channel bytes fillers 1 readers 4 {offset = 0 : i64} : !ring
+    kgpu.roles @load warps 1 {
+      %start = kgpu.cursor : !kgpu.cursor<2>
+      %end = scf.for %i = %zero to %n step %step iter_args(%at = %start) -> (!kgpu.cursor<2>) : i32 {
+        %s = kgpu.acquire %c[%at] : !ring -> !kgpu.mem<64x128xf16, #m>
+        kgpu.copy_in %map[%i, %seven] to %s of %c[%at] : !kgpu.mem<64x128xf16, #m>, !ring
+        kgpu.commit %c[%at] : !ring
+        %next = kgpu.advance %at : !kgpu.cursor<2>
+        scf.yield %next : !kgpu.cursor<2>
+      }
+      kgpu.end_role
+    }
+    return
+  }
+}
+
+// -----
+
 // A cluster of two: the left part is split, so that each cta brings the rows that it keeps; the right part each has whole,
 // and each sends half of its rows to both, to the same place and barrier. 8192 + 8192 bytes come to each cta.
 // CHECK-LABEL: llvm.func @kiln_cluster(

@@ -165,6 +165,27 @@ TEST_F(Boxes, AreCutIntoPiecesThatEachCtaSendsToAll) {
   EXPECT_GT(count, 60);
 }
 
+TEST_F(Boxes, HaveAsManyRowsAsIsAsked) {
+  int count = 0;
+  for (const auto &shape : kShapes)
+    for (int64_t rows : {8, 16, 32})
+      for (int64_t pieces : {1, 2})
+        for (auto &[piece, swizzle] : formsOf(shape, 2)) {
+          Layout layout = pieces > 1 ? *inCluster(piece, pieces, std::nullopt) : piece;
+          std::optional<BoxPlan> most = planBoxes(memory(layout, 2), pieces);
+          std::optional<BoxPlan> plan = planBoxes(memory(layout, 2), pieces, rows);
+          // Where rows part into so many: never more than without being asked.
+          EXPECT_FALSE(plan && (!most || most->box[0] % rows)) << layout.print();
+          EXPECT_TRUE(plan || !swizzle || !most || most->box[0] % rows) << layout.print();
+          if (!plan)
+            continue;
+          EXPECT_EQ(plan->box[0], rows) << layout.print();
+          expectFills(memory(layout, 2), *plan, pieces, std::nullopt, 0);
+          ++count;
+        }
+  EXPECT_GT(count, 60);
+}
+
 TEST_F(Boxes, AreAsFewAsCopiesAllow) {
   auto planOf = [&](const char *text, int64_t pieces = 1) {
     std::optional<BoxPlan> plan = planBoxes(memory(*Layout::parse(text), 2), pieces);
@@ -181,6 +202,10 @@ TEST_F(Boxes, AreAsFewAsCopiesAllow) {
   BoxPlan three = planOf("swizzled [64, 192] element 2 bytes 128 ctas 2", 2);
   EXPECT_EQ(three.box, (SmallVector<int64_t>{32, 64}));
   EXPECT_EQ(three.starts.size(), 6u);
+  auto few = planBoxes(memory(*Layout::parse("swizzled [64, 192] element 2 bytes 128"), 2), 1, /*rows=*/8);
+  ASSERT_TRUE(few);
+  EXPECT_EQ(few->box, (SmallVector<int64_t>{8, 64}));
+  EXPECT_EQ(few->starts.size(), 24u);
   BoxPlan high = planOf("swizzled [512, 64] element 2 bytes 128");
   EXPECT_EQ(high.box, (SmallVector<int64_t>{256, 64}));
 }

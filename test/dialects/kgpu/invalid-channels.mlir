@@ -184,10 +184,10 @@ func.func @copy_in_c2(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32)
 func.func @copy_in_c3(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
   %one = arith.constant 1 : i64
   %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
-  %t = kgpu.tensor_map %d box [32, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  %t = kgpu.tensor_map %d box [24, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
   %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
-  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [32, 64] swizzled over 128 for}}
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [24, 64] swizzled over 128 for}}
   kgpu.copy_in %t[%i, %i] to %s of %c[%p] : !m, !kgpu.channel<2 x (!m)>
   return
 }
@@ -396,8 +396,8 @@ func.func @prefetch_c1(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
 func.func @prefetch_c2(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
   %one = arith.constant 1 : i64
   %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
-  %t = kgpu.tensor_map %d box [32, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
-  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [32, 64] swizzled over 128 for}}
+  %t = kgpu.tensor_map %d box [24, 64] swizzle 128 : !tile.desc<tensor<64x64xf16>>
+  // expected-error @below {{expected boxes that fill the memory (because copies write whole boxes), got [24, 64] swizzled over 128 for}}
   kgpu.prefetch %t[%i, %i] as !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
   return
 }
