@@ -394,7 +394,7 @@ def _mbarrier(ins: Instruction) -> Run:
 
 
 def send(ins: Instruction) -> Run:
-    """st.async: the data and the count of its bytes come later, together."""
+    """st.async: data and the count of its bytes come later, together; so do those of lanes that tell one mbarrier."""
     to, source, counter = ins.operands
     rows = source if isinstance(source, tuple) else (source,)
     size = bits_of(ins.type) // 8
@@ -404,12 +404,13 @@ def send(ins: Instruction) -> Run:
         counters, owners = addresses_of(machine, counter, lanes, True), machine.blocks[lanes]
         values = [machine.read(f"b{8 * size}", row, lanes).copy() for row in rows]
         machine.shared.parts(addresses, owners, size)
-        for lane, (at, own) in enumerate(zip(counters, owners, strict=True)):
-            barrier = mbarrier_at(machine, int(at), int(own), by_copy=True)
-            if addresses[lane] >> WINDOW != at >> WINDOW:
+        for at, own in sorted(set(zip(counters.tolist(), owners.tolist(), strict=True))):
+            told = np.flatnonzero((counters == at) & (owners == own))
+            barrier = mbarrier_at(machine, at, own, by_copy=True)
+            if (addresses[told] >> WINDOW != at >> WINDOW).any():
                 raise Fault("the data and its mbarrier are in different blocks")
-            data = np.array([value[lane] for value in values])
-            places = addresses[lane] + np.arange(len(data)) * size
+            data = np.stack([value[told] for value in values], axis=1).ravel()
+            places = (addresses[told][:, None] + np.arange(len(values)) * size).ravel()
             for block, offsets, _ in machine.shared.parts(places, np.full(len(places), own), size):
                 if block.shadow is not None:
                     index = machine.warp.index

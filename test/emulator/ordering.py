@@ -133,7 +133,9 @@ class Order:
         if mask != ALL_LANES:
             self.partial.setdefault(warp, set()).add(mask)
         else:
-            clocks.learn(warp, clocks.part("fence copies", warp), int(clocks.of[warp, clocks.part("copies", warp)]))
+            # A part that is new may make room for more: what clocks.of is, is asked behind that.
+            fence, copies = clocks.part("fence copies", warp), clocks.part("copies", warp)
+            clocks.learn(warp, fence, int(clocks.of[warp, copies]))
         clocks.of[warp, warp] += 1
 
     def _is_fenced(self, warp: int, mark: Mark) -> bool:
