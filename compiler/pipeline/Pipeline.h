@@ -37,7 +37,7 @@ struct PipelineOptions {
 
 /// What a schedule may be called: chosen by the compiler, the materialisers, or none of them.
 constexpr const char *kSchedules[] = {"auto",   "simple",  "cooperative", "attention", "streams", "pingpong",
-                                      "skinny", "skinny8", "skinny16",    "skinny32",  "none"};
+                                      "skinny", "skinny8", "skinny16",    "skinny32",  "split",   "none"};
 
 /// tile -> opt
 void buildTilePipeline(mlir::OpPassManager &passes, const PipelineOptions &options);

@@ -1,5 +1,6 @@
 // Assembly forms and folds of the kgpu ops, and what they say about themselves.
 #include "dialects/kgpu/KgpuOps.h"
+#include "dialects/layout/Constructors.h"
 #include "dialects/layout/Layout.h"
 #include "dialects/tile/CombineSyntax.h"
 #include "mlir/IR/Builders.h"
@@ -45,6 +46,20 @@ AllocOp kgpu::mbarrierOf(Value memory) {
     memory = slot.getMem();
   auto alloc = memory.getDefiningOp<AllocOp>();
   return alloc && alloc.getMbarrier() ? alloc : AllocOp();
+}
+
+bool kgpu::isDealt(const layout::Layout &tile, const layout::Layout &memory) {
+  using layout::Coord;
+  std::optional<layout::ClusterPiece> held = layout::pieceOf(memory);
+  if (!held || !held->split || tile.isReplicated(Coord::Lane) || tile.isReplicated(Coord::Warp) ||
+      tile.isReplicated(Coord::Group) || tile.isReplicated(Coord::Cta))
+    return false;
+  int64_t side = held->piece.shape()[*held->split];
+  for (Coord coord : {Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta})
+    for (const layout::Digit &digit : tile.digits(coord))
+      if (digit.basis[*held->split] >= side)
+        return false;
+  return true;
 }
 
 int64_t AllocOp::getTileBytes() { return llvm::alignTo(getMem().getType().getBytes(), kSharedAlign); }

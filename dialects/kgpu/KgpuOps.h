@@ -86,6 +86,9 @@ struct FactorMemory {
 };
 std::optional<FactorMemory> factorMemory(MemType type, unsigned depthDim);
 
+/// How many ctas the factors of warpgroup_mma are split over along K: each has a sum of its own. 1: over none.
+int64_t depthPieces(mlir::Type lhs, MemType rhs);
+
 /// How many groups have columns of their own of an accumulator of warpgroup_mma, where they have no rows of their own.
 int64_t groupsAlongColumns(const layout::Layout &acc);
 
@@ -95,5 +98,9 @@ std::optional<int64_t> panelsBetween(const layout::Layout &acc, const FactorMemo
 
 /// The mbarrier that this memory is, or is a slot of; null if it is none.
 AllocOp mbarrierOf(mlir::Value memory);
+
+/// Memory of which each cta has a piece, and which one has an element, an element's register says: each thread deals
+/// out what it holds of the tile to all ctas.
+bool isDealt(const layout::Layout &tile, const layout::Layout &memory);
 
 } // namespace kiln::kgpu

@@ -71,13 +71,13 @@ def Kgpu_AllocOp : Kgpu_EarlyOp<"alloc"> {
 
     - `alloc_c1`: `offset` is at least 0 and a multiple of 16.
     - `alloc_c2`: there is at least one slot.
-    - `alloc_c3`: memory with an mbarrier has elements of 4 or 8 bytes, all of them in each cta.
+    - `alloc_c3`: memory with an mbarrier has elements of 4 or 8 bytes; each cta has all of them, or a piece.
 
     Memory with an `mbarrier` is filled by stores from all ctas of the cluster, which announce themselves: behind each
     slot lies a counter of the bytes that have come, and `kgpu.await` waits for it instead of a barrier. Nobody tells
-    a sender that a slot has been read; so no other allocation shares the bytes of such memory, it stands in the
-    function's body or in a loop there, and in a loop it has two slots and every warp sends something each time: what
-    a warp sends the next time says that it has read what came this time.
+    a sender that a slot has been read; so no other allocation shares the bytes of such memory, it stands in the body of
+    the function or of a role, or in a loop there, and in a loop it has two slots and every warp sends something to every
+    cta each time: what a warp sends the next time says that it has read what came this time.
 
     ```mlir
     func.func @alloc() {
@@ -134,7 +134,8 @@ def Kgpu_ViewOp : Kgpu_EarlyOp<"view", [Pure]> {
     - `view_c1`: the memory is the result of a `kgpu.alloc` or a `kgpu.slot`.
     - `view_c2`: the element type stays.
     - `view_c3`: the result lies within the memory.
-    - `view_c4`: either each cta has all of both, or their ctas hold the same parts.
+    - `view_c4`: either each cta has all of both, or their ctas hold the same parts: the same elements, or the same
+      piece of one dimension.
 
     ```mlir
     func.func @view() {
@@ -186,7 +187,9 @@ def Kgpu_LocalStoreOp : Kgpu_EarlyOp<"local_store"> {
     all ctas writes every cta's memory.
 
     - `local_store_c1`: the tile has the memory's shape and element type; a scalar's memory has shape 1.
-    - `local_store_c2`: the memory keeps the whole tile in each cta, or is split over ctas as the tile is.
+    - `local_store_c2`: the memory keeps the whole tile in each cta, or is split over ctas as the tile is; or it has an
+      mbarrier, each cta a piece, and each thread holds something of every piece, in the same registers as all others:
+      each element goes to the cta that has it.
 
     ```mlir
     func.func @local_store(%x: tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>) {
@@ -370,11 +373,11 @@ def Kgpu_ClusterArriveOp : Kgpu_Op<"cluster_arrive", [MemoryEffects<[MemRead<Til
   let assemblyFormat = "(`relaxed` $relaxed^)? attr-dict";
 }
 
-def Kgpu_AwaitOp : Kgpu_Op<"await"> {
+def Kgpu_AwaitOp : Kgpu_EarlyOp<"await"> {
   let summary = "wait until what was sent has come";
   let description = [{
     Waits until every element of this slot of memory with an mbarrier has been stored once, by whatever ctas; the stores
-    are seen after. Every thread of the cta takes part.
+    are seen after. Every thread of the cta takes part, or of the role that the memory stands in.
 
     - `await_c1`: the memory is a slot of memory with an mbarrier.
 

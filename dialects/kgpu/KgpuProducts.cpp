@@ -38,11 +38,11 @@ int64_t kgpu::productDepth(Type lhs, Type rhs, Type acc, bool warpgroup) {
 }
 
 /// Sides agree; the element types are an instruction's. Returns its K, or 0 when an error was said.
-static int64_t verifyProduct(Operation *op, Type lhs, Type rhs, Type acc, bool warpgroup) {
+static int64_t verifyProduct(Operation *op, Type lhs, Type rhs, Type acc, bool warpgroup, int64_t sums = 1) {
   ArrayRef<int64_t> a = sidesOf(lhs), b = sidesOf(rhs), c = sidesOf(acc);
   size_t rank = c.size();
   bool ranks = a.size() == rank && b.size() == rank && (rank == 2 || (!warpgroup && rank == 3));
-  if (!ranks || a[rank - 1] != b[rank - 2] || a[rank - 2] != c[rank - 2] || b[rank - 1] != c[rank - 1] ||
+  if (!ranks || a[rank - 1] != b[rank - 2] || sums * a[rank - 2] != c[rank - 2] || b[rank - 1] != c[rank - 1] ||
       a.drop_back(2) != c.drop_back(2) || b.drop_back(2) != c.drop_back(2)) { // warpgroup_mma_c1, warp_mma_c1
     op->emitOpError() << "expected M by K times K by N in M by N (because it is a product of matrices), got [" << a
                       << "], [" << b << "] and [" << c << "]";
@@ -104,9 +104,21 @@ static LogicalResult verifyFragment(Operation *op, StringRef what, Type type,
                            << " in the layout of the instruction (because it is a fragment), got " << tile;
 }
 
+int64_t kgpu::depthPieces(Type lhs, MemType rhs) {
+  auto left = dyn_cast<MemType>(lhs);
+  if (!left || left.getRank() != 2 || rhs.getRank() != 2)
+    return 1;
+  auto split = [](MemType memory) {
+    std::optional<layout::ClusterPiece> held = layout::pieceOf(layoutOf(memory));
+    return held ? held->split : std::nullopt;
+  };
+  return split(left) == 1u && split(rhs) == 0u ? layoutOf(rhs).size(Coord::Cta) : 1;
+}
+
 LogicalResult WarpgroupMmaOp::verify() {
   Type lhs = getLhs().getType(), rhs = getRhs().getType(), acc = getAcc().getType();
-  int64_t depth = verifyProduct(*this, lhs, rhs, acc, /*warpgroup=*/true);
+  int64_t sums = depthPieces(lhs, cast<MemType>(rhs));
+  int64_t depth = verifyProduct(*this, lhs, rhs, acc, /*warpgroup=*/true, sums);
   if (depth == 0)
     return failure();
   auto left = dyn_cast<MemType>(lhs);
@@ -114,15 +126,15 @@ LogicalResult WarpgroupMmaOp::verify() {
     if (!memory)
       continue;
     std::optional<FactorMemory> form = factorMemory(memory, depthDim);
-    if (!form || form->sides[depthDim] != memory.getShape()[depthDim] ||
+    if (!form || form->sides[depthDim] * sums != memory.getShape()[depthDim] ||
         (!form->depthFastest && memory.getElementBytes() != 2))
-      return emitOpError()
-             << "expected swizzled memory with all of K in each cta, along K for elements of other than 16 "
-             << "bits (because the instruction reads it), got " << memory;
+      return emitOpError() << "expected swizzled memory with all of K in each cta, or both factors split along it, "
+                              "along K for elements "
+                           << "of other than 16 bits (because the instruction reads it), got " << memory;
   }
   std::optional<FactorMemory> right = factorMemory(cast<MemType>(rhs), 0);
   int64_t rows = left ? factorMemory(left, 1)->sides[0] : sidesOf(acc)[0], columns = right->sides[1];
-  int64_t k = sidesOf(rhs)[0];
+  int64_t k = right->sides[0];
   if (rows % 64 || columns % 8 || (columns > 256 && columns % 256) || k % depth) // warpgroup_mma_c3
     return refuseSides(*this, "M of a cta in 64s, N in 8s up to 256 or in 256s, K in the instruction's",
                        "instructions multiply tiles of 64 by N")

@@ -19,6 +19,9 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
     which of its two dimensions is contiguous; elements of 16 bits may be contiguous along any, others along K only. With
     `depth`, the elements of K from the first of its numbers to before the second are multiplied alone.
 
+    In a cluster, factors in memory may be split along K: each cta multiplies its pieces, and the accumulator has the sums of
+    all ctas one below the other, as many times M rows. K below is then what one cta has.
+
     | inputs | accumulator | K of one instruction |
     |---|---|---|
     | f16 | f16, f32 | 16 |
@@ -27,14 +30,14 @@ def Kgpu_WarpgroupMmaOp : Kgpu_EarlyOp<"warpgroup_mma", [AllTypesMatch<["acc", "
     | f8E4M3FN, f8E5M2 (may differ) | f16, f32 | 32 |
     | i8 | i32 | 32 |
 
-    - `warpgroup_mma_c1`: M, N and K agree; all have rank 2.
+    - `warpgroup_mma_c1`: M, N and K agree, where K is split with as many times M rows in the accumulator; all have rank 2.
     - `warpgroup_mma_c2`: the types are of the table.
     - `warpgroup_mma_c3`: M of a cta is a multiple of 64, N of 8 and at most 256, or a multiple of 256; K is a multiple of
       the instruction's.
     - `warpgroup_mma_c4`: where tiles have layouts, those of accumulator and left factor are as above, and each cta's part of
       the accumulator has the rows and columns of its factors.
-    - `warpgroup_mma_c5`: memory is laid out by `swizzled`, with all of K in each cta, and elements of other than 16 bits are
-      contiguous along K.
+    - `warpgroup_mma_c5`: memory is laid out by `swizzled`, with all of K in each cta, or both factors in memory split
+      along K; elements of other than 16 bits are contiguous along K.
     - `warpgroup_mma_c6`: `depth` is a beginning and an end within K, multiples of the instruction's.
     - `warpgroup_mma_c7`: where groups have columns of the accumulator, not rows, panels of the right factor's memory are as
       wide as the columns that a group has in a row, or divide all that it has.

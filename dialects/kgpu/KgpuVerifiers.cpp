@@ -1,6 +1,7 @@
 // Verifiers of the kgpu ops. Labels in comments are those of the constraints in the .td files.
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/kgpu/PartialLayout.h"
+#include "dialects/layout/Constructors.h"
 #include "dialects/tile/TileVerifiers.h"
 
 using namespace mlir;
@@ -79,9 +80,9 @@ LogicalResult AllocOp::verify() {
   if (!getMbarrier())
     return success();
   MemType type = getMem().getType();
-  if ((type.getElementBytes() != 4 && type.getElementBytes() != 8) || !isWholeInEachCta(layoutOf(type))) // alloc_c3
+  if ((type.getElementBytes() != 4 && type.getElementBytes() != 8) || !layout::pieceOf(layoutOf(type))) // alloc_c3
     return emitOpError() << "expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each "
-                            "cta (because stores that "
+                            "cta, or a piece (because stores that "
                          << "announce themselves are that wide), got " << type;
   return success();
 }
@@ -111,8 +112,10 @@ LogicalResult ViewOp::verify() {
   if (first < 0 || last > layoutOf(memory).size(Coord::Offset)) // view_c3
     return emitOpError() << "expected elements 0 to " << layoutOf(memory).size(Coord::Offset)
                          << " at most (because the memory has no more), got " << first << " to " << last;
+  std::optional<layout::ClusterPiece> whole = layout::pieceOf(layoutOf(memory)), some = layout::pieceOf(layoutOf(part));
   bool sameParts =
-      memory.getShape() == part.getShape() && layoutOf(memory).digits(Coord::Cta) == layoutOf(part).digits(Coord::Cta);
+      layoutOf(memory).digits(Coord::Cta) == layoutOf(part).digits(Coord::Cta) &&
+      (memory.getShape() == part.getShape() || (whole && some && whole->split && whole->split == some->split));
   if (!(isWholeInEachCta(layoutOf(memory)) && isWholeInEachCta(layoutOf(part))) && !sameParts) // view_c4
     return emitOpError()
            << "expected memory that each cta has whole, or a view of the same parts (because a view moves "
@@ -143,9 +146,15 @@ LogicalResult LocalStoreOp::verify() {
   const Layout &memory = layoutOf(getMem().getType());
   if (isWholeInEachCta(memory) || (!fromOneOwner() && isSplitAs(getValue().getType(), memory)))
     return success();
+  auto tile = dyn_cast<RankedTensorType>(getValue().getType());
+  if (!fromOneOwner() && mbarrierOf(getMem()) && tile && isDealt(layoutOf(tile), memory))
+    return success();
   return emitOpError() // local_store_c2
-         << "expected memory with the whole tile in each cta, or split as the tile is (because an element goes to each "
-         << "cta or stays in its own), got " << getMem().getType() << " for " << getValue().getType();
+         << "expected memory with the whole tile in each cta, split as the tile is, or with an mbarrier and split so "
+            "that "
+         << "each thread has registers for each cta (because an element goes to each cta, stays in its own, or goes to "
+            "the "
+         << "one that has it), got " << getMem().getType() << " for " << getValue().getType();
 }
 
 LogicalResult LocalLoadOp::verify() {

@@ -80,7 +80,9 @@ class GemmPlan:
                its result the other multiplies), "simple" (all warps copy and multiply), "fma" (no tensor cores),
                "gemv" (``m`` rows against streamed weights), "cpu"
     stages     slots of the ring that operands arrive in
-    cluster    blocks that share a tile's rows, and fetch the other operand once for all
+    cluster    blocks that share a tile's rows, and fetch the other operand once for all; or a tile's ``k``
+    share      what a cluster's blocks share: the tile's "rows", or "k": each multiplies its part of every step (``k``
+               is that of all together), and at the tile's end they add their sums through each other's shared memory
     splits     parts of K that are computed side by side and added in their order
     reduce     who adds them: a second "launch", or the program that is "last" with its part
     workers    stream-K: so many programs share the steps of the last tiles equally, whatever tile they are of; the
@@ -103,6 +105,7 @@ class GemmPlan:
     stages: int = 4
     consumers: int = 2
     cluster: int = 1
+    share: str = "rows"
     splits: int = 1
     reduce: str = "launch"
     workers: int = 0
@@ -150,14 +153,33 @@ class GemmPlan:
         return self.consumers if self.schedule == "cooperative" else 1
 
     @property
+    def shares_k(self) -> bool:
+        return self.cluster > 1 and self.share == "k"
+
+    @property
+    def row_sharers(self) -> int:
+        """Blocks that share a tile's rows."""
+        return 1 if self.shares_k else self.cluster
+
+    @property
+    def step(self) -> int:
+        """Of K, of one block."""
+        return self.k // self.cluster if self.shares_k else self.k
+
+    @property
+    def put_across(self) -> bool:
+        """A tile of too few rows for the instruction's side of 64 has its columns there."""
+        return self.m // self.row_sharers < WARPGROUP_ROWS
+
+    @property
     def rows(self) -> int:
-        """Of a block, on the side where the instruction has 64: a tile of fewer rows has its columns there."""
-        return (self.n if self.m // self.cluster < WARPGROUP_ROWS else self.m) // self.cluster
+        """Of a block, on the side where the instruction has 64."""
+        return (self.n if self.put_across else self.m) // self.row_sharers
 
     @property
     def width(self) -> int:
         """Of a tile, on the instruction's other side."""
-        return self.m if self.m // self.cluster < WARPGROUP_ROWS else self.n
+        return self.m if self.put_across else self.n
 
     def options(self, machine: Machine) -> dict[str, Any]:
         if not machine.gpu:
@@ -170,6 +192,8 @@ class GemmPlan:
             chosen["cluster"] = self.cluster
         if self.box_rows:
             chosen["schedule"] = f"skinny{self.box_rows}"
+        if self.shares_k:
+            chosen["schedule"] = "split"
         if self.with_roles:
             return options(**chosen, consumers=self.consumers)
         return options(**chosen, num_warps=self.num_warps)
@@ -284,13 +308,20 @@ def step(problem: Problem) -> int:
 
 
 def stage_bytes(plan: GemmPlan, problem: Problem) -> int:
-    """Shared memory of one slot in one block: its share of the rows, and all of the other operand."""
-    return (plan.rows + plan.width) * plan.k * problem.itemsize
+    """Shared memory of one slot in one block: its share of the rows, and all of the other operand; or both, of its part
+    of the step."""
+    return (plan.rows + plan.width) * plan.step * problem.itemsize
+
+
+def exchanged_sums(plan: GemmPlan) -> int:
+    """Shared memory by which a cluster's blocks send each other sums: of one tile, and of the next."""
+    return 2 * (plan.rows * plan.width * 4 + 1024) if plan.shares_k else 0
 
 
 def staged_output(plan: GemmPlan, problem: Problem) -> int:
     """Shared memory through which results leave: a block's part of the tile, of each group that takes turns."""
-    return plan.consumers // plan.sharers * plan.rows * plan.width * (problem.out_bytes if plan.finishes else 4)
+    taken = plan.rows * plan.width // (plan.cluster if plan.shares_k else 1)
+    return plan.consumers // plan.sharers * taken * (problem.out_bytes if plan.finishes else 4)
 
 
 def exchanged(plan: GemmPlan, problem: Problem) -> int:
@@ -300,15 +331,16 @@ def exchanged(plan: GemmPlan, problem: Problem) -> int:
     if not plan.finishes:
         return 0
     each = 8 if problem.pairs else max(2, problem.out_bytes)
-    put_across = plan.m // plan.cluster < WARPGROUP_ROWS
-    return max(problem.addends, int(problem.pairs and put_across)) * plan.rows * plan.width * each
+    taken = plan.rows * plan.width // (plan.cluster if plan.shares_k else 1)
+    return max(problem.addends, int(problem.pairs and plan.put_across)) * taken * each
 
 
 def shared_bytes(plan: GemmPlan, problem: Problem) -> int:
     ring = plan.stages * stage_bytes(plan, problem)
     if plan.schedule == "simple":  # results leave through the bytes of the ring, when it is done
         return max(ring, staged_output(plan, problem)) + RESERVED_SHARED
-    return ring + exchanged(plan, problem) + staged_output(plan, problem) + RESERVED_SHARED
+    beside = exchanged(plan, problem) + exchanged_sums(plan) + staged_output(plan, problem)
+    return ring + beside + RESERVED_SHARED
 
 
 def accumulators(plan: GemmPlan, problem: Problem) -> int:
@@ -332,6 +364,20 @@ def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
 def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     """Why a plan cannot run on a machine; "" if it can."""
     _, limits = _row(machine)
+    if plan.share not in ("rows", "k"):
+        return f"blocks of a cluster that share {plan.share}, where there are rows and k"
+    if plan.shares_k:
+        if plan.schedule != "cooperative":
+            return f"a cluster that shares k by {plan.schedule}, where it takes a producer and tiles of no turns"
+        if plan.k % (plan.cluster * step(problem)):
+            return f"steps of {plan.k} for {plan.cluster} blocks, of {step(problem)} each"
+        part = plan.width // plan.cluster
+        if plan.width % plan.cluster or part % 8 or part & (part - 1):
+            return f"{plan.width} columns of sums for {plan.cluster} blocks, in eights, a power of two of them"
+        if plan.rows & (plan.rows - 1):
+            return f"{plan.rows} rows of sums, where blocks send each other a power of two of them"
+        if problem.accumulator == "f16" or problem.pairs:
+            return "sums of 16 bits, or pairs of columns, which blocks do not add to each other's"
     if plan.hands_in and plan.cluster > 1:
         return f"a cluster of {plan.cluster}, whose role has no barrier to count parts behind"
     if plan.box_rows and (plan.schedule != "cooperative" or plan.m >= WARPGROUP_ROWS or plan.box_rows not in BOX_ROWS):
@@ -403,7 +449,7 @@ def product_clocks(plan: GemmPlan, problem: Problem) -> float:
     """Of the tensor cores of one multiprocessor, for one step of a tile: 64 rows by 32 bytes of K take half a clock a
     column, or longer where shared memory cannot deliver both operands in that time."""
     each = max(plan.width / 2, (WARPGROUP_ROWS * 32 + plan.width * 32) / SHARED_BYTES)
-    return plan.rows / WARPGROUP_ROWS * each * (plan.k * problem.itemsize / 32)
+    return plan.rows / WARPGROUP_ROWS * each * (plan.step * problem.itemsize / 32)
 
 
 def promoting_clocks(plan: GemmPlan, problem: Problem) -> float:
@@ -411,7 +457,7 @@ def promoting_clocks(plan: GemmPlan, problem: Problem) -> float:
     What other groups multiply meanwhile is hidden."""
     if not problem.promoted:
         return 0.0
-    adding = plan.k / PROMOTED * (plan.rows * plan.width / 128 + PROMOTION)
+    adding = plan.step / PROMOTED * (plan.rows * plan.width / 128 + PROMOTION)
     return product_clocks(plan, problem) / plan.sharers + adding
 
 
@@ -433,6 +479,12 @@ def handing_in_clocks(plan: GemmPlan, parts: float) -> float:
     return 3 * L2_LATENCY + (1 + parts) * 4 * plan.rows * plan.width / L2_BYTES_OF_ONE
 
 
+def adding_clocks(plan: GemmPlan) -> float:
+    """Of a cluster whose blocks share k: each sends what it has summed, and waits for what the others have. From the
+    L2's latency and half of what shared memory takes: not measured."""
+    return L2_LATENCY + 4 * plan.rows * plan.width / (SHARED_BYTES / 2) if plan.shares_k else 0.0
+
+
 def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     """What the model expects of a plan for tensor cores."""
     m, n, k, batches = problem.m, problem.n, problem.k, problem.batches
@@ -449,8 +501,8 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
         ends = math.ceil((shared.whole // plan.workers + shared.share / steps + 1) * rounds)
         busy = min(plan.workers, slots) * plan.cluster
     # Of the products that the chip could make in these waves, those that the problem asks for.
-    products = m * n * k * batches / (done * plan.rows * plan.width * plan.k * machine.processors)
-    fetched = (plan.rows + plan.width / plan.cluster) * plan.k * problem.itemsize
+    products = m * n * k * batches / (done * plan.rows * plan.width * plan.step * machine.processors)
+    fetched = (plan.rows + plan.width / plan.row_sharers) * plan.step * problem.itemsize
     fetching = fetched / min(L2_BYTES_OF_ONE, L2_BYTES / busy)
     # Memory delivers an operand once; what is fetched again comes from the L2.
     operands = (m * k + k * n) * problem.itemsize * batches
@@ -464,7 +516,7 @@ def microseconds(plan: GemmPlan, problem: Problem, machine: Machine) -> float:
     )
     one_step += POWER * fetching
     # The last slot's products begin when its copy has ended.
-    computing = (done + 1) * one_step + ends * tile_end_clocks(plan, problem)
+    computing = (done + 1) * one_step + ends * (tile_end_clocks(plan, problem) + adding_clocks(plan))
     # A part of the multiprocessors is enough to keep memory busy.
     reading = (operands + m * n * batches * problem.out_bytes * (1 + problem.addends)) / MEMORY_BYTES
     clocks = START + (computing**OVERLAP + reading**OVERLAP) ** (1 / OVERLAP)

@@ -181,6 +181,8 @@ PLANS = {
     "boxes of 8 rows": GemmPlan(16, 64, 256, stages=2, consumers=1, skew=1, box_rows=8),
     "boxes of 32 rows": GemmPlan(8, 128, 128, stages=3, box_rows=32),
     "cluster": GemmPlan(256, 64, 64, stages=2, cluster=2),
+    "shared sums": GemmPlan(128, 64, 128, stages=2, cluster=2, share="k"),
+    "shared sums of few rows": GemmPlan(32, 64, 256, stages=2, consumers=1, cluster=4, share="k"),
     "turns": GemmPlan(64, 96, 64, "pingpong", stages=3),
     "turns in a cluster": GemmPlan(128, 64, 64, "pingpong", stages=2, cluster=2),
     "simple": GemmPlan(64, 64, 32, "simple", stages=2),
@@ -239,6 +241,41 @@ def test_parts_of_a_tile_meet_in_any_order_of_programs(rng, in_orders, emulated,
         assert (got == exact).all()
 
 
+SHARED = {
+    "float16": ("float16", (130, 72, 392), GemmPlan(128, 64, 128, stages=2, cluster=2, share="k")),
+    "one block has nothing": (
+        "bfloat16", (64, 40, 56), GemmPlan(64, 32, 128, stages=2, consumers=1, cluster=2, share="k")),
+    "two rounds of rows": ("float16", (200, 16, 136), GemmPlan(256, 16, 128, stages=2, cluster=2, share="k")),
+    "few rows": ("float16", (7, 130, 520), GemmPlan(16, 64, 128, stages=3, consumers=1, cluster=2, share="k")),
+    "float8, sums of steps": (
+        "float8_e4m3fn", (72, 40, 640), GemmPlan(64, 32, 256, stages=2, consumers=1, cluster=2, share="k")),
+    "tf32": ("float32", (72, 40, 200), GemmPlan(64, 32, 64, stages=2, consumers=1, cluster=2, share="k")),
+    "int8": ("int8", (72, 40, 528), GemmPlan(64, 32, 512, stages=2, consumers=1, cluster=4, share="k")),
+    "and splits": (
+        "float16", (72, 40, 520), GemmPlan(64, 32, 128, stages=2, consumers=1, cluster=2, share="k", splits=2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_cluster_adds_what_its_blocks_have_summed(rng, in_orders, name):
+    """Sums that are lost, added twice or before they are there; a tile's that come while the one before is being added:
+    clusters work off several."""
+    dtype, (m, n, k), plan = SHARED[name]
+    dtype = getattr(ml_dtypes, dtype, dtype)
+    a, b = integers(rng, (m, k), dtype), integers(rng, (n, k), dtype).T
+    wide = np.int32 if name == "int8" else np.float32
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    given = {} if name == "int8" else {"c": integers(rng, (m, n), np.float32), "beta": 2.0}
+    if given:
+        exact = exact + 2 * given["c"]
+
+    def launch():
+        return gemm.matmul(a, b, plan=plan, out_dtype=wide, precision="tf32", **given)
+
+    for got in in_orders(launch, INSTRUCTIONS["cooperative"] | {"st", "mapa"}):
+        assert (got == exact).all()
+
+
 @kiln.jit
 def _until(a, b, c, n, WHERE: kl.constexpr):
     """c = a @ b in blocks of 64, down the rows; a loop that runs until a condition is over stands somewhere."""
@@ -287,7 +324,7 @@ def test_loops_with_conditions(rng, in_orders, where, rings):
 
 
 @pytest.mark.parametrize("name", [
-    "cooperative", "few rows", "splits", "cluster", "turns", "turns in a cluster", "shares",
+    "cooperative", "few rows", "splits", "cluster", "turns", "turns in a cluster", "shares", "shared sums",
 ])  # fmt: skip
 def test_launches_that_overlap(rng, in_orders, name):
     """Each role waits for the launch before: the emulator faults where one accesses memory ahead of that."""
@@ -303,7 +340,7 @@ def test_launches_that_overlap(rng, in_orders, name):
 
 
 @pytest.mark.parametrize("shared", [None, "a", "b"])
-@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster", "turns"])
+@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster", "turns", "shared sums"])
 def test_batches(rng, in_orders, name, shared):
     """What a tile has over goes to no other matrix of the batch, nor comes from there."""
     sides = {"a": (3, 72, 136), "b": (3, 136, 88), "c": (3, 72, 88)}

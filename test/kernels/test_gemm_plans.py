@@ -92,6 +92,30 @@ def test_boxes_of_some_rows_are_of_few_rows():
         assert "boxes of" in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
 
 
+def test_clusters_that_share_k_are_refused_with_the_reason():
+    problem, fits = Problem(128, 4096, 4096), GemmPlan(128, 64, 128, stages=5, cluster=2, share="k")
+    assert refusal(fits, problem, DEFAULT_GPU) == ""
+    assert fits.options(DEFAULT_GPU) == {
+        "schedule": "split", "stages": 5, "consumers": 2, "cluster": 2, "describe_pointers": False}  # fmt: skip
+    assert (fits.rows, fits.width, fits.step) == (128, 64, 64)
+    # The ring, sums of two tiles, a block's columns of the result.
+    assert configs.shared_bytes(fits, problem) == (
+        5 * (128 + 64) * 64 * 2 + 2 * (128 * 64 * 4 + 1024) + 128 * 32 * 2 + configs.RESERVED_SHARED
+    )
+    for change, reason in (
+        ({"n": 96}, "columns of sums"), ({"m": 192, "consumers": 3}, "rows of sums"), ({"k": 64}, "steps of 64"),
+        ({"schedule": "pingpong"}, "by pingpong"),
+        ({"share": "columns"}, "share columns"), ({"stages": 8}, "bytes of shared memory"),
+        ({"splits": 2, "reduce": "last"}, "no barrier to count"),
+    ):  # fmt: skip
+        assert reason in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
+    for about in ({"accumulator": "f16"}, {"pairs": True}):
+        assert "sums of 16 bits" in refusal(fits, Problem(128, 4096, 4096, **about), DEFAULT_GPU)
+    # Half of K, but for what the exchange costs.
+    alone = microseconds(GemmPlan(128, 64, 64, stages=5), problem, DEFAULT_GPU)
+    assert 0.5 * alone < microseconds(fits, problem, DEFAULT_GPU) < alone
+
+
 def test_more_work_takes_longer(wgmma):
     """Of one plan, and of the plans that are chosen: in rows, columns, steps, bytes of an element."""
     fixed = GemmPlan(128, 256, 64)

@@ -98,6 +98,28 @@ def test_compile_time(terms: str, plan: GemmPlan):
         assert (took := 1000 * seconds(launch, to)) <= SLOWED * limit, f"{took:.0f} ms to {to}"
 
 
+def test_blocks_that_share_k_meet_by_what_they_send():
+    """Each thread sends its sums to both, in pairs; barriers of the cluster are of the start, before any is sent."""
+    a, b = blank((128, 4096), "float16"), blank((4096, 4096), "float16").T
+    plan = GemmPlan(128, 64, 128, stages=5, cluster=2, share="k")
+    (launch,) = launches_of(lambda: matmul(a, b, plan=plan), of_target("sm_90a"))
+    made = launch.compile("sm_90a")
+    usage = json.loads(made.metadata)["cuda"]["usage"]
+    assert usage["spill_loads"] + usage["spill_stores"] == 0
+    ptx = launch.compile("sm_90a", to="ptx").output
+    sent = [i for i, line in enumerate(ptx.splitlines()) if "st.async" in line]
+    met = [i for i, line in enumerate(ptx.splitlines()) if "barrier.cluster" in line]
+    assert len(sent) == 128 * 64 // 256 // 2 and all(".v2.b32" in ptx.splitlines()[i] for i in sent)
+    assert met and max(met) < min(sent)
+    assert "multicast" not in ptx
+    if toolchain.nvdisasm() is None:
+        pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
+    sass = toolchain.disassemble(made.output)
+    assert set(re.findall(r"\b(HGMMA\.\w+)", sass)) == {"HGMMA.64x64x16"}
+    assert len(re.findall(r"\bHGMMA", sass)) == 64 // 16
+    assert len(re.findall(r"\bSTAS\.64", sass)) == len(sent)
+
+
 @pytest.mark.parametrize("tile", [
     GemmPlan(128, 256, 64, stages=3), GemmPlan(64, 256, 64, stages=4, consumers=1),
     GemmPlan(192, 128, 64, stages=4, consumers=3), GemmPlan(128, 128, 64, "pingpong", stages=4),

@@ -4,6 +4,7 @@
 #include "compiler/conversion/kgpu_to_nvvm/Mbarrier.h"
 #include "compiler/conversion/kgpu_to_nvvm/SharedMemory.h"
 #include "dialects/kgpu/KgpuOps.h"
+#include "dialects/layout/Constructors.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -180,6 +181,23 @@ static LogicalResult emitLocalStore(Lowering &lowering, kgpu::LocalStoreOp op) {
     guarded(lowering, owner, [&] {
       storeAll([&](ArrayRef<Value> values, Value pointer) { storeVector(lowering, values, pointer, bytes); });
     });
+    return success();
+  }
+  if (std::optional<layout::ClusterPiece> held = layout::pieceOf(memory); mbarrier && held && held->split) {
+    // An element goes to the cta that has it, which its register says.
+    unsigned dim = *held->split;
+    int64_t side = held->piece.shape()[dim];
+    for (const MemoryPlan::Vector &access : plan.accesses) {
+      SmallVector<Value> values;
+      for (int64_t reg : access.registers)
+        values.push_back(lowering.b.toTransfer(registers[reg], element));
+      int64_t cta = tile.at(Coord::Reg, access.registers.front())[dim] / side;
+      // One address in each cta, and constants from there.
+      MemoryPlan::Vector first = access;
+      first.constant = 0;
+      sendToCta(lowering, values, address.of(first), bytes, b.i32(cta), lowering.scalar(op.getMem()),
+                mbarrier.getTileBytes(), access.constant * bytes, /*asOne=*/true);
+    }
     return success();
   }
   bool sameInLanes = llvm::all_of(tile.digits(Coord::Lane), [](const layout::Digit &d) { return d.replicates(); });

@@ -6,7 +6,7 @@ using namespace kiln;
 using namespace kiln::nvvm;
 
 void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, int64_t elementBytes, Value cta,
-                     Value slot, int64_t tileBytes) {
+                     Value slot, int64_t tileBytes, int64_t distance, bool asOne) {
   CodeBuilder &b = lowering.b;
   Value there = b.addressOf(pointer), counter = b.addressOf(b.offsetBy(slot, tileBytes));
   auto inCta = [&](Value address) {
@@ -16,8 +16,22 @@ void nvvm::sendToCta(Lowering &lowering, ArrayRef<Value> values, Value pointer, 
   there = inCta(there);
   counter = inCta(counter);
   const char *bits = elementBytes == 8 ? "64" : "32";
+  auto placeAt = [](int64_t bytes) { return bytes ? "+" + std::to_string(bytes) : std::string(); };
+  if (asOne && elementBytes == 4 && (values.size() == 2 || values.size() == 4)) {
+    std::string list, constraints = "r,r";
+    SmallVector<Value> operands = {there, counter};
+    for (auto [i, value] : llvm::enumerate(values)) {
+      list += (i ? ", $" : "$") + std::to_string(i + 2);
+      constraints += ",r";
+      operands.push_back(b.toBits(value));
+    }
+    b.ptx("st.async.shared::cluster.mbarrier::complete_tx::bytes.v" + std::to_string(values.size()) + ".b32 [$0" +
+              placeAt(distance) + "], {" + list + "}, [$1];",
+          constraints, {}, operands);
+    return;
+  }
   for (auto [i, value] : llvm::enumerate(values)) {
-    std::string offset = i ? "+" + std::to_string(i * elementBytes) : "";
+    std::string offset = placeAt(distance + int64_t(i) * elementBytes);
     b.ptx("st.async.shared::cluster.mbarrier::complete_tx::bytes.b" + std::string(bits) + " [$0" + offset +
               "], $1, [$2];",
           elementBytes == 8 ? "r,l,r" : "r,r,r", {}, {there, b.toBits(value), counter});

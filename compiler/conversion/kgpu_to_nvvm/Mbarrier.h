@@ -8,9 +8,10 @@
 namespace kiln::nvvm {
 
 /// Sends `values`, neighbours from `pointer` (!llvm.ptr<3>) on, to the same place in cta `cta`; the slot starts at
-/// `slot`.
+/// `slot`. `distance`: bytes from there to where they go; `asOne`: two or four words go together, to a multiple of
+/// theirs.
 void sendToCta(Lowering &lowering, llvm::ArrayRef<mlir::Value> values, mlir::Value pointer, int64_t elementBytes,
-               mlir::Value cta, mlir::Value slot, int64_t tileBytes);
+               mlir::Value cta, mlir::Value slot, int64_t tileBytes, int64_t distance = 0, bool asOne = false);
 
 /// Sets up the counters of every mbarrier; before the cluster's first barrier.
 void openMbarriers(Lowering &lowering);

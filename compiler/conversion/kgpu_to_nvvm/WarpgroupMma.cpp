@@ -97,7 +97,7 @@ static LogicalResult emitWarpgroupMma(Lowering &lowering, kgpu::WarpgroupMmaOp o
   auto memory = dyn_cast<kgpu::MemType>(op.getLhs().getType());
   auto right = cast<kgpu::MemType>(op.getRhs().getType());
   Type lhsElement = memory ? memory.getElementType() : elementOf(op.getLhs());
-  int64_t depth = right.getShape()[0], columns = acc.shape()[1] / kgpu::groupsAlongColumns(acc);
+  int64_t depth = kgpu::factorMemory(right, 0)->sides[0], columns = acc.shape()[1] / kgpu::groupsAlongColumns(acc);
   int64_t begin = op.getDepth().empty() ? 0 : op.getDepth()[0], end = op.getDepth().empty() ? depth : op.getDepth()[1];
   int64_t step = kgpu::productDepth(lhsElement, right.getElementType(), element, /*warpgroup=*/true);
   // Registers are ordered by blocks of 64 rows, and within a block by groups of eight columns.

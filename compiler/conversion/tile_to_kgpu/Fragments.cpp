@@ -57,7 +57,7 @@ static std::optional<unsigned> splitOf(const Graph &graph, kgpu::WarpgroupMmaOp 
     auto held = memory ? layout::pieceOf(kgpu::layoutOf(memory)) : std::nullopt;
     return held && held->split == dim;
   };
-  if (heldAlong(op.getLhs(), 0))
+  if (heldAlong(op.getLhs(), 0) || kgpu::depthPieces(op.getLhs().getType(), op.getRhs().getType()) > 1)
     return 0;
   if (heldAlong(op.getRhs(), 1))
     return 1;
@@ -88,6 +88,19 @@ static std::optional<Layout> warpgroupFragment(const Graph &graph, kgpu::Warpgro
   return fragment ? layout::inCluster(*fragment, threads.ctas, split) : std::nullopt;
 }
 
+/// What ctas have sent each other of accumulators is read as it was sent: each thread has the places of an accumulator
+/// of the cta's piece.
+static std::optional<Layout> dealtFragment(const Graph &graph, kgpu::LocalLoadOp op) {
+  auto view = op.getMem().getDefiningOp<kgpu::ViewOp>();
+  if (!view || !kgpu::mbarrierOf(view.getMem()) || graph.threads.warps != 4)
+    return std::nullopt;
+  std::optional<layout::ClusterPiece> held = layout::pieceOf(kgpu::layoutOf(view.getType()));
+  if (!held || !held->split || held->piece.rank() != 2)
+    return std::nullopt;
+  std::optional<Layout> fragment = layout::wgmmaAccumulator(held->piece.shape(), graph.threads.groups);
+  return fragment ? layout::inCluster(*fragment, graph.threads.ctas, held->split) : std::nullopt;
+}
+
 static std::optional<Layout> warpFragment(const Graph &graph, kgpu::WarpMmaOp op, unsigned index) {
   const layout::Threads &threads = graph.threads;
   auto shapeOf = [](Value tile) { return cast<RankedTensorType>(tile.getType()).getShape(); };
@@ -113,6 +126,8 @@ FailureOr<std::optional<Layout>> assign::fragmentOf(const Graph &graph, unsigned
     fragment = warpgroupFragment(graph, op, /*isAccumulator=*/node.index == 0);
   else if (auto op = dyn_cast<kgpu::WarpMmaOp>(node.op))
     fragment = warpFragment(graph, op, node.index);
+  else if (auto op = dyn_cast<kgpu::LocalLoadOp>(node.op))
+    return dealtFragment(graph, op);
   else
     return fragment;
   if (fragment)

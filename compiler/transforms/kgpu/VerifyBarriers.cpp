@@ -234,10 +234,10 @@ LogicalResult PathWalker::walk() {
 static LogicalResult verifyMbarrier(AllocOp alloc) {
   Operation *parent = alloc->getParentOp();
   auto loop = dyn_cast<scf::ForOp>(parent);
-  if (!isa<func::FuncOp>(parent) && !(loop && isa<func::FuncOp>(loop->getParentOp())))
+  if (!isa<func::FuncOp, RolesOp>(parent) && !(loop && isa<func::FuncOp, RolesOp>(loop->getParentOp())))
     return alloc.emitOpError(
-        "expected memory with an mbarrier in the function's body or a loop there (because elsewhere one slot may be "
-        "used twice in a row), got it deeper");
+        "expected memory with an mbarrier in the body of the function or of a role, or a loop there (because elsewhere "
+        "one slot may be used twice in a row), got it deeper");
   Value slot = alloc.getMem();
   if (loop) {
     auto chosen = slot.hasOneUse() ? dyn_cast<SlotOp>(*slot.getUsers().begin()) : SlotOp();
@@ -248,8 +248,9 @@ static LogicalResult verifyMbarrier(AllocOp alloc) {
     slot = chosen.getResult();
   }
   bool sent = false, awaited = false;
+  SmallVector<Value> views = viewsOf(slot);
   for (Operation &op : *alloc->getBlock()) {
-    if (!llvm::is_contained(op.getOperands(), slot) || isa<SlotOp>(op))
+    if (isView(&op) || llvm::none_of(op.getOperands(), [&](Value used) { return llvm::is_contained(views, used); }))
       continue;
     bool fits = isa<LocalStoreOp>(op) ? !awaited : isa<AwaitOp>(op) ? sent : isa<LocalLoadOp>(op) && awaited;
     if (!fits)
@@ -258,11 +259,12 @@ static LogicalResult verifyMbarrier(AllocOp alloc) {
     sent |= isa<LocalStoreOp>(op);
     awaited |= isa<AwaitOp>(op);
   }
-  for (Operation *user : slot.getUsers())
-    if (user->getBlock() != alloc->getBlock())
-      return user->emitOpError(
-          "expected memory with an mbarrier to be used in the block of its allocation (because every run of that "
-          "fills it once), got another");
+  for (Value view : views)
+    for (Operation *user : view.getUsers())
+      if (user->getBlock() != alloc->getBlock())
+        return user->emitOpError(
+            "expected memory with an mbarrier to be used in the block of its allocation (because every run of that "
+            "fills it once), got another");
   return success();
 }
 

@@ -6,6 +6,7 @@
 #include "compiler/transforms/schedule/Streams.h"
 #include "dialects/kgpu/BarrierUse.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_CHOOSESCHEDULEPASS
@@ -53,7 +54,8 @@ private:
   std::optional<Schedule> withRoles(ProductLoop &product, std::string &why);
   std::optional<Schedule> simple(std::string &why);
   int64_t besideSlots(tile::DotOp dot, const StagedLoop &staged) const;
-  bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, int64_t accumulators) const;
+  bool fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, bool split, int64_t accumulators) const;
+  bool maySplit(ProductLoop &product, bool swapped, std::string &why) const;
   /// A block that the program loads or stores beside the product's factors.
   struct Beside {
     Operation *op;
@@ -225,14 +227,31 @@ std::optional<Schedule> Chooser::simple(std::string &why) {
 }
 
 /// Rows of the instruction's tile go to the groups in 64s, and a thread's accumulators fit its registers.
-bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, int64_t accumulators) const {
+bool Chooser::fitsGroups(ProductLoop &product, int64_t consumers, bool swapped, bool split,
+                         int64_t accumulators) const {
   ArrayRef<int64_t> sides = product.dot.getType().getShape();
-  int64_t side = sides[swapped ? 1 : 0], rows = side / ctas, columns = sides[swapped ? 0 : 1];
-  if (side % ctas || rows % (64 * consumers) || columns % 8 || columns > kMaxColumns[consumers])
+  int64_t side = sides[swapped ? 1 : 0], sharers = split ? 1 : ctas, rows = side / sharers;
+  int64_t columns = sides[swapped ? 0 : 1];
+  if (side % sharers || rows % (64 * consumers) || columns % 8 || columns > kMaxColumns[consumers])
     return false;
   // A product that is a sum of its own has registers of its own.
   int64_t bits = product.dot.getType().getElementTypeBitWidth() * (product.isSummedApart() ? 2 : 1);
   return rows / consumers / 64 * columns / 2 * bits / 32 <= accumulators;
+}
+
+/// Each cta of a cluster may sum over a part of K: all send each other what they have summed, once a program.
+bool Chooser::maySplit(ProductLoop &product, bool swapped, std::string &why) const {
+  RankedTensorType type = product.dot.getType();
+  Value from = product.loop.getInitArgs()[product.accumulator];
+  if (!product.around.empty())
+    why = "ctas add their sums once a program, and the product's loop stands in another loop";
+  else if (!matchPattern(from, m_Zero()) && !matchPattern(from, m_AnyZeroFloat()))
+    why = "ctas that share K begin from zero, and the product is added to something";
+  else if (type.getElementTypeBitWidth() != 32)
+    why = "ctas send each other sums of 32 bits";
+  else if (!sumMemory(product.stackedSums(swapped, ctas), ctas))
+    why = "the instruction's rows, or a cta's share of its columns, are no power of two of eights";
+  return why.empty();
 }
 
 SmallVector<Chooser::Beside> Chooser::blocksBeside(ProductLoop &product) {
@@ -256,7 +275,7 @@ int64_t Chooser::besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) c
   int64_t bytes = 0, exchange = 0, each = schedule.inTurns() ? schedule.consumers : 1;
   for (const Beside &block : blocks) {
     bool own = block.byEngine && (block.isLoad ? schedule.fetched : schedule.stagedStore);
-    auto memory = own ? storeMemory(block.tile, ctas, schedule.swapped) : std::nullopt;
+    auto memory = own ? storeMemory(block.tile, ctas, schedule.cutsColumns()) : std::nullopt;
     if (memory && block.isLoad) // behind a fetched block lie its barriers
       bytes += llvm::alignTo(memory->getBytes() + 16, 1024);
     else if (memory)
@@ -281,6 +300,9 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   // Sums of fp8 are the instruction's at 14 bits, for one of its own at least. Of f32 it reads the 11 leading
   // bits, as tf32 allows.
   int64_t step = product.dot.getLhs().getType().getShape().back();
+  schedule.split = asked == "split" && ctas > 1;
+  if (schedule.split && step % ctas == 0)
+    step /= ctas;
   bool exact = !element(product.lhs).isF32() || product.dot.getPrecision() == tile::Precision::TF32;
   exact &= !product.isSummedApart() || int64_t(product.dot.getMaxImpreciseAcc()) >= depth;
   if (depth == 0 || !exact || product.dot.getType().getRank() != 2 || step % depth) {
@@ -299,14 +321,15 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   // a tile of fewer rows has its columns there, and so has one of which the launch says so.
   StringRef boxes = asked;
   bool skinny = boxes.consume_front("skinny");
-  schedule.swapped = skinny || product.dot.getType().getShape()[0] / ctas < 64;
+  schedule.swapped = skinny || product.dot.getType().getShape()[0] / (schedule.split ? 1 : ctas) < 64;
   if (skinny && !boxes.empty())
     boxes.getAsInteger(10, schedule.boxRows);
   int64_t consumers = schedule.inTurns() ? 2 : askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
   auto fits = [&](int64_t groups) {
     // Of those who take turns each has the whole tile.
     bool known = groups >= 1 && groups < int64_t(std::size(kMaxAccumulators));
-    return known && fitsGroups(product, schedule.inTurns() ? 1 : groups, schedule.swapped, kMaxAccumulators[groups]);
+    return known && fitsGroups(product, schedule.inTurns() ? 1 : groups, schedule.swapped, schedule.split,
+                               kMaxAccumulators[groups]);
   };
   while (!schedule.inTurns() && !askedConsumers && consumers < 3 && !fits(consumers))
     ++consumers;
@@ -318,14 +341,19 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
     return std::nullopt;
   }
   schedule.consumers = consumers;
-  auto lhs = slotMemory(product.lhs, ctas, /*split=*/!schedule.swapped);
-  auto rhs = slotMemory(product.rhs, ctas, /*split=*/schedule.swapped);
+  if (schedule.split && !maySplit(product, schedule.swapped, why))
+    return std::nullopt;
+  auto lhs = slotMemory(product.lhs, ctas, schedule.cutOf(product.lhs, /*isLeft=*/true));
+  auto rhs = slotMemory(product.rhs, ctas, schedule.cutOf(product.rhs, /*isLeft=*/false));
   if (!lhs || !rhs) {
     why = "the copy engine cannot lay the blocks out as products read them";
     return std::nullopt;
   }
   int64_t slot = llvm::alignTo(lhs->getBytes(), 1024) + llvm::alignTo(rhs->getBytes(), 1024) + 16;
-  int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes, wanted = askedStages.value_or(kMaxStages), fitting = 0;
+  int64_t bytes = target.gpu.maxSharedBytes - kSpareBytes;
+  if (schedule.split) // sums of one program, and of the next
+    bytes -= 2 * llvm::alignTo(sumMemory(product.stackedSums(schedule.swapped, ctas), ctas)->getBytes() + 16, 1024);
+  int64_t wanted = askedStages.value_or(kMaxStages), fitting = 0;
   if (wanted < 2) {
     why = "one stage was asked for, and a slot is read until the next product is under way";
     return std::nullopt;

@@ -52,6 +52,7 @@ private:
   void writePrefetches(IRMapping &map);
   Value writeLoads(IRMapping &map, Value cursor);
   void writeProducts(IRMapping &map, MutableArrayRef<Value> cursors);
+  Value addOverCluster(Value sums);
   void cloneScalars(IRMapping &map);
   Value transpose(Value tile);
   Value reshape(Value tile, RankedTensorType type);
@@ -294,6 +295,31 @@ void Materializer::cloneScalars(IRMapping &map) {
       b.clone(op, map);
 }
 
+/// Each cta has a sum of its own, one below the other: it sends every cta the columns that are that one's, and adds
+/// what has come for its own, in the order of ctas. No barrier: what is sent is counted.
+Value Materializer::addOverCluster(Value sums) {
+  auto stacked = cast<RankedTensorType>(sums.getType());
+  int64_t rows = stacked.getDimSize(0) / ctas;
+  auto one = RankedTensorType::get({rows, stacked.getDimSize(1)}, stacked.getElementType());
+  auto memory = AllocOp::create(b, *sumMemory(stacked, ctas), /*offset=*/IntegerAttr());
+  memory.setMbarrier(true);
+  LocalStoreOp::create(b, sums, memory);
+  AwaitOp::create(b, memory);
+  MemType part = *sumMemory(one, ctas);
+  Value total;
+  for (int64_t cta = 0; cta < ctas; ++cta) {
+    Value from = ViewOp::create(b, part, memory, cta * one.getNumElements() / ctas);
+    Value added = LocalLoadOp::create(b, one, from);
+    if (!total)
+      total = added;
+    else if (isa<FloatType>(one.getElementType()))
+      total = arith::AddFOp::create(b, total, added);
+    else
+      total = arith::AddIOp::create(b, total, added);
+  }
+  return total;
+}
+
 Value Materializer::transpose(Value tile) {
   auto type = cast<RankedTensorType>(tile.getType());
   auto turned = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
@@ -410,7 +436,10 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
   SmallVector<Value> inits;
   for (Value init : loop.getInitArgs())
     inits.push_back(of(init));
-  if (schedule.swapped)
+  if (schedule.split) // each cta has a sum of its own, which begins at zero
+    inits[product.accumulator] =
+        arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(product.stackedSums(schedule.swapped, ctas))));
+  else if (schedule.swapped)
     inits[product.accumulator] = transpose(inits[product.accumulator]);
   inits.append(apart ? 1 : 2, cursors[0]);
   Value begin = of(loop.getLowerBound()), end = of(loop.getUpperBound());
@@ -442,7 +471,7 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
       Value adds = arith::ConstantOp::create(b, b.getBoolAttr(false));
       // As many products of each element as may be summed so, in whole instructions.
       auto element = [](Factor &factor) { return factor.block().getElementType(); };
-      int64_t step = product.dot.getLhs().getType().getShape().back();
+      int64_t step = product.dot.getLhs().getType().getShape().back() / (schedule.split ? ctas : 1);
       int64_t depth = productDepth(element(product.lhs), element(product.rhs),
                                    cast<RankedTensorType>(acc.getType()).getElementType(), /*warpgroup=*/true);
       int64_t most = std::max<int64_t>(1, int64_t(product.dot.getMaxImpreciseAcc()) / depth) * depth;
@@ -478,6 +507,8 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
     settled = MmaWaitOp::create(b, settled.getType(), settled, /*pending=*/0);
     ReleaseOp::create(b, channel, copy.getResult(count + 1), ran);
   }
+  if (schedule.split)
+    settled = addOverCluster(settled);
   if (schedule.swapped)
     settled = transpose(settled);
   for (unsigned i = 0; i < count; ++i)
@@ -487,20 +518,21 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
 
 void Materializer::run() {
   AlignmentAnalysis alignment(kernel);
-  lhsMemory = *slotMemory(product.lhs, ctas, /*split=*/!schedule.swapped);
-  rhsMemory = *slotMemory(product.rhs, ctas, /*split=*/schedule.swapped);
+  lhsMemory = *slotMemory(product.lhs, ctas, schedule.cutOf(product.lhs, /*isLeft=*/true));
+  rhsMemory = *slotMemory(product.rhs, ctas, schedule.cutOf(product.rhs, /*isLeft=*/false));
   if (schedule.stagedStore)
     for (tile::DescStoreOp store : copyableStores(kernel, product, alignment))
-      if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas, schedule.swapped))
+      if (auto memory = storeMemory(cast<RankedTensorType>(store.getValue().getType()), ctas, schedule.cutsColumns()))
         stores[store] = {Value(), *memory};
   if (schedule.fetched)
     for (tile::DescLoadOp load : fetchableLoads(kernel, product, alignment))
-      if (auto memory = storeMemory(load.getType(), ctas, schedule.swapped))
+      if (auto memory = storeMemory(load.getType(), ctas, schedule.cutsColumns()))
         fetches[load] = {Value(), *memory, ChannelOp(), Value()};
   hoistDescriptors();
   int64_t lhsRows = schedule.swapped ? 0 : schedule.boxRows, rhsRows = schedule.swapped ? schedule.boxRows : 0;
-  lhsMap = mapOf(b, product.lhs.desc, lhsMemory, schedule.swapped ? ctas : 1, lhsRows);
-  rhsMap = mapOf(b, product.rhs.desc, rhsMemory, schedule.swapped ? 1 : ctas, rhsRows);
+  auto pieces = [&](const Factor &factor, bool isLeft) { return schedule.cutOf(factor, isLeft) ? 1 : ctas; };
+  lhsMap = mapOf(b, product.lhs.desc, lhsMemory, pieces(product.lhs, /*isLeft=*/true), lhsRows);
+  rhsMap = mapOf(b, product.rhs.desc, rhsMemory, pieces(product.rhs, /*isLeft=*/false), rhsRows);
   for (auto &[op, store] : stores)
     store.map = mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1);
   // Groups that take turns read a slot each.

@@ -52,6 +52,12 @@ bool ProductLoop::isSummedApart() {
          int64_t(dot.getMaxImpreciseAcc()) <= dot.getLhs().getType().getShape().back();
 }
 
+RankedTensorType ProductLoop::stackedSums(bool swapped, int64_t ctas) {
+  RankedTensorType type = dot.getType();
+  int64_t rows = type.getDimSize(swapped ? 1 : 0), columns = type.getDimSize(swapped ? 0 : 1);
+  return RankedTensorType::get({rows * ctas, columns}, type.getElementType());
+}
+
 /// Scalars, and what makes up the product.
 static bool belongs(Operation &op, ProductLoop &product) {
   if (product.isPart(&op))

@@ -36,6 +36,9 @@ struct ProductLoop {
   /// Products are sums of their own, which are added to the accumulator in f32: of 8-bit floats the instruction sums
   /// less exactly, and the program allows that for a step of the loop at most.
   bool isSummedApart();
+  /// The accumulators of a cluster whose ctas have a sum each, one below the other; `swapped`: of the product turned
+  /// over.
+  mlir::RankedTensorType stackedSums(bool swapped, int64_t ctas);
 };
 
 /// The one product loop of a kernel. Nothing, with a sentence in `why`, where there is none, or where it holds more

@@ -2,7 +2,7 @@
 #include "compiler/transforms/schedule/Schedule.h"
 #include "compiler/analysis/Disjoint.h"
 #include "dialects/kgpu/BarrierUse.h"
-#include "dialects/layout/Constructors.h"
+#include "dialects/layout/Builder.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -23,6 +23,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("swapped", b.getUnitAttr()));
   if (stagedStore)
     entries.push_back(b.getNamedAttr("staged_store", b.getUnitAttr()));
+  if (split)
+    entries.push_back(b.getNamedAttr("split", b.getUnitAttr()));
   if (fetched)
     entries.push_back(b.getNamedAttr("fetched", b.getUnitAttr()));
   return b.getDictionaryAttr(entries);
@@ -43,6 +45,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
     schedule.boxRows = rows.getInt();
   schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");
+  schedule.split = attr.contains("split");
   schedule.fetched = attr.contains("fetched");
   return schedule;
 }
@@ -72,18 +75,39 @@ static std::optional<kgpu::MemType> swizzledMemory(RankedTensorType tile, int64_
   return std::nullopt;
 }
 
-std::optional<kgpu::MemType> schedule::slotMemory(Factor &factor, int64_t ctas, bool split) {
+std::optional<kgpu::MemType> schedule::slotMemory(Factor &factor, int64_t ctas, std::optional<unsigned> cut) {
   RankedTensorType block = factor.block();
   if (block.getRank() != 2)
     return std::nullopt;
-  return swizzledMemory(block, ctas, split ? std::optional<unsigned>(factor.across) : std::nullopt);
+  return swizzledMemory(block, ctas, cut);
 }
 
-std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_t ctas, bool swapped) {
+std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_t ctas, bool cutsColumns) {
   tile = asMatrix(tile);
   if (tile.getRank() != 2)
     return std::nullopt;
-  return swizzledMemory(tile, ctas, ctas > 1 ? std::optional<unsigned>(swapped ? 1 : 0) : std::nullopt);
+  return swizzledMemory(tile, ctas, ctas > 1 ? std::optional<unsigned>(cutsColumns ? 1 : 0) : std::nullopt);
+}
+
+std::optional<kgpu::MemType> schedule::sumMemory(RankedTensorType sums, int64_t ctas) {
+  int64_t rows = sums.getDimSize(0), columns = sums.getDimSize(1) / ctas;
+  if (sums.getDimSize(1) % ctas || columns % 8 || !llvm::isPowerOf2_64(columns) || rows % 8 ||
+      !llvm::isPowerOf2_64(rows))
+    return std::nullopt;
+  layout::LayoutBuilder piece({rows, columns});
+  auto walk = [&](unsigned dim, int64_t from, int64_t to) {
+    for (int64_t step = from; step < to; step *= 2)
+      piece.push(layout::Coord::Offset, 2, dim, step);
+  };
+  walk(1, 1, 8);
+  walk(0, 1, 8);
+  walk(1, 8, columns);
+  walk(0, 8, rows);
+  std::optional<layout::Layout> block = piece.finish();
+  std::optional<layout::Layout> whole = block ? layout::inCluster(*block, ctas, /*split=*/1) : std::nullopt;
+  if (!whole)
+    return std::nullopt;
+  return kgpu::MemType::get(sums.getShape(), sums.getElementType(), layout::MapAttr::get(sums.getContext(), *whole));
 }
 
 std::optional<kgpu::MemType> schedule::panelMemory(RankedTensorType tile, int64_t columns) {

@@ -14,21 +14,34 @@ struct Schedule {
   int32_t boxRows = 0;      ///< of the factor on the side of 64 rows, that one copy brings; 0: as many as it may
   bool swapped = false;     ///< the right factor's columns go to the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
+  bool split = false;       ///< the ctas of a cluster share K, not the tile: each has a sum, and they add those
   bool fetched = false;     ///< blocks that are added to results come through channels of their own
 
   /// While one group writes its result the other multiplies.
   bool inTurns() const { return name == "pingpong"; }
+  /// Which dimension of the left and the right factor's block, as it is loaded, the ctas of a cluster cut; nothing:
+  /// each has the whole.
+  std::optional<unsigned> cutOf(const Factor &factor, bool isLeft) const {
+    if (split)
+      return 1 - factor.across;
+    return isLeft != swapped ? std::optional<unsigned>(factor.across) : std::nullopt;
+  }
+  /// Results are cut along their columns, and not along their rows: where the instruction has its rows, or, of sums
+  /// that ctas add, where each thread has something for every cta.
+  bool cutsColumns() const { return swapped != split; }
 
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
   static std::optional<Schedule> ofKernel(mlir::func::FuncOp kernel);
 };
 
-/// Memory of one slot for a factor, as it is loaded, in each of `ctas`: split over them along the rows of the product
-/// or whole in each. Nothing where no swizzle fits the block.
-std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, bool split);
-/// Memory, of a matrix, that a tile of the result leaves through, or one of its shape comes by: split over the ctas as
-/// the product is.
-std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool swapped);
+/// Memory of one slot for a factor, as it is loaded, in each of `ctas`: cut along a dimension or whole in each. Nothing
+/// where no swizzle fits the block.
+std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, std::optional<unsigned> cut);
+/// Memory, of a matrix, that a tile of the result leaves through, or one of its shape comes by: cut over the ctas.
+std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool cutsColumns);
+/// Memory that ctas send each other accumulators by: each has its columns of all rows, in blocks of eight by eight, as
+/// a warp holds them. Nothing where rows, or a cta's columns, are no power of two.
+std::optional<kgpu::MemType> sumMemory(mlir::RankedTensorType sums, int64_t ctas);
 /// Memory of a matrix in panels of at most so many columns.
 std::optional<kgpu::MemType> panelMemory(mlir::RankedTensorType tile, int64_t columns);
 

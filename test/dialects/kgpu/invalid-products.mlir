@@ -134,7 +134,7 @@ func.func @warpgroup_mma_c4_ctas(%a: !a, %b: !b, %c: !acc) {
 !a = !kgpu.mem<64x64xf16, #layout.map<row_major [64, 64]>>
 !b = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @warpgroup_mma_c5(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
-  // expected-error @below {{expected swizzled memory with all of K in each cta, along K for elements of other than 16 bits (because the instruction reads it), got}}
+  // expected-error @below {{expected swizzled memory with all of K in each cta, or both factors split along it, along K for elements of other than 16 bits (because the instruction reads it), got}}
   %d = kgpu.warpgroup_mma %a, %b, %c : !a, !b -> tensor<64x64xf32>
   return
 }
@@ -145,18 +145,29 @@ func.func @warpgroup_mma_c5(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
 !a = !kgpu.mem<64x128xi8, #layout.map<swizzled [64, 128] element 1 bytes 128>>
 !b = !kgpu.mem<128x128xi8, #layout.map<swizzled [128, 128] element 1 bytes 128>>
 func.func @warpgroup_mma_c5_major(%a: !a, %b: !b, %c: tensor<64x128xi32>) {
-  // expected-error @below {{expected swizzled memory with all of K in each cta, along K for elements of other than 16 bits (because the instruction reads it), got}}
+  // expected-error @below {{expected swizzled memory with all of K in each cta, or both factors split along it, along K for elements of other than 16 bits (because the instruction reads it), got}}
   %d = kgpu.warpgroup_mma %a, %b, %c : !a, !b -> tensor<64x128xi32>
   return
 }
 
 // -----
 
-// Half of K in each cta: nobody has a sum of all.
+// Half of K in each cta, of both: each has a sum of its own, and there is room for one.
 !a = !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2 split 1>>
 !b = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128 ctas 2 split 0>>
+func.func @warpgroup_mma_c1_sums(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
+  // expected-error @below {{expected M by K times K by N in M by N (because it is a product of matrices), got [64, 128], [128, 64] and [64, 64]}}
+  %d = kgpu.warpgroup_mma %a, %b, %c : !a, !b -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+// Half of K in each cta, of one factor.
+!a = !kgpu.mem<64x128xf16, #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2 split 1>>
+!b = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128 ctas 2>>
 func.func @warpgroup_mma_c5_depth(%a: !a, %b: !b, %c: tensor<64x64xf32>) {
-  // expected-error @below {{expected swizzled memory with all of K in each cta, along K for elements of other than 16 bits (because the instruction reads it), got}}
+  // expected-error @below {{expected swizzled memory with all of K in each cta, or both factors split along it, along K for elements of other than 16 bits (because the instruction reads it), got}}
   %d = kgpu.warpgroup_mma %a, %b, %c : !a, !b -> tensor<64x64xf32>
   return
 }

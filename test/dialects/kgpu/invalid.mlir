@@ -99,9 +99,33 @@ func.func @local_store_c1_scalar(%x: f32) {
 
 func.func @local_store_c2(%x: tensor<256xf32, #layout.map<blocked [256] vector 1 warps 4 ctas 2>>) {
   %m = kgpu.alloc : !kgpu.mem<256xf32, #layout.map<digits [256] cta (128) offset (1) (2) (4) (8) (16) (32) (64)>>
-  // expected-error @below {{expected memory with the whole tile in each cta, or split as the tile is (because an element goes to each cta or stays in its own), got}}
+  // expected-error @below {{expected memory with the whole tile in each cta, split as the tile is, or with an mbarrier and split so that each thread has registers for each cta (because an element goes to each cta, stays in its own, or goes to the one that has it), got}}
   kgpu.local_store %x, %m : tensor<256xf32, #layout.map<blocked [256] vector 1 warps 4 ctas 2>>,
     !kgpu.mem<256xf32, #layout.map<digits [256] cta (128) offset (1) (2) (4) (8) (16) (32) (64)>>
+  return
+}
+
+// -----
+
+// Which cta has an element is a matter of lanes: some threads have nothing for the second.
+#rows = #layout.map<wgmma_acc [128, 8] groups 1 ctas 2 split 0>
+#lanes = #layout.map<digits [128, 8] cta (0, 4) offset (0, 1) (0, 2) (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) (32, 0) (64, 0)>
+func.func @local_store_c2_dealt(%x: tensor<128x8xf32, #rows>) {
+  %m = kgpu.alloc {mbarrier} : !kgpu.mem<128x8xf32, #lanes>
+  // expected-error @below {{or with an mbarrier and split so that each thread has registers for each cta}}
+  kgpu.local_store %x, %m : tensor<128x8xf32, #rows>, !kgpu.mem<128x8xf32, #lanes>
+  return
+}
+
+// -----
+
+// Without an mbarrier nobody would know when all has come.
+#rows = #layout.map<wgmma_acc [128, 16] groups 1 ctas 2 split 0>
+#columns = #layout.map<digits [128, 16] cta (0, 8) offset (0, 1) (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) (32, 0) (64, 0)>
+func.func @local_store_c2_counted(%x: tensor<128x16xf32, #rows>) {
+  %m = kgpu.alloc : !kgpu.mem<128x16xf32, #columns>
+  // expected-error @below {{or with an mbarrier and split so that each thread has registers for each cta}}
+  kgpu.local_store %x, %m : tensor<128x16xf32, #rows>, !kgpu.mem<128x16xf32, #columns>
   return
 }
 
@@ -323,6 +347,18 @@ func.func @view_c4() {
   // expected-error @below {{expected memory that each cta has whole, or a view of the same parts (because a view moves nothing), got}}
   %v = kgpu.view %m offset 0 : !kgpu.mem<128xf32, #layout.map<row_major [128]>>
     -> !kgpu.mem<128xf32, #layout.map<digits [128] cta (64) offset (1) (2) (4) (8) (16) (32)>>
+  return
+}
+
+// -----
+
+// Rows are split, columns are not.
+#columns = #layout.map<digits [16, 16] cta (0, 8) offset (0, 1) (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) (8, 0)>
+#rows = #layout.map<digits [8, 16] cta (4, 0) offset (0, 1) (0, 2) (0, 4) (0, 8) (1, 0) (2, 0)>
+func.func @view_c4_pieces() {
+  %m = kgpu.alloc : !kgpu.mem<16x16xf32, #columns>
+  // expected-error @below {{expected memory that each cta has whole, or a view of the same parts (because a view moves nothing), got}}
+  %v = kgpu.view %m offset 0 : !kgpu.mem<16x16xf32, #columns> -> !kgpu.mem<8x16xf32, #rows>
   return
 }
 
@@ -562,8 +598,17 @@ func.func @add_prefix_c6(%y: tensor<512xi32, #row>, %p: tensor<4xi32, #all>, %q:
 // -----
 
 func.func @alloc_c3() {
-  // expected-error @below {{expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each cta}}
+  // expected-error @below {{expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each cta, or a piece}}
   %m = kgpu.alloc {mbarrier} : !kgpu.mem<4xf16, #layout.map<row_major [4]>>
+  return
+}
+
+// -----
+
+// Ctas have every second element.
+func.func @alloc_c3_pieces() {
+  // expected-error @below {{expected memory with an mbarrier to have elements of 4 or 8 bytes that are all in each cta, or a piece}}
+  %m = kgpu.alloc {mbarrier} : !kgpu.mem<8xf32, #layout.map<digits [8] cta (1) offset (2) (4)>>
   return
 }
 

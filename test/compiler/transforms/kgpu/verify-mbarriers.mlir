@@ -42,12 +42,53 @@ func.func @deeper(%x: tensor<16xf32, #part>, %c: i1) {
   kgpu.cluster_arrive relaxed
   kgpu.cluster_wait
   scf.if %c {
-    // expected-error @below {{expected memory with an mbarrier in the function's body or a loop there}}
+    // expected-error @below {{expected memory with an mbarrier in the body of the function or of a role, or a loop there}}
     %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<16xf32, #m>
     kgpu.local_store %x, %m : tensor<16xf32, #part>, !kgpu.mem<16xf32, #m>
     kgpu.await %m : !kgpu.mem<16xf32, #m>
   }
   return
+}
+
+// -----
+
+// A view of it is it: read before it has come.
+#rows = #layout.map<wgmma_acc [128, 16] groups 1 ctas 2 split 0>
+#one = #layout.map<wgmma_acc [64, 16] groups 1 ctas 2 split 1>
+#m = #layout.map<digits [128, 16] cta (0, 8) offset (0, 1) (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) (32, 0) (64, 0)>
+#v = #layout.map<digits [64, 16] cta (0, 8) offset (0, 1) (0, 2) (0, 4) (1, 0) (2, 0) (4, 0) (8, 0) (16, 0) (32, 0)>
+module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
+  func.func @view_not_awaited(%x: tensor<128x16xf32, #rows>) {
+    kgpu.cluster_arrive relaxed
+    kgpu.cluster_wait
+    kgpu.roles @multiply warps 4 {
+      %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<128x16xf32, #m>
+      %z = arith.constant dense<0.0> : tensor<128x16xf32, #rows>
+      kgpu.local_store %z, %m : tensor<128x16xf32, #rows>, !kgpu.mem<128x16xf32, #m>
+      %v = kgpu.view %m offset 512 : !kgpu.mem<128x16xf32, #m> -> !kgpu.mem<64x16xf32, #v>
+      // expected-error @below {{expected memory with an mbarrier to be sent to, awaited and read in this order, got another}}
+      %y = kgpu.local_load %v : !kgpu.mem<64x16xf32, #v> -> tensor<64x16xf32, #one>
+      kgpu.await %m : !kgpu.mem<128x16xf32, #m>
+      kgpu.end_role
+    }
+    return
+  }
+
+  // In a role, awaited: nothing is missing.
+  func.func @in_a_role() {
+    kgpu.cluster_arrive relaxed
+    kgpu.cluster_wait
+    kgpu.roles @multiply warps 4 {
+      %m = kgpu.alloc {mbarrier, offset = 0 : i64} : !kgpu.mem<128x16xf32, #m>
+      %z = arith.constant dense<0.0> : tensor<128x16xf32, #rows>
+      kgpu.local_store %z, %m : tensor<128x16xf32, #rows>, !kgpu.mem<128x16xf32, #m>
+      kgpu.await %m : !kgpu.mem<128x16xf32, #m>
+      %v = kgpu.view %m offset 512 : !kgpu.mem<128x16xf32, #m> -> !kgpu.mem<64x16xf32, #v>
+      %y = kgpu.local_load %v : !kgpu.mem<64x16xf32, #v> -> tensor<64x16xf32, #one>
+      kgpu.end_role
+    }
+    return
+  }
 }
 
 // -----
