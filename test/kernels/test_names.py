@@ -32,7 +32,8 @@ def test_every_function_is_listed_with_one_line(name):
     family, line = FUNCTIONS[name]
     found = getattr(kiln.kernels, name)
     assert callable(found) and name in dir(kiln.kernels) and name in kiln.kernels.__all__
-    assert f"    {name:18} {line}\n" in kiln.kernels.__doc__ and "\n" not in line and len(line) < 80
+    column = max(map(len, FUNCTIONS))
+    assert f"    {name:{column}}  {line}\n" in kiln.kernels.__doc__ and "\n" not in line and len(line) < 80
     assert family in FAMILIES
 
 
