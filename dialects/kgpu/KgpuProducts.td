@@ -125,4 +125,25 @@ def Kgpu_WarpMmaOp : Kgpu_EarlyOp<"warp_mma", [Pure, AllTypesMatch<["acc", "resu
   let hasVerifier = 1;
 }
 
+def Kgpu_RescaleOp : Kgpu_EarlyOp<"rescale", [Pure, AllTypesMatch<["value", "factor", "result"]>] #
+    ElementwiseMappable.traits> {
+  let summary = "a product with a factor that is 1 most of the time";
+  let description = [{
+    `value * factor`, element by element, for factors that are 1 in most places most of the time: warps all of whose factors
+    are 1 leave the value as it is.
+
+    - `rescale_c1`: value, factor and result are of one type.
+
+    ```mlir
+    func.func @rescale(%sums: tensor<64x128xf32>, %factor: tensor<64x128xf32>) -> tensor<64x128xf32> {
+      %scaled = kgpu.rescale %sums, %factor : tensor<64x128xf32>
+      return %scaled : tensor<64x128xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Arg<Tile_FloatTile, "what is scaled">:$value, Arg<Tile_FloatTile, "1 nearly everywhere">:$factor);
+  let results = (outs Res<Tile_FloatTile, "the product">:$result);
+  let assemblyFormat = "$value `,` $factor attr-dict `:` type($result)";
+}
+
 #endif // KILN_KGPU_PRODUCTS_TD

@@ -82,6 +82,7 @@ class Tile_TileOf<list<Type> elements, string text> : StaticShapeTensorOf<elemen
 }
 def Tile_Tile : Tile_TileOf<[Tile_Element], "tile of numbers or pointers">;
 def Tile_NumberTile : Tile_TileOf<[Tile_Number], "tile of numbers">;
+def Tile_FloatTile : Tile_TileOf<[Tile_Float], "tile of floats">;
 def Tile_IntTile : Tile_TileOf<[Tile_Int], "tile of integers">;
 def Tile_I1Tile : Tile_TileOf<[I1], "tile of i1">;
 def Tile_I32Tile : Tile_TileOf<[I32], "tile of i32">;

@@ -90,8 +90,8 @@ def prefill_plan(
         plans = [plan]
         if max(sizes) <= 64 and not even:
             # Softmax takes as long as products of 64 elements: three groups hide it better than two, unless blocks of
-            # 192 queries leave too much without use. Blocks of 96 keys fit their ends, and leave registers for a tilt.
-            sides = (96,) if terms == "tilt" else (128, 96)
+            # 192 queries leave too much without use. Blocks of 96 keys fit their ends; a tilt takes registers.
+            sides = (80,) if terms == "tilt" else (128, 96)
             plans += [dataclasses.replace(plan, m=192, n=n, consumers=3) for n in sides]
         orders = [order(lengths, (p.m, p.n), heads, share, sum(sizes) * itemsize, machine) for p in plans]
         pace = [one.steps * (_THREE_GROUPS if p.consumers == 3 else 1.0) for one, p in zip(orders, plans, strict=True)]
@@ -128,7 +128,9 @@ def _prefill_plan(
     if tensor_cores and "warpgroup_mma" in capabilities:
         if fetched and q_tokens > 64:
             if size <= 128:
-                return AttentionPlan(128, 128, "attention", parts=4)
+                # A tilt's registers are missing where heads are wide.
+                keys = 112 if terms == "tilt" and size > 64 and not even else 128
+                return AttentionPlan(128, keys, "attention", parts=4)
             # What shared memory and the registers of 128 queries hold of wide heads.
             keys = 96 if causal else 112
             if sizes[1] > 128:

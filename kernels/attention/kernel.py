@@ -32,6 +32,7 @@ from kiln.kernels.operator import (
 
 LOG2_E = 1.4426950408889634
 POWERS_OF_TWO: kl.constexpr = kl.constexpr(LOG2_E)
+SLACK: kl.constexpr = kl.constexpr(8.0)  # weights may be up to 2^SLACK
 
 
 # ---- the kernel ------------------------------------------------------------------------------------------------------
@@ -102,12 +103,19 @@ class Form:
         return top, kl.zeros((self.M, self.PARTS), INSIDE) + first
 
     @kiln.jit
-    def weigh(self, score, top, exponent):
-        """Weights of a block of scores, what corrects the sums before it, and the maximum of both."""
-        new_top = kl.maximum(top, kl.max(score, axis=1) * exponent)
+    def weigh(self, score, top, exponent, ahead):
+        """Weights of a block of scores, what corrects the sums before it, and what weights are relative to. That is the
+        maximum, or an older one that is at most SLACK below it, so that mostly nothing has to be corrected. ``ahead``:
+        added to all exponents of the block (None: 0); maxima grow from block to block then."""
+        highest = kl.max(score, axis=1) * exponent
+        if ahead is None:
+            new_top = kl.where(highest > top + SLACK, highest, top)
+        else:
+            new_top = kl.maximum(top, highest + ahead)
         # A row with no key yet has top = -inf; subtracting 0 instead keeps its weights at exp2(-inf) = 0.
         safe = kl.where(new_top == -float("inf"), 0.0, new_top)
-        return exp2_flushed(score * exponent - safe[:, None]), exp2_flushed(top - safe), new_top
+        base = safe if ahead is None else safe - ahead
+        return exp2_flushed(score * exponent - base[:, None]), exp2_flushed(top - safe), new_top
 
     @kiln.jit
     def row_sums(self, x):
@@ -167,10 +175,11 @@ def attention_kernel(
         at = At(batch, of_row, rows[:, None], start + kl.arange(0, PLAN.N)[None, :], queries.tokens, keys.tokens)
         late = step + walk.STEP > walk.common
         if PLAN.SCALED:
-            score = terms.of(score * scale, slope, at, late, tilt, start - origin)
+            score = terms.of(score * scale, slope, at, late, tilt)
         if late:
             score = kl.where(visible.mask(at), score, -float("inf"))
-        weight, correction, top = PLAN.weigh(score, top, exponent)
+        ahead = None if tilt is None else slope * (start - origin).to(kl.float32) * exponent
+        weight, correction, top = PLAN.weigh(score, top, exponent, ahead)
         total = total * correction[:, None] + PLAN.row_sums(weight)
         sums = kl.dot(weight.to(value.dtype), value, sums * correction[:, None])
     total = kl.sum(total, axis=1)

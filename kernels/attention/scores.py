@@ -112,22 +112,22 @@ class Terms:
 
     @kiln.jit
     def tilt(self, slope, N: kl.constexpr):
-        """What causal slopes add to a row of N scores, but for what all of them have in common; None: it is not so."""
+        """What causal slopes add to a row of N scores, but for what all of them have in common; None: a row's scores
+        differ in more."""
         if slope is None or not self.CAUSAL or self.MOD is not None or len(slope.shape) > 0:
             return None
         return slope * kl.arange(0, N).to(kl.float32)[None, :]
 
     @kiln.jit
-    def of(self, score, slope, at, late=True, tilt=None, ahead=0):
-        """``late``: whether there may be keys beyond the last. ``tilt``: see there; the tile's first key is ``ahead``
-        of the token that distances count from. What a row's own distance to that token adds to all its scores is left
-        out: weights do not change."""
+    def of(self, score, slope, at, late=True, tilt=None):
+        """``late``: whether there may be keys beyond the last. ``tilt``: see there; what a row's or a block's own
+        distance adds to all scores alike is left out."""
         if self.softcap is not None:
             score = self.softcap * tanh(score * (1.0 / self.softcap))
         if self.bias is not None:
             score += self.bias.load(at)
         if tilt is not None:
-            score += tilt + slope * ahead.to(kl.float32)
+            score += tilt
         elif slope is not None:
             # A row and a column are converted, no tile: that takes as long as exponentials. Exact up to 2^24 tokens.
             distance = (at.row + at.shift).to(kl.float32) - at.key.to(kl.float32)

@@ -36,9 +36,14 @@ def rng(request):
     return np.random.default_rng(list(request.node.name.encode()))
 
 
-def check(rng, in_orders, q_tokens, k_tokens, heads=1, k_heads=1, size=64, dtype="float16", causal=False, batch=1):
+def check(
+    rng, in_orders, q_tokens, k_tokens, heads=1, k_heads=1, size=64, dtype="float16", causal=False, batch=1, rise=0
+):
     q = random(rng, (batch, q_tokens, heads, size), dtype)
     k, v = (random(rng, (batch, k_tokens, k_heads, size), dtype) for _ in range(2))
+    if rise:
+        q[..., 0] = np.where(np.arange(q_tokens) % 3 == 0, np.sqrt(size), 0)[None, :, None]
+        k[..., 0] = (rise * (np.arange(k_tokens) // 64))[None, :, None]
     y, lse = in_orders(lambda: attention(q, k, v, causal=causal, return_lse=True))
     exact, exact_lse = reference.attention(q, k, v, causal=causal, return_lse=True)
     unit = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
@@ -61,3 +66,9 @@ def test_sizes(rng, in_orders, size):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_heads_share_keys(rng, in_orders, dtype):
     check(rng, in_orders, 130, 130, heads=4, k_heads=2, dtype=dtype, batch=2, causal=True)
+
+
+@pytest.mark.parametrize("rise", [0.5, 4, 30])
+def test_scores_that_rise(rng, in_orders, rise):
+    """In every third row, every 64 keys, by so much: what is summed is rarely, now and then, and always corrected."""
+    check(rng, in_orders, 130, 520, size=128, rise=rise)

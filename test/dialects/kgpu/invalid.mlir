@@ -631,6 +631,14 @@ func.func @keep_c1(%x: tensor<512xi64, #layout.map<blocked [512] vector 2 warps 
 
 // -----
 
+func.func @rescale_c1(%x: tensor<64x8xf32>, %f: tensor<64x8xf16>) {
+  // expected-error @below {{all of {value, factor, result} have same type}}
+  %y = "kgpu.rescale"(%x, %f) : (tensor<64x8xf32>, tensor<64x8xf16>) -> tensor<64x8xf32>
+  return
+}
+
+// -----
+
 func.func @trans_c1(%m: !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>) {
   // expected-error @below {{expected an order that names each dimension once (because it is a permutation), got [1, 1]}}
   %t = kgpu.trans %m [1, 1] : !kgpu.mem<64x32xf16, #layout.map<row_major [64, 32]>>

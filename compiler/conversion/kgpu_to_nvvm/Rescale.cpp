@@ -1,0 +1,38 @@
+// kgpu.rescale: a warp votes whether it has anything to multiply, and else goes around all of it.
+#include "compiler/conversion/kgpu_to_nvvm/Lowering.h"
+#include "dialects/kgpu/KgpuOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::nvvm;
+
+static LogicalResult emitRescale(Lowering &lowering, kgpu::RescaleOp op) {
+  CodeBuilder &b = lowering.b;
+  ArrayRef<Value> values = lowering.get(op.getValue()), factors = lowering.get(op.getFactor());
+  Type type = values.front().getType();
+  Value one = b.constant(type, b.getFloatAttr(type, 1.0));
+  Value any;
+  // A row's factor is one value in many registers. Unordered: NaN is a factor too.
+  for (Value factor : llvm::SmallSetVector<Value, 4>(factors.begin(), factors.end())) {
+    Value differs = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
+    any = any ? arith::OrIOp::create(b, any, differs).getResult() : differs;
+  }
+  any = b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), any});
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(values.size(), type), any, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    Registers scaled;
+    for (auto [value, factor] : llvm::zip(values, factors))
+      scaled.push_back(arith::MulFOp::create(b, value, factor));
+    scf::YieldOp::create(b, scaled);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, values);
+  }
+  lowering.set(op, Registers(branch.getResults()));
+  return success();
+}
+
+void nvvm::addRescale(EmitTable &table) { table.add<kgpu::RescaleOp, emitRescale>(); }
