@@ -95,6 +95,7 @@ def time_briefly(lock: Lock) -> None:
             return timed(self, function, estimation_iters=3, memory_warmup_iters=5, benchmark_iters=40,
                          max_benchmark_duration=3, is_vetted_benchmarking=True, **mode)  # fmt: skip
 
+    # What that method calls, where the benchmarker is another class (Triton's).
     for name in ("L2_cache_size", "get_event_pairs", "get_event_pairs_min_timing"):
         if not hasattr(kind, name):
             setattr(kind, name, vars(benchmarking.InductorBenchmarker)[name])

@@ -135,10 +135,10 @@ def measured(processes: dict[str, Process], row: str, rounds: int) -> Iterator[t
     """By variant the times of both libraries, or why there are none."""
     with ThreadPoolExecutor(2) as pool:
         built = dict(zip(processes, pool.map(lambda p: ask(p, do="build", row=row), processes.values()), strict=True))
+    if "failed" in built["new"]:
+        yield "kiln", f"new: {built['new']['failed']}"
+        return
     for variant in built["new"]:
-        if variant == "failed":
-            yield "kiln", f"new: {built['new']['failed']}"
-            continue
         if all(answer.get(variant, {}).get("status") == "unavailable" for answer in built.values()):
             continue
         problems = {name: answer.get("failed") or _problem(answer.get(variant)) for name, answer in built.items()}

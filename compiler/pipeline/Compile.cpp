@@ -679,6 +679,13 @@ static Attempt compileOnce(Program &program, Stage from, const CompileOptions &o
 /// Slots with which making a kernel fit begins: no schedule chooses more.
 static constexpr int64_t kMostSlots = 8;
 
+static void addRemark(CompileResult &result, std::string message) {
+  kiln::Diagnostic remark;
+  remark.severity = kiln::Diagnostic::Severity::Remark;
+  remark.message = std::move(message);
+  result.diagnostics.push_back(std::move(remark));
+}
+
 /// Slots are chosen before the layouts say what they exchange beside them. A kernel that then does not fit is made with
 /// one slot less at a time, and where two are too many with products where they stand; `options` become what it was
 /// made with. Where nothing fits, the first failure stands.
@@ -695,14 +702,11 @@ static Attempt compileToFit(Program &program, Stage from, CompileOptions &option
       slots = std::min(slots, next.slotsTooMany);
     if (!next.result.succeeded())
       continue;
-    kiln::Diagnostic remark;
-    remark.severity = kiln::Diagnostic::Severity::Remark;
-    remark.message = (slots < 2 ? std::string("no schedule") : llvm::formatv("{0} stages", slots).str()) +
-                     llvm::formatv(": {0} stages would take {1} bytes of shared memory per block, and there are {2}",
-                                   first.slotsTooMany, first.result.failure->resource->required,
-                                   first.result.failure->resource->available)
-                         .str();
-    next.result.diagnostics.push_back(std::move(remark));
+    const OutOfResource &lacking = *first.result.failure->resource;
+    addRemark(next.result, llvm::formatv("{0}: {1} stages would take {2} bytes of shared memory per block, and there "
+                                         "are {3}",
+                                         slots < 2 ? "no schedule" : llvm::formatv("{0} stages", slots).str(),
+                                         first.slotsTooMany, lacking.required, lacking.available));
     options = less;
     return next;
   }
@@ -726,13 +730,9 @@ CompileResult kiln::compile(Program &program, Stage from, const CompileOptions &
     Attempt next = compileOnce(program, from, simpler);
     if (!next.result.succeeded() || (best.result.succeeded() && next.spilt >= best.spilt))
       continue;
-    kiln::Diagnostic remark;
-    remark.severity = kiln::Diagnostic::Severity::Remark;
-    remark.message = llvm::formatv("schedule {0}: what fits better otherwise has {1} bytes per thread beyond its "
-                                   "registers",
-                                   schedule, best.spilt)
-                         .str();
-    next.result.diagnostics.push_back(std::move(remark));
+    addRemark(next.result,
+              llvm::formatv("schedule {0}: what fits better otherwise has {1} bytes per thread beyond its registers",
+                            schedule, best.spilt));
     best = std::move(next);
   }
   return std::move(best.result);

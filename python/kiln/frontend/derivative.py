@@ -77,9 +77,8 @@ class Place:
         return None if slope is None else self.op("arith.divf", slope, divisor)
 
     def choose(self, condition: int, one: int | None, other: int | None) -> int:
-        zero = None if one is not None and other is not None else self.number(0.0)
-        found = [zero if slope is None else slope for slope in (one, other)]
-        return self.tape.emitter.op1("arith.select", [condition, *found], [self.kind])  # type: ignore[list-item]
+        slopes = [self.number(0.0) if slope is None else slope for slope in (one, other)]
+        return self.tape.emitter.op1("arith.select", [condition, *slopes], [self.kind])
 
     def compare(self, how: str, one: int, other: int) -> int:
         kind = self.kind
@@ -91,7 +90,7 @@ _PREDICATES = {"ogt": 2, "oge": 3, "olt": 4, "ole": 5}
 
 
 class Tape:
-    """Derivatives by handle."""
+    """Derivatives by handle; of what has none there, it is zero."""
 
     def __init__(self, emitter: Emitter, first: int):
         self.emitter = emitter
@@ -100,13 +99,9 @@ class Tape:
     def follow(self, steps: list[Step]) -> dict[int, int]:
         for step in steps:
             reached = [self.slopes.get(handle) for handle in step.operands]
-            if not any(slope is not None for slope in reached):
+            if step.name in _FLAT or all(slope is None for slope in reached):
                 continue
-            rule = _RULES.get(step.name)
-            if step.name == "tile.inline_asm":
-                rule = _TEXTS.get(step.attrs["assembly"].strip('"').split(" ")[0])
-            if step.name in _FLAT:
-                continue
+            rule = rule_of(step)
             if rule is None or not step.outermost:
                 where = "" if step.outermost else " in a branch, a loop or a function of single elements"
                 raise CompilationError(
@@ -122,6 +117,14 @@ class Tape:
 
 # ---- the rules -------------------------------------------------------------------------------------------------------
 Rule = Callable[[Place], "int | None"]
+
+
+def rule_of(step: Step) -> Rule | None:
+    if step.name == "tile.inline_asm":
+        instruction = step.attrs["assembly"].strip('"').split(" ")[0]
+        return _INSTRUCTIONS.get(instruction)
+    return _RULES.get(step.name)
+
 
 # Flat between their steps, or no numbers that have a slope.
 _FLAT = frozenset(
@@ -213,8 +216,8 @@ _RULES: dict[str, Rule] = {
     "math.powf": _power,
 }  # fmt: skip
 
-# Texts of single instructions that the library uses.
-_TEXTS: dict[str, Rule] = {
+# Instructions that the library writes as text.
+_INSTRUCTIONS: dict[str, Rule] = {
     "ex2.approx.ftz.f32": _RULES["math.exp2"],
     "rcp.approx.ftz.f32": lambda p: p.minus(None, p.times(p.dx[0], _square(p, p.y))),
 }
