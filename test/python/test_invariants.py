@@ -1,6 +1,7 @@
 """What ARCHITECTURE.md says is absent, checked on the source."""
 
 import ast
+import functools
 import pathlib
 import re
 import sys
@@ -143,6 +144,11 @@ def test_a_launch_asks_its_owner_by_the_names_of_the_protocol():
     assert others == []
 
 
+@functools.cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -153,17 +159,21 @@ def bound_twice(text: str) -> list[str]:
         kinds = (".setter", ".getter", ".deleter", "overload", ".register")
         return any(ast.unparse(by).split("(")[0].endswith(kinds) for by in getattr(node, "decorator_list", []))
 
-    found = []
-    for scope in ast.walk(ast.parse(text)):
-        if isinstance(scope, (ast.Module, ast.ClassDef)):
-            seen: set[str] = set()
-            for node in scope.body:
-                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not adds_to_another(
-                    node
-                ):
-                    if node.name in seen:
-                        found.append(f"{node.lineno}: {node.name}")
-                    seen.add(node.name)
+    def look(scope: ast.Module | ast.ClassDef) -> None:
+        seen: set[str] = set()
+        for node in scope.body:
+            if not isinstance(node, DEFINITIONS) or adds_to_another(node):
+                continue
+            if node.name in seen:
+                found.append(f"{node.lineno}: {node.name}")
+            seen.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                look(node)
+
+    found: list[str] = []
+    names = re.findall(r"^ *(?:async def|def|class) (\w+)", text, re.MULTILINE)
+    if len(names) != len(set(names)):  # else there is nothing to find, and parsing takes most of the time
+        look(ast.parse(text))
     return found
 
 
@@ -218,8 +228,46 @@ def imported(name: str, path: pathlib.Path, text: str, known: set[str], function
                 )
             visit(child)
 
-    visit(ast.parse(text))
+    visit(parsed(text))
     return (found & known) - {name}
+
+
+def python_rooms() -> dict[str, list[str]]:
+    """What each folder of the package may import, by ARCHITECTURE.md's table: modules, or packages whole."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| `python/kiln/(\w+)` \|.*\|([^|]*)\|$", text, re.MULTILINE)
+    names = {room: re.findall(r"`([\w.]+)`", may) for room, may in rows if "all of" not in may}
+    return {room: ["kiln." + name for name in found] for room, found in names.items()}
+
+
+def imported_elsewhere(room: str, known: dict[str, pathlib.Path]) -> set[str]:
+    """Modules of other rooms that files of a room import, at once or when a function runs; files of no room are
+    everybody's."""
+    found: set[str] = set()
+    for name, path in known.items():
+        if name.startswith(f"kiln.{room}.") or name == f"kiln.{room}":
+            found |= imported(name, path, path.read_text(), set(known), functions=True)
+    packages = {path.parent.name for path in (ROOT / "python/kiln").glob("*/__init__.py")} | {"kernels"}
+    return {name for name in found if name.split(".")[1:2] and name.split(".")[1] in packages - {room}}
+
+
+@pytest.mark.parametrize("room", python_rooms())
+def test_python_rooms_import_what_the_table_says(room):
+    allowed = python_rooms()[room]
+    wrong = [name for name in imported_elsewhere(room, modules())
+             if not any(name == may or name.startswith(may + ".") for may in allowed)]  # fmt: skip
+    assert wrong == []
+
+
+def test_the_table_lists_every_python_room_and_nothing_that_no_file_imports():
+    known, rows = modules(), python_rooms()
+    packages = {path.parent.name for path in (ROOT / "python/kiln").glob("*/__init__.py")}
+    assert packages == {*rows, "as_triton", "cli", "tools"}
+    for room, allowed in rows.items():
+        names = imported_elsewhere(room, known)
+        idle = [may for may in allowed if not may.startswith("kiln._kiln")
+                and not any(name == may or name.startswith(may + ".") for name in names)]  # fmt: skip
+        assert idle == [], room
 
 
 def cycle_in(graph: dict[str, set[str]]) -> list[str]:
