@@ -54,7 +54,7 @@ static SmallVector<Value> sources(Value value) {
       .Default([](Operation *) { return SmallVector<Value>(); });
 }
 
-/// The kernel arguments that `pointer` may step from; nothing where one of its origins is not known.
+/// The kernel arguments that `pointer` may step from; std::nullopt where one of its origins is not known.
 static std::optional<SmallVector<BlockArgument>> pointerArguments(Value pointer) {
   SmallVector<BlockArgument> arguments;
   SmallVector<Value> open{pointer};

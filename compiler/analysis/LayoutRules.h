@@ -16,13 +16,13 @@ struct Group {
 };
 
 /// The groups of an op. A loop's or an if's include what its terminators hand over, so terminators have none; those of
-/// a function are its arguments. Nothing for an op that has tiles but no rule.
+/// a function are its arguments. std::nullopt for an op that has tiles but no rule.
 std::optional<llvm::SmallVector<Group, 2>> groupsOf(mlir::Operation *op);
 
 /// An op that makes one shape of another: its first group is the operands, its second the results, and the layout of
 /// one follows from that of the other.
 bool isDerived(mlir::Operation *op);
-/// Nothing where the layout cannot be carried over. A reduction leaves its operand's layout open.
+/// std::nullopt where the layout cannot be carried over. A reduction leaves its operand's layout open.
 std::optional<layout::Layout> resultFromOperand(mlir::Operation *op, const layout::Layout &operand);
 std::optional<layout::Layout> operandFromResult(mlir::Operation *op, const layout::Layout &result);
 /// True when operand and result of a derived op fit together without moving an element between threads.

@@ -277,7 +277,7 @@ void Indices::runIf(scf::IfOp branch, const Turn &turn) {
 
 namespace {
 
-/// One element of the result from one of each operand; nothing where that is undefined (a division by zero).
+/// One element of the result from one of each operand; std::nullopt where that is undefined (a division by zero).
 std::optional<int64_t> apply(Operation &op, ArrayRef<int64_t> in) {
   using Result = std::optional<int64_t>;
   Type type = op.getOperand(0).getType();

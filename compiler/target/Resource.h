@@ -25,7 +25,7 @@ struct OutOfResource {
 /// Reports at `op`; the pass then fails as after any other error.
 mlir::InFlightDiagnostic emitOutOfResource(mlir::Operation *op, const OutOfResource &what);
 
-/// What emitOutOfResource() put into `diagnostic`, or nothing.
+/// What emitOutOfResource() put into `diagnostic`, or std::nullopt.
 std::optional<OutOfResource> outOfResource(mlir::Diagnostic &diagnostic);
 
 } // namespace kiln

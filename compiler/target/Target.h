@@ -128,7 +128,7 @@ constexpr llvm::StringLiteral kTargetAttrName = "kiln.target";
 
 /// Names of all rows, in table order; the first is the host.
 std::vector<std::string> targetNames();
-/// The row called `name`; nothing if there is none.
+/// The row called `name`; std::nullopt if there is none.
 std::optional<Target> lookupTarget(llvm::StringRef name);
 /// The machine this process runs on (the row "cpu"), detected once.
 const Target &hostTarget();

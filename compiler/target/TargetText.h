@@ -7,7 +7,7 @@ namespace kiln {
 
 /// The row as JSON.
 llvm::json::Object targetJSON(const Target &target);
-/// The inverse, for code that was made elsewhere; nothing if fields are missing.
+/// The inverse, for code that was made elsewhere; std::nullopt if fields are missing.
 std::optional<Target> targetFromJSON(const llvm::json::Object &object);
 
 } // namespace kiln

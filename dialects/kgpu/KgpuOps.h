@@ -54,7 +54,7 @@ struct BoxPlan {
 };
 /// For a memory whose layout the copy engine knows: swizzled or row-major, of one cta or of a cluster's ctas. `pieces`:
 /// in how many parts the box is cut, so that each cta of a cluster can send one to all. `rows`: of a box, fewer than as
-/// many as a copy may have (0: as many). Nothing for any other.
+/// many as a copy may have (0: as many). std::nullopt for any other.
 std::optional<BoxPlan> planBoxes(MemType type, int64_t pieces = 1, int64_t rows = 0);
 
 /// What the offset of an allocation is a multiple of: where copies or products reach it and not threads alone, they
@@ -92,7 +92,7 @@ int64_t depthPieces(mlir::Type lhs, MemType rhs);
 /// How many groups have columns of their own of an accumulator of warpgroup_mma, where they have no rows of their own.
 int64_t groupsAlongColumns(const layout::Layout &acc);
 
-/// Such a group reads every so manieth panel of the right factor, whose elements have so many bytes. Nothing where
+/// Such a group reads every so manieth panel of the right factor, whose elements have so many bytes. std::nullopt where
 /// panels are not cut as columns are.
 std::optional<int64_t> panelsBetween(const layout::Layout &acc, const FactorMemory &right, int64_t elementBytes);
 

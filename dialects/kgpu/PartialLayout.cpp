@@ -19,7 +19,7 @@ struct AxisDigit {
 
 static bool leavesWarp(Coord coord) { return coord != Coord::Reg && coord != Coord::Lane; }
 
-/// The digits along `axis` from the fastest to the slowest; nothing unless each steps along this axis alone, by a power
+/// The digits along `axis` from the fastest to the slowest; nullopt unless each steps along this axis alone, by a power
 /// of two that no other digit has.
 static std::optional<llvm::SmallVector<AxisDigit>> axisDigits(const Layout &layout, unsigned axis, bool ordered) {
   llvm::SmallVector<AxisDigit> found;

@@ -13,14 +13,14 @@ struct WarpSpread {
 };
 WarpSpread warpSpread(const layout::Layout &layout, unsigned axis, bool ordered = false);
 
-/// The layout of the partial results; nothing unless the digits along the axis are its own.
+/// The layout of the partial results; std::nullopt unless the digits along the axis are its own.
 std::optional<layout::Layout> partialLayout(const layout::Layout &layout, unsigned axis, bool ordered);
 
 /// Whether `axis` is spread by bits of its own, of which those from `least` to `most` are of registers and lanes: steps
 /// along it in this range leave no warp.
 bool stepsInWarp(const layout::Layout &layout, unsigned axis, int64_t least, int64_t most);
 
-/// The layout of a scan's sums over the segments of `axis` that a warp holds alone. Nothing unless registers, then all
+/// The layout of a scan's sums over the segments of `axis` that a warp holds alone. nullopt unless registers, then all
 /// lanes, then registers and warps stand along the axis, in this order, by digits of its own.
 std::optional<layout::Layout> segmentSums(const layout::Layout &layout, unsigned axis);
 

@@ -22,9 +22,9 @@ struct Map {
   }
 };
 
-/// First `inner`, then `outer`; nothing unless the digits between them are the same.
+/// First `inner`, then `outer`; std::nullopt unless the digits between them are the same.
 std::optional<Map> compose(const Map &outer, const Map &inner);
-/// compose(map, rightInverse(map)) is the identity; nothing unless the map reaches everything. Of places that repeat an
+/// compose(map, rightInverse(map)) is the identity; nullopt unless the map reaches everything. Of places that repeat an
 /// element it names the owner: that of the earliest digits.
 std::optional<Map> rightInverse(const Map &map);
 
@@ -34,15 +34,15 @@ Map mapOf(const Layout &layout);
 /// From the digits of the coordinates named, the others being zero.
 Map mapOf(const Layout &layout, llvm::ArrayRef<Coord> coords);
 
-/// `inner` places a row of elements; `outer` says which element of another tile each of its offsets is. Nothing unless
+/// `inner` places a row of elements; `outer` says which element of another tile each of its offsets is. nullopt unless
 /// the row is cut into digits as the offsets are.
 std::optional<Layout> compose(const Layout &outer, const Layout &inner);
 
 /// `inner` repeated as `outer` says: sides multiply, an element of the product is (inner + inner's side * outer) in
-/// each dimension, and each coordinate's digits are inner's, then outer's. Nothing where an odd part would not be
+/// each dimension, and each coordinate's digits are inner's, then outer's. std::nullopt where an odd part would not be
 /// outermost.
 std::optional<Layout> product(const Layout &inner, const Layout &outer);
-/// The `outer` with product(inner, outer) == layout: what a fragment is repeated over; nothing if it is none of it.
+/// The `outer` with product(inner, outer) == layout: what a fragment is repeated over; nullopt if it is none of it.
 std::optional<Layout> divide(const Layout &layout, const Layout &inner);
 
 } // namespace kiln::layout

@@ -28,7 +28,7 @@ public:
   }
   void setSide(unsigned dim, int64_t side) { shape[dim] = side; }
 
-  /// Nothing where the digits make no layout of the shape.
+  /// std::nullopt where the digits make no layout of the shape.
   std::optional<Layout> finish() const { return Layout::create(shape, digits); }
 
 private:

@@ -49,7 +49,7 @@ std::optional<Layout> swizzled(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int
                                int64_t swizzleBytes);
 
 /// Of a tile that a cluster of `ctas` holds together, one `piece` each: the pieces one behind the other along `split`,
-/// or, without it, the same one in every cta. Nothing where the piece's side along `split` has an odd part.
+/// or, without it, the same one in every cta. std::nullopt where the piece's side along `split` has an odd part.
 std::optional<Layout> inCluster(const Layout &piece, int64_t ctas, std::optional<unsigned> split);
 /// What one cta holds of a tile that inCluster() made: the piece, and along which dimension pieces lie (nothing: each
 /// cta has the whole). Nothing at all where the ctas hold it in another way.

@@ -57,10 +57,10 @@ struct Conversion {
 /// that will do; `elementBytes` weighs shared memory against shuffles.
 Conversion planConversion(const Layout &from, const Layout &to, int64_t elementBytes = 4);
 
-/// The plan by shuffles, whatever it costs; nothing if an element would have to come from another warp.
+/// The plan by shuffles, whatever it costs; std::nullopt if an element would have to come from another warp.
 std::optional<Conversion> planShuffles(const Layout &from, const Layout &to);
 
-/// For each register of `to`, a register of `from` of the same thread that holds the same element; nothing if a thread
+/// For each register of `to`, a register of `from` of the same thread that holds the same element; nullopt if a thread
 /// would have to ask another one.
 std::optional<llvm::SmallVector<int64_t, 8>> registerMap(const Layout &from, const Layout &to);
 

@@ -58,12 +58,12 @@ struct Side {
   int64_t power = 1; ///< 2^k
   int64_t odd = 1;   ///< m
 };
-/// Nothing when m is over 31: the rule of the language.
+/// std::nullopt when m is over 31: the rule of the language.
 std::optional<Side> splitSide(int64_t side);
 
 class Layout {
 public:
-  /// Checks the form above and that every element has a place; nothing, with a sentence in `error`, if not.
+  /// Checks the form above and that every element has a place; std::nullopt, with a sentence in `error`, if not.
   static std::optional<Layout> create(llvm::ArrayRef<int64_t> shape, std::array<Digits, kNumCoords> digits,
                                       std::string *error = nullptr);
 
@@ -117,11 +117,11 @@ public:
   Layout grow(unsigned dim, int64_t side) const;
   /// Result dimension i is dimension order[i] of this.
   Layout transpose(llvm::ArrayRef<int32_t> order) const;
-  /// The same row-major elements as another shape; nothing when a digit would have to be cut.
+  /// The same row-major elements as another shape; std::nullopt when a digit would have to be cut.
   std::optional<Layout> reshape(llvm::ArrayRef<int64_t> shape) const;
   /// Of the pair of two such tiles: a last dimension of side 2 in the fastest register digit.
   Layout join() const;
-  /// The reverse; nothing unless the last dimension (of side 2) is one register digit, which is removed.
+  /// The reverse; std::nullopt unless the last dimension (of side 2) is one register digit, which is removed.
   std::optional<Layout> split() const;
 
   //===-- Algebra

@@ -19,7 +19,7 @@ struct MatrixRows {
 };
 
 /// Without `transposed` the words of four lanes next to each other make a row; with it (elements of 2 bytes) the halves
-/// of words of eight lanes do. Nothing where the layout is not made of such matrices.
+/// of words of eight lanes do. std::nullopt where the layout is not made of such matrices.
 std::optional<MatrixRows> matrixRows(const Layout &registers, int64_t elementBytes, bool transposed);
 
 /// The memory keeps each row as 16 bytes in order, in the own cta.

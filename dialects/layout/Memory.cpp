@@ -46,7 +46,7 @@ static SmallVector<MemoryAddress::Field, 1> fieldsOf(ArrayRef<int64_t> radices, 
 
 static constexpr Coord kThreadCoords[] = {Coord::Reg, Coord::Lane, Coord::Warp, Coord::Group, Coord::Cta};
 
-/// From registers to offsets of the own cta's memory; nothing if some element is not kept there.
+/// From registers to offsets of the own cta's memory; std::nullopt if some element is not kept there.
 static std::optional<Map> ownMemory(const Layout &registers, const Layout &memory) {
   Map held = mapOf(registers, kThreadCoords), places = mapOf(memory, {Coord::Offset}),
       kept = mapOf(memory, {Coord::Cta});

@@ -27,7 +27,7 @@ struct MemoryAddress {
   int64_t offsetAt(const Layout &registers, const Point &point) const;
   int64_t ctaAt(const Layout &registers, const Point &point) const;
 };
-/// Both layouts are of one shape; nothing if memory has no place for an element. An element that several ctas keep is
+/// Both layouts are of one shape; nullopt if memory has no place for an element. An element that several ctas keep is
 /// read in the own one where that has it.
 std::optional<MemoryAddress> memoryAddress(const Layout &registers, const Layout &memory);
 

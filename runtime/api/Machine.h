@@ -5,7 +5,7 @@
 
 namespace kiln::api {
 
-/// How well code for the target fits the machine: the higher, the more of it the code uses. Nothing if it does not run
+/// How well code for the target fits the machine: the higher, the more of it the code uses. nullopt if it does not run
 /// there; then `why` says what the machine lacks.
 std::optional<int> rankOnCpu(const artifact::Metadata &metadata, std::string &why);
 std::optional<int> rankOnGpu(const artifact::Metadata &metadata, const device::CudaProperties &has, std::string &why);

@@ -20,7 +20,7 @@ public:
   /// `arguments`: those of the kernel. Each `$` has to be an integer of at least 32 bits among them.
   static ErrorOr<LaunchNumber> parse(llvm::StringRef text, llvm::ArrayRef<ArgumentSpec> arguments);
 
-  /// In 64 bits, without wrapping; nothing where a divisor is zero or a result does not fit. `block`: the packed
+  /// In 64 bits, without wrapping; std::nullopt where a divisor is zero or a result does not fit. `block`: the packed
   /// arguments; `programs`: how many there are along each axis.
   std::optional<int64_t> evaluate(llvm::ArrayRef<ArgumentSpec> arguments, const void *block,
                                   const std::array<int64_t, 3> &programs) const;

@@ -35,7 +35,7 @@ struct CudaFacts {
 
 class CudaLogs;
 
-/// The GPU that owns this address; nothing for memory the driver does not know. Does not wake a driver that is not in
+/// The GPU that owns this address; nullopt for memory the driver does not know. Does not wake a driver that is not in
 /// use unless `start`.
 std::optional<int> findDeviceOf(const void *address, bool start = false);
 /// True for memory of the host that the driver has pinned, or that any GPU reaches.

@@ -26,7 +26,7 @@ public:
   using Variant = std::vector<Specialization>; ///< one for each parameter
   explicit Dispatcher(std::vector<Variant> variants);
 
-  /// The variant, by its index, for calls with this key; nothing if none fits.
+  /// The variant, by its index, for calls with this key; std::nullopt if none fits.
   std::optional<unsigned> find(llvm::StringRef key);
 
   /// Why no variant fits, one line for each: the first argument that it does not fit.

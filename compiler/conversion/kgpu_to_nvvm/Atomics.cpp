@@ -21,7 +21,7 @@ static StringRef scopeName(tile::MemScope scope) {
   return "sys";
 }
 
-/// The operation and type of PTX, or nothing where it has none.
+/// The operation and type of PTX, or std::nullopt where it has none.
 static std::optional<std::string> nativeName(tile::RMWKind kind, Type element, const Target &target) {
   std::string bits = std::to_string(8 * memoryBytes(element));
   switch (kind) {

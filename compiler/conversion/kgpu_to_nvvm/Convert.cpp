@@ -36,7 +36,7 @@ static layout::Index elementAt(const Layout &layout, int64_t lane, int64_t reg) 
   return layout.combine(layout.at(Coord::Lane, lane), layout.at(Coord::Reg, reg));
 }
 
-/// The first register of a lane that holds an element; nothing if none does.
+/// The first register of a lane that holds an element; std::nullopt if none does.
 static std::optional<int64_t> registerOf(const Layout &layout, int64_t lane, const layout::Index &element) {
   for (int64_t reg = 0; reg < layout.registers(); ++reg)
     if (elementAt(layout, lane, reg) == element)

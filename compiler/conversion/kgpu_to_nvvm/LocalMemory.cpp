@@ -257,7 +257,7 @@ static LogicalResult emitLocalLoad(Lowering &lowering, kgpu::LocalLoadOp op) {
 // local_gather, local_atomic_add
 //===----------------------------------------------------------------------===//
 
-/// Elements from one place of each dimension to the next; nothing unless the memory is row-major in some order.
+/// Elements from one place of each dimension to the next; std::nullopt unless the memory is row-major in some order.
 static std::optional<SmallVector<int64_t>> stridesOf(const Layout &memory) {
   OffsetMap map(memory);
   SmallVector<int64_t> strides;

@@ -11,7 +11,7 @@ struct MatrixPlan {
   layout::MatrixRows matrix;
   bool transposed;
 };
-/// Nothing where the layouts do not allow it, or vectors of `vector` elements are as wide as a row. `align`: what the
+/// nullopt where the layouts do not allow it, or vectors of `vector` elements are as wide as a row. `align`: what the
 /// memory's start is a multiple of.
 std::optional<MatrixPlan> planMatrices(const layout::Layout &tile, kgpu::MemType memory, int64_t vector, int64_t align);
 

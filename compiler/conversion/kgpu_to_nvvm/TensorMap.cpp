@@ -18,7 +18,7 @@ struct Source {
 };
 } // namespace
 
-/// Nothing where a value was widened with its sign first and without it then, which no argument needs.
+/// std::nullopt where a value was widened with its sign first and without it then, which no argument needs.
 static std::optional<Source> sourceOf(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return Source{std::nullopt, argument.getArgNumber()};

@@ -28,7 +28,7 @@ struct AccessShape {
 };
 
 /// The access an op makes (tile.load and store, descriptors, atomics), of at most `widest` bytes an instruction;
-/// nothing for ops that do not access memory by tiles.
+/// std::nullopt for ops that do not access memory by tiles.
 std::optional<AccessShape> accessOf(mlir::Operation *op, const AlignmentAnalysis &analysis, int64_t widest);
 
 } // namespace kiln::assign

@@ -12,11 +12,11 @@ struct WarpArrangement {
 /// How many warps stand along M and along N of the accumulator of warp_mma (its last two dimensions), so that each
 /// reads as little of the factors as can be: where there are batches, first over these, which share no factor.
 /// `alongRows`: along M as far as that goes, so that what is computed from the accumulator is the left factor of
-/// another product without leaving its threads. Fewer than all warps where the tile is too small for them; nothing
+/// another product without leaving its threads. Fewer than all warps where the tile is too small for them; std::nullopt
 /// where no instruction is as small as it.
 std::optional<WarpArrangement> arrangeWarps(llvm::ArrayRef<int64_t> accumulator, int64_t warps, bool alongRows);
 
-/// The layout that the op of a node asks of that node's tiles; nothing where any will do. Fails, with a message, where
+/// The layout that the op of a node asks of that node's tiles; nullopt where any will do. Fails, with a message, where
 /// there is none for these threads.
 mlir::FailureOr<std::optional<layout::Layout>> fragmentOf(const Graph &graph, unsigned node);
 

@@ -28,7 +28,7 @@ static double frequencyOf(Operation *op) {
   return frequency;
 }
 
-/// Ops of one floating step; nothing for an op that is computed once and converted.
+/// Ops of one floating step; std::nullopt for an op that is computed once and converted.
 static std::optional<int64_t> floatingCost(Operation *op) {
   if (isa<tile::SplatOp, tile::MakeRangeOp, arith::ConstantOp, ub::PoisonOp>(op))
     return 0;

@@ -61,7 +61,7 @@ public:
   void replace(std::optional<int64_t> groups);
 
 private:
-  /// Nothing where the dot is left to multiply-adds.
+  /// std::nullopt where the dot is left to multiply-adds.
   std::optional<Recipe> recipeOf(tile::DotOp dot, bool byGroups);
   bool suitsGroup(tile::DotOp dot, const Recipe &recipe, int64_t groups);
   bool factorsFit(tile::DotOp dot, const Recipe &recipe);

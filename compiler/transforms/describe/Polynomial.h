@@ -15,7 +15,7 @@ using Polynomial = std::map<std::vector<unsigned>, int64_t>;
 
 Polynomial constant(int64_t value);
 Polynomial symbol(unsigned id);
-/// Nothing where a coefficient passes 64 bits.
+/// std::nullopt where a coefficient passes 64 bits.
 std::optional<Polynomial> add(const Polynomial &a, const Polynomial &b, int64_t times = 1);
 std::optional<Polynomial> multiply(const Polynomial &a, const Polynomial &b);
 /// The number, if that is all.
@@ -54,11 +54,11 @@ public:
 
   const Symbol &operator[](unsigned id) const { return symbols[id]; }
   unsigned index(unsigned dim) { return intern({Symbol::Kind::Index, {}, dim, {}, {}}); }
-  /// The one symbol along a dimension that a term has; nothing if it has none. Two are said by `more`.
+  /// The one symbol along a dimension that a term has; std::nullopt if it has none. Two are said by `more`.
   std::optional<unsigned> alongDim(const std::vector<unsigned> &term, bool &more) const;
   bool isUniform(const Polynomial &polynomial) const;
 
-  /// Least and greatest of a polynomial over tiles of a shape, in 512 bits; nothing for one of high degree.
+  /// Least and greatest of a polynomial over tiles of a shape, in 512 bits; std::nullopt for one of high degree.
   std::optional<std::pair<llvm::APInt, llvm::APInt>> bounds(const Polynomial &polynomial,
                                                             llvm::ArrayRef<int64_t> shape);
   /// The same number by the variables of loops, in place of how many iterations came before, where that divides.

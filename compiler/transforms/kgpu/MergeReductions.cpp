@@ -26,7 +26,7 @@ static bool isLike(tile::ReduceOp a, tile::ReduceOp b) {
          a.getResult(0).getType().getTypeID() == b.getResult(0).getType().getTypeID();
 }
 
-/// The ops between `first` and `second` that need a result of `first`; nothing when one of them cannot be moved behind
+/// The ops between `first` and `second` that need a result of `first`; nullopt when one of them cannot be moved behind
 /// `second`, or `second` is one.
 static std::optional<SmallVector<Operation *>> dependents(tile::ReduceOp first, tile::ReduceOp second) {
   DenseSet<Operation *> found;

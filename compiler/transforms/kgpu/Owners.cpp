@@ -23,7 +23,7 @@ struct Numbers {
 
 class Evaluator {
 public:
-  /// Elements with different numbers are different; nothing where that is not known.
+  /// Elements with different numbers are different; std::nullopt where that is not known.
   std::optional<Numbers> evaluate(Value value);
 
 private:

@@ -46,7 +46,7 @@ tile::DescStoreOp copyableStore(ChainedProducts &chain, const AlignmentAnalysis 
 /// The tile of rank 2 that a block has been reshaped from, if it has; else the block.
 mlir::Value storedTile(mlir::Value block);
 
-/// The schedule with its numbers; nothing, with a sentence in `why`, where it does not fit.
+/// The schedule with its numbers; std::nullopt, with a sentence in `why`, where it does not fit.
 std::optional<Schedule> chooseAttention(mlir::func::FuncOp kernel, ChainedProducts &chain, const Target &target,
                                         const AlignmentAnalysis &alignment, std::optional<int64_t> stages,
                                         std::optional<int64_t> consumers, std::string &why);

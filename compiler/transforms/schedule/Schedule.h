@@ -19,7 +19,7 @@ struct Schedule {
 
   /// While one group writes its result the other multiplies.
   bool inTurns() const { return name == "pingpong"; }
-  /// Which dimension of the left and the right factor's block, as it is loaded, the ctas of a cluster cut; nothing:
+  /// Which dimension of the left and the right factor's block, as it is loaded, the ctas of a cluster cut; nullopt:
   /// each has the whole.
   std::optional<unsigned> cutOf(const Factor &factor, bool isLeft) const {
     if (split)
@@ -34,13 +34,13 @@ struct Schedule {
   static std::optional<Schedule> ofKernel(mlir::func::FuncOp kernel);
 };
 
-/// Memory of one slot for a factor, as it is loaded, in each of `ctas`: cut along a dimension or whole in each. Nothing
+/// Memory of one slot for a factor, as it is loaded, in each of `ctas`: cut along a dimension or whole in each. nullopt
 /// where no swizzle fits the block.
 std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, std::optional<unsigned> cut);
 /// Memory, of a matrix, that a tile of the result leaves through, or one of its shape comes by: cut over the ctas.
 std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool cutsColumns);
 /// Memory that ctas send each other accumulators by: each has its columns of all rows, in blocks of eight by eight, as
-/// a warp holds them. Nothing where rows, or a cta's columns, are no power of two.
+/// a warp holds them. std::nullopt where rows, or a cta's columns, are no power of two.
 std::optional<kgpu::MemType> sumMemory(mlir::RankedTensorType sums, int64_t ctas);
 /// Memory of a matrix in panels of at most so many columns.
 std::optional<kgpu::MemType> panelMemory(mlir::RankedTensorType tile, int64_t columns);
@@ -49,7 +49,7 @@ std::optional<kgpu::MemType> panelMemory(mlir::RankedTensorType tile, int64_t co
 llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, ProductLoop &product,
                                                     const AlignmentAnalysis &alignment);
 
-/// Memory that the tile of a reduction by the copy engine leaves through; nothing where threads have to combine it.
+/// Memory that the tile of a reduction by the copy engine leaves through; nullopt where threads have to combine it.
 std::optional<kgpu::MemType> reductionMemory(tile::DescReduceOp op, const AlignmentAnalysis &alignment);
 
 /// Blocks of the product's shape that the program loads beside the product's loop, which the copy engine could fetch

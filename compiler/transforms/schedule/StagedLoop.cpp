@@ -93,7 +93,7 @@ static kgpu::MemType slotMemory(RankedTensorType block, unsigned fastest) {
   return kgpu::MemType::get(block.getShape(), block.getElementType(), layout::MapAttr::get(block.getContext(), layout));
 }
 
-/// How a load goes through a slot; nothing where it cannot.
+/// How a load goes through a slot; std::nullopt where it cannot.
 static std::optional<StagedLoad> stagedOf(Operation *op, const AlignmentAnalysis &alignment, std::string &why) {
   StagedLoad staged;
   staged.op = op;

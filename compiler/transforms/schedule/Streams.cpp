@@ -85,7 +85,7 @@ SmallVector<SmallVector<Streams::Group>> Streams::rings() const {
   return rings;
 }
 
-/// A load as a stream: a matrix that dots alone use, or a row of 32-bit numbers; nothing else.
+/// A load as a stream: a matrix that dots alone use, or a row of 32-bit numbers; std::nullopt for others.
 static std::optional<Stream> streamOf(tile::DescLoadOp load) {
   Stream stream;
   stream.load = load;

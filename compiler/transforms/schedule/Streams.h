@@ -44,7 +44,7 @@ struct Streams {
   static bool isCutByColumns(tile::DotOp dot, int64_t groups) {
     return dot.getType().getShape()[0] % (64 * groups) != 0;
   }
-  /// Memory for a computed factor of this type; nothing where there is none that products can read.
+  /// Memory for a computed factor of this type; std::nullopt where there is none that products can read.
   std::optional<kgpu::MemType> factorMemory(mlir::RankedTensorType type, int64_t groups) const;
   /// Memory for computed factors that are read from there, as many of a type as there are at once.
   llvm::SmallVector<mlir::Type> storedFactors() const;
@@ -60,7 +60,7 @@ struct Streams {
 /// two, or where loops do what the schedule cannot take apart.
 std::optional<Streams> findStreams(mlir::func::FuncOp kernel, std::string &why);
 
-/// Memory of one slot; nothing where the copy engine cannot lay it out.
+/// Memory of one slot; std::nullopt where the copy engine cannot lay it out.
 std::optional<kgpu::MemType> slotMemory(const Stream &stream);
 
 /// Stores of blocks of rank 2 (or reshaped from it) behind the loops, which the copy engine could make.
@@ -69,7 +69,7 @@ llvm::SmallVector<tile::DescStoreOp> copyableStores(mlir::func::FuncOp kernel, c
 /// Reductions of blocks, in the loops or behind them, which the copy engine can make.
 llvm::SmallVector<tile::DescReduceOp> copyableReductions(mlir::func::FuncOp kernel, const AlignmentAnalysis &alignment);
 
-/// The schedule with its numbers; nothing, with a sentence in `why`, where it does not fit.
+/// The schedule with its numbers; std::nullopt, with a sentence in `why`, where it does not fit.
 std::optional<Schedule> chooseStreams(mlir::func::FuncOp kernel, Streams &streams, const Target &target,
                                       const AlignmentAnalysis &alignment, std::optional<int64_t> stages,
                                       std::optional<int64_t> consumers, std::string &why);

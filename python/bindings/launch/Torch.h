@@ -44,7 +44,7 @@ struct TorchLikeness {
   int32_t type = 0, kind = 0, index = 0; ///< of the elements; of the device
   uint32_t bytes = 0;                    ///< of an element
 };
-/// That of a tensor that `readTorchMemory` reads; nothing where it does not.
+/// That of a tensor that `readTorchMemory` reads; std::nullopt where it does not.
 std::optional<TorchLikeness> findTorchLikeness(void *handle);
 
 /// Where a tensor's memory is.
@@ -69,7 +69,7 @@ struct TorchSpec {
   int32_t type = 0, kind = 0, index = 0; ///< of the elements; of the device
   llvm::SmallVector<int64_t, 6> sizes, strides;
 };
-/// That of a tensor; nothing where Python must be asked.
+/// That of a tensor; std::nullopt where Python must be asked.
 std::optional<TorchSpec> readTorchSpec(PyObject *tensor);
 /// A tensor that nothing is in yet. Null, with no Python error set, where Python must make it.
 PyObject *makeTorch(const TorchSpec &spec);
@@ -81,7 +81,7 @@ struct TorchState {
 };
 /// False where that cannot be told without Python.
 bool readTorchState(TorchState &state);
-/// Whether the tensor requires a gradient; nothing where Python must be asked.
+/// Whether the tensor requires a gradient; std::nullopt where Python must be asked.
 std::optional<bool> requiresGradient(PyObject *tensor);
 
 /// Counts a write to a tensor, as torch's own functions that write in place do: what has saved the tensor for a
