@@ -66,6 +66,18 @@ def SinkFactorsPass : Pass<"kiln-sink-factors", "::mlir::func::FuncOp"> {
     Fragments repeat in the warps that share them, so that they take several times the registers of what was loaded. A
     conversion used only by a `kgpu.warp_mma` of its block moves down to it.
 
+    ```mlir
+    %a = kgpu.convert %x : !loaded -> !factor
+    %s = arith.addf %c, %c : !sums
+    %d = kgpu.warp_mma %a, %b, %s : !factor, !factor -> !sums
+    ```
+    becomes
+    ```mlir
+    %s = arith.addf %c, %c : !sums
+    %a = kgpu.convert %x : !loaded -> !factor
+    %d = kgpu.warp_mma %a, %b, %s : !factor, !factor -> !sums
+    ```
+
     Needs: layouts on every tile. Guarantees: nothing more than before. Numeric effect: none.
   }];
 }

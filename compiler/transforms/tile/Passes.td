@@ -79,6 +79,15 @@ def UnrollLoopsPass : Pass<"kiln-unroll-loops", "::mlir::func::FuncOp"> {
     trip count is known to be a multiple of N. The attribute goes; the other loop hints stay on the unrolled loop.
     Innermost loops first.
 
+    ```mlir
+    scf.for %i = %c0 to %c7 step %c1 { use(%i) } {tile.unroll = 3 : i32}
+    ```
+    becomes
+    ```mlir
+    scf.for %i = %c0 to %c6 step %c3 { use(%i), use(%i + 1), use(%i + 2) }
+    scf.for %i = %c6 to %c7 step %c1 { use(%i) }
+    ```
+
     Needs: nothing. Guarantees: no `tile.unroll` is left; iterations run in the same order on the same values. Exact.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
@@ -91,6 +100,15 @@ def HoistInvariantsPass : Pass<"kiln-hoist-invariants", "::mlir::func::FuncOp"> 
     moves too if nothing in the loop may write memory (stores, atomics, barriers, calls with effects), it stands directly
     in the body of an `scf.for`, it is not volatile, and running it when the loop does not run at all is harmless: the loop
     provably runs at least once. Divisions by a value not known to be nonzero stay, because a loop that never runs must not fault.
+
+    ```mlir
+    scf.for %i = %c0 to %n step %c1 { %w = arith.mulf %a, %b ... use(%i, %w) }
+    ```
+    becomes
+    ```mlir
+    %w = arith.mulf %a, %b
+    scf.for %i = %c0 to %n step %c1 { ... use(%i, %w) }
+    ```
 
     Needs: nothing. Guarantees: no memory access happens that did not happen before. Exact.
   }];
