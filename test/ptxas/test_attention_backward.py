@@ -89,7 +89,7 @@ def test_five_products_of_columns(causal, tmp_path: Path):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_five_products(causal, tmp_path: Path):
-    """dq's part of a step leaves by the copy engine, box by box, under dk's product; groups meet twice a step."""
+    """dq's part of a step leaves by the copy engine, box by box, under dk's product; there are two barriers a step."""
     found = launches(128, deterministic=False, causal=causal)
     assert list(found) == ["rows_kernel", "keys_kernel", "round_kernel"]
     said, sass = compiled(found["keys_kernel"], "sm_90a", tmp_path)

@@ -236,15 +236,15 @@ bool schedule::mayCopyOut(tile::DescReduceOp op, const AlignmentAnalysis &alignm
 
 /// Why programs that run `op` may wait for each other, by what it declares; "" where they cannot. Only who looks again
 /// and again waits: `looks` says whether the kernel has a loop that runs until a condition is over.
-static StringRef whyTheyMeet(Operation *op, bool looks) {
-  const StringRef meet = "programs may wait for each other";
+static StringRef whyTheyWait(Operation *op, bool looks) {
+  const StringRef waits = "programs may wait for each other";
   if (isa<tile::WaitForGridOp>(op))
     return "the kernel says itself where it waits for the launch before";
   if (isMemoryEffectFree(op) || op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() || isa<func::FuncOp>(op))
     return "";
   auto effects = dyn_cast<MemoryEffectOpInterface>(op);
   if (!effects)
-    return meet;
+    return waits;
   SmallVector<MemoryEffects::EffectInstance> list;
   effects.getEffects(list);
   bool reads = false, writes = false, ordered = false, anywhere = false;
@@ -255,12 +255,12 @@ static StringRef whyTheyMeet(Operation *op, bool looks) {
     anywhere |= global && !effect.getValue();
     ordered |= isa<tile::Order>(effect.getResource());
     if (!global && !isa<tile::Order, tile::Report>(effect.getResource()))
-      return meet;
+      return waits;
   }
   // In one step, or looking again until another program has written. A text may hold a loop of its own.
   if (reads && (writes || ordered) && (looks || anywhere))
-    return meet;
-  // Atomics that order meet before or behind: of a role of several ctas there is no barrier.
+    return waits;
+  // Atomics that order have a barrier before or behind: of a role of several ctas there is no barrier.
   if (kgpu::BarrierUses uses = kgpu::barriersOf(op);
       kgpu::clusterSize(op) > 1 && reads && writes && (uses.before || uses.after))
     return "a role of a cluster has no barrier to order its accesses by";
@@ -271,7 +271,7 @@ bool schedule::mayRunAhead(func::FuncOp kernel, ArrayRef<Operation *> loads, std
   SmallVector<Operation *> stores;
   bool looks = kernel.walk([](scf::WhileOp) { return WalkResult::interrupt(); }).wasInterrupted();
   WalkResult result = kernel.walk([&](Operation *op) {
-    why = whyTheyMeet(op, looks).str();
+    why = whyTheyWait(op, looks).str();
     if (writesGlobal(op))
       stores.push_back(op);
     return why.empty() ? WalkResult::advance() : WalkResult::interrupt();

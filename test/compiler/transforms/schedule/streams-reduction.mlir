@@ -1,4 +1,4 @@
-// What a step combines in memory leaves by the copy engine, while the product behind it goes on; groups meet twice a step.
+// What a step combines in memory leaves by the copy engine, while the product behind it goes on; there are two barriers a step.
 // RUN: kiln-opt %s --split-input-file --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule,kiln-lower-desc-reductions),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
 // CHECK-LABEL: func.func @combined
