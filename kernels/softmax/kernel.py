@@ -1,7 +1,7 @@
 """Softmax over the last dimension: a row stays in registers, so that memory is read once and written once.
 
-Exponentials are powers of two of ``(x - max) · log2(e)``. (The difference comes first: ``max · log2(e)`` alone leaves
-float32 where a row is masked by its least number, and such a row has equal weights.)
+Exponentials are powers of two of ``(x - max) · log2(e)``. The difference comes first, but for float16: other types have
+numbers that times log2(e) are not finite, and a row that is masked by the least of them has equal weights.
 """
 
 from __future__ import annotations
@@ -21,11 +21,20 @@ LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
 
 @kiln.jit
+def exponent(value, top, NARROW: kl.constexpr):
+    """(value - top) · log2(e); NARROW: in one operation, since the products are finite. How top · log2(e) is rounded is
+    a factor of all weights of a row, and of their sum."""
+    if NARROW:
+        return kl.fma(value, LOG2_E, -top * LOG2_E)
+    return (value - top) * LOG2_E
+
+
+@kiln.jit
 def softmax_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
     """y = exp(x - max(x)) / sum(exp(x - max(x)))"""
     tile = PLAN.tile(x)
     value = x.load(tile, -float("inf")).to(kl.float32)
-    weight = exp2_flushed((value - PLAN.max(value)) * LOG2_E)
+    weight = exp2_flushed(exponent(value, PLAN.max(value), x.data.dtype.element_ty == kl.float16))
     y.store(tile, weight * (1.0 / PLAN.sum(weight)))
 
 

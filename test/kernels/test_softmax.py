@@ -1,5 +1,6 @@
 """Softmax: rows of any length, any strides, large values, infinities."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random, strided
@@ -30,6 +31,23 @@ def test_views(rng):
 def test_large_values_do_not_overflow(rng):
     x = random(rng, (4, 100)) * 1000
     assert_close(softmax(x), reference.softmax(x), length=100)
+
+
+@pytest.mark.parametrize("end", ["min", "max"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [5, 4096])
+def test_rows_at_the_ends_of_a_type(dtype, end, n):
+    """Masks are often the least number: a row that is masked as a whole has equal weights."""
+    value = getattr(ml_dtypes.finfo(dtype), end)
+    x = np.full((3, n), value, dtype)
+    x[1, 1:] = 0.0
+    x[2, ::2] = np.nextafter(value, np.zeros((), dtype))
+    assert_close(softmax(x), reference.softmax(x), length=n)
+
+
+def test_small_differences_of_large_numbers(rng):
+    x = (1500 + rng.integers(-3, 4, (4, 1000))).astype(np.float16)
+    assert_close(softmax(x), reference.softmax(x), length=1000)
 
 
 def test_infinities():
