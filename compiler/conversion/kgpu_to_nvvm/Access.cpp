@@ -132,7 +132,6 @@ static std::string operandList(unsigned first, unsigned count) {
 Registers nvvm::loadVector(Lowering &lowering, const VectorAccess &access, Value address, Value mask,
                            ArrayRef<Value> others) {
   CodeBuilder &b = lowering.b;
-  Type memory = memoryType(access.element);
   if (!mask && isPlain(access) && !access.isOrdered) {
     Type lane = tile::memoryType(access.element);
     Type type = access.count == 1 ? lane : VectorType::get({access.count}, lane);
