@@ -163,6 +163,13 @@ void kiln::python::bindCache(py::module_ &m) {
       .def_property_readonly("path", [](const PyCache &self) { return self.store->getPath(); })
       .def("load", search, py::arg("key"),
            "(entry, ''), (None, '') where there is none, (None, why) where it was not what its manifest says.")
+      .def(
+          "set_aside",
+          [](PyCache &self, const std::string &key) {
+            WithoutLock released;
+            self.store->setAside(key);
+          },
+          py::arg("key"), "Moves an entry to quarantine, if there is one and the store is not only read.")
       .def("publish", publish, py::arg("kind"), py::arg("subject"), py::arg("fields"), py::arg("files"),
            py::arg("facts"), "Adds an entry, unless there is one; returns its key.")
       .def("entries", entries, "Every entry as a dictionary, by key.")

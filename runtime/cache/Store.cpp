@@ -137,8 +137,11 @@ bool Store::reopenRoot() {
   return true;
 }
 
+// A root that is written is closed to others (0700), whatever the modes are below it; one that is only read is not.
 bool Store::isTrusted(const FileFacts &facts) const {
-  return facts.owner == files.user() || (options.readOnly && facts.owner == 0 && !(facts.mode & 002));
+  if (options.readOnly)
+    return (facts.owner == files.user() || facts.owner == 0) && !(facts.mode & 002);
+  return facts.owner == files.user();
 }
 
 Descriptor Store::openWithin(int at, const char *name) {
@@ -249,6 +252,13 @@ Store::Attempt Store::read(llvm::StringRef key) {
       return doubt(0, file.name + ": its bytes are not what was written");
     entry.files.push_back(std::move(file));
   }
+  std::vector<std::string> names;
+  if (int code = files.listDirectory(folder.get(), names); code < 0)
+    return doubt(code, "its folder: " + describeError(code));
+  for (const std::string &inner : names)
+    // File systems and desktops put files of their own beside others, under names with a dot.
+    if (inner.front() != '.' && inner != Manifest::kFileName && !entry.find(inner))
+      return doubt(0, inner + ": no file of this entry");
   if (!options.readOnly) {
     int64_t now = files.now();
     if (files.describeAt(folder.get(), Manifest::kFileName.data(), facts) == 0 &&
@@ -284,15 +294,25 @@ Found Store::load(llvm::StringRef key) {
 }
 
 void Store::quarantine(llvm::StringRef key, const Attempt &attempt) {
-  Descriptor shard(files, files.openDirectory(getRoot(), key.take_front(2).str().c_str()));
+  std::string name = key.str(), shardName = name.substr(0, 2);
+  Descriptor shard(files, files.openDirectory(getRoot(), shardName.c_str()));
   Descriptor into = openFolder("quarantine", /*make=*/true);
-  std::string name = key.str();
+  // A link or a file in the place of a folder of entries: none could be written there.
+  if (shard.error() == ENOTDIR || shard.error() == ELOOP)
+    if (!into.ok() ||
+        files.rename(getRoot(), shardName.c_str(), into.get(), (shardName + "." + uniqueName()).c_str()) < 0)
+      (void)files.removeFile(getRoot(), shardName.c_str());
   if (!shard.ok() || !isInPlace(files, shard.get(), name, attempt.folder))
     return;
   // What cannot be set aside is removed, so that it is written anew.
   if (!into.ok() || files.rename(shard.get(), name.c_str(), into.get(), (name + "." + uniqueName()).c_str()) < 0)
     removeTree(shard.get(), name.c_str());
   pruneQuarantine();
+}
+
+void Store::setAside(llvm::StringRef key) {
+  if (isKey(key) && !options.readOnly)
+    quarantine(key, {});
 }
 
 //===-- Writing --------------------------------------------------------------------------------------------------===//

@@ -65,6 +65,9 @@ public:
   /// The entry with this key, every byte of it checked.
   Found load(llvm::StringRef key);
 
+  /// Moves the entry with this key to quarantine, if there is one: what is in it is what was written, and yet wrong.
+  void setAside(llvm::StringRef key);
+
   /// Adds an entry; where there is one with its key, that one stays. The key is made of the manifest's fields; its list
   /// of files is made here. Returns the key.
   ErrorOr<std::string> publish(Manifest manifest, llvm::ArrayRef<File> files);

@@ -109,6 +109,51 @@ TEST(Store, anEntryThatIsALinkIsSetAside) {
   EXPECT_FALSE(store->load(keyOf(1)).entry);
 }
 
+TEST(Store, aFolderOfEntriesThatIsALinkIsSetAside) {
+  TestFolder folder;
+  auto store = openStore(folder.root());
+  publish(*store, 1);
+  fs::path shard = folderOf(folder.root(), keyOf(1)).parent_path(), elsewhere = folder.path / "elsewhere";
+  fs::rename(shard, elsewhere);
+  fs::create_directory_symlink(elsewhere, shard);
+  EXPECT_FALSE(store->load(keyOf(1)).entry);
+  EXPECT_TRUE(fs::exists(elsewhere / keyOf(1) / "object")) << "what a link leads to stays";
+  publish(*store, 1);
+  expectThere(*store, 1);
+}
+
+TEST(Store, aFileMoreThanWasWrittenIsSeen) {
+  TestFolder folder;
+  auto store = openStore(folder.root());
+  for (const char *extra : {"extra", "sub"}) {
+    publish(*store, 1);
+    fs::path entry = folderOf(folder.root(), keyOf(1));
+    std::ofstream(entry / ".nfs0001") << "a file system's own";
+    expectThere(*store, 1);
+    extra == std::string("sub") ? void(fs::create_directory(entry / extra)) : void(std::ofstream(entry / extra) << "x");
+    Found found = store->load(keyOf(1));
+    EXPECT_FALSE(found.entry);
+    EXPECT_EQ(found.doubt, std::string(extra) + ": no file of this entry");
+    EXPECT_FALSE(fs::exists(entry));
+  }
+}
+
+TEST(Store, whatIsSetAsideIsWrittenAnew) {
+  TestFolder folder;
+  auto store = openStore(folder.root());
+  publish(*store, 1);
+  publish(*store, 2);
+  store->setAside(keyOf(1));
+  store->setAside(keyOf(3)); // there is none
+  store->setAside("../../etc");
+  Found found = store->load(keyOf(1));
+  EXPECT_FALSE(found.entry);
+  EXPECT_EQ(found.doubt, "");
+  expectThere(*store, 2);
+  publish(*store, 1);
+  expectThere(*store, 1);
+}
+
 TEST(Store, oneFilesBytesInTheNameOfAnotherEntryAreSeen) {
   TestFolder folder;
   auto store = openStore(folder.root());
@@ -137,6 +182,17 @@ TEST(Store, aReadOnlyStoreIsReadAndNeverChanged) {
   EXPECT_TRUE(fs::exists(folderOf(folder.root(), keyOf(2))));
   EXPECT_FALSE((*store)->publish(makeManifest(3), makeFiles(3)).ok());
   EXPECT_EQ((*store)->collect(0).removedEntries, 0u);
+  (*store)->setAside(keyOf(1));
+  expectThere(**store, 1);
+
+  // What others may write to is not what the package shipped.
+  fs::path object = folderOf(folder.root(), keyOf(1)) / "object";
+  for (const fs::path &path : {object, object.parent_path(), object.parent_path().parent_path()}) {
+    fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
+    EXPECT_FALSE((*store)->load(keyOf(1)).entry) << path;
+    fs::permissions(path, fs::perms::others_write, fs::perm_options::remove);
+    expectThere(**store, 1);
+  }
 }
 
 TEST(Store, theLeastRecentlyUsedGo) {
