@@ -9,10 +9,23 @@ static constexpr const char *kOfCompiler[] = {
     "Artifact",           "Builder",       "Module",  "artifact_fields", "compile", "compile_text",
     "describe_placement", "describe_work", "restore", "stage_of_file",   "stages"};
 
+static py::module_ importCompiler() {
+  try {
+    return py::module_::import("kiln._compiler");
+  } catch (py::error_already_set &problem) {
+    if (!problem.matches(PyExc_ImportError))
+      throw;
+    py::str why("expected the compiler beside the runtime (because a kernel is to be compiled, or its stages are asked "
+                "for, and code from the cache alone needs no compiler), got: {}; install Kiln anew");
+    PyErr_SetImportError(why.format(problem.value()).ptr(), py::str("kiln._compiler").ptr(), nullptr);
+    throw py::error_already_set();
+  }
+}
+
 static py::object findInCompiler(const py::str &name) {
   for (const char *known : kOfCompiler)
     if (name.equal(py::str(known)))
-      return py::module_::import("kiln._compiler").attr(name);
+      return importCompiler().attr(name);
   throw py::attribute_error("module 'kiln._kiln' has no attribute '" + std::string(name) + "'");
 }
 

@@ -16,7 +16,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kiln import errors, knobs
@@ -107,6 +107,15 @@ def load(key: str) -> CacheEntry | None:
         if doubt:
             warn(f"entry {key[:12]} of {opened.path} is not used: {doubt}")
     return None
+
+
+def set_aside(key: str, doubt: object) -> None:
+    """Takes an entry out of the way that is what was written and yet wrong; a compile publishes another."""
+    publishing.wait_for(key)
+    opened = _store()
+    if opened is not None:
+        opened.set_aside(key)
+    warn(f"entry {key[:12]} is not used: {doubt}")
 
 
 def publish(kind: str, subject: str, fields: Fields, files: Mapping[str, bytes], **facts: str) -> None:
@@ -299,6 +308,7 @@ class Lookup:
         self._plain: Fields | None = None
         self._located: Fields | None = None
         self._candidates: list[tuple[Fields, str]] = []
+        self._asked: dict[str, dict[str, str]] = {}  # the facts of index entries that were read, by their keys
 
     # -- by what was written ---------------------------------------------------------------
 
@@ -347,17 +357,40 @@ class Lookup:
             return None
         self._plain = _kiln.Fields(self._fields)
         fields = self._plain
-        entry = load(fields.key(INDEX))
+        entry = self._ask_index(fields)
         if entry is not None and entry.fact("located"):
             fields = self._with_places()
-            entry = load(fields.key(INDEX))
+            entry = self._ask_index(fields)
         key = entry.fact("artifact") if entry is not None else None
-        artifact = self._restore(key) if key else None
+        artifact = self._restore(key, self._doubt) if key else None
         if artifact is not None:
             tell("hit: %s by its source", self.subject)
         elif is_told():
             tell("miss: %s: %s", self.subject, reason(INDEX, self.subject, fields))
         return artifact
+
+    def _ask_index(self, fields: Fields) -> CacheEntry | None:
+        entry = load(fields.key(INDEX))
+        if entry is not None:
+            self._asked[entry.key] = entry.facts
+        return entry
+
+    def _doubt(self, entry: CacheEntry) -> str:
+        """Why this cannot be the kernel's artifact, of what can be told without the IR; empty if it may be."""
+        from kiln import _kiln
+
+        if entry.kind != ARTIFACT:
+            return f"it leads to an entry of another kind ({entry.kind})"
+        # The first that published the same IR named it: a kernel of the same name, not of the same module.
+        if entry.subject.rpartition(".")[2] not in (self.subject.rpartition(".")[2], self.kernel.__name__):
+            return f"it leads to code of {entry.subject}"
+        assert self._plain is not None
+        target = [(name, value) for name, value, _ in self._plain.items if name == "target"]
+        made_for = {name: value for name, value, _ in entry.fields}
+        for name, value in (*target, *_kiln.toolchain().items()):
+            if made_for.get(name) != value:
+                return f"it leads to code of another {name}"
+        return ""
 
     def _with_places(self) -> Fields:
         from kiln import _kiln
@@ -425,9 +458,13 @@ class Lookup:
             tell("miss: %s: %s", self.subject, reason(ARTIFACT, self.subject, self._candidates[0][0]))
         return None
 
-    def _restore(self, key: str) -> Kept | None:
+    def _restore(self, key: str, doubt: Callable[[CacheEntry], str] | None = None) -> Kept | None:
         entry = load(key)
-        if entry is None or entry.kind != ARTIFACT:
+        if entry is None:
+            return None
+        why = doubt(entry) if doubt is not None else ""
+        if why:
+            warn(f"the index entry of {self.subject} is not used: {why}")
             return None
         try:
             return Kept(entry, self.options)
@@ -454,10 +491,17 @@ class Lookup:
             return
         key = self._candidates[artifact.located][0].key(ARTIFACT)
         if artifact.located:
-            publish(INDEX, self.subject, self._with_places(), {}, artifact=key)
-            publish(INDEX, self.subject, self._plain, {}, located="by FILE:LINE")
+            self._lead(self._with_places(), artifact=key)
+            self._lead(self._plain, located="by FILE:LINE")
         else:
-            publish(INDEX, self.subject, self._plain, {}, artifact=key)
+            self._lead(self._plain, artifact=key)
+
+    def _lead(self, fields: Fields, **facts: str) -> None:
+        """Publishes an index entry with these facts, in the place of one that has others."""
+        opened, key = _store(), fields.key(INDEX)
+        if opened is not None and self._asked.get(key, facts) != facts:
+            opened.set_aside(key)
+        publish(INDEX, self.subject, fields, {}, **facts)
 
 
 def _spelled(field: str | None) -> str:

@@ -387,7 +387,6 @@ def compile_kernel(
 ) -> CompiledKernel:
     """The kernel's code for these parameters, loaded. `disjoint`, by array: no other overlaps its storage. `device`:
     the GPU it is loaded on, -1 for the CPU, -2 for code of the target switch that is not loaded."""
-    from kiln import _kiln
     from kiln.runtime import placement
 
     start = time.perf_counter()
@@ -419,20 +418,41 @@ def compile_kernel(
         raise problem.of(kernel.__name__) from None
     compiled_type = getattr(kernel, "compiled_type", CompiledKernel)
     compiled = compiled_type(kernel, parameters, artifact, None, disjoint, device)
-    if device != -2:
-        if hooks is not None:
-            hooks.load_start(compiled)
-        try:
-            compiled.loaded = _kiln.load(artifact.binary, artifact.metadata, max(device, 0), _label(kernel))
-        except errors.ResourceError as problem:
-            raise problem.of(kernel.__name__) from None
-        if hooks is not None:
-            hooks.load_end(compiled)
+    try:
+        _load_code(compiled, device)
+    except errors.InternalError as problem:
+        # The bytes are those that were kept: they were wrong when they were.
+        if not reused or knobs.frozen:
+            raise
+        from kiln.runtime import cache
+
+        cache.set_aside(artifact.key, problem.message)
+        artifact, reused = _make_artifact(kernel, parameters, {**chosen, "target": target}, disjoint, anew=True)
+        compiled = compiled_type(kernel, parameters, artifact, None, disjoint, device)
+        _load_code(compiled, device)
     seconds = time.perf_counter() - start
     if event is not None and hooks is not None:
         hooks.compile_end(event._replace(compiled=compiled, seconds=seconds, cached=reused))
     knobs.tell("jit", "%s %s in %.1f ms", "loaded" if reused else "compiled", compiled, seconds * 1e3)
     return compiled
+
+
+def _load_code(compiled: CompiledKernel, device: int) -> None:
+    """Loads a kernel's code on the device (see `compile_kernel`), with the hooks around it."""
+    if device == -2:
+        return
+    from kiln import _kiln
+
+    hooks = sys.modules.get("kiln.hooks")
+    if hooks is not None:
+        hooks.load_start(compiled)
+    artifact, kernel = compiled.artifact, compiled.kernel
+    try:
+        compiled.loaded = _kiln.load(artifact.binary, artifact.metadata, max(device, 0), _label(kernel))
+    except errors.ResourceError as problem:
+        raise problem.of(kernel.__name__) from None
+    if hooks is not None:
+        hooks.load_end(compiled)
 
 
 def _label(kernel: KernelFunction) -> str:
@@ -442,14 +462,18 @@ def _label(kernel: KernelFunction) -> str:
 
 
 def _make_artifact(
-    kernel: KernelFunction, parameters: list[Any], options: dict[str, Any], disjoint: Sequence[bool]
+    kernel: KernelFunction,
+    parameters: list[Any],
+    options: dict[str, Any],
+    disjoint: Sequence[bool],
+    anew: bool = False,
 ) -> tuple[Any, bool]:
-    """From the cache, else compiled; and whether it was there."""
+    """From the cache, else or `anew` compiled; and whether it was there."""
     from kiln import _kiln, compiler
     from kiln.runtime import cache
 
     lookup = None
-    if cache.is_wanted():
+    if cache.is_wanted() and not anew:
         options = compiler.complete(options)
         lookup = cache.Lookup(kernel, parameters, options, disjoint)
         kept = lookup.by_source()
@@ -458,6 +482,7 @@ def _make_artifact(
         if knobs.frozen:
             raise lookup.missing(parameters)
     with _lock:
+        _ = _kiln.Builder  # loads kiln._compiler; what is wrong with it is told
         _load(_COMPILER_MODULES)
     _kiln.stop_at_end()
     from kiln import frontend

@@ -1,5 +1,7 @@
 """The cache as a program meets it: what is damaged, refused or full costs a compile and one warning, never a result."""
 
+import hashlib
+import json
 import os
 import sys
 
@@ -53,6 +55,53 @@ def test_damaged_entries_are_compiled_anew_with_a_warning(place):
         assert output.count("RuntimeWarning: kiln's cache: entry") == 2, "one for each, and no more"
         assert place.run(PROGRAM) == "[True, True]\n"
     assert len(list((place.root / "quarantine").iterdir())) == 6
+
+
+def rewrite(root, entry, change, files=()):
+    """The entry as somebody would have written it whose manifest is whole: `change` gets it, `files` new contents."""
+    folder = root / entry["key"][:2] / entry["key"]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["sha256"]
+    change(manifest)
+    for name, content in files:
+        (folder / name).write_bytes(content)
+        of_file = next(file for file in manifest["files"] if file["name"] == name)
+        of_file |= {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    body = json.dumps(manifest, indent=2).partition("\n")[2] + "\n"
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    (folder / "manifest.json").write_text(f'{{"sha256":"{digest}",\n{body}')
+
+
+def test_an_index_entry_that_leads_astray_is_replaced(place):
+    place.run(PROGRAM)
+    artifacts = {entry["subject"]: entry for entry in place.entries("artifact")}
+    index = {entry["subject"]: entry for entry in place.entries("index")}
+    for leads_to, told in (
+        (artifacts["other"]["key"], "the index entry of kernel is not used: it leads to code of other"),
+        (index["kernel"]["key"], "it leads to an entry of another kind (index)"),
+        ("0" * 64, ""),
+        ("../../passwd", ""),
+        (7, ""),
+    ):
+        rewrite(place.root, index["kernel"], lambda manifest, to=leads_to: manifest["facts"].update(artifact=to))
+        output = place.run(PROGRAM)
+        assert "[True, True]" in output, "the artifact is found by its IR"
+        assert told in output and output.count("RuntimeWarning") == bool(told)
+        log = place.run(PROGRAM, kiln_log="debug,cache")
+        assert "hit: kernel by its source" in log, "the index leads to it again"
+
+
+def test_an_artifact_that_cannot_be_loaded_is_compiled_anew(place):
+    place.run(PROGRAM)
+    (entry,) = (entry for entry in place.entries("artifact") if entry["subject"] == "kernel")
+    (other,) = (entry for entry in place.entries("artifact") if entry["subject"] == "other")
+    wrong = (place.root / other["key"][:2] / other["key"] / "object").read_bytes()
+    rewrite(place.root, entry, lambda manifest: None, [("object", wrong)])
+    output = place.run(PROGRAM)
+    assert "[False, True]" in output
+    assert output.count("RuntimeWarning") == 1 and "cannot load the object of kernel 'kernel'" in output
+    place.run(PROGRAM)
+    assert place.run(PROGRAM) == "[True, True]\n"
 
 
 @pytest.mark.parametrize("trouble", ["link", "file", "no permission", "writable by others"])
@@ -211,14 +260,41 @@ def test_the_command_lists_checks_and_cleans(place, capfd):
     assert len(kiln(place, capfd, "ls", "other")[1].splitlines()) == 2
     code, text = kiln(place, capfd, "stat")
     assert code == 0 and f"folder      {place.root}" in text and "artifact    2 entries" in text
-    assert kiln(place, capfd, "verify") == (0, "5 entries are whole, 0 are not\n")
+    assert kiln(place, capfd, "verify") == (0, "5 entries whole, 0 not\n")
     entry = place.entries()[0]
     (place.root / entry["key"][:2] / entry["key"] / "object").write_bytes(b"other")
     code, text = kiln(place, capfd, "verify")
-    assert code == 1 and "object: expected" in text and "4 entries are whole, 1 are not and were set aside" in text
+    assert code == 1 and "object: expected" in text and "4 entries whole, 1 not and set aside" in text
     code, text = kiln(place, capfd, "gc", "--size", "0")
     assert code == 0 and text.startswith("removed 4 entries, ") and "; 0 stay" in text
     assert kiln(place, capfd, "ls") == (0, "")
+
+
+def test_the_command_leaves_folders_of_others_as_they_are(place, capfd):
+    """What ships with a package is open to all who may read it, and stays so."""
+    place.run(PROGRAM)
+    place.root.chmod(0o755)
+    for words in (["ls"], ["stat"], ["why", "kernel"], ["verify"]):
+        assert kiln(place, capfd, *words)[0] == 0
+        assert place.root.stat().st_mode & 0o777 == 0o755
+    entry = place.entries()[0]  # a store that is written closes its folder
+    assert place.root.stat().st_mode & 0o777 == 0o700
+    place.root.chmod(0o755)
+    (place.root / entry["key"][:2] / entry["key"] / "object").write_bytes(b"other")
+    assert "4 entries whole, 1 not\n" in kiln(place, capfd, "verify")[1]
+    code, text = kiln(place, capfd, "gc", "--size", "0")
+    assert code == 1 and "expected a folder of mode 700" in text and "mode 755" in text
+    assert place.root.stat().st_mode & 0o777 == 0o755 and not (place.root / "quarantine").exists()
+
+
+def test_the_command_names_what_it_cannot_take(place, capfd):
+    place.run(PROGRAM)
+    assert kiln(place, capfd, "gc", "--size", "12Q") == (1, "expected a size such as 512M or 2G, got '12Q'\n")
+    code, text = kiln(place, capfd, "ls", "othr")
+    assert code == 1 and text == "nothing is kept of a kernel 'othr'; did you mean 'other'?\n"
+    file = place.write("no folder", "file")
+    code, text = kiln(place, capfd, "--root", str(file), "ls")
+    assert code == 1 and "to be a folder" in text
 
 
 def test_a_difference_is_told_by_its_line():

@@ -1,5 +1,12 @@
 """What a second process finds: nothing is parsed, emitted or compiled, and the result is the same."""
 
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import kiln
 import pytest
 
 pytestmark = pytest.mark.cpu
@@ -117,3 +124,50 @@ def test_code_for_a_gpu_is_found_without_starting_the_assembler(place):
     assert warm[1] == cold[1] and ".target sm_90a" in warm[1]
     assert place.run(program, kiln_target="sm_100a").startswith("[False, False]")
     assert place.run(program, kiln_target="sm_90a", kiln_ptxas="none").startswith("[False, False]")
+
+
+def test_what_is_wrong_with_the_compiler_is_named_and_costs_kept_code_nothing(tmp_path):
+    package = pathlib.Path(kiln.__file__).parent
+    (tmp_path / "kiln").mkdir()
+    for file in package.iterdir():
+        (tmp_path / "kiln" / file.name).symlink_to(file)
+    (own,) = (tmp_path / "kiln").glob("_kiln.*.so")
+    (compiler,) = (tmp_path / "kiln").glob("_compiler.*.so")
+    shutil.copy(own.resolve(), tmp_path / "own")  # it looks for the other beside itself
+    own.unlink()
+    (tmp_path / "own").rename(own)
+    program = """
+import numpy as np, kiln, kiln.language as kl
+
+@kiln.jit
+def fill(x, value, N: kl.constexpr):
+    kl.store(x + kl.arange(0, N), value)
+
+x = np.zeros(32, np.float32)
+try:
+    fill[(1,)](x, 3.0, N=32)
+    print(x.sum())
+except ImportError as problem:
+    print(problem.name, problem)
+"""
+    (tmp_path / "program.py").write_text(program)
+
+    def run(**switches):
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "KILN_CACHE": str(tmp_path / "cache"), **switches}
+        command = [sys.executable, str(tmp_path / "program.py")]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert run() == "96.0\n"
+    with open(compiler.resolve(), "rb") as file:
+        head = bytearray(file.read(100_000))  # it says what build it is
+    head[18:20] = (183).to_bytes(2, "little")  # of another processor
+    compiler.unlink()
+    compiler.write_bytes(head)
+    assert run() == "96.0\n", "kept code needs no compiler"
+    told = run(KILN_CACHE="0")
+    assert told.startswith(
+        "kiln._compiler expected the compiler beside the runtime (because a kernel is to be compiled"
+    )
+    assert compiler.name in told, "what the loader says"
+    compiler.unlink()
+    assert "got: No module named 'kiln._compiler'; install Kiln anew" in run()
