@@ -51,6 +51,11 @@ def main(arguments: list[str] | None = None) -> int:
     except errors.InternalError as error:
         print(error, file=sys.stderr)
         return 3
+    except ImportError as error:
+        if error.name != "kiln._compiler":
+            raise
+        print(error, file=sys.stderr)
+        return 1
     except (errors.KilnError, OSError, ValueError) as error:
         print(error if isinstance(error, errors.KilnError) else f"kiln: {error}", file=sys.stderr)
         return 1

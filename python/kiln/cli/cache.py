@@ -28,15 +28,26 @@ def add_parser(verbs: Any) -> None:
     why.set_defaults(run=_why)
 
 
-def _open(options: argparse.Namespace) -> Any:
-    """The store; None where there is none yet."""
-    from kiln import _kiln
+def _path(options: argparse.Namespace) -> str:
     from kiln.runtime import cache
 
     path = os.path.abspath(os.path.expanduser(options.root)) if options.root else cache.root()
     if not path:
         raise errors.UserError("expected a cache (because KILN_CACHE is off), got none: name one with --root")
-    return _kiln.Cache(path) if os.path.isdir(path) or os.path.islink(path) else None
+    return path
+
+
+def _open(path: str, write: bool = False) -> Any:
+    """The store; None where there is none yet. Opened to `write`, its folder is closed to others."""
+    from kiln import _kiln
+
+    return _kiln.Cache(path, read_only=not write) if os.path.lexists(path) else None
+
+
+def _mode(path: str) -> int:
+    """Who may come in, of a folder that is there: a cache that programs write lets in nobody but its user (0700); what
+    ships with a package stays as it is."""
+    return os.stat(path).st_mode & 0o777 if os.path.isdir(path) else 0o700
 
 
 def _of(entry: dict[str, Any], kernel: str | None) -> bool:
@@ -44,9 +55,20 @@ def _of(entry: dict[str, Any], kernel: str | None) -> bool:
     return kernel is None or subject == kernel or subject.endswith("." + kernel)
 
 
+def _entries(store: Any, kernel: str | None) -> list[dict[str, Any]]:
+    """Those of a kernel, of which there must be some, or all."""
+    entries = store.entries() if store else []
+    found = [entry for entry in entries if _of(entry, kernel)]
+    if kernel is not None and not found:
+        near = errors.near_match(kernel, sorted({entry.get("subject", "") for entry in entries}))
+        raise errors.UserError(
+            f"nothing is kept of a kernel {kernel!r}" + (f"; did you mean {near!r}?" if near else "")
+        )
+    return found
+
+
 def _list(options: argparse.Namespace) -> int:
-    store = _open(options)
-    entries = [entry for entry in store.entries() if _of(entry, options.kernel)] if store else []
+    entries = _entries(_open(_path(options)), options.kernel)
     for entry in sorted(entries, key=lambda entry: (entry["used"], entry["key"]), reverse=True):
         print(
             f"{entry['key'][:16]}  {entry['kind'] or 'damaged':<8}  {_size(entry['bytes']):>9}  "
@@ -56,22 +78,24 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _stat(options: argparse.Namespace) -> int:
-    store = _open(options)
+    store = _open(_path(options))
     entries = store.entries() if store else []
     print(f"folder      {store.path if store else 'none yet'}")
     for kind in sorted({entry["kind"] for entry in entries}):
         of_kind = [entry for entry in entries if entry["kind"] == kind]
-        print(f"{kind or 'damaged':<10}  {len(of_kind)} entries, {_size(sum(entry['bytes'] for entry in of_kind))}")
+        print(f"{kind or 'damaged':<10}  {_count(len(of_kind))}, {_size(sum(entry['bytes'] for entry in of_kind))}")
     bound = _size(knobs.cache_size) if knobs.cache_size else "no bound"
     print(f"size        {_size(sum(entry['bytes'] for entry in entries))} of {bound}")
     aside = os.path.join(store.path, "quarantine") if store else ""
     if os.path.isdir(aside):
-        print(f"set aside   {len(os.listdir(aside))} entries in {aside}")
+        print(f"set aside   {_count(len(os.listdir(aside)))} in {aside}")
     return 0
 
 
 def _verify(options: argparse.Namespace) -> int:
-    store = _open(options)
+    path = _path(options)
+    own = _mode(path) == 0o700
+    store = _open(path, write=own)
     bad = 0
     entries = store.entries() if store else []
     for entry in entries:
@@ -79,39 +103,44 @@ def _verify(options: argparse.Namespace) -> int:
         if doubt:
             bad += 1
             print(f"{entry['key'][:16]}  {entry.get('subject', '')}: {doubt}")
-    print(f"{len(entries) - bad} entries are whole, {bad} are not" + (" and were set aside" if bad else ""))
+    whole = _count(len(entries) - bad)
+    print(f"{whole} whole, {bad} not" + (" and set aside" if bad and own else ""))
     return 1 if bad else 0
 
 
 def _collect(options: argparse.Namespace) -> int:
-    store = _open(options)
-    size = knobs.cache_size if options.size is None else knobs.parse_bytes(options.size)
-    if options.size is None and size == 0:
-        size = 2**63
+    path = _path(options)
+    if _mode(path) != 0o700:
+        raise errors.UserError(
+            f"expected a folder of mode 700 (because a cache lets in its user alone, and other folders stay as they"
+            f" are), got {path} of mode {_mode(path):o}"
+        )
+    store = _open(path, write=True)
+    size = _parse_size(options.size) if options.size is not None else knobs.cache_size or 2**63
     if store is None:
         print("nothing to remove")
         return 0
     done = store.collect(size)
     print(
-        f"removed {done['removed_entries']} entries, {_size(done['removed_bytes'])}; "
+        f"removed {_count(done['removed_entries'])}, {_size(done['removed_bytes'])}; "
         f"{done['entries']} stay, {_size(done['bytes'])}"
     )
     return 0
+
+
+def _parse_size(text: str) -> int:
+    try:
+        return knobs.parse_bytes(text)
+    except ValueError as error:
+        raise errors.UserError(f"{error}, got {text!r}") from None
 
 
 def _why(options: argparse.Namespace) -> int:
     from kiln import _kiln
     from kiln.runtime import cache
 
-    store = _open(options)
-    entries = [entry for entry in store.entries() if _of(entry, options.kernel)] if store else []
-    subjects = sorted({entry["subject"] for entry in entries})
-    if not subjects:
-        known = sorted({entry.get("subject", "") for entry in store.entries()} if store else ())
-        near = errors.near_match(options.kernel, known)
-        raise errors.UserError(
-            f"nothing is kept of a kernel {options.kernel!r}" + (f"; did you mean {near!r}?" if near else "")
-        )
+    store = _open(_path(options))
+    subjects = sorted({entry["subject"] for entry in _entries(store, options.kernel)})
     for subject in subjects:
         for kind in (cache.INDEX, cache.ARTIFACT):
             recent = store.recent(kind, subject)
@@ -128,6 +157,10 @@ def _why(options: argparse.Namespace) -> int:
         else:
             print(f"{subject}: {cache.difference(last['fields'], nearest['fields'])}")
     return 0
+
+
+def _count(entries: int) -> str:
+    return f"{entries} entry" if entries == 1 else f"{entries} entries"
 
 
 def _size(count: int) -> str:
