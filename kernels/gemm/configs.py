@@ -94,6 +94,8 @@ class GemmPlan:
                blocks that would read the same columns of all rows at once
     box_rows   of few rows: the copy engine brings so many rows of weights at a time, all columns of the step, before
                the next ones: 8, 16 or 32 (0: 128 bytes of each of up to 256 rows, then their next 128)
+    ahead      of few rows: a ring ahead of the copies, whole rows of a step (``k`` elements) come to the L2, from
+               where they are copied 128 bytes a row at a time
     num_warps  of the schedules without a producer
     even       "gemv": no program has columns or steps to leave out
     evict      the eviction policy of b, as of weights that are read once
@@ -116,6 +118,7 @@ class GemmPlan:
     group: int = 8
     skew: int = 0
     box_rows: int = 0
+    ahead: bool = False
     num_warps: int = 4
     even: bool = False
     evict: str = ""
@@ -195,6 +198,8 @@ class GemmPlan:
             chosen["cluster"] = self.cluster
         if self.box_rows:
             chosen["schedule"] = f"skinny{self.box_rows}"
+        if self.ahead:
+            chosen["schedule"] = "skinny_ahead"
         if self.shares_k:
             chosen["schedule"] = "split"
         if self.lean:
@@ -271,6 +276,8 @@ PROMOTED = 128
 ROW_BYTES = 128
 WARPGROUP_ROWS = 64
 BOX_ROWS = (8, 16, 32)
+# Elements of a row that one copy brings.
+MOST_AHEAD = 256
 # Accumulators a thread has room for, by the consumer groups that the producer leaves registers to.
 ACCUMULATORS = {1: 208, 2: 192, 3: 112}
 # And by the addends that threads load themselves, one or two, whose addresses and elements take registers too: what
@@ -369,7 +376,7 @@ def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
 def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     """Why a plan cannot run on a machine; "" if it can."""
     _, limits = _row(machine)
-    if plan.lean and (not plan.with_roles or plan.box_rows or plan.shares_k):
+    if plan.lean and (not plan.with_roles or plan.box_rows or plan.ahead or plan.shares_k):
         return f"lean tiles by {plan.schedule}, of box_rows or shared k, where those of a producer without are"
     if plan.share not in ("rows", "k"):
         return f"blocks of a cluster that share {plan.share}, where there are rows and k"
@@ -389,6 +396,10 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
         return f"a cluster of {plan.cluster}, whose role has no barrier to count parts behind"
     if plan.box_rows and (plan.schedule != "cooperative" or plan.m >= WARPGROUP_ROWS or plan.box_rows not in BOX_ROWS):
         return f"boxes of {plan.box_rows} rows of weights, which few rows by a producer may have of 8, 16 or 32"
+    if plan.ahead and (plan.schedule != "cooperative" or plan.m >= WARPGROUP_ROWS or plan.box_rows or plan.cluster > 1):
+        return "rows of weights ahead, which few rows by a producer may have, without box_rows and in no cluster"
+    if plan.ahead and plan.k > MOST_AHEAD:
+        return f"rows of {plan.k} elements ahead, of at most {MOST_AHEAD}"
     if plan.schedule in ("fma", "gemv"):
         return ""
     if plan.cluster > machine.largest_cluster:

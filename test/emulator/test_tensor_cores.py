@@ -189,6 +189,7 @@ PLANS = {
     "splits": GemmPlan(128, 64, 64, stages=2, splits=2),
     "skewed": GemmPlan(16, 64, 64, stages=3, consumers=1, skew=1),
     "boxes of 8 rows": GemmPlan(16, 64, 256, stages=2, consumers=1, skew=1, box_rows=8),
+    "rows ahead": GemmPlan(16, 64, 64, stages=2, consumers=1, skew=1, ahead=True),
     "boxes of 32 rows": GemmPlan(8, 128, 128, stages=3, box_rows=32),
     "cluster": GemmPlan(256, 64, 64, stages=2, cluster=2),
     "shared sums": GemmPlan(128, 64, 128, stages=2, cluster=2, share="k"),

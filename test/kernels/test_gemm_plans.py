@@ -92,6 +92,14 @@ def test_boxes_of_some_rows_are_of_few_rows():
         assert "boxes of" in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
 
 
+def test_rows_ahead_are_of_few_rows():
+    problem, fits = Problem(16, 4096, 4096), GemmPlan(16, 128, 256, stages=3, ahead=True)
+    assert refusal(fits, problem, DEFAULT_GPU) == ""
+    assert fits.options(DEFAULT_GPU)["schedule"] == "skinny_ahead"
+    for change in ({"m": 64}, {"schedule": "pingpong"}, {"box_rows": 8}, {"k": 512, "stages": 2}):
+        assert "ahead" in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
+
+
 def test_lean_tiles_are_a_producers():
     problem, fits = Problem(4096, 4096, 4096), GemmPlan(256, 128, 64, "pingpong", stages=5, cluster=2, lean=True)
     assert refusal(fits, problem, DEFAULT_GPU) == ""

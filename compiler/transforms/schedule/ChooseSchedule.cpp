@@ -327,7 +327,9 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
   StringRef boxes = asked;
   bool skinny = boxes.consume_front("skinny");
   schedule.swapped = skinny || product.dot.getType().getShape()[0] / (schedule.split ? 1 : ctas) < 64;
-  if (skinny && !boxes.empty())
+  if (skinny && boxes == "_ahead")
+    schedule.ahead = rowMemory(schedule.swapped ? product.rhs : product.lhs).has_value() && ctas == 1;
+  else if (skinny && !boxes.empty())
     boxes.getAsInteger(10, schedule.boxRows);
   int64_t consumers = schedule.inTurns() ? 2 : askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
   auto fits = [&](int64_t groups) {
