@@ -92,8 +92,6 @@ class GemmPlan:
                tiles (1: of those alone that make no whole wave)
     skew       each tile's sum begins so many steps behind that of the tile before, and ends with those it left out: for
                blocks that would read the same columns of all rows at once
-    box_rows   of few rows: the copy engine brings so many rows of weights at a time, all columns of the step, before
-               the next ones: 8, 16 or 32 (0: 128 bytes of each of up to 256 rows, then their next 128)
     ahead      of few rows: a ring ahead of the copies, whole rows of a step (``k`` elements) come to the L2, from
                where they are copied 128 bytes a row at a time
     num_warps  of the schedules without a producer
@@ -117,7 +115,6 @@ class GemmPlan:
     waves: int = 2
     group: int = 8
     skew: int = 0
-    box_rows: int = 0
     ahead: bool = False
     num_warps: int = 4
     even: bool = False
@@ -196,8 +193,6 @@ class GemmPlan:
         chosen: dict[str, Any] = {"schedule": self.schedule, "stages": self.stages, "describe_pointers": False}
         if self.cluster > 1:
             chosen["cluster"] = self.cluster
-        if self.box_rows:
-            chosen["schedule"] = f"skinny{self.box_rows}"
         if self.ahead:
             chosen["schedule"] = "skinny_ahead"
         if self.shares_k:
@@ -275,7 +270,6 @@ PROMOTED = 128
 # One step of K is a swizzled row of shared memory.
 ROW_BYTES = 128
 WARPGROUP_ROWS = 64
-BOX_ROWS = (8, 16, 32)
 # Elements of a row that one copy brings.
 MOST_AHEAD = 256
 # Accumulators a thread has room for, by the consumer groups that the producer leaves registers to.
@@ -376,8 +370,8 @@ def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
 def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     """Why a plan cannot run on a machine; "" if it can."""
     _, limits = _row(machine)
-    if plan.lean and (not plan.with_roles or plan.box_rows or plan.ahead or plan.shares_k):
-        return f"lean tiles by {plan.schedule}, of box_rows or shared k, where those of a producer without are"
+    if plan.lean and (not plan.with_roles or plan.ahead or plan.shares_k):
+        return f"lean tiles by {plan.schedule}, of shared k or rows ahead, where those of a producer without are"
     if plan.share not in ("rows", "k"):
         return f"blocks of a cluster that share {plan.share}, where there are rows and k"
     if plan.shares_k:
@@ -394,10 +388,8 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
             return "sums of 16 bits, or pairs of columns, which blocks do not add to each other's"
     if plan.hands_in and plan.cluster > 1:
         return f"a cluster of {plan.cluster}, whose role has no barrier to count parts behind"
-    if plan.box_rows and (plan.schedule != "cooperative" or plan.m >= WARPGROUP_ROWS or plan.box_rows not in BOX_ROWS):
-        return f"boxes of {plan.box_rows} rows of weights, which few rows by a producer may have of 8, 16 or 32"
-    if plan.ahead and (plan.schedule != "cooperative" or plan.m >= WARPGROUP_ROWS or plan.box_rows or plan.cluster > 1):
-        return "rows of weights ahead, which few rows by a producer may have, without box_rows and in no cluster"
+    if plan.ahead and (plan.schedule != "cooperative" or plan.m >= WARPGROUP_ROWS or plan.cluster > 1):
+        return "rows of weights ahead, which few rows by a producer may have, in no cluster"
     if plan.ahead and plan.k > MOST_AHEAD:
         return f"rows of {plan.k} elements ahead, of at most {MOST_AHEAD}"
     if plan.schedule in ("fma", "gemv"):

@@ -84,19 +84,11 @@ def test_plans_that_do_not_fit_are_refused_with_the_reason():
                                              of_target("sm_80"))  # fmt: skip
 
 
-def test_boxes_of_some_rows_are_of_few_rows():
-    problem, fits = Problem(16, 4096, 4096), GemmPlan(16, 128, 256, stages=2, box_rows=8)
-    assert refusal(fits, problem, DEFAULT_GPU) == ""
-    assert fits.options(DEFAULT_GPU)["schedule"] == "skinny8"
-    for change in ({"box_rows": 12}, {"m": 64}, {"schedule": "simple"}, {"schedule": "pingpong"}):
-        assert "boxes of" in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
-
-
 def test_rows_ahead_are_of_few_rows():
     problem, fits = Problem(16, 4096, 4096), GemmPlan(16, 128, 256, stages=3, ahead=True)
     assert refusal(fits, problem, DEFAULT_GPU) == ""
     assert fits.options(DEFAULT_GPU)["schedule"] == "skinny_ahead"
-    for change in ({"m": 64}, {"schedule": "pingpong"}, {"box_rows": 8}, {"k": 512, "stages": 2}):
+    for change in ({"m": 64}, {"schedule": "pingpong"}, {"k": 512, "stages": 2}):
         assert "ahead" in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
 
 

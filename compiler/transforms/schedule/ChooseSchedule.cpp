@@ -324,13 +324,10 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
       return std::nullopt;
   // As many groups as the launch asked for; else as its warps make, else as fit. The instruction has 64 rows at least:
   // a tile of fewer rows has its columns there, and so has one of which the launch says so.
-  StringRef boxes = asked;
-  bool skinny = boxes.consume_front("skinny");
-  schedule.swapped = skinny || product.dot.getType().getShape()[0] / (schedule.split ? 1 : ctas) < 64;
-  if (skinny && boxes == "_ahead")
-    schedule.ahead = rowMemory(schedule.swapped ? product.rhs : product.lhs).has_value() && ctas == 1;
-  else if (skinny && !boxes.empty())
-    boxes.getAsInteger(10, schedule.boxRows);
+  bool asksAhead = asked == "skinny_ahead";
+  schedule.swapped =
+      asked == "skinny" || asksAhead || product.dot.getType().getShape()[0] / (schedule.split ? 1 : ctas) < 64;
+  schedule.ahead = asksAhead && rowMemory(product.rhs) && ctas == 1;
   int64_t consumers = schedule.inTurns() ? 2 : askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
   auto fits = [&](int64_t groups) {
     // Of those who take turns each has the whole tile.

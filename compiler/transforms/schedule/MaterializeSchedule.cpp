@@ -575,13 +575,12 @@ void Materializer::run() {
       if (auto memory = storeMemory(load.getType(), ctas, schedule.cutsColumns()))
         fetches[load] = {Value(), *memory, ChannelOp(), Value()};
   hoistDescriptors();
-  int64_t lhsRows = schedule.swapped ? 0 : schedule.boxRows, rhsRows = schedule.swapped ? schedule.boxRows : 0;
   Factor &wide = schedule.swapped ? product.rhs : product.lhs;
   if (schedule.ahead)
     aheadMap = mapOf(b, wide.desc, *rowMemory(wide), /*pieces=*/1, kAheadRows);
   auto pieces = [&](const Factor &factor, bool isLeft) { return schedule.cutOf(factor, isLeft) ? 1 : ctas; };
-  lhsMap = mapOf(b, product.lhs.desc, lhsMemory, pieces(product.lhs, /*isLeft=*/true), lhsRows);
-  rhsMap = mapOf(b, product.rhs.desc, rhsMemory, pieces(product.rhs, /*isLeft=*/false), rhsRows);
+  lhsMap = mapOf(b, product.lhs.desc, lhsMemory, pieces(product.lhs, /*isLeft=*/true));
+  rhsMap = mapOf(b, product.rhs.desc, rhsMemory, pieces(product.rhs, /*isLeft=*/false));
   for (auto &[op, store] : stores)
     store.map = mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1);
   // Groups that take turns read a slot each.

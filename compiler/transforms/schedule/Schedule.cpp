@@ -17,8 +17,6 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("consumers", b.getI32IntegerAttr(consumers)));
   if (queries > 1)
     entries.push_back(b.getNamedAttr("queries", b.getI32IntegerAttr(queries)));
-  if (boxRows)
-    entries.push_back(b.getNamedAttr("box_rows", b.getI32IntegerAttr(boxRows)));
   if (ahead)
     entries.push_back(b.getNamedAttr("ahead", b.getUnitAttr()));
   if (swapped)
@@ -45,8 +43,6 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.stages = attr.getAs<IntegerAttr>("stages").getInt();
   if (auto queries = attr.getAs<IntegerAttr>("queries"))
     schedule.queries = queries.getInt();
-  if (auto rows = attr.getAs<IntegerAttr>("box_rows"))
-    schedule.boxRows = rows.getInt();
   schedule.ahead = attr.contains("ahead");
   schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");

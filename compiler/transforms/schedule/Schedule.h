@@ -14,7 +14,6 @@ struct Schedule {
   int32_t consumers = 0;
   int32_t stages = 2;       ///< slots of the channel
   int32_t queries = 1;      ///< of attention: slots of the queries' channel
-  int32_t boxRows = 0;      ///< of the factor on the side of 64 rows, that one copy brings; 0: as many as it may
   bool ahead = false;       ///< what the ring will ask for, whole rows of a step, is brought to the L2 first
   bool swapped = false;     ///< the right factor's columns go to the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
