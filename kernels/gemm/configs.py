@@ -491,7 +491,7 @@ def handing_in_clocks(plan: GemmPlan, parts: float) -> float:
 
 def adding_clocks(plan: GemmPlan) -> float:
     """Of a cluster whose blocks share k: each sends what it has summed, and waits for what the others have. From the
-    L2's latency and half of what shared memory takes: not measured."""
+    L2's latency and half of what shared memory takes: less than measured."""
     return L2_LATENCY + 4 * plan.rows * plan.width / (SHARED_BYTES / 2) if plan.shares_k else 0.0
 
 
