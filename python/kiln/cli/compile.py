@@ -198,13 +198,16 @@ def find_kernel(module: Any, path: str, name: str) -> Any:
     """The jit function `name` of a module that was imported from `path`."""
     from kiln.frontend.function import KernelFunction
 
-    function = getattr(module, name, None)
-    # Autotuned and heuristic kernels hold the function they wrap.
-    while function is not None and not isinstance(function, KernelFunction) and hasattr(function, "fn"):
-        function = function.fn
+    def innermost(value: Any) -> Any:
+        """Autotuned and heuristic kernels hold the function they wrap."""
+        while value is not None and not isinstance(value, KernelFunction) and hasattr(value, "fn"):
+            value = value.fn
+        return value
+
+    function = innermost(getattr(module, name, None))
     if isinstance(function, KernelFunction):
         return function
-    kernels = [key for key, value in vars(module).items() if isinstance(value, KernelFunction)]
+    kernels = [key for key, value in vars(module).items() if isinstance(innermost(value), KernelFunction)]
     near = errors.near_match(name, kernels)
     raise errors.UserError(
         f"{path} has no kernel {name!r}"

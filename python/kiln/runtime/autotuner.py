@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -141,9 +142,9 @@ class Autotuner(_Decorated):
     ):
         super().__init__(fn, arg_names)
         self.configs = list(configs) or [Config({})]
-        self.keys = list(key)
-        self.reset_to_zero = list(reset_to_zero or ())
-        self.restore_value = list(restore_value or ())
+        self.keys = _names(fn, "key", key)
+        self.reset_to_zero = _names(fn, "reset_to_zero", reset_to_zero)
+        self.restore_value = _names(fn, "restore_value", restore_value)
         self.user_pre_hook, self.user_post_hook = pre_hook, post_hook
         pruning = dict(prune_configs_by or {})
         self.perf_model = pruning.pop("perf_model", None)
@@ -157,12 +158,22 @@ class Autotuner(_Decorated):
                 f" prune_configs_by, got {name!r}",
                 hint=f"did you mean {near!r}?" if near else None,
             )
+        share = isinstance(self.top_k, float) and 0 < self.top_k <= 1
+        if not share and (not isinstance(self.top_k, int) or isinstance(self.top_k, bool) or self.top_k < 1):
+            raise errors.UsageError(
+                f"autotune of {_base(fn).__name__}: expected top_k to be how many configurations to measure,"
+                f" 1 or more, or which share of them, above 0.0 and up to 1.0, got {self.top_k!r}"
+            )
         for config in self.configs:
             if not isinstance(config, Config):
                 raise errors.UsageError(
                     f"autotune of {_base(fn).__name__}: expected a list of kiln.Config, got {config!r}",
                     hint=f"write kiln.Config({config!r})" if isinstance(config, dict) else None,
                 )
+        for name, number, least in (("warmup", warmup, 0.0), ("rep", rep, 0.0), ("timeout", timeout, 1e-3)):
+            if number is not None and not (isinstance(number, (int, float)) and number >= least):
+                unit = "seconds, above 0" if least else "milliseconds, 0 or more"
+                raise errors.UsageError(f"autotune of {_base(fn).__name__}: expected {name} in {unit}, got {number!r}")
         self.warmup_ms, self.rep_ms = warmup, rep
         self.use_cuda_graph = use_cuda_graph
         self.user_do_bench = do_bench
@@ -249,20 +260,36 @@ class Autotuner(_Decorated):
         """The configurations worth measuring for these arguments."""
         configs = self.configs
         if self.early_config_prune is not None:
-            configs = list(self.early_config_prune(configs, arguments, **kwargs))
-            if not configs:
+            kept = self.early_config_prune(configs, arguments, **kwargs)
+            kept = list(kept) if isinstance(kept, Iterable) else kept
+            if not isinstance(kept, list) or not all(isinstance(config, Config) for config in kept):
+                raise errors.LaunchError(
+                    f"expected early_config_prune to return a list of kiln.Config, got {kept!r}",
+                    kernel=self.base_fn.__name__,
+                )
+            if not kept:
                 raise errors.LaunchError(
                     f"expected early_config_prune to keep a configuration, got none of {len(self.configs)}",
                     kernel=self.base_fn.__name__,
                 )
+            configs = kept
         if self.perf_model is not None:
             count = self.top_k if isinstance(self.top_k, int) else max(1, int(len(self.configs) * self.top_k))
             if len(configs) > count:
-                expected = {
-                    config: self.perf_model(**{**arguments, **kwargs, **config.all_kwargs()}) for config in configs
-                }
+                expected = {config: self._expect({**arguments, **kwargs}, config) for config in configs}
                 configs = sorted(configs, key=expected.__getitem__)[:count]
         return configs
+
+    def _expect(self, arguments: dict[str, Any], config: Config) -> float:
+        """What `perf_model` expects a configuration to take; infinite for what it calls no number."""
+        found = self.perf_model(**{**arguments, **config.all_kwargs()})
+        try:
+            time = float(found)
+        except (TypeError, ValueError):
+            raise errors.LaunchError(
+                f"expected perf_model to return a time for {config}, got {found!r}", kernel=self.base_fn.__name__
+            ) from None
+        return math.inf if math.isnan(time) else time
 
     @property
     def keeps_times(self) -> bool:
@@ -374,6 +401,15 @@ def _check_kernel(what: str, fn: Any) -> None:
     if not hasattr(fn, "arg_names"):
         got = f"{fn.__name__}, a Python function" if hasattr(fn, "__name__") else f"a value of type {type(fn).__name__}"
         raise errors.UsageError(f"{what}: expected a jit function, got {got}", f"put @kiln.jit below @kiln.{what}")
+
+
+def _names(fn: Any, what: str, given: Iterable[str] | None) -> list[str]:
+    if isinstance(given, str):
+        raise errors.UsageError(
+            f"autotune of {_base(fn).__name__}: expected {what} to be a list of names, got {given!r}",
+            hint=f"write {what}=[{given!r}]",
+        )
+    return list(given or ())
 
 
 def _no_parameter(what: str, fn: Any, name: str) -> errors.UsageError:

@@ -255,12 +255,14 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Any:
     try:
         return eval(text, {"__builtins__": {}}, known)
     except Exception as problem:
-        names = ", ".join(values) or "none"
-        raise errors.UserError(f"expected an expression of {names}, got {text!r} ({problem})") from None
+        names = f"of {', '.join(values)}" if values else "without names (because --shapes gives none a value)"
+        raise errors.UserError(f"expected an expression {names}, got {text!r} ({problem})") from None
 
 
 def _array(kind: str, shape: tuple[int, ...]) -> Any:
     """Random numbers of a type: on the GPU where there is one that kernels would run on."""
+    if any(side < 0 for side in shape):
+        raise errors.UserError(f"--signature: expected an array's sides to be 0 or more, got {shape}")
     from kiln.kernels.operator import Spec, empty
 
     long = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "i1": "bool",

@@ -83,6 +83,9 @@ class Tuning:
         self.configs = list(dict.fromkeys(tuner.prune_configs(self.arguments, self.kwargs)))
         for config in self.configs:
             tuner.check_conflicts(config, self.kwargs)
+        for what in ("reset_to_zero", "restore_value"):
+            for name in getattr(tuner, what):
+                self._check_array(what, name)
         knobs.start_logging()
         if tuner.same_numerics:
             with Progress(self.name) as progress:
@@ -122,6 +125,13 @@ class Tuning:
         best = min(taken, key=lambda config: taken[config][0])
         log.info("%s %s: best of %d is %s (%.4f ms)", self.name, self.key, len(self.configs), best, taken[best][0])
         return best
+
+    def _check_array(self, what: str, name: str) -> None:
+        given = named(self.arguments, name) if name.partition(".")[0] in self.arguments else None
+        if not is_array(given):
+            raise errors.LaunchError(
+                f"expected an array for {name!r} (because {what} names it), got {given!r}", kernel=self.name
+            )
 
     # -- times of before -------------------------------------------------------------------
 
@@ -332,8 +342,11 @@ class Tuning:
         for config in configs:
             launch = self._launcher(config)
             try:
-                found = do_bench(launch, quantiles=(0.5, 0.2, 0.8))
-                taken[config] = [float(ms) for ms in (found if isinstance(found, (list, tuple)) else [found])]
+                times = self._milliseconds(do_bench(launch, quantiles=(0.5, 0.2, 0.8)))
+                if any(map(math.isnan, times)):
+                    self._refuse(config, LeftOut("do_bench gave nan for its time"))
+                else:
+                    taken[config] = times
             except compiling.REFUSALS as problem:
                 self._refuse(config, problem)
             except KeyboardInterrupt:
@@ -343,6 +356,18 @@ class Tuning:
                 log.warning("%s: interrupted; the best of %d of %d is used", self.name, len(taken), len(configs))
                 break
         return taken
+
+    def _milliseconds(self, found: Any) -> list[float]:
+        """What the user's function has measured: one time, or several."""
+        try:
+            times = [float(ms) for ms in (found if isinstance(found, (list, tuple)) else [found])]
+        except (TypeError, ValueError):
+            times = []
+        if not times:
+            raise errors.LaunchError(
+                f"expected do_bench to return milliseconds, or a list of them, got {found!r}", kernel=self.name
+            )
+        return times
 
     def _can_overlap(self, configs: Sequence[Config]) -> bool:
         """Whether samples are what they are while the host compiles, and nothing has to happen between launches."""
@@ -649,6 +674,11 @@ class _Guarded:
                 raise Disqualified(str(problem)) from problem
 
         return sample
+
+
+def is_array(value: Any) -> bool:
+    """Whether `copy_of` and `fill` can take it."""
+    return hasattr(value, "__setitem__") and (hasattr(value, "clone") or hasattr(value, "copy"))
 
 
 def copy_of(array: Any) -> Any:

@@ -126,6 +126,55 @@ def test_mistakes():
         make(blocks(16), prune_configs_by={"early_prune": None})
 
 
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"key": "n"}, r"expected key to be a list of names, got 'n'"),
+        ({"restore_value": "out"}, r"expected restore_value to be a list of names, got 'out'"),
+        ({"rep": "long"}, r"expected rep in milliseconds, 0 or more, got 'long'"),
+        ({"warmup": -1}, r"expected warmup in milliseconds, 0 or more, got -1"),
+        ({"timeout": 0}, r"expected timeout in seconds, above 0, got 0"),
+        *(
+            ({"prune_configs_by": {"top_k": k}}, rf"expected top_k to be how many .*, got {k!r}")
+            for k in (0, -1, "2", True, 2.0)
+        ),
+    ],
+)
+def test_mistakes_in_what_the_tuner_is_given(given, told):
+    with pytest.raises(errors.UsageError, match=told):
+        kiln.autotune(**{"configs": blocks(16, 32), "key": ["n"], **given})(make(blocks(16)).fn)
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"prune_configs_by": {"early_config_prune": lambda c, a, **k: None}}, "a list of kiln.Config, got None"),
+        ({"prune_configs_by": {"early_config_prune": lambda c, a, **k: [5]}}, r"a list of kiln.Config, got \[5\]"),
+        (
+            {"prune_configs_by": {"perf_model": lambda **a: None, "top_k": 1}},
+            "to return a time for BLOCK: 16.*got None",
+        ),
+        ({"reset_to_zero": ["n"]}, r"expected an array for 'n' \(because reset_to_zero names it\), got 5"),
+        ({"restore_value": ["n"]}, r"expected an array for 'n' \(because restore_value names it\), got 5"),
+        ({"do_bench": lambda launch, quantiles: []}, r"expected do_bench to return milliseconds.*got \[\]"),
+        ({"do_bench": lambda launch, quantiles: "fast"}, "expected do_bench to return milliseconds.*got 'fast'"),
+        ({"do_bench": lambda launch, quantiles: float("nan")}, "compiles and fits, got none of 2"),
+    ],
+)
+def test_mistakes_in_what_the_users_functions_return(given, told):
+    kernel = kiln.autotune(**{"configs": blocks(16, 32), "key": ["n"], "rep": 1, **given})(make(blocks(16)).fn)
+    with pytest.raises(errors.LaunchError, match=told):
+        kernel[1](np.zeros(1, np.int32), 5)
+
+
+def test_a_model_that_cannot_tell_puts_a_configuration_last():
+    expect = {16: float("nan"), 32: 2.0, 64: 1.0}
+    model = {"perf_model": lambda BLOCK, **kw: expect[BLOCK], "top_k": 2}
+    tuned = make(blocks(16, 32, 64), {32: 1.0, 64: 2.0}, prune_configs_by=model)
+    tuned[1](np.zeros(1, np.int32), 5)
+    assert sorted(tuned.launches) == [32, 64]
+
+
 def test_results_are_kept_on_disk(tmp_path):
     with knobs.scope(cache=str(tmp_path)):
         kernel = make(blocks(16, 32), {16: 2.0, 32: 1.0}, cache_results=True)
