@@ -402,15 +402,18 @@ class Lookup:
     def missing(self, parameters: Sequence[Any]) -> errors.FrozenError:
         """Why frozen mode has no code: what differs from the variant in the bundle that has most in common."""
         from kiln import _kiln
+        from kiln.frontend.signature import array_names
         from kiln.runtime.jit import _describe
 
         name = self.kernel.__name__
         variant = ", ".join(f"{parameter.name}={_describe(parameter)}" for parameter in parameters)
         because = f"because {knobs.frozen} holds all code in frozen mode"
         bundle = shipped()
+        if bundle is None:
+            return errors.FrozenError(f"expected a bundle ({because}), got no folder that can be read", variant, name)
         others = [
             {field: value for field, value, _ in entry["fields"]}
-            for entry in (bundle.entries() if bundle is not None else [])
+            for entry in bundle.entries()
             if entry["kind"] == INDEX and entry["subject"] == self.subject
         ]
         if not others:
@@ -427,6 +430,14 @@ class Lookup:
         if not common:
             nearest = nearest[:1]
         first = min(common or fields, key=lambda field: not field.startswith("argument "), default="places")
+        if first == "disjoint":
+            bits = made_of[first] or ""
+            overlapping = [array for array, alone in zip(array_names(parameters), bits, strict=False) if alone == "0"]
+            return errors.FrozenError(
+                f"expected arrays that overlap as those that were frozen ({because}), got"
+                f" {' and '.join(overlapping) or 'none'} that may overlap others",
+                variant, name,
+            )  # fmt: skip
         kind, _, what = first.partition(" ")
         if kind not in ("argument", "option"):
             return errors.FrozenError(

@@ -187,9 +187,11 @@ assert tell(x, y, 1 << 33, 2.0, BLOCK=64).argument == "n"
 tell(x.astype(np.float64), y, 1000, 2.0, BLOCK=64)
 tell(x, y, 1000, 2.0, BLOCK=64, num_warps=8)
 tell(x, 1000, kernel=frozen_kernels.general, BLOCK=16)
+rows = frozen_kernels.Rows(x[:1000], 16)
+tell(rows, rows, None, kernel=frozen_kernels.add_rows, WIDTH=16)
 assert not compiles
 """, KILN_FROZEN=bundle)  # fmt: skip
-    first, second, third, fourth, fifth = said.splitlines()
+    first, second, third, fourth, fifth, sixth = said.splitlines()
     assert first.startswith("launch of scale: argument 'BLOCK': expected 64 (because ")
     assert "holds all code in frozen mode), got 256; missing: x=*fp32:16, y=*fp32:16, n=i32, factor=fp32" in first
     assert "argument 'n': expected 1 or i32 or i32:16 (because" in second and "got i64:16 from 8589934592" in second
@@ -198,6 +200,19 @@ assert not compiles
     assert (
         fifth.startswith("launch of general: expected code for this kernel (because") and "missing: x=*fp32:16" in fifth
     )
+
+    assert "expected arrays that overlap as those that were frozen (because" in sixth
+    assert "got a.data and out.data that may overlap others; missing" in sixth
+
+
+def test_a_bundle_that_is_not_there_is_told(tmp_path):
+    said = run(tmp_path, """
+try:
+    frozen_kernels.scale[(1,)](np.zeros(64, np.float32), np.zeros(64, np.float32), 64, 2.0, BLOCK=64)
+except errors.FrozenError as error:
+    print(error.sentence())
+""", KILN_FROZEN=str(tmp_path / "nowhere"))  # fmt: skip
+    assert "launch of scale: expected a bundle (because" in said and "got no folder that can be read" in said
 
 
 def test_other_sources_are_another_kernel(tmp_path, bundle):
