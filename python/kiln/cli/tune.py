@@ -135,5 +135,10 @@ def _tune(tuner: Any, options: argparse.Namespace, values: dict[str, Any]) -> tu
         found = ahead.evaluate(f"({options.grid},)", {**known, **values})
         return tuple(int(side) for side in found)
 
-    choice, tuning = ahead.tune_kernel(tuner, arguments, grid)
+    try:
+        choice, tuning = ahead.tune_kernel(tuner, arguments, grid)
+    except errors.LaunchError as problem:
+        # No line of the user's launches it.
+        details = f"\n{problem.details}" if problem.details else ""
+        raise errors.UserError(f"--signature and --grid: {problem.sentence()}{details}") from None
     return choice, [f"{config} is left out: {problem}" for config, problem in tuning.refused.items()]

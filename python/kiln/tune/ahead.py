@@ -187,7 +187,7 @@ def _has_gpu() -> bool:
         import torch
     except ImportError:
         raise errors.UserError(
-            "kiln tune gemm: expected torch to be installed (because it holds the arrays and captures the graphs), "
+            "kiln tune: expected torch to be installed (because it holds the arrays and captures the graphs), "
             "found none"
         ) from None
     return bool(torch.cuda.is_available())
