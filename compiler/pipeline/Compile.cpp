@@ -4,6 +4,7 @@
 #include "compiler/codegen/FatalError.h"
 #include "compiler/pipeline/Metadata.h"
 #include "compiler/pipeline/Reproducer.h"
+#include "compiler/pipeline/UserAssembly.h"
 #include "dialects/kgpu/KgpuAttributes.h"
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/kgpu/LaunchFacts.h"
@@ -110,6 +111,7 @@ private:
   std::string name = "module"; // of the kernel, for file names
   bool chosen = false;
   std::string schedule; ///< asked for by name; empty: none
+  UserAssembly assembly;
   int64_t spiltBytes = 0, tooMany = 0;
   unsigned serial = 0;
 };
@@ -412,6 +414,8 @@ void Compilation::runModule(ModuleOp module, Stage from) {
   }
   std::string error;
   if (target.isGpu()) {
+    if (from < Stage::Lowered)
+      assembly = collectAssembly(module);
     if (!chooseLaunch(module))
       return;
     if (from < Stage::Lowered && !runPasses(module, Stage::Lowered, "kgpu", buildKgpuPipeline)) {
@@ -565,6 +569,10 @@ void Compilation::finishAssembly(std::string ptx) {
            "ptxas says of the kernel '" + name + "': " + llvm::join(cubin->changes, "; "));
     else
       fail(Stage::Object, cubin.takeError());
+    if (failed(reportRefused(assembly, ptx, result.failure->message))) {
+      result.failure.reset(); // the user's, who is told where
+      return;
+    }
     if (result.failure->kind == Failure::Kind::Input)
       return;
     std::string saved = saveFile(options.crashDirectory, name, "ptx", ptx);
