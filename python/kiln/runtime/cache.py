@@ -432,7 +432,9 @@ class Lookup:
         first = min(common or fields, key=lambda field: not field.startswith("argument "), default="places")
         if first == "disjoint":
             bits = made_of[first] or ""
-            overlapping = [array for array, alone in zip(array_names(parameters), bits, strict=False) if alone == "0"]
+            overlapping = [
+                array for array, alone in zip(array_names(tuple(parameters)), bits, strict=False) if alone == "0"
+            ]
             return errors.FrozenError(
                 f"expected arrays that overlap as those that were frozen ({because}), got"
                 f" {' and '.join(overlapping) or 'none'} that may overlap others",
