@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kiln import errors
-from kiln.export.interface import Compiled, make_interface
+from kiln.export.interface import KEYWORDS, Compiled, make_interface
 from kiln.export.text import write_files
 from kiln.frontend.function import KernelFunction
 from kiln.frontend.signature import Parameter, array_names
@@ -75,6 +75,9 @@ def export_kernel(
     for what, text in (("name", name), ("namespace", namespace)):
         if not re.fullmatch(r"[A-Za-z]\w*" if what == "name" else r"[A-Za-z]\w*(::[A-Za-z]\w*)*", text, re.ASCII):
             raise errors.UserError(f"expected a {what} that C++ takes, got {text!r}")
+        for keyword in KEYWORDS.intersection(text.split("::")):
+            other = "" if what == "namespace" else "; give another with --name"
+            raise errors.UserError(f"expected a {what} that is no keyword of C++, got {keyword!r}{other}")
     if not variants:
         raise errors.UserError("expected at least one signature and target, got none")
     compiled = [_compile(kernel, variant, f"{name}_{index}") for index, variant in enumerate(variants)]

@@ -206,7 +206,7 @@ def _refuse_twins(variants: Sequence[Compiled], signatures: Sequence[str]) -> No
 
 
 # Of C11 and C++20, and what the functions' own parameters are called.
-_KEYWORDS = frozenset(
+KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class"
     " co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype"
     " default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline"
@@ -220,6 +220,6 @@ _KEYWORDS = frozenset(
 def _c_name(label: str, taken: set[str]) -> str:
     """An identifier of C and C++ for a parameter or an item of one."""
     name = "".join(c if c.isascii() else f"u{ord(c):04x}" for c in label.replace(".", "_"))
-    while name in _KEYWORDS or name in taken:
+    while name in KEYWORDS or name in taken:
         name += "_"
     return name
