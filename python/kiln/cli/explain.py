@@ -25,7 +25,7 @@ def add_parser(verbs: Any) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("input", help="FILE.py::NAME")
+    parser.add_argument("input", help="FILE.py::NAME, or MODULE::NAME")
     parser.add_argument("--signature", default="", help='types and values, "x=*fp32:16, n=i32, BLOCK=1024"')
     parser.add_argument("--disjoint", metavar="NAMES", help="arrays that no other overlaps: x,y, or all")
     parser.add_argument("--target", help="row of the target table (default: KILN_TARGET, else this machine's)")
@@ -46,29 +46,28 @@ def add_parser(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compiles, prints; returns the exit code."""
     from kiln import explain, knobs
-    from kiln.cli.compile import load_kernel
+    from kiln.cli.compile import find_kernel_of
     from kiln.cli.signature import parse_disjoint, parse_signature
     from kiln.runtime.jit import compile_kernel
 
-    path, colons, name = options.input.partition("::")
-    if not colons:
-        raise errors.UserError(f"expected FILE.py::NAME, got {options.input}")
+    grid, values = _grid(options.grid), _values(options.values)
     settings = {
         option: getattr(options, option)
         for option in ("num_warps", "cluster", "maxnreg", "schedule", "stages", "consumers")
         if getattr(options, option) is not None
     }
     with knobs.scope(), contextlib.redirect_stdout(sys.stderr):
+        # Before the target is another: a file may launch its kernels as it is loaded.
+        function = find_kernel_of(options.input)
         if options.target:
             knobs.target = options.target
-        function = load_kernel(path, name)
         parameters = parse_signature(options.signature, function)
         disjoint = parse_disjoint(options.disjoint, parameters)
         from kiln import compiler
 
         gpu = compiler.is_gpu(compiler.complete()["target"] or "")
         made = compile_kernel(function, parameters, settings, disjoint, -2 if gpu else -1)
-        report = explain.compiled(made, _grid(options.grid), _values(options.values), options.machine)
+        report = explain.compiled(made, grid, values, options.machine)
     if options.html:
         with open(options.html, "w", encoding="utf-8") as file:
             file.write(report.html())

@@ -318,3 +318,12 @@ def test_the_command(tmp_path, capsys):
     assert "has no integer argument 'nn'; did you mean 'n'?" in capsys.readouterr().err
     assert main([*common, "--grid", "0"]) == 1
     assert "expected a grid of 1 to 3 positive sides" in capsys.readouterr().err
+    file.write_text(file.read_text() + "\nimport numpy as np\n\ndouble[(1,)](np.ones(8, np.float32), 8, BLOCK=8)\n")
+    assert main([*common, "--target", "sm_90a"]) == 0, "the file's own launch is of its own target"
+    capsys.readouterr()
+
+
+def test_the_command_takes_a_kernel_of_a_module(capsys):
+    signature = "x=*fp32:16, y=*fp32:16, n=i32, BLOCK=128"
+    assert main(["explain", "kiln.demo::no_such_kernel", "--signature", signature]) == 1
+    assert "kiln.demo has no kernel 'no_such_kernel'" in capsys.readouterr().err
