@@ -21,7 +21,7 @@ static constexpr Row rows[numElementTypes] = {
     {"i1", 1, false, false},  {"i8", 1, false, true},     {"i16", 2, false, true},  {"i32", 4, false, true},
     {"i64", 8, false, true},  {"u8", 1, false, false},    {"u16", 2, false, false}, {"u32", 4, false, false},
     {"u64", 8, false, false}, {"fp8e4nv", 1, true, true}, {"fp8e5", 1, true, true}, {"fp16", 2, true, true},
-    {"bf16", 2, true, true},  {"fp32", 4, true, true},    {"fp64", 8, true, true},
+    {"bf16", 2, true, true},  {"fp32", 4, true, true},    {"fp64", 8, true, true},  {"fp8e4b15", 1, true, true},
 };
 
 std::string_view kiln::artifact::getName(ElementType type) { return rows[unsigned(type)].name; }
@@ -68,7 +68,29 @@ double kiln::artifact::saturated(double value, const llvm::fltSemantics &semanti
   return std::isnan(value) ? value : std::clamp(value, -largest, largest);
 }
 
+/// fp8e4b15 has fp16's bias, numbers to 1.75 and no infinity or NaN, which become 1.75 too; halves round away from
+/// zero.
+static uint8_t encodeE4B15(double value) {
+  double size = std::abs(value);
+  unsigned code = 0x7e;
+  if (size < 1.75) {
+    int exponent = std::max(size > 0 ? std::ilogb(size) : -14, -14);
+    code = 8 * (exponent + 14) + unsigned(std::floor(std::ldexp(size, 3 - exponent) + 0.5));
+  }
+  return uint8_t(code | (std::signbit(value) ? 0x80 : 0));
+}
+
+static double decodeE4B15(uint8_t code) {
+  int exponent = code >> 3 & 15, mantissa = code & 7;
+  double size = exponent ? std::ldexp(8 + mantissa, exponent - 18) : std::ldexp(mantissa, -17);
+  return code & 0x80 ? -size : size;
+}
+
 void kiln::artifact::encodeFloat(ElementType type, double value, void *destination) {
+  if (type == ElementType::FP8E4B15) {
+    *static_cast<uint8_t *>(destination) = encodeE4B15(value);
+    return;
+  }
   if (type == ElementType::FP64) {
     std::memcpy(destination, &value, 8);
     return;
@@ -86,6 +108,8 @@ void kiln::artifact::encodeFloat(ElementType type, double value, void *destinati
 }
 
 double kiln::artifact::decodeFloat(ElementType type, const void *source) {
+  if (type == ElementType::FP8E4B15)
+    return decodeE4B15(*static_cast<const uint8_t *>(source));
   if (type == ElementType::FP64) {
     double value;
     std::memcpy(&value, source, 8);

@@ -28,9 +28,11 @@ enum class ElementType : uint8_t {
   BF16,
   FP32,
   FP64,
+  /// Kept in arrays only: kernels convert it by integer operations.
+  FP8E4B15,
 };
 
-constexpr unsigned numElementTypes = unsigned(ElementType::FP64) + 1;
+constexpr unsigned numElementTypes = unsigned(ElementType::FP8E4B15) + 1;
 
 /// "i32", "fp32", "bf16", "fp8e4nv", "i1" …
 std::string_view getName(ElementType type);

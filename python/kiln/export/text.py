@@ -27,7 +27,7 @@ _CPP_ELEMENTS = {
     "i1": "bool", "i8": "std::int8_t", "i16": "std::int16_t", "i32": "std::int32_t", "i64": "std::int64_t",
     "u8": "std::uint8_t", "u16": "std::uint16_t", "u32": "std::uint32_t", "u64": "std::uint64_t",
     "fp8e4nv": "kiln::f8e4m3", "fp8e5": "kiln::f8e5m2", "fp16": "kiln::f16", "bf16": "kiln::bf16", "fp32": "float",
-    "fp64": "double",
+    "fp64": "double", "fp8e4b15": "std::uint8_t",
 }  # fmt: skip
 
 

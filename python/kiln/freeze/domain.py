@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _INTEGERS = {f"{sign}{bits}": (sign, bits) for sign in "iu" for bits in (8, 16, 32, 64) if (sign, bits) != ("i", 1)}
 _FLOATS = ("fp16", "bf16", "fp32", "fp64")
-_BYTES = {"i1": 1, "fp8e4nv": 1, "fp8e5": 1, "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8,
+_BYTES = {"i1": 1, "fp8e4b15": 1, "fp8e4nv": 1, "fp8e5": 1, "bf16": 2, "fp16": 2, "fp32": 4, "fp64": 8,
           **{name: bits // 8 for name, (_, bits) in _INTEGERS.items()}}  # fmt: skip
 # Where a launch takes another type or other code: below, in and above 32 bits with a sign, above 64; below 0 and above
 # 2^30 no pointers become descriptors.

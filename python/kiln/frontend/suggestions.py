@@ -21,6 +21,7 @@ _INSTEAD = {
     "mm": "use kl.dot(a, b)",
     "bmm": "use kl.dot(a, b)",
     "einsum": "use kl.dot(a, b), or kl.sum(a[:, :, None] * b[None, :, :], axis=1)",
+    "clip": "use kl.clamp(x, min, max)",
     "relu": "use kl.maximum(x, 0)",
     "gelu": "use 0.5 * x * (1 + kl.erf(x * 0.70710678))",
     "silu": "use x * kl.sigmoid(x)",

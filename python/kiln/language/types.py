@@ -159,7 +159,7 @@ class dtype(type_):
         "fp8e5": ("f8E5M2", 8, 2, 15),
         "fp8e4b8": (None, 8, 3, 8),
         "fp8e5b16": (None, 8, 2, 16),
-        "fp8e4b15": (None, 8, 3, 15),
+        "fp8e4b15": ("i8", 8, 3, 15),  # no target calculates with it: see semantic/cast.py
         "fp16": ("f16", 16, 10, 15),
         "bf16": ("bf16", 16, 7, 127),
         "fp32": ("f32", 32, 23, 127),

@@ -84,7 +84,8 @@ enum {
   KILN_FP16 = 11,
   KILN_BF16 = 12,
   KILN_FP32 = 13,
-  KILN_FP64 = 14
+  KILN_FP64 = 14,
+  KILN_FP8E4B15 = 15
 };
 
 /* An array whose element type the caller chooses among those that the kernel was exported for. */

@@ -148,6 +148,20 @@ def test_a_jit_function_has_triton_s_attributes(triton, tl):
     assert kernel.starting_line_number == start and len(lines) == len(kernel.raw_src)
 
 
+def test_arrays_of_fp8e4b15_are_bytes_seen_as_it(triton, tl):
+    @triton.jit
+    def convert(x, y, B: tl.constexpr):
+        i = tl.arange(0, B)
+        tl.store(y + i, tl.load(x + i).to(y.dtype.element_ty))
+
+    codes = np.array([0x00, 0x01, 0x78, 0x7E, 0xB9, 0x80, 0x33, 0xFE], np.uint8)
+    numbers, back = np.empty(8, np.float32), np.zeros(8, np.uint8)
+    convert[(1,)](triton.reinterpret(Array(codes), tl.float8e4b15), numbers, B=8)
+    np.testing.assert_array_equal(numbers, [0, 2.0**-17, 1, 1.75, -1.125 * 2.0**-8, 0, 1.375 * 2.0**-9, -1.75])
+    convert[(1,)](numbers, triton.reinterpret(Array(back), tl.float8e4b15), B=8)
+    np.testing.assert_array_equal(back, codes)
+
+
 def test_reinterpret_reads_another_type(triton, tl, double):
     bits = np.full(32, 0x3C, np.uint8)  # 1.0 in fp8e5
     out = np.zeros(32, np.float32)

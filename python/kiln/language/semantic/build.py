@@ -5,6 +5,7 @@ Everything goes to the current emitter of the front end, which knows the builder
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,20 @@ def error(message: str, hint: str | None = None, argument: str | None = None, va
 APPROXIMATE = "#arith.fastmath<afn>"
 
 
+# Ops of those dialects that hand bits on.
+_MOVES = ("arith.bitcast", "arith.select")
+
+
+def check_calculates(*elements: type_) -> None:
+    """Refuses types that are formats to keep numbers in."""
+    for element in elements:
+        if element.is_fp8e4b15():
+            raise error(
+                "expected a type to calculate with (because fp8e4b15 is a format to keep numbers in), got fp8e4b15",
+                hint="convert it with .to(kl.float16)",
+            )
+
+
 def emitter() -> Any:
     from kiln.frontend import emitter as module
 
@@ -50,6 +65,9 @@ def emit(
     regions: Sequence[int] = (),
 ) -> tensor:
     """An op with one result."""
+    if name.startswith(("arith.", "math.", "tile.sort", "tile.topk")) and name not in _MOVES:
+        for operand in operands:
+            check_calculates(operand.type.scalar)
     handles = emitter().op(
         name, [t.handle for t in operands], [result.mlir], attrs or {}, list(regions),
         None if segments is None else list(segments),
@@ -88,19 +106,33 @@ def constant(ty: type_, value: Any) -> tensor:
                 hint=f"the least and the greatest {element} are {least} and {element.get_int_max_value()}",
                 value=value,
             )
+        if bits > 1 and not -(1 << 63) <= value < 1 << 64:
+            raise error(
+                f"expected a number that {element} can hold, got an integer of {int(value).bit_length()} bits",
+                value=value,
+            )
         if bits == 1:
             value = bool(value)
         else:
             value = (int(value) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
     else:
         try:
-            value = float(value)
+            value = encoded_e4b15(float(value)) if element.is_fp8e4b15() else float(value)
         except OverflowError:
             bits = value.bit_length()
             raise error(
                 f"expected a number that {element} can hold, got an integer of {bits} bits", value=value
             ) from None
     return tensor(emitter().constant(ty.mlir, value), ty)
+
+
+def encoded_e4b15(number: float) -> int:
+    """The code of a number in fp8e4b15: the nearest of its numbers, of two the greater, 1.75 for what is beyond."""
+    size, sign = abs(number), -128 if math.copysign(1.0, number) < 0 else 0
+    if not size < 1.75:
+        return sign + 0x7E
+    exponent = max(math.frexp(size)[1] - 1, -14) if size else -14
+    return sign + 8 * (exponent + 14) + math.floor(math.ldexp(size, 3 - exponent) + 0.5)
 
 
 def i32(value: int) -> str:

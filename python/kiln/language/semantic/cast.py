@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..types import PropagateNan, bfloat16, dtype, float32, float64, int1, int64, type_
+from ..types import PropagateNan, bfloat16, dtype, float16, float32, float64, int1, int64, type_, uint8, uint16
 from ..values import is_number, tensor, unwrap
-from .build import constant, emit, error, shaped
+from .build import check_calculates, constant, emit, error, shaped
 from .promotion import describe, to_tensor
 
 # arith's numbering of rounding modes.
@@ -56,7 +56,8 @@ def cast(value: Any, target: Any, fp_downcast_rounding: Any = None, bitcast_: bo
     Floats round to nearest even (or toward zero if asked, when narrowing), anything to bool is `!= 0`. A float becomes
     the integer next to it towards zero; one out of range becomes the nearest integer of the type, NaN becomes 0: on
     every target, and where the value is known while compiling too. fp8 saturates: what is beyond its largest number,
-    infinity too, becomes that.
+    infinity too, becomes that. fp8e4b15 is a format to keep numbers in, at most 1.75, which has neither infinity nor
+    NaN: they become 1.75 as well, and halves round away from zero, as in Triton.
     """
     target = scalar_type(target)
     rounding = unwrap(fp_downcast_rounding)
@@ -77,6 +78,10 @@ def cast(value: Any, target: Any, fp_downcast_rounding: Any = None, bitcast_: bo
         return cast_pointer(value, source, target, ty)
     if target.is_void():
         raise error("expected a number type, got void")
+    if source.is_fp8e4b15():
+        return cast(from_e4b15(value), target)
+    if target.is_fp8e4b15():
+        return to_e4b15(value)
     if target.is_bool():
         from .arithmetic import compare
 
@@ -104,6 +109,12 @@ def check_rounding(source: Any, target: Any, rounding: Any) -> None:
             f"expected 'rtne' or 'rtz' as fp_downcast_rounding, got {describe(rounding)}",
             argument="fp_downcast_rounding",
         )
+    if target.is_fp8e4b15() and source != target:
+        raise error(
+            "expected no fp_downcast_rounding to fp8e4b15 (because its halves round away from zero),"
+            f" got {describe(rounding)}",
+            argument="fp_downcast_rounding",
+        )
     narrows = source.is_floating() and target.is_floating() and target.primitive_bitwidth < source.primitive_bitwidth
     # To its own type nothing is converted: kernels for several types say how to round whichever theirs is.
     if not narrows and source != target:
@@ -112,6 +123,33 @@ def check_rounding(source: Any, target: Any, rounding: Any) -> None:
             f" got a conversion from {source} to {target}",
             argument="fp_downcast_rounding",
         )
+
+
+def from_e4b15(value: tensor) -> tensor:
+    """fp8e4b15 as fp16, which has its bias: the same bits with an exponent one bit wider."""
+    wide = shaped(value, uint16)
+    code = emit("arith.extui", [bitcast(value, uint8)], wide)
+    sign = emit("arith.shli", [emit("arith.andi", [code, constant(wide, 0x80)], wide), constant(wide, 8)], wide)
+    rest = emit("arith.shli", [emit("arith.andi", [code, constant(wide, 0x7F)], wide), constant(wide, 7)], wide)
+    return bitcast(emit("arith.ori", [sign, rest], wide), float16)
+
+
+def to_e4b15(value: tensor) -> tensor:
+    """A number as fp8e4b15. What comes before fp16 rounds toward zero, so that the halves are still told apart."""
+    source = value.type.scalar
+    if source == float64:
+        value = cast(value, float32, "rtz")
+    elif source not in (float16, float32):
+        value = cast(value, float32)
+    if value.type.scalar == float32:
+        value = cast(value, float16, "rtz")
+    wide = shaped(value, uint16)
+    bits = bitcast(value, uint16)
+    size = emit("arith.minui", [emit("arith.andi", [bits, constant(wide, 0x7FFF)], wide), constant(wide, 0x3F00)], wide)
+    size = emit("arith.shrui", [emit("arith.addi", [size, constant(wide, 0x40)], wide), constant(wide, 7)], wide)
+    sign = emit("arith.shrui", [emit("arith.andi", [bits, constant(wide, 0x8000)], wide), constant(wide, 8)], wide)
+    code = emit("arith.trunci", [emit("arith.ori", [sign, size], wide)], shaped(value, uint8))
+    return tensor(code.handle, shaped(value, dtype("fp8e4b15")))
 
 
 def cast_float(value: tensor, source: Any, target: Any, ty: type_, rounding: str | None) -> tensor:
@@ -206,4 +244,5 @@ def cast_pointer(value: tensor, source: Any, target: Any, ty: type_) -> tensor:
 
 def widened_float(value: tensor) -> tensor:
     """bf16 as fp32, anything else as it is: what reductions and scans start with."""
+    check_calculates(value.type.scalar)
     return cast(value, float32) if value.type.scalar == bfloat16 else value

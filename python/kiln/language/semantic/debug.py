@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import values
+from ..types import float16
 from ..values import tensor, unwrap, unwrap_deep
 from .arithmetic import logical_not, logical_or, to_bool
 from .build import array_i32, array_i64, emit, emit_many, error, string
+from .cast import cast
 from .promotion import describe, to_tensor
 
 
@@ -23,7 +25,9 @@ def device_print(prefix: Any, arguments: Sequence[Any], hexadecimal: Any) -> Non
     operands: list[tensor] = []
     for argument in arguments:
         for value in leaves(argument):
-            operands.append(to_tensor(value, "numbers and tensors in kl.device_print"))
+            operand = to_tensor(value, "numbers and tensors in kl.device_print")
+            kept = operand.type.scalar.is_fp8e4b15() and not unwrap(hexadecimal)
+            operands.append(cast(operand, float16) if kept else operand)
     signed = [int(bool(getattr(t.type.scalar, "is_int_signed", bool)())) for t in operands]
     attrs: dict[str, Any] = {"prefix": string(prefix), "isSigned": array_i32(signed)}
     if unwrap(hexadecimal):

@@ -22,7 +22,7 @@ from ..types import (
 )
 from ..values import tensor, unwrap
 from .arithmetic import binary, compare, where
-from .build import constant, emit, error, i32
+from .build import check_calculates, constant, emit, error, i32
 from .cast import bitcast, cast, scalar_type
 from .promotion import broadcast_exact, describe, to_tensor
 from .shape import expand_at, join, reshape, transpose
@@ -60,6 +60,7 @@ def check_operands(lhs: tensor, rhs: tensor) -> None:
                 value=side,
             )
     a, b = lhs.type.scalar, rhs.type.scalar
+    check_calculates(a, b)
     if not (a.is_fp8() and b.is_fp8()):
         for element in (a, b):
             if element not in _INPUTS and not element.is_fp8():

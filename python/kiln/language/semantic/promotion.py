@@ -27,7 +27,7 @@ from ..types import bfloat16 as bf16
 from ..types import float64 as fp64
 from ..values import constexpr, is_number, tensor, tensor_descriptor, unwrap
 from ..values import tuple as Tuple
-from .build import constant, emit, error, i32, splat
+from .build import check_calculates, constant, emit, error, i32, splat
 
 
 def number_type(value: Any) -> dtype:
@@ -115,6 +115,7 @@ def integer_promotion(a: Any, b: Any) -> Any:
 
 def common_type(a: Any, a_weak: bool, b: Any, b_weak: bool, division: bool = False) -> Any:
     """The common type of two scalar types. Weak ones come from Python numbers."""
+    check_calculates(a, b)
     if a_weak != b_weak:
         weak, strong = (a, b) if a_weak else (b, a)
         if weak.kind().value <= strong.kind().value:
