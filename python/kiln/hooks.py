@@ -35,6 +35,9 @@ class CompileEvent(NamedTuple):
     seconds: float = 0.0
     cached: bool = False
     """Nothing was compiled: the cache had it."""
+    steps: tuple[tuple[str, float], ...] = ()
+    """Seconds of what it consisted of: `front end` (or the look into the cache that made it needless), `compiler`,
+    `store`, `load`."""
 
     @property
     def name(self) -> str:

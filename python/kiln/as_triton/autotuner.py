@@ -18,7 +18,7 @@ from typing import Any
 from kiln import errors
 from kiln.as_triton import knobs
 from kiln.as_triton.errors import AutotunerError, CompileTimeAssertionFailure, OutOfResources, PTXASError
-from kiln.as_triton.jit import OPTIONS_OF_AMD, JITFunction, listen_to_loads
+from kiln.as_triton.jit import OPTIONS_OF_AMD, JITFunction, listen_to_compiles
 from kiln.runtime import autotuner as kiln_autotuner
 from kiln.runtime import placement
 from kiln.runtime.autotuner import Config
@@ -254,7 +254,7 @@ class Autotuner(_Wrapper):
             [] if before else [name for name in self.restore_value if name in arrays],
             before, after, warmup=self.num_warmups, rep=rep, use_cuda_graph=self.use_cuda_graph,
         )  # fmt: skip
-        listen_to_loads()  # with nobody told of them, compiles go on in parallel
+        listen_to_compiles()  # with nobody told of them, compiles go on in parallel
         asked = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
         if knobs.autotuning.print:
             print(f"Autotuning kernel {self.base_fn.__name__} with {len(configs)} configs")

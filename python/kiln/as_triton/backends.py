@@ -30,3 +30,13 @@ class GPUTarget:
             if self.backend == "cuda" and f"sm_{self.arch}{letter}" in known:
                 return f"sm_{self.arch}{letter}"
         raise errors.UserError(f"expected a target that is a row of Kiln's table ({', '.join(known)}), got {self}")
+
+
+def row_of_arch(arch: str) -> str:
+    """The row of Kiln's target table for what Triton calls a GPU: "sm90", "sm90a" or 90."""
+    from kiln import errors
+
+    digits = arch.removeprefix("sm").removeprefix("_").rstrip("af")
+    if not digits.isdigit():
+        raise errors.UserError(f"expected an architecture such as 'sm80' or 'sm90', got {arch!r}")
+    return GPUTarget("cuda", int(digits), 32).row()

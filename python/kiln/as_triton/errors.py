@@ -53,6 +53,10 @@ class IntegerOverflow(LaunchError, OverflowError):
         return cls(error.message, error.kernel, error.argument, error.caller, error.hint)
 
 
+class NoClusters(LaunchError, ValueError):
+    """A cluster of blocks is asked of a GPU that has none."""
+
+
 class OutOfResources(ResourceError):
     """A kernel that does not fit the machine: `required`, `limit`, `name`."""
 

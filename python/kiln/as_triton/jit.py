@@ -13,14 +13,15 @@ from types import FunctionType
 from typing import Any, NamedTuple, NoReturn
 
 from kiln import errors, hooks
+from kiln import knobs as kiln_knobs
 from kiln import language as kl
 from kiln.as_triton import knobs, specialization
 from kiln.as_triton.async_compile import active_mode
-from kiln.as_triton.errors import IntegerOverflow, OutOfResources
+from kiln.as_triton.errors import IntegerOverflow, NoClusters, OutOfResources
 from kiln.frontend.function import FunctionParameter, lazy
 from kiln.frontend.function import KernelFunction as JITCallable
 from kiln.frontend.function import constexpr_function as constexpr_function
-from kiln.runtime import interface
+from kiln.runtime import interface, placement
 from kiln.runtime import jit as kiln_jit
 from kiln.runtime import refusals as kiln_refusals
 from kiln.runtime.interface import KernelInterface
@@ -70,6 +71,17 @@ class JitFunctionInfo(NamedTuple):
     jit_function: Any
 
 
+class _OnlyCompiled(Exception):
+    """There is code to be looked at, and nothing to launch."""
+
+    def __init__(self, compiled: Any):
+        self.compiled = compiled
+
+
+_ONLY_FOR = "only compiled for"
+"""The launch option of warmups for another machine: a row of the target table. No program can write it."""
+
+
 class _Declined(Exception):
     """`jit_cache_hook` has said that it sees to the compile: there is nothing to launch."""
 
@@ -112,7 +124,7 @@ class JITFunction(kiln_jit.JITFunction):
     """A kernel, with what programs ask of Triton's."""
 
     strict = False
-    launch_options = [*interface.LAUNCH_OPTIONS, *OPTIONS_OF_AMD, *OPTIONS_WITHOUT_MEANING]
+    launch_options = [*interface.LAUNCH_OPTIONS, *OPTIONS_OF_AMD, *OPTIONS_WITHOUT_MEANING, _ONLY_FOR]
 
     def __init__(self, fn: FunctionType, **options: Any):
         super().__init__(fn, **options)
@@ -206,6 +218,31 @@ class JITFunction(kiln_jit.JITFunction):
             return None
 
     def _run(self, args: tuple[Any, ...], grid: Any, warmup: bool, kwargs: dict[str, Any]) -> Any:
+        arch = kwargs.pop("arch", None) if "arch" not in self.arg_names else None
+        arch = arch or knobs.runtime.override_arch
+        if arch:
+            return self._run_for(str(arch), args, grid, warmup, kwargs)
+        return self._run_here(args, grid, warmup, kwargs)
+
+    def _run_for(self, arch: str, args: tuple[Any, ...], grid: Any, warmup: bool, kwargs: dict[str, Any]) -> Any:
+        """Compiles for the GPUs that Triton calls `sm80`; what runs here has to be for what is here."""
+        from kiln.as_triton.backends import row_of_arch
+
+        row = row_of_arch(arch)
+        here = placement.target_of_arguments([*args, *kwargs.values()])
+        if row == here:
+            return self._run_here(args, grid, warmup, kwargs)
+        if not warmup:
+            raise errors.LaunchError(
+                f"expected a warmup for {arch} (because its code does not run on {here}), got a launch",
+                kernel=self.__name__, hint=f"kernel.warmup(..., arch={arch!r}) only compiles",
+            )  # fmt: skip
+        try:
+            return super().run(*args, grid=grid, warmup=True, **kwargs, **{_ONLY_FOR: row})
+        except _OnlyCompiled as only:
+            return only.compiled
+
+    def _run_here(self, args: tuple[Any, ...], grid: Any, warmup: bool, kwargs: dict[str, Any]) -> Any:
         enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
         if warmup or not (enter or leave):
             return super().run(*args, grid=grid, warmup=warmup, **kwargs)
@@ -305,10 +342,20 @@ class JITFunction(kiln_jit.JITFunction):
         return self._compile_named(name, found, options, key, disjoint, device, prefix)
 
     def _compile_named(self, name: str, found: Any, options: dict[str, Any], *rest: Any) -> Any:
+        row, options = options.get(_ONLY_FOR), {name: value for name, value in options.items() if name != _ONLY_FOR}
+        if row is not None:
+            *rest, _, prefix = rest
+            with kiln_knobs.scope(target=row):
+                compiled = self._compile_here(name, found, options, *rest, -2, prefix)
+            self._forget(compiled)
+            raise _OnlyCompiled(compiled)  # past the launch, which would load it
+        return self._compile_here(name, found, options, *rest)
+
+    def _compile_here(self, name: str, found: Any, options: dict[str, Any], *rest: Any) -> Any:
         from kiln.as_triton.extra import launching
         from kiln.as_triton.language import debugging
 
-        listen_to_loads()
+        listen_to_compiles()
         _refuse_threads(options.get("num_warps"))
         if options.get("ir_override"):
             raise errors.UsageError(
@@ -326,6 +373,8 @@ class JITFunction(kiln_jit.JITFunction):
             with debugging(bool(options.get("debug", self.debug))), launching(options):
                 compiled: Any = super()._compile(found, options, *rest)
         except errors.ResourceError as error:
+            if (options.get("num_ctas") or 1) > 1 and error.available == 1:
+                raise NoClusters(f"num_ctas > 1 requires NVIDIA SM90+ (Hopper): {error}") from None
             raise OutOfResources.like(error) from None
         compiled.options, compiled.key = dict(options), name
         if after:
@@ -398,17 +447,29 @@ def _tell_load(chain: str, compiled: Any) -> None:
         hook(compiled.module, compiled.function, compiled.name, compiled.metadata, compiled.hash)
 
 
-_LISTENERS = (
-    (hooks.load_start, "kernel_load_start_hook", lambda compiled: _tell_load("kernel_load_start_hook", compiled)),
-    (hooks.load_end, "kernel_load_end_hook", lambda compiled: _tell_load("kernel_load_end_hook", compiled)),
+def _tell_times(event: Any) -> None:
+    listener = knobs.compilation.listener
+    if not listener or not isinstance(event.kernel, JITFunction):
+        return
+    took = {name: max(1, round(seconds * 1e6)) for name, seconds in event.steps}
+    lowering = [("compiler", took["compiler"])] if "compiler" in took else []
+    times = knobs.CompileTimes(took.get("front end", 0), lowering, took.get("store", 0))
+    compiled = event.compiled
+    listener(src=compiled.src, metadata=compiled.metadata, metadata_group={}, times=times, cache_hit=event.cached)
+
+
+_LISTENERS: tuple[tuple[Any, str, str, Callable[[Any], None]], ...] = (
+    (hooks.load_start, "runtime", "kernel_load_start_hook", lambda code: _tell_load("kernel_load_start_hook", code)),
+    (hooks.load_end, "runtime", "kernel_load_end_hook", lambda code: _tell_load("kernel_load_end_hook", code)),
+    (hooks.compile_end, "compilation", "listener", _tell_times),
 )
 
 
-def listen_to_loads() -> None:
-    """Has Kiln tell of loads where Triton's switches name somebody to be told: who is told keeps compiles to the thread
-    that launches."""
-    for told, chain, listener in _LISTENERS:
-        wanted = bool(getattr(knobs.runtime, chain))
+def listen_to_compiles() -> None:
+    """Has Kiln tell of compiles and loads where Triton's switches name somebody to be told: who is told keeps compiles
+    to the thread that launches."""
+    for told, group, chain, listener in _LISTENERS:
+        wanted = bool(getattr(getattr(knobs, group), chain))
         if wanted != (listener in told):
             (told.add if wanted else told.remove)(listener)
 

@@ -15,6 +15,7 @@ from kiln import errors
 from kiln.knobs import triton_variable
 
 __all__ = [
+    "CompileTimes",
     "HookChain",
     "NvidiaTool",
     "autotuning",
@@ -46,6 +47,24 @@ class Knob(NamedTuple):
         if text is None:
             return default
         return text.strip().lower() in ("1", "true", "on", "yes", "y") if isinstance(default, bool) else text
+
+
+class CompileTimes(NamedTuple):
+    """What a `compilation.listener` is told of a compile's time, in microseconds."""
+
+    ir_initialization: int
+    """Until there is code in the first form, or the cache had the last."""
+    lowering_stages: list[tuple[str, int]]
+    """What the compiler did with it, by name."""
+    store_results: int
+
+    @property
+    def total_lowering(self) -> int:
+        return sum(time for _, time in self.lowering_stages)
+
+    @property
+    def total(self) -> int:
+        return self.ir_initialization + self.total_lowering + self.store_results
 
 
 class HookChain:
@@ -190,7 +209,7 @@ runtime = Group(
         "debug": Knob(False, "TRITON_DEBUG"),
         "interpret": Knob(False, instead="kernels run on the CPU, compiled; KILN_CHECK=bounds checks every access"),
         "sanitize_overflow": Knob(True),
-        "override_arch": Knob(None, instead="set KILN_TARGET to a row of the target table"),
+        "override_arch": Knob(None, "TRITON_OVERRIDE_ARCH"),
         "launch_enter_hook": Knob(lambda: _ENTER),
         "launch_exit_hook": Knob(lambda: _EXIT),
         "jit_cache_hook": Knob(None),
@@ -236,7 +255,7 @@ compilation = Group(
         "enable_asan": Knob(False, instead="KILN_CHECK=bounds checks every access, on the CPU"),
         "allow_non_constexpr_globals": Knob(False, instead="make the global a tl.constexpr"),
         "instrumentation_mode": Knob("", instead="use a profiler of the machine with KILN_LINE_INFO=1"),
-        "listener": Knob(None, instead="KILN_LOG=info says what was compiled"),
+        "listener": Knob(None),
     },
 )
 nvidia = Group(
@@ -252,14 +271,15 @@ nvidia = Group(
 )
 
 
+# Switches of `runtime` that a launch has to look at.
+_TOLD = ("launch_enter_hook", "launch_exit_hook", "jit_cache_hook", "override_arch")
+
+
 def tells_launches() -> bool:
-    """Whether anybody is told of launches or of what they compile. Asked at each launch: nothing is read if not."""
+    """Whether anybody is told of launches or of what they compile, or another machine's code is asked for. Asked at
+    each launch: nothing is read if not."""
     told = runtime._set
-    return bool(
-        _ENTER.calls
-        or _EXIT.calls
-        or (told and any(told.get(name) for name in ("launch_enter_hook", "launch_exit_hook", "jit_cache_hook")))
-    )
+    return bool(_ENTER.calls or _EXIT.calls or (told and any(told.get(name) for name in _TOLD)))
 
 
 def refresh_knobs() -> None:

@@ -41,6 +41,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "triton.tools": (),
     "triton.tools.tensor_descriptor": ("kiln.tools.tensor_descriptor",),
     "triton.tools.mxfp": ("kiln.as_triton.mxfp",),
+    "triton.tools.ragged_tma": ("kiln.as_triton.ragged_tma",),
 }
 """Module of Triton → modules whose names it shows, the first that has one wins."""
 
@@ -55,7 +56,6 @@ ABSENT_MODULES = {
     "triton._internal_testing": "it is for the tests of Triton itself",
     "triton.runtime.interpreter": "kernels are compiled for the CPU, which needs no interpreter",
     "triton.runtime.build": "Kiln builds no C at run time",
-    "triton.tools.ragged_tma": "its descriptors reach their rows by addresses that wrap around, which Kiln's refuse",
     "triton.tools.compile": "`kiln export` makes C++ of kernels ahead of time",
     "triton.tools.link": "`kiln export` makes C++ of kernels ahead of time",
     "triton.tools.disasm": "`kernel.asm['sass']` is the machine code, as `kiln explain` shows it",

@@ -407,8 +407,9 @@ def compile_kernel(
     if hooks is not None and (hooks.compile_start or hooks.compile_end):
         event = hooks.CompileEvent(kernel, tuple(parameters), dict(options), target, device)
         hooks.compile_start(event)
+    steps = _Steps()
     try:
-        artifact, reused = _make_artifact(kernel, parameters, {**chosen, "target": target}, disjoint)
+        artifact, reused = _make_artifact(kernel, parameters, {**chosen, "target": target}, disjoint, steps)
     except errors.UserError as problem:
         if type(problem) is not errors.UserError:
             raise
@@ -427,12 +428,13 @@ def compile_kernel(
         from kiln.runtime import cache
 
         cache.set_aside(artifact.key, problem.message)
-        artifact, reused = _make_artifact(kernel, parameters, {**chosen, "target": target}, disjoint, anew=True)
+        artifact, reused = _make_artifact(kernel, parameters, {**chosen, "target": target}, disjoint, steps, anew=True)
         compiled = compiled_type(kernel, parameters, artifact, None, disjoint, device)
         _load_code(compiled, device)
     seconds = time.perf_counter() - start
     if event is not None and hooks is not None:
-        hooks.compile_end(event._replace(compiled=compiled, seconds=seconds, cached=reused))
+        steps.end("load")
+        hooks.compile_end(event._replace(compiled=compiled, seconds=seconds, cached=reused, steps=tuple(steps.ended)))
     knobs.tell("jit", "%s %s in %.1f ms", "loaded" if reused else "compiled", compiled, seconds * 1e3)
     return compiled
 
@@ -461,11 +463,25 @@ def _label(kernel: KernelFunction) -> str:
     return f"{kernel.__name__} ({code.co_filename}:{code.co_firstlineno})"
 
 
+class _Steps:
+    """What a compile consists of, one after the other, and how long each took."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, float]] = []
+        self._last = time.perf_counter()
+
+    def end(self, name: str) -> None:
+        now = time.perf_counter()
+        self.ended.append((name, now - self._last))
+        self._last = now
+
+
 def _make_artifact(
     kernel: KernelFunction,
     parameters: list[Any],
     options: dict[str, Any],
     disjoint: Sequence[bool],
+    steps: _Steps,
     anew: bool = False,
 ) -> tuple[Any, bool]:
     """From the cache, else or `anew` compiled; and whether it was there."""
@@ -478,6 +494,7 @@ def _make_artifact(
         lookup = cache.Lookup(kernel, parameters, options, disjoint)
         kept = lookup.by_source()
         if kept is not None:
+            steps.end("front end")
             return kept, True
         if knobs.frozen:
             raise lookup.missing(parameters)
@@ -490,13 +507,15 @@ def _make_artifact(
 
     prints = debugging.prints[0]
     module = frontend.emit(kernel, parameters, kernel.__name__, disjoint=disjoint, target=options["target"])
-    if lookup is not None:
-        kept = lookup.by_module(module, quiet=prints == debugging.prints[0])
-        if kept is not None:
-            return kept, True
+    kept = lookup.by_module(module, quiet=prints == debugging.prints[0]) if lookup is not None else None
+    steps.end("front end")
+    if kept is not None:
+        return kept, True
     artifact = compiler.compile(module, options)
+    steps.end("compiler")
     if lookup is not None:
         lookup.keep(artifact)
+    steps.end("store")
     return artifact, False
 
 
