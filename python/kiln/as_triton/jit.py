@@ -344,9 +344,9 @@ class JITFunction(kiln_jit.JITFunction):
     def _compile_named(self, name: str, found: Any, options: dict[str, Any], *rest: Any) -> Any:
         row, options = options.get(_ONLY_FOR), {name: value for name, value in options.items() if name != _ONLY_FOR}
         if row is not None:
-            *rest, _, prefix = rest
+            key, disjoint, _, prefix = rest
             with kiln_knobs.scope(target=row):
-                compiled = self._compile_here(name, found, options, *rest, -2, prefix)
+                compiled = self._compile_here(name, found, options, key, disjoint, -2, prefix)
             self._forget(compiled)
             raise _OnlyCompiled(compiled)  # past the launch, which would load it
         return self._compile_here(name, found, options, *rest)

@@ -481,10 +481,11 @@ def _make_artifact(
     parameters: list[Any],
     options: dict[str, Any],
     disjoint: Sequence[bool],
-    steps: _Steps,
+    steps: _Steps | None = None,
     anew: bool = False,
 ) -> tuple[Any, bool]:
     """From the cache, else or `anew` compiled; and whether it was there."""
+    steps = steps or _Steps()
     from kiln import _kiln, compiler
     from kiln.runtime import cache
 
