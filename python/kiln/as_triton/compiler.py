@@ -16,6 +16,7 @@ __all__ = [
     "CompilationError",
     "CompiledKernel",
     "GPUTarget",
+    "IRSource",
     "KernelMetadata",
     "LazyDict",
     "compile",
@@ -286,6 +287,16 @@ class ASTSource:
             known = text.replace("*k", "*", 1) + (":16" if divisible else "")
             found.append(jit.make_parameter(parameter.name, _kiln.parse_signature([known])[0]))
         return found
+
+
+class IRSource:
+    """Named by programs in annotations; there is none, since Kiln's stages are not Triton's."""
+
+    def __init__(self, path: Any, *rest: Any):
+        raise errors.UsageError(
+            f"expected no IRSource (because Kiln's stages are not Triton's), got one of {path!r}",
+            hint="`kiln compile FILE` goes on from the file of any stage of Kiln's own",
+        )
 
 
 def compile(src: Any, target: GPUTarget | None = None, options: Mapping[str, Any] | None = None) -> CompiledKernel:

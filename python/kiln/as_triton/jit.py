@@ -17,6 +17,7 @@ from kiln import knobs as kiln_knobs
 from kiln import language as kl
 from kiln.as_triton import knobs, specialization
 from kiln.as_triton.async_compile import active_mode
+from kiln.as_triton.backends import GPUTarget, row_of_arch
 from kiln.as_triton.errors import IntegerOverflow, NoClusters, OutOfResources
 from kiln.frontend.function import FunctionParameter, lazy
 from kiln.frontend.function import KernelFunction as JITCallable
@@ -226,8 +227,6 @@ class JITFunction(kiln_jit.JITFunction):
 
     def _run_for(self, arch: str, args: tuple[Any, ...], grid: Any, warmup: bool, kwargs: dict[str, Any]) -> Any:
         """Compiles for the GPUs that Triton calls `sm80`; what runs here has to be for what is here."""
-        from kiln.as_triton.backends import row_of_arch
-
         row = row_of_arch(arch)
         here = placement.target_of_arguments([*args, *kwargs.values()])
         if row == here:
@@ -455,7 +454,9 @@ def _tell_times(event: Any) -> None:
     lowering = [("compiler", took["compiler"])] if "compiler" in took else []
     times = knobs.CompileTimes(took.get("front end", 0), lowering, took.get("store", 0))
     compiled = event.compiled
-    listener(src=compiled.src, metadata=compiled.metadata, metadata_group={}, times=times, cache_hit=event.cached)
+    target = compiled.metadata.target
+    metadata = {**compiled.metadata, "target": GPUTarget(target.backend, target.arch, target.warp_size)}
+    listener(src=compiled.src, metadata=metadata, metadata_group={}, times=times, cache_hit=event.cached)
 
 
 _LISTENERS: tuple[tuple[Any, str, str, Callable[[Any], None]], ...] = (

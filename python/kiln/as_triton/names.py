@@ -85,7 +85,6 @@ ABSENT_NAMES = {
     },
     "triton.runtime": dict.fromkeys(_REMOTE, _LOCAL),
     "triton.runtime.cache": dict.fromkeys((*_REMOTE, "RemoteCacheManager"), _LOCAL),
-    "triton.compiler": {"IRSource": "`kiln compile FILE` goes on from the file of any stage of Kiln's own"},
     "triton.testing": {
         "nvsmi": "Kiln asks the driver, not nvidia-smi: triton.runtime.driver.active.utils.get_device_properties",
         "set_gpu_clock": "Kiln changes no setting of a GPU",

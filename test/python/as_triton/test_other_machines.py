@@ -68,6 +68,8 @@ def test_clusters_need_a_hopper(double, runtime):
 
 
 def test_a_listener_is_told_how_long_a_compile_took(triton, double, tmp_path):
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import IRSource
     from triton.knobs import CompileTimes
 
     told = []
@@ -83,7 +85,8 @@ def test_a_listener_is_told_how_long_a_compile_took(triton, double, tmp_path):
     first, second = told
     times = first["times"]
     assert not first["cache_hit"] and isinstance(times, CompileTimes)
-    assert first["metadata"]["hash"] and first["src"].fn is double
+    assert first["metadata"]["hash"] and isinstance(first["metadata"]["target"], GPUTarget)
+    assert first["src"].fn is double and not isinstance(first["src"], IRSource)
     assert min(times.ir_initialization, times.total_lowering, times.store_results) > 0
     assert times.total == times.ir_initialization + times.total_lowering + times.store_results
     again = second["times"]
@@ -124,3 +127,8 @@ def test_the_last_dimension_is_not_ragged(triton):
         create_ragged_descriptor(np.zeros((4, 16), np.float32), [4, 16], 1)
     with pytest.raises(errors.LaunchError, match="expected 2 or 3 dimensions"):
         create_ragged_descriptor(np.zeros(16, np.float32), [16])
+
+
+def test_there_are_no_files_of_triton_s_stages(triton):
+    with pytest.raises(errors.UsageError, match=r"expected no IRSource .* got one of 'kernel.ttgir'"):
+        triton.compiler.IRSource("kernel.ttgir")
