@@ -35,8 +35,10 @@ def debugging(on: bool) -> Iterator[None]:
 
 
 def spell_switches() -> str:
-    """What kernels mean by these names besides what is written: for keys."""
-    return f"fp32={knobs.language.fp32_default} debug={_debug.get() or knobs.runtime.debug}"
+    """What kernels mean by these names besides what is written: for keys. Empty where no switch is set, so that code is
+    the same code whether or not the process has heard of Triton."""
+    fp32, debug = knobs.language.fp32_default, _debug.get() or knobs.runtime.debug
+    return f"fp32={fp32} debug={debug}" if fp32 or debug else ""
 
 
 @builtin

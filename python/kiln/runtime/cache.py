@@ -338,8 +338,9 @@ class Lookup:
         jit = (getattr(self.kernel, "debug", None), getattr(self.kernel, "version", None))
         fields.append(("debug and version", spelling.of(jit)))
         triton = sys.modules.get("kiln.as_triton.language")
-        if triton is not None:
-            fields.append(("triton", triton.spell_switches()))
+        said = triton.spell_switches() if triton is not None else ""
+        if said:
+            fields.append(("triton", said))
         fields.append(("tools", repr(sorted(_kiln.toolchain().items()))))
         fields.append(("python", ".".join(map(str, sys.version_info[:2]))))
         front = front_end()

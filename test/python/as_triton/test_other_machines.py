@@ -1,5 +1,7 @@
 """Code for a GPU that is not here, what a compile's time is told as, and parts of arrays through ragged descriptors."""
 
+import sys
+
 import kiln
 import numpy as np
 import pytest
@@ -132,3 +134,27 @@ def test_the_last_dimension_is_not_ragged(triton):
 def test_there_are_no_files_of_triton_s_stages(triton):
     with pytest.raises(errors.UsageError, match=r"expected no IRSource .* got one of 'kernel.ttgir'"):
         triton.compiler.IRSource("kernel.ttgir")
+
+
+def test_code_kept_before_triton_was_imported_is_found_after(triton, tmp_path):
+    import kiln.language as kl
+
+    @kiln.jit
+    def fill(x, B: kl.constexpr):
+        kl.store(x + kl.arange(0, B), 1)
+
+    x = np.zeros(64, np.float32)
+    hidden = sys.modules.pop("kiln.as_triton.language")
+    try:
+        with kiln.knobs.scope(cache=str(tmp_path)):
+            fill[(1,)](x, B=64)
+    finally:
+        sys.modules["kiln.as_triton.language"] = hidden
+    fill.unload()
+    with kiln.knobs.scope(cache=str(tmp_path), frozen=str(tmp_path)):  # found by the source, or an error
+        fill[(1,)](x, B=64)
+        fill.unload()
+        with triton.knobs.runtime.scope():
+            triton.knobs.runtime.debug = True
+            with pytest.raises(errors.FrozenError):
+                fill[(1,)](x, B=64)
