@@ -98,6 +98,9 @@ private:
   std::string message;
 };
 
+/// Seconds of a processor that a process has had so far, with the children it waited for; 0 where there is none.
+double processorSeconds(int process);
+
 /// PTX to a cubin for exactly `target`, by the program at `ptxas`. One that takes 30 seconds without doing anything, or
 /// that works for five minutes, is ended; so is one whose compile is cancelled.
 llvm::Expected<Cubin> assemblePtx(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas, bool lineInfo,

@@ -106,10 +106,13 @@ std::string kiln::codegen::withSafeNegation(llvm::StringRef ptx) {
 
 char MachineError::ID;
 
-/// Seconds of a processor that a process has had so far.
-static double processorSeconds(llvm::sys::procid_t process) {
+double kiln::codegen::processorSeconds(int process) {
+  // As a stream: such a file says of itself that it is empty.
+  auto file = llvm::MemoryBuffer::getFileAsStream("/proc/" + llvm::Twine(process) + "/stat");
+  if (!file)
+    return 0;
   // The name, in parentheses, may hold anything.
-  auto [before, after] = llvm::StringRef(readFile(("/proc/" + llvm::Twine(process) + "/stat").str())).rsplit(')');
+  auto [before, after] = (*file)->getBuffer().rsplit(')');
   llvm::SmallVector<llvm::StringRef> fields;
   after.trim().split(fields, ' ');
   int64_t ticks = 0;

@@ -3,7 +3,9 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Target/TargetMachine.h"
 #include <chrono>
+#include <ctime>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 using namespace kiln;
 
@@ -100,4 +102,18 @@ TEST(Ptx, VersionsAreAskedForByName) {
   EXPECT_EQ((*newest)->getTargetFeatureString(), "+ptx90");
   EXPECT_EQ((*older)->getTargetFeatureString(), "+ptx84");
   EXPECT_EQ((*newest)->getTargetCPU(), "sm_90a");
+}
+
+TEST(Codegen, WorkOfAProcessIsCounted) {
+  double before = codegen::processorSeconds(getpid());
+  // The kernel counts in ticks of 10 ms, by this process's own work and not by the clock on the wall.
+  timespec had;
+  volatile unsigned turns = 0;
+  do {
+    for (unsigned i = 0; i < 100000; ++i)
+      turns = turns + 1;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &had);
+  } while (double(had.tv_sec) + 1e-9 * double(had.tv_nsec) < before + 0.1);
+  EXPECT_GT(codegen::processorSeconds(getpid()), before);
+  EXPECT_EQ(codegen::processorSeconds(-1), 0);
 }
