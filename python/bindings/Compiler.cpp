@@ -116,15 +116,24 @@ static CompileOptions optionsFrom(const py::dict &dictionary) {
   return options;
 }
 
+/// A sentence may quote anything: a tool that failed, a file's name. That it does not decode must not hide it.
+static py::str sentence(const std::string &bytes) {
+  PyObject *text = PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "backslashreplace");
+  if (!text)
+    throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(text);
+}
+
 static py::dict diagnosticToPython(const Diagnostic &diagnostic) {
   py::list frames, notes;
   for (const Frame &frame : diagnostic.frames)
-    frames.append(py::make_tuple(frame.file, frame.line, frame.column, frame.endLine, frame.endColumn, frame.function));
+    frames.append(py::make_tuple(sentence(frame.file), frame.line, frame.column, frame.endLine, frame.endColumn,
+                                 sentence(frame.function)));
   for (const Diagnostic &note : diagnostic.notes)
     notes.append(diagnosticToPython(note));
   return py::dict(py::arg("severity") = severityName(diagnostic.severity).str(),
-                  py::arg("message") = diagnostic.message, py::arg("frames") = frames, py::arg("notes") = notes,
-                  py::arg("user") = diagnostic.isUserError());
+                  py::arg("message") = sentence(diagnostic.message), py::arg("frames") = frames,
+                  py::arg("notes") = notes, py::arg("user") = diagnostic.isUserError());
 }
 
 static py::list diagnosticsToPython(const CompileResult &result) {
@@ -138,9 +147,9 @@ static py::list diagnosticsToPython(const CompileResult &result) {
   py::object failure = py::none();
   if (const std::optional<Failure> &f = result.failure) {
     static constexpr const char *kinds[] = {"input", "resource", "internal"};
-    failure = py::dict(py::arg("kind") = kinds[unsigned(f->kind)], py::arg("message") = f->message,
-                       py::arg("stage") = f->stage, py::arg("pass_name") = f->pass, py::arg("ir_path") = f->irPath,
-                       py::arg("reproduce") = f->reproduce);
+    failure = py::dict(py::arg("kind") = kinds[unsigned(f->kind)], py::arg("message") = sentence(f->message),
+                       py::arg("stage") = f->stage, py::arg("pass_name") = f->pass,
+                       py::arg("ir_path") = sentence(f->irPath), py::arg("reproduce") = sentence(f->reproduce));
     if (f->resource) {
       failure["resource"] = f->resource->resource;
       failure["required"] = f->resource->required;

@@ -86,7 +86,12 @@ def disassemble(cubin: bytes) -> str:
         path = os.path.join(folder, "kernel.cubin")
         with open(path, "wb") as file:
             file.write(cubin)
-        done = subprocess.run([tool.path, "-c", "--print-line-info", path], capture_output=True, text=True)
+        done = subprocess.run(
+            [tool.path, "-c", "--print-line-info", path],
+            capture_output=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
     if done.returncode:
         raise errors.InternalError(f"{tool.path} failed: {done.stderr.strip()}", stage="sass")
     return done.stdout
@@ -182,7 +187,9 @@ def _ask_version(path: str) -> str:
     import subprocess
 
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30).stdout
+        said = subprocess.run(
+            [path, "--version"], capture_output=True, encoding="utf-8", errors="backslashreplace", timeout=30
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         raise _Silent from None
     match = re.search(r"\bV(\d+\.\d+\.\d+)", said)

@@ -139,6 +139,17 @@ def test_a_failing_assembler_is_our_fault_with_the_ptx_saved(tmp_path):
     assert saved in caught.value.reproduce
 
 
+def test_a_failing_assembler_may_say_what_is_no_text(tmp_path):
+    failing = tmp_path / "ptxas"
+    failing.write_text(
+        "#!/bin/sh\n[ \"$1\" = --version ] && printf 'V13.0.88 \\240\\n' && exit 0\nprintf 'no\\240luck' >&2\nexit 7\n"
+    )
+    failing.chmod(failing.stat().st_mode | stat.S_IXUSR)
+    with knobs.scope(ptxas=str(failing), crash_dir=str(tmp_path / "crashes")):
+        with pytest.raises(errors.InternalError, match=r"no\\xa0luck"):
+            compile_double(to="object")
+
+
 def test_stages_of_another_kind_are_refused():
     with pytest.raises(errors.UserError, match=r"expected one of tile, opt, kgpu, llvm, ptx, cubin .* got cpu"):
         compile_double(to="cpu")
