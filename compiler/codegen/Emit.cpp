@@ -24,12 +24,13 @@ using namespace kiln;
 using namespace kiln::codegen;
 
 llvm::Expected<std::string> kiln::codegen::emit(Unit &unit, llvm::TargetMachine &machine, FileKind kind, bool keep) {
-  std::unique_ptr<llvm::Module> copy;
+  std::unique_ptr<llvm::Module, UnlessFatal> copy;
   if (keep)
-    copy = llvm::CloneModule(*unit.module);
+    copy.reset(llvm::CloneModule(*unit.module).release());
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream stream(bytes);
-  llvm::legacy::PassManager passes;
+  std::unique_ptr<llvm::legacy::PassManager, UnlessFatal> owned(new llvm::legacy::PassManager);
+  llvm::legacy::PassManager &passes = *owned;
   llvm::TargetLibraryInfoImpl library(machine.getTargetTriple());
   library.disableAllFunctions();
   passes.add(new llvm::TargetLibraryInfoWrapperPass(library));

@@ -86,10 +86,14 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, co
   tuning.SLPVectorization = false;
   tuning.CallGraphProfile = false;
 
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graphs;
-  llvm::ModuleAnalysisManager modules;
+  struct Analyses {
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager graphs;
+    llvm::ModuleAnalysisManager modules;
+  };
+  std::unique_ptr<Analyses, UnlessFatal> analyses(new Analyses);
+  auto &[loops, functions, graphs, modules] = *analyses;
   llvm::PassInstrumentationCallbacks callbacks;
   if (cancelled)
     callbacks.registerShouldRunOptionalPassCallback([=](llvm::StringRef, llvm::Any) { return !*cancelled; });
@@ -97,7 +101,7 @@ llvm::Error kiln::codegen::optimize(Unit &unit, llvm::TargetMachine &machine, co
   // No library function exists where the code runs: no idiom may become a call.
   llvm::TargetLibraryInfoImpl library(machine.getTargetTriple());
   library.disableAllFunctions();
-  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
+  analyses->functions.registerPass([&library] { return llvm::TargetLibraryAnalysis(library); });
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graphs);
   builder.registerFunctionAnalyses(functions);

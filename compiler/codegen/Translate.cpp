@@ -36,7 +36,10 @@ Unit::Unit() : ownedContext(std::make_unique<llvm::LLVMContext>()) {
   ownedContext->setDiagnosticHandler(std::move(handler));
 }
 Unit::Unit(Unit &&) = default;
-Unit::~Unit() { module.reset(); }
+Unit::~Unit() {
+  UnlessFatal()(module.release());
+  UnlessFatal()(ownedContext.release());
+}
 
 std::string Unit::print() const {
   std::string text;

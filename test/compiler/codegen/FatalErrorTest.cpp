@@ -1,6 +1,9 @@
 // A fatal error of LLVM comes back as an error, and from then on the process refuses to compile and says why.
 #include "compiler/codegen/FatalError.h"
+#include "compiler/codegen/Codegen.h"
 #include "compiler/pipeline/Compile.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/ValueHandle.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <gtest/gtest.h>
 
@@ -9,9 +12,18 @@ using namespace kiln;
 TEST(FatalError, BecomesAnErrorAndPoisonsTheProcess) {
   EXPECT_FALSE(bool(codegen::runProtected([] { return llvm::Error::success(); })));
 
-  llvm::Error first = codegen::runProtected([]() -> llvm::Error { llvm::report_fatal_error("the boat is full"); });
+  // As in a frame of LLVM, whose destructors do not run.
+  llvm::WeakVH *left = nullptr;
+  llvm::Error first = codegen::runProtected([&]() -> llvm::Error {
+    codegen::Unit unit = llvm::cantFail(codegen::parse("declare void @boat()", *lookupTarget("cpu-avx2")));
+    left = new llvm::WeakVH(unit.module->getFunction("boat"));
+    llvm::report_fatal_error("the boat is full");
+  });
   ASSERT_TRUE(bool(first));
   EXPECT_EQ(llvm::toString(std::move(first)), "LLVM failed fatally: the boat is full");
+  // What the error left half done stays: deleting the function would write to the handle.
+  ASSERT_TRUE(bool(*left));
+  EXPECT_EQ((*left)->getName(), "boat");
 
   bool ran = false;
   llvm::Error second = codegen::runProtected([&] {
