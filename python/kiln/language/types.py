@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any
 
+from .builtin import builtin
+
 MAX_ODD_FACTOR = 31
 """A tile's side is 2^k * m with m odd and at most this."""
 
@@ -567,9 +569,10 @@ def parseable(text: str) -> bool:
     return True
 
 
+@builtin
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
-    """The integer type of a width and signedness."""
-    bitwidth = getattr(bitwidth, "value", bitwidth)
+    """The integer type of a width and signedness; kernels may ask, too."""
+    bitwidth, signed = getattr(bitwidth, "value", bitwidth), getattr(signed, "value", signed)
     if bitwidth == 1:
         return int1
     return dtype(f"{'' if signed else 'u'}int{bitwidth}")

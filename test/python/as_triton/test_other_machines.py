@@ -158,3 +158,16 @@ def test_code_kept_before_triton_was_imported_is_found_after(triton, tmp_path):
             triton.knobs.runtime.debug = True
             with pytest.raises(errors.FrozenError):
                 fill[(1,)](x, B=64)
+
+
+def test_a_kernel_asks_for_the_integers_of_a_width(triton, tl):
+    @triton.jit
+    def bits(x, y):
+        v = tl.load(x + tl.arange(0, 4))
+        kind = tl.core.get_int_dtype(bitwidth=v.dtype.primitive_bitwidth, signed=True)
+        tl.store(y + tl.arange(0, 4), v.to(kind, bitcast=True))
+
+    x, y = np.array([1, -1, 0, 2], np.float32), np.empty(4, np.int32)
+    bits[(1,)](x, y)
+    np.testing.assert_array_equal(y, x.view(np.int32))
+    assert tl.core.get_int_dtype(16, False) == tl.uint16
