@@ -22,10 +22,10 @@ Failures that are the tests' own, each looked into:
 - Liger's GRPO gives NaN: a load of its own reaches past the end of an array; KILN_CHECK=bounds names it.
 - flash-linear-attention's deltaformer in f16: no NaN was seen again, in 14 cases.
 - Files of the libraries one after the other on two busy cores, two cases of each test, 12 s for a case and 45 s for a
-  file, 58 files of 208, the rest not begun: flash-linear-attention 98 passed, 17 too slow, 13 cut off with their file, and three of nsa's
-  that call tl.core.get_int_dtype in a kernel (mended); FlagGems 89, 1, 4; Liger 89, 8, 4. The others are host code: a
-  driver is asked for (5), CUDA tensors (1), transformers' rotary embedding has another signature (4), a variable
-  that the library sets for GPUs only (NUM_SMS), a fixture of pytest that this harness leaves out (caplog).
+  file; 58 files of 208, the rest not begun. flash-linear-attention: 98 passed, 17 too slow, 13 cut off with their file,
+  3 of nsa's call tl.core.get_int_dtype in a kernel (mended). FlagGems: 89, 1, 4; Liger: 89, 8, 4. The others are host
+  code: a driver is asked for (5), CUDA tensors (1), transformers' rotary embedding has another signature (4), a
+  variable that Liger sets for GPUs only (1), a fixture of pytest that this harness leaves out (1).
 - Triton's own on a GPU: of 3,125, 2,128 assert text of its IR or of PTX (before numbers are compared in 153 of them,
   of warp specialisation and of locality of threads; behind right numbers in nearly all others), 891 the wording of
   errors or of what kernels print; 47 cases expect reductions to be refused that Kiln has.
