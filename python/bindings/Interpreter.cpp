@@ -89,6 +89,7 @@ void kiln::python::stopAtEnd() {
 namespace {
 struct Work {
   std::function<void()> run;
+  std::shared_ptr<std::atomic<bool>> cancelled;
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
@@ -101,21 +102,46 @@ struct Running {
   std::set<std::shared_ptr<std::atomic<bool>>> flags;
 };
 Running *running = new Running; // never destroyed: threads may outlive static destructors
+
+/// The end of a thread that compiles. A thread-local object made before those of the compiler, so destroyed after them:
+/// only then may whoever waits go on, and with it the process end.
+struct EndOfWork {
+  std::shared_ptr<Work> work;
+  std::unique_ptr<ForkGuard> guard;
+  ~EndOfWork() {
+    if (!work)
+      return;
+    {
+      std::lock_guard<std::mutex> lock(running->mutex);
+      running->flags.erase(work->cancelled);
+    }
+    {
+      std::lock_guard<std::mutex> lock(work->mutex);
+      work->done = true;
+      work->changed.notify_all();
+    }
+    work.reset();
+    guard.reset();
+  }
+};
 } // namespace
 
 static void *runWork(void *given) {
-  std::unique_ptr<std::shared_ptr<Work>> work(static_cast<std::shared_ptr<Work> *>(given));
-  // Until it is known to be done: a child has only the thread that waits for it.
-  ForkGuard guard;
-  try {
-    (*work)->run();
-  } catch (...) {
-    (*work)->thrown = std::current_exception();
+  static thread_local EndOfWork end;
+  {
+    std::unique_ptr<std::shared_ptr<Work>> work(static_cast<std::shared_ptr<Work> *>(given));
+    end.work = *work;
   }
-  (*work)->run = nullptr;
-  std::lock_guard<std::mutex> lock((*work)->mutex);
-  (*work)->done = true;
-  (*work)->changed.notify_all();
+  // Until it is known to be done: a child has only the thread that waits for it.
+  end.guard = std::make_unique<ForkGuard>();
+  try {
+    end.work->run();
+  } catch (...) {
+    end.work->thrown = std::current_exception();
+  }
+  // Of a compile that nobody waits for any more this holds the last of its contexts, which takes LLVM's tables to end:
+  // so it is over before the compile counts as over.
+  end.work->run = nullptr;
   return nullptr;
 }
 
@@ -142,22 +168,19 @@ static bool start(const std::shared_ptr<Work> &work) {
 
 void kiln::python::runApart(std::function<void()> work, std::shared_ptr<std::atomic<bool>> cancelled) {
   auto shared = std::make_shared<Work>();
-  shared->run = [work = std::move(work), cancelled] {
-    {
-      std::lock_guard<std::mutex> lock(running->mutex);
-      running->flags.insert(cancelled);
-    }
-    work();
+  shared->run = std::move(work);
+  shared->cancelled = cancelled;
+  {
     std::lock_guard<std::mutex> lock(running->mutex);
-    running->flags.erase(cancelled);
-  };
+    running->flags.insert(cancelled);
+  }
   if (isOver())
     *cancelled = true;
   bool raised = false;
   {
     WithoutLock released;
     if (!start(shared)) {
-      ForkGuard guard;
+      EndOfWork end{shared, std::make_unique<ForkGuard>()};
       shared->run();
       return;
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -202,3 +203,23 @@ def test_a_launch_at_the_end_runs(program):
     """)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "1.0\n1.0\n", "")
+
+
+@pytest.mark.fuzz
+def test_leaving_after_an_interrupted_compile_breaks_nothing(program):
+    """The compile goes on alone until it looks; KILN_FUZZ_EXITS (20) says how many moments to leave at."""
+    for round in range(int(os.environ.get("KILN_FUZZ_EXITS", "20"))):
+        process = program(f"""
+            def stop(*_):
+                raise KeyboardInterrupt
+            signal.signal(signal.SIGALRM, stop)
+            signal.setitimer(signal.ITIMER_REAL, {0.3 + 0.05 * (round % 10)})
+            try:
+                while True:
+                    slow_to_compile.__class__(slow_to_compile.fn)[(1,)](x, 1024)
+            except KeyboardInterrupt:
+                time.sleep({0.003 * round})
+                sys.exit(3)
+        """)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (3, "", ""), round
