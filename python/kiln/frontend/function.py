@@ -199,15 +199,19 @@ class KernelFunction:
         import ast
 
         with _PARSE_LOCK:
-            definition = self.source.parse().body[0]
+            body = self.source.parse().body
+            definition = body[0]
             if not isinstance(definition, ast.FunctionDef):
                 from kiln.errors import CompilationError, SourceRange
 
                 line = definition.lineno
                 asynchronous = isinstance(definition, ast.AsyncFunctionDef)
+                follows = any(isinstance(later, ast.FunctionDef) for later in body[1:])
                 raise CompilationError(
                     f"expected a plain function, got {'an async one' if asynchronous else 'something else'}",
-                    hint="write it with def",
+                    hint="give the text from the function's decorators or its def on"
+                    if follows
+                    else "write it with def",
                 ).at(
                     SourceRange(
                         self.source.file,

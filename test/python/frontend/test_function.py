@@ -408,3 +408,11 @@ def test_import_is_light():
         "print([m for m in ('ast', 'inspect', 'numpy', 'kiln._kiln') if m in sys.modules])",
     )
     assert shown.strip() == "[]"
+
+
+def test_text_with_more_before_the_function_is_refused():
+    text, names = "import math\n\ndef kernel(x):\n    kl.store(x, 1)\n", {"kl": kl}
+    exec(text, names)
+    with pytest.raises(CompilationError, match="expected a plain function, got something else") as raised:
+        ir(KernelFunction(names["kernel"], source=text), x="*i32")
+    assert raised.value.hint == "give the text from the function's decorators or its def on"
