@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import types as _types
 from ..builtin import builtin
 from ..semantic import arithmetic, elementwise
 from ..semantic.build import constant, emit, error, shaped
 from ..semantic.cast import bitcast, cast
 from ..semantic.promotion import broadcast_pair, to_tensor
 from ..types import float16, float32, float64, int1, int32, int64, uint32, uint64
-from ..types import get_int_dtype as int_type
 from ..values import tensor
 
 _LIBRARY = "libdevice"
@@ -228,7 +228,7 @@ for _name, _op in (("isnan", "isnan"), ("isinf", "isinf"), ("finitef", "isfinite
 
 
 def _bits(x: tensor) -> tensor:
-    return bitcast(x, int_type(x.type.scalar.primitive_bitwidth, False))
+    return bitcast(x, _types.get_int_dtype(x.type.scalar.primitive_bitwidth, False))
 
 
 @builtin
@@ -328,7 +328,7 @@ def brev(arg0: Any) -> tensor:
     (x,) = _integers("brev", arg0)
     element = x.type.scalar
     bits = element.int_bitwidth
-    y = bitcast(x, int_type(bits, False))
+    y = bitcast(x, _types.get_int_dtype(bits, False))
     step = bits // 2
     while step:
         # The mask has `step` ones, `step` zeros, and so on.

@@ -10,7 +10,7 @@ X = np.zeros(64, np.float32)
 
 @kiln.jit
 def kernel(x):
-    kl.store(x, kl.load(x).to(kl.float8e4b15).to(kl.float32))
+    kl.store(x, kl.load(x).to(kl.float8e4b8).to(kl.float32))
 
 
 kernel[(1,)](X)
