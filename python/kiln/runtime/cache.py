@@ -397,7 +397,7 @@ class Lookup:
         from kiln import _kiln
 
         if self._located is None:
-            self._located = _kiln.Fields([*self._fields, ("places", repr(_places(self.kernel)))])
+            self._located = _kiln.Fields([*self._fields, ("places", repr(self.kernel.places))])
         return self._located
 
     def missing(self, parameters: Sequence[Any]) -> errors.FrozenError:
@@ -526,10 +526,6 @@ def _spelled(field: str | None) -> str:
     field = field.removesuffix(" zero").removeprefix("constexpr ")
     kind, _, value = field.partition(" ")
     return value if kind in ("bool", "int", "float", "str", "NoneType") else field
-
-
-def _places(kernel: KernelFunction) -> list[str]:
-    return kernel.places
 
 
 def _spell(parameter: Any, spelling: Any) -> str:
