@@ -207,6 +207,26 @@ static bool parseTypeName(const json::Object &object, bool &pointer, ElementType
   return true;
 }
 
+/// `value` with text of its own. What is made from a StringRef only refers to its text, and so does a copy: a name from
+/// an attribute would end with the context that holds it.
+static json::Value owned(const json::Value &value) {
+  if (std::optional<llvm::StringRef> text = value.getAsString())
+    return text->str();
+  if (const json::Array *array = value.getAsArray()) {
+    json::Array copy;
+    for (const json::Value &item : *array)
+      copy.push_back(owned(item));
+    return copy;
+  }
+  if (const json::Object *object = value.getAsObject()) {
+    json::Object copy;
+    for (const auto &[name, item] : *object)
+      copy.try_emplace(name.str(), owned(item));
+    return copy;
+  }
+  return value;
+}
+
 namespace kiln::artifact {
 
 static bool fromJSON(const json::Value &value, ArgumentSpec &argument, json::Path path) {
@@ -431,7 +451,8 @@ static bool fromJSON(const json::Value &value, Metadata &metadata, json::Path pa
   metadata.argumentsBytes = argumentsBytes;
   metadata.frameBytes = frameBytes;
   metadata.workspaceBytes = workspaceBytes;
-  metadata.extra = *value.getAsObject();
+  json::Value kept = owned(value);
+  metadata.extra = std::move(*kept.getAsObject());
   if (const json::Object *target = metadata.extra.getObject("target"))
     metadata.target = *target;
   for (llvm::StringRef known : {"abi", "name", "symbol", "target", "check", "arguments", "arguments_bytes",

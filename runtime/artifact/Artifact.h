@@ -139,6 +139,7 @@ struct Metadata {
   llvm::json::Value toJSON() const;
   std::string print() const;
 
+  /// Keeps nothing of `value`, nor of text that it only refers to.
   static ErrorOr<Metadata> fromJSON(const llvm::json::Value &value);
   static ErrorOr<Metadata> parse(llvm::StringRef text);
 };

@@ -149,6 +149,25 @@ TEST(Metadata, tensorMapsRoundTrip) {
   EXPECT_EQ(hidden.end, 44u);
 }
 
+TEST(Metadata, keepsTextOfItsOwn) {
+  llvm::json::Value value = makeMapped().toJSON();
+  llvm::json::Object &object = *value.getAsObject();
+  // As attributes of MLIR give their text: it lives as long as their context.
+  std::string option = "schedule", schedule = "cooperative", size = "target size";
+  object["options"] = llvm::json::Object{
+      {llvm::StringRef(option), llvm::StringRef(schedule)},
+      {"list", llvm::json::Array{llvm::StringRef(schedule), llvm::json::Object{{"inner", llvm::StringRef(schedule)}}}}};
+  (*object.getObject("target"))[llvm::StringRef(size)] = llvm::StringRef(size);
+  auto parsed = Metadata::fromJSON(value);
+  ASSERT_TRUE(parsed.ok()) << parsed.getStatus().getMessage();
+  Metadata copy = *parsed;
+  std::string before = copy.print();
+  EXPECT_NE(before.find("cooperative"), std::string::npos);
+  for (std::string *text : {&option, &schedule, &size})
+    text->assign(text->size(), '\xa0');
+  EXPECT_EQ(copy.print(), before);
+}
+
 TEST(Metadata, whatHasToBePositiveRoundTrips) {
   Metadata metadata = makeMapped(); // a pointer, an i32 and an i64
   llvm::json::Value value = metadata.toJSON();
