@@ -393,7 +393,7 @@ def decode_kernel(
     """``y = softmax(q kᵀ · scale) v``: a share of the cached tokens of one sequence and one head of keys."""
     work = work_of(lengths, k.heads, PLAN)
     head, batch, length = work.head, work.batch, work.length
-    if PLAN.alike:
+    if PLAN.ahead:
         v = k._replace(data=v.data)
     # Query i is token length - queries + i, and sees itself and the ``window`` - 1 tokens before it.
     begin = 0
@@ -564,8 +564,8 @@ def decode_attention(
     plan = plan or decode_plan(batch, k_heads, group, queries, size, q.itemsize, length, machine, splits, paged)
     if uneven:
         plan = plan.evened(batch, k_heads, machine)
-    if plan.alike and strides(k) != strides(v):
-        plan = replace(plan, alike=False, ahead=False)
+    if plan.ahead and strides(k) != strides(v):
+        plan = replace(plan, ahead=False)
     if plan.sequences and window is not None:
         raise ArgumentError("uneven", "expected no window (because it makes lengths even), got one")
     pages = None

@@ -37,8 +37,7 @@ class DecodePlan:
     in_turns   programs that share a sequence take its steps in turns; else a run of steps each
     sequences  of the batch, or few more, where shares are as long as one another: ``splits`` for each head, and at most
                one more for each sequence (0: each sequence has ``splits``)
-    alike      the strides of values are those of keys
-    ahead      pages of a step are looked up two steps before, of keys and values alike
+    ahead      pages of a step are looked up two steps before, once for keys and values, whose strides are the same
     registers  of a thread at most (0: the assembler's choice, which may spill for more programs than memory holds)
     """
 
@@ -57,7 +56,6 @@ class DecodePlan:
     bits: int = 16
     in_turns: bool = False
     sequences: int = 0
-    alike: bool = False
     ahead: bool = False
     registers: int = 0
 
@@ -162,10 +160,8 @@ def decode_plan(
     # Steps in turns were never slower in eight rows, and up to 3 % faster: programs side by side read one run of
     # memory. Pages that are looked up ahead cost a program that has few steps more than they save.
     shared = shares > 1
-    plan = DecodePlan(
-        tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS, in_turns=shared
-    )
-    plan = replace(plan, alike=paged and shared, ahead=paged and shared)
+    plan = DecodePlan(tile, tokens, size, side, group, queries, lanes, shares, LEAST_SPLIT, stages, WARPS)
+    plan = replace(plan, in_turns=shared, ahead=paged and shared)
     return replace(plan, merged=merged_at_once(plan))
 
 

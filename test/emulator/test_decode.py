@@ -65,7 +65,7 @@ def test_pages(rng, close, page_size, ahead, in_turns):
     table = rng.permutation(2 * pages).reshape(2, pages).astype(np.int32)
     known = np.arange(pages) * page_size < lengths[:, None]
     plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=2, least=32, stages=3, num_warps=2, merged=2)
-    plan = dataclasses.replace(plan, ahead=ahead, alike=ahead, in_turns=in_turns)
+    plan = dataclasses.replace(plan, ahead=ahead, in_turns=in_turns)
     wild = np.where(known, table, 1 << 30).astype(np.int32)
     q = random(rng, (2, 2, 32), "float16")
     exact = decode_reference.decode_attention(q, k, v, lengths, return_lse=True, block_table=table)
@@ -77,7 +77,7 @@ def test_pages_of_values_that_lie_apart(rng, close):
     k, v = random(rng, (14, 16, 1, 32), "float16"), random(rng, (14, 16, 2, 32), "float16")[:, :, :1]
     table, lengths = rng.permutation(14).reshape(2, 7).astype(np.int32), np.array([100, 44], np.int32)
     plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=2, least=32, stages=3, num_warps=2, merged=2)
-    plan = dataclasses.replace(plan, ahead=True, alike=True, in_turns=True)
+    plan = dataclasses.replace(plan, ahead=True, in_turns=True)
     close(random(rng, (2, 2, 32), "float16"), k, v, lengths, plan, block_table=table)
 
 
@@ -88,12 +88,11 @@ def test_queries_in_a_window(rng, close, rows):
     close(q, k, v, np.array([90, 2], np.int32), plan, window=40)
 
 
-@pytest.mark.parametrize("alike", [False, True])
-def test_turns(rng, close, alike):
-    """Steps dealt out in turns; one offset for keys and values."""
+def test_turns(rng, close):
+    """Steps dealt out in turns."""
     q, k, v = random(rng, (2, 4, 32), "float16"), *(random(rng, (2, 150, 2, 32), "float16") for _ in range(2))
     plan = DecodePlan(16, 32, 32, 32, 2, lanes=2, splits=3, stages=3, num_warps=2, merged=2)
-    plan = dataclasses.replace(plan, in_turns=True, alike=alike)
+    plan = dataclasses.replace(plan, in_turns=True)
     close(q, k, v, np.array([150, 33], np.int32), plan)
 
 
