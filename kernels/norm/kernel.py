@@ -179,8 +179,12 @@ def layer_norm_long_kernel(
 ):
     """The same for one row that no registers hold."""
     x = x.row(kl.program_id(0))
-    mean = _sum_of(x, PLAN) / x.columns
-    rstd = kl.rsqrt(x.mean(_sum_of_squares(x, mean, PLAN)) + eps)
+    if x.dtype.primitive_bitwidth == 16:
+        mean, variance = _moments_around(x, _near_mean(_four_of(x)), PLAN)
+    else:
+        mean = _sum_of(x, PLAN) / x.columns
+        variance = x.mean(_sum_of_squares(x, mean, PLAN))
+    rstd = kl.rsqrt(variance + eps)
     _write_normalised(x, mean, rstd, weight, bias, y.row(kl.program_id(0)), CAST_BEFORE, PLAN)
 
 
@@ -208,6 +212,20 @@ def _centred_around(row, near, x, tile, PLAN: kl.constexpr):
     offset = x.mean(PLAN.sum(value))
     variance = kl.maximum(x.mean(PLAN.sum(value * value)) - offset * offset, 0.0)
     return row.to(kl.float32) - (near + offset), variance
+
+
+@kiln.jit
+def _moments_around(x, near, PLAN: kl.constexpr):
+    """The mean and the variance of one long row that is read once."""
+    total = kl.zeros((PLAN.BLOCK,), kl.float32)
+    squares = kl.zeros((PLAN.BLOCK,), kl.float32)
+    for start in range(0, x.columns, PLAN.BLOCK):
+        tile = PLAN.block(x, start)
+        value = tile.only(x.load(tile).to(kl.float32) - near)
+        total += value
+        squares += value * value
+    offset = x.mean(kl.sum(total, axis=0))
+    return near + offset, kl.maximum(x.mean(kl.sum(squares, axis=0)) - offset * offset, 0.0)
 
 
 @kiln.jit
