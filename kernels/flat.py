@@ -13,6 +13,8 @@ from typing import Any
 import kiln
 import kiln.language as kl
 from kiln.kernels.machine import Machine, is_dependent, is_streaming, options, with_options
+from kiln.kernels.operator import tile_side
+from kiln.kernels.rows import rows_tile
 from kiln.kernels.views import Tile
 
 VECTOR_BYTES = 16
@@ -22,23 +24,37 @@ RESIDENT = 32
 # Arrays that are this many times what the L2 holds are read with the priority that it keeps longest: 0.5 to 2 % faster;
 # smaller ones are 1 to 2 % slower with it. (Of rows that wait for an exchange fewer do: `rows.py`.)
 STREAM_L2S = 4.0
-# SwiGLU of 1×896 takes 1.08 µs by four programs of four warps and 1.13 by fourteen of one, of 1×1024 1.07 and 1.13.
-FEW_PROGRAMS = 4
+# Arrays that leave multiprocessors without a program of four warps are taken by programs of eight with narrow
+# accesses, down to one element (µs: SwiGLU of 1×1536 1.56 instead of 1.67 by programs of one warp, of 44×896 1.81
+# instead of 1.89, of 130×896 2.0 instead of 2.07).
+SMALL_WARPS = 8
+# Programs that let the next launch begin do so one at a time, 0.6 ns apart: each should move some 4 KB. Eight warps
+# take its elements sooner than four (bias + GELU of 130×896 1.24 instead of 1.63 µs, of 777×896 1.87 instead of 2.16),
+# and blocks of 1024 are only for rows that would leave most of a larger one idle (4096×5120 by blocks of 2048 21.6, of
+# 1024 26.3).
+DEPENDENT_WARPS = 8
+DEPENDENT_IDLE = 1.4
+# What else of a block may be idle before smaller ones are tried, and how much less idle those must be.
+MOST_IDLE = 1.1
 LARGEST_AXIS = 65535
 LARGEST_NARROW = (1 << 31) - (1 << 20)
 
 
 @dataclass(frozen=True)
 class FlatPlan:
-    """``block`` elements a program, held by ``num_warps`` warps of a GPU. ``streaming``: what it reads is several
-    times what the L2 holds."""
+    """``block`` elements of each of ``rows`` rows a program, held by ``num_warps`` warps of a GPU. ``streaming``: what
+    it reads is several times what the L2 holds."""
 
     block: int
     num_warps: int = 4
     streaming: bool = False
+    rows: int = 1
 
     def grid(self, rows: int, n: int) -> tuple[int, ...]:
-        """One program for each block of each row. Only the first axis of a grid reaches beyond 65535."""
+        """One program for each block of each row, or for some whole rows. Only the first axis of a grid reaches beyond
+        65535."""
+        if self.rows > 1:
+            return (-(-rows // self.rows),)
         blocks = -(-n // self.block)
         return (blocks * rows,) if rows == 1 or rows > LARGEST_AXIS else (blocks, rows)
 
@@ -61,7 +77,8 @@ def _options(plan: FlatPlan) -> dict[str, Any]:
 @functools.lru_cache(maxsize=4096)
 def _meta(plan: FlatPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
     numbering = "one row" if rows == 1 else "along rows" if rows > LARGEST_AXIS else "two axes"
-    form = FlatForm(plan.block, numbering, n % plan.block == 0)
+    numbering = "whole rows" if plan.rows > 1 else numbering
+    form = FlatForm(plan.block, numbering, n % plan.block == 0, False, plan.rows, rows % plan.rows == 0)
     return {"PLAN": form, **(_options(plan) if gpu else {})}
 
 
@@ -75,17 +92,18 @@ def plan(
     cpu_block: int = 2048,
     many_arrays: bool = False,
     read_bytes: int = 0,
+    whole_rows: bool = False,
 ) -> FlatPlan:
     """The plan for ``rows`` rows of ``n`` elements of ``itemsize`` bytes, ``accesses`` to an array by each thread.
 
-    Every program of a dependent launch waits for the launch before, so that there each does twice as much.
     ``many_arrays``: an element moves so many bytes that programs of one warp are worth their start.
     ``read_bytes``: what a kernel reads once of all its arrays, to be read as a stream if that is much.
+    ``whole_rows``: a program may take several rows, where they are short.
     """
     if not machine.gpu:
         return FlatPlan(cpu_block)
     streaming = is_streaming(read_bytes, machine, STREAM_L2S)
-    return _gpu_plan(n, itemsize, machine, rows, accesses, is_dependent(), many_arrays, streaming)
+    return _gpu_plan(n, itemsize, machine, rows, accesses, is_dependent(), many_arrays, streaming, whole_rows)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -98,52 +116,66 @@ def _gpu_plan(
     dependent: bool,
     many_arrays: bool,
     streaming: bool,
+    whole_rows: bool,
 ) -> FlatPlan:
     vector = max(1, VECTOR_BYTES // itemsize)
-    each, warps = vector * (max(accesses, 2) if dependent else accesses), 4
-    # So little that a few programs take it by accesses of four bytes: more of them only have more to start.
-    narrow = max(1, 4 // itemsize)
-    if not dependent and rows * -(-n // (narrow * warps * WARP)) <= FEW_PROGRAMS:
-        return FlatPlan(narrow * warps * WARP, warps, streaming)
+    each, warps = vector * accesses, 4
+    if dependent and many_arrays:
+        each = vector * max(accesses, 2)
+    elif dependent:
+        each, warps = vector, DEPENDENT_WARPS
 
     def programs() -> int:
         return rows * -(-n // (each * warps * WARP))
 
-    # First fewer accesses a thread, then fewer threads a block, then narrower accesses, down to four bytes.
+    def idle(block: int) -> float:
+        return -(-n // block) * block / n
+
+    # Rows so short that a program can take several, while there are programs enough.
+    short, several = tile_side(n, vector), 1
+    while whole_rows and 2 * several * short <= each * warps * WARP and rows >= 4 * several * machine.processors:
+        several *= 2
+    if several > 1:
+        return FlatPlan(short, warps, streaming, several)
+    if dependent and not many_arrays:
+        mostly_idle = rows > 1 and idle(each * warps * WARP) > DEPENDENT_IDLE
+        if programs() < 2 * machine.processors or mostly_idle:
+            each = max(1, each // 2)
+        return FlatPlan(each * warps * WARP, warps, streaming)
     while programs() < 2 * machine.processors and each > vector:
         each //= 2
-    while programs() < machine.processors and warps > 1:
-        warps //= 2
-    while programs() < machine.processors and each * itemsize > 4:
-        each //= 2
+    if programs() < machine.processors:
+        each, warps = max(1, vector // 2), SMALL_WARPS
+        while programs() < machine.processors and each > 1:
+            each //= 2
+        return FlatPlan(each * warps * WARP, warps, streaming)
     # One warp a program where a multiprocessor then takes all of its programs at once.
     if many_arrays and rows * -(-n // (each * WARP)) <= RESIDENT * machine.processors:
         warps = 1
-    # A row that ends inside a block leaves its last program idle: smaller blocks waste less. Twice as many programs,
-    # each of which waits for the launch before, waste more (5120 columns in blocks of 2048 21.3 µs, of 1024 25.7).
-    while rows > 1 and warps > 1 and n % (each * warps * WARP):
-        idle = programs() * each * warps * WARP / (rows * n)
-        if idle <= (1.4 if dependent and each > vector else 1.1):
-            break
-        if dependent and each > vector:
-            each //= 2
-        else:
-            warps //= 2
-    return FlatPlan(each * warps * WARP, warps, streaming)
+    # A row that ends inside a block leaves its last program idle: smaller blocks waste less, if any do.
+    block, smaller = each * warps * WARP, each * warps * WARP // 2
+    while rows > 1 and smaller >= each * WARP and idle(block) > MOST_IDLE:
+        if idle(smaller) < idle(block):
+            block = smaller
+        smaller //= 2
+    return FlatPlan(block, block // (each * WARP), streaming)
 
 
 @kiln.struct
 class FlatForm:
     """Which BLOCK columns of a row a program takes; PLAN of the kernels that work element by element.
 
-    NUMBERING of the programs: "one row", rows on the second of "two axes", or one after the other "along rows". FULL:
-    the columns are all there. WIDE: columns are numbered in 64 bits (by `columns` alone).
+    NUMBERING of the programs: "one row", rows on the second of "two axes", one after the other "along rows", or for
+    ROWS "whole rows". FULL: the columns are all there, EVEN: the rows are. WIDE: columns are numbered in 64 bits (by
+    `columns` alone).
     """
 
     BLOCK: kl.constexpr
     NUMBERING: kl.constexpr
     FULL: kl.constexpr
     WIDE: kl.constexpr = False
+    ROWS: kl.constexpr = 1
+    EVEN: kl.constexpr = True
 
     @kiln.jit
     def columns(self):
@@ -169,6 +201,8 @@ class FlatForm:
     @kiln.jit
     def tile(self, y):
         """The program's elements of y."""
+        if self.ROWS > 1:
+            return rows_tile(y, self.ROWS, self.BLOCK, self.FULL, self.EVEN)
         row, start = self.place(y)
         columns = start + kl.arange(0, self.BLOCK)
         mask = None if self.FULL else columns < y.columns

@@ -111,7 +111,8 @@ def swiglu(gate: Any, up: Any = None, *, layout: str = "halves", out: Any = None
     else:
         of_y = rows_view(out, "out")
     machine = machine_of(gate)
-    plan = plan or flat.plan(n, gate.itemsize, machine, rows=rows, read_bytes=2 * total * gate.itemsize)
+    read = 2 * total * gate.itemsize
+    plan = plan or flat.plan(n, gate.itemsize, machine, rows=rows, read_bytes=read, whole_rows=not interleaved)
     offset = n * of_gate.step if halves else 0
     swiglu_kernel[plan.grid(rows, n)](
         of_gate, of_up, offset, of_y, INTERLEAVED=interleaved, **plan.meta(rows, n, machine)
@@ -146,7 +147,7 @@ def bias_gelu(
         rows, n = 1, rows * n
         of_x, of_y = flat_view(x, n), flat_view(out, n)
     machine = machine_of(x)
-    plan = plan or flat.plan(n, x.itemsize, machine, rows=rows, read_bytes=rows * n * x.itemsize)
+    plan = plan or flat.plan(n, x.itemsize, machine, rows=rows, read_bytes=rows * n * x.itemsize, whole_rows=True)
     bias_gelu_kernel[plan.grid(rows, n)](
         of_x, vector_view(bias), of_y, TANH=approximate == "tanh", **plan.meta(rows, n, machine)
     )

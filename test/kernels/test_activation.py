@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from harness import DTYPES, assert_close, random, strided
 from kiln.kernels.activation import bias_gelu, reference, swiglu
+from kiln.kernels.flat import FlatPlan
 
 SHAPES = [(1, 1), (1, 7), (3, 2048), (5, 2049), (2, 5003), (2, 3, 33), (0, 8), (4, 0)]
 
@@ -35,6 +36,15 @@ def test_swiglu_of_large_gates():
 def test_bias_gelu(rng, shape, dtype, approximate):
     x, bias = random(rng, shape, dtype, scale=3), random(rng, shape[-1], dtype)
     assert_close(bias_gelu(x, bias, approximate=approximate), reference.bias_gelu(x, bias, approximate))
+
+
+@pytest.mark.parametrize("rows,n", [(8, 64), (7, 64), (8, 50), (7, 50)])
+def test_programs_of_several_rows(rng, rows, n):
+    """Rows that fill the last program or do not, and columns likewise."""
+    x, bias, plan = random(rng, (rows, n), scale=3), random(rng, n), FlatPlan(64, rows=4)
+    assert_close(bias_gelu(x, bias, plan=plan), reference.bias_gelu(x, bias, "none"))
+    both = random(rng, (rows, 2 * n), scale=3)
+    assert_close(swiglu(both, plan=plan), reference.swiglu(both, layout="halves"))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
