@@ -23,6 +23,7 @@ from kiln.kernels.views import read as read
 # threads.
 THREAD_BYTES = 64
 VECTOR_BYTES = 16
+WARP = 32
 BLOCK_THREADS = 128
 # A block holds at most this many elements of a row (512 threads, 32 float32 registers each), so that two blocks share a
 # multiprocessor and one loads while the other computes; the row's rest goes to more blocks of the cluster.
@@ -35,10 +36,10 @@ PACKED_ELEMENTS = 64
 PACKED_THREADS = 128
 PORTABLE_CLUSTER = 8
 # A few long rows wait for latencies: they are spread over the largest portable cluster while its blocks are at most so
-# many to a multiprocessor. (Softmax of 1×18944 3.24 instead of 3.93 µs, of 1×32768 3.37 instead of 4.36, of 44×18944
-# 4.37 instead of 4.76; of 130×18944 8.1 instead of 6.2.)
+# many to a multiprocessor (µs: softmax of 1×18944 3.24 instead of 3.93, of 44×18944 4.25 instead of 4.76, of 130×18944
+# 8.1 instead of 6.2; LayerNorm of 1×18944 3.29 instead of 4.08; residual + RMSNorm of 44×18944 3.99 instead of 4.53).
 FEW_ROWS_BLOCKS = 3
-FEW_ROWS_ELEMENTS = 32
+FEW_ROWS_ELEMENTS = 48
 # Rows that are read once and are this many times what the L2 holds are read with the priority that it keeps longest.
 # They then displace each other and not the lines on their way to memory, 1 to 4 % faster; smaller ones lose 1 %.
 STREAM_L2S = 2.0
@@ -46,6 +47,8 @@ STREAM_THREADS = 256
 # Of many rows that leave more of a block's threads idle than this, a block of several rows a multiprocessor is better.
 MOST_IDLE = 1.1
 SEVERAL_THREADS = 256
+# One exchange of what the warps of a row found costs less than two, as long as a thread holds few of its elements.
+PART_ELEMENTS = 40
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class RowPlan:
 
     ``loop``: the row does not fit the registers; it is walked in blocks, and read again for its use. ``registers``:
     the most a thread may have (None: what the compiler wants). ``streaming``: the rows are several times what the
-    L2 holds.
+    L2 holds. ``early``: the next launch may begin before this one ends.
     """
 
     block: int
@@ -64,6 +67,7 @@ class RowPlan:
     loop: bool = False
     registers: int | None = None
     streaming: bool = False
+    early: bool = True
 
     def grid(self, rows: int) -> tuple[int]:
         return (-(-rows // self.rows),)
@@ -71,7 +75,10 @@ class RowPlan:
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
         """PLAN, the constexpr argument that the kernels share, and the launch options."""
         single = is_dependent() and self.grid(rows)[0] * self.cluster <= machine.processors
-        return with_options(_meta(self, rows, n, machine.gpu, single))
+        found = with_options(_meta(self, rows, n, machine.gpu, single))
+        if not self.early:
+            found.pop("pdl", None)
+        return found
 
     def options(self) -> dict[str, Any]:
         cluster = {"cluster": self.cluster} if self.cluster > 1 else {}
@@ -83,7 +90,9 @@ class RowPlan:
 @functools.lru_cache(maxsize=4096)
 def _meta(plan: RowPlan, rows: int, n: int, gpu: bool, single: bool) -> dict[str, Any]:
     full = n % plan.block == 0 if plan.loop else n == plan.block
-    form = RowForm(plan.block, plan.rows, full, rows % plan.rows == 0)
+    warps = plan.num_warps * plan.cluster
+    together = gpu and plan.rows == 1 and plan.block % warps == 0 and plan.block <= PART_ELEMENTS * WARP * warps
+    form = RowForm(plan.block, plan.rows, full, rows % plan.rows == 0, warps if together else 1)
     wave = {"single_wave": True} if single else {}
     return {"PLAN": form, **(plan.options() | wave if gpu else {})}
 
@@ -104,20 +113,34 @@ def _cpu_plan(n: int) -> RowPlan:
     return RowPlan(tile_side(n))
 
 
-def _is_few(rows: int, n: int, streams: int, machine: Machine, vectors: int) -> bool:
-    """Whether rows are so few, long and alone that a large cluster finishes them soonest."""
-    if streams > 1 or vectors or machine.largest_cluster < PORTABLE_CLUSTER:
-        return False
-    is_long = BLOCK_ELEMENTS < n <= PORTABLE_CLUSTER * BLOCK_ELEMENTS
-    return is_long and rows * PORTABLE_CLUSTER <= FEW_ROWS_BLOCKS * machine.processors
+def _long(
+    rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int, thread_bytes: int
+) -> tuple[int, int] | None:
+    """The threads of a block and the blocks of a cluster for long rows, where those of `_cluster` are not the best."""
+    if not BLOCK_ELEMENTS < n <= PORTABLE_CLUSTER * BLOCK_ELEMENTS or machine.largest_cluster < PORTABLE_CLUSTER:
+        return None
+    if rows * PORTABLE_CLUSTER <= FEW_ROWS_BLOCKS * machine.processors:
+        return kiln.next_power_of_2(-(-n // (PORTABLE_CLUSTER * FEW_ROWS_ELEMENTS))), PORTABLE_CLUSTER
+    if itemsize != 2:
+        return None
+    if rows > 2 * machine.processors:
+        # Alone in its registers, a row of many may as well be one block's (softmax of 4096×18944 74.3 µs, not 79.3).
+        alone = streams == 1 and vectors == 0 and n <= 512 * PART_ELEMENTS
+        return (512, 1) if alone else None
+    # A row for each multiprocessor: where elements take many operations, all its threads (softmax of 130×24576 6.2 µs,
+    # not 6.5, LayerNorm of 130×18944 5.7, not 6.4); else two small blocks end sooner than large ones (residual and
+    # RMSNorm of 130×18944 6.8 µs, not 9.0).
+    whole = LARGEST_BLOCK_ELEMENTS if vectors < 2 else BLOCK_ELEMENTS * 3 // 2
+    if thread_bytes >= THREAD_BYTES and rows <= machine.processors and n <= whole:
+        return 1024, 1
+    blocks = kiln.next_power_of_2(-(-n // (SEVERAL_THREADS * PACKED_ELEMENTS)))
+    return (SEVERAL_THREADS, blocks) if blocks <= PORTABLE_CLUSTER else None
 
 
 def _cluster(rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int) -> tuple[int, bool] | None:
     """How many blocks share a row, and whether it waits packed; None if no cluster's registers hold it."""
     if n <= BLOCK_ELEMENTS:
         return 1, False
-    if _is_few(rows, n, streams, machine, vectors):
-        return PORTABLE_CLUSTER, False
     small = PACKED_THREADS * PACKED_ELEMENTS
     part = small if n <= PORTABLE_CLUSTER * small else 2 * small
     cluster = min(machine.largest_cluster, kiln.next_power_of_2(-(-n // part)))
@@ -163,9 +186,12 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
 
     ``most``: blocks that a cluster may have. Two vectors of weights leave a thread of a large block room for 24 masked
     elements, and for 64 if none is masked or if four small blocks share the row and ask for weights late (LayerNorm of
-    4096×18944 108 instead of 113 µs, of 4096×14000 81 instead of 98).
+    4096×18944 108 instead of 113 µs, of 4096×14000 81 instead of 98). Two small blocks that are full do better than a
+    large one (4096×16384 69 instead of 72), if only those (of 13824 or 14336 columns 74 instead of 63).
     """
     if vectors > 1 and n > 8192:
+        if n == 2 * PACKED_THREADS * 64 and most > 1:
+            return PACKED_THREADS, 2
         for blocks in (1, 2)[:most]:
             if n <= blocks * SEVERAL_THREADS * 64 and _block(n, SEVERAL_THREADS, blocks, 8, 2) == n:
                 return SEVERAL_THREADS, blocks
@@ -183,32 +209,57 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
     return (SEVERAL_THREADS, blocks) if blocks <= most else (threads, cluster)
 
 
+def _even(n: int, threads: int, streams: int) -> tuple[int, int]:
+    """The threads of a block, and the elements of its narrowest accesses, for few rows of 16-bit elements that would
+    leave many threads of a larger block idle (softmax of 130×5120 2.92 instead of 3.12 µs, residual and RMSNorm of
+    44×5120 2.7 instead of 2.85)."""
+    if not 4096 < n < 8192 or _block(n, threads, 1, 8, 4) <= MOST_IDLE * n:
+        return threads, 4
+    if streams > 1:
+        return 512, 8
+    return (SEVERAL_THREADS if _block(n, SEVERAL_THREADS, 1, 8, 4) == n else threads), 4
+
+
 @functools.lru_cache(maxsize=4096)
 def _gpu_plan(
     rows: int, n: int, itemsize: int, streams: int, machine: Machine, vectors: int, thread_bytes: int
 ) -> RowPlan:
+    vector = max(1, VECTOR_BYTES // itemsize)
+    streaming = is_streaming(rows * n * itemsize * streams, machine, STREAM_L2S)
+    if long := _long(rows, n, itemsize, streams, machine, vectors, thread_bytes):
+        threads, cluster = long
+        # Of two arrays the narrowest tile: in fewer registers, the next launch's blocks fit beside (5.99, not 7.17 µs).
+        block = tile_side(n, threads * cluster * (2 if streams > 1 else vector))
+        return RowPlan(block, 1, threads // WARP, cluster, streaming=streaming)
     spread = _cluster(rows, n, itemsize, streams, machine, vectors)
     if spread is None:
         return RowPlan(8192, num_warps=16, loop=True)
     cluster, packed = spread
     part = -(-n // cluster)
-    streaming = is_streaming(rows * n * itemsize * streams, machine, STREAM_L2S)
     if packed:
         each = PACKED_ELEMENTS
-    elif _is_few(rows, n, streams, machine, vectors):
-        each = FEW_ROWS_ELEMENTS
     else:
         each = _elements(rows, n, part, itemsize, streams, machine, thread_bytes, streaming)
     threads = min(1024, kiln.next_power_of_2(-(-part // each)))
-    vector = max(1, VECTOR_BYTES // itemsize)
-    least = vector // 2
-    if itemsize == 2 and not packed and rows > 4 * machine.processors:
-        most = min(machine.largest_cluster, PORTABLE_CLUSTER)
-        threads, cluster = _ragged(n, threads, cluster, most, streams, vectors)
-        least = 2 if vectors > 1 and n > 8192 else least
+    # A row has a warp at least. One that is alone waits less in a whole block of narrow accesses (RMSNorm of 1×512 1.63
+    # instead of 1.72 µs).
+    least, early = vector // 2, True
+    if n >= WARP * vector:
+        threads = max(threads, WARP)
+    if rows <= machine.processors and n >= BLOCK_THREADS * least:
+        threads = max(threads, BLOCK_THREADS)
+    if itemsize == 2 and not packed:
+        if rows <= machine.processors:
+            threads, least = _even(n, threads, streams)
+        elif rows > 4 * machine.processors:
+            most = min(machine.largest_cluster, PORTABLE_CLUSTER)
+            threads, cluster = _ragged(n, threads, cluster, most, streams, vectors)
+            least = 2 if vectors > 1 and n > 8192 else least
+            # What begins early takes places that four blocks to a row wait for (4096×18944 112 instead of 108 µs).
+            early = vectors < 2 or cluster < 4
     block = _block(n, threads, cluster, vector, least)
     if threads >= BLOCK_THREADS or cluster > 1:
-        return RowPlan(block, 1, max(1, threads // 32), cluster, streaming=streaming)
+        return RowPlan(block, 1, max(1, threads // 32), cluster, streaming=streaming, early=early)
     several = BLOCK_THREADS // threads
     while several > 1 and -(-rows // several) < 2 * machine.processors:
         several //= 2
@@ -216,17 +267,47 @@ def _gpu_plan(
 
 
 # ---- the plan as kernels see it --------------------------------------------------------------------------------------
+@kiln.jit
+def rows_tile(x, ROWS: kl.constexpr, BLOCK: kl.constexpr, FULL: kl.constexpr, EVEN: kl.constexpr):
+    """The ROWS rows of x that a program holds. FULL: the columns are all there, EVEN: the rows are."""
+    row = (kl.program_id(0) * ROWS + kl.arange(0, ROWS))[:, None]
+    columns = kl.arange(0, BLOCK)[None, :]
+    column_mask = None if FULL else columns < x.columns
+    if EVEN:
+        mask = column_mask
+    elif FULL:
+        mask = row < x.rows
+    else:
+        mask = (row < x.rows) & column_mask
+    return Tile(row, columns, mask, column_mask)
+
+
 @kiln.struct
 class RowForm:
     """How a program holds rows: ROWS of them, BLOCK columns each; PLAN of the kernels that reduce rows.
 
-    FULL: the columns are all there, EVEN: the rows are.
+    FULL: the columns are all there, EVEN: the rows are. PARTS: warps that hold a row each a part of it, 1 if what they
+    find is exchanged at each step.
     """
 
     BLOCK: kl.constexpr
     ROWS: kl.constexpr = 1
     FULL: kl.constexpr = False
     EVEN: kl.constexpr = True
+    PARTS: kl.constexpr = 1
+
+    @kiln.jit
+    def parts(self, x):
+        """The same elements of x as `tile`, those of one row in parts: what is reduced stays in a warp."""
+        if self.PARTS == 1:
+            return self.tile(x)
+        # Side by side, warps take runs of columns as wide as their widest accesses.
+        COLUMNS: kl.constexpr = self.BLOCK // self.PARTS
+        RUN: kl.constexpr = 256 if COLUMNS % 256 == 0 else COLUMNS
+        part, column = kl.arange(0, self.PARTS)[:, None], kl.arange(0, COLUMNS)[None, :]
+        columns = column // RUN * (self.PARTS * RUN) + part * RUN + column % RUN
+        mask = None if self.FULL else columns < x.columns
+        return Tile(kl.program_id(0), columns, mask, mask)
 
     @kiln.jit
     def tile(self, x):
@@ -236,16 +317,7 @@ class RowForm:
             columns = kl.arange(0, self.BLOCK)
             mask = None if self.FULL else columns < x.columns
             return Tile(row, columns, mask, mask)
-        row = (kl.program_id(0) * self.ROWS + kl.arange(0, self.ROWS))[:, None]
-        columns = kl.arange(0, self.BLOCK)[None, :]
-        column_mask = None if self.FULL else columns < x.columns
-        if self.EVEN:
-            mask = column_mask
-        elif self.FULL:
-            mask = row < x.rows
-        else:
-            mask = (row < x.rows) & column_mask
-        return Tile(row, columns, mask, column_mask)
+        return rows_tile(x, self.ROWS, self.BLOCK, self.FULL, self.EVEN)
 
     @kiln.jit
     def block(self, x, start):
@@ -256,10 +328,10 @@ class RowForm:
 
     @kiln.jit
     def sum(self, value):
-        """The sum of each row of a tile, to be used with the tile."""
-        return kl.sum(value, axis=0) if self.ROWS == 1 else kl.sum(value, axis=1, keep_dims=True)
+        """The sum of each row of a tile, or of each part, to be used with the tile."""
+        return kl.sum(value, axis=0) if len(value.shape) == 1 else kl.sum(value, axis=1, keep_dims=True)
 
     @kiln.jit
     def max(self, value):
-        """The maximum of each row of a tile, to be used with the tile."""
-        return kl.max(value, axis=0) if self.ROWS == 1 else kl.max(value, axis=1, keep_dims=True)
+        """The maximum of each row of a tile, or of each part, to be used with the tile."""
+        return kl.max(value, axis=0) if len(value.shape) == 1 else kl.max(value, axis=1, keep_dims=True)

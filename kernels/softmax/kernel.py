@@ -21,21 +21,63 @@ LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
 
 @kiln.jit
-def exponent(value, top, NARROW: kl.constexpr):
-    """(value - top) · log2(e); NARROW: in one operation, since the products are finite. How top · log2(e) is rounded is
-    a factor of all weights of a row, and of their sum."""
-    if NARROW:
-        return kl.fma(value, LOG2_E, -top * LOG2_E)
-    return (value - top) * LOG2_E
+def level(top, NARROW: kl.constexpr):
+    """What exponents are counted from. NARROW: top · log2(e), rounded once, since then no product is infinite."""
+    return top * LOG2_E if NARROW else top
+
+
+@kiln.jit
+def exponent(value, base, NARROW: kl.constexpr):
+    """(value - top) · log2(e) by top's level; NARROW: in one operation."""
+    return kl.fma(value, LOG2_E, -base) if NARROW else (value - base) * LOG2_E
+
+
+@kiln.jit
+def between(base, higher, NARROW: kl.constexpr):
+    """What weights by one level have to be multiplied by, to be weights by a higher one."""
+    return kl.exp2(base - higher if NARROW else (base - higher) * LOG2_E)
+
+
+@kiln.jit
+def finite(base):
+    """Counted from 0 where there is nothing but -inf, weights are exp2(-inf) = 0."""
+    return kl.where(base == -float("inf"), 0.0, base)
 
 
 @kiln.jit
 def softmax_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
     """y = exp(x - max(x)) / sum(exp(x - max(x)))"""
-    tile = PLAN.tile(x)
+    NARROW: kl.constexpr = x.dtype == kl.float16
+    tile = PLAN.parts(x)
     value = x.load(tile, -float("inf")).to(kl.float32)
-    weight = exp2_flushed(exponent(value, PLAN.max(value), x.data.dtype.element_ty == kl.float16))
-    y.store(tile, weight * (1.0 / PLAN.sum(weight)))
+    base = level(PLAN.max(value), NARROW)
+    weight = exp2_flushed(exponent(value, base if PLAN.PARTS == 1 else finite(base), NARROW))
+    total = PLAN.sum(weight)
+    y.store(tile, weight * (1.0 / total if PLAN.PARTS == 1 else share(base, total, NARROW)))
+
+
+@kiln.jit
+def share(base, total, NARROW: kl.constexpr):
+    """What turns the weights of each part of a row, whose sums are ``total``, into those of the row: one exchange for
+    its maximum and its sum."""
+    highest, whole = kl.reduce((base, total), 0, joined if NARROW else joined_wide, keep_dims=True)
+    return between(base, highest, NARROW) / whole
+
+
+@kiln.jit
+def joined(base, total, other, more):
+    """The level and the sum of two parts together."""
+    higher = kl.maximum(base, other)
+    seen = finite(higher)
+    return higher, total * between(base, seen, True) + more * between(other, seen, True)
+
+
+@kiln.jit
+def joined_wide(base, total, other, more):
+    """The same of levels that are maxima."""
+    higher = kl.maximum(base, other)
+    seen = finite(higher)
+    return higher, total * between(base, seen, False) + more * between(other, seen, False)
 
 
 @kiln.jit

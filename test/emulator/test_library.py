@@ -121,6 +121,28 @@ def test_softmax(rng, close, name):
     close(lambda: softmax(x, plan=plan), exactly("softmax").softmax(x), length=n)
 
 
+@pytest.mark.parametrize(
+    "plan", [RowPlan(2048, num_warps=4), RowPlan(2048, num_warps=2, cluster=2)], ids=["block", "cluster"]
+)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_softmax_of_parts_without_numbers(rng, close, plan, dtype):
+    """Warps that see nothing but -inf, or what lies behind the row; a row of -inf; levels far apart."""
+    x = np.full((4, 1100), -np.inf, dtype)
+    x[0, 700] = -30000
+    x[1, :300] = random(rng, 300, dtype)
+    x[3] = np.linspace(-60000, 60000, 1100)
+    exact = exactly("softmax").softmax(x)
+    assert (exact[0] == (np.arange(1100) == 700)).all() and np.isnan(exact[2].astype(np.float32)).all()
+    close(lambda: softmax(x, plan=plan), exact, length=1100)
+
+
+def test_long_layer_norm(rng, close):
+    """A row far from zero that is read twice: the sums are of distances from a number near its mean."""
+    x, weight, bias = random(rng, (2, 1300), "float16") + np.float16(100), *(random(rng, 1300, "float16") for _ in "wb")
+    plan, _, _ = PLANS["loop"]
+    close(lambda: norm.layer_norm(x, weight, bias, plan=plan), exactly("norm").layer_norm(x, weight, bias), length=1300)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_activation(rng, close, dtype):
     x, bias = random(rng, (3, 130), dtype), random(rng, 130, dtype)

@@ -128,13 +128,13 @@ def test_the_cpu_walks_one_row():
 def test_flat_plans(n, itemsize):
     plan = flat.plan(n, itemsize, DEFAULT_GPU)
     each = plan.block // (32 * plan.num_warps)
-    assert 4 <= each * itemsize <= 64 and plan.num_warps in (1, 2, 4)
     programs = -(-n // plan.block)
-    # Smaller blocks only until the programs cover the machine, and always until then.
-    if n * itemsize >= 2 * 132 * 128 * 16:
+    if programs >= 132 and plan.num_warps == 4:
         assert each * itemsize == 16
-    elif n * itemsize >= 132 * 32 * 4:
-        assert programs >= 132
+        return
+    # Accesses are narrow until the programs cover the machine, and no narrower than that.
+    assert plan.num_warps == 8 and 1 <= each <= 8 // itemsize
+    assert each == 1 or programs >= 132 > -(-n // (2 * plan.block)) or each == 8 // itemsize
 
 
 def test_blocks_that_end_rows_early_shrink():
@@ -148,19 +148,58 @@ def test_rows_whose_threads_would_idle():
                                        (11008, 2, 12288, 1), (18944, 2, 20480, 2)):  # fmt: skip
         found = rows.plan(4096, n, 2, streams, DEFAULT_GPU, 1, 32)
         assert (found.block, found.num_warps, found.cluster) == (block, 8, cluster), (n, streams)
-    assert rows.plan(100, 5120, 2, 1, DEFAULT_GPU, 1, 32).num_warps > 8
+    for n, streams, block, warps in ((5120, 1, 5120, 8), (6656, 1, 8192, 16), (5120, 2, 8192, 16)):
+        found = rows.plan(100, n, 2, streams, DEFAULT_GPU, 1, 32)
+        assert (found.block, found.num_warps) == (block, warps), (n, streams)
     assert rows.plan(4096, 5120, 4, 1, DEFAULT_GPU, 1, 32).num_warps > 8
     assert rows.plan(4096, 4096, 2, 2, DEFAULT_GPU, 1, 32).num_warps == 16  # nothing idles
 
 
 def test_a_few_long_rows_are_spread_over_a_large_cluster():
-    """More rows have multiprocessors enough as they are; those with weights were not slower."""
-    for rows_, n, itemsize in ((1, 18944, 2), (44, 18944, 2), (1, 32768, 4)):
-        found = rows.plan(rows_, n, itemsize, 1, DEFAULT_GPU)
-        assert (found.num_warps, found.cluster) == (4, 8), (rows_, n)
-    for rows_, n, vectors in ((50, 18944, 0), (1, 16384, 0), (1, 18944, 1)):
-        assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU, vectors).cluster < 8, (rows_, n)
+    """More rows have multiprocessors enough as they are."""
+    for rows_, n, itemsize, streams, vectors, warps in ((1, 18944, 2, 1, 0, 2), (44, 18944, 2, 2, 1, 2),
+                                                        (1, 18944, 2, 1, 2, 2), (1, 32768, 4, 1, 0, 4)):  # fmt: skip
+        found = rows.plan(rows_, n, itemsize, streams, DEFAULT_GPU, vectors)
+        assert (found.num_warps, found.cluster) == (warps, 8), (rows_, n)
+    for rows_, n in ((50, 18944), (1, 16384)):
+        assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU).cluster < 8, (rows_, n)
     assert rows.plan(1, 18944, 2, 1, OLDER).cluster == 1
+
+
+def test_a_long_row_for_each_multiprocessor():
+    """Many operations an element: all threads; few: two small blocks. Many rows that are alone: one block."""
+    for rows_, n, streams, vectors, asked, warps, cluster in (
+        (130, 18944, 1, 0, 64, 32, 1),
+        (130, 32768, 1, 0, 64, 32, 1),
+        (130, 24576, 1, 2, 64, 32, 1),
+        (130, 32768, 1, 2, 64, 8, 2),
+        (130, 18944, 1, 1, 32, 8, 2),
+        (130, 18944, 2, 1, 32, 8, 2),
+        (777, 18944, 1, 0, 64, 16, 1),
+        (777, 24576, 1, 0, 64, 4, 4),
+    ):
+        found = rows.plan(rows_, n, 2, streams, DEFAULT_GPU, vectors, asked)
+        assert (found.num_warps, found.cluster) == (warps, cluster), (rows_, n, streams, vectors)
+
+
+def test_a_plan_that_loses_by_it_is_no_dependent_launch():
+    with machine.launch_options(pdl=True):
+        for n, vectors, early in ((18944, 2, False), (18944, 1, True), (16384, 2, True)):
+            found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, vectors)
+            assert ("pdl" in found.meta(4096, n, DEFAULT_GPU)) == early, (n, vectors)
+
+
+def test_short_rows_have_a_warp():
+    assert rows.plan(4096, 512, 2, 1, DEFAULT_GPU) == RowPlan(512, rows=4, num_warps=4)
+    assert rows.plan(1, 512, 2, 1, DEFAULT_GPU).num_warps == 4
+
+
+def test_parts_are_of_few_elements():
+    for plan, parts in ((RowPlan(2048, num_warps=4), 4), (RowPlan(20480, num_warps=4, cluster=4), 16),
+                        (RowPlan(32768, num_warps=4, cluster=4), 1), (RowPlan(512, rows=4), 1),
+                        (RowPlan(1000, num_warps=16), 1)):  # fmt: skip
+        assert plan.meta(4096, plan.block, DEFAULT_GPU)["PLAN"].PARTS == parts, plan
+    assert RowPlan(2048, num_warps=4).meta(4096, 2048, CPU)["PLAN"].PARTS == 1
 
 
 def test_long_rows_with_two_vectors_are_not_masked():
@@ -189,15 +228,28 @@ def test_long_rows_alone_take_fewer_threads():
         assert (found.num_warps, found.cluster) == (warps, 1), (n, vectors)
 
 
-def test_what_a_few_programs_take_is_not_spread_over_more():
-    for n, programs in ((896, 4), (1024, 4), (100, 1), (1025, 17)):
-        assert flat.plan(n, 2, DEFAULT_GPU).grid(1, n) == (programs,), n
+def test_small_arrays_are_taken_by_narrow_accesses():
+    for rows_, n, block in ((1, 100, 256), (1, 14336, 256), (44, 896, 256), (130, 896, 512)):
+        assert flat.plan(n, 2, DEFAULT_GPU, rows=rows_) == flat.FlatPlan(block, 8), (rows_, n)
+    assert flat.plan(896, 2, DEFAULT_GPU, rows=777) == flat.FlatPlan(1024, 4)
 
 
 def test_programs_that_wait_do_more_than_they_waste():
     with machine.launch_options(pdl=True):
-        assert [flat.plan(n, 2, DEFAULT_GPU, rows=4096).block for n in (5120, 6656, 1000)] == [2048, 2048, 1024]
+        found = [flat.plan(n, 2, DEFAULT_GPU, rows=4096) for n in (5120, 6656, 1000, 896)]
+        assert [(plan.block, plan.num_warps) for plan in found] == [(2048, 8), (2048, 8), (1024, 8), (1024, 8)]
     assert [flat.plan(n, 2, DEFAULT_GPU, rows=4096).block for n in (5120, 6656, 1000)] == [1024] * 3
+
+
+def test_short_rows_share_a_program():
+    """While there are programs enough; not rows that fill a block."""
+    with machine.launch_options(pdl=True):
+        found = [flat.plan(n, 2, DEFAULT_GPU, rows=rows_, whole_rows=True)
+                 for rows_, n in ((4096, 512), (4096, 1024), (777, 512), (4096, 2048), (130, 512))]  # fmt: skip
+        assert [plan.rows for plan in found] == [4, 2, 2, 1, 1]
+    assert flat.plan(512, 2, DEFAULT_GPU, rows=4096, whole_rows=True) == flat.FlatPlan(512, 4, rows=2)
+    assert flat.plan(512, 2, DEFAULT_GPU, rows=4096).rows == 1
+    assert flat.FlatPlan(512, rows=4).grid(4095, 512) == (1024,)
 
 
 def test_programs_that_are_resident_at_once_have_one_warp():
@@ -211,6 +263,7 @@ def test_programs_of_dependent_launches_do_more():
     alone = flat.plan(1 << 24, 2, DEFAULT_GPU)
     with machine.launch_options(pdl=True):
         assert flat.plan(1 << 24, 2, DEFAULT_GPU).block == 2 * alone.block
+        assert flat.plan(1 << 24, 4, DEFAULT_GPU, accesses=2, many_arrays=True) == flat.FlatPlan(1024, 4)
 
 
 @pytest.mark.host
