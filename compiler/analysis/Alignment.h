@@ -37,6 +37,10 @@ struct AxisInfo {
   int64_t steppingBy(unsigned dim, int64_t step) const { return dims[dim].step == step ? dims[dim].group : 1; }
   /// A power of two that divides every element.
   int64_t everyElement() const;
+  /// Whether `divisor` divides every element times `factor`, whose product may have more than 64 bits.
+  bool isMultiple(int64_t divisor, int64_t factor = 1) const {
+    return everyElement() % divisor * factor % divisor == 0;
+  }
   bool operator==(const AxisInfo &other) const { return dims == other.dims && constant == other.constant; }
 };
 

@@ -71,9 +71,9 @@ Value Finder::argumentOf(const Polynomial &polynomial) const {
 
 bool Finder::isAligned(const Polynomial &stride) const {
   if (std::optional<int64_t> number = asConstant(stride))
-    return *number > 0 && *number * bytes % kAlign == 0;
+    return *number > 0 && *number % kAlign * bytes % kAlign == 0;
   Value argument = argumentOf(stride);
-  return argument && alignment.get(argument).everyElement() * bytes % kAlign == 0;
+  return argument && alignment.get(argument).isMultiple(kAlign, bytes);
 }
 
 bool Finder::takeRest(const std::optional<Polynomial> &part) {

@@ -170,9 +170,9 @@ static bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment
     why = "the rows of a described array are not contiguous";
     return false;
   }
-  bool aligned = alignment.get(desc.getBase()).everyElement() % kEngineBytes == 0;
+  bool aligned = alignment.get(desc.getBase()).isMultiple(kEngineBytes);
   for (Value stride : desc.getStrides().drop_back())
-    aligned &= alignment.get(stride).everyElement() * bytes % kEngineBytes == 0;
+    aligned &= alignment.get(stride).isMultiple(kEngineBytes, bytes);
   if (!aligned)
     why = "base or strides of a described array are not known to be multiples of 16 bytes";
   return aligned;
@@ -180,7 +180,7 @@ static bool isMappable(tile::MakeDescOp desc, const AlignmentAnalysis &alignment
 
 /// An H200 ends a launch with an illegal instruction where a box begins elsewhere.
 static bool beginsInSteps(Value offset, Type element, const AlignmentAnalysis &alignment, std::string &why) {
-  bool steps = alignment.get(offset).everyElement() * tile::memoryBytes(element) % kEngineBytes == 0;
+  bool steps = alignment.get(offset).isMultiple(kEngineBytes, tile::memoryBytes(element));
   if (!steps)
     why = "the position of a block along its rows is not known to be a multiple of 16 bytes";
   return steps;

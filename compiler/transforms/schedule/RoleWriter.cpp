@@ -46,8 +46,8 @@ Value schedule::mapOf(ImplicitLocOpBuilder &b, tile::MakeDescOp desc, MemType me
 scf::ForOp schedule::makePersistent(func::FuncOp kernel, ImplicitLocOpBuilder &b) {
   Type i32 = b.getI32Type();
   Value sizes[3];
-  for (auto [i, axis] : llvm::enumerate(ArrayRef{tile::Axis::X, tile::Axis::Y, tile::Axis::Z}))
-    sizes[i] = tile::NumProgramsOp::create(b, i32, axis);
+  for (tile::Axis axis : {tile::Axis::X, tile::Axis::Y, tile::Axis::Z})
+    sizes[unsigned(axis)] = tile::NumProgramsOp::create(b, i32, axis);
   Value plane = arith::MulIOp::create(b, sizes[0], sizes[1]);
   Value count = arith::MulIOp::create(b, plane, sizes[2]);
   Value first = FirstProgramOp::create(b, i32), step = ProgramStepOp::create(b, i32);
