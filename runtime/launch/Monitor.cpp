@@ -218,6 +218,7 @@ void Monitor::access(const KilnLaunch *launch, int32_t site, int64_t program, in
   device::abandonInstance(launch);
 }
 
+/// Of an access to memory.
 static const char *getVerb(KilnAccess kind) {
   constexpr const char *verbs[] = {"load", "store", "atomic"};
   return verbs[unsigned(kind)];
@@ -253,13 +254,13 @@ std::string Monitor::describeBuffers(uintptr_t address, int32_t bytes) const {
 }
 
 std::string Monitor::getMessage(const Failure &failure) const {
+  if (failure.kind == Failure::Kind::Assert)
+    return metadata.sites[failure.site].message;
+  if (failure.kind == Failure::Kind::Index)
+    return llvm::formatv("index {0} is outside of an axis of {1} elements", int64_t(failure.address), failure.bytes);
   std::string access =
       llvm::formatv("{0} of {1} at address {2:x}", getVerb(failure.access), withBytes(failure.bytes), failure.address);
   switch (failure.kind) {
-  case Failure::Kind::Assert:
-    return metadata.sites[failure.site].message;
-  case Failure::Kind::Index:
-    return llvm::formatv("index {0} is outside of an axis of {1} elements", int64_t(failure.address), failure.bytes);
   case Failure::Kind::Lanes:
     return access + " is one of two by this store: that of tile coordinate " +
            getCoordinate(metadata.sites[failure.site].operands.front().shape, failure.otherElement) +
@@ -271,6 +272,9 @@ std::string Monitor::getMessage(const Failure &failure) const {
   case Failure::Kind::Race:
     return llvm::formatv("{0} races with the {1} of program {2}", access, getVerb(failure.other->kind),
                          describeProgram(failure.other->program));
+  case Failure::Kind::Assert:
+  case Failure::Kind::Index:
+    break;
   }
   return "";
 }
