@@ -26,7 +26,9 @@ PACKAGES := clang-$(LLVM) lld-$(LLVM) llvm-$(LLVM)-dev libmlir-$(LLVM)-dev mlir-
 PYTHON_PACKAGES := python3 python3-venv python3-dev
 BENCH_PYTHON ?= $(VENV)/bin/python
 RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(VENV)/bin/python
-PYTEST := $(RUN) -m pytest -p no:cacheprovider
+# Under tests, what is freed is overwritten, and memory that is taken is not zero.
+FILL := MALLOC_PERTURB_=165
+PYTEST := $(FILL) $(RUN) -m pytest -p no:cacheprovider
 
 .PHONY: help setup packages build demo bench test check-lit check-cpp check-python check-kernels check-ptxas \
   check-emulated check-fuzz docs-check lint format wheel clean
@@ -92,10 +94,10 @@ test-gpu: build
 	  --summary $(BUILD)/test-gpu/summary.txt
 
 check-lit: build
-	@KILN_BUILD=$(BUILD) $(VENV)/bin/lit -j $(JOBS) -sv -D python=$(CURDIR)/$(VENV)/bin/python test
+	@$(FILL) KILN_BUILD=$(BUILD) $(VENV)/bin/lit -j $(JOBS) -sv -D python=$(CURDIR)/$(VENV)/bin/python test
 
 check-cpp: build
-	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error | tail -n 15; exit $${PIPESTATUS[0]}
+	@$(FILL) ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error | tail -n 15; exit $${PIPESTATUS[0]}
 
 check-python: build
 	@$(PYTEST) -n $(JOBS) -m "not bench and not fuzz and not gpu" test/python
@@ -117,15 +119,15 @@ EMULATED := test/emulator \
   $(addprefix test/python/programs/, test_pointers.py test_scans_and_reductions.py \
     $(addprefix test_order.py::test_, a_scan_of_functions_composes_them_in_order the_order_of_a_scan_is_kept booleans_sort))
 check-emulated: build
-	@KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
+	@$(FILL) KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
 	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) -m "not fuzz" $(EMULATED)
-	@KILN_TARGET=sm_80 KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
+	@$(FILL) KILN_TARGET=sm_80 KILN_BUILD=$(BUILD) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
 	  -p no:cacheprovider -p emulator.plugin -n $(JOBS) test/emulator/test_simple.py
 
 check-fuzz: build
 	@KILN_BUILD=$(BUILD) KILN_FUZZ_PROGRAMS=$(FUZZ) KILN_FUZZ_MUTANTS=$(MUTANTS) KILN_FUZZ_SPECIALIZATIONS=$(SPECIALIZATIONS) \
 	  $(PYTEST) -n $(JOBS) -m fuzz test/python
-	@KILN_FUZZ_EMULATOR=$(INSTRUCTIONS) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
+	@$(FILL) KILN_FUZZ_EMULATOR=$(INSTRUCTIONS) PYTHONPATH=$(CURDIR)/$(BUILD)/python:$(CURDIR)/test $(VENV)/bin/python -m pytest \
 	  -p no:cacheprovider -n $(JOBS) -m fuzz test/emulator/test_mutants.py
 
 docs-check: build

@@ -20,6 +20,9 @@ config.environment["PATH"] = os.pathsep.join(
     [os.path.join(build, "compiler", "tools"), llvm, os.environ.get("PATH", "")]
 )
 config.environment["PYTHONPATH"] = os.path.join(build, "python")
+# The Makefile's: what is freed is overwritten, and memory that is taken is not zero.
+if fill := os.environ.get("MALLOC_PERTURB_"):
+    config.environment["MALLOC_PERTURB_"] = fill
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=all -dump-input-context=10"
 # ptxas: there is an assembler for NVIDIA GPUs, as a package of the environment or in a toolkit.
 python = lit_config.params.get("python", os.path.join(root, ".venv", "bin", "python"))
