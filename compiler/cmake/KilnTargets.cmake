@@ -15,6 +15,12 @@ add_library(kiln_flags INTERFACE)
 target_include_directories(kiln_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
 target_compile_options(kiln_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -ffunction-sections -fdata-sections
   $<$<CXX_COMPILER_ID:Clang>:-Xclang -fno-pch-timestamp>)
+if(KILN_SANITIZE)
+  # LLVM's archives have type information of their own (vptr, function), and its allocators are not instrumented.
+  set(sanitize -fsanitize=${KILN_SANITIZE} -fno-sanitize=vptr,function)
+  target_compile_options(kiln_flags INTERFACE ${sanitize} -fno-omit-frame-pointer -g1)
+  target_link_options(kiln_flags INTERFACE ${sanitize})
+endif()
 
 # add_kiln_library(name [MLIR] SOURCES a.cpp ... [LINK lib ...])
 # A static library. MLIR: it uses MLIR/LLVM headers and the shared precompiled header.
