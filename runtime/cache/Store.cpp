@@ -159,10 +159,16 @@ Descriptor Store::openWithin(int at, const char *name) {
 
 Descriptor Store::openFolder(const char *name, bool make) {
   int at = getRoot();
-  if (make)
-    if (int code = files.makeDirectory(at, name, 0700); code < 0 && code != -EEXIST)
-      return Descriptor(files, code);
-  return openWithin(at, name);
+  for (bool again = make;; again = false) {
+    if (make)
+      if (int code = files.makeDirectory(at, name, 0700); code < 0 && code != -EEXIST)
+        return Descriptor(files, code);
+    Descriptor folder = openWithin(at, name);
+    if (!again || (folder.error() != ENOTDIR && folder.error() != ELOOP))
+      return folder;
+    // A link or a file stands there, where nothing could be written for ever. What a link leads to stays.
+    (void)files.removeFile(at, name);
+  }
 }
 
 std::string Store::uniqueName() {

@@ -39,9 +39,11 @@ void inParent() {
 }
 
 void inChild() {
-  // What waited here does not exist in the child: a fresh gate, with this thread inside if it was.
-  new (storage) Gate;
+  // What waited here does not exist in the child: nobody is inside, unless this thread is.
+  new (&gate().changed) std::condition_variable;
   gate().inside = depth ? 1 : 0;
+  gate().forking = false;
+  gate().mutex.unlock();
 }
 
 [[maybe_unused]] const bool ready = [] {

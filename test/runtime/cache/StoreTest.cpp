@@ -109,6 +109,27 @@ TEST(Store, anEntryThatIsALinkIsSetAside) {
   EXPECT_FALSE(store->load(keyOf(1)).entry);
 }
 
+TEST(Store, linksAndFilesInThePlaceOfItsFoldersMakeRoom) {
+  TestFolder folder;
+  auto store = openStore(folder.root());
+  fs::path elsewhere = folder.path / "elsewhere";
+  fs::create_directory(elsewhere);
+  fs::path root = folder.root(), entry = folderOf(folder.root(), keyOf(1));
+  for (const fs::path &place : {root / "tmp", root / "names", root / "quarantine", entry.parent_path()})
+    for (bool link : {true, false}) {
+      fs::remove_all(place);
+      link ? fs::create_directory_symlink(elsewhere, place) : void(std::ofstream(place) << "a file");
+      publish(*store, 1);
+      expectThere(*store, 1);
+      std::ofstream(entry / "object") << "damaged";
+      EXPECT_FALSE(store->load(keyOf(1)).entry) << place;
+      EXPECT_FALSE(fs::exists(entry)) << place;
+      publish(*store, 1);
+      expectThere(*store, 1);
+    }
+  EXPECT_TRUE(fs::is_empty(elsewhere)) << "what a link leads to is not written";
+}
+
 TEST(Store, aFolderOfEntriesThatIsALinkIsSetAside) {
   TestFolder folder;
   auto store = openStore(folder.root());
