@@ -17,6 +17,14 @@ def test_a_reader_that_goes_away_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_package_is_the_command():
+    for module in ("kiln", "kiln.cli"):
+        done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("kiln ")
+        wrong = subprocess.run([sys.executable, "-m", module, "nothing"], capture_output=True, text=True)
+        assert wrong.returncode == 2 and wrong.stderr.startswith("usage: kiln ")
+
+
 TALKATIVE = """
 import kiln
 import kiln.language as kl
