@@ -81,7 +81,7 @@ def compiled(
     machine: str | None = None,
 ) -> Report:
     """What a launch of compiled code on `grid` does. `values`: integer arguments by name; one that is not given counts
-    as 4096, and the report says so."""
+    as 4096, and the report says so. `machine`: as for `launch`."""
     from kiln import _kiln
     from kiln.explain import machines, occupancy
 
@@ -106,6 +106,11 @@ def compiled(
     known |= dict.fromkeys(assumed, ASSUMED)
 
     target = metadata["target"]
+    if machine is not None and target["kind"] != "cuda":
+        raise errors.UserError(
+            f"expected a GPU as the target (because a machine is a GPU whose peaks are compared with), got target "
+            f"{target['name']!r} with machine {machine!r}"
+        )
     data: dict[str, Any] = {
         "kernel": kernel.name,
         "signature": kernel.signature,

@@ -318,6 +318,8 @@ def test_the_command(tmp_path, capsys):
     assert "has no integer argument 'nn'; did you mean 'n'?" in capsys.readouterr().err
     assert main([*common, "--grid", "0"]) == 1
     assert "expected a grid of 1 to 3 positive sides" in capsys.readouterr().err
+    assert main([*common, "--target", "cpu-avx2", "--machine", "H100"]) == 1
+    assert "expected a GPU as the target" in capsys.readouterr().err
     file.write_text(file.read_text() + "\nimport numpy as np\n\ndouble[(1,)](np.ones(8, np.float32), 8, BLOCK=8)\n")
     assert main([*common, "--target", "sm_90a"]) == 0, "the file's own launch is of its own target"
     capsys.readouterr()
