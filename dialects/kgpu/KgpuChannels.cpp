@@ -211,16 +211,6 @@ static bool isAcquired(Value memory, Value channel, Value cursor) {
   return acquired && acquired.getChannel() == channel && acquired.getCursor() == cursor;
 }
 
-LogicalResult CommitOp::verify() {
-  auto channel = getChannel().getDefiningOp<ChannelOp>();
-  if (getWhen() && channel && channel.getCompletion() != Completion::Threads) // commit_c2
-    return emitOpError(
-               "expected a channel that completes by threads (because the others count copies, made or not), got "
-               "one that completes by ")
-           << stringifyCompletion(channel.getCompletion());
-  return success();
-}
-
 LogicalResult CopyInOp::verify() {
   if (!isAcquired(getMem(), getChannel(), getCursor())) // copy_in_c2
     return emitOpError("expected memory that was acquired of this channel and cursor (because its barrier counts what "

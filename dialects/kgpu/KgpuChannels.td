@@ -164,10 +164,8 @@ def Kgpu_CommitOp : Kgpu_ChannelStep<"commit"> {
     Everything that fills the slot this round stands before this op. Where copies announce `bytes`, one thread arrives and
     says how many are to come to this cta; where `threads` fill, each warp arrives once its stores are done; `groups` closes
     the group of copies that each thread has issued, which may be none: then the slot is to be received, but not read.
-    With `when` false, nothing: who commits in the last iteration of a loop has nothing to commit in the others.
 
     - `commit_c1`: the cursor has as many slots as the channel.
-    - `commit_c2`: only a channel that `threads` fill is committed `when` something holds.
 
     ```mlir
     func.func @commit(%p: !kgpu.cursor<2>) {
@@ -178,12 +176,9 @@ def Kgpu_CommitOp : Kgpu_ChannelStep<"commit"> {
     ```
   }];
   let arguments = (ins Arg<Kgpu_ChannelType, "the ring", [MemWrite<Kgpu_Asynchrony>]>:$channel,
-                       Arg<Kgpu_CursorType, "which slot">:$cursor,
-                       Arg<Optional<I1>, "whether at all">:$when);
-  let builders = [OpBuilder<(ins "::mlir::Value":$channel, "::mlir::Value":$cursor), [{
-    build($_builder, $_state, channel, cursor, /*when=*/::mlir::Value());
-  }]>];
-  let assemblyFormat = "$channel `[` $cursor `]` (`when` $when^)? attr-dict `:` type($channel)";
+                       Arg<Kgpu_CursorType, "which slot">:$cursor);
+  let assemblyFormat = "$channel `[` $cursor `]` attr-dict `:` type($channel)";
+  let hasVerifier = 0;
 }
 
 def Kgpu_ReceiveOp : Kgpu_ChannelStep<"receive"> {

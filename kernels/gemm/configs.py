@@ -83,8 +83,6 @@ class GemmPlan:
     cluster    blocks that share a tile's rows, and fetch the other operand once for all; or a tile's ``k``
     share      what a cluster's blocks share: the tile's "rows", or "k": each multiplies its part of every step (``k``
                is that of all together), and at the tile's end they add their sums through each other's shared memory
-    lean       by a producer: the first products of a tile begin its sum, which nobody sets to zero, and by turns the
-               next group's turn comes with the last products, not behind them
     splits     parts of K that are computed side by side and added in their order
     reduce     who adds them: a second "launch", or the program that is "last" with its part
     workers    stream-K: so many programs share the steps of the last tiles equally, whatever tile they are of; the
@@ -108,7 +106,6 @@ class GemmPlan:
     consumers: int = 2
     cluster: int = 1
     share: str = "rows"
-    lean: bool = False
     splits: int = 1
     reduce: str = "launch"
     workers: int = 0
@@ -197,8 +194,6 @@ class GemmPlan:
             chosen["schedule"] = "skinny_ahead"
         if self.shares_k:
             chosen["schedule"] = "split"
-        if self.lean:
-            chosen["schedule"] += "_lean"
         if self.with_roles:
             return options(**chosen, consumers=self.consumers)
         return options(**chosen, num_warps=self.num_warps)
@@ -370,8 +365,6 @@ def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
 def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     """Why a plan cannot run on a machine; "" if it can."""
     _, limits = _row(machine)
-    if plan.lean and (not plan.with_roles or plan.ahead or plan.shares_k):
-        return f"lean tiles by {plan.schedule}, of shared k or rows ahead, where those of a producer without are"
     if plan.share not in ("rows", "k"):
         return f"blocks of a cluster that share {plan.share}, where there are rows and k"
     if plan.shares_k:

@@ -17,8 +17,6 @@ from kiln.kernels.machine import launch_options
 # What the kernels of a schedule have to consist of.
 INSTRUCTIONS = {
     "cooperative": {"wgmma", "cp", "mbarrier"},
-    "cooperative_lean": {"wgmma", "cp", "mbarrier"},
-    "pingpong_lean": {"wgmma", "cp", "mbarrier"},
     "pingpong": {"wgmma", "cp", "mbarrier"},
     "simple": {"wgmma", "cp"},
 }
@@ -157,19 +155,11 @@ def test_nothing_is_written_before_the_first_column(rng, in_orders, shift):
         assert (got == want).all()
 
 
-@pytest.mark.parametrize("tiles, schedule", [
-    *((tiles, "pingpong") for tiles in (1, 2, 3, 5, 8)), *((tiles, "pingpong_lean") for tiles in (1, 2, 5)),
-])  # fmt: skip
+@pytest.mark.parametrize("tiles", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("depth", [0, 64, 320])
-def test_groups_take_turns(rng, in_orders, tiles, depth, schedule):
+def test_groups_take_turns(rng, in_orders, tiles, depth):
     """A block works off an odd or an even number of tiles, each longer and shorter than the ring."""
-    multiply(rng, in_orders, (64, 64, 64), (64 * tiles, 64, depth), schedule=schedule, stages=3)
-
-
-@pytest.mark.parametrize("sides", [(128, 128, 384), (200, 136, 8), (64, 8, 0)], ids=str)
-def test_sums_that_their_first_products_begin(rng, in_orders, sides):
-    """Nobody has set registers to zero but where there is no product."""
-    multiply(rng, in_orders, (128, 128, 64), sides, schedule="cooperative_lean", stages=2)
+    multiply(rng, in_orders, (64, 64, 64), (64 * tiles, 64, depth), schedule="pingpong", stages=3)
 
 
 def test_groups_take_turns_in_clusters(rng, in_orders):
@@ -193,10 +183,6 @@ PLANS = {
     "shared sums": GemmPlan(128, 64, 128, stages=2, cluster=2, share="k"),
     "shared sums of few rows": GemmPlan(32, 64, 256, stages=2, consumers=1, cluster=4, share="k"),
     "turns": GemmPlan(64, 96, 64, "pingpong", stages=3),
-    "lean turns": GemmPlan(64, 96, 64, "pingpong", stages=3, lean=True),
-    "lean turns in a cluster": GemmPlan(128, 64, 64, "pingpong", stages=2, cluster=2, lean=True),
-    "lean": GemmPlan(128, 128, 64, stages=2, lean=True),
-    "lean shares": GemmPlan(64, 64, 64, "pingpong", stages=3, workers=7, lean=True),
     "turns in a cluster": GemmPlan(128, 64, 64, "pingpong", stages=2, cluster=2),
     "simple": GemmPlan(64, 64, 32, "simple", stages=2),
     "last": GemmPlan(128, 64, 64, stages=2, splits=3, reduce="last"),
@@ -338,7 +324,6 @@ def test_loops_with_conditions(rng, in_orders, where, rings):
 
 @pytest.mark.parametrize("name", [
     "cooperative", "few rows", "splits", "cluster", "turns", "turns in a cluster", "shares", "shared sums",
-    "lean turns",
 ])  # fmt: skip
 def test_launches_that_overlap(rng, in_orders, name):
     """Each role waits for the launch before: the emulator faults where one accesses memory ahead of that."""
@@ -354,7 +339,7 @@ def test_launches_that_overlap(rng, in_orders, name):
 
 
 @pytest.mark.parametrize("shared", [None, "a", "b"])
-@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster", "turns", "shared sums", "lean turns"])
+@pytest.mark.parametrize("name", ["cooperative", "few rows", "splits", "cluster", "turns", "shared sums"])
 def test_batches(rng, in_orders, name, shared):
     """What a tile has over goes to no other matrix of the batch, nor comes from there."""
     sides = {"a": (3, 72, 136), "b": (3, 136, 88), "c": (3, 72, 88)}

@@ -92,14 +92,6 @@ def test_rows_ahead_are_of_few_rows():
         assert "ahead" in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
 
 
-def test_lean_tiles_are_a_producers():
-    problem, fits = Problem(4096, 4096, 4096), GemmPlan(256, 128, 64, "pingpong", stages=5, cluster=2, lean=True)
-    assert refusal(fits, problem, DEFAULT_GPU) == ""
-    assert fits.options(DEFAULT_GPU)["schedule"] == "pingpong_lean"
-    for change in ({"schedule": "simple"}, {"schedule": "cooperative", "share": "k", "k": 128}):
-        assert "lean tiles by" in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
-
-
 def test_clusters_that_share_k_are_refused_with_the_reason():
     problem, fits = Problem(128, 4096, 4096), GemmPlan(128, 64, 128, stages=5, cluster=2, share="k")
     assert refusal(fits, problem, DEFAULT_GPU) == ""

@@ -116,35 +116,6 @@ def test_what_few_rows_ask_for(change: dict, copies: int, prefetches: int):
     assert len(re.findall(r"\bUTMAPF\.L2\.2D", sass)) == prefetches
 
 
-@pytest.mark.parametrize("plan", [
-    GemmPlan(256, 128, 64, "pingpong", stages=5, cluster=2), GemmPlan(128, 256, 64, stages=4),
-], ids=str)  # fmt: skip
-def test_lean_products_begin_a_sum_and_hand_over_behind_the_last(plan: GemmPlan):
-    """Each accumulator's first instruction has a predicate, no more than there were; and where groups take turns a
-    warp says so between its last products and its first wait for any: ptxas has not joined what is under way."""
-    if toolchain.nvdisasm() is None:
-        pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
-    a, b = blank((4096, 4096), "float16"), blank((4096, 4096), "float16").T
-    found = {}
-    for lean in (False, True):
-        (launch,) = launches_of(
-            lambda lean=lean: matmul(a, b, plan=dataclasses.replace(plan, lean=lean)), of_target("sm_90a")
-        )
-        made = launch.compile("sm_90a")
-        usage = json.loads(made.metadata)["cuda"]["usage"]
-        assert usage["spill_loads"] + usage["spill_stores"] == 0
-        found[lean] = toolchain.disassemble(made.output)
-    products = {lean: re.findall(r"HGMMA[^;]*", sass) for lean, sass in found.items()}
-    begun = [text for text in products[True] if re.search(r", !?UP\d", text)]
-    blocks = plan.rows // plan.sharers // 64 * (plan.consumers // plan.sharers)
-    assert len(products[True]) == len(products[False]) and len(begun) == blocks
-    assert not [text for text in products[False] if re.search(r", !?UP\d", text)]
-    ends = re.findall(r"gsb0 ;(.*?)WARPGROUP\.DEPBAR\.LE gsb0, 0x1", found[True], re.DOTALL)
-    assert len(ends) == plan.consumers // plan.sharers
-    for end in ends:
-        assert ("SYNCS.ARRIVE" in end) == (plan.schedule == "pingpong") and "BRA" not in end
-
-
 def test_blocks_that_share_k_meet_by_what_they_send():
     """Each thread sends its sums to both, in pairs; barriers of the cluster are of the start, before any is sent."""
     a, b = blank((128, 4096), "float16"), blank((4096, 4096), "float16").T

@@ -197,13 +197,8 @@ static LogicalResult emitCommit(Lowering &lowering, kgpu::CommitOp op) {
   }
   if (anyReceived(channel, kgpu::isReadAsynchronously) && !isFenced(op))
     lowering.b.ptx("fence.proxy.async.shared::cta;", "", {}, {});
-  Value arrives = lowering.place.isLeader();
-  if (Value when = op.getWhen())
-    arrives = arith::AndIOp::create(lowering.b, arrives, lowering.scalar(when));
-  // What holds nothing says that the warp has come here, not what its lanes have stored.
-  if (!op.getWhen() || !channel.getType().getParts().empty())
-    lowering.b.syncWarp();
-  lowering.b.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, arrives});
+  lowering.b.syncWarp();
+  lowering.b.ptx("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", {}, {full, lowering.place.isLeader()});
   return success();
 }
 

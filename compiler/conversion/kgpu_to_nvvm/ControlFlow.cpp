@@ -52,19 +52,6 @@ static bool isFactor(BlockArgument value) {
   });
 }
 
-/// The first iteration does not read what it is given: a product begins the sum there. What the loop gives if it has
-/// none, comes from elsewhere (emitFor).
-static bool isBegunInside(scf::ForOp op, unsigned index) {
-  BlockArgument carried = op.getRegionIterArg(index);
-  auto product = carried.hasOneUse() ? dyn_cast<kgpu::WarpgroupMmaOp>(*carried.user_begin()) : kgpu::WarpgroupMmaOp();
-  if (!product || product.getAcc() != carried || !product.getAccumulate() || product->getParentOp() != op ||
-      !isInFlight(op.getYieldedValues()[index]))
-    return false;
-  auto again = product.getAccumulate().getDefiningOp<arith::CmpIOp>();
-  return again && again.getPredicate() == arith::CmpIPredicate::ne && again.getLhs() == op.getInductionVar() &&
-         again.getRhs() == op.getLowerBound();
-}
-
 /// A loop carries elements of 16 bits as the words that products have them in, where it ends with them in flight, since
 /// taking those apart and putting them together again would be reading them; and where products alone read them.
 static bool isCarriedInWords(scf::ForOp op, unsigned index) {
@@ -75,16 +62,11 @@ static bool isCarriedInWords(scf::ForOp op, unsigned index) {
 }
 
 /// Registers as a loop carries them.
-static Registers allCarried(Lowering &lowering, scf::ForOp op, ValueRange values, bool isInit) {
+static Registers allCarried(Lowering &lowering, scf::ForOp op, ValueRange values) {
   Registers list;
   for (auto [index, value] : llvm::enumerate(values)) {
     ArrayRef<Value> registers = lowering.get(value);
-    Registers carried = isCarriedInWords(op, index) ? packWords(lowering, registers) : Registers(registers);
-    // Nobody sets registers to zero that the first iteration writes.
-    if (isInit && isBegunInside(op, index))
-      for (Value &one : carried)
-        one = LLVM::PoisonOp::create(lowering.b, one.getType());
-    llvm::append_range(list, carried);
+    llvm::append_range(list, isCarriedInWords(op, index) ? packWords(lowering, registers) : Registers(registers));
   }
   return list;
 }
@@ -104,7 +86,7 @@ static void shareCarried(Lowering &lowering, scf::ForOp op, ValueRange values, V
 /// The loop itself; its results are set. Fails where something in it cannot be emitted.
 static LogicalResult makeFor(Lowering &lowering, scf::ForOp op) {
   CodeBuilder &b = lowering.b;
-  Registers inits = allCarried(lowering, op, op.getInitArgs(), /*isInit=*/true);
+  Registers inits = allCarried(lowering, op, op.getInitArgs());
   auto loop = scf::ForOp::create(b, lowering.scalar(op.getLowerBound()), lowering.scalar(op.getUpperBound()),
                                  lowering.scalar(op.getStep()), inits, /*bodyBuilder=*/nullptr, op.getUnsignedCmp());
   eraseTerminator(loop.getBody());
@@ -116,7 +98,7 @@ static LogicalResult makeFor(Lowering &lowering, scf::ForOp op) {
     if (failed(lowering.emitBlock(*op.getBody())))
       return failure();
     b.setLoc(op.getBody()->getTerminator()->getLoc());
-    Registers yields = allCarried(lowering, op, op.getYieldedValues(), /*isInit=*/false);
+    Registers yields = allCarried(lowering, op, op.getYieldedValues());
     scf::YieldOp::create(b, yields);
   }
   shareCarried(lowering, op, op.getResults(), loop.getResults());

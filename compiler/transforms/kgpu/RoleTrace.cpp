@@ -205,12 +205,6 @@ LogicalResult RoleTrace::visitAcquire(AcquireOp op) {
 }
 
 LogicalResult RoleTrace::visitCommit(CommitOp op) {
-  if (Value when = op.getWhen()) {
-    bool taken = decide(when);
-    noteDecision(op, scalarOf(when).key);
-    if (!taken)
-      return success();
-  }
   unsigned index = indexOf(op.getChannel());
   int64_t place = index < channels.size() ? uses[index].committed : 0;
   if (failed(stepAt(op, op.getChannel(), op.getCursor(), place, "commits")))

@@ -39,10 +39,6 @@ public:
     auto module = kernel->getParentOfType<ModuleOp>();
     if (auto name = module->getAttrOfType<StringAttr>(kgpu::kScheduleAttrName))
       asked = name.getValue().str();
-    if (StringRef plain = asked; plain.consume_back("_lean")) {
-      lean = true;
-      asked = plain.str();
-    }
     if (auto number = module->getAttrOfType<IntegerAttr>(kgpu::kStagesAttrName))
       askedStages = number.getInt();
     if (auto number = module->getAttrOfType<IntegerAttr>(kgpu::kConsumersAttrName))
@@ -74,7 +70,6 @@ private:
   AlignmentAnalysis alignment;
   int64_t ctas = 1, numWarps = 4;
   std::string asked = "auto";
-  bool lean = false;
   std::optional<int64_t> askedStages, askedConsumers;
 };
 } // namespace
@@ -345,8 +340,6 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
     return std::nullopt;
   }
   schedule.consumers = consumers;
-  Value from = product.loop.getInitArgs()[product.accumulator];
-  schedule.lean = lean && (matchPattern(from, m_Zero()) || matchPattern(from, m_AnyZeroFloat()));
   if (schedule.split && !maySplit(product, schedule.swapped, why))
     return std::nullopt;
   auto lhs = slotMemory(product.lhs, ctas, schedule.cutOf(product.lhs, /*isLeft=*/true));

@@ -44,8 +44,6 @@ private:
   void stepWhen(Value condition, Value &cursor, llvm::function_ref<void(Value)> steps);
   void takeTurn(Value &cursor);
   void handOver(Value &cursor, ArrayRef<Value> fetched);
-  /// The turn is handed over with the last step's products, by a commit that needs no branch.
-  bool handsOverInLoop() const { return turn && schedule.lean && fetches.empty(); }
   /// Clones a block for the role, with the product's loop written for it. `cursors` go on to where they are behind it.
   void cloneBlock(Block &from, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
   void cloneLoop(scf::ForOp loop, Role role, IRMapping &map, MutableArrayRef<Value> cursors);
@@ -468,13 +466,6 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
   Value begin = of(loop.getLowerBound()), end = of(loop.getUpperBound());
   if (turn)
     takeTurn(cursors.back());
-  // The memory of a turn was given back before this group had its own: nobody waits for it here.
-  if (handsOverInLoop()) {
-    auto branch = scf::IfOp::create(b, follows, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    AcquireOp::create(b, TypeRange(), turns[*turn], cursors[cursors.size() - 2]);
-  }
   auto copy = scf::ForOp::create(b, begin, end, of(loop.getStep()), inits);
   map.map(loop.getInductionVar(), copy.getInductionVar());
   unsigned count = loop.getNumRegionIterArgs();
@@ -496,9 +487,6 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
     if (schedule.swapped)
       std::swap(lhs, rhs);
     Value acc = copy.getRegionIterArg(product.accumulator), sum;
-    auto isAgain = [&]() -> Value {
-      return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, copy.getInductionVar(), begin);
-    };
     if (apart) {
       Value zero = arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(acc.getType())));
       Value adds = arith::ConstantOp::create(b, b.getBoolAttr(false));
@@ -518,17 +506,10 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
         sum = arith::AddFOp::create(b, sum, own);
       }
     } else {
-      Value again = schedule.lean ? isAgain() : Value();
-      sum = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, acc, /*accumulate=*/again);
-      if (handsOverInLoop()) {
-        Value next = arith::AddIOp::create(b, copy.getInductionVar(), copy.getStep());
-        Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, next, end);
-        CommitOp::create(b, turns[*turn], cursors[cursors.size() - 2], arith::AndIOp::create(b, isLast, follows));
-      }
+      sum = WarpgroupMmaOp::create(b, acc.getType(), lhs, rhs, acc, /*accumulate=*/Value());
       sum = MmaWaitOp::create(b, acc.getType(), sum, /*pending=*/1);
       // One product is under way still: it reads this slot, and the one before is free.
-      if (!again)
-        again = isAgain();
+      Value again = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, copy.getInductionVar(), begin);
       ReleaseOp::create(b, channel, copy.getRegionIterArg(count + 1), again);
     }
     SmallVector<Value> yielded;
@@ -539,19 +520,13 @@ void Materializer::writeProducts(IRMapping &map, MutableArrayRef<Value> cursors)
       yielded.push_back(place);
     scf::YieldOp::create(b, yielded);
   }
-  if (turn && !handsOverInLoop())
+  if (turn)
     handOver(cursors[cursors.size() - 2], cursors.slice(1, fetches.size()));
   Value settled = copy.getResult(product.accumulator);
   if (!apart) {
     Value ran = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, begin, end);
     settled = MmaWaitOp::create(b, settled.getType(), settled, /*pending=*/0);
     ReleaseOp::create(b, channel, copy.getResult(count + 1), ran);
-    if (handsOverInLoop()) { // a loop that did not run has handed nothing over
-      Value &cursor = cursors[cursors.size() - 2];
-      Value never = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, begin, end);
-      CommitOp::create(b, turns[*turn], cursor, arith::AndIOp::create(b, never, follows));
-      cursor = AdvanceOp::create(b, cursor.getType(), cursor);
-    }
   }
   if (schedule.split)
     settled = addOverCluster(settled);

@@ -25,8 +25,6 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("staged_store", b.getUnitAttr()));
   if (split)
     entries.push_back(b.getNamedAttr("split", b.getUnitAttr()));
-  if (lean)
-    entries.push_back(b.getNamedAttr("lean", b.getUnitAttr()));
   if (fetched)
     entries.push_back(b.getNamedAttr("fetched", b.getUnitAttr()));
   return b.getDictionaryAttr(entries);
@@ -47,7 +45,6 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");
   schedule.split = attr.contains("split");
-  schedule.lean = attr.contains("lean");
   schedule.fetched = attr.contains("fetched");
   return schedule;
 }

@@ -18,7 +18,6 @@ struct Schedule {
   bool swapped = false;     ///< the right factor's columns go to the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
   bool split = false;       ///< the ctas of a cluster share K, not the tile: each has a sum, and they add those
-  bool lean = false;        ///< a sum's first products begin it, and a turn is handed over with the last step's
   bool fetched = false;     ///< blocks that are added to results come through channels of their own
 
   /// While one group writes its result the other multiplies.

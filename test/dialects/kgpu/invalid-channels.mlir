@@ -181,16 +181,6 @@ func.func @copy_in_c2(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32)
 // -----
 
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
-func.func @commit_c2(%p: !kgpu.cursor<2>, %last: i1) {
-  %c = kgpu.channel bytes fillers 1 readers 4 : !kgpu.channel<2 x (!m)>
-  // expected-error @below {{expected a channel that completes by threads (because the others count copies, made or not), got one that completes by bytes}}
-  kgpu.commit %c[%p] when %last : !kgpu.channel<2 x (!m)>
-  return
-}
-
-// -----
-
-!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @copy_in_c3(%b: !tile.ptr<f16>, %e: i64, %p: !kgpu.cursor<2>, %i: i32) {
   %one = arith.constant 1 : i64
   %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
