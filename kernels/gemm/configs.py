@@ -90,8 +90,6 @@ class GemmPlan:
                tiles (1: of those alone that make no whole wave)
     skew       each tile's sum begins so many steps behind that of the tile before, and ends with those it left out: for
                blocks that would read the same columns of all rows at once
-    ahead      of few rows: a ring ahead of the copies, whole rows of a step (``k`` elements) come to the L2, from
-               where they are copied 128 bytes a row at a time
     num_warps  of the schedules without a producer
     even       "gemv": no program has columns or steps to leave out
     evict      the eviction policy of b, as of weights that are read once
@@ -112,7 +110,6 @@ class GemmPlan:
     waves: int = 2
     group: int = 8
     skew: int = 0
-    ahead: bool = False
     num_warps: int = 4
     even: bool = False
     evict: str = ""
@@ -190,8 +187,6 @@ class GemmPlan:
         chosen: dict[str, Any] = {"schedule": self.schedule, "stages": self.stages, "describe_pointers": False}
         if self.cluster > 1:
             chosen["cluster"] = self.cluster
-        if self.ahead:
-            chosen["schedule"] = "skinny_ahead"
         if self.shares_k:
             chosen["schedule"] = "split"
         if self.with_roles:
@@ -265,8 +260,6 @@ PROMOTED = 128
 # One step of K is a swizzled row of shared memory.
 ROW_BYTES = 128
 WARPGROUP_ROWS = 64
-# Elements of a row that one copy brings.
-MOST_AHEAD = 256
 # Accumulators a thread has room for, by the consumer groups that the producer leaves registers to.
 ACCUMULATORS = {1: 208, 2: 192, 3: 112}
 # And by the addends that threads load themselves, one or two, whose addresses and elements take registers too: what
@@ -381,10 +374,6 @@ def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
             return "sums of 16 bits, or pairs of columns, which blocks do not add to each other's"
     if plan.hands_in and plan.cluster > 1:
         return f"a cluster of {plan.cluster}, whose role has no barrier to count parts behind"
-    if plan.ahead and (plan.schedule != "cooperative" or plan.m >= WARPGROUP_ROWS or plan.cluster > 1):
-        return "rows of weights ahead, which few rows by a producer may have, in no cluster"
-    if plan.ahead and plan.k > MOST_AHEAD:
-        return f"rows of {plan.k} elements ahead, of at most {MOST_AHEAD}"
     if plan.schedule in ("fma", "gemv"):
         return ""
     if plan.cluster > machine.largest_cluster:

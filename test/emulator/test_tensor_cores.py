@@ -178,7 +178,6 @@ PLANS = {
     "few rows": GemmPlan(16, 128, 64, stages=3),
     "splits": GemmPlan(128, 64, 64, stages=2, splits=2),
     "skewed": GemmPlan(16, 64, 64, stages=3, consumers=1, skew=1),
-    "rows ahead": GemmPlan(16, 64, 64, stages=2, consumers=1, skew=1, ahead=True),
     "cluster": GemmPlan(256, 64, 64, stages=2, cluster=2),
     "shared sums": GemmPlan(128, 64, 128, stages=2, cluster=2, share="k"),
     "shared sums of few rows": GemmPlan(32, 64, 256, stages=2, consumers=1, cluster=4, share="k"),

@@ -84,14 +84,6 @@ def test_plans_that_do_not_fit_are_refused_with_the_reason():
                                              of_target("sm_80"))  # fmt: skip
 
 
-def test_rows_ahead_are_of_few_rows():
-    problem, fits = Problem(16, 4096, 4096), GemmPlan(16, 128, 256, stages=3, ahead=True)
-    assert refusal(fits, problem, DEFAULT_GPU) == ""
-    assert fits.options(DEFAULT_GPU)["schedule"] == "skinny_ahead"
-    for change in ({"m": 64}, {"schedule": "pingpong"}, {"k": 512, "stages": 2}):
-        assert "ahead" in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
-
-
 def test_clusters_that_share_k_are_refused_with_the_reason():
     problem, fits = Problem(128, 4096, 4096), GemmPlan(128, 64, 128, stages=5, cluster=2, share="k")
     assert refusal(fits, problem, DEFAULT_GPU) == ""

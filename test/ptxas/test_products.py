@@ -98,24 +98,6 @@ def test_compile_time(terms: str, plan: GemmPlan):
         assert (took := 1000 * seconds(launch, to)) <= SLOWED * limit, f"{took:.0f} ms to {to}"
 
 
-@pytest.mark.parametrize("change, copies, prefetches", [
-    ({}, 8, 0), ({"ahead": True}, 8, 64 // 8),
-], ids=str)  # fmt: skip
-def test_what_few_rows_ask_for(change: dict, copies: int, prefetches: int):
-    """A step of 256 is four panels of x and of 64 rows of weights; whole rows come to the L2 eight at a time."""
-    if toolchain.nvdisasm() is None:
-        pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
-    x, w = blank((8, 4096), "float16"), blank((4096, 4096), "float16")
-    plan = GemmPlan(8, 64, 256, stages=5, consumers=1, skew=1, **change)
-    (launch,) = launches_of(lambda: matmul(x, w.T, plan=plan), of_target("sm_90a"))
-    made = launch.compile("sm_90a")
-    usage = json.loads(made.metadata)["cuda"]["usage"]
-    assert usage["spill_loads"] + usage["spill_stores"] == 0
-    sass = toolchain.disassemble(made.output)
-    assert len(re.findall(r"\bUTMALDG\.2D", sass)) == copies
-    assert len(re.findall(r"\bUTMAPF\.L2\.2D", sass)) == prefetches
-
-
 def test_blocks_that_share_k_meet_by_what_they_send():
     """Each thread sends its sums to both, in pairs; barriers of the cluster are of the start, before any is sent."""
     a, b = blank((128, 4096), "float16"), blank((4096, 4096), "float16").T

@@ -319,10 +319,7 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
       return std::nullopt;
   // As many groups as the launch asked for; else as its warps make, else as fit. The instruction has 64 rows at least:
   // a tile of fewer rows has its columns there, and so has one of which the launch says so.
-  bool asksAhead = asked == "skinny_ahead";
-  schedule.swapped =
-      asked == "skinny" || asksAhead || product.dot.getType().getShape()[0] / (schedule.split ? 1 : ctas) < 64;
-  schedule.ahead = asksAhead && rowMemory(product.rhs) && ctas == 1;
+  schedule.swapped = asked == "skinny" || product.dot.getType().getShape()[0] / (schedule.split ? 1 : ctas) < 64;
   int64_t consumers = schedule.inTurns() ? 2 : askedConsumers.value_or(std::max<int64_t>(1, numWarps / 4));
   auto fits = [&](int64_t groups) {
     // Of those who take turns each has the whole tile.

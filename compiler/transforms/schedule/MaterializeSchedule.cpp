@@ -50,7 +50,6 @@ private:
   void writeFetch(tile::DescLoadOp load, Role role, IRMapping &map, Value &cursor);
   void writeAhead(scf::ForOp loop, IRMapping &map);
   void writePrefetches(IRMapping &map);
-  void writeRowsAhead(IRMapping &map, scf::ForOp copy);
   Value writeLoads(IRMapping &map, Value cursor);
   void writeProducts(IRMapping &map, MutableArrayRef<Value> cursors);
   Value addOverCluster(Value sums);
@@ -66,7 +65,7 @@ private:
   ImplicitLocOpBuilder b;
   int64_t ctas;
   MemType lhsMemory, rhsMemory;
-  Value lhsMap, rhsMap, aheadMap;
+  Value lhsMap, rhsMap;
   ChannelOp channel;
   struct Store {
     Value map;
@@ -361,8 +360,6 @@ Value Materializer::writeLoads(IRMapping &map, Value cursor) {
   b.setLoc(product.rhs.load.getLoc());
   fill(product.rhs, rhsMap, slot.getParts()[1]);
   CommitOp::create(b, channel, place);
-  if (schedule.ahead)
-    writeRowsAhead(map, copy);
   SmallVector<Value> yielded;
   for (auto [i, value] : llvm::enumerate(loop.getYieldedValues()))
     if (i != product.accumulator)
@@ -395,24 +392,6 @@ void Materializer::writeAhead(scf::ForOp loop, IRMapping &map) {
     if (isKept(op, Role::Load) && isKnown(op, map))
       b.clone(op, map);
   }
-}
-
-/// A ring ahead of what has been asked for: whole rows of a step go to the L2, which panels are then copied from.
-void Materializer::writeRowsAhead(IRMapping &map, scf::ForOp copy) {
-  Factor &wide = schedule.swapped ? product.rhs : product.lhs;
-  Value step = copy.getStep(), far = arith::ConstantOp::create(b, b.getIntegerAttr(step.getType(), schedule.stages));
-  Value later = arith::AddIOp::create(b, copy.getInductionVar(), arith::MulIOp::create(b, step, far));
-  Value comes = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, later, copy.getUpperBound());
-  auto branch = scf::IfOp::create(b, comes, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  IRMapping then = map;
-  then.map(product.loop.getInductionVar(), later);
-  cloneScalars(then);
-  SmallVector<Value> offsets;
-  for (Value offset : wide.load.getOffsets())
-    offsets.push_back(then.lookupOrDefault(offset));
-  PrefetchOp::create(b, aheadMap, offsets, *rowMemory(wide));
 }
 
 void Materializer::writePrefetches(IRMapping &map) {
@@ -550,9 +529,6 @@ void Materializer::run() {
       if (auto memory = storeMemory(load.getType(), ctas, schedule.cutsColumns()))
         fetches[load] = {Value(), *memory, ChannelOp(), Value()};
   hoistDescriptors();
-  Factor &wide = schedule.swapped ? product.rhs : product.lhs;
-  if (schedule.ahead)
-    aheadMap = mapOf(b, wide.desc, *rowMemory(wide), /*pieces=*/1, kAheadRows);
   auto pieces = [&](const Factor &factor, bool isLeft) { return schedule.cutOf(factor, isLeft) ? 1 : ctas; };
   lhsMap = mapOf(b, product.lhs.desc, lhsMemory, pieces(product.lhs, /*isLeft=*/true));
   rhsMap = mapOf(b, product.rhs.desc, rhsMemory, pieces(product.rhs, /*isLeft=*/false));

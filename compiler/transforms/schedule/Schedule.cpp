@@ -17,8 +17,6 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("consumers", b.getI32IntegerAttr(consumers)));
   if (queries > 1)
     entries.push_back(b.getNamedAttr("queries", b.getI32IntegerAttr(queries)));
-  if (ahead)
-    entries.push_back(b.getNamedAttr("ahead", b.getUnitAttr()));
   if (swapped)
     entries.push_back(b.getNamedAttr("swapped", b.getUnitAttr()));
   if (stagedStore)
@@ -41,7 +39,6 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.stages = attr.getAs<IntegerAttr>("stages").getInt();
   if (auto queries = attr.getAs<IntegerAttr>("queries"))
     schedule.queries = queries.getInt();
-  schedule.ahead = attr.contains("ahead");
   schedule.swapped = attr.contains("swapped");
   schedule.stagedStore = attr.contains("staged_store");
   schedule.split = attr.contains("split");
@@ -86,16 +83,6 @@ std::optional<kgpu::MemType> schedule::storeMemory(RankedTensorType tile, int64_
   if (tile.getRank() != 2)
     return std::nullopt;
   return swizzledMemory(tile, ctas, ctas > 1 ? std::optional<unsigned>(cutsColumns ? 1 : 0) : std::nullopt);
-}
-
-std::optional<kgpu::MemType> schedule::rowMemory(Factor &factor) {
-  RankedTensorType block = factor.block();
-  if (block.getRank() != 2 || factor.across != 0)
-    return std::nullopt;
-  layout::Layout rows = layout::rowMajor(block.getShape(), {1, 0});
-  auto type =
-      kgpu::MemType::get(block.getShape(), block.getElementType(), layout::MapAttr::get(block.getContext(), rows));
-  return kgpu::planBoxes(type, /*pieces=*/1, kAheadRows) ? std::optional(type) : std::nullopt;
 }
 
 std::optional<kgpu::MemType> schedule::sumMemory(RankedTensorType sums, int64_t ctas) {

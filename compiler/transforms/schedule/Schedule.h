@@ -5,16 +5,12 @@
 
 namespace kiln::schedule {
 
-/// Rows that one copy brings to the L2, whole.
-constexpr int64_t kAheadRows = 8;
-
 struct Schedule {
   std::string name;
   /// Groups of four warps that multiply: one tile together, or each its own by turns; 0: all threads do everything.
   int32_t consumers = 0;
   int32_t stages = 2;       ///< slots of the channel
   int32_t queries = 1;      ///< of attention: slots of the queries' channel
-  bool ahead = false;       ///< what the ring will ask for, whole rows of a step, is brought to the L2 first
   bool swapped = false;     ///< the right factor's columns go to the instruction's rows: sum' = rhs' lhs'
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
   bool split = false;       ///< the ctas of a cluster share K, not the tile: each has a sum, and they add those
@@ -42,9 +38,6 @@ struct Schedule {
 std::optional<kgpu::MemType> slotMemory(Factor &factor, int64_t ctas, std::optional<unsigned> cut);
 /// Memory, of a matrix, that a tile of the result leaves through, or one of its shape comes by: cut over the ctas.
 std::optional<kgpu::MemType> storeMemory(mlir::RankedTensorType tile, int64_t ctas, bool cutsColumns);
-/// A slot of the factor as whole rows, for what is brought to the L2 alone; nothing where its rows are not along K, or
-/// longer than a copy's.
-std::optional<kgpu::MemType> rowMemory(Factor &factor);
 /// Memory that ctas send each other accumulators by: each has its columns of all rows, in blocks of eight by eight, as
 /// a warp holds them. std::nullopt where rows, or a cta's columns, are no power of two.
 std::optional<kgpu::MemType> sumMemory(mlir::RankedTensorType sums, int64_t ctas);

@@ -75,30 +75,3 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
-
-// -----
-
-module attributes {kgpu.num_warps = 4 : i32, kgpu.schedule = "skinny_ahead"} {
-  // Columns of weights are no rows of a step.
-  // CHECK-LABEL: func.func @not_ahead
-  // CHECK-SAME: kgpu.schedule = {consumers = 1 : i32, name = "cooperative", {{.*}}swapped}
-  func.func @not_ahead(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
-      %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
-    %c0 = arith.constant 0 : i32
-    %step = arith.constant 64 : i32
-    %one = arith.constant 1 : i64
-    %zero = arith.constant dense<0.0> : tensor<64x128xf32>
-    %da = tile.make_desc %a, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x64xf16>>
-    %db = tile.make_desc %b, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
-    %dc = tile.make_desc %c, shape [%s, %s] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<64x128xf16>>
-    %sum = scf.for %k = %c0 to %end step %step iter_args(%acc = %zero) -> (tensor<64x128xf32>) : i32 {
-      %x = tile.desc_load %da[%i, %k] : !tile.desc<tensor<64x64xf16>> -> tensor<64x64xf16>
-      %y = tile.desc_load %db[%k, %i] : !tile.desc<tensor<64x128xf16>> -> tensor<64x128xf16>
-      %d = tile.dot %x, %y, %acc : tensor<64x64xf16>, tensor<64x128xf16> -> tensor<64x128xf32>
-      scf.yield %d : tensor<64x128xf32>
-    }
-    %out = arith.truncf %sum : tensor<64x128xf32> to tensor<64x128xf16>
-    tile.desc_store %dc[%i, %i], %out : !tile.desc<tensor<64x128xf16>>, tensor<64x128xf16>
-    return
-  }
-}
