@@ -47,6 +47,7 @@ class Emulator:
         self.used: set[str] = set()  # names of the instructions of what was launched
         self.change: tuple[int, int] | None = None
         self.scattered = False
+        self.most: int | None = None
         self.callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Launch))(self._on_launch)
         self.library.fakeSetLaunch(self.callback)
 
@@ -81,6 +82,8 @@ class Emulator:
             machine.memory.add_raw(address, size)
         arguments = ctypes.string_at(launch.arguments, launch.bytes) if launch.bytes else b""
         grid = launch.grid[0] // cluster, launch.grid[1], launch.grid[2]
+        if self.most is not None:
+            grid = min(grid[0], self.most), *grid[1:]
         self.launches += 1
         machine.meanwhile, machine.scattered = self.change, self.scattered
         machine.launch(grid, arguments, launch.shared_bytes)
@@ -102,6 +105,16 @@ class Emulator:
             yield
         finally:
             self.scattered = False
+
+    @contextlib.contextmanager
+    def few_blocks(self, most: int) -> Iterator[None]:
+        """No more blocks (clusters) are launched, as on a GPU that holds no more: of kernels whose blocks go on from
+        program to program; the driver of the tests has 132 processors, and each program a block."""
+        self.most = most
+        try:
+            yield
+        finally:
+            self.most = None
 
     def _allocations(self) -> list[tuple[int, int]]:
         count = self.library.fakeAllocations(None, None, 0)
