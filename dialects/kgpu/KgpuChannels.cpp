@@ -1,6 +1,7 @@
 // Types, syntax, sizes and verifiers of channels, copies and roles. Labels in comments are those of the constraints in
 // KgpuChannels.td.
 #include "dialects/kgpu/KgpuOps.h"
+#include "dialects/layout/Constructors.h"
 #include "dialects/tile/TileOps.h"
 #include "dialects/tile/TileVerifiers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -290,7 +291,24 @@ LogicalResult CopyOutOp::verify() {
            << "expected a kind and elements that the copy engine combines (because it adds f16, bf16, f32 "
               "and i32, and knows i32 as unsigned), got "
            << *getKind() << " of " << element;
+  if (getByGroup()) { // copy_out_c4
+    auto made = getMap().getDefiningOp<TensorMapOp>();
+    int64_t rows = rowsOfGroup(), boxRows = made ? made.getBox().take_back(2).front() : 1;
+    if (rows == 0 || rows % boxRows)
+      return emitOpError("expected a role whose groups have whole boxes of the matrix's rows each (because a thread of "
+                         "each group copies those), got ")
+             << getMem().getType();
+  }
   return verifyBoxes(*this, getMap(), getOffsets(), getMem().getType(), /*whole=*/false);
+}
+
+int64_t CopyOutOp::rowsOfGroup() {
+  auto [roles, role] = roleAround(*this);
+  std::optional<layout::ClusterPiece> held = layout::pieceOf(layoutOf(getMem().getType()));
+  if (!getByGroup() || !roles || !held || held->piece.rank() != 2)
+    return 0;
+  int64_t rows = held->piece.shape()[0], groups = roles.getGroups()[role];
+  return rows % groups ? 0 : rows / groups;
 }
 
 LogicalResult CopyOutWaitOp::verify() {

@@ -436,11 +436,15 @@ def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
     With a `kind` the engine combines the tile with what is in the array, each element in one indivisible step that is
     relaxed for all threads of the device.
 
+    With `by_group` one thread of each group of the role issues the copies of that group's rows and closes their group: of a
+    cta's rows the first group has the first ones. So who waits is another thread in each group.
+
     - `copy_out_c1`: one offset per dimension of the box.
     - `copy_out_c2`: the box, repeated, fills the memory of a cta as its layout says; it has sides of 1 in dimensions in front
       of the memory's.
     - `copy_out_c3`: fadd takes f16, bf16 or f32; add, umax, umin, and, or, xor i32 (the engine knows i32 as unsigned); there
       is no other.
+    - `copy_out_c4`: by group, it stands in a role, and the rows of a matrix part into whole boxes for each of its groups.
 
     ```mlir
     func.func @copy_out(%b: !tile.ptr<f16>, %m: i64, %s: i64, %i: i32) {
@@ -458,14 +462,21 @@ def Kgpu_CopyOutOp : Kgpu_EarlyOp<"copy_out"> {
   let arguments = (ins Arg<Kgpu_MemType, "what is written", [MemRead<Kgpu_SharedMemory>]>:$mem,
                        Arg<Kgpu_TensorMapType, "the array", [MemWrite<Tile_GlobalMemory>]>:$map,
                        Arg<Variadic<I32>, "position of the block's first element">:$offsets,
-                       Arg<OptionalAttr<StrAttr>, "how it combines with what is there, a kind of tile.atomic_rmw">:$kind);
-  let assemblyFormat = "$mem (`by` $kind^)? `to` $map `[` $offsets `]` attr-dict `:` type($mem)";
+                       Arg<OptionalAttr<StrAttr>, "how it combines with what is there, a kind of tile.atomic_rmw">:$kind,
+                       Arg<UnitAttr, "each group's rows by a thread of its own">:$by_group);
+  let builders = [OpBuilder<(ins "::mlir::Value":$mem, "::mlir::Value":$map, "::mlir::ValueRange":$offsets,
+                                 "::mlir::StringAttr":$kind), [{
+    build($_builder, $_state, mem, map, offsets, kind, /*by_group=*/false);
+  }]>];
+  let assemblyFormat = "$mem (`by` $kind^)? `to` $map `[` $offsets `]` (`by_group` $by_group^)? attr-dict `:` type($mem)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Whether the engine combines elements of this type so.
     static bool canReduce(::kiln::tile::RMWKind kind, ::mlir::Type element);
     /// How it combines with what is there; nothing: it takes its place.
     std::optional<::kiln::tile::RMWKind> reduction();
+    /// Rows of a cta that a thread copies: those of its group; 0 where one thread copies all.
+    int64_t rowsOfGroup();
   }];
 }
 

@@ -301,8 +301,8 @@ def Kgpu_LocalAtomicAddOp : Kgpu_Op<"local_atomic_add"> {
 //===-- Barriers ------------------------------------------------------------------------------------------------------===//
 
 def Kgpu_Scope : I32EnumAttr<"Scope", "who waits for whom", [
-    I32EnumAttrCase<"Role", 0, "role">, I32EnumAttrCase<"Cta", 1, "cta">,
-    I32EnumAttrCase<"Cluster", 2, "cluster">]> {
+    I32EnumAttrCase<"Group", 0, "group">, I32EnumAttrCase<"Role", 1, "role">, I32EnumAttrCase<"Cta", 2, "cta">,
+    I32EnumAttrCase<"Cluster", 3, "cluster">]> {
   let cppNamespace = "::kiln::kgpu";
   let genSpecializedAttr = 0;
 }
@@ -315,8 +315,8 @@ def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead<Tile_Order>, Mem
   let description = [{
     No thread of the cta (of the cluster, of the role the op stands in) goes on before all have arrived; what they did to
     memory before is seen by all after. Inside a role a barrier is of the role's own threads: `role` there, `cta`
-    elsewhere. Put in by `kiln-insert-barriers` alone, which knows what needs one: an op that uses shared memory never
-    brings its own.
+    elsewhere. Of a `group`, each group of the role has a barrier of its own, and what the others do is not ordered. Put in
+    by `kiln-insert-barriers` alone, which knows what needs one: an op that uses shared memory never brings its own.
 
     ```mlir
     func.func @barrier() {
@@ -324,6 +324,9 @@ def Kgpu_BarrierOp : Kgpu_Op<"barrier", [MemoryEffects<[MemRead<Tile_Order>, Mem
       kgpu.barrier cluster
       kgpu.roles @load warps 1 {
         kgpu.barrier role
+        kgpu.end_role
+      } @multiply groups 2 warps 4 {
+        kgpu.barrier group
         kgpu.end_role
       }
       return

@@ -8,9 +8,13 @@ using namespace kiln::nvvm;
 
 void Lowering::emitBarrier(const kgpu::BarrierUse &use) {
   if (!use.isCluster()) {
-    // A role has a barrier of its own threads, by number.
-    if (place.threads() == 32)
+    // A role has a barrier of its own threads, by number, and so has each of its groups.
+    bool ofGroup = use.scope == kgpu::Scope::Group;
+    int64_t together = ofGroup ? 32 * place.warps() : place.threads();
+    if (together == 32)
       b.syncWarp();
+    else if (ofGroup)
+      b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count", Type(), {place.groupBarrier(), b.i32(together)});
     else if (place.barrier())
       b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count", Type(), {b.i32(place.barrier()), b.i32(place.threads())});
     else

@@ -93,10 +93,19 @@ static Value ofCta(Lowering &lowering, int64_t distance) {
       [&]() -> Value { return arith::MulIOp::create(lowering.b, lowering.place.cta(), lowering.b.i32(distance)); });
 }
 
-/// Position of box `box` of this cta, first dimension first.
-static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, unsigned box, ValueRange offsets) {
+/// group() * distance; null for nothing.
+static Value ofGroup(Lowering &lowering, int64_t distance) {
+  if (distance == 0)
+    return {};
+  return lowering.place.atEntry(
+      [&]() -> Value { return arith::MulIOp::create(lowering.b, lowering.place.group(), lowering.b.i32(distance)); });
+}
+
+/// Position of box `box` of this cta, first dimension first; of this group's boxes, `rows` of the matrix each.
+static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, unsigned box, ValueRange offsets,
+                                     int64_t rows = 0) {
   SmallVector<Value> position;
-  Value moved = ofCta(lowering, boxes.distance);
+  Value moved = ofCta(lowering, boxes.distance), movedByGroup = ofGroup(lowering, rows);
   // The box has one element along dimensions in front that the memory has not.
   size_t single = offsets.size() - boxes.plan.box.size();
   for (auto [i, offset] : llvm::enumerate(offsets)) {
@@ -104,6 +113,8 @@ static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, 
     if (i >= single) {
       if (moved && i - single == boxes.dim)
         at = arith::AddIOp::create(lowering.b, at, moved);
+      if (movedByGroup && i == single)
+        at = arith::AddIOp::create(lowering.b, at, movedByGroup);
       at = plus(lowering, at, boxes.plan.starts[box][i - single]);
     }
     position.push_back(at);
@@ -111,9 +122,9 @@ static SmallVector<Value> positionOf(Lowering &lowering, const CtaBoxes &boxes, 
   return position;
 }
 
-/// The thread that issues the copies, of the cta that does.
-static Value issuerOf(Lowering &lowering, const CtaBoxes &boxes) {
-  Value issuer = lowering.place.isIssuer();
+/// The thread that issues the copies, of the cta that does: one of the team, or one of each group.
+static Value issuerOf(Lowering &lowering, const CtaBoxes &boxes, bool byGroup = false) {
+  Value issuer = byGroup ? lowering.place.isIssuerOfGroup() : lowering.place.isIssuer();
   if (!boxes.onlyFirst)
     return issuer;
   return lowering.place.atEntry([&]() -> Value {
@@ -216,9 +227,16 @@ static LogicalResult emitCopyOut(Lowering &lowering, kgpu::CopyOutOp op) {
   FailureOr<CtaBoxes> boxes = boxesOf(op, op.getMap(), op.getMem().getType(), /*sharesPieces=*/false);
   if (failed(boxes))
     return failure();
-  Value memory = lowering.b.addressOf(lowering.scalar(op.getMem())), issuer = issuerOf(lowering, *boxes);
+  Value memory = lowering.b.addressOf(lowering.scalar(op.getMem()));
+  Value issuer = issuerOf(lowering, *boxes, op.getByGroup());
+  int64_t rows = op.rowsOfGroup();
+  if (rows) { // the first group's; the others' are as far behind in each panel
+    llvm::erase_if(boxes->mine, [&](unsigned box) { return boxes->plan.starts[box].front() >= rows; });
+    if (Value behind = ofGroup(lowering, rows / boxes->plan.box.front() * boxes->plan.boxBytes))
+      memory = arith::AddIOp::create(lowering.b, memory, behind);
+  }
   for (unsigned box : boxes->mine) {
-    SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets());
+    SmallVector<Value> position = positionOf(lowering, *boxes, box, op.getOffsets(), rows);
     Copy copy;
     std::string to = copy.box(lowering.scalar(op.getMap()), position);
     std::string place = copy.operand("r", plus(lowering, memory, int64_t(box) * boxes->plan.boxBytes));

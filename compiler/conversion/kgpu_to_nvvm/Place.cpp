@@ -125,6 +125,22 @@ Value Place::isIssuer() {
   return team->issuer = value;
 }
 
+Value Place::isIssuerOfGroup() {
+  if (team->groupIssuer || team->numGroups == 1)
+    return team->groupIssuer ? team->groupIssuer : isIssuer();
+  Value leader = isLeader(), number = warp();
+  return once(team->groupIssuer, [&]() -> Value {
+    Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, b.i32(0));
+    return arith::AndIOp::create(b, first, leader);
+  });
+}
+
+Value Place::groupBarrier() {
+  Value number = group();
+  return once(team->groupBarrierOf,
+              [&]() -> Value { return arith::AddIOp::create(b, number, b.i32(team->groupBarrier)); });
+}
+
 int64_t Place::population(Coord coord) const {
   switch (coord) {
   case Coord::Lane:
@@ -174,6 +190,9 @@ LogicalResult Place::inRole(kgpu::RolesOp roles, unsigned index, llvm::function_
   role.numGroups = roles.getGroups()[index];
   role.firstWarp = roles.firstWarp(index);
   role.barrier = index + 1;
+  role.groupBarrier = roles.size() + 1;
+  for (int32_t groups : roles.getGroups().take_front(index))
+    role.groupBarrier += groups;
   role.anchor = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
   teams.push_back(role);
   team = &teams.back();

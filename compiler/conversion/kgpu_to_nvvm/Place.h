@@ -26,6 +26,7 @@ public:
   int64_t threads() const { return 32 * team->numWarps * team->numGroups; }
   int64_t blockThreads() const { return numThreads; } ///< of the cta, whatever role is being emitted
   unsigned barrier() const { return team->barrier; }  ///< number of theirs; 0: the cta's
+  mlir::Value groupBarrier();                         ///< number of this group's, inside a role
   /// How many values of a coordinate there are.
   int64_t population(layout::Coord coord) const;
   /// The number of this warp in the cta, the same for all of its lanes as far as ptxas can see.
@@ -34,6 +35,8 @@ public:
   /// same ones.
   mlir::Value isLeader();
   mlir::Value isIssuer();
+  /// i1: one thread of each group.
+  mlir::Value isIssuerOfGroup();
   /// i1: the first thread of the program instance, which does what a scalar op does once.
   mlir::Value isFirstThread();
 
@@ -79,8 +82,9 @@ private:
     int64_t numWarps = 4, numGroups = 1;
     int64_t firstWarp = 0;             ///< in the cta
     unsigned barrier = 0;              ///< number of theirs
+    unsigned groupBarrier = 0;         ///< of their first group's; the next groups' follow
     mlir::Operation *anchor = nullptr; ///< atEntry() inserts before it
-    mlir::Value thread, warp, group, firstThread, leader, issuer;
+    mlir::Value thread, warp, group, firstThread, leader, issuer, groupIssuer, groupBarrierOf;
   };
   std::deque<Team> teams = std::deque<Team>(1);
   Team *team = &teams.back();

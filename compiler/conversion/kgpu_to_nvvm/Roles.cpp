@@ -6,7 +6,7 @@ using namespace kiln;
 using namespace kiln::nvvm;
 
 /// A warp's barrier is one of sixteen, and the first is the block's.
-static constexpr unsigned kMaxRoles = 15;
+static constexpr int64_t kMaxRoles = 15;
 /// Registers are given out in groups of so many a thread.
 static constexpr int64_t kRegisterStep = 8;
 
@@ -67,6 +67,15 @@ static LogicalResult emitRoles(Lowering &lowering, kgpu::RolesOp op) {
   if (op.size() > kMaxRoles)
     return op.emitOpError() << "expected at most " << kMaxRoles
                             << " roles (because each has a barrier of its own), got " << op.size();
+  int64_t barriers = op.size();
+  bool ofGroups = op.walk([](kgpu::BarrierOp barrier) {
+                      return barrier.getScope() == kgpu::Scope::Group ? WalkResult::interrupt() : WalkResult::advance();
+                    }).wasInterrupted();
+  for (int32_t groups : op.getGroups())
+    barriers += ofGroups ? groups : 0;
+  if (barriers > kMaxRoles)
+    return op.emitOpError() << "expected at most " << kMaxRoles
+                            << " roles and groups (because each has a barrier of its own), got " << barriers;
   int64_t threads = lowering.place.blockThreads(), atLaunch = registersAtLaunch(lowering);
   if (threads > lowering.target.gpu.maxThreads)
     return op.emitOpError() << "expected at most " << lowering.target.gpu.maxThreads

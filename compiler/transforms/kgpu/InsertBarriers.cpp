@@ -3,6 +3,7 @@
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/BarrierUse.h"
+#include "dialects/layout/Constructors.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -34,11 +35,13 @@ struct Pending {
   bool passed = false;      ///< a barrier of all came after it: only copy engine and tensor cores may not see it yet
   bool fenced = false;      ///< its thread made it visible to those, and has yet to pass a barrier
   bool shown = false;       ///< and passed a barrier of the cta (of the role) since
-  bool underWay = false;    ///< nobody has waited for it
-  int64_t later = 0;        ///< how many of its kind were begun after it
+  bool passedInGroup = false, shownInGroup = false; ///< the same two of a barrier of each group
+  bool underWay = false;                            ///< nobody has waited for it
+  int64_t later = 0;                                ///< how many of its kind were begun after it
 
   auto tied() const {
-    return std::tie(access, phase, sameRun, passedInCta, arrived, passed, fenced, shown, underWay, later);
+    return std::tie(access, phase, sameRun, passedInCta, arrived, passed, fenced, shown, passedInGroup, shownInGroup,
+                    underWay, later);
   }
   bool operator==(const Pending &other) const { return tied() == other.tied(); }
 };
@@ -174,8 +177,50 @@ static bool ofOneThread(const MemoryAccess &a, const MemoryAccess &b) {
 
 /// Both are done for one thread of the role, which issues all its copies to global memory.
 static bool areOfCopier(const MemoryAccess &a, const MemoryAccess &b) {
-  return !a.isShared() && a.flight == Flight::CopyOut && b.flight == Flight::CopyOut &&
-         roleAround(a.op) == roleAround(b.op);
+  return !a.isShared() && a.isByOneCopier() && b.isByOneCopier() && roleAround(a.op) == roleAround(b.op);
+}
+
+/// Memory of an access to all of an allocation that threads or the copy engine make by groups.
+static Value memoryByGroups(Operation *op) {
+  if (auto store = dyn_cast<LocalStoreOp>(op))
+    return store.getMem();
+  if (auto load = dyn_cast<LocalLoadOp>(op))
+    return load.getMem();
+  auto copy = dyn_cast<CopyOutOp>(op);
+  return copy && copy.getByGroup() ? Value(copy.getMem()) : Value();
+}
+
+/// Rows of a cta's matrix that a group has, one group behind the other, if the op touches no more of it by each; else
+/// 0.
+static int64_t rowsOfGroup(Operation *op) {
+  using layout::Coord;
+  if (auto copy = dyn_cast<CopyOutOp>(op))
+    return copy.rowsOfGroup();
+  auto store = dyn_cast<LocalStoreOp>(op);
+  auto tile = cast<RankedTensorType>(store ? store.getValue().getType() : op->getResult(0).getType());
+  const layout::Layout &held = layoutOf(tile);
+  if (tile.getRank() != 2)
+    return 0;
+  // As far as the threads of one group go, and then the next group's.
+  int64_t rows = 1;
+  for (Coord coord : {Coord::Reg, Coord::Lane, Coord::Warp})
+    for (const layout::Digit &digit : held.digits(coord))
+      rows += (digit.radix - 1) * digit.basis[0];
+  for (int64_t group = 0; group < held.size(Coord::Group); ++group)
+    if (held.at(Coord::Group, group) != layout::Index{group * rows, 0})
+      return 0;
+  auto piece = layout::pieceOf(layoutOf(cast<MemType>(memoryByGroups(op).getType())));
+  return piece && piece->piece.shape()[0] == rows * held.size(Coord::Group) ? rows : 0;
+}
+
+/// What each group touches in one it touches in the other, and no other group does.
+static bool areOfOneGroup(const MemoryAccess &a, const MemoryAccess &b) {
+  Value memory = memoryByGroups(a.op);
+  if (!a.isShared() || !b.isShared() || !memory || memory != memoryByGroups(b.op) ||
+      roleAround(a.op) != roleAround(b.op) || !roleAround(a.op).first)
+    return false;
+  int64_t rows = rowsOfGroup(a.op);
+  return rows && rows == rowsOfGroup(b.op);
 }
 
 Need BarrierInserter::needed(ArrayRef<MemoryAccess> next, const State &state, Operation *place) {
@@ -192,11 +237,15 @@ Need BarrierInserter::needed(ArrayRef<MemoryAccess> next, const State &state, Op
           earlier.slot && earlier.alloc == access.alloc && access.slot == earlier.slot && pending.phase == Phase::Other;
       if (alternate)
         continue;
-      bool cluster = earlier.crosses || access.crosses;
-      if (earlier.isShared() && access.isAsync() && !earlier.isAsync() && (cluster || !pending.shown))
-        need.add(cluster ? Scope::Cluster : narrow, !pending.fenced);
-      else if (!pending.passed && (cluster || !pending.passedInCta))
-        need.add(cluster ? Scope::Cluster : narrow, false);
+      bool cluster = earlier.crosses || access.crosses, ofGroup = !cluster && areOfOneGroup(earlier, access);
+      Scope least = cluster ? Scope::Cluster : ofGroup ? Scope::Group : narrow;
+      if (earlier.isShared() && access.isAsync() && !earlier.isAsync() && (cluster || !pending.shown)) {
+        if (!ofGroup || !pending.shownInGroup)
+          need.add(least, !pending.fenced);
+      } else if (!pending.passed && (cluster || !pending.passedInCta)) {
+        if (!ofGroup || !pending.passedInGroup)
+          need.add(least, false);
+      }
     }
   return need;
 }
@@ -221,6 +270,9 @@ void BarrierInserter::passBarrier(State &state, const BarrierUse &use) {
     if (use.isCluster()) {
       pending.arrived |= use.arrives && !use.relaxed;
       over = use.waits && pending.arrived;
+    } else if (use.scope == Scope::Group) {
+      pending.passedInGroup = true;
+      pending.shownInGroup |= pending.fenced;
     } else {
       over = !accesses.needClusters();
       pending.passedInCta = true;

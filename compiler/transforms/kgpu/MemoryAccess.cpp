@@ -10,6 +10,11 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kgpu;
 
+bool MemoryAccess::isByOneCopier() const {
+  auto copy = dyn_cast<CopyOutOp>(op);
+  return copy && !copy.getByGroup();
+}
+
 bool MemoryAccess::changesIn(Operation *loop) const {
   return llvm::any_of(address, [&](Value value) { return loop->isAncestor(value.getParentBlock()->getParentOp()); });
 }

@@ -42,6 +42,8 @@ struct MemoryAccess {
   bool isOverBehind(const Wait &wait, int64_t later) const {
     return flight == wait.flight && later >= wait.pending && (kind == Read || !wait.readsOnly);
   }
+  /// A copy to global memory that the one thread makes which makes all of its role's; not of each group's own.
+  bool isByOneCopier() const;
   /// The addresses are others in the next iteration of `loop`.
   bool changesIn(mlir::Operation *loop) const;
 };

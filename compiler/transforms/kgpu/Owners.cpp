@@ -252,6 +252,81 @@ static bool areOfOneThread(const MemoryAccess &a, const MemoryAccess &b) {
   return enter(a, places->of, threads) && enter(b, places->of, threads);
 }
 
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+/// Notes the group that touches an element; false where another one does.
+static bool note(SmallVectorImpl<int32_t> &groups, int64_t element, int64_t group) {
+  if (groups[element] >= 0)
+    return groups[element] == group;
+  groups[element] = int32_t(group);
+  return true;
+}
+
+/// Enters which group's threads touch each element of the memory; of what the copy engine reads, whose thread asks it
+/// to.
+static bool enterGroups(Operation *op, MemType memory, SmallVectorImpl<int32_t> &groups) {
+  if (auto copy = dyn_cast<CopyOutOp>(op)) {
+    int64_t rows = copy.rowsOfGroup();
+    if (!rows)
+      return false;
+    // Row by row, as far as the memory of each cta goes.
+    const Layout &places = layoutOf(memory);
+    int64_t ofGroups = rows * roleAround(op).first.getGroups()[roleAround(op).second];
+    for (int64_t cta = 0; cta < places.size(Coord::Cta); ++cta)
+      for (int64_t offset = 0; offset < places.size(Coord::Offset); ++offset) {
+        layout::Index first = places.at(Coord::Cta, cta), inside = places.at(Coord::Offset, offset);
+        if (inside[0] >= ofGroups ||
+            !note(groups, join(places.combine(first, inside), memory.getShape()), inside[0] / rows))
+          return false;
+      }
+    return true;
+  }
+  auto store = dyn_cast<LocalStoreOp>(op);
+  if (!store && !isa<LocalLoadOp>(op))
+    return false;
+  const Layout &layout =
+      layoutOf(cast<RankedTensorType>(store ? store.getValue().getType() : op->getResult(0).getType()));
+  for (int64_t cta = 0; cta < layout.size(Coord::Cta); ++cta)
+    for (int64_t group = 0; group < layout.size(Coord::Group); ++group)
+      for (int64_t warp = 0; warp < layout.size(Coord::Warp); ++warp) {
+        layout::Index part = layout.combine(layout.at(Coord::Cta, cta), layout.at(Coord::Group, group));
+        part = layout.combine(part, layout.at(Coord::Warp, warp));
+        for (int64_t lane = 0; lane < layout.size(Coord::Lane); ++lane) {
+          layout::Index thread = layout.combine(part, layout.at(Coord::Lane, lane));
+          for (int64_t reg = 0; reg < layout.registers(); ++reg)
+            if (!note(groups, join(layout.combine(thread, layout.at(Coord::Reg, reg)), memory.getShape()), group))
+              return false;
+        }
+      }
+  return true;
+}
+
+/// What of its operands is the memory that the op touches.
+static Value touchedBy(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (isa<MemType>(operand.getType()))
+      return operand;
+  return {};
+}
+
+static bool areOfOneGroup(const MemoryAccess &a, const MemoryAccess &b) {
+  Value memory = touchedBy(a.op);
+  if (!a.isShared() || !b.isShared() || memory != touchedBy(b.op))
+    return false;
+  auto type = cast<MemType>(memory.getType());
+  SmallVector<int32_t> groups(ShapedType::getNumElements(type.getShape()), -1);
+  return enterGroups(a.op, type, groups) && enterGroups(b.op, type, groups);
+}
+
+bool Owners::ofOneGroup(const MemoryAccess &a, const MemoryAccess &b) {
+  auto [found, added] = knownOfGroups.try_emplace({&a, &b}, false);
+  if (added)
+    found->second = areOfOneGroup(a, b);
+  return found->second;
+}
+
 bool Owners::ofOneThread(const MemoryAccess &a, const MemoryAccess &b) {
   auto [found, added] = known.try_emplace({&a, &b}, false);
   if (added)

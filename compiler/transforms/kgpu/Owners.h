@@ -1,5 +1,6 @@
-// Whether two accesses to global memory touch each byte from one thread, found by going through all elements. It is
-// what kiln-verify-barriers asks; kiln-insert-barriers has an argument of its own, and shares nothing with this.
+// Whether two accesses to global memory touch each byte from one thread, and two to shared memory from one group, found
+// by going through all elements. It is what kiln-verify-barriers asks; kiln-insert-barriers has an argument of its own,
+// and shares nothing with this.
 #pragma once
 #include "compiler/transforms/kgpu/MemoryAccess.h"
 
@@ -9,9 +10,12 @@ class Owners {
 public:
   /// The two go through the same addresses, and what one thread touches in either no other thread does.
   bool ofOneThread(const MemoryAccess &a, const MemoryAccess &b);
+  /// The two touch the same memory in one role, and each element there from one group alone.
+  bool ofOneGroup(const MemoryAccess &a, const MemoryAccess &b);
 
 private:
-  llvm::DenseMap<std::pair<const MemoryAccess *, const MemoryAccess *>, bool> known;
+  using Known = llvm::DenseMap<std::pair<const MemoryAccess *, const MemoryAccess *>, bool>;
+  Known known, knownOfGroups;
 };
 
 } // namespace kiln::kgpu

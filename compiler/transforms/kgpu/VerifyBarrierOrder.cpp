@@ -140,7 +140,7 @@ LogicalResult kgpu::verifyBarrierOrder(func::FuncOp function) {
       around = around->getParentOp();
     bool inRole = roleAround(op).first;
     for (const std::optional<BarrierUse> &use : {uses.before, uses.after}) {
-      if (!use || (use->scope == Scope::Role) == inRole)
+      if (!use || (use->scope <= Scope::Role) == inRole)
         continue;
       op->emitOpError() << (inRole
                                 ? "expected a barrier of the role's own threads inside of a role (because the others "

@@ -35,8 +35,11 @@ struct Place {
   bool fenced;        ///< kgpu.fence_async was passed since the access, before the barrier
   bool passed;        ///< a barrier of all was passed: only copy engine and tensor cores may see what was there before
   bool shown = false; ///< and those see it as far as this cta (this role) goes: behind the fence there was a barrier
+  /// The same two of a barrier of each group, which orders what one group does alone.
+  bool passedInGroup = false, shownInGroup = false;
   auto key() const {
-    return std::make_tuple(op, flips, passedInCta, arrived, sameRun, underWay, later, fenced, passed, shown);
+    return std::make_tuple(op, flips, passedInCta, arrived, sameRun, underWay, later, fenced, passed, shown,
+                           passedInGroup, shownInGroup);
   }
 };
 
@@ -127,14 +130,16 @@ LogicalResult PathWalker::check(const Place &place) {
     if (place.underWay)
       return missing(place, "a wait", "what it began goes on until then, and one of them writes");
     // One thread issues all copies of its role to global memory, and it has waited.
-    if (sameThreads && !start.isShared() && start.flight == Flight::CopyOut && access.flight == Flight::CopyOut)
+    if (sameThreads && !start.isShared() && start.isByOneCopier() && access.isByOneCopier())
       continue;
     bool cluster = start.crosses || access.crosses;
-    bool ordered = place.passed || (place.passedInCta && !cluster);
+    bool ofGroup = place.passedInGroup && sameThreads && !cluster && owners.ofOneGroup(start, access);
+    bool ordered = place.passed || (place.passedInCta && !cluster) || ofGroup;
     if (!ordered)
       return missing(place, Twine("a barrier") + (cluster ? " of the cluster" : ""),
                      "both may touch the same bytes and one writes them");
-    if (access.isAsync() && !start.isAsync() && start.kind != MemoryAccess::Read && (cluster || !place.shown)) {
+    bool shown = (place.shown && !cluster) || (place.shownInGroup && ofGroup);
+    if (access.isAsync() && !start.isAsync() && start.kind != MemoryAccess::Read && !shown) {
       if (!start.isShared())
         return missing(place, "known disjoint arrays",
                        "nothing shows the copy engine what threads write to global memory");
@@ -156,6 +161,11 @@ bool PathWalker::passBarrier(const std::optional<BarrierUse> &use, Place &place)
   if (use->isCluster()) {
     place.arrived |= use->arrives && !use->relaxed;
     over = use->waits && place.arrived;
+  } else if (use->scope == Scope::Group) {
+    if (roleAround(place.op) == role) {
+      place.passedInGroup = true;
+      place.shownInGroup |= start.isShared() && place.fenced;
+    }
   } else {
     // A role's barrier is of its own threads only.
     bool ours = use->scope != Scope::Role || roleAround(place.op) == role;
@@ -201,7 +211,7 @@ LogicalResult PathWalker::walk() {
     place.fenced |= isa<FenceAsyncOp>(op);
     if (std::optional<Wait> wait = waitOf(op); wait && place.underWay && start.isOverBehind(*wait, place.later)) {
       // From here on as if it had just been made by the threads that waited.
-      place.underWay = place.passedInCta = place.arrived = place.passed = false;
+      place.underWay = place.passedInCta = place.passedInGroup = place.arrived = place.passed = false;
     }
     if (place.underWay && flightOf(op) == start.flight)
       place.later = std::min<int64_t>(place.later + 1, kManyLater);

@@ -257,3 +257,40 @@ module {
     return
   }
 }
+
+// -----
+
+// Of 128 rows each of two groups has 64, with a thread of its own: the boxes of both panels, 8192 bytes and 64 rows further
+// for the second group. Each of these threads closes the group of its copies.
+// CHECK-LABEL: llvm.func @kiln_of_groups(
+// CHECK-DAG: %[[GROUP:.*]] = arith.divui %{{.*}}, %c4_i32
+// CHECK-DAG: %[[WARP:.*]] = arith.remui %{{.*}}, %c4_i32
+// CHECK-DAG: %[[FIRST:.*]] = arith.cmpi eq, %[[WARP]], %c0_i32
+// CHECK-DAG: %[[ISSUER:.*]] = arith.andi %[[FIRST]], %{{.*}}
+// CHECK-DAG: %[[BEHIND:.*]] = arith.muli %[[GROUP]], %c8192_i32
+// CHECK-DAG: %[[ROWS:.*]] = arith.muli %[[GROUP]], %c64_i32
+// CHECK: %[[PLACE:.*]] = arith.addi %{{.*}}, %[[BEHIND]]
+// CHECK: %[[ROW:.*]] = arith.addi %{{.*}}, %[[ROWS]]
+// CHECK: arith.andi %[[ISSUER]]
+// CHECK: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];", "l,r,r,r,b,~{memory}" %{{[^,]*}}, %c7_i32, %[[ROW]], %[[PLACE]], %{{.*}} :
+// CHECK: %[[SECOND:.*]] = arith.addi %[[PLACE]], %c16384_i32
+// CHECK: bulk_group {{.*}} %c71_i32, %{{[^,]*}}, %[[SECOND]],
+// CHECK-NOT: bulk_group
+// CHECK: "@$0 cp.async.bulk.commit_group;", "b,~{memory}" %[[ISSUER]]
+#m = #layout.map<swizzled [128, 128] element 2 bytes 128>
+module {
+  func.func public @of_groups(%p: !tile.ptr<f16>, %n: i32) attributes {tile.kernel, kgpu.shared_bytes = 32768 : i64} {
+    %seven = arith.constant 7 : i32
+    %one = arith.constant 1 : i64
+    %side = arith.constant 4096 : i64
+    %d = tile.make_desc %p, shape [%side, %side] strides [%side, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x128xf16>>
+    %map = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<128x128xf16>>
+    kgpu.roles @multiply groups 2 warps 4 {
+      %a = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x128xf16, #m>
+      kgpu.copy_out %a to %map[%n, %seven] by_group : !kgpu.mem<128x128xf16, #m>
+      kgpu.copy_out_wait 0
+      kgpu.end_role
+    }
+    return
+  }
+}

@@ -45,6 +45,23 @@ module {
 
 // -----
 
+// Warps are known to the hardware by sixteen barriers.
+module {
+  func.func public @barriers() attributes {tile.kernel} {
+    // expected-error @below {{expected at most 15 roles and groups (because each has a barrier of its own), got 16}}
+    kgpu.roles @one groups 7 warps 1 {
+      kgpu.barrier group
+      kgpu.end_role
+    } @two groups 7 warps 1 {
+      kgpu.barrier role
+      kgpu.end_role
+    }
+    return
+  }
+}
+
+// -----
+
 // A tile that belongs to no threads.
 func.func @no_layout() attributes {tile.kernel} {
   // expected-error @below {{expected a tile with a layout (because its registers follow from it), got 'tensor<64xi32>'}}

@@ -23,10 +23,13 @@
 // CHECK: } else {
 // CHECK-NEXT: "setmaxnreg.inc.sync.aligned.u32 240;"
 // Thread 128 of the block is the first of this role, its groups are counted from here, its barrier is the second, of its
-// 256 threads.
+// 256 threads. Its groups have the two behind those of roles and of the groups before, each of 128 threads.
 // CHECK: %[[OWN:.*]] = arith.subi %[[TID]], %c128_i32
 // CHECK: arith.cmpi eq, %[[OWN]], %c0_i32
+// CHECK: %[[GROUP:.*]] = arith.divui %{{.*}}, %c4_i32
+// CHECK: %[[NUMBER:.*]] = arith.addi %[[GROUP]], %c4_i32
 // CHECK: llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.count"(%c2_i32, %c256_i32)
+// CHECK: llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.count"(%[[NUMBER]], %c128_i32)
 // CHECK: llvm.return
 module attributes {kgpu.num_warps = 8 : i32} {
   func.func public @two(%p: !tile.ptr<i32>) attributes {tile.kernel} {
@@ -39,6 +42,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
       %two = arith.constant 2 : i32
       tile.store %p, %two : !tile.ptr<i32>, i32
       kgpu.barrier role
+      kgpu.barrier group
       kgpu.end_role
     }
     return

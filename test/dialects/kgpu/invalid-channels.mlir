@@ -457,6 +457,37 @@ func.func @copy_out_c3_unknown(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
 
 // -----
 
+!m = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128>>
+func.func @copy_out_c4(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %whole = kgpu.tensor_map %d box [128, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  %half = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  %m = kgpu.alloc : !m
+  kgpu.roles @multiply groups 2 warps 4 {
+    kgpu.copy_out %m to %half[%i, %i] by_group : !m
+    // expected-error @below {{expected a role whose groups have whole boxes of the matrix's rows each (because a thread of each group copies those), got}}
+    kgpu.copy_out %m to %whole[%i, %i] by_group : !m
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<128x64xf16, #layout.map<swizzled [128, 64] element 2 bytes 128>>
+func.func @copy_out_c4_without_groups(%b: !tile.ptr<f16>, %e: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %d = tile.make_desc %b, shape [%e, %e] strides [%e, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %t = kgpu.tensor_map %d box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  %m = kgpu.alloc : !m
+  // expected-error @below {{expected a role whose groups have whole boxes of the matrix's rows each}}
+  kgpu.copy_out %m to %t[%i, %i] by_group : !m
+  return
+}
+
+// -----
+
 func.func @copy_out_wait_c1() {
   // expected-error @below {{expected at least 0 groups pending (because it is a number of groups), got -1}}
   kgpu.copy_out_wait read -1

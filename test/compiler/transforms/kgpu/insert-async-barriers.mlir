@@ -389,3 +389,98 @@ func.func @combined(%p: !tile.ptr<f32>, %n: i32) {
   kgpu.copy_out_wait 0
   return
 }
+
+// -----
+
+// Each group stores, and has a thread that copies, rows of its own: nobody waits for the other group.
+// CHECK-LABEL: @rows_of_groups
+// CHECK: kgpu.copy_out_wait read 0
+// CHECK-NEXT: kgpu.barrier group
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.fence_async
+// CHECK-NEXT: kgpu.barrier group
+// CHECK-NEXT: kgpu.copy_out
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#acc = #layout.map<wgmma_acc [128, 64] groups 2>
+#cols = #layout.map<digits [128, 64] reg (0, 1) (0, 2) (0, 4) (32, 0) (64, 0) lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0) warp (8, 0) (16, 0) group (0, 32)>
+#odd = #layout.map<digits [128, 64] reg (0, 1) (0, 2) (0, 4) (32, 0) (64, 0) lane (0, 8) (0, 16) (0, 32) (2, 0) (4, 0) warp (8, 0) (16, 0) group (1, 0)>
+func.func @rows_of_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  %first = kgpu.first_program : i32
+  %step = kgpu.program_step : i32
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #acc>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    scf.for %p = %first to %i step %step : i32 {
+      kgpu.copy_out_wait read 0
+      kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+      kgpu.copy_out %out to %mc[%p, %p] by_group : !kgpu.mem<128x64xf16, #rows>
+    }
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// Groups with columns of all rows, or with every second row, store what the other one's thread copies.
+// CHECK-LABEL: @columns_of_groups
+// CHECK: kgpu.copy_out_wait read 0
+// CHECK-NEXT: kgpu.barrier role
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.fence_async
+// CHECK-NEXT: kgpu.barrier role
+// CHECK-NEXT: kgpu.copy_out
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+func.func @columns_of_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  %first = kgpu.first_program : i32
+  %step = kgpu.program_step : i32
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #cols>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    scf.for %p = %first to %i step %step : i32 {
+      kgpu.copy_out_wait read 0
+      kgpu.local_store %x, %out : tensor<128x64xf16, #cols>, !kgpu.mem<128x64xf16, #rows>
+      kgpu.copy_out %out to %mc[%p, %p] by_group : !kgpu.mem<128x64xf16, #rows>
+    }
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// CHECK-LABEL: @odd_rows_of_groups
+// CHECK: kgpu.copy_out_wait read 0
+// CHECK-NEXT: kgpu.barrier role
+// CHECK-NEXT: kgpu.local_store
+// CHECK-NEXT: kgpu.fence_async
+// CHECK-NEXT: kgpu.barrier role
+// CHECK-NEXT: kgpu.copy_out
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+func.func @odd_rows_of_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  %first = kgpu.first_program : i32
+  %step = kgpu.program_step : i32
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #odd>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    scf.for %p = %first to %i step %step : i32 {
+      kgpu.copy_out_wait read 0
+      kgpu.local_store %x, %out : tensor<128x64xf16, #odd>, !kgpu.mem<128x64xf16, #rows>
+      kgpu.copy_out %out to %mc[%p, %p] by_group : !kgpu.mem<128x64xf16, #rows>
+    }
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}

@@ -417,3 +417,228 @@ module attributes {kgpu.cluster = 2 : i32} {
     return
   }
 }
+
+// -----
+
+// Of what each group has by itself a barrier of its threads is enough, in both directions.
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#acc = #layout.map<wgmma_acc [128, 64] groups 2>
+func.func @by_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %pd: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  %dd = tile.make_desc %pd, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %md = kgpu.tensor_map %dd box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #acc>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.fence_async
+    kgpu.barrier group
+    kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait read 0
+    kgpu.barrier group
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.fence_async
+    kgpu.barrier group
+    kgpu.copy_out %out to %md[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// A group's barrier orders nothing that the other group did: columns,
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#cols = #layout.map<digits [128, 64] reg (0, 1) (0, 2) (0, 4) (32, 0) (64, 0) lane (0, 8) (0, 16) (1, 0) (2, 0) (4, 0) warp (8, 0) (16, 0) group (0, 32)>
+func.func @columns_of_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #cols>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    // expected-note @below {{the earlier access}}
+    kgpu.local_store %x, %out : tensor<128x64xf16, #cols>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.fence_async
+    kgpu.barrier group
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// every second row,
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#odd = #layout.map<digits [128, 64] reg (0, 1) (0, 2) (0, 4) (32, 0) (64, 0) lane (0, 8) (0, 16) (0, 32) (2, 0) (4, 0) warp (8, 0) (16, 0) group (1, 0)>
+func.func @odd_rows_of_groups(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #odd>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    // expected-note @below {{the earlier access}}
+    kgpu.local_store %x, %out : tensor<128x64xf16, #odd>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.fence_async
+    kgpu.barrier group
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// what the thread of one group copies for all.
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#acc = #layout.map<wgmma_acc [128, 64] groups 2>
+func.func @copied_by_one(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #acc>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    // expected-note @below {{the earlier access}}
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.fence_async
+    kgpu.barrier group
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    kgpu.copy_out %out to %mc[%i, %i] : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// The fence is missing; it comes behind the barrier.
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#acc = #layout.map<wgmma_acc [128, 64] groups 2>
+func.func @unfenced(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #acc>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    // expected-note @below {{the earlier access}}
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.barrier group
+    // expected-error @below {{expected kgpu.fence_async and behind it a barrier between this and an earlier access}}
+    kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#acc = #layout.map<wgmma_acc [128, 64] groups 2>
+func.func @fenced_too_late(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #acc>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    // expected-note @below {{the earlier access}}
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.barrier group
+    kgpu.fence_async
+    // expected-error @below {{expected kgpu.fence_async and behind it a barrier between this and an earlier access}}
+    kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// One thread of each group has waited; those of its group need a barrier behind.
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#acc = #layout.map<wgmma_acc [128, 64] groups 2>
+func.func @only_one_waited(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #acc>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.fence_async
+    kgpu.barrier group
+    // expected-note @below {{the earlier access}}
+    kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait read 0
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#acc = #layout.map<wgmma_acc [128, 64] groups 2>
+func.func @waited_too_late(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #acc>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.fence_async
+    kgpu.barrier group
+    // expected-note @below {{the earlier access}}
+    kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    kgpu.barrier group
+    kgpu.copy_out_wait read 0
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
+
+// -----
+
+// Nothing orders what threads of two groups copy to one array.
+#rows = #layout.map<swizzled [128, 64] element 2 bytes 128>
+#acc = #layout.map<wgmma_acc [128, 64] groups 2>
+func.func @two_copies(%pc: !tile.ptr<f16> {tile.disjoint}, %m: i64, %s: i64, %i: i32) {
+  %one = arith.constant 1 : i64
+  %dc = tile.make_desc %pc, shape [%m, %m] strides [%s, %one] : !tile.ptr<f16> -> !tile.desc<tensor<128x64xf16>>
+  %mc = kgpu.tensor_map %dc box [64, 64] swizzle 128 : !tile.desc<tensor<128x64xf16>>
+  kgpu.roles @multiply groups 2 warps 4 {
+    %x = arith.constant dense<1.0> : tensor<128x64xf16, #acc>
+    %out = kgpu.alloc {offset = 0 : i64} : !kgpu.mem<128x64xf16, #rows>
+    kgpu.local_store %x, %out : tensor<128x64xf16, #acc>, !kgpu.mem<128x64xf16, #rows>
+    kgpu.fence_async
+    kgpu.barrier group
+    // expected-note @below {{the earlier access}}
+    kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    // expected-error @below {{expected a wait between this and an earlier access}}
+    kgpu.copy_out %out to %mc[%i, %i] by_group : !kgpu.mem<128x64xf16, #rows>
+    kgpu.copy_out_wait 0
+    kgpu.end_role
+  }
+  return
+}
