@@ -17,6 +17,7 @@ from kiln.kernels.machine import launch_options
 # What the kernels of a schedule have to consist of.
 INSTRUCTIONS = {
     "cooperative": {"wgmma", "cp", "mbarrier"},
+    "cooperative_apart": {"wgmma", "cp", "mbarrier"},
     "pingpong": {"wgmma", "cp", "mbarrier"},
     "simple": {"wgmma", "cp"},
 }
@@ -169,6 +170,16 @@ def test_groups_take_turns_in_clusters(rng, in_orders):
     multiply(rng, in_orders, (128, 64, 64), (384, 64, 192), schedule="pingpong", stages=2, cluster=2)
 
 
+@pytest.mark.parametrize("tile, sides, options", [
+    ((128, 64, 64), (392, 72, 136), {"stages": 2}), ((192, 64, 64), (392, 72, 8), {"stages": 3, "consumers": 3}),
+    ((256, 128, 64), (392, 72, 64), {"stages": 2}), ((256, 64, 64), (392, 72, 136), {"stages": 2, "cluster": 2}),
+], ids=str)  # fmt: skip
+def test_groups_end_tiles_apart(rng, in_orders, emulated, tile, sides, options):
+    """A block works off several tiles; what a group has of the last one may lie outside of the result."""
+    with emulated.few_blocks(1):
+        multiply(rng, in_orders, tile, sides, schedule="cooperative_apart", **{"consumers": 2} | options)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_products_where_they_stand(rng, in_orders, dtype):
     dtype = getattr(ml_dtypes, dtype, dtype)
@@ -179,6 +190,9 @@ PLANS = {
     "cooperative": GemmPlan(128, 128, 64, stages=2),
     "three consumers": GemmPlan(192, 64, 64, stages=2, consumers=3),
     "few rows": GemmPlan(16, 128, 64, stages=3),
+    "groups apart": GemmPlan(128, 96, 64, stages=2, apart=True),
+    "three groups apart": GemmPlan(192, 64, 64, stages=2, consumers=3, apart=True),
+    "groups apart in a cluster": GemmPlan(256, 64, 64, stages=2, cluster=2, apart=True),
     "splits": GemmPlan(128, 64, 64, stages=2, splits=2),
     "skewed": GemmPlan(16, 64, 64, stages=3, consumers=1, skew=1),
     "cluster": GemmPlan(256, 64, 64, stages=2, cluster=2),

@@ -98,6 +98,29 @@ def test_compile_time(terms: str, plan: GemmPlan):
         assert (took := 1000 * seconds(launch, to)) <= SLOWED * limit, f"{took:.0f} ms to {to}"
 
 
+@pytest.mark.parametrize("plan", [
+    GemmPlan(128, 256, 64, stages=3), GemmPlan(256, 256, 64, stages=3, cluster=2),
+], ids=str)  # fmt: skip
+def test_groups_that_end_a_tile_apart_have_barriers_of_their_own(plan: GemmPlan):
+    """Of 128 threads where those of all 256 waited, twice a tile; everything else is as many as it was."""
+    if toolchain.nvdisasm() is None:
+        pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
+    a, b = blank((4096, 4096), "float16"), blank((4096, 4096), "float16").T
+    found = {}
+    for apart in (False, True):
+        (launch,) = launches_of(
+            lambda apart=apart: matmul(a, b, plan=dataclasses.replace(plan, apart=apart)), of_target("sm_90a")
+        )
+        made = launch.compile("sm_90a")
+        usage = json.loads(made.metadata)["cuda"]["usage"]
+        assert usage["spill_loads"] + usage["spill_stores"] == 0
+        found[apart] = toolchain.disassemble(made.output)
+    for instruction in ("HGMMA", "UTMASTG", "STSM"):
+        assert len({len(re.findall(rf"\b{instruction}", sass)) for sass in found.values()}) == 1, instruction
+    for apart, threads in ((False, "0x100"), (True, "0x80")):
+        assert re.findall(r"BAR\.SYNC\S* \w+, (\w+)", found[apart]) == [threads] * 2
+
+
 def test_blocks_that_share_k_meet_by_what_they_send():
     """Each thread sends its sums to both, in pairs; barriers of the cluster are of the start, before any is sent."""
     a, b = blank((128, 4096), "float16"), blank((4096, 4096), "float16").T

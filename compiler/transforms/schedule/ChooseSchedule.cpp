@@ -39,6 +39,10 @@ public:
     auto module = kernel->getParentOfType<ModuleOp>();
     if (auto name = module->getAttrOfType<StringAttr>(kgpu::kScheduleAttrName))
       asked = name.getValue().str();
+    if (asked == "cooperative_apart") {
+      asked = "cooperative";
+      apart = true;
+    }
     if (auto number = module->getAttrOfType<IntegerAttr>(kgpu::kStagesAttrName))
       askedStages = number.getInt();
     if (auto number = module->getAttrOfType<IntegerAttr>(kgpu::kConsumersAttrName))
@@ -64,12 +68,14 @@ private:
   };
   SmallVector<Beside> blocksBeside(ProductLoop &product);
   int64_t besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) const;
+  bool mayEndApart(ProductLoop &product, ArrayRef<Beside> blocks, const Schedule &schedule) const;
 
   func::FuncOp kernel;
   const Target &target;
   AlignmentAnalysis alignment;
   int64_t ctas = 1, numWarps = 4;
   std::string asked = "auto";
+  bool apart = false;
   std::optional<int64_t> askedStages, askedConsumers;
 };
 } // namespace
@@ -287,6 +293,20 @@ int64_t Chooser::besideRing(ArrayRef<Beside> blocks, const Schedule &schedule) c
   return bytes + each * exchange;
 }
 
+/// Groups have rows of the one result, which the copy engine stores once a program: nothing orders what it writes for
+/// one group before what it writes for another.
+bool Chooser::mayEndApart(ProductLoop &product, ArrayRef<Beside> blocks, const Schedule &schedule) const {
+  if (schedule.consumers < 2 || schedule.inTurns() || schedule.swapped || schedule.split || !schedule.stagedStore ||
+      !product.around.empty())
+    return false;
+  auto isStore = [](const Beside &block) { return block.byEngine && !block.isLoad; };
+  const Beside *store = llvm::find_if(blocks, isStore);
+  if (store == blocks.end() || llvm::count_if(blocks, isStore) != 1)
+    return false;
+  auto memory = storeMemory(store->tile, ctas, /*cutsColumns=*/false);
+  return memory && kgpu::planBoxes(*memory, /*pieces=*/1, store->tile.getDimSize(0) / ctas / schedule.consumers);
+}
+
 std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &why) {
   Schedule schedule;
   schedule.name = asked == "pingpong" ? "pingpong" : "cooperative";
@@ -381,6 +401,7 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
     why = "two stages do not fit shared memory";
     return std::nullopt;
   }
+  schedule.apart = apart && mayEndApart(product, beside, schedule);
   return schedule;
 }
 

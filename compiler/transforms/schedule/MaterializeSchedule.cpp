@@ -160,7 +160,7 @@ void Materializer::cloneBlock(Block &from, Role role, IRMapping &map, MutableArr
     SmallVector<Value> offsets;
     for (Value offset : write.getOffsets())
       offsets.push_back(map.lookupOrDefault(offset));
-    CopyOutOp::create(b, memory, store->second.map, offsets, /*kind=*/StringAttr());
+    CopyOutOp::create(b, memory, store->second.map, offsets, /*kind=*/StringAttr(), schedule.apart);
   }
 }
 
@@ -532,8 +532,11 @@ void Materializer::run() {
   auto pieces = [&](const Factor &factor, bool isLeft) { return schedule.cutOf(factor, isLeft) ? 1 : ctas; };
   lhsMap = mapOf(b, product.lhs.desc, lhsMemory, pieces(product.lhs, /*isLeft=*/true));
   rhsMap = mapOf(b, product.rhs.desc, rhsMemory, pieces(product.rhs, /*isLeft=*/false));
+  // A group that stores its own rows has boxes of no others'.
+  int64_t rows = product.dot.getType().getDimSize(0) / ctas / schedule.consumers;
   for (auto &[op, store] : stores)
-    store.map = mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1);
+    store.map = mapOf(b, cast<tile::DescStoreOp>(op).getDesc().getDefiningOp<tile::MakeDescOp>(), store.memory, 1,
+                      schedule.apart ? rows : 0);
   // Groups that take turns read a slot each.
   int32_t consumers = schedule.consumers, together = schedule.inTurns() ? 1 : consumers;
   auto channelOf = [&](int32_t slots, ArrayRef<Type> parts, Completion completion, int32_t fillers) {

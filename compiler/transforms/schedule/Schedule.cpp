@@ -25,6 +25,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     entries.push_back(b.getNamedAttr("split", b.getUnitAttr()));
   if (fetched)
     entries.push_back(b.getNamedAttr("fetched", b.getUnitAttr()));
+  if (apart)
+    entries.push_back(b.getNamedAttr("apart", b.getUnitAttr()));
   return b.getDictionaryAttr(entries);
 }
 
@@ -43,6 +45,7 @@ std::optional<Schedule> Schedule::ofKernel(func::FuncOp kernel) {
   schedule.stagedStore = attr.contains("staged_store");
   schedule.split = attr.contains("split");
   schedule.fetched = attr.contains("fetched");
+  schedule.apart = attr.contains("apart");
   return schedule;
 }
 

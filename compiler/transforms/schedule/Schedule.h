@@ -15,6 +15,7 @@ struct Schedule {
   bool stagedStore = false; ///< results leave through shared memory and the copy engine
   bool split = false;       ///< the ctas of a cluster share K, not the tile: each has a sum, and they add those
   bool fetched = false;     ///< blocks that are added to results come through channels of their own
+  bool apart = false;       ///< each group stores the result's rows that it has, and waits for no other group
 
   /// While one group writes its result the other multiplies.
   bool inTurns() const { return name == "pingpong"; }
