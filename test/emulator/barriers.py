@@ -335,7 +335,7 @@ def _wait(ins: Instruction) -> Run:
     over, address, state, *_ = ins.operands
     by_parity, wide = "parity" in ins.modifiers, "cluster" in ins.modifiers
 
-    def is_over(barrier: Mbarrier, warp: int, seen: int) -> bool:
+    def is_over(barrier: Mbarrier, warp: int, seen: int, skips: bool) -> bool:
         if not by_parity:
             if not barrier.phase - 1 <= seen <= barrier.phase:
                 raise Fault(f"asks for phase {seen} when phase {barrier.phase} is under way")
@@ -343,7 +343,7 @@ def _wait(ins: Instruction) -> Run:
         if seen > 1:
             raise Fault(f"expected a parity of 0 or 1, got {seen}")
         last = barrier.seen.get(warp)
-        if last is not None and barrier.phase >= last + 2 and last % 2 == seen:
+        if last is not None and barrier.phase >= last + 2 and last % 2 == seen and not skips:
             raise Fault(
                 f"is overrun: it waits for the end of phase {last} by its parity, and phase {barrier.phase} "
                 f"is under way at the mbarrier {barrier.name()}"
@@ -361,7 +361,7 @@ def _wait(ins: Instruction) -> Run:
             barrier = mbarrier_at(machine, int(at), int(own))
             if barrier.block != warp.block:
                 raise Fault(f"waits at the mbarrier {barrier.name()}, which is not its own block")
-            done[i] = is_over(barrier, warp.index, int(seen))
+            done[i] = is_over(barrier, warp.index, int(seen), machine.skips)
             if done[i]:
                 machine.clocks.acquire(warp.index, None if "relaxed" in ins.modifiers else barrier.passed[wide])
                 barrier.seen[warp.index] = barrier.phase

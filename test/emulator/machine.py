@@ -119,6 +119,7 @@ class Machine:
         # argument then points at. Loops let the others run, too.
         self.meanwhile: tuple[int, int] | None = None
         self.scattered = False  # programs in an order that `order` seeds
+        self.skips = False  # warps leave out phases of mbarriers that others wait for
         self.memory = Global()
         self.arguments = np.zeros(0, np.uint8)
         self.steps = 0

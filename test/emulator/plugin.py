@@ -48,6 +48,7 @@ class Emulator:
         self.change: tuple[int, int] | None = None
         self.scattered = False
         self.most: int | None = None
+        self.skips = False
         self.callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Launch))(self._on_launch)
         self.library.fakeSetLaunch(self.callback)
 
@@ -85,7 +86,7 @@ class Emulator:
         if self.most is not None:
             grid = min(grid[0], self.most), *grid[1:]
         self.launches += 1
-        machine.meanwhile, machine.scattered = self.change, self.scattered
+        machine.meanwhile, machine.scattered, machine.skips = self.change, self.scattered, self.skips
         machine.launch(grid, arguments, launch.shared_bytes)
 
     @contextlib.contextmanager
@@ -107,14 +108,15 @@ class Emulator:
             self.scattered = False
 
     @contextlib.contextmanager
-    def few_blocks(self, most: int) -> Iterator[None]:
+    def few_blocks(self, most: int, skips: bool = False) -> Iterator[None]:
         """No more blocks (clusters) are launched, as on a GPU that holds no more: of kernels whose blocks go on from
-        program to program; the driver of the tests has 132 processors, and each program a block."""
-        self.most = most
+        program to program; the driver of the tests has 132 processors, and each program a block. `skips`: warps go past
+        phases of an mbarrier that others wait for, so that two waits of one parity are no overrun."""
+        self.most, self.skips = most, skips
         try:
             yield
         finally:
-            self.most = None
+            self.most, self.skips = None, False
 
     def _allocations(self) -> list[tuple[int, int]]:
         count = self.library.fakeAllocations(None, None, 0)
