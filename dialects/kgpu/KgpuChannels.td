@@ -17,6 +17,9 @@ def Kgpu_CompletionAttr : EnumAttr<Kgpu_Dialect, Kgpu_Completion, "completion"> 
   let assemblyFormat = "$value";
 }
 
+/// What is kept in the cache that all ctas share, by the numbers of `tile.load`'s hint (Tile_Eviction).
+def Kgpu_EvictionAttr : ConfinedAttr<I32Attr, [IntMinValue<0>, IntMaxValue<2>]>;
+
 def Kgpu_ChannelOp : Kgpu_EarlyOp<"channel"> {
   let summary = "a ring of slots between a producer and a consumer";
   let description = [{
@@ -309,7 +312,7 @@ def Kgpu_CopyInOp : Kgpu_ChannelStep<"copy_in"> {
                        Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem,
                        Arg<Kgpu_ChannelType, "whose slot that is", [MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
-                       Arg<DefaultValuedAttr<I32Attr, "0">, "eviction hint, a number of tile.load's">:$evict);
+                       Arg<DefaultValuedAttr<Kgpu_EvictionAttr, "0">, "eviction hint">:$evict);
   let assemblyFormat = [{
     $map `[` $offsets `]` `to` $mem `of` $channel `[` $cursor `]` attr-dict `:` type($mem) `,` type($channel)
   }];
@@ -351,7 +354,7 @@ def Kgpu_CopyBlockOp : Kgpu_ThreadsCopy<"copy_block"> {
                        Arg<Kgpu_ChannelType, "whose slot that is", [MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
                        Arg<OptionalAttr<DenseI32ArrayAttr>, "dimensions to check; absent: all">:$boundary,
-                       Arg<DefaultValuedAttr<I32Attr, "0">, "eviction hint, a number of tile.load's">:$evict);
+                       Arg<DefaultValuedAttr<Kgpu_EvictionAttr, "0">, "eviction hint">:$evict);
   let assemblyFormat = [{
     $desc `[` $offsets `]` (`when` $when^)? `to` $mem `of` $channel `[` $cursor `]` attr-dict
     `:` type($desc) `,` type($mem) `,` type($channel)
@@ -389,7 +392,7 @@ def Kgpu_CopyTileOp : Kgpu_ThreadsCopy<"copy_tile"> {
                        Arg<Kgpu_MemType, "where it goes", [MemWrite<Kgpu_SharedMemory>]>:$mem,
                        Arg<Kgpu_ChannelType, "whose slot that is", [MemWrite<Kgpu_Asynchrony>]>:$channel,
                        Arg<Kgpu_CursorType, "which slot">:$cursor,
-                       Arg<DefaultValuedAttr<I32Attr, "0">, "eviction hint, a number of tile.load's">:$evict);
+                       Arg<DefaultValuedAttr<Kgpu_EvictionAttr, "0">, "eviction hint">:$evict);
   let assemblyFormat = [{
     $ptr (`mask` $mask^)? (`when` $when^)? `to` $mem `of` $channel `[` $cursor `]` attr-dict
     `:` type($ptr) (`mask` type($mask)^)? `,` type($mem) `,` type($channel)

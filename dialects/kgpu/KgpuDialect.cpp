@@ -120,6 +120,22 @@ int64_t kgpu::moduleNumber(Operation *op, StringRef name, int64_t otherwise) {
   return attr ? attr.getInt() : otherwise;
 }
 
+LogicalResult KgpuDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) { // kgpu_c2
+  StringRef name = attribute.getName().getValue();
+  bool digits = name != kNumGroupsAttrName;
+  int64_t most = name == kClusterAttrName ? 16 : 32;
+  if (digits && name != kNumWarpsAttrName && name != kClusterAttrName)
+    return success();
+  auto value = dyn_cast<IntegerAttr>(attribute.getValue());
+  if (value && value.getType().isSignlessInteger(32) && value.getInt() >= 1 && value.getInt() <= most &&
+      (!digits || llvm::isPowerOf2_64(value.getInt())))
+    return success();
+  return op->emitOpError() << "expected " << name << " to be an i32 from 1 to " << most
+                           << (digits ? ", a power of two (because layouts are made of bits), got "
+                                      : " (because a block has so many warps), got ")
+                           << attribute.getValue();
+}
+
 bool kgpu::moduleHas(Operation *op, StringRef name) {
   ModuleOp module = moduleOf(op);
   return module && module->hasAttr(name);

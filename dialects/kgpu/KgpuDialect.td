@@ -14,10 +14,12 @@ def Kgpu_Dialect : Dialect {
     same values, shared memory, barriers, and the parts of a reduction or scan that one warp can do alone.
 
     A program instance is run by all threads of one CTA, or of one cluster of CTAs. Scalars have the same value in each
-    thread. Module attributes: `kgpu.num_warps : i32`, `kgpu.cluster : i32` (CTAs of one instance).
+    thread. Module attributes: `kgpu.num_warps : i32`, `kgpu.num_groups : i32`, `kgpu.cluster : i32` (CTAs of one instance).
 
     - `kgpu_c1`: a tensor among the operands and results of a kgpu op carries a `#layout.map`. Of an op that schedules
       write before layouts are assigned, either all carry one or none.
+    - `kgpu_c2`: `kgpu.num_warps` and `kgpu.cluster` are powers of two, at most 32 and 16, since layouts are made of bits;
+      `kgpu.num_groups` is from 1 to 32.
 
     ```mlir
     func.func @rows(%x: tensor<128xf32, #layout.map<blocked [128] vector 4 warps 4>>)
@@ -30,6 +32,7 @@ def Kgpu_Dialect : Dialect {
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let dependentDialects = ["::kiln::tile::TileDialect", "::kiln::layout::LayoutDialect"];
 }
 

@@ -42,13 +42,6 @@ struct AssignLayouts : kiln::impl::AssignLayoutsPassBase<AssignLayouts> {
       machine.sharedBytes = target.gpu.maxSharedBytes;
       machine.accessBytes = target.vectorBytes;
     }
-    for (auto [what, number] :
-         {std::pair(kgpu::kNumWarpsAttrName, threads.warps), std::pair(kgpu::kClusterAttrName, threads.ctas)})
-      if (number < 1 || !llvm::isPowerOf2_64(number)) {
-        func.emitOpError() << "expected " << what << " to be a power of two (because layouts are made of bits), got "
-                           << number;
-        return signalPassFailure();
-      }
     auto hasLayout = [](Type type) {
       auto tile = dyn_cast<RankedTensorType>(type);
       return tile && tile.getEncoding();

@@ -10,24 +10,6 @@ func.func @twice(%x: tensor<64xf32, #l>) -> tensor<64xf32, #l> {
 
 // -----
 
-module attributes {kgpu.num_warps = 3 : i32} {
-  // expected-error @+1 {{expected kgpu.num_warps to be a power of two (because layouts are made of bits), got 3}}
-  func.func @three_warps() {
-    return
-  }
-}
-
-// -----
-
-module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 0 : i32} {
-  // expected-error @+1 {{expected kgpu.cluster to be a power of two (because layouts are made of bits), got 0}}
-  func.func @no_ctas() {
-    return
-  }
-}
-
-// -----
-
 func.func private @helper(tensor<64xf32>) -> tensor<64xf32>
 func.func @not_inlined(%x: tensor<64xf32>) -> tensor<64xf32> {
   // expected-error @+1 {{has tiles but no rule for their layouts}}

@@ -275,6 +275,17 @@ func.func @copy_block_c1(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>,
 // -----
 
 !m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
+func.func @copy_block_evicts_by_a_known_number(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
+  %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
+  %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m
+  // expected-error @below {{attribute 'evict' failed to satisfy constraint: 32-bit signless integer attribute whose minimum value is 0 whose maximum value is 2}}
+  kgpu.copy_block %d[%i, %i] to %s of %c[%p] {evict = -1 : i32} : !tile.desc<tensor<64x64xf16>>, !m, !kgpu.channel<2 x (!m)>
+  return
+}
+
+// -----
+
+!m = !kgpu.mem<64x64xf16, #layout.map<swizzled [64, 64] element 2 bytes 128>>
 func.func @copy_block_c2(%d: !tile.desc<tensor<64x64xf16>>, %p: !kgpu.cursor<2>, %i: i32) {
   %c = kgpu.channel groups fillers 4 readers 4 : !kgpu.channel<2 x (!m)>
   %s = kgpu.acquire %c[%p] : !kgpu.channel<2 x (!m)> -> !m

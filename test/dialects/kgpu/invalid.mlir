@@ -9,6 +9,26 @@ func.func @kgpu_c1(%x: tensor<128xf32>) {
 
 // -----
 
+// expected-error @below {{expected kgpu.num_warps to be an i32 from 1 to 32, a power of two (because layouts are made of bits), got 3 : i32}}
+module @kgpu_c2 attributes {kgpu.num_warps = 3 : i32} {}
+
+// -----
+
+// expected-error @below {{expected kgpu.cluster to be an i32 from 1 to 16, a power of two (because layouts are made of bits), got 0 : i32}}
+module @kgpu_c2_no_ctas attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 0 : i32} {}
+
+// -----
+
+// expected-error @below {{expected kgpu.cluster to be an i32 from 1 to 16, a power of two (because layouts are made of bits), got 2 : i64}}
+module @kgpu_c2_wide attributes {kgpu.cluster = 2 : i64} {}
+
+// -----
+
+// expected-error @below {{expected kgpu.num_groups to be an i32 from 1 to 32 (because a block has so many warps), got -1 : i32}}
+module @kgpu_c2_groups attributes {kgpu.num_groups = -1 : i32} {}
+
+// -----
+
 // expected-error @below {{expected sides of 2^k * m with m odd and at most 31, at least one (because memory holds a tile), got [33]}}
 func.func private @mem_c1(!kgpu.mem<33xf32, #layout.map<row_major [32]>>)
 
