@@ -1,9 +1,9 @@
 """Which launch plan is best for a shape, by measurement: `python bench/plans.py "rms_norm 2048x4096" [--rounds 5]`.
 
-For every form that the policy could choose (threads, rows a program, cluster, register limit; block and warps of flat
-kernels) one graph over the row's rotating sets, raced as the benchmarks race peers. The first line is the policy's own
-choice; those after it are the fastest, with the time relative to it. To be run when the policy in kernels/rows.py or
-kernels/flat.py is to be changed.
+A shape is a row of the benchmarks or a cell of the sweep ("softmax 130×18944 f16"). For every form that the policy could
+choose (threads, rows a program, cluster, register limit; block and warps of flat kernels) one graph over the row's
+rotating sets, raced as the benchmarks race peers. The first line is the policy's own choice; those after it are the
+fastest, with the time relative to it. To be run when the policy in kernels/rows.py or kernels/flat.py is to be changed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import cells
 import kiln
 import measure
 from cases import Case, family, select
 from device import CudaDevice, Maker
 from kiln.kernels.flat import FlatPlan
+from kiln.kernels.machine import launch_options
 from kiln.kernels.rows import RowPlan
 
 
@@ -49,6 +51,15 @@ def flat_plans(streaming: bool) -> Iterator[FlatPlan]:
         yield FlatPlan(32 * warps * each, warps, streaming)
 
 
+def short_row_plans(n: int, streaming: bool) -> Iterator[FlatPlan]:
+    """Several rows a program, of those that are shorter than a block."""
+    from kiln.kernels.operator import tile_side
+
+    if n <= 1024:
+        for warps, several in itertools.product((2, 4, 8), (2, 4, 8)):
+            yield FlatPlan(tile_side(n, 8), warps, streaming, several)
+
+
 def calls(case: Case) -> tuple[Callable[..., Any], list[Any]]:
     """The library function of a case as `run(arrays, outs, plan)`, and the plans to try."""
     from kiln.kernels import activation, flat, norm, optimizer, rows, softmax
@@ -69,6 +80,7 @@ def calls(case: Case) -> tuple[Callable[..., Any], list[Any]]:
     if case.kernel == "swiglu":
         return lambda a, o, p: activation.swiglu(a["gate"], a["up"], out=o[0], plan=p), flats
     if case.kernel == "bias_gelu":
+        flats += short_row_plans(n, flats[0].streaming)
         return lambda a, o, p: activation.bias_gelu(a["x"], a["bias"], out=o[0], plan=p), flats
     if case.kernel == "adamw":
         return lambda a, o, p: optimizer.adamw(a["parameter"], a["gradient"], a["moment"], a["square"], a["step"],
@@ -127,14 +139,18 @@ def sweep(case: Case, device: CudaDevice, rounds: int, show: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="+", help='rows of the benchmarks: "rms_norm 2048x4096", or a beginning of it')
+    parser.add_argument("cases", nargs="+", help='rows of the benchmarks: "rms_norm 2048x4096", or a beginning of it; '
+                        'cells of the sweep: "softmax 130×18944 f16"')  # fmt: skip
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dependent", action="store_true", help="with dependent launch")
     parser.add_argument("--show", type=int, default=8, help="how many of the fastest to print")
     arguments = parser.parse_args()
     device = CudaDevice()
+    options = {"pdl": True} if arguments.dependent else {}
     for words in arguments.cases:
-        for case in select([], words):
-            sweep(case, device, arguments.rounds, arguments.show)
+        for case in [cells.named(words)] if "×" in words else select([], words):
+            with launch_options(**options):
+                sweep(case, device, arguments.rounds, arguments.show)
     return 0
 
 
