@@ -1,9 +1,10 @@
 """Which launch plan is best for a shape, by measurement: `python bench/plans.py "rms_norm 2048x4096" [--rounds 5]`.
 
-A shape is a row of the benchmarks or a cell of the sweep ("softmax 130×18944 f16"). For every form that the policy could
-choose (threads, rows a program, cluster, register limit; block and warps of flat kernels) one graph over the row's
-rotating sets, raced as the benchmarks race peers. The first line is the policy's own choice; those after it are the
-fastest, with the time relative to it. To be run when the policy in kernels/rows.py or kernels/flat.py is to be changed.
+A shape is a row of the benchmarks or a cell of the sweep ("softmax 130×18944 f16"). For every form that the policy
+could choose (threads, rows a program, cluster, register limit; block and warps of flat kernels) one graph over the
+row's rotating sets, raced as the benchmarks race peers. The first line is the policy's own choice; those after it are
+the fastest, with the time relative to it. To be run when the policy in kernels/rows.py or kernels/flat.py is to be
+changed.
 """
 
 from __future__ import annotations
