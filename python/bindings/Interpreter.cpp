@@ -53,12 +53,12 @@ static void restore(PyThreadState *state) {
 }
 
 // Both with the lock: only the end reads the number without.
-CallFromPython::CallFromPython() {
-  if (!calls++)
+CallFromPython::CallFromPython() : depth(calls) {
+  if (!depth++)
     inside.store(inside.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 CallFromPython::~CallFromPython() {
-  if (!--calls)
+  if (!--depth)
     inside.store(inside.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 

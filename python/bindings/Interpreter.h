@@ -34,6 +34,9 @@ public:
   CallFromPython();
   ~CallFromPython();
   CallFromPython(const CallFromPython &) = delete;
+
+private:
+  unsigned &depth; ///< the thread's, looked up once
 };
 
 /// Whether the interpreter is ending, on another thread.

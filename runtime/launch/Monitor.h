@@ -43,7 +43,7 @@ public:
 
   /// True if a kernel with this metadata needs a monitor.
   static bool isNeeded(const artifact::Metadata &metadata) {
-    return !metadata.sites.empty() || metadata.check != "none";
+    return !metadata.sites.empty() || llvm::StringRef(metadata.check) != "none";
   }
 
   const std::optional<Failure> &getFailure() const { return failure; }

@@ -42,19 +42,6 @@ py::object readWatched(const Watched &item) {
   return py::reinterpret_steal<py::object>(value);
 }
 
-/// A number that is another one after each write to the dictionary; 0 where Python counts none.
-uint64_t getVersion(PyObject *dictionary) {
-#if PY_VERSION_HEX < 0x030D0000
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  return reinterpret_cast<PyDictObject *>(dictionary)->ma_version_tag;
-#pragma GCC diagnostic pop
-#else
-  (void)dictionary;
-  return 0;
-#endif
-}
-
 bool isCurrent(LauncherState &state) {
   if (!state.current)
     return false;
@@ -424,9 +411,9 @@ void Call::keep(KernelTable *table, const Compiled &compiled) {
 
 } // namespace
 
-/// Until it has ended.
-static void launchOnHost(LauncherState &state, const Compiled &compiled, device::Grid grid, const void *block,
-                         std::vector<launch::BufferExtent> extents) {
+/// Until it has ended. Apart, so that a launch on a GPU has no more to set up than it needs.
+[[gnu::noinline]] static void launchOnHost(LauncherState &state, const Compiled &compiled, device::Grid grid,
+                                           const void *block, std::vector<launch::BufferExtent> extents) {
   const artifact::Metadata &metadata = compiled.kernel->getMetadata();
   device::LaunchRequest request;
   request.grid = grid;
@@ -464,6 +451,12 @@ static void launchOnHost(LauncherState &state, const Compiled &compiled, device:
     state.owner.refuseStatus(compiled.object, status);
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] static void refuseStatus(LauncherState &state, const Compiled &compiled,
+                                                                const Status &status) {
+  showReports();
+  state.owner.refuseStatus(compiled.object, status);
+}
+
 static device::CudaDevice &findGpu(LauncherState &state, const Compiled &compiled, int device) {
   ErrorOr<device::CudaDevice *> found = device::CudaDevice::get(device);
   if (!found.ok())
@@ -491,10 +484,8 @@ void kiln::python::launchPacked(LauncherState &state, const Compiled &compiled, 
     WithoutLock released;
     status = compiled.kernel->launch(request);
   }
-  if (status.ok())
-    return;
-  showReports();
-  state.owner.refuseStatus(compiled.object, status);
+  if (!status.ok())
+    refuseStatus(state, compiled, status);
 }
 
 namespace {

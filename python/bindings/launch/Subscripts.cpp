@@ -1,6 +1,7 @@
 // Subscripts of kernels.
 #include "python/bindings/launch/Subscripts.h"
 #include "python/bindings/launch/Replay.h"
+#include "python/bindings/launch/Values.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace py = pybind11;
@@ -11,6 +12,8 @@ struct Subscripted {
   PyObject *launcher = nullptr;
   binaryfunc at = nullptr;
   LauncherState *state = nullptr;
+  uint64_t version = 0;      ///< of the attributes when they had these hooks and no `run`
+  PyObject *hooks = nullptr; ///< a list, which is there as long as the attributes are of this version
 };
 
 /// By what is subscripted. Nothing here is owned: the garbage collector must see who keeps whom.
@@ -19,19 +22,28 @@ llvm::DenseMap<PyObject *, Subscripted> &getTable() {
   return table;
 }
 
-PyObject *subscript(PyObject *object, PyObject *grid) {
-  static PyObject *const hooksName = PyUnicode_InternFromString("pre_run_hooks"),
-                         *const runName = PyUnicode_InternFromString("run"),
-                         *const itemName = PyUnicode_InternFromString("__getitem__");
-  auto entry = getTable().find(object);
-  if (entry != getTable().end() && !areCallsPaused()) {
-    Subscripted known = entry->second;
-    PyObject *attributes = known.state->attributes.ptr();
+/// Whether a subscript is no more than `launcher.at`.
+bool isPlain(Subscripted &known) {
+  static PyObject *const hooksName = PyUnicode_InternFromString("pre_run_hooks"), *const runName =
+                                                                                      PyUnicode_InternFromString("run");
+  PyObject *attributes = known.state->attributes.ptr();
+  uint64_t version = getVersion(attributes);
+  if (!version || version != known.version) {
     PyObject *hooks = PyDict_GetItemWithError(attributes, hooksName);
-    if (hooks && PyList_CheckExact(hooks) && !PyList_GET_SIZE(hooks) && !PyDict_GetItemWithError(attributes, runName))
-      return known.at(known.launcher, grid);
+    if (!hooks || !PyList_CheckExact(hooks) || PyDict_GetItemWithError(attributes, runName))
+      return false;
+    known.version = version;
+    known.hooks = hooks;
   }
-  return PyObject_CallMethodOneArg(object, itemName, grid);
+  return PyList_GET_SIZE(known.hooks) == 0;
+}
+
+PyObject *subscript(PyObject *object, PyObject *grid) {
+  static PyObject *const itemName = PyUnicode_InternFromString("__getitem__");
+  auto entry = getTable().find(object);
+  if (entry == getTable().end() || areCallsPaused() || !isPlain(entry->second))
+    return PyObject_CallMethodOneArg(object, itemName, grid);
+  return entry->second.at(entry->second.launcher, grid);
 }
 } // namespace
 

@@ -42,6 +42,19 @@ std::optional<artifact::ElementType> getNumpyElement(PyObject *array);
 pybind11::object getOptionalAttribute(PyObject *object, const char *name);
 bool hasAttribute(PyObject *object, const char *name);
 
+/// A number that is another one after each write to the dictionary; 0 where Python counts none.
+inline uint64_t getVersion(PyObject *dictionary) {
+#if PY_VERSION_HEX < 0x030D0000
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  return reinterpret_cast<PyDictObject *>(dictionary)->ma_version_tag;
+#pragma GCC diagnostic pop
+#else
+  (void)dictionary;
+  return 0;
+#endif
+}
+
 /// `str(object)`.
 std::string getText(PyObject *object);
 

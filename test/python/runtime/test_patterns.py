@@ -199,7 +199,13 @@ def test_who_looks_on_is_called():
     add.add_pre_run_hook(lambda *args, **named: seen.append(named))
     add[(1,)](x, BLOCK=8)
     assert seen[1:] == [{"BLOCK": 8}] and (x == 4).all()
-    add.pre_run_hooks = []
+    add.pre_run_hooks = hooks = []
+    for _ in range(2):
+        add[(1,)](x, BLOCK=8)
+    hooks.append(lambda *args, **named: seen.append("again"))
+    add[(1,)](x, BLOCK=8)
+    assert seen.pop() == "again" and (x == 7).all()
+    hooks.clear()
     tuned = kiln.autotune([kiln.Config({"BLOCK": 4}), kiln.Config({"BLOCK": 8})], key=[])(add)
     for _ in range(3):
         tuned[(1,)](x)
