@@ -75,8 +75,11 @@ private:
                    llvm::ArrayRef<artifact::ArgumentSpec> &left);
   bool addTuple(const launch::ParameterRule &rule, int source, PyObject *value,
                 llvm::ArrayRef<artifact::ArgumentSpec> &left);
+  LLVM_ATTRIBUTE_ALWAYS_INLINE bool packInteger(const Step &step, PyObject *value, char *place) const;
+  LLVM_ATTRIBUTE_ALWAYS_INLINE static bool packFloat(const Step &step, PyObject *value, char *place);
+  static bool packBool(PyObject *value, char *place);
   bool readTorch(Step &step, PyObject *value, Packed &packed, Storage &storage);
-  static bool readNumpy(const Step &step, PyObject *value, uintptr_t &address, Storage &storage);
+  static bool readNumpy(const Step &step, PyObject *value, char *place, Storage &storage);
   static bool isSame(PyObject *value, PyObject *constant);
   bool overlapAsBefore(llvm::ArrayRef<Storage> storages) const;
 
@@ -314,6 +317,46 @@ bool CallPattern::isSame(PyObject *value, PyObject *constant) {
   return PyUnicode_CheckExact(value) && PyUnicode_Compare(value, constant) == 0;
 }
 
+bool CallPattern::packInteger(const Step &step, PyObject *value, char *place) const {
+  if (!PyLong_CheckExact(value))
+    return false;
+  int overflow;
+  int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow || (number == 1 && step.oneIsOne) != step.isOne)
+    return false;
+  if (step.isOne)
+    return true;
+  bool narrow = number == int32_t(number);
+  if (narrow != (step.element == ElementType::I32) || step.divisors.tell(uint64_t(number)) != step.told ||
+      (describes && (number < 0 || number > artifact::kMostCount)))
+    return false;
+  if (narrow)
+    std::memcpy(place, &number, 4);
+  else
+    std::memcpy(place, &number, 8);
+  return true;
+}
+
+bool CallPattern::packFloat(const Step &step, PyObject *value, char *place) {
+  if (!PyFloat_CheckExact(value))
+    return false;
+  double number = PyFloat_AS_DOUBLE(value);
+  if (step.element != ElementType::FP32) {
+    artifact::encodeFloat(step.element, number, place);
+    return true;
+  }
+  auto single = float(number);
+  std::memcpy(place, &single, sizeof single);
+  return true;
+}
+
+bool CallPattern::packBool(PyObject *value, char *place) {
+  if (value != Py_True && value != Py_False)
+    return false;
+  *place = value == Py_True;
+  return true;
+}
+
 bool CallPattern::readTorch(Step &step, PyObject *value, Packed &packed, Storage &storage) {
   if (reinterpret_cast<PyObject *>(Py_TYPE(value)) != step.is)
     return false;
@@ -338,11 +381,11 @@ bool CallPattern::readTorch(Step &step, PyObject *value, Packed &packed, Storage
   return true;
 }
 
-bool CallPattern::readNumpy(const Step &step, PyObject *value, uintptr_t &address, Storage &storage) {
+bool CallPattern::readNumpy(const Step &step, PyObject *value, char *place, Storage &storage) {
   if (reinterpret_cast<PyObject *>(Py_TYPE(value)) != step.is)
     return false;
   const auto *array = py::detail::array_proxy(value);
-  address = reinterpret_cast<uintptr_t>(array->data);
+  auto address = reinterpret_cast<uintptr_t>(array->data);
   if (array->descr != step.elements || !(array->flags & py::detail::npy_api::NPY_ARRAY_WRITEABLE_) ||
       (step.tellsAlignment && (address % 16 == 0) != bool(step.told)))
     return false;
@@ -357,6 +400,7 @@ bool CallPattern::readNumpy(const Step &step, PyObject *value, uintptr_t &addres
   setBounds(reinterpret_cast<uintptr_t>(whole->data), whole->nd, reinterpret_cast<const int64_t *>(whole->dimensions),
             reinterpret_cast<const int64_t *>(whole->strides), artifact::getBytes(step.element), storage.begin,
             storage.end);
+  std::memcpy(place, &address, sizeof address);
   return true;
 }
 
@@ -391,69 +435,37 @@ bool CallPattern::fits(const device::Grid &grid, PyObject *const *args, size_t g
   packed.writtenCount = 0;
   Storage storages[kMostArrays];
   unsigned arrays = 0;
-  for (Step &step : steps) {
-    PyObject *value = args[step.source];
-    if (step.item >= 0)
-      value = PyTuple_GET_ITEM(value, step.item);
-    char *place = reinterpret_cast<char *>(packed.block) + step.offset;
-    switch (step.kind) {
-    case Kind::Class:
-      if (reinterpret_cast<PyObject *>(Py_TYPE(value)) != step.is || PyTuple_GET_SIZE(value) != step.offset)
-        return false;
-      break;
-    case Kind::Constant:
-      if (!isSame(value, step.is))
-        return false;
-      break;
-    case Kind::Integer: {
-      if (!PyLong_CheckExact(value))
-        return false;
-      int overflow;
-      int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
-      if (overflow || (number == 1 && step.oneIsOne) != step.isOne)
-        return false;
-      if (step.isOne)
-        break;
-      bool narrow = number == int32_t(number);
-      if (narrow != (step.element == ElementType::I32) || step.divisors.tell(uint64_t(number)) != step.told ||
-          (describes && (number < 0 || number > artifact::kMostCount)))
-        return false;
-      if (narrow)
-        std::memcpy(place, &number, 4);
-      else
-        std::memcpy(place, &number, 8);
-      break;
-    }
-    case Kind::Float: {
-      if (!PyFloat_CheckExact(value))
-        return false;
-      double number = PyFloat_AS_DOUBLE(value);
-      if (step.element == ElementType::FP32) {
-        auto single = float(number);
-        std::memcpy(place, &single, sizeof single);
-      } else {
-        artifact::encodeFloat(step.element, number, place);
-      }
-      break;
-    }
-    case Kind::Bool:
-      if (value != Py_True && value != Py_False)
-        return false;
-      *place = value == Py_True;
-      break;
-    case Kind::Torch:
-      if (!readTorch(step, value, packed, storages[arrays++]))
-        return false;
-      break;
-    case Kind::Numpy: {
-      uintptr_t address;
-      arraysKnown = false;
-      if (!readNumpy(step, value, address, storages[arrays++]))
-        return false;
-      std::memcpy(place, &address, sizeof address);
-      break;
-    }
-    }
+  // Those of a kind come one after the other.
+  Step *step = steps.begin(), *end = steps.end();
+  auto comes = [&](Kind kind) { return step != end && step->kind == kind; };
+  auto value = [&] {
+    PyObject *given = args[step->source];
+    return step->item < 0 ? given : PyTuple_GET_ITEM(given, step->item);
+  };
+  auto place = [&] { return reinterpret_cast<char *>(packed.block) + step->offset; };
+  for (; comes(Kind::Class); ++step)
+    if (PyObject *tuple = value();
+        reinterpret_cast<PyObject *>(Py_TYPE(tuple)) != step->is || PyTuple_GET_SIZE(tuple) != step->offset)
+      return false;
+  for (; comes(Kind::Constant); ++step)
+    if (!isSame(value(), step->is))
+      return false;
+  for (; comes(Kind::Integer); ++step)
+    if (!packInteger(*step, value(), place()))
+      return false;
+  for (; comes(Kind::Float); ++step)
+    if (!packFloat(*step, value(), place()))
+      return false;
+  for (; comes(Kind::Bool); ++step)
+    if (!packBool(value(), place()))
+      return false;
+  for (; comes(Kind::Torch); ++step)
+    if (!readTorch(*step, value(), packed, storages[arrays++]))
+      return false;
+  for (; comes(Kind::Numpy); ++step) {
+    arraysKnown = false;
+    if (!readNumpy(*step, value(), place(), storages[arrays++]))
+      return false;
   }
   // Code that holds for some launches alone.
   if (describes && compiled->kernel->getMetadata().findNotPositive(packed.block, {grid.x, grid.y, grid.z}))
