@@ -213,6 +213,16 @@ def _documentation(interface: Interface, mark: str) -> Iterator[str]:
         yield _comment(_describe_variant(index, variant), mark + "  ", "    ")
 
 
+def _about_null(interface: Interface) -> list[str]:
+    """What no launch can check: whether memory is touched depends on masks and on other arguments."""
+    if not any(argument.kind in ("array", "any array", "descriptor") for argument in interface.arguments):
+        return []
+    return [
+        "An array may be null where the kernel touches none of it, which a launch cannot know: to touch it ends the "
+        "process on the CPU, and loses the device on a GPU."
+    ]
+
+
 # ---- files -----------------------------------------------------------------------------------------------------------
 def _launch_declaration(interface: Interface) -> str:
     parameters = [
@@ -228,7 +238,9 @@ def c_header(interface: Interface) -> str:
     """NAME.h"""
     name, guard = interface.name, f"KILN_EXPORT_{interface.name.upper()}_H"
     arguments = [f"{a.name}: {_describe_argument(a)}" for a in interface.arguments]
-    said = "\n".join(_comment(line, " *", "  ") for line in arguments)
+    said = "\n".join(
+        [_comment(line, " *", "  ") for line in arguments] + [_comment(line, " *") for line in _about_null(interface)]
+    )
     return f"""/* {_origin(interface)} */
 #ifndef {guard}
 #define {guard}
@@ -277,7 +289,10 @@ def cpp_header(interface: Interface) -> str:
     )
     given = ["kernel_.get()", "stream", "grid", *map(_pass_on, interface.arguments)]
     call = _fill(f"    return kiln::Status::of({name}_launch(", given, "));")
-    said = "\n".join(_comment(f"{a.name}: {_describe_argument(a)}", "  ///  ", "  ") for a in interface.arguments)
+    said = "\n".join(
+        [_comment(f"{a.name}: {_describe_argument(a)}", "  ///  ", "  ") for a in interface.arguments]
+        + [_comment(line, "  ///") for line in _about_null(interface)]
+    )
     said = f"{said}\n" if said else ""
     documentation = "\n".join(_documentation(interface, "///"))
     return f"""// {_origin(interface)}

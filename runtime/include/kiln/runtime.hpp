@@ -234,7 +234,8 @@ template <> struct Element<double> {
 //===-- Arrays ---------------------------------------------------------------------------------------------------===//
 
 /// The address of an array of T (const T: the kernel only reads it) in the memory of the device it is launched on.
-/// Made of any pointer to a type with the same element type; of void pointers when asked to.
+/// Made of any pointer to a type with the same element type; of void pointers when asked to. Null where the kernel
+/// touches none of it: a launch cannot know.
 template <typename T> class Array {
   template <typename U>
   using if_alike = std::enable_if_t<Element<std::remove_const_t<U>>::value == Element<std::remove_const_t<T>>::value &&

@@ -16,7 +16,9 @@ kiln_status scale_load(kiln_kernel **kernel);
  * y: array of an element type that a variant has, written
  * n: i32
  * factor: fp32
- * BLOCK: chooses the variant */
+ * BLOCK: chooses the variant
+ * An array may be null where the kernel touches none of it, which a launch cannot know: to touch it ends the process on
+ * the CPU, and loses the device on a GPU. */
 kiln_status scale_launch(kiln_kernel *kernel, kiln_stream stream, kiln_grid grid, kiln_array x, kiln_array y, int32_t n,
                          float factor, int64_t BLOCK);
 

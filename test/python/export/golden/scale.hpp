@@ -37,6 +37,8 @@ public:
   ///   n: i32
   ///   factor: fp32
   ///   BLOCK: chooses the variant
+  /// An array may be null where the kernel touches none of it, which a launch cannot know: to touch it ends the process
+  /// on the CPU, and loses the device on a GPU.
   kiln::Status launch(kiln::Stream stream, kiln::Grid grid, kiln::AnyArray x, kiln::AnyArray y, std::int32_t n,
                       float factor, std::int64_t BLOCK) const {
     return kiln::Status::of(scale_launch(kernel_.get(), stream, grid, x, y, n, factor, BLOCK));
