@@ -2,6 +2,7 @@
 #include "compiler/conversion/kgpu_to_nvvm/ScalarOps.h"
 #include "dialects/kgpu/KgpuDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -44,6 +45,19 @@ Value ScalarOps::guardDivisor(Operation *op, Value dividend, Value divisor) {
   return arith::SelectOp::create(b, bad, constantOf(APInt(bits, 1)), divisor);
 }
 
+/// A program's place along the grid's first axis. A grid mostly has no other: the number of the program is smaller
+/// then, and nobody waits for a division, which takes some 180 clocks before anything can be loaded.
+Value ScalarOps::remainderOfGrid(Value number, Value side) {
+  Value isSmaller = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, number, side);
+  auto branch = scf::IfOp::create(b, number.getType(), isSmaller, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, number);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, arith::RemUIOp::create(b, number, side).getResult());
+  return branch.getResult(0);
+}
+
 SmallVector<Value, 2> ScalarOps::apply(Operation *op, ArrayRef<Value> operands) {
   if (auto add = dyn_cast<tile::AddPtrOp>(op)) {
     Value offset = operands[1];
@@ -77,6 +91,8 @@ SmallVector<Value, 2> ScalarOps::apply(Operation *op, ArrayRef<Value> operands) 
     op->emitOpError("expected arithmetic on scalars (because one thread applies it to its elements), got this op");
     return {};
   }
+  if (isa<arith::RemUIOp>(op) && op->getOperand(1).getDefiningOp<tile::NumProgramsOp>())
+    return {remainderOfGrid(operands[0], operands[1])};
   SmallVector<Value> guarded(operands);
   if (isDivision(op))
     guarded[1] = guardDivisor(op, operands[0], operands[1]);

@@ -20,6 +20,7 @@ public:
 
 private:
   mlir::Value guardDivisor(mlir::Operation *op, mlir::Value dividend, mlir::Value divisor);
+  mlir::Value remainderOfGrid(mlir::Value number, mlir::Value side);
 
   CodeBuilder &b;
   const AlignmentAnalysis &alignment;

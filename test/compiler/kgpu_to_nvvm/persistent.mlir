@@ -36,6 +36,34 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // -----
 
+// The number of a program is its place along the first axis where the grid has no other; only else it is divided.
+// CHECK-LABEL: llvm.func @kiln_place(
+// CHECK-SAME: %{{[^ ]*}}: !llvm.ptr<1>, %[[GX:[^ :]*]]: i32
+// CHECK: scf.for unsigned %[[P:.*]] =
+// CHECK-NEXT: %[[LINE:.*]] = arith.cmpi ult, %[[P]], %[[GX]] : i32
+// CHECK-NEXT: %[[PLACE:.*]] = scf.if %[[LINE]] -> (i32) {
+// CHECK-NEXT:   scf.yield %[[P]] : i32
+// CHECK-NEXT: } else {
+// CHECK-NEXT:   %[[LEFT:.*]] = arith.remui %[[P]], %[[GX]] : i32
+// CHECK-NEXT:   scf.yield %[[LEFT]] : i32
+module attributes {kgpu.num_warps = 4 : i32} {
+  func.func public @place(%x: !tile.ptr<i32>) attributes {tile.kernel, kgpu.persistent} {
+    %first = kgpu.first_program : i32
+    %step = kgpu.program_step : i32
+    %gx = tile.num_programs x : i32
+    %gy = tile.num_programs y : i32
+    %all = arith.muli %gx, %gy : i32
+    scf.for unsigned %p = %first to %all step %step : i32 {
+      %i = arith.remui %p, %gx : i32
+      %a = tile.addptr %x, %i : !tile.ptr<i32>, i32
+      tile.store %a, %i : !tile.ptr<i32>, i32
+    }
+    return
+  }
+}
+
+// -----
+
 // Of clusters, whole ones are counted.
 // CHECK-LABEL: llvm.func @kiln_clusters(
 // CHECK-SAME: %{{[^ ]*}}: !llvm.ptr<1>, %{{[^ ]*}}: i32, %[[GX:[^ :]*]]: i32, %{{[^ ]*}}: i32, %{{[^ ]*}}: i32)
