@@ -73,7 +73,7 @@ class Formula:
 
 @dataclass(frozen=True, repr=False)
 class GemmPlan:
-    """``m`` × ``n`` tiles in steps of ``k``, tiles taken in groups of ``group`` rows.
+    """``m`` × ``n`` tiles in steps of ``k``, tiles taken in groups of ``group`` rows (0: there is one row of tiles).
 
     schedule   who computes: "cooperative" (copies by a producer, products by ``consumers`` groups of four warps that
                share a tile's rows), "pingpong" (two groups take turns, each with a tile of its own: while one writes

@@ -189,11 +189,14 @@ def finish(total, batch, row, column, to, terms: Terms, out: Matrix, EPILOGUE: k
 @kiln.jit
 def place(tile, tiles_m, tiles_n, SEVERAL: kl.constexpr, GROUP: kl.constexpr):
     """Which of SEVERAL products (batches, splits) the tile is of, and its row and column there: down a group of GROUP
-    rows first, then right, so that neighbours share what they read."""
+    rows first, then right, so that neighbours share what they read; without a group there is one row of tiles, and
+    nothing to divide by."""
     product = 0
     if SEVERAL:
         product = tile // (tiles_m * tiles_n)
         tile = tile % (tiles_m * tiles_n)
+    if not GROUP:
+        return product, 0, tile
     per_group = GROUP * tiles_n
     first = tile // per_group * GROUP
     rows = kl.minimum(tiles_m - first, GROUP)
@@ -537,6 +540,8 @@ def _run(
     if plan.schedule == "gemv":
         gemv_kernel[(kiln.cdiv(n, plan.n),)](a, b, out, terms, function, plan, **plan.options(machine))
         return
+    if plan.group == 0 and m > plan.m:
+        raise ArgumentError("plan", f"expected a group of rows (because {m} rows are several of {plan.m}), got {plan}")
     kind = kl.int32 if name == "int8" else ACCUMULATORS[accumulator]
     promoted = min(plan.k, configs.PROMOTED) if name in FP8 and accumulator == "f32" else None
     formula = Formula(kind, precision, batches > 1, promoted)

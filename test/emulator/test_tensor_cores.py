@@ -193,6 +193,7 @@ PLANS = {
     "cooperative": GemmPlan(128, 128, 64, stages=2),
     "three consumers": GemmPlan(192, 64, 64, stages=2, consumers=3),
     "few rows": GemmPlan(16, 128, 64, stages=3),
+    "one row of tiles": GemmPlan(192, 64, 64, stages=2, consumers=3, group=0),
     "groups apart": GemmPlan(128, 96, 64, stages=2, apart=True),
     "three groups apart": GemmPlan(192, 64, 64, stages=2, consumers=3, apart=True),
     "groups apart in a cluster": GemmPlan(256, 64, 64, stages=2, cluster=2, apart=True),

@@ -9,6 +9,7 @@ import itertools
 import numpy as np
 import pytest
 from kiln import _kiln
+from kiln.errors import ArgumentError
 from kiln.kernels.case import blank
 from kiln.kernels.gemm import configs, matmul
 from kiln.kernels.gemm.configs import GemmPlan, Problem, candidates, microseconds, plan, refusal
@@ -82,6 +83,17 @@ def test_plans_that_do_not_fit_are_refused_with_the_reason():
         assert reason in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
     assert "a cluster of 2, of 1" in refusal(GemmPlan(256, 128, 64, "simple", cluster=2, stages=2), problem,
                                              of_target("sm_80"))  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{}, {"splits": 2}, {"workers": 3}, {"skew": 1}], ids=str)
+def test_one_row_of_tiles_has_no_groups(change):
+    """Tiles lie along it, of each matrix of a batch; more rows than a tile has are refused."""
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((3, 40, 72), np.float32), rng.standard_normal((3, 72, 100), np.float32)
+    made = GemmPlan(64, 32, 16, "fma", group=0, described=False, **change)
+    np.testing.assert_allclose(matmul(a, b, plan=made), a @ b, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ArgumentError, match="plan: expected a group of rows"):
+        matmul(np.zeros((65, 72), np.float32), b[0], plan=made)
 
 
 def test_groups_that_end_apart_share_rows():

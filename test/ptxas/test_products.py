@@ -98,6 +98,20 @@ def test_compile_time(terms: str, plan: GemmPlan):
         assert (took := 1000 * seconds(launch, to)) <= SLOWED * limit, f"{took:.0f} ms to {to}"
 
 
+def test_one_row_of_tiles_asks_for_no_place_in_a_group():
+    """What is left to divide: a program's number where the grid has a second axis, in both roles, and the skew."""
+    if toolchain.nvdisasm() is None:
+        pytest.skip("no nvdisasm (package nvidia-cuda-nvdisasm)")
+    x, w = blank((8, 4096), "float16"), blank((4096, 4096), "float16")
+    divisions = {}
+    for group in (8, 0):
+        plan = GemmPlan(8, 64, 128, stages=8, consumers=1, skew=1, group=group)
+        (launch,) = launches_of(lambda plan=plan: matmul(x, w.T, plan=plan), of_target("sm_90a"))
+        sass = toolchain.disassemble(launch.compile("sm_90a").output)
+        divisions[group] = len(re.findall(r"MUFU\.RCP", sass))
+    assert divisions[0] == 3 < divisions[8], divisions
+
+
 @pytest.mark.parametrize("plan", [
     GemmPlan(128, 256, 64, stages=3), GemmPlan(256, 256, 64, stages=3, cluster=2),
 ], ids=str)  # fmt: skip
