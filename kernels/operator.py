@@ -118,11 +118,11 @@ def _ranks(shapes: str) -> tuple[tuple[int, int | None], ...]:
 
 
 # What a parameter takes that is no array, by its annotation: how a message calls it, and whether a value is one.
-def _is_integer(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not _is_truth(value)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not _is_truth(value)
 
 
@@ -131,8 +131,8 @@ def _is_truth(value: Any) -> bool:
 
 
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "float": ("a number", _is_number),
-    "int": ("an integer", _is_integer),
+    "float": ("a number", is_number),
+    "int": ("an integer", is_integer),
     "bool": ("True or False", _is_truth),
     "str": ("a string", lambda value: isinstance(value, str)),
 }
@@ -144,6 +144,12 @@ def show(value: Any) -> str:
         return f"an array of shape {tuple(value.shape)} and type {type_name(value.dtype)}"
     text = repr(value)
     return text if isinstance(value, numbers.Number) or len(text) <= 40 else f"a {type(value).__name__}"
+
+
+def check_value(name: str, value: Any, words: str, fits: bool) -> None:
+    """Refuses an argument that is no array: ``words`` say what it may be."""
+    if not fits:
+        raise ArgumentError(name, f"expected {words}, got {show(value)}")
 
 
 def listed(names: Sequence[str]) -> str:

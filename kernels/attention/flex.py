@@ -36,8 +36,10 @@ from kiln.kernels.operator import (
     FLOATS,
     INSIDE,
     Spec,
+    check_value,
     empty,
     is_array,
+    is_integer,
     is_torch,
     on_device,
     operator,
@@ -77,6 +79,11 @@ def block_mask_kernel(
         other = (column * SIDE + kl.arange(0, SIDE))[None, :]
         row, key = (other, own) if TURNED else (own, other)
         seen = MASK_MOD(batch, head, kl.minimum(row, queries - 1), kl.minimum(key, keys - 1), *args)
+        # Of integers & would take the lowest bit.
+        kl.static_assert(
+            kl.to_tensor(seen).dtype == kl.int1,
+            "expected mask_mod to return booleans, such as q >= kv (because it says which keys are seen)",
+        )
         # Keys that there are not are not seen; queries that there are not see as the others do.
         shown = (seen & (key < keys)) | (row < 0)
         kl.store(lists + column, 0)
@@ -192,16 +199,37 @@ def create_block_mask(
     ``B``, ``H``: None where the mask is the same for all. ``args``: arrays and numbers that the function is given
     besides, such as the number of each token's document. ``device``: torch's, for tensors there; else the results are
     where the first array of ``args`` is, or numpy's.
+
+    Shapes and types; others are refused::
+
+        mask_mod       a function under @kiln.jit whose tile is of bool
+        B, H           an integer, at least 1, or None
+        Q_LEN, KV_LEN  an integer, at least 1
+        BLOCK_SIZE     a power of two from 16 on, or two of them: of queries and of keys
+        args           a tuple of arrays and numbers
+
+        inside         indices are int32
+        result         a BlockMask, whose numbers and indices of blocks are int32
     """
     check_function("mask_mod", mask_mod, "batch, head, q, kv")
-    block = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
-    if any(side < 16 or side & (side - 1) for side in block):
-        raise ArgumentError("BLOCK_SIZE", f"expected powers of two from 16 on (sides of tiles), got {BLOCK_SIZE}")
+    block = (BLOCK_SIZE, BLOCK_SIZE) if is_integer(BLOCK_SIZE) else BLOCK_SIZE
+    sides = isinstance(block, (tuple, list)) and len(block) == 2 and all(map(_is_side, block))
+    check_value(
+        "BLOCK_SIZE", BLOCK_SIZE, "a power of two from 16 on, or two of them (because they are sides of tiles)", sides
+    )
+    for name, number in (("B", B), ("H", H)):
+        fits = number is None or (is_integer(number) and number >= 1)
+        check_value(name, number, "an integer, at least 1, or None (because masks may be alike for all)", fits)
+    for name, number in (("Q_LEN", Q_LEN), ("KV_LEN", KV_LEN)):
+        check_value(name, number, "an integer, at least 1", is_integer(number) and number >= 1)
+    check_value("args", args, "a tuple (because mask_mod is given each)", isinstance(args, (tuple, list)))
     shape = (B or 1, H or 1, Q_LEN, KV_LEN)
-    if min(shape) < 1:
-        raise ArgumentError("Q_LEN, KV_LEN", f"expected at least one query and one key, got {shape}")
     whole, partial, lists = block_lists(mask_mod, args, shape, block, _like(device, args))
     return BlockMask(mask_mod, tuple(args), shape, block, whole, partial, lists)
+
+
+def _is_side(side: Any) -> bool:
+    return is_integer(side) and side >= 16 and side & (side - 1) == 0
 
 
 def _like(device: Any, args: tuple[Any, ...]) -> Any:

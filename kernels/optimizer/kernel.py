@@ -17,7 +17,16 @@ from kiln.errors import ArgumentError
 from kiln.kernels import flat
 from kiln.kernels.flat import FlatPlan
 from kiln.kernels.machine import machine_of
-from kiln.kernels.operator import FLOATS, Types, check_contiguous, check_written, operator
+from kiln.kernels.operator import (
+    FLOATS,
+    Types,
+    check_contiguous,
+    check_value,
+    check_written,
+    is_integer,
+    is_number,
+    operator,
+)
 from kiln.kernels.optimizer.lists import CHUNK_WORDS as WORDS
 from kiln.kernels.optimizer.lists import ROLES, TensorLists, bytes_read, check_all_apart, place_of
 
@@ -167,7 +176,7 @@ def _shown(value: Any) -> str:
 
 def _step(step: Any) -> Any:
     """The count as an int, or the array that holds it."""
-    if isinstance(step, numbers.Integral):
+    if is_integer(step):
         if step < 1:
             raise ArgumentError("step", f"expected a count from 1 (because of the bias correction), got {step}")
         return int(step)
@@ -183,7 +192,7 @@ def _step(step: Any) -> Any:
 
 def _rate(rate: Any) -> Any:
     """The learning rate as a number, or the array that holds it."""
-    if isinstance(rate, numbers.Real):
+    if is_number(rate):
         return rate if isinstance(rate, int) else float(rate)
     if not _is_element(rate, ("float", "bfloat")):
         raise ArgumentError(
@@ -194,6 +203,8 @@ def _rate(rate: Any) -> Any:
 
 
 def _rule(step: Any, rate: Any, betas: tuple[float, float], eps: float, decay: float) -> Rule:
+    pair = isinstance(betas, (tuple, list)) and len(betas) == 2 and all(map(is_number, betas))
+    check_value("betas", betas, "two numbers (because there are two moments)", pair)
     for index, beta in enumerate(betas):
         if not 0 <= beta < 1:
             raise ArgumentError(f"betas[{index}]", f"expected a number in [0, 1), got {beta}")
@@ -285,7 +296,18 @@ def adamw_lists(
 
     Nothing is looked at but the table of addresses that ``lists`` holds, so that a call costs one launch however many
     tensors there are. The arrays stay where they are: gradients are written in place.
+
+    Shapes and types; others are refused::
+
+        lists              TensorLists
+        step               an integer, at least 1, or an array of one element: of an integer type
+        lr                 a number, or an array of one element: of a float type
+        betas              two numbers in [0, 1)
+        eps, weight_decay  a number
+
+        inside             float32
     """
+    check_value("lists", lists, "TensorLists (because adamw takes lists as they are)", isinstance(lists, TensorLists))
     step, lr = _step(step), _rate(lr)
     for name, value in (("step", step), ("lr", lr)):
         if lists.place and not isinstance(value, (int, float)) and place_of(value) != lists.place:

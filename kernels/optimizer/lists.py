@@ -19,6 +19,7 @@ from kiln.kernels.flat import FlatPlan
 from kiln.kernels.machine import Machine, is_planning, machine_of
 from kiln.kernels.operator import (
     address,
+    check_value,
     is_array,
     is_contiguous,
     is_torch,
@@ -52,6 +53,14 @@ class TensorLists:
     place    where all the arrays are: "cpu", "cuda:0", … ("" if there are none)
     kinds    what the words "kind" stand for: four types, whether there is a master, whether the chunk is whole
     arrays   the arrays themselves, kept alive
+
+    Shapes and types of the lists' arrays; others are refused::
+
+        parameters[i], gradients[i], moments[i], squares[i]  (…), contiguous: float16, bfloat16, float32
+        masters[i]                                           as parameters[i], or None: float32
+
+        inside                                               float32
+        result                                               none: adamw_lists mutates all but the gradients
     """
 
     def __init__(
@@ -64,6 +73,7 @@ class TensorLists:
         *,
         plan: FlatPlan | None = None,
     ):
+        check_value("parameter", parameters, "a list of arrays", isinstance(parameters, (list, tuple)))
         lists = {"gradient": gradients, "moment": moments, "square": squares}
         lists["master"] = [None] * len(parameters) if masters is None else masters
         for role, items in lists.items():

@@ -20,7 +20,10 @@ from kiln.kernels.operator import (
     Spec,
     Types,
     check_apart,
+    check_value,
     is_array,
+    is_integer,
+    is_number,
     operator,
     output,
     show,
@@ -202,10 +205,40 @@ def rope_kernel(q: Heads, k: Heads | None, q_out: Heads, k_out: Heads | None, an
         group.store(values, angles.of(batch, token, PLAN))
 
 
-def rope_tables(positions: int, dim: int, base: float = 10000.0, dtype: Any = "float32") -> tuple[Any, Any]:
-    """Cosines and sines for positions 0..positions-1 of ``dim`` rotated elements: two (positions, dim/2) arrays."""
+_PAIRS = range(2, 1 << 31, 2)
+_TABLE_TYPES = ("float16", "float32", "float64", "bfloat16")
+
+
+def _is_table_type(dtype: Any) -> bool:
     import numpy as np
 
+    try:
+        return type_name(np.dtype(dtype)) in _TABLE_TYPES
+    except TypeError:
+        return False
+
+
+def rope_tables(positions: int, dim: int, base: float = 10000.0, dtype: Any = "float32") -> tuple[Any, Any]:
+    """Cosines and sines for positions 0..positions-1 of ``dim`` rotated elements: two (positions, dim/2) arrays.
+
+    Shapes and types; others are refused::
+
+        positions  an integer, at least 0
+        dim        an even integer, at least 2
+        base       a number above 0
+        dtype      float16, float32, float64, bfloat16 (of ml_dtypes)
+
+        inside     float64
+        result     arrays of numpy's, as dtype
+    """
+    import numpy as np
+
+    check_value("positions", positions, "an integer, at least 0", is_integer(positions) and positions >= 0)
+    check_value(
+        "dim", dim, "an even integer, at least 2 (because elements turn in pairs)", is_integer(dim) and dim in _PAIRS
+    )
+    check_value("base", base, "a number above 0", is_number(base) and 0 < base < math.inf)
+    check_value("dtype", dtype, f"a float type of numpy's ({', '.join(_TABLE_TYPES)})", _is_table_type(dtype))
     frequency = base ** -(np.arange(0, dim, 2, dtype=np.float64) / dim)
     angle = np.arange(positions, dtype=np.float64)[:, None] * frequency
     return np.cos(angle).astype(dtype), np.sin(angle).astype(dtype)

@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 
+import kiln
 import ml_dtypes
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from kiln.kernels.attention import (
     attention_backward,
     attention_varlen,
     attention_varlen_backward,
+    create_block_mask,
     decode_attention,
     decode_quantized,
     flex_attention,
@@ -26,9 +28,9 @@ from kiln.kernels.embedding import embedding
 from kiln.kernels.gemm import linear, matmul
 from kiln.kernels.norm import layer_norm, residual_rms_norm, rms_norm
 from kiln.kernels.operator import Operator
-from kiln.kernels.optimizer import adamw
+from kiln.kernels.optimizer import TensorLists, adamw, adamw_lists
 from kiln.kernels.reduce import sum_all, topk
-from kiln.kernels.rope import rope
+from kiln.kernels.rope import rope, rope_tables
 from kiln.kernels.softmax import softmax
 
 pytestmark = pytest.mark.host
@@ -269,3 +271,79 @@ def test_a_call_that_was_admitted_does_not_admit_another():
             rms_norm(wrong, ones(4))
     with pytest.raises(errors.ArgumentError):
         rms_norm(ones(2, 4), ones(1, 4))
+
+
+# ---- functions whose arguments are no arrays, or lists of them: every row of their tables ----------------------------
+@kiln.jit
+def near(batch, head, q, kv):
+    return q - kv <= 8
+
+
+@kiln.jit
+def distance(batch, head, q, kv):
+    return q - kv
+
+
+def prepared():
+    return TensorLists(*([ones(4)] for _ in range(4)))
+
+
+def block_mask(mask_mod=near, B=None, H=None, Q_LEN=64, KV_LEN=64, **more):
+    return create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, **more)
+
+
+TAKEN = {
+    "no positions": lambda: rope_tables(0, 8),
+    "numbers of numpy's": lambda: rope_tables(np.int32(2), np.int64(8), np.float32(500000.0)),
+    **{f"tables of {dtype}": lambda dtype=dtype: rope_tables(2, 8, dtype=TYPES[dtype])
+       for dtype in ("float16", "bfloat16", "float32", "float64")},
+    "batches and heads": lambda: block_mask(B=2, H=np.int32(3)),
+    "two sides": lambda: block_mask(BLOCK_SIZE=(16, 32)),
+    "a list of arguments": lambda: block_mask(args=[]),
+    "a count in memory": lambda: adamw_lists(prepared(), np.array([1], np.int8)),
+    "a rate in memory": lambda: adamw_lists(prepared(), 1, lr=np.array([1], np.float16)),
+    "betas in a list": lambda: adamw_lists(prepared(), 1, betas=[0, 0.5]),
+    "tuples": lambda: TensorLists(*((ones(4),) for _ in range(4))),
+    "no master": lambda: TensorLists(*([ones(4)] for _ in range(4)), [None]),
+}  # fmt: skip
+
+REFUSED = {
+    "positions": [lambda x=x: rope_tables(x, 8) for x in (-1, 4.0, "4", True, np.arange(4))],
+    "dim": [lambda x=x: rope_tables(4, x) for x in (7, 0, -2, 8.0, "8", None)],
+    "base": [lambda x=x: rope_tables(4, 8, x) for x in (0.0, -1.0, float("inf"), float("nan"), "1", None)],
+    "dtype": [lambda x=x: rope_tables(4, 8, dtype=x) for x in ("int32", "nope", ">f4", 3, "complex64", "float8_e5m2")],
+    "mask_mod": [lambda x=x: block_mask(x) for x in (lambda b, h, q, kv: q >= kv, "near", None)],
+    "B": [lambda x=x: block_mask(B=x) for x in (0, -1, 1.0, "1", True)],
+    "H": [lambda x=x: block_mask(H=x) for x in (0, 2.0, [1])],
+    "Q_LEN": [lambda x=x: block_mask(Q_LEN=x) for x in (0, -3, 64.0, "64", None)],
+    "KV_LEN": [lambda x=x: block_mask(KV_LEN=x) for x in (0, True, ones(1))],
+    "BLOCK_SIZE": [lambda x=x: block_mask(BLOCK_SIZE=x) for x in (8, 48, 16.0, "16", (16,), (16, 16, 16), (16, 8))],
+    "args": [lambda x=x: block_mask(args=x) for x in (3, ones(3), None, "a")],
+    "lists": [lambda x=x: adamw_lists(x, 1) for x in ([ones(4)], None, ones(4))],
+    "step": [lambda x=x: adamw_lists(prepared(), x) for x in (0, 1.0, True, ones(1), whole(2), np.array([True]))],
+    "lr": [lambda x=x: adamw_lists(prepared(), 1, lr=x) for x in ("x", True, ones(2), whole(1), None)],
+    "betas": [lambda x=x: adamw_lists(prepared(), 1, betas=x) for x in (0.9, (0.9,), (0.9, 0.9, 0.9), ("a", "b"))],
+    "eps": [lambda: adamw_lists(prepared(), 1, eps="s")],
+    "weight_decay": [lambda: adamw_lists(prepared(), 1, weight_decay=None)],
+    "parameter": [lambda x=x: TensorLists(x, [ones(4)], [ones(4)], [ones(4)]) for x in (None, ones(1, 4), iter([]))],
+    "gradient": [lambda x=x: TensorLists([ones(4)], x, [ones(4)], [ones(4)]) for x in (None, ones(1, 4), [])],
+    r"parameter\[0\]": [lambda x=x: TensorLists([x], [x], [x], [x]) for x in (None, 3.0, np.ones(4), whole(4))],
+    r"master\[0\]": [lambda: TensorLists(*([ones(4)] for _ in range(4)), [np.ones(4, np.float16)])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_what_tables_of_plain_arguments_name_is_taken(what):
+    TAKEN[what]()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_tables_of_plain_arguments_lack_is_refused(name):
+    for call in REFUSED[name]:
+        with pytest.raises(errors.ArgumentError, match=rf"(: |^){name}: expected .*, got"):
+            call()
+
+
+def test_a_mask_function_of_integers_is_refused():
+    with pytest.raises(errors.CompilationError, match="expected mask_mod to return booleans"):
+        block_mask(distance)
