@@ -7,6 +7,7 @@ in the environment each time. What Triton's compiler does for itself (dumps of s
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -30,12 +31,22 @@ __all__ = [
 ]
 
 
+def _class(text: str) -> Any:
+    """The class that "module:Class" names."""
+    module, _, name = text.strip().partition(":")
+    if not module or not name:
+        raise RuntimeError(f"expected MODULE:CLASS (because it is imported), got {text!r}")
+    return getattr(importlib.import_module(module), name)
+
+
 class Knob(NamedTuple):
-    """One switch: its environment variable, its value without one, and what to use instead if Kiln does not obey it."""
+    """One switch: its environment variable, its value without one, what to use instead if Kiln does not obey it, and
+    what makes a value of the variable's text."""
 
     default: Any = None
     variable: str = ""
     instead: str = ""
+    parse: Callable[[str], Any] | None = None
 
     @property
     def key(self) -> str:
@@ -46,6 +57,8 @@ class Knob(NamedTuple):
         default = self.default() if callable(self.default) else self.default
         if text is None:
             return default
+        if self.parse is not None:
+            return self.parse(text)
         return text.strip().lower() in ("1", "true", "on", "yes", "y") if isinstance(default, bool) else text
 
 
@@ -238,7 +251,7 @@ cache = Group(
         "dir": Knob(_folder("cache"), "TRITON_CACHE_DIR"),
         "dump_dir": Knob(_folder("dump"), "TRITON_DUMP_DIR"),
         "override_dir": Knob(_folder("override"), "TRITON_OVERRIDE_DIR"),
-        "manager_class": Knob(None),
+        "manager_class": Knob(None, "TRITON_CACHE_MANAGER", parse=_class),
         "remote_manager_class": Knob(None, instead="compiled kernels are kept in memory only"),
     },
 )

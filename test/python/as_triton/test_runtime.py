@@ -3,6 +3,7 @@
 import inspect
 import os
 import sys
+import types
 
 import kiln
 import numpy as np
@@ -600,6 +601,20 @@ def test_files_beside_kernels(triton, monkeypatch, tmp_path):
     assert open(path).read() == "text" and sorted(os.listdir(tmp_path / "key")) == ["a.txt"]
     cache.put_group("g", {"a.txt": path, "b.txt": path + "b"})
     assert cache.get_group("g") == {"a.txt": path}
+
+
+def test_the_manager_of_files_is_the_class_that_the_environment_names(triton, monkeypatch, tmp_path):
+    from triton.runtime.cache import FileCacheManager, get_cache_manager
+
+    module = types.ModuleType("managers_of_mine")
+    module.Mine = type("Mine", (FileCacheManager,), {})
+    monkeypatch.setitem(sys.modules, "managers_of_mine", module)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_MANAGER", "managers_of_mine:Mine")
+    assert type(get_cache_manager("key")) is module.Mine
+    monkeypatch.setenv("TRITON_CACHE_MANAGER", "Mine")
+    with pytest.raises(RuntimeError, match="expected MODULE:CLASS"):
+        get_cache_manager("key")
 
 
 def test_assertions_are_there_in_debug_mode_only(triton, tl, monkeypatch):
