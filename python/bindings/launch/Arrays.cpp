@@ -197,8 +197,11 @@ bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
     if (memory.device == onHost)
       memory.device = onNothing;
   }
-  if (memory.address && hasAttribute(value, "untyped_storage")) {
-    py::object storage = py::handle(value).attr("untyped_storage")();
+  // Wrappers may answer with themselves, to whom wants the address alone.
+  py::object storage;
+  if (memory.address && hasAttribute(value, "untyped_storage"))
+    storage = py::handle(value).attr("untyped_storage")();
+  if (storage && hasAttribute(storage.ptr(), "nbytes")) {
     memory.begin = storage.attr("data_ptr")().cast<uintptr_t>();
     memory.end = memory.begin + storage.attr("nbytes")().cast<uintptr_t>();
   } else if (collectExtents) {

@@ -93,7 +93,7 @@ class Sender:
         if hasattr(value, "block_shape") and hasattr(value, "base"):
             fields = {key: getattr(value, key) for key in ("shape", "strides", "block_shape", "padding")}
             return Descriptor(self.send(name, value.base), fields)
-        if hasattr(value, "untyped_storage"):
+        if hasattr(value, "untyped_storage") and hasattr(value, "storage_offset"):
             storage = value.untyped_storage()
             device = str(value.device)
             memory = self._memory((device, storage.data_ptr()), lambda: _bytes_of_storage(storage), storage.data_ptr())
