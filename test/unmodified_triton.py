@@ -138,6 +138,7 @@ def pretend_cpu_device() -> None:
     cpu.device = lambda index=None: contextlib.nullcontext()
     cpu.set_stream = lambda stream: None
     cpu.empty_cache = lambda: None
+    cpu.manual_seed = torch.manual_seed
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     facts = types.SimpleNamespace(
         name="cpu", total_memory=memory, multi_processor_count=os.cpu_count() or 1, major=0, minor=0
@@ -210,7 +211,7 @@ def tests_of(what: str, root: str, words: list[str]) -> int:
         load_testing_helpers(root)
         reach_programs()
         words = [*words, "--device", "cuda" if torch.cuda.is_available() else "cpu"]
-    quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:logging", "--tb=short", "--show-capture=no", "-rN"]
+    quiet = ["-q", "-p", "no:cacheprovider", "-o", "log_cli=false", "--tb=short", "--show-capture=no", "-rN"]
     return int(pytest.main([*quiet, *words], plugins=[ShowAtOnce()]))
 
 
