@@ -31,8 +31,10 @@ SMALL_WARPS = 8
 # Programs that let the next launch begin do so one at a time, 0.6 ns apart: each should move some 4 KB. Eight warps
 # take its elements sooner than four (bias + GELU of 130×896 1.24 instead of 1.63 µs, of 777×896 1.87 instead of 2.16),
 # and blocks of 1024 are only for rows that would leave most of a larger one idle (4096×5120 by blocks of 2048 21.6, of
-# 1024 26.3).
+# 1024 26.3); so many of those lose by beginning early (4096×896 6.1 instead of 5.5). Many programs do better with twice
+# the elements a thread (1024×4096 5.1 instead of 5.3).
 DEPENDENT_WARPS = 8
+MANY_PROGRAMS = 8
 DEPENDENT_IDLE = 1.4
 # What else of a block may be idle before smaller ones are tried, and how much less idle those must be.
 MOST_IDLE = 1.1
@@ -43,12 +45,13 @@ LARGEST_NARROW = (1 << 31) - (1 << 20)
 @dataclass(frozen=True)
 class FlatPlan:
     """``block`` elements of each of ``rows`` rows a program, held by ``num_warps`` warps of a GPU. ``streaming``: what
-    it reads is several times what the L2 holds."""
+    it reads is several times what the L2 holds. ``early``: the next launch may begin before this one ends."""
 
     block: int
     num_warps: int = 4
     streaming: bool = False
     rows: int = 1
+    early: bool = True
 
     def grid(self, rows: int, n: int) -> tuple[int, ...]:
         """One program for each block of each row, or for some whole rows. Only the first axis of a grid reaches beyond
@@ -60,7 +63,10 @@ class FlatPlan:
 
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
         """PLAN, the constexpr argument of kernels whose programs take blocks of rows, and the launch options."""
-        return with_options(_meta(self, rows, n, machine.gpu))
+        found = with_options(_meta(self, rows, n, machine.gpu))
+        if not self.early:
+            found.pop("pdl", None)
+        return found
 
     def form(self, n: int) -> FlatForm:
         """PLAN of kernels whose programs take blocks of one array of ``n`` elements."""
@@ -139,9 +145,13 @@ def _gpu_plan(
         return FlatPlan(short, warps, streaming, several)
     if dependent and not many_arrays:
         mostly_idle = rows > 1 and idle(each * warps * WARP) > DEPENDENT_IDLE
+        many = programs() >= MANY_PROGRAMS * machine.processors
         if programs() < 2 * machine.processors or mostly_idle:
             each = max(1, each // 2)
-        return FlatPlan(each * warps * WARP, warps, streaming)
+        elif many:
+            warps //= 2
+            each *= 2
+        return FlatPlan(each * warps * WARP, warps, streaming, early=not (many and mostly_idle))
     while programs() < 2 * machine.processors and each > vector:
         each //= 2
     if programs() < machine.processors:

@@ -75,7 +75,7 @@ def test_launch_options_reach_the_code():
                                   lambda x: layer_norm(x, x[0], x[0]), softmax],
                          ids=["rms_norm", "residual_rms_norm", "layer_norm", "softmax"])  # fmt: skip
 @pytest.mark.parametrize("rows, n, first", [
-    (1, 4096, "trigger"), (132, 4096, "trigger"), (133, 4096, "read"), (16, 131072, "trigger"), (17, 131072, "read"),
+    (1, 4096, "trigger"), (66, 4096, "trigger"), (133, 4096, "read"), (16, 131072, "trigger"), (17, 131072, "read"),
 ])  # fmt: skip
 def test_a_dependent_launch_begins_at_once_beside_few_programs(call, rows, n, first):
     x = np.empty((rows, n), np.float16)

@@ -184,9 +184,18 @@ def test_a_long_row_for_each_multiprocessor():
 
 def test_a_plan_that_loses_by_it_is_no_dependent_launch():
     with machine.launch_options(pdl=True):
-        for n, vectors, early in ((18944, 2, False), (18944, 1, True), (16384, 2, True)):
-            found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, vectors)
-            assert ("pdl" in found.meta(4096, n, DEFAULT_GPU)) == early, (n, vectors)
+        for rows_, n, vectors, asked, early in (
+            (4096, 18944, 2, 64, False),
+            (4096, 18944, 1, 64, True),
+            (4096, 16384, 2, 64, True),
+            (130, 6656, 0, 64, False),
+            (130, 6656, 1, 32, True),
+            (44, 6656, 0, 64, True),
+            (133, 6656, 0, 64, True),
+            (130, 18944, 0, 64, True),
+        ):
+            found = rows.plan(rows_, n, 2, 1, DEFAULT_GPU, vectors, asked)
+            assert ("pdl" in found.meta(rows_, n, DEFAULT_GPU)) == early, (rows_, n, vectors)
 
 
 def test_short_rows_have_a_warp():
@@ -237,7 +246,10 @@ def test_small_arrays_are_taken_by_narrow_accesses():
 def test_programs_that_wait_do_more_than_they_waste():
     with machine.launch_options(pdl=True):
         found = [flat.plan(n, 2, DEFAULT_GPU, rows=4096) for n in (5120, 6656, 1000, 896)]
-        assert [(plan.block, plan.num_warps) for plan in found] == [(2048, 8), (2048, 8), (1024, 8), (1024, 8)]
+        assert [(plan.block, plan.num_warps) for plan in found] == [(2048, 4), (2048, 4), (1024, 8), (1024, 8)]
+        assert [plan.early for plan in found] == [True, True, False, False]
+        assert "pdl" not in found[3].meta(4096, 896, DEFAULT_GPU) and "pdl" in found[0].meta(4096, 5120, DEFAULT_GPU)
+        assert flat.plan(14336, 2, DEFAULT_GPU, rows=130) == flat.FlatPlan(2048, 8)
     assert [flat.plan(n, 2, DEFAULT_GPU, rows=4096).block for n in (5120, 6656, 1000)] == [1024] * 3
 
 
