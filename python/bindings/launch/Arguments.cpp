@@ -174,6 +174,7 @@ bool ArgumentReader::addDescriptor(CallEncoder &encoder, const ParameterRule &ru
   Memory memory;
   if (!readArray(base.ptr(), memory) || !finishArray(rule, memory))
     return false;
+  alive.push_back(base); // the descriptor may be given another one, or make one for whoever asks
   if (Status status = launch::checkDescriptor(memory.element, memory.address, block, shape, strides); !status.ok())
     return fail(status.getMessage());
   bool nan =

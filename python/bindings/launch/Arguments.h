@@ -95,6 +95,7 @@ public:
   std::string hint;
   std::vector<launch::BufferExtent> extents;              ///< by array
   llvm::SmallVector<std::pair<int, void *>, 0> producers; ///< streams that arrays must be waited for on, by device
+  llvm::SmallVector<pybind11::object, 2> alive; ///< what arrays lie in that nobody else may keep until the launch
 
 private:
   bool fail(std::string message, std::string likelyFix = "");
@@ -132,7 +133,6 @@ private:
   llvm::SmallVector<PyObject *, 16> tensors;                       ///< by array: of torch, or null
   std::optional<unsigned> dataless;                                ///< the parameter of an array without data
   llvm::SmallVector<unsigned, 4> readOnly;                         ///< arrays that may not be written
-  llvm::SmallVector<pybind11::object, 2> alive;
 };
 
 /// A decoded specialisation as the nested tuples `kiln.runtime.jit` reads: ("constexpr", value),

@@ -42,10 +42,16 @@ py::object readWatched(const Watched &item) {
   return py::reinterpret_steal<py::object>(value);
 }
 
-bool isCurrent(LauncherState &state) {
-  if (!state.current)
-    return false;
-  for (LauncherState::WatchedNames &names : state.watchedNames) {
+/// Whether nothing has been written to that is watched: seen without running Python.
+bool isUntouched(const LauncherState::Watches &watches) {
+  return watches.others.empty() && llvm::all_of(watches.names, [](const LauncherState::WatchedNames &names) {
+           uint64_t version = getVersion(names.dictionary.ptr());
+           return version && version == names.version;
+         });
+}
+
+bool isCurrent(LauncherState::Watches &watches) {
+  for (LauncherState::WatchedNames &names : watches.names) {
     PyObject *dictionary = names.dictionary.ptr();
     uint64_t version = getVersion(dictionary);
     if (version && version == names.version)
@@ -55,29 +61,25 @@ bool isCurrent(LauncherState &state) {
         return false;
     names.version = version;
   }
-  for (const Watched &item : state.watched)
-    if (readWatched(item).ptr() != item.value.ptr())
-      return false;
-  return true;
+  return llvm::all_of(watches.others, [](const Watched &item) { return readWatched(item).ptr() == item.value.ptr(); });
 }
 
 /// Another thread may do the same meanwhile, with other values of its own: what a call goes by is what it gets here.
 std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
   LaunchTerms terms = state.owner.revalidate();
-  std::vector<Watched> watched;
-  std::vector<LauncherState::WatchedNames> watchedNames;
+  auto watches = std::make_shared<LauncherState::Watches>();
   for (py::handle item : terms.watched) {
     py::tuple triple = py::reinterpret_borrow<py::tuple>(item);
     Watched entry{triple[0], triple[1], {}};
     // Read here rather than taken from Python, so that "undefined" needs no stand-in.
     entry.value = readWatched(entry);
     if (!PyDict_CheckExact(entry.holder.ptr())) {
-      watched.push_back(std::move(entry));
+      watches->others.push_back(std::move(entry));
       continue;
     }
-    auto names = llvm::find_if(watchedNames, [&](auto &names) { return names.dictionary.is(entry.holder); });
-    if (names == watchedNames.end())
-      names = watchedNames.insert(names, {entry.holder, 0, {}});
+    auto names = llvm::find_if(watches->names, [&](auto &names) { return names.dictionary.is(entry.holder); });
+    if (names == watches->names.end())
+      names = watches->names.insert(names, {entry.holder, 0, {}});
     names->values.push_back({entry.name, entry.value});
   }
   std::unique_ptr<KernelTable> &table = state.tables[terms.prefix];
@@ -90,10 +92,15 @@ std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
   current->limit = terms.limit;
   current->describesPointers = terms.describesPointers;
   current->table = table.get();
-  state.watched = std::move(watched);
-  state.watchedNames = std::move(watchedNames);
-  state.current = current;
+  watches->current = current;
+  state.watches = std::move(watches);
   return current;
+}
+
+/// What holds on this thread. Another may ask meanwhile, in scopes of its own.
+std::shared_ptr<const LauncherState::Current> getCurrent(LauncherState &state) {
+  std::shared_ptr<LauncherState::Watches> watches = state.watches;
+  return watches && isCurrent(*watches) ? watches->current : revalidate(state);
 }
 
 //===-- One call -------------------------------------------------------------------------------------------------===//
@@ -390,10 +397,14 @@ Compiled Call::findOrCompile() {
 
 void Call::keep(KernelTable *table, const Compiled &compiled) {
   (*table)[encoder.getKey()] = compiled;
-  size_t count = 0;
-  for (auto &[prefix, entries] : state.tables)
-    count += entries->size();
-  for (; current->limit && count > current->limit; --count) {
+  // Counted anew each time: the owner runs Python, which may drop some too.
+  auto count = [&] {
+    size_t sum = 0;
+    for (auto &[prefix, entries] : state.tables)
+      sum += entries->size();
+    return sum;
+  };
+  while (current->limit && count() > current->limit) {
     KernelTable *holder = nullptr;
     KernelTable::iterator oldest;
     for (auto &[prefix, entries] : state.tables)
@@ -612,6 +623,12 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
   Compiled compiled = resolve(where);
   if (!warmup && where.count() > 0) {
     checkWritable(compiled);
+    // Before Python can run, and with it another launch that drops the entry.
+    if (known && !changesOption && reader.producers.empty() && canRepeat(*current))
+      notePattern(state, current,
+                  {args, positional, names, values, options, device, described, disjoint, encoder.getBlock(),
+                   encoder.getBlockBytes()},
+                  *known);
     reader.countWrites(compiled.kernel->getMetadata());
     Recorder *recorder = Recorder::current();
     std::optional<LaunchRecord> record;
@@ -619,11 +636,6 @@ PyObject *Call::run(PyObject *const *args, size_t positional, PyObject *names) {
       recorder->giveUp();
     else if (recorder)
       record = makeRecord(compiled, where);
-    if (known && !changesOption && reader.producers.empty() && canRepeat(*current))
-      notePattern(state, current,
-                  {args, positional, names, values, options, device, described, disjoint, encoder.getBlock(),
-                   encoder.getBlockBytes()},
-                  *known);
     if (launchHooks.enter)
       callLaunchHook(/*enter=*/true, compiled, where, collectNamed());
     launch(compiled, where);
@@ -657,6 +669,7 @@ LaunchRecord Call::makeRecord(const Compiled &compiled, device::Grid where) {
                              argument.written && read.tensor ? findTorchHandle(read.tensor) : nullptr});
     ++array;
   }
+  record.alive = reader.alive;
   return record;
 }
 
@@ -701,17 +714,16 @@ void kiln::python::encodeParameter(LauncherState &state, unsigned index, PyObjec
 bool LaunchRecord::isCurrent() {
   if (generation != state->generation)
     return false;
-  if (!::isCurrent(*state))
-    revalidate(*state);
-  if (current == state->current)
+  std::shared_ptr<const LauncherState::Current> found = getCurrent(*state);
+  if (found == current)
     return true;
   // Somebody has looked anew, and may have found what was there before.
-  const LauncherState::Current &now = *state->current;
+  const LauncherState::Current &now = *found;
   if (generation != state->generation || now.prefix != current->prefix || now.table != current->table ||
       now.collectExtents != current->collectExtents || now.placement.cuda != current->placement.cuda ||
       now.placement.stage != current->placement.stage)
     return false;
-  current = state->current;
+  current = std::move(found);
   return true;
 }
 
@@ -754,10 +766,6 @@ void kiln::python::setLaunchHooks(py::object enter, py::object exit) {
   set(launchHooks.exit, std::move(exit));
 }
 
-static std::shared_ptr<const LauncherState::Current> getCurrent(LauncherState &state) {
-  return isCurrent(state) ? state.current : revalidate(state);
-}
-
 LaunchRecord kiln::python::prepareLaunch(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
                                          PyObject *names, std::vector<py::object> &values,
                                          std::vector<ParameterMark> &marks, py::dict &named) {
@@ -767,11 +775,15 @@ LaunchRecord kiln::python::prepareLaunch(LauncherState &state, PyObject *grid, P
 PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
                                    PyObject *names) {
   return callGuarded([&] {
+    std::shared_ptr<const LauncherState::Current> current;
+    if (!state.watches || !isUntouched(*state.watches))
+      current = getCurrent(state);
     device::Grid where;
-    if (isCurrent(state) && readPlainGrid(grid, where))
-      if (PyObject *done = launchLike(state, *state.current, where, args, positional, names))
+    if (readPlainGrid(grid, where)) // which runs no Python, nor does what follows before it launches
+      if (PyObject *done =
+              launchLike(state, current ? *current : *state.watches->current, where, args, positional, names))
         return done;
-    return Call(state, getCurrent(state), grid).run(args, positional, names);
+    return Call(state, current ? current : state.watches->current, grid).run(args, positional, names);
   });
 }
 

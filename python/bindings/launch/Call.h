@@ -50,9 +50,7 @@ struct LauncherState {
     uint64_t version = 0; ///< of the dictionary when all of its values were the same
     std::vector<std::pair<pybind11::object, pybind11::object>> values; ///< by name
   };
-  std::vector<WatchedNames> watchedNames;
-  std::vector<Watched> watched; ///< what is in no dictionary
-  /// What holds while the watched values do: of the thread that launched last.
+  /// What holds while the watched values do.
   struct Current {
     bool collectExtents = false;
     PlacementRule placement;
@@ -61,7 +59,13 @@ struct LauncherState {
     size_t limit = 0;               ///< how many entries the tables may have together; 0: any number
     KernelTable *table = nullptr;   ///< of the prefix
   };
-  std::shared_ptr<const Current> current;
+  /// What is looked at to see that `current` holds. To look may run Python, and that launches: who looks keeps it.
+  struct Watches {
+    std::vector<WatchedNames> names;
+    std::vector<Watched> others; ///< in no dictionary
+    std::shared_ptr<const Current> current;
+  };
+  std::shared_ptr<Watches> watches; ///< of the thread that launched last
   std::unordered_map<std::string, std::unique_ptr<KernelTable>> tables;
   uint64_t clock = 0; ///< counts launches
   /// Changes where code was dropped or must be asked for anew: who keeps compiled code apart from the tables compares.
@@ -96,6 +100,7 @@ struct LaunchRecord {
   bool describes = false; ///< pointers may have become descriptors
   llvm::SmallVector<uint64_t, 32> block;
   std::vector<PackedArray> arrays;
+  llvm::SmallVector<pybind11::object, 2> alive; ///< what arrays lie in, besides the arguments
 
   /// Whether a call with the same arguments would run this code: no switch and no captured global has changed, and the
   /// code has not been dropped.

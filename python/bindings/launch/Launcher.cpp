@@ -85,7 +85,7 @@ PyObject *launcherAdopt(PyObject *self, PyObject *object) {
 /// invalidate(): the next launch asks the owner anew.
 PyObject *launcherInvalidate(PyObject *self, PyObject *) {
   LauncherState &state = *reinterpret_cast<LauncherObject *>(self)->state;
-  state.current = nullptr;
+  state.watches = nullptr;
   ++state.generation;
   Py_RETURN_NONE;
 }
@@ -205,14 +205,16 @@ int launcherTraverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(state->attributes.ptr());
   for (Parameter &parameter : state->parameters)
     Py_VISIT(parameter.defaultValue.ptr());
-  for (LauncherState::WatchedNames &names : state->watchedNames) {
-    Py_VISIT(names.dictionary.ptr());
-    for (auto &[name, value] : names.values)
-      Py_VISIT(value.ptr());
-  }
-  for (Watched &item : state->watched) {
-    Py_VISIT(item.holder.ptr());
-    Py_VISIT(item.value.ptr());
+  if (LauncherState::Watches *watches = state->watches.get()) {
+    for (LauncherState::WatchedNames &names : watches->names) {
+      Py_VISIT(names.dictionary.ptr());
+      for (auto &[name, value] : names.values)
+        Py_VISIT(value.ptr());
+    }
+    for (Watched &item : watches->others) {
+      Py_VISIT(item.holder.ptr());
+      Py_VISIT(item.value.ptr());
+    }
   }
   for (auto &[prefix, table] : state->tables)
     for (auto &entry : *table)

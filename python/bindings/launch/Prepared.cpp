@@ -101,6 +101,7 @@ public:
       array.tensor = read.tensor;
       array.handle = array.written && read.tensor ? findTorchHandle(read.tensor) : nullptr;
     }
+    alive.append(reader.alive.begin(), reader.alive.end());
     last = parameter;
   }
 
@@ -126,6 +127,7 @@ private:
     return device == onHost ? "in host memory" : "on CUDA device " + std::to_string(device);
   }
   CallEncoder encoder;
+  llvm::SmallVector<py::object, 2> alive; ///< until the launch has ended
   size_t last = 0;
 };
 
@@ -231,6 +233,8 @@ int preparedTraverse(PyObject *self, visitproc visit, void *arg) {
     for (py::object &value : prepared->values)
       Py_VISIT(value.ptr());
     Py_VISIT(prepared->named.ptr());
+    for (py::object &object : prepared->record.alive)
+      Py_VISIT(object.ptr());
   }
   return 0;
 }

@@ -328,6 +328,7 @@ public:
     if (!step.hooks || !PyList_Check(step.hooks.ptr()) || PyList_GET_SIZE(step.hooks.ptr()))
       return giveUp();
     record.arrays.clear();
+    record.alive.clear();
     step.record = std::move(record);
     recipe.steps.push_back(std::move(step));
   }

@@ -104,20 +104,51 @@ def test_read_only_arrays_cannot_be_written(tmp_path):
         assert (target == 0).all()
 
 
-def test_descriptors():
-    @kiln.jit
-    def read(desc, out, row, column):
-        tile = desc.load([row, column])
-        kl.store(out + kl.arange(0, 4)[:, None] * 8 + kl.arange(0, 8)[None, :], tile)
+@kiln.jit
+def read_box(desc, out, row, column):
+    tile = desc.load([row, column])
+    kl.store(out + kl.arange(0, 4)[:, None] * 8 + kl.arange(0, 8)[None, :], tile)
 
+
+def test_descriptors():
     x = np.arange(12 * 16, dtype=np.float32).reshape(12, 16)
     out = np.zeros((4, 8), np.float32)
-    compiled = read[1](TensorDescriptor.from_tensor(x, [4, 8]), out, 4, 8)
+    compiled = read_box[1](TensorDescriptor.from_tensor(x, [4, 8]), out, 4, 8)
     np.testing.assert_array_equal(out, x[4:8, 8:16])
     assert compiled.signature.startswith("desc=tensordesc<fp32[4,8]>:16")
-    read[1](TensorDescriptor.from_tensor(TensorLike(x), [4, 8]), out, 10, 12)
+    read_box[1](TensorDescriptor.from_tensor(TensorLike(x), [4, 8]), out, 10, 12)
     np.testing.assert_array_equal(out[:2, :4], x[10:, 12:])
     assert not out[2:].any() and not out[:, 4:].any(), "outside reads as zero"
+
+
+class Perishable(np.ndarray):
+    """An array that is worth nothing once nobody holds it."""
+
+    def __del__(self):
+        self.fill(-1)
+
+
+class Boxes:
+    """A descriptor that makes its array for whoever asks."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.strides, self.block_shape = array, [8, 16], [16, 1], [4, 8]
+
+    @property
+    def base(self):
+        return self.array.copy().view(Perishable)
+
+
+def test_what_a_descriptor_makes_lives_until_the_launch_has_ended():
+    x, out = np.arange(128, dtype=np.float32).reshape(8, 16), np.zeros(32, np.float32)
+    read_box[1](Boxes(x), out, 4, 8)
+    np.testing.assert_array_equal(out.reshape(4, 8), x[4:8, 8:16])
+    prepared = read_box.prepare(TensorDescriptor.from_tensor(x, [4, 8]), out, 4, 8, grid=1)
+    prepared(Boxes(x + 1))
+    np.testing.assert_array_equal(out.reshape(4, 8), x[4:8, 8:16] + 1)
+    prepared = read_box.prepare(Boxes(x + 2), out, 4, 8, grid=1)
+    prepared()
+    np.testing.assert_array_equal(out.reshape(4, 8), x[4:8, 8:16] + 2)
 
 
 @kiln.jit

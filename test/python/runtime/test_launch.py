@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 from collections import namedtuple
 from typing import Any, NamedTuple
 
@@ -485,6 +486,40 @@ def test_pre_run_hooks():
     kernel.add_pre_run_hook(lambda *args, **kwargs: seen.append(len(args)))
     kernel[1](ints())
     assert seen == [1]
+
+
+def test_a_look_at_a_watched_value_may_launch():
+    """A module that makes its constants for whoever asks; meanwhile the kernel is launched with another constant."""
+    scale, other = kl.constexpr(3), kl.constexpr(1)
+    meanwhile = []
+
+    def answer(name):
+        if name != "SCALE":
+            raise AttributeError(name)
+        while meanwhile:
+            meanwhile.pop()()
+        return scale
+
+    lazy = types.ModuleType("lazy")
+    lazy.__getattr__ = answer
+
+    @kiln.jit
+    def kernel(out, n):
+        kl.store(out, n * lazy.SCALE + other)
+
+    def launch_with_another():
+        nonlocal other
+        before, other = other, kl.constexpr(1001)
+        kernel[1](out, 7)
+        assert out[0] == 1022
+        other = before
+
+    out = ints()
+    for _ in range(10):
+        for _ in range(2):
+            kernel[1](out, 5)
+            assert out[0] == 16
+        meanwhile.append(launch_with_another)
 
 
 def test_unused_kernels_are_freed():
