@@ -250,6 +250,8 @@ Status kiln_kernel::encodeOne(CallEncoder &encoder, size_t index, const kiln_arg
     return addConstant(encoder, argument);
   auto element = artifact::ElementType(argument.element);
   bool isArray = argument.kind == KILN_ARGUMENT_POINTER || argument.kind == KILN_ARGUMENT_DESCRIPTOR;
+  if (argument.kind == KILN_ARGUMENT_DESCRIPTOR && !argument.value.descriptor)
+    return invalidArgument("expected a descriptor, got null");
   if (argument.kind == KILN_ARGUMENT_DESCRIPTOR)
     element = artifact::ElementType(argument.value.descriptor->base.element);
   if (isArray && unsigned(element) >= artifact::numElementTypes)

@@ -316,6 +316,8 @@ TEST_F(ApiTest, descriptorsAreCheckedAndFlattened) {
   EXPECT_EQ(launch(0, {kiln_described(&what)}), KILN_NO_VARIANT);
   what.base.element = 99;
   EXPECT_EQ(launch(0, {kiln_described(&what)}), KILN_INVALID_ARGUMENT);
+  EXPECT_EQ(launch(0, {kiln_described(nullptr)}), KILN_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("argument 'd': expected a descriptor, got null")) << kiln_message();
 }
 
 TEST_F(ApiTest, refusesWhatNoLaunchTakes) {

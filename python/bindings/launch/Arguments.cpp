@@ -264,10 +264,12 @@ static int64_t getConstantId(PyObject *value) {
   PyObject *known = PyDict_GetItemWithError(getObjectIds().ptr(), value);
   if (known || PyErr_Occurred())
     return known ? PyLong_AsLongLong(known) : -1;
-  int64_t id = int64_t(getObjects().size());
-  getObjectIds()[py::handle(value)] = py::int_(id);
+  // Its number is taken before it is entered: that hashes and compares, which may run Python, and constants of other
+  // launches. One that is equal may have come first.
+  py::int_ number(getObjects().size());
   getObjects().push_back(py::reinterpret_borrow<py::object>(value));
-  return id;
+  PyObject *entered = PyDict_SetDefault(getObjectIds().ptr(), value, number.ptr());
+  return entered ? PyLong_AsLongLong(entered) : -1;
 }
 
 bool ArgumentReader::addConstant(CallEncoder &encoder, PyObject *value) {

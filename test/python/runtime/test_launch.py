@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import subprocess
@@ -486,6 +487,40 @@ def test_pre_run_hooks():
     kernel.add_pre_run_hook(lambda *args, **kwargs: seen.append(len(args)))
     kernel[1](ints())
     assert seen == [1]
+
+
+def test_constants_that_are_hashed_meanwhile_stay_apart():
+    """To hash a constant may run Python, as that of a dataclass does, and other launches: here the hash makes one."""
+    meanwhile = []
+
+    class Amount:
+        def __init__(self, amount):
+            self.amount = amount
+
+        def __eq__(self, other):
+            return isinstance(other, Amount) and self.amount == other.amount
+
+        def __hash__(self):
+            if len(meanwhile) > 1:
+                meanwhile.pop()
+            elif meanwhile:
+                meanwhile.pop()()
+            return hash(self.amount)
+
+    @kiln.jit
+    def kernel(out, what: kl.constexpr):
+        kl.store(out, what.amount)
+
+    out, other = ints(), ints()
+    for looks in range(4):
+        # The first, the second … time that this one is hashed.
+        another = functools.partial(kernel[1], other, Amount(7 + looks))
+        meanwhile += [another] * (1 + looks)
+        kernel[1](out, Amount(3 + 10 * looks))
+        meanwhile.clear()
+        assert out[0] == 3 + 10 * looks
+        another()
+        assert other[0] == 7 + looks
 
 
 def test_a_look_at_a_watched_value_may_launch():
