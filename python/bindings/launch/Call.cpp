@@ -315,11 +315,12 @@ device::Grid Call::evaluateGrid() {
                            py::str(index).cast<std::string>()));
   };
   if (PyTuple_Check(value.ptr()) || PyList_Check(value.ptr())) {
-    size_t rank = PySequence_Fast_GET_SIZE(value.ptr());
-    if (rank < 1 || rank > 3)
-      refuse(llvm::formatv("expected 1 to 3 dimensions, got {0}", rank));
-    for (size_t i = 0; i < rank; ++i)
-      read(PySequence_Fast_GET_ITEM(value.ptr(), i), i);
+    // As it is now: what gives a side may change the list.
+    auto items = py::reinterpret_steal<py::tuple>(PySequence_Tuple(value.ptr()));
+    if (items.size() < 1 || items.size() > 3)
+      refuse(llvm::formatv("expected 1 to 3 dimensions, got {0}", items.size()));
+    for (size_t i = 0; i < items.size(); ++i)
+      read(PyTuple_GET_ITEM(items.ptr(), i), i);
   } else if (PyIndex_Check(value.ptr())) {
     read(value.ptr(), 0);
   } else {

@@ -89,6 +89,18 @@ def test_an_empty_grid_launches_nothing(grid):
     assert not out.any()
 
 
+def test_a_grid_is_what_it_was_when_its_sides_are_asked():
+    class Side:
+        def __index__(self):
+            grid.clear()
+            return 2
+
+    grid = [Side(), 3, 5]
+    out = np.full((5, 3, 2), -1, np.int32)
+    mark_programs[grid](out, 2, 3)
+    assert out[4, 2, 1] == 421 and (out >= 0).all() and grid == []
+
+
 def test_the_grid_function_sees_arguments_defaults_and_options():
     seen = {}
 
