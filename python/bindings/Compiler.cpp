@@ -259,8 +259,11 @@ public:
   }
 
   py::list diagnostics() {
-    if (!std::exchange(diagnosed, true))
-      result.diagnostics = run(options).diagnostics;
+    if (!diagnosed) {
+      std::vector<Diagnostic> found = run(options).diagnostics; // other threads go on meanwhile, and must not find none
+      result.diagnostics = std::move(found);
+      diagnosed = true;
+    }
     return diagnosticsToPython(result);
   }
 

@@ -236,8 +236,10 @@ PyObject *boundVectorcall(PyObject *callable, PyObject *const *args, size_t flag
     bool known = makeKey(tuned, args, positional, names, key);
     if (known) {
       auto entry = tuned.answers.find(llvm::StringRef(key.data(), key.size()));
-      if (entry != tuned.answers.end() && isAsBefore(*entry->second))
-        answer = entry->second;
+      // To look may run Python, and that forget the answers.
+      std::shared_ptr<const Answer> found = entry != tuned.answers.end() ? entry->second : nullptr;
+      if (found && isAsBefore(*found))
+        answer = std::move(found);
     }
     if (!answer && known) {
       uint64_t forgotten = tuned.forgotten;

@@ -444,6 +444,32 @@ def test_a_tuner_that_is_told_to_forget_forgets():
     assert launched() == 16 and tuned.best_config is tuned.configs[0]
 
 
+def test_a_look_at_a_configuration_may_forget_the_answers():
+    """A read of freed memory, where the answer is not held meanwhile: seen in a build with sanitizers."""
+    meanwhile = []
+
+    class Curious(kiln.Config):
+        def __getattribute__(self, name):
+            while name == "_launch" and meanwhile:
+                meanwhile.pop()()
+            return super().__getattribute__(name)
+
+    def choose_the_first():
+        (key,) = tuned.cache
+        tuned.cache[key] = tuned.configs[0]
+
+    tuned, _ = make_plain([Curious({"BLOCK": 16}), Curious({"BLOCK": 32})], {16: 2.0, 32: 1.0})
+    out = np.zeros(1, np.int32)
+    for _ in range(3):
+        tuned[1](out, 5)
+    for _ in range(10):
+        meanwhile.append(choose_the_first)
+        tuned[1](out, 5)
+        out[0] = 0
+        tuned[1](out, 5)
+        assert out[0] == 16
+
+
 def test_a_configuration_that_is_written_to_is_launched_as_it_is_now():
     tuned, _ = make_plain(blocks(16, 32), {16: 2.0, 32: 1.0})
     out = np.zeros(1, np.int32)
