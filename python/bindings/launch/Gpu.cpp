@@ -150,7 +150,7 @@ public:
   void launch(const py::tuple &grid, const py::tuple &block, unsigned shared, const py::tuple &cluster, bool pdl,
               std::optional<uintptr_t> stream, const py::tuple &arguments) {
     CudaShape shape = makeShape(grid, block, shared, cluster, pdl);
-    if (!uint64_t(shape.grid[0]) * shape.grid[1] * shape.grid[2])
+    if (llvm::is_contained(shape.grid, 0u))
       return;
     check(function.getDevice().check());
     prepare(shape);

@@ -77,6 +77,9 @@ k[(2, 1), 32](x, out, np.int32(64), (kl.float32, 0.5), shared=100, cluster=2, st
 name, a, b, rest = seen[0]
 assert name == b"scale" and a == x.__cuda_array_interface__["data"][0]
 assert rest == 64 | int(np.float32(0.5).view(np.uint32)) << 32
+for empty in ((0,), (2, 0), (2, 1, 0)):
+    k[empty, 32](x, out, np.int32(64), (kl.float32, 0.5))
+assert len(launches()) == 1, launches()
 assert "grid 2x1x1 block 32x1x1 cluster 2 shared 100 bytes 24 pdl 0 stream 9" in launches()[0], launches()
 k[1, 32](None, ctypes.c_void_p(5), np.int64(1), b"12345678")
 assert seen[1][1:3] == (0, 5)
