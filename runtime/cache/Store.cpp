@@ -1,5 +1,6 @@
 // See Store.h.
 #include "runtime/cache/Store.h"
+#include "runtime/support/ForkGuard.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -120,20 +121,15 @@ ErrorOr<std::unique_ptr<Store>> Store::open(const std::string &path, StoreOption
   return std::unique_ptr<Store>(new Store(std::move(plain), options, root));
 }
 
-int Store::getRoot() {
-  std::lock_guard<std::mutex> lock(rootMutex);
-  return root;
-}
-
 // The folder may have been removed, or removed and made anew, while it was open.
 bool Store::reopenRoot() {
   std::string why;
   int fresh = openRoot(files, path, options.readOnly, why);
   if (fresh < 0)
     return false;
-  std::lock_guard<std::mutex> lock(rootMutex);
-  retired.emplace_back(files, root); // another thread may be at it
-  root = fresh;
+  ForkGuard guard;
+  std::lock_guard<std::mutex> lock(retiring);
+  retired.emplace_back(files, root.exchange(fresh)); // another thread may be at it
   return true;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 #include "runtime/cache/FileSystem.h"
 #include "runtime/cache/Manifest.h"
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -88,7 +89,7 @@ public:
 private:
   Store(std::string path, StoreOptions options, int root);
 
-  int getRoot();
+  int getRoot() const { return root; }
   bool reopenRoot();
   bool isTrusted(const FileFacts &facts) const;
   /// A folder below the root, made if need be.
@@ -114,8 +115,8 @@ private:
   std::string path;
   StoreOptions options;
   FileSystem &files;
-  std::mutex rootMutex;
-  int root;
+  std::atomic<int> root;
+  std::mutex retiring;             ///< of what follows
   std::vector<Descriptor> retired; ///< roots that were replaced while threads may have used them
 };
 

@@ -2,9 +2,12 @@
 #include "Faults.h"
 #include "Folder.h"
 #include "llvm/ADT/STLExtras.h"
+#include <atomic>
 #include <map>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace kiln;
 using namespace kiln::cache;
@@ -341,6 +344,32 @@ TEST(Store, aFolderThatVanishedIsMadeAgain) {
   openStore(folder.root()); // by another process
   publish(*store, 2);
   expectThere(*openStore(folder.root()), 2);
+}
+
+TEST(Store, aChildForkedWhileOthersReadReadsToo) {
+  TestFolder folder;
+  auto store = openStore(folder.root());
+  publish(*store, 1);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i)
+    readers.emplace_back([&] {
+      while (!stop)
+        (void)store->load(keyOf(2));
+    });
+  int failed = 0;
+  for (int turn = 0; turn < 100 && !failed; ++turn) {
+    pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10); // what waits for a lock that nobody has is ended
+      ::_exit(store->load(keyOf(1)).entry ? 0 : 1);
+    }
+    ASSERT_EQ(::waitpid(child, &failed, 0), child);
+  }
+  stop = true;
+  for (std::thread &reader : readers)
+    reader.join();
+  EXPECT_EQ(failed, 0);
 }
 
 TEST(Store, theNearestIsTheOneWithMostFieldsInCommon) {
