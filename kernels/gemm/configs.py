@@ -71,6 +71,10 @@ class Formula:
     promoted: int | None = None
 
 
+# Rows of tiles that are taken together: neighbours share what they read.
+GROUP = 8
+
+
 @dataclass(frozen=True, repr=False)
 class GemmPlan:
     """``m`` × ``n`` tiles in steps of ``k``, tiles taken in groups of ``group`` rows (0: there is one row of tiles).
@@ -110,7 +114,7 @@ class GemmPlan:
     reduce: str = "launch"
     workers: int = 0
     waves: int = 2
-    group: int = 8
+    group: int = GROUP
     skew: int = 0
     num_warps: int = 4
     even: bool = False
@@ -598,7 +602,13 @@ def _wgmma_plans(problem: Problem, machine: Machine) -> Iterator[GemmPlan]:
 @functools.lru_cache(maxsize=1024)
 def ranked(problem: Problem, machine: Machine) -> tuple[GemmPlan, ...]:
     """Plans for tensor cores, the fastest by the model first."""
-    return tuple(sorted(_wgmma_plans(problem, machine), key=lambda plan: microseconds(plan, problem, machine)))
+    found = (in_rows(plan, problem) for plan in _wgmma_plans(problem, machine))
+    return tuple(sorted(found, key=lambda plan: microseconds(plan, problem, machine)))
+
+
+def in_rows(plan: GemmPlan, problem: Problem) -> GemmPlan:
+    """The plan, which knows whether there is one row of tiles: nothing is divided by then (kernel.py: place)."""
+    return replace(plan, group=0 if problem.m <= plan.m else plan.group or GROUP)
 
 
 # Waves of which so much is work have little to gain by shares.
@@ -723,8 +733,8 @@ def plan(problem: Problem, machine: Machine, splits: int | None = None) -> GemmP
         from kiln.kernels.gemm import tuned
 
         measured = tuned.find(problem, machine)
-        if measured is not None:
-            return measured
+        if measured is not None:  # of a product that is near, with more rows or fewer
+            return in_rows(measured, problem)
     return modelled(problem, machine, splits)
 
 

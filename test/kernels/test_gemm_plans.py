@@ -96,6 +96,13 @@ def test_one_row_of_tiles_has_no_groups(change):
         matmul(np.zeros((65, 72), np.float32), b[0], plan=made)
 
 
+def test_plans_know_of_one_row_of_tiles(wgmma):
+    for rows in (8, 64, 512, 4096):
+        problem = Problem(rows, 4096, 4096, streams=True)
+        for found in (plan(problem, wgmma), *candidates(rows, 4096, 4096, machine=wgmma)):
+            assert (found.group == 0) == (rows <= found.m) or found.schedule == "gemv", found
+
+
 def test_groups_that_end_apart_share_rows():
     problem, fits = Problem(4096, 4096, 4096), GemmPlan(128, 256, 64, stages=3, apart=True)
     assert refusal(fits, problem, DEFAULT_GPU) == ""
