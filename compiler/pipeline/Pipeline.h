@@ -36,9 +36,8 @@ struct PipelineOptions {
 };
 
 /// What a schedule may be called: chosen by the compiler, the materialisers, or none of them.
-constexpr const char *kSchedules[] = {"auto",      "simple",  "cooperative", "cooperative_apart",
-                                      "attention", "streams", "pingpong",    "skinny",
-                                      "split",     "none"};
+constexpr const char *kSchedules[] = {"auto",     "simple", "cooperative", "attention", "streams",
+                                      "pingpong", "skinny", "split",       "none"};
 
 /// tile -> opt
 void buildTilePipeline(mlir::OpPassManager &passes, const PipelineOptions &options);

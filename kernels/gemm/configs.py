@@ -87,7 +87,6 @@ class GemmPlan:
     cluster    blocks that share a tile's rows, and fetch the other operand once for all; or a tile's ``k``
     share      what a cluster's blocks share: the tile's "rows", or "k": each multiplies its part of every step (``k``
                is that of all together), and at the tile's end they add their sums through each other's shared memory
-    apart      "cooperative": each group stores its rows of the result without waiting for the others
     splits     parts of K that are computed side by side and added in their order
     reduce     who adds them: a second "launch", or the program that is "last" with its part
     workers    stream-K: so many programs share the steps of the last tiles equally, whatever tile they are of; the
@@ -109,7 +108,6 @@ class GemmPlan:
     consumers: int = 2
     cluster: int = 1
     share: str = "rows"
-    apart: bool = False
     splits: int = 1
     reduce: str = "launch"
     workers: int = 0
@@ -195,8 +193,6 @@ class GemmPlan:
             chosen["cluster"] = self.cluster
         if self.shares_k:
             chosen["schedule"] = "split"
-        if self.apart:
-            chosen["schedule"] = "cooperative_apart"
         if self.with_roles:
             return options(**chosen, consumers=self.consumers)
         return options(**chosen, num_warps=self.num_warps)
@@ -366,8 +362,6 @@ def _beside_terms(plan: GemmPlan, problem: Problem) -> int:
 def refusal(plan: GemmPlan, problem: Problem, machine: Machine) -> str:
     """Why a plan cannot run on a machine; "" if it can."""
     _, limits = _row(machine)
-    if plan.apart and (plan.schedule != "cooperative" or plan.consumers < 2 or plan.put_across or plan.shares_k):
-        return "groups that end a tile apart, which two or three have that share its rows and nothing of k"
     if plan.share not in ("rows", "k"):
         return f"blocks of a cluster that share {plan.share}, where there are rows and k"
     if plan.shares_k:

@@ -17,7 +17,6 @@ from kiln.kernels.machine import launch_options
 # What the kernels of a schedule have to consist of.
 INSTRUCTIONS = {
     "cooperative": {"wgmma", "cp", "mbarrier"},
-    "cooperative_apart": {"wgmma", "cp", "mbarrier"},
     "pingpong": {"wgmma", "cp", "mbarrier"},
     "simple": {"wgmma", "cp"},
 }
@@ -180,7 +179,7 @@ def test_groups_take_turns_in_clusters(rng, in_orders, emulated):
 def test_groups_end_tiles_apart(rng, in_orders, emulated, tile, sides, options):
     """A block works off several tiles; what a group has of the last one may lie outside of the result."""
     with emulated.few_blocks(1):
-        multiply(rng, in_orders, tile, sides, schedule="cooperative_apart", **{"consumers": 2} | options)
+        multiply(rng, in_orders, tile, sides, schedule="cooperative", **{"consumers": 2} | options)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -194,9 +193,7 @@ PLANS = {
     "three consumers": GemmPlan(192, 64, 64, stages=2, consumers=3),
     "few rows": GemmPlan(16, 128, 64, stages=3),
     "one row of tiles": GemmPlan(192, 64, 64, stages=2, consumers=3, group=0),
-    "groups apart": GemmPlan(128, 96, 64, stages=2, apart=True),
-    "three groups apart": GemmPlan(192, 64, 64, stages=2, consumers=3, apart=True),
-    "groups apart in a cluster": GemmPlan(256, 64, 64, stages=2, cluster=2, apart=True),
+    "columns of 96": GemmPlan(128, 96, 64, stages=2),
     "splits": GemmPlan(128, 64, 64, stages=2, splits=2),
     "skewed": GemmPlan(16, 64, 64, stages=3, consumers=1, skew=1),
     "cluster": GemmPlan(256, 64, 64, stages=2, cluster=2),

@@ -103,14 +103,6 @@ def test_plans_know_of_one_row_of_tiles(wgmma):
             assert (found.group == 0) == (rows <= found.m) or found.schedule == "gemv", found
 
 
-def test_groups_that_end_apart_share_rows():
-    problem, fits = Problem(4096, 4096, 4096), GemmPlan(128, 256, 64, stages=3, apart=True)
-    assert refusal(fits, problem, DEFAULT_GPU) == ""
-    assert fits.options(DEFAULT_GPU)["schedule"] == "cooperative_apart"
-    for change in ({"schedule": "pingpong"}, {"consumers": 1, "n": 128}, {"m": 32}, {"cluster": 2, "share": "k"}):
-        assert "end a tile apart" in refusal(dataclasses.replace(fits, **change), problem, DEFAULT_GPU), change
-
-
 def test_clusters_that_share_k_are_refused_with_the_reason():
     problem, fits = Problem(128, 4096, 4096), GemmPlan(128, 64, 128, stages=5, cluster=2, share="k")
     assert refusal(fits, problem, DEFAULT_GPU) == ""

@@ -39,10 +39,6 @@ public:
     auto module = kernel->getParentOfType<ModuleOp>();
     if (auto name = module->getAttrOfType<StringAttr>(kgpu::kScheduleAttrName))
       asked = name.getValue().str();
-    if (asked == "cooperative_apart") {
-      asked = "cooperative";
-      apart = true;
-    }
     if (auto number = module->getAttrOfType<IntegerAttr>(kgpu::kStagesAttrName))
       askedStages = number.getInt();
     if (auto number = module->getAttrOfType<IntegerAttr>(kgpu::kConsumersAttrName))
@@ -75,7 +71,6 @@ private:
   AlignmentAnalysis alignment;
   int64_t ctas = 1, numWarps = 4;
   std::string asked = "auto";
-  bool apart = false;
   std::optional<int64_t> askedStages, askedConsumers;
 };
 } // namespace
@@ -401,7 +396,7 @@ std::optional<Schedule> Chooser::withRoles(ProductLoop &product, std::string &wh
     why = "two stages do not fit shared memory";
     return std::nullopt;
   }
-  schedule.apart = apart && mayEndApart(product, beside, schedule);
+  schedule.apart = mayEndApart(product, beside, schedule);
   return schedule;
 }
 

@@ -24,7 +24,7 @@
 // BARRIERS-NEXT: kgpu.copy_out %{{.*}} by_group
 // BARRIERS-NOT: kgpu.barrier
 // BARRIERS: kgpu.end_role
-module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "cooperative_apart"} {
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "cooperative"} {
   func.func @product(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -61,7 +61,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "cooperative_apart"
 // BARRIERS-COUNT-2: kgpu.barrier group
 // BARRIERS-NOT: kgpu.barrier role
 // BARRIERS: kgpu.end_role
-module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32, kgpu.schedule = "cooperative_apart"} {
+module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32, kgpu.schedule = "cooperative"} {
   func.func @cluster(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
@@ -96,7 +96,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.cluster = 2 : i32, kgpu.schedu
 // BARRIERS-LABEL: func.func @two_results
 // BARRIERS: @multiply groups 2
 // BARRIERS: kgpu.barrier role
-module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "cooperative_apart"} {
+module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "cooperative"} {
   func.func @two_results(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

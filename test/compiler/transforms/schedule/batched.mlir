@@ -6,7 +6,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-DAG: #[[A:.*]] = #layout.map<swizzled [128, 64] element 2 bytes 128>
 // CHECK-LABEL: func.func @batched(
 // CHECK-DAG: %[[MA:.*]] = kgpu.tensor_map %{{.*}} box [1, 128, 64] swizzle 128 : <tensor<1x128x64xf16>>
-// CHECK-DAG: %[[ME:.*]] = kgpu.tensor_map %{{.*}} box [1, 128, 64] swizzle 128 : <tensor<1x128x128xf16>>
+// CHECK-DAG: %[[MC:.*]] = kgpu.tensor_map %{{.*}} box [1, 64, 64] swizzle 128 : <tensor<1x128x128xf16>>
 // CHECK: kgpu.channel {{ *}}bytes fillers 1 readers 8 : <4 x (!kgpu.mem<128x64xf16, #[[A]]>, !kgpu.mem<128x64xf16, #[[A]]>)>
 // CHECK: kgpu.roles @load
 // CHECK: kgpu.copy_in %[[MA]][%[[BATCH:.*]], %{{.*}}, %{{.*}}] to
@@ -17,7 +17,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK: kgpu.local_load %{{.*}} -> tensor<128x128xf16>
 // CHECK-NOT: tile.reshape
 // CHECK: kgpu.local_store
-// CHECK: kgpu.copy_out %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}]
+// CHECK: kgpu.copy_out %{{.*}} to %[[MC]][%{{.*}}, %{{.*}}, %{{.*}}] by_group
 // The next panel of 64 columns is 16 KB further, and its box 64 elements.
 // PTX-LABEL: llvm.func @kiln_batched
 // PTX: cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3, $4}], [$5];

@@ -6,7 +6,7 @@
 
 // As many groups as the launch's warps make; 64 KB for the result and three slots of 48 KB.
 // CHECK-LABEL: func.func @two_groups(
-// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
+// CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
 // MADE-LABEL: func.func @two_groups(
 // MADE: kgpu.roles @load warps 1 registers 40 {
 // MADE: } @multiply groups 2 warps 4 registers 232 {
@@ -37,7 +37,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // One group's threads would hold 256 accumulators: two are chosen.
 // CHECK-LABEL: func.func @more_groups(
-// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
+// CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 4 : i32} {
   func.func @more_groups(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -97,7 +97,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 
 // What was asked for: fewer slots than fit,
 // CHECK-LABEL: func.func @asked_stages(
-// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
+// CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 2 : i32} {
   func.func @asked_stages(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -125,7 +125,7 @@ module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 2 : i32} {
 
 // more than fit,
 // CHECK-LABEL: func.func @asked_many(
-// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
+// CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32, kgpu.stages = 7 : i32} {
   func.func @asked_many(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -181,7 +181,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // three groups of 64 rows,
 // CHECK-LABEL: func.func @asked_three(
-// CHECK-SAME: kgpu.schedule = {consumers = 3 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
+// CHECK-SAME: kgpu.schedule = {apart, consumers = 3 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
 // MADE-LABEL: func.func @asked_three(
 // MADE: kgpu.roles @load warps 1 registers 32 {
 // MADE: } @multiply groups 3 warps 4 registers 160 {
@@ -281,7 +281,7 @@ module attributes {kgpu.num_warps = 4 : i32} {
 // MADE-DAG: #[[SPLIT:.*]] = #layout.map<swizzled [256, 64] element 2 bytes 128 ctas 2 split 0>
 // MADE-DAG: #[[WHOLE:.*]] = #layout.map<swizzled [64, 128] element 2 bytes 128 ctas 2>
 // CHECK-LABEL: func.func @split(
-// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
+// CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
 // MADE-LABEL: func.func @split(
 // MADE-DAG: kgpu.tensor_map %{{.*}} box [128, 64] swizzle 128 : <tensor<256x64xf16>>
 // MADE-DAG: kgpu.tensor_map %{{.*}} box [32, 64] swizzle 128 : <tensor<64x128xf16>>
@@ -347,7 +347,7 @@ module attributes {kgpu.num_warps = 4 : i32, kgpu.cluster = 2 : i32} {
 
 // 128 KB of sums in f32 leave two slots of 48 KB.
 // CHECK-LABEL: func.func @wide_result(
-// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
+// CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 2 : i32}, tile.kernel
 module attributes {kgpu.num_warps = 8 : i32} {
   func.func @wide_result(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f32> {tile.disjoint, tile.divisibility = 16 : i64},
       %s: i64 {tile.divisibility = 16 : i64}, %i: i32 {tile.divisibility = 256 : i64}, %end: i32) attributes {tile.kernel} {
@@ -431,7 +431,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
 // The instruction reads the 11 leading bits of f32, which is what tf32 asks for.
 // CHECK-LABEL: func.func @tf32(
-// CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 5 : i32}, tile.kernel
+// CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 5 : i32}, tile.kernel
 // MADE-LABEL: func.func @tf32(
 // MADE: kgpu.warpgroup_mma %{{.*}} : !kgpu.mem<128x32xf32, #{{.*}}>, <32x128xf32
 module attributes {kgpu.num_warps = 8 : i32} {

@@ -11,7 +11,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK-SAME: kgpu.persistent
 // CHECK-DAG: %[[MA:.*]] = kgpu.tensor_map %{{.*}} box [128, 64] swizzle 128 : <tensor<128x64xf16>>
 // CHECK-DAG: %[[MB:.*]] = kgpu.tensor_map %{{.*}} box [256, 64] swizzle 128 : <tensor<256x64xf16>>
-// CHECK-DAG: %[[MC:.*]] = kgpu.tensor_map %{{.*}} box [128, 64] swizzle 128 : <tensor<128x256xf16>>
+// CHECK-DAG: %[[MC:.*]] = kgpu.tensor_map %{{.*}} box [64, 64] swizzle 128 : <tensor<128x256xf16>>
 // CHECK: %[[RING:.*]] = kgpu.channel {{ *}}bytes fillers 1 readers 8 : <3 x (!kgpu.mem<128x64xf16, #[[A]]>, !kgpu.mem<256x64xf16, #[[B]]>)>
 // CHECK-DAG: %[[X:.*]] = tile.num_programs {{ *}}x
 // CHECK-DAG: %[[FIRST:.*]] = kgpu.first_program

@@ -5,7 +5,7 @@
 module attributes {kgpu.num_warps = 8 : i32} {
   // From product to product, as those of 16 bits are.
   // CHECK-LABEL: func.func @unlimited(
-  // CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
+  // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 3 : i32}, tile.kernel
   // MADE-LABEL: func.func @unlimited(
   // MADE: %[[SUM:.*]] = kgpu.warpgroup_mma %{{.*}}, %{{.*}}, %[[ACC:.*]] : !kgpu.mem<128x128xf8E4M3FN
   // MADE-NEXT: kgpu.mma_wait %[[SUM]] pending 1
@@ -32,7 +32,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 
   // A step of the loop is a sum of its own; its slot is free as soon as it ends.
   // CHECK-LABEL: func.func @step_by_step(
-  // CHECK-SAME: kgpu.schedule = {consumers = 2 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
+  // CHECK-SAME: kgpu.schedule = {apart, consumers = 2 : i32, name = "cooperative", staged_store, stages = 6 : i32}, tile.kernel
   // MADE-LABEL: func.func @step_by_step(
   // MADE: } @multiply
   // MADE: scf.for %{{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[AT:.*]] = %{{.*}})
