@@ -288,6 +288,9 @@ static bool enterGroups(Operation *op, MemType memory, SmallVectorImpl<int32_t> 
     return false;
   const Layout &layout =
       layoutOf(cast<RankedTensorType>(store ? store.getValue().getType() : op->getResult(0).getType()));
+  SmallVector<layout::Index> registers;
+  for (int64_t reg = 0; reg < layout.registers(); ++reg)
+    registers.push_back(layout.at(Coord::Reg, reg));
   for (int64_t cta = 0; cta < layout.size(Coord::Cta); ++cta)
     for (int64_t group = 0; group < layout.size(Coord::Group); ++group)
       for (int64_t warp = 0; warp < layout.size(Coord::Warp); ++warp) {
@@ -295,8 +298,8 @@ static bool enterGroups(Operation *op, MemType memory, SmallVectorImpl<int32_t> 
         part = layout.combine(part, layout.at(Coord::Warp, warp));
         for (int64_t lane = 0; lane < layout.size(Coord::Lane); ++lane) {
           layout::Index thread = layout.combine(part, layout.at(Coord::Lane, lane));
-          for (int64_t reg = 0; reg < layout.registers(); ++reg)
-            if (!note(groups, join(layout.combine(thread, layout.at(Coord::Reg, reg)), memory.getShape()), group))
+          for (const layout::Index &reg : registers)
+            if (!note(groups, join(layout.combine(thread, reg), memory.getShape()), group))
               return false;
         }
       }
@@ -311,20 +314,26 @@ static Value touchedBy(Operation *op) {
   return {};
 }
 
-static bool areOfOneGroup(const MemoryAccess &a, const MemoryAccess &b) {
+const SmallVector<int32_t> &Owners::groupsOf(Operation *op, MemType memory) {
+  auto [found, added] = groups.try_emplace(op);
+  if (added) {
+    found->second.assign(ShapedType::getNumElements(memory.getShape()), -1);
+    if (!enterGroups(op, memory, found->second))
+      found->second.clear();
+  }
+  return found->second;
+}
+
+bool Owners::ofOneGroup(const MemoryAccess &a, const MemoryAccess &b) {
   Value memory = touchedBy(a.op);
   if (!a.isShared() || !b.isShared() || memory != touchedBy(b.op))
     return false;
   auto type = cast<MemType>(memory.getType());
-  SmallVector<int32_t> groups(ShapedType::getNumElements(type.getShape()), -1);
-  return enterGroups(a.op, type, groups) && enterGroups(b.op, type, groups);
-}
-
-bool Owners::ofOneGroup(const MemoryAccess &a, const MemoryAccess &b) {
-  auto [found, added] = knownOfGroups.try_emplace({&a, &b}, false);
-  if (added)
-    found->second = areOfOneGroup(a, b);
-  return found->second;
+  SmallVector<int32_t> first = groupsOf(a.op, type); // a copy: the second may move what it is of
+  const SmallVector<int32_t> &second = groupsOf(b.op, type);
+  return !first.empty() && !second.empty() && llvm::all_of(llvm::zip_equal(first, second), [](auto pair) {
+    return std::get<0>(pair) == std::get<1>(pair) || std::get<0>(pair) < 0 || std::get<1>(pair) < 0;
+  });
 }
 
 bool Owners::ofOneThread(const MemoryAccess &a, const MemoryAccess &b) {

@@ -14,8 +14,11 @@ public:
   bool ofOneGroup(const MemoryAccess &a, const MemoryAccess &b);
 
 private:
-  using Known = llvm::DenseMap<std::pair<const MemoryAccess *, const MemoryAccess *>, bool>;
-  Known known, knownOfGroups;
+  /// By element, the group that touches it (-1: none); empty where that is not one.
+  const llvm::SmallVector<int32_t> &groupsOf(mlir::Operation *op, MemType memory);
+
+  llvm::DenseMap<std::pair<const MemoryAccess *, const MemoryAccess *>, bool> known;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int32_t>> groups;
 };
 
 } // namespace kiln::kgpu
