@@ -105,6 +105,7 @@ def check_running(wheel: pathlib.Path, interpreter: str, folder: pathlib.Path) -
         # Isolated: neither PYTHONPATH nor the working directory may lend it anything.
         run(python, "-I", str(program))
         run(str(venv / "bin" / "kiln"), "info")
+        run(str(venv / "bin" / "kiln"), "bench", "--help")
         run(str(venv / "bin" / "kiln"), "config", "--cmake-dir")
         run(python, "-I", "-m", "kiln.demo", "--device", "cpu", "--only", "add")
         run(python, "-I", "-m", "compileall", "-q", str(next(venv.glob("lib/python*/site-packages/kiln"))))
