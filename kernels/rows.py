@@ -47,9 +47,9 @@ STREAM_THREADS = 256
 # Of many rows that leave more of a block's threads idle than this, a block of several rows a multiprocessor is better.
 MOST_IDLE = 1.1
 SEVERAL_THREADS = 256
-# With two vectors, rows longer than this that none of those forms fits are read twice, the second time from the L2
-# (LayerNorm of 4096×24576 118 instead of 127 µs, of 777×24576 26.7 instead of 27.6).
-LONGEST_WITH_VECTORS = 20480
+# With two vectors, many rows of a length between these are read twice, the second time from near: in blocks of so many
+# elements, each of 8 to a thread (LayerNorm of 4096×18944 93 instead of 108 µs, of 4096×24576 118 instead of 127).
+LONG_WITH_VECTORS = {20480: 4096, 24576: 8192}
 # One exchange of what the warps of a row found costs less than two, as long as a thread holds few of its elements.
 PART_ELEMENTS = 40
 
@@ -189,7 +189,7 @@ def _ragged(n: int, threads: int, cluster: int, most: int, streams: int, vectors
 
     ``most``: blocks that a cluster may have. Two vectors of weights leave a thread of a large block room for 24 masked
     elements, and for 64 if none is masked or if four small blocks share the row and ask for weights late (LayerNorm of
-    4096×18944 108 instead of 113 µs, of 4096×14000 81 instead of 98). Two small blocks that are full do better than a
+    4096×14000 81 instead of 98 µs). Two small blocks that are full do better than a
     large one (4096×16384 69 instead of 72), if only those (of 13824 or 14336 columns 74 instead of 63).
     """
     if vectors > 1 and n > 8192:
@@ -237,8 +237,10 @@ def _gpu_plan(
     spread = _cluster(rows, n, itemsize, streams, machine, vectors)
     if spread is None:
         return RowPlan(8192, num_warps=16, loop=True)
-    if itemsize == 2 and vectors > 1 and LONGEST_WITH_VECTORS < n <= BLOCK_ELEMENTS * 3 // 2:
-        return RowPlan(8192, num_warps=32, loop=True)
+    if itemsize == 2 and vectors > 1 and n > BLOCK_ELEMENTS:
+        for most, block in LONG_WITH_VECTORS.items():
+            if n <= most:
+                return RowPlan(block, num_warps=block // (WARP * vector), loop=True)
     cluster, packed = spread
     part = -(-n // cluster)
     if packed:
@@ -263,7 +265,7 @@ def _gpu_plan(
             most = min(machine.largest_cluster, PORTABLE_CLUSTER)
             threads, cluster = _ragged(n, threads, cluster, most, streams, vectors)
             least = 2 if vectors > 1 and n > 8192 else least
-            # What begins early takes places that four blocks to a row wait for (4096×18944 112 instead of 108 µs).
+            # What begins early takes places that four blocks to a row wait for (4 % of LayerNorm's time).
             early = vectors < 2 or cluster < 4
     block = _block(n, threads, cluster, vector, least)
     if threads >= BLOCK_THREADS or cluster > 1:

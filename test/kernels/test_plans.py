@@ -185,7 +185,7 @@ def test_a_long_row_for_each_multiprocessor():
 def test_a_plan_that_loses_by_it_is_no_dependent_launch():
     with machine.launch_options(pdl=True):
         for rows_, n, vectors, asked, early in (
-            (4096, 18944, 2, 64, False),
+            (4096, 14000, 2, 128, False),
             (4096, 18944, 1, 64, True),
             (4096, 16384, 2, 64, True),
             (130, 6656, 0, 64, False),
@@ -196,6 +196,18 @@ def test_a_plan_that_loses_by_it_is_no_dependent_launch():
         ):
             found = rows.plan(rows_, n, 2, 1, DEFAULT_GPU, vectors, asked)
             assert ("pdl" in found.meta(rows_, n, DEFAULT_GPU)) == early, (rows_, n, vectors)
+
+
+def test_many_long_rows_with_two_vectors_are_read_twice():
+    for rows_, n, block, warps in ((4096, 18944, 4096, 16), (777, 24576, 8192, 32)):
+        assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU, 2) == RowPlan(block, num_warps=warps, loop=True)
+    for rows_, n, itemsize, vectors in (
+        (4096, 18944, 2, 1),
+        (130, 18944, 2, 2),
+        (4096, 28000, 2, 2),
+        (4096, 18944, 4, 2),
+    ):
+        assert not rows.plan(rows_, n, itemsize, 1, DEFAULT_GPU, vectors).loop, (rows_, n, itemsize, vectors)
 
 
 def test_short_rows_have_a_warp():
@@ -214,12 +226,12 @@ def test_parts_are_of_few_elements():
 def test_long_rows_with_two_vectors_are_not_masked():
     """Where few enough elements fall to a thread; else it holds little."""
     for n, block, warps, cluster in ((13824, 13824, 8, 1), (32768, 32768, 8, 2), (11008, 12288, 16, 1),
-                                     (14000, 16384, 4, 4), (18944, 20480, 4, 4), (28000, 28672, 4, 4)):  # fmt: skip
+                                     (14000, 16384, 4, 4), (28000, 28672, 4, 4)):  # fmt: skip
         found = rows.plan(4096, n, 2, 1, DEFAULT_GPU, 2, 128 if n <= 16384 else 64)
         assert (found.block, found.num_warps, found.cluster) == (block, warps, cluster), n
 
 
-@pytest.mark.parametrize("n,early", [(4096, True), (13824, True), (32768, True), (11008, False), (18944, False)])
+@pytest.mark.parametrize("n,early", [(4096, True), (13824, True), (32768, True), (11008, False), (14000, False)])
 def test_weights_are_read_with_the_row_where_registers_allow(n, early):
     """`kiln-hoist-reads` decides, by what a thread of the plan holds."""
     x, weight = blank((4096, n), "float16"), blank((n,), "float16")
