@@ -65,7 +65,7 @@ bool isCurrent(LauncherState::Watches &watches) {
 }
 
 /// Another thread may do the same meanwhile, with other values of its own: what a call goes by is what it gets here.
-std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
+std::shared_ptr<LauncherState::Watches> revalidate(LauncherState &state) {
   LaunchTerms terms = state.owner.revalidate();
   auto watches = std::make_shared<LauncherState::Watches>();
   for (py::handle item : terms.watched) {
@@ -92,15 +92,14 @@ std::shared_ptr<const LauncherState::Current> revalidate(LauncherState &state) {
   current->limit = terms.limit;
   current->describesPointers = terms.describesPointers;
   current->table = table.get();
-  watches->current = current;
-  state.watches = std::move(watches);
-  return current;
+  watches->current = std::move(current);
+  return state.watches = watches;
 }
 
 /// What holds on this thread. Another may ask meanwhile, in scopes of its own.
-std::shared_ptr<const LauncherState::Current> getCurrent(LauncherState &state) {
+std::shared_ptr<LauncherState::Watches> findCurrent(LauncherState &state) {
   std::shared_ptr<LauncherState::Watches> watches = state.watches;
-  return watches && isCurrent(*watches) ? watches->current : revalidate(state);
+  return watches && isCurrent(*watches) ? watches : revalidate(state);
 }
 
 //===-- One call -------------------------------------------------------------------------------------------------===//
@@ -715,7 +714,7 @@ void kiln::python::encodeParameter(LauncherState &state, unsigned index, PyObjec
 bool LaunchRecord::isCurrent() {
   if (generation != state->generation)
     return false;
-  std::shared_ptr<const LauncherState::Current> found = getCurrent(*state);
+  std::shared_ptr<const LauncherState::Current> found = findCurrent(*state)->current;
   if (found == current)
     return true;
   // Somebody has looked anew, and may have found what was there before.
@@ -770,21 +769,21 @@ void kiln::python::setLaunchHooks(py::object enter, py::object exit) {
 LaunchRecord kiln::python::prepareLaunch(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
                                          PyObject *names, std::vector<py::object> &values,
                                          std::vector<ParameterMark> &marks, py::dict &named) {
-  return Call(state, getCurrent(state), grid).prepare(args, positional, names, values, marks, named);
+  return Call(state, findCurrent(state)->current, grid).prepare(args, positional, names, values, marks, named);
 }
 
 PyObject *kiln::python::callKernel(LauncherState &state, PyObject *grid, PyObject *const *args, size_t positional,
                                    PyObject *names) {
   return callGuarded([&] {
-    std::shared_ptr<const LauncherState::Current> current;
+    std::shared_ptr<LauncherState::Watches> held;
     if (!state.watches || !isUntouched(*state.watches))
-      current = getCurrent(state);
+      held = findCurrent(state);
+    const std::shared_ptr<const LauncherState::Current> &current = (held ? held : state.watches)->current;
     device::Grid where;
     if (readPlainGrid(grid, where)) // which runs no Python, nor does what follows before it launches
-      if (PyObject *done =
-              launchLike(state, current ? *current : *state.watches->current, where, args, positional, names))
+      if (PyObject *done = launchLike(state, *current, where, args, positional, names))
         return done;
-    return Call(state, current ? current : state.watches->current, grid).run(args, positional, names);
+    return Call(state, current, grid).run(args, positional, names);
   });
 }
 
