@@ -271,8 +271,12 @@ static LogicalResult emitFenceAsync(Lowering &lowering, kgpu::FenceAsyncOp) {
 }
 
 void nvvm::finishCopies(Lowering &lowering, Region &region) {
+  // Where the kernel ends, memory has to stay until it has been read; the writes are over before the grid is. Otherwise
+  // what comes behind may be about what is written.
+  Operation *around = region.getParentOp();
+  bool isLast = !isa<kgpu::RolesOp>(around) || isa<func::ReturnOp>(around->getNextNode());
   auto last = dyn_cast_or_null<kgpu::CopyOutWaitOp>(region.front().getTerminator()->getPrevNode());
-  if (last && !last.getRead() && int32_t(last.getPending()) == 0)
+  if (last && (isLast || !last.getRead()) && int32_t(last.getPending()) == 0)
     return; // said already
   auto copies = [](Operation *op) {
     if (isa<kgpu::RolesOp>(op))
@@ -280,7 +284,7 @@ void nvvm::finishCopies(Lowering &lowering, Region &region) {
     return isa<kgpu::CopyOutOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
   };
   if (region.walk<WalkOrder::PreOrder>(copies).wasInterrupted())
-    lowering.b.ptx("cp.async.bulk.wait_group 0;", "", {}, {});
+    lowering.b.ptx(isLast ? "cp.async.bulk.wait_group.read 0;" : "cp.async.bulk.wait_group 0;", "", {}, {});
 }
 
 void nvvm::addCopies(EmitTable &table) {

@@ -373,7 +373,7 @@ void Writer::writeRole(Role role) {
   scf::YieldOp::create(b, cursors);
   b.setInsertionPointAfter(copy);
   if (role == Role::Multiply && store)
-    CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
+    CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
   EndRoleOp::create(b);
 }
 

@@ -581,7 +581,7 @@ void Materializer::run() {
     b.setInsertionPointToEnd(part.body);
     writePrograms(programs, part.role, cursors);
     if (part.role == Role::Multiply && !stores.empty())
-      CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
+      CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
     EndRoleOp::create(b);
   }
   programs.erase();

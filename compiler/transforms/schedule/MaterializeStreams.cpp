@@ -392,7 +392,7 @@ void Writer::writeRole(scf::ForOp programs, Role role) {
     inits.push_back(CursorOp::create(b, ring.cursorType()));
   cloneLoop(programs, role, map, inits);
   if (role == Role::Multiply && !(stores.empty() && reductions.empty()))
-    CopyOutWaitOp::create(b, /*read=*/false, /*pending=*/0);
+    CopyOutWaitOp::create(b, /*read=*/true, /*pending=*/0);
   EndRoleOp::create(b);
 }
 

@@ -133,7 +133,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 // -----
 
 // To global memory: the thread that issues the copies closes their group. They read memory that goes away with the block,
-// so they are over before the role ends.
+// so they have read it before the role ends.
 // CHECK-LABEL: llvm.func @kiln_out(
 // CHECK: %[[ISSUES:.*]] = arith.andi
 // CHECK: "cp.async.bulk.wait_group.read 1;"
@@ -146,7 +146,7 @@ module attributes {kgpu.cluster = 2 : i32} {
 // CHECK: arith.cmpi sge, %[[SIGN]], %c0_i32 : i32
 // CHECK: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group {{.*}} %c64_i32,
 // CHECK-NEXT: "@$0 cp.async.bulk.commit_group;", "b,~{memory}" %[[ISSUES]]
-// CHECK: "cp.async.bulk.wait_group 0;"
+// CHECK: "cp.async.bulk.wait_group.read 0;"
 // CHECK-NOT: wait_group
 // CHECK: llvm.return
 #m = #layout.map<swizzled [64, 128] element 2 bytes 128>

@@ -11,7 +11,7 @@
 // CHECK:     kgpu.copy_out_wait read 0
 // CHECK:     kgpu.local_store %{{.*}}, %[[OUT]]
 // CHECK:     kgpu.copy_out %[[OUT]] to %[[MAP]][%{{.*}}, %{{.*}}] by_group
-// CHECK:   kgpu.copy_out_wait 0
+// CHECK:   kgpu.copy_out_wait read 0
 // BARRIERS-LABEL: func.func @product
 // BARRIERS: @multiply groups 2
 // BARRIERS-NOT: kgpu.barrier

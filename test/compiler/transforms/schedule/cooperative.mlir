@@ -48,7 +48,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK:     kgpu.copy_out_wait read 0
 // CHECK:     kgpu.local_store %{{.*}}, %[[OUT]]
 // CHECK:     kgpu.copy_out %[[OUT]] to %[[MC]]
-// CHECK:   kgpu.copy_out_wait 0
+// CHECK:   kgpu.copy_out_wait read 0
 // CHECK:   kgpu.end_role
   func.func @product(%a: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %c: !tile.ptr<f16> {tile.disjoint, tile.divisibility = 16 : i64}, %m: i32 {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}, %k: i32 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32

@@ -18,7 +18,8 @@
 // CHECK: kgpu.local_store %[[DONE]], %[[OUT]]
 // CHECK-NEXT: kgpu.copy_out %[[OUT]] by "fadd" to %[[MAP]]
 // CHECK: kgpu.mma_wait %[[SUM]] pending 0
-// CHECK: kgpu.copy_out_wait 0
+// CHECK: kgpu.copy_out %{{.*}} to
+// CHECK: kgpu.copy_out_wait read 0
 // CHECK-NEXT: kgpu.end_role
 
 module attributes {kgpu.num_warps = 8 : i32, kgpu.schedule = "streams", kgpu.stages = 2 : i32} {
