@@ -264,7 +264,7 @@ TEST(Store, aClockThatJumpsLosesNothing) {
   FaultyFiles files;
   auto store = openStore(folder.root(), &files, 1 << 20);
   for (unsigned number = 0; number < 40; ++number) {
-    files.clock = (number % 3 - 1) * int64_t(400) * 24 * kHour;
+    files.clock = (int64_t(number % 3) - 1) * 400 * 24 * kHour;
     publish(*store, number);
     expectThere(*store, number);
   }
