@@ -435,3 +435,30 @@ def test_what_is_added_comes_through_a_channel_too(rng, in_orders, plan, k):
 
     for got in in_orders(launch, INSTRUCTIONS["cooperative"]):
         assert (got == exact).all()
+
+
+@kiln.jit
+def _pairs(x, out, steps, PAIRS: kl.constexpr):
+    """The sum of products of pairs of tiles, each of which goes through shared memory."""
+    at = kl.arange(0, 64)[:, None] * 64 + kl.arange(0, 64)[None, :]
+    total = kl.zeros((64, 64), kl.float32)
+    for step in range(steps):
+        for pair in kl.static_range(PAIRS):
+            left = kl.load(x + (step * 2 * PAIRS + 2 * pair) * 4096 + at)
+            right = kl.load(x + (step * 2 * PAIRS + 2 * pair + 1) * 4096 + at)
+            total = kl.dot(left, right, total, input_precision="tf32")
+    kl.store(out + at, total)
+
+
+def test_operands_of_products_share_memory_where_it_is_short(rng, in_orders):
+    """Eight pairs take 262,144 bytes apart, and a block has 232,448: behind its product a tile's bytes are free."""
+    x = integers(rng, (2, 8, 2, 64, 64), "float32")
+    want = np.einsum("spij,spjk->ik", x[:, :, 0], x[:, :, 1])
+
+    def launch():
+        out = np.zeros((64, 64), np.float32)
+        _pairs[1](x, out, 2, 8, num_warps=4)
+        return out
+
+    for got in in_orders(launch, {"wgmma"}):
+        assert (got == want).all()

@@ -28,10 +28,11 @@ struct Life {
   AllocOp alloc() const { return dyn_cast<AllocOp>(op); }
 };
 
-/// From when to when each allocation and channel of a function is in use, counted in ops.
+/// From when to when each allocation and channel of a function is in use, counted in ops. `untilWaits`: what products
+/// and copies touch is free again behind the wait for them, and so shared, which costs barriers.
 class Lives {
 public:
-  explicit Lives(func::FuncOp function) {
+  Lives(func::FuncOp function, bool untilWaits) : untilWaits(untilWaits) {
     function.walk<WalkOrder::PreOrder>([&](Operation *op) { number[op] = count++; });
     function.walk<WalkOrder::PreOrder>([&](Operation *op) { last[op] = number[op]; });
     function.walk([&](Operation *op) {
@@ -79,6 +80,7 @@ private:
   Life lifeOf(AllocOp alloc);
   int64_t barrierAfter(const Life &life) const;
 
+  bool untilWaits;
   DenseMap<Operation *, int64_t> number, last;               ///< of an op, and of the last op inside of it
   DenseMap<Operation *, SmallVector<MemoryAccess>> accesses; ///< by allocation
   SmallVector<Life> lives;
@@ -87,6 +89,16 @@ private:
   int64_t count = 0; ///< ops of the function
 };
 } // namespace
+
+/// The wait behind an asynchronous access that it is over at, in the block where the allocation and the access are.
+static Operation *findWait(const MemoryAccess &access) {
+  if (access.op->getBlock() != AllocOp(access.alloc)->getBlock())
+    return nullptr;
+  for (Operation *op = access.op->getNextNode(); op; op = op->getNextNode())
+    if (std::optional<Wait> wait = waitOf(op); wait && access.isOverBehind(*wait, /*later=*/0))
+      return op;
+  return nullptr;
+}
 
 Life Lives::lifeOf(AllocOp alloc) {
   Life life{alloc, alloc.getBytes(), addressAlignment(alloc)};
@@ -111,9 +123,12 @@ Life Lives::lifeOf(AllocOp alloc) {
   for (const MemoryAccess &access : accesses[alloc]) {
     Operation *user = access.op;
     cover(number[user], number[user]);
-    // An asynchronous access lasts until some op waits for it, wherever that stands: the role's whole time, or the
-    // kernel's.
-    if (access.isAsync()) {
+    // An asynchronous access lasts until some op waits for it. Where nobody looks for that: the role's whole time, or
+    // the kernel's.
+    Operation *wait = access.isAsync() && untilWaits ? findWait(access) : nullptr;
+    if (wait) {
+      cover(number[user], number[wait]);
+    } else if (access.isAsync()) {
       life.begin = roles ? number[roles] : 0;
       life.end = roles ? last[roles] : count;
     }
@@ -229,9 +244,13 @@ struct PlanSharedMemory : kiln::impl::PlanSharedMemoryPassBase<PlanSharedMemory>
     Target target = Target::fromModule(function->getParentOfType<ModuleOp>());
     auto fits = [&](const FramePlan &plan) { return !target.isGpu() || plan.bytes <= target.gpu.maxSharedBytes; };
     // Only where memory is short: elsewhere a barrier stands better behind the exchange.
-    if (!fits(planFrame(Lives(function).requests(/*untilBarrier=*/false))))
+    auto fitsApart = [&] {
+      return fits(planFrame(Lives(function, /*untilWaits=*/false).requests(/*untilBarrier=*/false)));
+    };
+    bool isShort = !fitsApart();
+    if (isShort)
       endRingsEarly(function);
-    Lives lives(function);
+    Lives lives(function, /*untilWaits=*/isShort && !fitsApart());
     if (failed(checkSlots(lives)))
       return signalPassFailure();
     FramePlan least = planFrame(lives.requests(/*untilBarrier=*/false));

@@ -1,5 +1,5 @@
 // Where memory is short, a ring ends before what is exchanged behind its loop, which then lies in its bytes.
-// RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-plan-shared-memory | FileCheck %s
+// RUN: kiln-opt %s --kiln-set-target=target=sm_90a --kiln-plan-shared-memory --kiln-insert-barriers --kiln-verify-barriers | FileCheck %s
 
 #t = #layout.map<blocked [16384] vector 4 warps 4>
 #m = #layout.map<row_major [16384]>
@@ -27,5 +27,37 @@ func.func @short(%p: !tile.ptr<f32>, %n: i64, %i: i32) attributes {tile.kernel} 
   %y = kgpu.local_load %a : !mem -> tensor<16384xf32, #t>
   %r = kgpu.receive %ch[%c] : !ring -> !mem
   kgpu.release %ch[%c] : !ring
+  return
+}
+
+// Products' operands, 64 KiB each, share bytes behind the waits: the second pair lies where the first did.
+// CHECK-LABEL: func.func @products
+// CHECK-SAME: kgpu.shared_bytes = 131072 : i64
+// CHECK: kgpu.mma_wait
+// CHECK: kgpu.barrier
+// CHECK: kgpu.local_store
+// CHECK: kgpu.mma_wait
+// CHECK: return
+#ta = #layout.map<blocked [64, 512] vector 8 warps 4>
+#tb = #layout.map<blocked [512, 64] vector 8 warps 4>
+#acc = #layout.map<wgmma_acc [64, 64] groups 1>
+!a = !kgpu.mem<64x512xf16, #layout.map<swizzled [64, 512] element 2 bytes 128>>
+!b = !kgpu.mem<512x64xf16, #layout.map<swizzled [512, 64] element 2 bytes 128>>
+func.func @products() attributes {tile.kernel} {
+  %x = arith.constant dense<1.0> : tensor<64x512xf16, #ta>
+  %y = arith.constant dense<1.0> : tensor<512x64xf16, #tb>
+  %z = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %a = kgpu.alloc : !a
+  kgpu.local_store %x, %a : tensor<64x512xf16, #ta>, !a
+  %b = kgpu.alloc : !b
+  kgpu.local_store %y, %b : tensor<512x64xf16, #tb>, !b
+  %p = kgpu.warpgroup_mma %a, %b, %z : !a, !b -> tensor<64x64xf32, #acc>
+  %q = kgpu.mma_wait %p pending 0 : tensor<64x64xf32, #acc>
+  %c = kgpu.alloc : !a
+  kgpu.local_store %x, %c : tensor<64x512xf16, #ta>, !a
+  %d = kgpu.alloc : !b
+  kgpu.local_store %y, %d : tensor<512x64xf16, #tb>, !b
+  %r = kgpu.warpgroup_mma %c, %d, %q : !a, !b -> tensor<64x64xf32, #acc>
+  %s = kgpu.mma_wait %r pending 0 : tensor<64x64xf32, #acc>
   return
 }
