@@ -22,8 +22,9 @@ LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
 
 @kiln.jit
 def level(top, NARROW: kl.constexpr):
-    """What exponents are counted from. NARROW: top · log2(e), rounded once, since then no product is infinite."""
-    return top * LOG2_E if NARROW else top
+    """What exponents are counted from. NARROW: top · log2(e), since then no product is infinite, rounded before
+    anything is subtracted from it: weights and what they are multiplied by have to count from the same number."""
+    return kl.fma(top, LOG2_E, 0.0) if NARROW else top
 
 
 @kiln.jit
