@@ -26,8 +26,8 @@ def Tile_Dialect : Dialect {
     - `kernel_c4`: `tile.divisibility` is a positive integer on an integer or pointer argument.
     - `kernel_c5`: `tile.disjoint` is a unit attribute on a pointer argument: no valid access through another argument
       reaches its storage (found at launch from the arrays' storages; reads may be moved past such writes).
-    - `loop_c1`: `tile.unroll` is an i32 of at least 1, on a counted loop.
-    - `loop_c2`: `tile.num_stages` is an i32 of at least 0, on a counted loop.
+    - `loop_c1`: `tile.unroll` is an i32 from 1 to 4096, on a counted loop.
+    - `loop_c2`: `tile.num_stages` is an i32 from 0 to 4096, on a counted loop.
 
     ```mlir
     func.func public @scale(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32) attributes {tile.kernel} {

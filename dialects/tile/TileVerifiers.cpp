@@ -183,11 +183,16 @@ static LogicalResult verifyKernel(Operation *op, Attribute attribute) {
   return success();
 }
 
-static LogicalResult verifyLoopHint(Operation *op, StringRef name, int64_t least, Attribute attribute) {
+/// Iterations of a loop that are written out, and steps that are under way: more than these is no hint, but a mistake
+/// that takes all memory there is.
+static constexpr int64_t kMostUnroll = 4096, kMostStages = 4096;
+
+static LogicalResult verifyLoopHint(Operation *op, StringRef name, int64_t least, int64_t most, Attribute attribute) {
   auto value = dyn_cast<IntegerAttr>(attribute);
-  if (isa<scf::ForOp>(op) && value && value.getType().isSignlessInteger(32) && value.getInt() >= least)
+  if (isa<scf::ForOp>(op) && value && value.getType().isSignlessInteger(32) && value.getInt() >= least &&
+      value.getInt() <= most)
     return success();
-  return op->emitOpError() << "expected " << name << " to be an i32 of at least " << least
+  return op->emitOpError() << "expected " << name << " to be an i32 from " << least << " to " << most
                            << " on an scf.for (because it is a hint about a counted loop), got " << attribute;
 }
 
@@ -196,9 +201,9 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name == "tile.kernel")
     return verifyKernel(op, attribute.getValue());
   if (name == "tile.unroll") // loop_c1
-    return verifyLoopHint(op, name, 1, attribute.getValue());
+    return verifyLoopHint(op, name, 1, kMostUnroll, attribute.getValue());
   if (name == "tile.num_stages") // loop_c2
-    return verifyLoopHint(op, name, 0, attribute.getValue());
+    return verifyLoopHint(op, name, 0, kMostStages, attribute.getValue());
   return success();
 }
 

@@ -23,6 +23,8 @@ _HINTS = {
     "warp_specialize": "tile.warp_specialize",
     "disable_licm": "tile.no_licm",
 }
+# Of stages and of iterations written out: the verifier's (loop_c1, loop_c2).
+MOST_STEPS = 4096
 _BOUNDS = ("start", "stop", "step")
 # Triton's names for the first two, which ported kernels may use.
 _ALIASES = {"arg1": "start", "arg2": "stop"}
@@ -111,8 +113,8 @@ def _hint(name: str, key: str, value: Any) -> dict[str, str]:
     if known is None:
         return {}
     if key in ("num_stages", "loop_unroll_factor"):
-        if isinstance(known, bool) or not isinstance(known, int) or known < 0:
-            raise CompilationError(f"expected a number that is not negative for {key} of {name}, got {known!r}")
+        if isinstance(known, bool) or not isinstance(known, int) or not 0 <= known <= MOST_STEPS:
+            raise CompilationError(f"expected a number from 0 to {MOST_STEPS} for {key} of {name}, got {known!r}")
         # No stages is something to ask for (the launch may ask for others); writing out no iteration is not.
         return {_HINTS[key]: f"{known} : i32"} if known or key == "num_stages" else {}
     return {_HINTS[key]: "unit"} if known else {}

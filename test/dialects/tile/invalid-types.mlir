@@ -125,7 +125,7 @@ func.func @kernel_c5(%n: i32 {tile.disjoint}) {
 // -----
 
 func.func @loop_c1(%a: index, %b: index, %c: index) {
-  // expected-error @below {{expected tile.unroll to be an i32 of at least 1 on an scf.for (because it is a hint about a counted loop), got 0 : i32}}
+  // expected-error @below {{expected tile.unroll to be an i32 from 1 to 4096 on an scf.for (because it is a hint about a counted loop), got 0 : i32}}
   scf.for %i = %a to %b step %c {
   } {tile.unroll = 0 : i32}
   return
@@ -133,7 +133,16 @@ func.func @loop_c1(%a: index, %b: index, %c: index) {
 
 // -----
 
-// expected-error @below {{expected tile.unroll to be an i32 of at least 1 on an scf.for (because it is a hint about a counted loop), got 2 : i32}}
+func.func @loop_c1_most(%a: index, %b: index, %c: index) {
+  // expected-error @below {{expected tile.unroll to be an i32 from 1 to 4096 on an scf.for (because it is a hint about a counted loop), got 4097 : i32}}
+  scf.for %i = %a to %b step %c {
+  } {tile.unroll = 4097 : i32}
+  return
+}
+
+// -----
+
+// expected-error @below {{expected tile.unroll to be an i32 from 1 to 4096 on an scf.for (because it is a hint about a counted loop), got 2 : i32}}
 func.func @loop_c1_function() attributes {tile.unroll = 2 : i32} {
   return
 }
@@ -141,7 +150,7 @@ func.func @loop_c1_function() attributes {tile.unroll = 2 : i32} {
 // -----
 
 func.func @loop_c2(%a: index, %b: index, %c: index) {
-  // expected-error @below {{expected tile.num_stages to be an i32 of at least 0 on an scf.for (because it is a hint about a counted loop), got 3 : i64}}
+  // expected-error @below {{expected tile.num_stages to be an i32 from 0 to 4096 on an scf.for (because it is a hint about a counted loop), got 3 : i64}}
   scf.for %i = %a to %b step %c {
   } {tile.num_stages = 3 : i64}
   return
