@@ -266,11 +266,14 @@ class Visible:
             # The last query sees the last key: none sees one that there is not.
             return at.key <= at.row + at.shift
         seen = at.key <= at.keys - 1
-        if self.CAUSAL:
+        if self.CAUSAL and self.left is not None:
+            # Both ends in one comparison: without a sign, keys that stand behind the query are farther than any.
+            seen = (at.row + at.shift - at.key).to(kl.uint32) <= self.left.to(kl.uint32)
+        elif self.CAUSAL:
             seen = at.key <= at.row + at.shift
         elif self.right is not None:
             seen = at.key <= kl.minimum(at.row + at.shift + self.right, at.keys - 1)
-        if self.left is not None:
+        if self.left is not None and not self.CAUSAL:
             seen = seen & (at.key >= at.row + at.shift - self.left)
         if self.MOD is not None:
             seen = seen & at.apply(self.MOD, self.args)

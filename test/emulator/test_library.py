@@ -204,9 +204,10 @@ def test_attention(rng, close):
     close(lambda: attention(q, k, v, causal=True), exact, length=20, scale=2.0**12)
 
 
-def test_attention_of_windows_and_slopes(rng, close):
+@pytest.mark.parametrize("right", [0, 2])
+def test_attention_of_windows_and_slopes(rng, close, right):
     q, k, v = (random(rng, (1, 20, heads, 16), "float16") for heads in (2, 1, 1))
-    terms = {"window": (6, 2), "alibi_slopes": np.asarray([0.5, 0.25], np.float32), "softcap": 4.0}
+    terms = {"window": (6, right), "alibi_slopes": np.asarray([0.5, 0.25], np.float32), "softcap": 4.0}
     terms["sinks"] = np.asarray([0.5, -1.0], np.float32)
     exact = exactly("attention").attention(q, k, v, **terms)
     close(lambda: attention(q, k, v, **terms), exact, length=20, scale=2.0**12)

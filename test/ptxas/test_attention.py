@@ -169,6 +169,16 @@ def test_causal_slopes_take_one_operation_more_a_score(size, slopes, operations,
     assert 0 <= len(re.findall(r"\b(?:FFMA|FMUL|FADD)\b", step)) - operations * scores <= 16
 
 
+def test_a_causal_window_takes_one_choice_a_score(tmp_path: Path):
+    """Both its ends are one comparison: the steps that have a mask take what causal ones take."""
+    choices = []
+    for options in ({"causal": True}, {"window": (1024, 0)}):
+        _, sass = assembled(lambda options=options: attention(*qkv(), **options), tmp_path)
+        choices.append([len(re.findall(rf"\b{name}\b", sass)) for name in ("FSEL", "ISETP")])
+    (causal, _), (window, comparisons) = choices
+    assert 64 <= causal <= window <= causal + 8 and comparisons <= causal + 16
+
+
 def test_a_bias_that_is_read_by_elements_has_no_schedule(tmp_path: Path):
     """Each thread would hold an address for each of its scores."""
     said, sass = assembled(lambda: attention(*qkv(tokens=1001), bias=blank(1, 1, 1001, 1001)), tmp_path, None)
