@@ -267,8 +267,8 @@ class Visible:
             return at.key <= at.row + at.shift
         seen = at.key <= at.keys - 1
         if self.CAUSAL and self.left is not None:
-            # Both ends in one comparison: without a sign, keys that stand behind the query are farther than any.
-            seen = (at.row + at.shift - at.key).to(kl.uint32) <= self.left.to(kl.uint32)
+            # Both ends in one comparison: without a sign, keys before the window are farther than any.
+            seen = (at.key - (at.row + at.shift - self.left)).to(kl.uint32) <= self.left.to(kl.uint32)
         elif self.CAUSAL:
             seen = at.key <= at.row + at.shift
         elif self.right is not None:
