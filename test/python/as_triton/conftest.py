@@ -16,3 +16,16 @@ def triton(layer):
     import triton
 
     return triton
+
+
+@pytest.fixture
+def tl(triton):
+    import triton.language as tl
+
+    return tl
+
+
+@pytest.fixture
+def runtime(triton):
+    with triton.knobs.runtime.scope():
+        yield triton.knobs.runtime

@@ -11,13 +11,6 @@ pytestmark = pytest.mark.cpu
 
 
 @pytest.fixture
-def tl(triton):
-    import triton.language as tl
-
-    return tl
-
-
-@pytest.fixture
 def double(triton, tl):
     @triton.jit
     def double(x, B: tl.constexpr):
@@ -25,12 +18,6 @@ def double(triton, tl):
         tl.store(x + i, tl.load(x + i) * 2)
 
     return double
-
-
-@pytest.fixture
-def runtime(triton):
-    with triton.knobs.runtime.scope():
-        yield triton.knobs.runtime
 
 
 def test_a_warmup_compiles_for_the_architecture_asked_for(double):
