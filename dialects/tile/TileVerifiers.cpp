@@ -185,14 +185,14 @@ static LogicalResult verifyKernel(Operation *op, Attribute attribute) {
 
 /// Iterations of a loop that are written out, and steps that are under way: more than these is no hint, but a mistake
 /// that takes all memory there is.
-static constexpr int64_t kMostUnroll = 4096, kMostStages = 4096;
+static constexpr int64_t kMostSteps = 4096;
 
-static LogicalResult verifyLoopHint(Operation *op, StringRef name, int64_t least, int64_t most, Attribute attribute) {
+static LogicalResult verifyLoopHint(Operation *op, StringRef name, int64_t least, Attribute attribute) {
   auto value = dyn_cast<IntegerAttr>(attribute);
   if (isa<scf::ForOp>(op) && value && value.getType().isSignlessInteger(32) && value.getInt() >= least &&
-      value.getInt() <= most)
+      value.getInt() <= kMostSteps)
     return success();
-  return op->emitOpError() << "expected " << name << " to be an i32 from " << least << " to " << most
+  return op->emitOpError() << "expected " << name << " to be an i32 from " << least << " to " << kMostSteps
                            << " on an scf.for (because it is a hint about a counted loop), got " << attribute;
 }
 
@@ -201,9 +201,9 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name == "tile.kernel")
     return verifyKernel(op, attribute.getValue());
   if (name == "tile.unroll") // loop_c1
-    return verifyLoopHint(op, name, 1, kMostUnroll, attribute.getValue());
+    return verifyLoopHint(op, name, 1, attribute.getValue());
   if (name == "tile.num_stages") // loop_c2
-    return verifyLoopHint(op, name, 0, kMostStages, attribute.getValue());
+    return verifyLoopHint(op, name, 0, attribute.getValue());
   return success();
 }
 
