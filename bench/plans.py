@@ -149,7 +149,8 @@ def main() -> int:
     device = CudaDevice()
     options = {"pdl": True} if arguments.dependent else {}
     for words in arguments.cases:
-        for case in [cells.named(words)] if "×" in words else select([], words):
+        is_cell = words.split()[-1] in cells.TYPES.values()
+        for case in [cells.named(words)] if is_cell else select([], words):
             with launch_options(**options):
                 sweep(case, device, arguments.rounds, arguments.show)
     return 0

@@ -63,17 +63,14 @@ class FlatPlan:
 
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
         """PLAN, the constexpr argument of kernels whose programs take blocks of rows, and the launch options."""
-        found = with_options(_meta(self, rows, n, machine.gpu))
-        if not self.early:
-            found.pop("pdl", None)
-        return found
+        return with_options(_meta(self, rows, n, machine.gpu), self.early)
 
     def form(self, n: int) -> FlatForm:
         """PLAN of kernels whose programs take blocks of one array of ``n`` elements."""
         return FlatForm(self.block, "one row", n % self.block == 0, needs_wide_index(n))
 
     def options(self, machine: Machine) -> dict[str, Any]:
-        return with_options(_options(self)) if machine.gpu else options()
+        return with_options(_options(self), self.early) if machine.gpu else options()
 
 
 def _options(plan: FlatPlan) -> dict[str, Any]:
@@ -82,8 +79,10 @@ def _options(plan: FlatPlan) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _meta(plan: FlatPlan, rows: int, n: int, gpu: bool) -> dict[str, Any]:
-    numbering = "one row" if rows == 1 else "along rows" if rows > LARGEST_AXIS else "two axes"
-    numbering = "whole rows" if plan.rows > 1 else numbering
+    if plan.rows > 1:
+        numbering = "whole rows"
+    else:
+        numbering = "one row" if rows == 1 else "along rows" if rows > LARGEST_AXIS else "two axes"
     form = FlatForm(plan.block, numbering, n % plan.block == 0, False, plan.rows, rows % plan.rows == 0)
     return {"PLAN": form, **(_options(plan) if gpu else {})}
 
@@ -211,7 +210,7 @@ class FlatForm:
     @kiln.jit
     def tile(self, y):
         """The program's elements of y."""
-        if self.ROWS > 1:
+        if self.NUMBERING == "whole rows":
             return rows_tile(y, self.ROWS, self.BLOCK, self.FULL, self.EVEN)
         row, start = self.place(y)
         columns = start + kl.arange(0, self.BLOCK)

@@ -112,9 +112,15 @@ def options(**chosen: Any) -> dict[str, Any]:
     return with_options(chosen)
 
 
-def with_options(chosen: dict[str, Any]) -> dict[str, Any]:
-    """Named arguments of a launch with those of ``launch_options`` over them; ``chosen`` is not changed."""
-    return {**chosen, **_options} if _options else chosen
+def with_options(chosen: dict[str, Any], early: bool = True) -> dict[str, Any]:
+    """Named arguments of a launch with those of ``launch_options`` over them; ``chosen`` is not changed. ``early``:
+    the next launch may begin before this one ends, if it is asked to."""
+    if not _options:
+        return chosen
+    found = {**chosen, **_options}
+    if not early:
+        found.pop("pdl", None)
+    return found
 
 
 def machine_of(array: Any) -> Machine:

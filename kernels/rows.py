@@ -78,10 +78,7 @@ class RowPlan:
     def meta(self, rows: int, n: int, machine: Machine) -> dict[str, Any]:
         """PLAN, the constexpr argument that the kernels share, and the launch options."""
         single = is_dependent() and self.grid(rows)[0] * self.cluster <= machine.processors
-        found = with_options(_meta(self, rows, n, machine.gpu, single))
-        if not self.early:
-            found.pop("pdl", None)
-        return found
+        return with_options(_meta(self, rows, n, machine.gpu, single), self.early)
 
     def options(self) -> dict[str, Any]:
         cluster = {"cluster": self.cluster} if self.cluster > 1 else {}

@@ -180,7 +180,7 @@ def layer_norm_long_kernel(
     """The same for one row that no registers hold."""
     x = x.row(kl.program_id(0))
     if x.dtype.primitive_bitwidth == 16:
-        mean, variance = _moments_around(x, _near_mean(_four_of(x)), PLAN)
+        mean, variance = _moments_of_long(x, _near_mean(_four_of(x)), PLAN)
     else:
         mean = _sum_of(x, PLAN) / x.columns
         variance = x.mean(_sum_of_squares(x, mean, PLAN))
@@ -209,14 +209,20 @@ def _centred(row, x, tile, PLAN: kl.constexpr):
 def _centred_around(row, near, x, tile, PLAN: kl.constexpr):
     """The same in one exchange: both sums are of distances from a number near the mean, so that nothing cancels."""
     value = tile.only(row.to(kl.float32) - near)
-    offset = x.mean(PLAN.sum(value))
-    variance = kl.maximum(x.mean(PLAN.sum(value * value)) - offset * offset, 0.0)
-    return row.to(kl.float32) - (near + offset), variance
+    mean, variance = _moments(x, near, PLAN.sum(value), PLAN.sum(value * value))
+    return row.to(kl.float32) - mean, variance
 
 
 @kiln.jit
-def _moments_around(x, near, PLAN: kl.constexpr):
-    """The mean and the variance of one long row that is read once."""
+def _moments(x, near, total, squares):
+    """The mean and the variance, by the sums of distances from a number near the mean and of their squares."""
+    offset = x.mean(total)
+    return near + offset, kl.maximum(x.mean(squares) - offset * offset, 0.0)
+
+
+@kiln.jit
+def _moments_of_long(x, near, PLAN: kl.constexpr):
+    """The same of one long row, which is read once for it."""
     total = kl.zeros((PLAN.BLOCK,), kl.float32)
     squares = kl.zeros((PLAN.BLOCK,), kl.float32)
     for start in range(0, x.columns, PLAN.BLOCK):
@@ -224,8 +230,7 @@ def _moments_around(x, near, PLAN: kl.constexpr):
         value = tile.only(x.load(tile).to(kl.float32) - near)
         total += value
         squares += value * value
-    offset = x.mean(kl.sum(total, axis=0))
-    return near + offset, kl.maximum(x.mean(kl.sum(squares, axis=0)) - offset * offset, 0.0)
+    return _moments(x, near, kl.sum(total, axis=0), kl.sum(squares, axis=0))
 
 
 @kiln.jit
