@@ -49,7 +49,7 @@ def close(got: np.ndarray, a: np.ndarray, b: np.ndarray, acc: Any = 0.0, unit: f
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("scaled", [(True, True), (True, False), (False, True), (False, False)])
-@pytest.mark.parametrize("left, right", itertools.product(FORMATS, FORMATS))
+@pytest.mark.parametrize("left, right", list(itertools.product(FORMATS, FORMATS)))
 def test_every_pair_of_formats(left, right, scaled):
     a, x = operand(left, (16, 64))
     b, y = operand(right, (64, 32), -2)

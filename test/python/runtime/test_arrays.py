@@ -76,6 +76,7 @@ def test_tensors_that_memory_does_not_hold(name, value, message):
         copy[1](x, np.zeros(32, np.float32), 1, 32)
 
 
+@pytest.mark.cpu
 def test_an_address_and_a_type_are_enough():
     """A wrapper that answers with itself for its storage and knows no size, as FlagGems has one."""
     x, out = np.arange(64, dtype=np.float32), np.zeros(32, np.float32)
@@ -143,6 +144,11 @@ def test_what_a_descriptor_makes_lives_until_the_launch_has_ended():
     x, out = np.arange(128, dtype=np.float32).reshape(8, 16), np.zeros(32, np.float32)
     read_box[1](Boxes(x), out, 4, 8)
     np.testing.assert_array_equal(out.reshape(4, 8), x[4:8, 8:16])
+
+
+@pytest.mark.cpu
+def test_what_a_descriptor_makes_lives_until_a_prepared_launch_has_ended():
+    x, out = np.arange(128, dtype=np.float32).reshape(8, 16), np.zeros(32, np.float32)
     prepared = read_box.prepare(TensorDescriptor.from_tensor(x, [4, 8]), out, 4, 8, grid=1)
     prepared(Boxes(x + 1))
     np.testing.assert_array_equal(out.reshape(4, 8), x[4:8, 8:16] + 1)
