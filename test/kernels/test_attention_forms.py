@@ -219,7 +219,7 @@ def test_long_lengths(rng, tokens):
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("lengths", itertools.product(LENGTHS, LENGTHS))
+@pytest.mark.parametrize("lengths", list(itertools.product(LENGTHS, LENGTHS)))
 def test_lengths(rng, lengths):
     compare(rng, *operands(rng, *lengths, size=64), causal=True, window=(100, 0))
     compare(rng, *operands(rng, *lengths, size=64), window=(20, 30), softcap=4.0)

@@ -170,7 +170,7 @@ def test_fp8_of_both_kinds(rng):
     check(out, reference.matmul(a, b), 130)
 
 
-@pytest.mark.parametrize("kinds", itertools.product(("float8_e4m3fn", "float8_e5m2"), repeat=2), ids=str)
+@pytest.mark.parametrize("kinds", list(itertools.product(("float8_e4m3fn", "float8_e5m2"), repeat=2)), ids=str)
 @pytest.mark.parametrize("shape", [(1, 16, 16), (16, 130, 784), (130, 63, 1024), (7, 777, 160), (65, 65, 130)], ids=str)
 @pytest.mark.parametrize("accumulator", ["f32", "fast"])
 def test_fp8_contiguous_along_k(rng, kinds, shape, accumulator):
