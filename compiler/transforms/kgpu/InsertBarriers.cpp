@@ -29,7 +29,7 @@ constexpr int64_t kManyLater = 15;
 struct Pending {
   const MemoryAccess *access;
   Phase phase = Phase::This;
-  bool sameRun = true;      ///< its addresses are still those of the values they were computed from
+  bool sameRun = true;      ///< its addresses are those of the values they were computed from, or nobody's by now
   bool passedInCta = false; ///< a barrier of the cta (of the role) came after it
   bool arrived = false;     ///< the open cluster_arrive came after it
   bool passed = false;      ///< a barrier of all came after it: only copy engine and tensor cores may not see it yet
@@ -140,6 +140,70 @@ static bool areDistinct(Value tile) {
     return (areDistinct(op->getOperand(0)) && isUniform(op->getOperand(1))) ||
            (isUniform(op->getOperand(0)) && areDistinct(op->getOperand(1)));
   return false;
+}
+
+/// How many numbers there are from the least to the greatest of a tile; 0 where that is not known.
+static int64_t reachOf(Value tile) {
+  if (isUniform(tile))
+    return 1;
+  Operation *op = tile.getDefiningOp();
+  if (auto range = dyn_cast_or_null<tile::MakeRangeOp>(op))
+    return range.getType().getNumElements();
+  if (auto argument = dyn_cast<BlockArgument>(tile)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    bool shifts = loop && argument != loop.getInductionVar() &&
+                  isShifted(loop.getTiedLoopYieldedValue(argument)->get(), argument);
+    return shifts ? reachOf(loop.getTiedLoopInit(argument)->get()) : 0;
+  }
+  if (isa_and_nonnull<tile::HintOp, tile::ExpandDimsOp, ConvertOp, arith::ExtSIOp>(op))
+    return reachOf(op->getOperand(0));
+  if (!isa_and_nonnull<arith::AddIOp, tile::AddPtrOp>(op))
+    return 0;
+  int64_t first = reachOf(op->getOperand(0)), second = reachOf(op->getOperand(1));
+  return first && second ? first + second - 1 : 0;
+}
+
+/// What an iteration of `loop` adds to a number, or to each of a tile; std::nullopt where that is not known.
+static std::optional<int64_t> stepOf(Value value, scf::ForOp loop) {
+  if (loop.isDefinedOutsideOfLoop(value))
+    return 0;
+  APInt step;
+  if (value == loop.getInductionVar())
+    return matchPattern(loop.getStep(), m_ConstantInt(&step)) ? std::optional(step.getSExtValue()) : std::nullopt;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (argument.getOwner()->getParentOp() != loop)
+      return std::nullopt;
+    // Constants that are added to it.
+    int64_t sum = 0;
+    for (Value next = loop.getTiedLoopYieldedValue(argument)->get(); next != argument;) {
+      Operation *op = next.getDefiningOp();
+      DenseIntElementsAttr added;
+      if (!isa_and_nonnull<arith::AddIOp, tile::AddPtrOp>(op) || !matchPattern(op->getOperand(1), m_Constant(&added)) ||
+          !added.isSplat())
+        return std::nullopt;
+      sum += added.getSplatValue<APInt>().getSExtValue();
+      next = op->getOperand(0);
+    }
+    return sum;
+  }
+  Operation *op = value.getDefiningOp();
+  if (isa<tile::SplatOp, tile::HintOp, tile::ExpandDimsOp, ConvertOp, arith::ExtSIOp>(op))
+    return stepOf(op->getOperand(0), loop);
+  if (!isa<arith::AddIOp, tile::AddPtrOp>(op))
+    return std::nullopt;
+  std::optional<int64_t> first = stepOf(op->getOperand(0), loop), second = stepOf(op->getOperand(1), loop);
+  return first && second ? std::optional(*first + *second) : std::nullopt;
+}
+
+/// Each iteration of the loop steps over all that the access touches in one, so that no two touch the same. By powers
+/// of two, which go into 2^32: sums of 32 bits that wrap do not meet again.
+static bool stepsOver(const MemoryAccess &access, Operation *loop) {
+  auto counted = dyn_cast<scf::ForOp>(loop);
+  if (!counted || !access.tile || !isa<RankedTensorType>(access.pointer.getType()))
+    return false;
+  std::optional<int64_t> step = stepOf(access.pointer, counted);
+  int64_t reach = step && llvm::isPowerOf2_64(std::abs(*step)) ? reachOf(access.pointer) : 0;
+  return reach && reach <= std::abs(*step);
 }
 
 /// No two elements of a block of the array share a place: strides are known, each steps over what the next ones reach.
@@ -436,7 +500,7 @@ static State nextIteration(Operation *loop, const State &state) {
     Value slot = pending.access->slot;
     if (slot && alternatesIn(slot) == loop && pending.phase != Phase::Unknown)
       pending.phase = pending.phase == Phase::This ? Phase::Other : Phase::This;
-    pending.sameRun &= !pending.access->changesIn(loop);
+    pending.sameRun &= !pending.access->changesIn(loop) || stepsOver(*pending.access, loop);
     next.add(pending);
   }
   return next;

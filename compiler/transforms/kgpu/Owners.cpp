@@ -15,22 +15,28 @@ using layout::Layout;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A number for each element, in row-major order. Not `exact`: all of them plus something that is not known.
+/// A number for each element, in row-major order. Not `exact`: all of them plus something that is not known. An
+/// iteration of the loop that is asked about adds `step` to each.
 struct Numbers {
   SmallVector<int64_t> of;
   bool exact = true;
+  int64_t step = 0;
 };
 
 class Evaluator {
 public:
+  /// `loop`: whose steps are asked about; what else changes in it is not known.
+  explicit Evaluator(scf::ForOp loop = {}) : loop(loop) {}
   /// Elements with different numbers are different; std::nullopt where that is not known.
   std::optional<Numbers> evaluate(Value value);
 
 private:
   std::optional<Numbers> evaluateArgument(BlockArgument argument);
+  std::optional<Numbers> repeat(Value scalar, int64_t count);
   std::optional<Numbers> combine(Operation *op);
   std::optional<Numbers> move(Operation *op);
 
+  scf::ForOp loop;
   DenseMap<Value, Numbers> assumed; ///< values of a loop that is being gone around
 };
 } // namespace
@@ -58,30 +64,51 @@ static int64_t join(ArrayRef<int64_t> place, ArrayRef<int64_t> shape) {
   return linear;
 }
 
-static Numbers repeat(Value scalar, int64_t count) {
+std::optional<Numbers> Evaluator::repeat(Value scalar, int64_t count) {
   APInt number;
   if (matchPattern(scalar, m_ConstantInt(&number)))
-    return {SmallVector<int64_t>(count, number.getSExtValue()), true};
-  return {SmallVector<int64_t>(count, 0), false};
+    return Numbers{SmallVector<int64_t>(count, number.getSExtValue()), true};
+  Numbers unknown{SmallVector<int64_t>(count, 0), false};
+  if (!loop || loop.isDefinedOutsideOfLoop(scalar))
+    return unknown;
+  // Of what a loop computes, its own count alone.
+  while (auto wider = scalar.getDefiningOp<arith::ExtSIOp>())
+    scalar = wider.getIn();
+  if (scalar != loop.getInductionVar() || !matchPattern(loop.getStep(), m_ConstantInt(&number)))
+    return std::nullopt;
+  unknown.step = number.getSExtValue();
+  return unknown;
 }
 
 /// Carried by a loop: as it starts, if an iteration adds the same to every element.
 std::optional<Numbers> Evaluator::evaluateArgument(BlockArgument argument) {
-  auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
-  if (!loop || argument == loop.getInductionVar())
+  auto carrier = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+  if (!carrier || argument == carrier.getInductionVar())
     return std::nullopt;
-  std::optional<Numbers> first = evaluate(loop.getTiedLoopInit(argument)->get());
+  if (loop && loop != carrier && !loop.isDefinedOutsideOfLoop(argument))
+    return std::nullopt;
+  std::optional<Numbers> first = evaluate(carrier.getTiedLoopInit(argument)->get());
   if (!first)
     return std::nullopt;
   first->exact = false;
+  Value yielded = carrier.getTiedLoopYieldedValue(argument)->get();
   assumed[argument] = *first;
-  std::optional<Numbers> next = evaluate(loop.getTiedLoopYieldedValue(argument)->get());
+  std::optional<Numbers> next = evaluate(yielded);
   assumed.erase(argument);
   if (!next)
     return std::nullopt;
   for (auto [before, after] : llvm::zip(first->of, next->of))
     if (after - before != next->of.front() - first->of.front())
       return std::nullopt;
+  if (loop != carrier)
+    return first;
+  // Sums only, as was just seen: from zero they are what is added.
+  assumed[argument] = {SmallVector<int64_t>(first->of.size(), 0), true};
+  std::optional<Numbers> added = evaluate(yielded);
+  assumed.erase(argument);
+  if (!added || !added->exact || added->step)
+    return std::nullopt;
+  first->step = added->of.front();
   return first;
 }
 
@@ -92,10 +119,11 @@ std::optional<Numbers> Evaluator::combine(Operation *op) {
     return std::nullopt;
   Type type = op->getResult(0).getType();
   bool steps = isa<tile::AddPtrOp>(op), sums = steps || isa<arith::AddIOp, arith::SubIOp>(op);
-  if (!sums && !(a->exact && b->exact))
+  if (!sums && !(a->exact && b->exact && !a->step && !b->step))
     return std::nullopt;
   int64_t bytes = steps ? tile::memoryBytes(cast<tile::PtrType>(getElementTypeOrSelf(type)).getPointee()) : 1;
   Numbers result{{}, a->exact && b->exact};
+  result.step = isa<arith::SubIOp>(op) ? a->step - b->step : a->step + b->step * bytes;
   for (auto [x, y] : llvm::zip(a->of, b->of)) {
     if ((isa<arith::RemSIOp, arith::DivSIOp>(op)) && y == 0)
       return std::nullopt;
@@ -116,7 +144,7 @@ std::optional<Numbers> Evaluator::move(Operation *op) {
   std::optional<Numbers> source = evaluate(from);
   if (!source)
     return std::nullopt;
-  Numbers result{{}, source->exact};
+  Numbers result{{}, source->exact, source->step};
   int64_t count = cast<RankedTensorType>(to.getType()).getNumElements();
   for (int64_t i = 0; i < count; ++i) {
     SmallVector<int64_t> place = split(i, sidesOf(to));
@@ -184,6 +212,20 @@ static std::optional<Numbers> placesInArray(Value desc, RankedTensorType tile) {
     places.of.push_back(place);
   }
   return places;
+}
+
+/// Iterations of the loop keep off each other: from one to the next the addresses of all elements go on together by
+/// more than there is from the first byte to the last.
+static bool goesOn(const MemoryAccess &access, scf::ForOp loop) {
+  auto type = access.pointer ? dyn_cast<RankedTensorType>(access.pointer.getType()) : RankedTensorType();
+  auto pointer = type ? dyn_cast<tile::PtrType>(type.getElementType()) : tile::PtrType();
+  std::optional<Numbers> places = pointer ? Evaluator(loop).evaluate(access.pointer) : std::nullopt;
+  if (!places)
+    return false;
+  // Offsets of 32 bits may wrap; a step that is a power of two brings them back to where they were, or not at all.
+  uint64_t step = std::abs(places->step);
+  auto [least, greatest] = std::minmax_element(places->of.begin(), places->of.end());
+  return llvm::isPowerOf2_64(step) && uint64_t(*greatest - *least + tile::memoryBytes(pointer.getPointee())) <= step;
 }
 
 //===----------------------------------------------------------------------===//
@@ -340,5 +382,15 @@ bool Owners::ofOneThread(const MemoryAccess &a, const MemoryAccess &b) {
   auto [found, added] = known.try_emplace({&a, &b}, false);
   if (added)
     found->second = areOfOneThread(a, b);
+  return found->second;
+}
+
+bool Owners::stepsOver(const MemoryAccess &access, Operation *loop) {
+  auto counted = dyn_cast<scf::ForOp>(loop);
+  if (!counted || access.isShared() || access.isAsync())
+    return false;
+  auto [found, added] = steps.try_emplace({&access, loop}, false);
+  if (added)
+    found->second = goesOn(access, counted);
   return found->second;
 }

@@ -10,10 +10,13 @@ class Owners {
 public:
   /// The two go through the same addresses, and what one thread touches in either no other thread does.
   bool ofOneThread(const MemoryAccess &a, const MemoryAccess &b);
+  /// What the access touches in one iteration of the loop it touches in no other.
+  bool stepsOver(const MemoryAccess &access, mlir::Operation *loop);
   /// The two touch the same memory in one role, and each element there from one group alone.
   bool ofOneGroup(const MemoryAccess &a, const MemoryAccess &b);
 
 private:
+  llvm::DenseMap<std::pair<const MemoryAccess *, mlir::Operation *>, bool> steps;
   /// By element, the group that touches it (-1: none); empty where that is not one.
   const llvm::SmallVector<int32_t> &groupsOf(mlir::Operation *op, MemType memory);
 

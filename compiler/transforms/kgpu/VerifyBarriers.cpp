@@ -29,7 +29,7 @@ struct Place {
   int flips;          ///< 0, 1: iterations of the loop whose slots alternate, modulo 2; 2: that loop was left
   bool passedInCta;   ///< a barrier of the cta was passed (but one of the cluster is asked for)
   bool arrived;       ///< cluster_arrive was passed
-  bool sameRun;       ///< no loop has computed the addresses anew
+  bool sameRun;       ///< no loop has computed the addresses anew, but for such as it never computes again
   bool underWay;      ///< nobody has waited for the access
   int64_t later;      ///< how many of its kind were begun since
   bool fenced;        ///< kgpu.fence_async was passed since the access, before the barrier
@@ -86,7 +86,7 @@ void PathWalker::after(Operation *op, Place place) {
   }
   // At the end of a region.
   Place again = place;
-  again.sameRun &= !start.changesIn(parent);
+  again.sameRun &= !start.changesIn(parent) || owners.stepsOver(start, parent);
   if (auto counted = dyn_cast<scf::ForOp>(parent)) {
     Place left = place;
     if (counted == loop && place.flips != 2) {

@@ -23,12 +23,11 @@ func.func @in_place(%p: !tile.ptr<f32>, %n: i32) {
   return
 }
 
-// Addresses that a loop moves on: those of one iteration are the thread's own, the next one's may be another's.
+// A loop that steps over all that an iteration touches: the addresses of each are the thread's own, and nobody's later.
 // CHECK-LABEL: @carried
 // CHECK: scf.for
-// CHECK-NEXT: kgpu.barrier cta
-// CHECK-NEXT: tile.load
-// CHECK-NEXT: tile.store
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
 func.func @carried(%p: !tile.ptr<f32>, %n: i32) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
@@ -41,6 +40,115 @@ func.func @carried(%p: !tile.ptr<f32>, %n: i32) {
     tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
     %b = tile.addptr %a, %step : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
     scf.yield %b : tensor<128x!tile.ptr<f32>, #t>
+  }
+  return
+}
+
+// CHECK-LABEL: @counted
+// CHECK: scf.for
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+func.func @counted(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 128 : i32
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  scf.for %i = %zero to %n step %step : i32 {
+    %s = tile.splat %i : i32 -> tensor<128xi32, #t>
+    %o = arith.addi %s, %r : tensor<128xi32, #t>
+    %w = arith.extsi %o : tensor<128xi32, #t> to tensor<128xi64, #t>
+    %a = tile.addptr %q, %w : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi64, #t>
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  }
+  return
+}
+
+// By less, what is one thread's in this iteration may be another's in the next.
+// CHECK-LABEL: @carried_by_less
+// CHECK: scf.for
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.store
+func.func @carried_by_less(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %step = arith.constant dense<64> : tensor<128xi32, #t>
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  %first = tile.addptr %q, %r : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+  %last = scf.for %i = %zero to %n step %one iter_args(%a = %first) -> tensor<128x!tile.ptr<f32>, #t> : i32 {
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+    %b = tile.addptr %a, %step : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+    scf.yield %b : tensor<128x!tile.ptr<f32>, #t>
+  }
+  return
+}
+
+// CHECK-LABEL: @counted_by_less
+// CHECK: scf.for
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.store
+func.func @counted_by_less(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  scf.for %i = %zero to %n step %step : i32 {
+    %s = tile.splat %i : i32 -> tensor<128xi32, #t>
+    %o = arith.addi %s, %r : tensor<128xi32, #t>
+    %w = arith.extsi %o : tensor<128xi32, #t> to tensor<128xi64, #t>
+    %a = tile.addptr %q, %w : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi64, #t>
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  }
+  return
+}
+
+// Sums of 32 bits come back to where an earlier iteration was, if the step does not go into 2^32.
+// CHECK-LABEL: @counted_unevenly
+// CHECK: scf.for
+// CHECK: kgpu.barrier cta
+// CHECK-NEXT: tile.load
+// CHECK-NEXT: tile.store
+func.func @counted_unevenly(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 136 : i32
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  scf.for %i = %zero to %n step %step : i32 {
+    %s = tile.splat %i : i32 -> tensor<128xi32, #t>
+    %o = arith.addi %s, %r : tensor<128xi32, #t>
+    %w = arith.extsi %o : tensor<128xi32, #t> to tensor<128xi64, #t>
+    %a = tile.addptr %q, %w : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi64, #t>
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  }
+  return
+}
+
+// The inner loop comes back to the same places in each iteration of the outer one, and to other threads' there.
+// CHECK-LABEL: @again
+// CHECK: scf.for
+// CHECK-NEXT: kgpu.barrier cta
+// CHECK-NEXT: scf.for
+// CHECK-NOT: kgpu.barrier
+// CHECK: return
+func.func @again(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 128 : i32
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  scf.for %j = %zero to %n step %step : i32 {
+    scf.for %i = %zero to %n step %step : i32 {
+      %s = tile.splat %i : i32 -> tensor<128xi32, #t>
+      %o = arith.addi %s, %r : tensor<128xi32, #t>
+      %a = tile.addptr %q, %o : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+      %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+      tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+    }
   }
   return
 }

@@ -53,3 +53,75 @@ func.func @text(%p: !tile.ptr<f32>, %a: i32) {
   %y = tile.load %p : !tile.ptr<f32> -> f32
   return
 }
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+
+func.func @counted_by_less(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  scf.for %i = %zero to %n step %step : i32 {
+    %s = tile.splat %i : i32 -> tensor<128xi32, #t>
+    %o = arith.addi %s, %r : tensor<128xi32, #t>
+    %w = arith.extsi %o : tensor<128xi32, #t> to tensor<128xi64, #t>
+    %a = tile.addptr %q, %w : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi64, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  }
+  return
+}
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+
+func.func @counted_unevenly(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 136 : i32
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  scf.for %i = %zero to %n step %step : i32 {
+    %s = tile.splat %i : i32 -> tensor<128xi32, #t>
+    %o = arith.addi %s, %r : tensor<128xi32, #t>
+    %w = arith.extsi %o : tensor<128xi32, #t> to tensor<128xi64, #t>
+    %a = tile.addptr %q, %w : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi64, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  }
+  return
+}
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+
+func.func @carried_by_less(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %step = arith.constant dense<64> : tensor<128xi32, #t>
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  %first = tile.addptr %q, %r : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+  %last = scf.for %i = %zero to %n step %one iter_args(%a = %first) -> tensor<128x!tile.ptr<f32>, #t> : i32 {
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+    %b = tile.addptr %a, %step : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+    scf.yield %b : tensor<128x!tile.ptr<f32>, #t>
+  }
+  return
+}
