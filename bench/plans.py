@@ -28,7 +28,7 @@ from kiln.kernels.rows import RowPlan
 
 
 def row_plans(rows: int, n: int, largest_cluster: int, streaming: bool) -> Iterator[RowPlan]:
-    """Forms in which 4 to 64 elements of a row are held by a thread."""
+    """Forms in which 4 to 64 elements of a row are held by a thread; long rows in blocks that are read twice, too."""
     from kiln.kernels.operator import tile_side
 
     for warps, cluster, several in itertools.product((1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16), (1, 2, 4, 8)):
@@ -43,8 +43,11 @@ def row_plans(rows: int, n: int, largest_cluster: int, streaming: bool) -> Itera
             if not 4 <= held <= 64:
                 continue
             # Fewer registers are only of interest where they let more blocks run.
-            for registers in (None, 32) if held >= 16 else (None,):
+            for registers in (None, 64) if held >= 32 else (None, 32) if held >= 16 else (None,):
                 yield RowPlan(block, several, warps, cluster, registers=registers, streaming=streaming)
+    if n > 8192:
+        for warps, held in itertools.product((4, 8, 16, 32), (4, 8, 16, 32)):
+            yield RowPlan(32 * warps * held, 1, warps, loop=True, streaming=streaming)
 
 
 def flat_plans(streaming: bool) -> Iterator[FlatPlan]:
