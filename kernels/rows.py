@@ -47,10 +47,11 @@ STREAM_THREADS = 256
 # Of many rows that leave more of a block's threads idle than this, a block of several rows a multiprocessor is better.
 MOST_IDLE = 1.1
 SEVERAL_THREADS = 256
-# With two vectors, many rows of a length between these are read twice, the second time from near: in blocks of so many
-# elements, each of 8 to a thread (LayerNorm of 4096×18944 93 instead of 108 µs, of 4096×24576 118 instead of 127).
-LONG_WITH_VECTORS = {20480: 4096, 24576: 8192}
-# One exchange of what the warps of a row found costs less than two, as long as a thread holds few of its elements.
+# With two vectors, many rows of up to so many elements are read twice, the second time from near, in blocks of which a
+# thread has one access (LayerNorm of 4096×18944 89 µs instead of 108, of 4096×24576 106 instead of 127).
+LONG_WITH_VECTORS, LONG_BLOCK = 24576, 4096
+# One exchange of what the warps of a row found costs less than two, as long as a thread holds few of its elements; or
+# where exchanges take longest, over a large cluster (softmax of 44×24576 4.30 µs, not 4.62).
 PART_ELEMENTS = 40
 
 
@@ -91,7 +92,8 @@ class RowPlan:
 def _meta(plan: RowPlan, rows: int, n: int, gpu: bool, single: bool) -> dict[str, Any]:
     full = n % plan.block == 0 if plan.loop else n == plan.block
     warps = plan.num_warps * plan.cluster
-    together = gpu and plan.rows == 1 and plan.block % warps == 0 and plan.block <= PART_ELEMENTS * WARP * warps
+    most = WARP * warps * (PART_ELEMENTS if plan.cluster < PORTABLE_CLUSTER else FEW_ROWS_ELEMENTS)
+    together = gpu and plan.rows == 1 and plan.block % warps == 0 and plan.block <= most
     form = RowForm(plan.block, plan.rows, full, rows % plan.rows == 0, warps if together else 1)
     wave = {"single_wave": True} if single else {}
     return {"PLAN": form, **(plan.options() | wave if gpu else {})}
@@ -234,10 +236,8 @@ def _gpu_plan(
     spread = _cluster(rows, n, itemsize, streams, machine, vectors)
     if spread is None:
         return RowPlan(8192, num_warps=16, loop=True)
-    if itemsize == 2 and vectors > 1 and n > BLOCK_ELEMENTS:
-        for most, block in LONG_WITH_VECTORS.items():
-            if n <= most:
-                return RowPlan(block, num_warps=block // (WARP * vector), loop=True)
+    if itemsize == 2 and vectors > 1 and BLOCK_ELEMENTS < n <= LONG_WITH_VECTORS:
+        return RowPlan(LONG_BLOCK, num_warps=LONG_BLOCK // (WARP * vector), loop=True)
     cluster, packed = spread
     part = -(-n // cluster)
     if packed:

@@ -199,8 +199,8 @@ def test_a_plan_that_loses_by_it_is_no_dependent_launch():
 
 
 def test_many_long_rows_with_two_vectors_are_read_twice():
-    for rows_, n, block, warps in ((4096, 18944, 4096, 16), (777, 24576, 8192, 32)):
-        assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU, 2) == RowPlan(block, num_warps=warps, loop=True)
+    for rows_, n in ((4096, 18944), (777, 24576)):
+        assert rows.plan(rows_, n, 2, 1, DEFAULT_GPU, 2) == RowPlan(4096, num_warps=16, loop=True)
     for rows_, n, itemsize, vectors in (
         (4096, 18944, 2, 1),
         (130, 18944, 2, 2),
@@ -217,6 +217,7 @@ def test_short_rows_have_a_warp():
 
 def test_parts_are_of_few_elements():
     for plan, parts in ((RowPlan(2048, num_warps=4), 4), (RowPlan(20480, num_warps=4, cluster=4), 16),
+                        (RowPlan(24576, num_warps=2, cluster=8), 16), (RowPlan(24576, num_warps=4, cluster=4), 1),
                         (RowPlan(32768, num_warps=4, cluster=4), 1), (RowPlan(512, rows=4), 1),
                         (RowPlan(1000, num_warps=16), 1)):  # fmt: skip
         assert plan.meta(4096, plan.block, DEFAULT_GPU)["PLAN"].PARTS == parts, plan

@@ -1,4 +1,4 @@
-// kiln-hint-streams: what a large launch reads once has an eviction priority.
+// kiln-hint-streams: what a large launch reads once, and what any reads a second time, has an eviction priority.
 #include "compiler/transforms/kgpu/Passes.h"
 #include "dialects/kgpu/KgpuAttributes.h"
 #include "dialects/kgpu/LaunchFacts.h"
@@ -62,13 +62,73 @@ private:
   llvm::DenseMap<Value, Variation> known;
 };
 
+/// What two loops over the same range compute alike.
+class Alike {
+public:
+  Alike(scf::ForOp first, scf::ForOp second) : first(first), second(second) {}
+
+  /// `a` of the first loop is `b` of the second in the same iteration: made alike of what is outside of both and of the
+  /// loops' variables.
+  bool areSame(Value a, Value b) {
+    auto [found, added] = known.try_emplace({a, b}, false);
+    if (!added)
+      return found->second;
+    bool same = compare(a, b);
+    return known[{a, b}] = same; // what was found may have moved
+  }
+
+private:
+  bool compare(Value a, Value b) {
+    if (a == b)
+      return first.isDefinedOutsideOfLoop(a);
+    if (a == first.getInductionVar())
+      return b == second.getInductionVar();
+    Operation *one = a.getDefiningOp(), *other = b.getDefiningOp();
+    if (!one || !other || one->getName() != other->getName() || one->getNumRegions() || one->getNumResults() != 1 ||
+        !isMemoryEffectFree(one) || one->getAttrDictionary() != other->getAttrDictionary() ||
+        a.getType() != b.getType() || one->getNumOperands() != other->getNumOperands())
+      return false;
+    return llvm::all_of(llvm::zip(one->getOperands(), other->getOperands()),
+                        [&](auto pair) { return areSame(std::get<0>(pair), std::get<1>(pair)); });
+  }
+
+  scf::ForOp first, second;
+  llvm::DenseMap<std::pair<Value, Value>, bool> known;
+};
+
+bool haveSameRange(scf::ForOp first, scf::ForOp second) {
+  return first.getLowerBound() == second.getLowerBound() && first.getUpperBound() == second.getUpperBound() &&
+         first.getStep() == second.getStep();
+}
+
+/// What a loop reads and a later one reads again is kept until then, and goes first behind it.
+void hintSecondReads(Block &block, llvm::function_ref<bool(tile::LoadOp)> isStream) {
+  SmallVector<std::pair<scf::ForOp, SmallVector<tile::LoadOp>>> loops;
+  for (auto loop : block.getOps<scf::ForOp>())
+    loops.emplace_back(loop, llvm::make_filter_range(loop.getBody()->getOps<tile::LoadOp>(), isStream));
+  for (size_t i = 0; i < loops.size(); ++i)
+    for (size_t j = i + 1; j < loops.size(); ++j) {
+      auto &[first, reads] = loops[i];
+      auto &[second, later] = loops[j];
+      if (!haveSameRange(first, second))
+        continue;
+      Alike alike(first, second);
+      for (tile::LoadOp read : reads)
+        for (tile::LoadOp again : later)
+          if (alike.areSame(read.getPtr(), again.getPtr())) {
+            read.setEvict(tile::Eviction::Last);
+            again.setEvict(tile::Eviction::First);
+          }
+    }
+}
+
 struct HintStreams : kiln::impl::HintStreamsPassBase<HintStreams> {
   using Base = kiln::impl::HintStreamsPassBase<HintStreams>;
   using Base::Base;
 
   void runOnOperation() override {
     func::FuncOp kernel = getOperation();
-    if (!kernel->hasAttr("tile.kernel") || kernel.isExternal() || !kgpu::moduleHas(kernel, kgpu::kStreamingAttrName))
+    if (!kernel->hasAttr("tile.kernel") || kernel.isExternal())
       return;
     Variations variations(kernel);
     Variation written;
@@ -78,11 +138,17 @@ struct HintStreams : kiln::impl::HintStreamsPassBase<HintStreams> {
     });
     if (written.empty())
       return;
-    kernel.walk([&](tile::LoadOp load) {
+    auto isStream = [&](tile::LoadOp load) {
       const Variation &where = variations.of(load.getPtr());
-      if (load.getEvict() == tile::Eviction::Normal && !load.getIsVolatile() && isa<RankedTensorType>(load.getType()) &&
-          !load->getParentOfType<LoopLikeOpInterface>() &&
-          llvm::all_of(written, [&](Operation *number) { return where.contains(number); }))
+      return load.getEvict() == tile::Eviction::Normal && !load.getIsVolatile() &&
+             isa<RankedTensorType>(load.getType()) &&
+             llvm::all_of(written, [&](Operation *number) { return where.contains(number); });
+    };
+    hintSecondReads(kernel.front(), isStream);
+    if (!kgpu::moduleHas(kernel, kgpu::kStreamingAttrName))
+      return;
+    kernel.walk([&](tile::LoadOp load) {
+      if (isStream(load) && !load->getParentOfType<LoopLikeOpInterface>())
         load.setEvict(tile::Eviction::Last);
     });
   }

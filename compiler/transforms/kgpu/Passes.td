@@ -174,13 +174,17 @@ def RecomputeAfterExchangePass : Pass<"kiln-recompute-after-exchange", "::mlir::
 }
 
 def HintStreamsPass : Pass<"kiln-hint-streams", "::mlir::func::FuncOp"> {
-  let summary = "what a large launch reads once has an eviction priority";
+  let summary = "what a large launch reads once, and what any reads a second time, has an eviction priority";
   let description = [{
-    Of a launch that reads several times what the L2 holds (`kgpu.streaming` on the module; others are left as they are).
-    Tiles that one program alone reads get the priority that the L2 keeps longest: they then displace each other, and not
-    the lines that wait to be written. One program alone reads what varies with the program in every way in which the
-    kernel's writes do: by the same `tile.program_id`s, and quotients and remainders of them. Rows do, a norm's weights
-    and a bias by columns do not. Reads in loops, scalars, and reads with a hint of their own stay.
+    What a loop reads and a later one over the same range reads again is kept until then, and may go first behind it.
+
+    Of a launch that reads several times what the L2 holds (`kgpu.streaming` on the module) other tiles that one program
+    alone reads get the priority that the L2 keeps longest: they then displace each other, and not the lines that wait to
+    be written.
+
+    One program alone reads what varies with the program in every way in which the kernel's writes do: by the same
+    `tile.program_id`s, and quotients and remainders of them. Rows do, a norm's weights and a bias by columns do not. Other
+    reads in loops, scalars, and reads with a hint of their own stay.
 
     ```mlir
     %x = tile.load %rows : ...

@@ -139,3 +139,62 @@ func.func public @small(%xp: !tile.ptr<f32>) attributes {tile.kernel} {
   tile.store %x1, %x : tensor<128x!tile.ptr<f32>>, tensor<128xf32>
   return
 }
+
+// -----
+
+// Rows that are read twice are kept until the second time, also where they are few; what comes between does not count.
+// Weights are for all programs, and a loop over another range is another reading.
+// CHECK-LABEL: func.func public @twice(
+// CHECK: scf.for
+// CHECK: tile.load %{{.*}} {evict = #tile<evict evict_last>}
+// CHECK: scf.for
+// CHECK: tile.load %{{[a-z0-9]*}} : tensor<128x!tile.ptr<f32>>
+// CHECK: scf.for
+// CHECK: tile.load %{{.*}} {evict = #tile<evict evict_first>}
+// CHECK: tile.load %{{[a-z0-9]*}} : tensor<128x!tile.ptr<f32>>
+module {
+  func.func public @twice(%xp: !tile.ptr<f32>, %wp: !tile.ptr<f32>, %yp: !tile.ptr<f32>) attributes {tile.kernel} {
+    %zero = arith.constant 0 : i32
+    %step = arith.constant 128 : i32
+    %n = arith.constant 1024 : i32
+    %half = arith.constant 512 : i32
+    %none = arith.constant dense<0.0> : tensor<128xf32>
+    %i = tile.make_range 0 to 128 : tensor<128xi32>
+    %r = tile.program_id x : i32
+    %row = arith.muli %r, %n : i32
+    %x0 = tile.addptr %xp, %row : !tile.ptr<f32>, i32
+    %y0 = tile.addptr %yp, %row : !tile.ptr<f32>, i32
+    %x1 = tile.splat %x0 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %y1 = tile.splat %y0 : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %w1 = tile.splat %wp : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>>
+    %sum = scf.for %s = %zero to %n step %step iter_args(%acc = %none) -> tensor<128xf32> : i32 {
+      %at = tile.splat %s : i32 -> tensor<128xi32>
+      %o = arith.addi %at, %i : tensor<128xi32>
+      %x2 = tile.addptr %x1, %o : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+      %x = tile.load %x2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+      %next = arith.addf %acc, %x : tensor<128xf32>
+      scf.yield %next : tensor<128xf32>
+    }
+    %more = scf.for %s = %zero to %half step %step iter_args(%acc = %sum) -> tensor<128xf32> : i32 {
+      %at = tile.splat %s : i32 -> tensor<128xi32>
+      %o = arith.addi %at, %i : tensor<128xi32>
+      %x2 = tile.addptr %x1, %o : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+      %x = tile.load %x2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+      %next = arith.addf %acc, %x : tensor<128xf32>
+      scf.yield %next : tensor<128xf32>
+    }
+    scf.for %s = %zero to %n step %step : i32 {
+      %at = tile.splat %s : i32 -> tensor<128xi32>
+      %o = arith.addi %at, %i : tensor<128xi32>
+      %x2 = tile.addptr %x1, %o : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+      %x = tile.load %x2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+      %w2 = tile.addptr %w1, %o : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+      %w = tile.load %w2 : tensor<128x!tile.ptr<f32>> -> tensor<128xf32>
+      %y2 = tile.addptr %y1, %o : tensor<128x!tile.ptr<f32>>, tensor<128xi32>
+      %scaled = arith.mulf %x, %w : tensor<128xf32>
+      %y = arith.addf %scaled, %more : tensor<128xf32>
+      tile.store %y2, %y : tensor<128x!tile.ptr<f32>>, tensor<128xf32>
+    }
+    return
+  }
+}
