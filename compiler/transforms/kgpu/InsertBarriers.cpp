@@ -163,8 +163,10 @@ static int64_t reachOf(Value tile) {
   return first && second ? first + second - 1 : 0;
 }
 
-/// What an iteration of `loop` adds to a number, or to each of a tile; std::nullopt where that is not known.
-static std::optional<int64_t> stepOf(Value value, scf::ForOp loop) {
+static std::optional<int64_t> stepOf(Value value, scf::ForOp loop);
+
+/// What stepOf says, if sums do not wrap.
+static std::optional<int64_t> stepOfExact(Value value, scf::ForOp loop) {
   if (loop.isDefinedOutsideOfLoop(value))
     return 0;
   APInt step;
@@ -195,8 +197,22 @@ static std::optional<int64_t> stepOf(Value value, scf::ForOp loop) {
   return first && second ? std::optional(*first + *second) : std::nullopt;
 }
 
+/// What an iteration of `loop` adds to a number, or to each of a tile; std::nullopt where that is not known. Numbers of
+/// fewer than 64 bits have to go on as the loop's own does: that one does not wrap, and they come to none a second
+/// time.
+static std::optional<int64_t> stepOf(Value value, scf::ForOp loop) {
+  std::optional<int64_t> step = stepOfExact(value, loop);
+  Type type = getElementTypeOrSelf(value.getType());
+  bool narrow = type.isInteger() && type.getIntOrFloatBitWidth() < 64;
+  APInt own;
+  if (step && *step && narrow &&
+      !(matchPattern(loop.getStep(), m_ConstantInt(&own)) && std::abs(*step) == std::abs(own.getSExtValue())))
+    return std::nullopt;
+  return step;
+}
+
 /// Each iteration of the loop steps over all that the access touches in one, so that no two touch the same. By powers
-/// of two, which go into 2^32: sums of 32 bits that wrap do not meet again.
+/// of two, which go into 2^32: what reaches beyond it is not where an iteration began.
 static bool stepsOver(const MemoryAccess &access, Operation *loop) {
   auto counted = dyn_cast<scf::ForOp>(loop);
   if (!counted || !access.tile || !isa<RankedTensorType>(access.pointer.getType()))

@@ -32,6 +32,8 @@ public:
 
 private:
   std::optional<Numbers> evaluateArgument(BlockArgument argument);
+  std::optional<int64_t> stepOfScalar(Value scalar);
+  bool mayRepeat(int64_t step, Type type);
   std::optional<Numbers> repeat(Value scalar, int64_t count);
   std::optional<Numbers> combine(Operation *op);
   std::optional<Numbers> move(Operation *op);
@@ -64,19 +66,47 @@ static int64_t join(ArrayRef<int64_t> place, ArrayRef<int64_t> shape) {
   return linear;
 }
 
+/// What an iteration adds to a number, to a pointer in bytes.
+std::optional<int64_t> Evaluator::stepOfScalar(Value scalar) {
+  if (loop.isDefinedOutsideOfLoop(scalar))
+    return 0;
+  APInt number;
+  if (scalar == loop.getInductionVar())
+    return matchPattern(loop.getStep(), m_ConstantInt(&number)) ? std::optional(number.getSExtValue()) : std::nullopt;
+  Operation *op = scalar.getDefiningOp();
+  if (isa_and_nonnull<arith::ExtSIOp, tile::HintOp>(op))
+    return stepOfScalar(op->getOperand(0));
+  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp, tile::AddPtrOp>(op))
+    return std::nullopt;
+  std::optional<int64_t> a = stepOfScalar(op->getOperand(0)), b = stepOfScalar(op->getOperand(1));
+  if (!a || !b)
+    return std::nullopt;
+  if (isa<tile::AddPtrOp>(op))
+    return *a + *b * tile::memoryBytes(cast<tile::PtrType>(scalar.getType()).getPointee());
+  int64_t sum = isa<arith::AddIOp>(op) ? *a + *b : *a - *b;
+  return mayRepeat(sum, scalar.getType()) ? std::nullopt : std::optional(sum);
+}
+
+/// Whether a number that goes on by so much may wrap and come to where it was: not with 64 bits, nor as slowly as the
+/// loop counts, since that ends before.
+bool Evaluator::mayRepeat(int64_t step, Type type) {
+  Type element = getElementTypeOrSelf(type);
+  APInt count;
+  return step && element.isInteger() && element.getIntOrFloatBitWidth() < 64 &&
+         (!matchPattern(loop.getStep(), m_ConstantInt(&count)) || std::abs(step) > std::abs(count.getSExtValue()));
+}
+
 std::optional<Numbers> Evaluator::repeat(Value scalar, int64_t count) {
   APInt number;
   if (matchPattern(scalar, m_ConstantInt(&number)))
     return Numbers{SmallVector<int64_t>(count, number.getSExtValue()), true};
   Numbers unknown{SmallVector<int64_t>(count, 0), false};
-  if (!loop || loop.isDefinedOutsideOfLoop(scalar))
+  if (!loop)
     return unknown;
-  // Of what a loop computes, its own count alone.
-  while (auto wider = scalar.getDefiningOp<arith::ExtSIOp>())
-    scalar = wider.getIn();
-  if (scalar != loop.getInductionVar() || !matchPattern(loop.getStep(), m_ConstantInt(&number)))
+  std::optional<int64_t> step = stepOfScalar(scalar);
+  if (!step)
     return std::nullopt;
-  unknown.step = number.getSExtValue();
+  unknown.step = *step;
   return unknown;
 }
 
@@ -106,7 +136,7 @@ std::optional<Numbers> Evaluator::evaluateArgument(BlockArgument argument) {
   assumed[argument] = {SmallVector<int64_t>(first->of.size(), 0), true};
   std::optional<Numbers> added = evaluate(yielded);
   assumed.erase(argument);
-  if (!added || !added->exact || added->step)
+  if (!added || !added->exact || added->step || mayRepeat(added->of.front(), argument.getType()))
     return std::nullopt;
   first->step = added->of.front();
   return first;
@@ -124,6 +154,8 @@ std::optional<Numbers> Evaluator::combine(Operation *op) {
   int64_t bytes = steps ? tile::memoryBytes(cast<tile::PtrType>(getElementTypeOrSelf(type)).getPointee()) : 1;
   Numbers result{{}, a->exact && b->exact};
   result.step = isa<arith::SubIOp>(op) ? a->step - b->step : a->step + b->step * bytes;
+  if (mayRepeat(result.step, type))
+    return std::nullopt;
   for (auto [x, y] : llvm::zip(a->of, b->of)) {
     if ((isa<arith::RemSIOp, arith::DivSIOp>(op)) && y == 0)
       return std::nullopt;

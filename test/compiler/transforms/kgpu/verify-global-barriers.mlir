@@ -125,3 +125,73 @@ func.func @carried_by_less(%p: !tile.ptr<f32>, %n: i32) {
   }
   return
 }
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+
+func.func @counted_twice(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  scf.for %i = %zero to %n step %step : i32 {
+    %both = arith.addi %i, %i : i32
+    %s = tile.splat %both : i32 -> tensor<128xi32, #t>
+    %o = arith.addi %s, %r : tensor<128xi32, #t>
+    %a = tile.addptr %q, %o : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  }
+  return
+}
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+
+func.func @carried_narrow(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %step = arith.constant dense<128> : tensor<128xi32, #t>
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  %q = tile.splat %p : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+  %last = scf.for %i = %zero to %n step %one iter_args(%o = %r) -> tensor<128xi32, #t> : i32 {
+    %a = tile.addptr %q, %o : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+    %b = arith.addi %o, %step : tensor<128xi32, #t>
+    scf.yield %b : tensor<128xi32, #t>
+  }
+  return
+}
+
+// -----
+
+#t = #layout.map<blocked [128] vector 1 warps 4>
+
+func.func @from_a_pointer_by_less(%p: !tile.ptr<f32>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %r = tile.make_range 0 to 128 : tensor<128xi32, #t>
+  scf.for %i = %zero to %n step %step : i32 {
+    %first = tile.addptr %p, %i : !tile.ptr<f32>, i32
+    %q = tile.splat %first : !tile.ptr<f32> -> tensor<128x!tile.ptr<f32>, #t>
+    %a = tile.addptr %q, %r : tensor<128x!tile.ptr<f32>, #t>, tensor<128xi32, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    %x = tile.load %a : tensor<128x!tile.ptr<f32>, #t> -> tensor<128xf32, #t>
+    // expected-error @below {{expected a barrier between this and an earlier access}}
+    // expected-note @below {{the earlier access}}
+    tile.store %a, %x : tensor<128x!tile.ptr<f32>, #t>, tensor<128xf32, #t>
+  }
+  return
+}
