@@ -186,6 +186,9 @@ def test_a_plan_that_loses_by_it_is_no_dependent_launch():
     with machine.launch_options(pdl=True):
         for rows_, n, vectors, asked, early in (
             (4096, 14000, 2, 128, False),
+            (777, 11008, 2, 64, False),
+            (777, 10240, 2, 64, True),
+            (4096, 8192, 2, 64, True),
             (4096, 18944, 1, 64, True),
             (4096, 16384, 2, 64, True),
             (130, 6656, 0, 64, False),
