@@ -91,7 +91,7 @@ static unsigned getMemoryType(const CudaDriver &driver, const void *address) {
 }
 
 std::optional<int> kiln::device::findDeviceOf(const void *address, bool start) {
-  if (!start && !CudaDriver::isInUse())
+  if (!start && !CudaDriver::isLoaded())
     return std::nullopt;
   ErrorOr<const CudaDriver *> driver = CudaDriver::get();
   int ordinal = -1;

@@ -35,8 +35,8 @@ struct CudaFacts {
 
 class CudaLogs;
 
-/// The GPU that owns this address; nullopt for memory the driver does not know. Does not wake a driver that is not in
-/// use unless `start`.
+/// The GPU that owns this address; nullopt for memory the driver does not know. Does not load a driver that nobody has
+/// loaded unless `start`.
 std::optional<int> findDeviceOf(const void *address, bool start = false);
 /// True for memory of the host that the driver has pinned, or that any GPU reaches.
 bool isPinned(const void *address);

@@ -30,7 +30,16 @@ Loader &getLoader() {
 
 bool CudaDriver::isForked() { return forked.load(std::memory_order_relaxed); }
 
-bool CudaDriver::isInUse() { return initialised.load(std::memory_order_relaxed); }
+bool CudaDriver::isLoaded() {
+  if (initialised.load(std::memory_order_relaxed))
+    return true;
+  Loader &loader = getLoader();
+  std::lock_guard<std::mutex> lock(loader.mutex);
+  void *handle = dlopen(loader.library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (handle)
+    dlclose(handle);
+  return handle;
+}
 
 Status CudaDriver::forkedStatus() {
   return invalidArgument("this process was forked from one that had already used CUDA, which the driver does not "

@@ -39,8 +39,8 @@ public:
   /// The library `get` will load in place of libcuda.so.1; only before its first use.
   static void setLibrary(std::string path);
 
-  /// Whether the driver has been initialised here.
-  static bool isInUse();
+  /// Whether anybody in this process has loaded the driver, and may have memory of it.
+  static bool isLoaded();
 
   /// True in a child of a process that had initialised the driver. One load: checked by every launch.
   static bool isForked();

@@ -163,17 +163,18 @@ bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
   static PyObject *isCpuName = PyUnicode_InternFromString("is_cpu");
   py::object isCpu = py::reinterpret_steal<py::object>(PyObject_GetAttr(value, isCpuName));
   if (!isCpu)
-    PyErr_Clear(); // not torch's own
-  if (isCpu.ptr() == Py_False) {
-    py::object device = getOptionalAttribute(value, "device");
-    py::object kind = device ? getOptionalAttribute(device.ptr(), "type") : py::object();
-    py::object index = device ? getOptionalAttribute(device.ptr(), "index") : py::object();
-    if (!kind || getText(kind.ptr()) != "cuda" || !index || !PyLong_Check(index.ptr()))
-      return fail(llvm::formatv("expected a tensor on the CPU or a CUDA device, got one on {0}",
-                                device ? getText(device.ptr()) : "?"),
-                  "move it with .cpu() or .cuda()");
+    PyErr_Clear(); // not torch's own, which may tell of its device all the same
+  py::object device = isCpu.ptr() == Py_True ? py::object() : getOptionalAttribute(value, "device");
+  py::object kind = device ? getOptionalAttribute(device.ptr(), "type") : py::object();
+  std::string where = kind ? getText(kind.ptr()) : "";
+  py::object index = where == "cuda" ? getOptionalAttribute(device.ptr(), "index") : py::object();
+  bool numbered = index && PyLong_Check(index.ptr());
+  if (numbered)
     memory.device = index.cast<int>();
-  }
+  else if (isCpu.ptr() == Py_False)
+    return fail(llvm::formatv("expected a tensor on the CPU or a CUDA device, got one on {0}",
+                              device ? getText(device.ptr()) : "?"),
+                "move it with .cpu() or .cuda()");
   py::object dtype = py::reinterpret_steal<py::object>(PyObject_GetAttr(value, dtypeName));
   if (!dtype)
     return fail("");
@@ -210,9 +211,9 @@ bool ArgumentReader::readTorchSlowly(PyObject *value, Memory &memory) {
     // A wrapper that does not know its size checks nothing: everything from its address on is inside.
     memory.end = bytes && PyLong_Check(bytes.ptr()) ? memory.begin + bytes.cast<uintptr_t>() : UINTPTR_MAX;
   }
-  if (!isCpu && memory.address) // the driver knows its own memory, if it is in use at all
-    if (std::optional<int> device = device::findDeviceOf(memory.address))
-      memory.device = *device;
+  if (!isCpu && !numbered && where != "cpu" && memory.address) // the driver knows its own memory, if there is one
+    if (std::optional<int> found = device::findDeviceOf(memory.address))
+      memory.device = *found;
   return true;
 }
 

@@ -33,6 +33,32 @@ def test_arrays_of_a_gpu_run_there(tmp_path):
     )
 
 
+@pytest.mark.parametrize("facts", ["", "device = Device('cuda')"])
+def test_wrappers_of_memory_of_a_gpu_run_there_also_first(tmp_path, facts):
+    """Before any launch has woken the driver: by the device that they name, else by whose memory the driver knows."""
+    run(
+        tmp_path,
+        f"""
+    class Device:
+        def __init__(self, kind): self.type, self.index = kind, 0
+    class Wrapper:
+        dtype = "torch.float32"
+        {facts or "pass"}
+        def __init__(self, address): self.address = address
+        def data_ptr(self): return self.address
+        def untyped_storage(self): return self
+    x, out = CudaArray(np.arange(100, dtype=np.float32)), CudaArray(np.zeros(100, np.float32))
+    address = [a.__cuda_array_interface__["data"][0] for a in (x, out)]
+    double[2](Wrapper(address[0]), Wrapper(address[1]), 100, BLOCK=64)
+    assert len(launches()) == 1 and not out.values.any(), "the driver only notes what is launched"
+    host, out = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    Wrapper.device = Device("cpu")
+    double[2](Wrapper(host.ctypes.data), Wrapper(out.ctypes.data), 100, BLOCK=64)
+    assert len(launches()) == 1 and (out == 2 * host).all()
+    """,
+    )
+
+
 def test_how_products_are_scheduled_is_part_of_the_key_and_reaches_the_compiler(tmp_path):
     run(
         tmp_path,
