@@ -25,7 +25,8 @@ std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage f
   };
   // By name and all of them: a new option does not compile here before somebody has decided whether it decides code.
   const auto &[check, enableFpFusion, lineInfo, numWarps, cluster, maxRegisters, pdl, singleWave, streaming, schedule,
-               stages, consumers, describePointers, ptxVersion, ptxas, ptxasVersion, libdevice] = options.pipeline;
+               stages, consumers, byWarps, describePointers, ptxVersion, ptxas, ptxasVersion, libdevice] =
+      options.pipeline;
   add("ir", ir.str());
   add("stage", stageInfo(from).name.str());
   std::optional<Target> row = lookupTarget(options.target);
@@ -43,6 +44,7 @@ std::vector<artifact::KeyField> kiln::artifactFields(llvm::StringRef ir, Stage f
                                     {"schedule", schedule},
                                     {"stages", stages},
                                     {"consumers", consumers},
+                                    {"products_by_warps", byWarps},
                                     {"describe_pointers", describePointers},
                                     {"ptx_version", ptxVersion}}));
   add("launch options", print(json::Object(options.recorded)));

@@ -58,6 +58,8 @@ public:
   void runAssembly(StringRef text);
   /// The compiler chose a schedule itself.
   bool isChosen() const { return chosen; }
+  /// Products of groups of warps would run one after the other, and nobody asked for a schedule by name.
+  bool isSerialized() const { return serialized; }
   /// Bytes that a thread spills.
   int64_t spilt() const { return spiltBytes; }
   /// Slots of the schedule with which the kernel did not fit shared memory; 0: it had none, or fits.
@@ -109,7 +111,7 @@ private:
   CompileResult &result;
   Target target;
   std::string name = "module"; // of the kernel, for file names
-  bool chosen = false;
+  bool chosen = false, free = false, serialized = false;
   std::string schedule; ///< asked for by name; empty: none
   UserAssembly assembly;
   int64_t spiltBytes = 0, tooMany = 0;
@@ -429,7 +431,8 @@ void Compilation::runModule(ModuleOp module, Stage from) {
     WalkResult channels = module.walk([](Operation *op) {
       return op->getName().getStringRef() == "kgpu.channel" ? WalkResult::interrupt() : WalkResult::advance();
     });
-    chosen = from < Stage::Lowered && channels.wasInterrupted() && (!asked || asked.getValue() == "auto");
+    free = from < Stage::Lowered && (!asked || asked.getValue() == "auto");
+    chosen = free && channels.wasInterrupted();
     // Planned by now; the kernel itself does not survive the next step.
     int64_t sharedBytes = sharedBytesOf(module);
     if (!runPasses(module, Stage::LLVM, "thread", buildThreadPipeline))
@@ -564,6 +567,9 @@ void Compilation::finishAssembly(std::string ptx) {
     }
   }
   if (!cubin || !cubin->changes.empty()) {
+    serialized = cubin && free && llvm::any_of(cubin->changes, [](StringRef change) {
+                   return change.contains("serialized due to insufficient register resources");
+                 });
     if (cubin)
       fail(Failure::Kind::Internal, Stage::Object,
            "ptxas says of the kernel '" + name + "': " + llvm::join(cubin->changes, "; "));
@@ -665,7 +671,7 @@ static bool checkOrder(Stage from, const CompileOptions &options, CompileResult 
 namespace {
 struct Attempt {
   CompileResult result;
-  bool chosen = false;
+  bool chosen = false, serialized = false;
   int64_t spilt = 0, slotsTooMany = 0;
 };
 } // namespace
@@ -678,6 +684,7 @@ static Attempt compileOnce(Program &program, Stage from, const CompileOptions &o
     Compilation compilation(options, attempt.result);
     compilation.runModule(*module, from);
     attempt.chosen = compilation.isChosen();
+    attempt.serialized = compilation.isSerialized();
     attempt.spilt = compilation.spilt();
     attempt.slotsTooMany = compilation.slotsTooMany();
   });
@@ -729,19 +736,32 @@ CompileResult kiln::compile(Program &program, Stage from, const CompileOptions &
   CompileOptions simpler = options;
   Attempt best = compileToFit(program, from, simpler);
   // A schedule that nobody asked for and that is out of registers: the next simpler one, if it needs fewer.
-  bool again = best.chosen && best.spilt > 0;
+  bool again = best.chosen && (best.spilt > 0 || best.serialized);
   for (const char *schedule : {"simple", "none"}) {
     // Without roles it was `simple`.
-    if (!again || best.spilt == 0 || (best.chosen && best.result.succeeded() && schedule == StringRef("simple")))
+    if (!again || (best.spilt == 0 && !best.serialized) ||
+        (best.chosen && best.result.succeeded() && schedule == StringRef("simple")))
       continue;
     simpler.pipeline.schedule = schedule;
     Attempt next = compileOnce(program, from, simpler);
     if (!next.result.succeeded() || (best.result.succeeded() && next.spilt >= best.spilt))
       continue;
-    addRemark(next.result,
-              llvm::formatv("schedule {0}: what fits better otherwise has {1} bytes per thread beyond its registers",
-                            schedule, best.spilt));
+    std::string lacking = "no registers for products that go on beside each other";
+    if (!best.serialized)
+      lacking = llvm::formatv("{0} bytes per thread beyond its registers", best.spilt).str();
+    addRemark(next.result, llvm::formatv("schedule {0}: what fits better otherwise has {1}", schedule, lacking));
     best = std::move(next);
+  }
+  if (best.serialized) {
+    simpler.pipeline.schedule = "none";
+    simpler.pipeline.byWarps = true;
+    Attempt next = compileOnce(program, from, simpler);
+    if (next.result.succeeded()) {
+      addRemark(next.result,
+                "products of single warps: those of groups of warps have no registers to go on beside each "
+                "other");
+      best = std::move(next);
+    }
   }
   return std::move(best.result);
 }

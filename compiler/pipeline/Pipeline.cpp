@@ -88,7 +88,7 @@ void kiln::buildKgpuPipeline(OpPassManager &passes, const PipelineOptions &optio
   // patterns drop layouts.
   addCleanup(passes);
   // What no schedule has taken; before layouts, which fragments dictate.
-  passes.addPass(createSelectProductsPass());
+  passes.addPass(createSelectProductsPass({options.byWarps}));
   OpPassManager &kernel = passes.nest<func::FuncOp>();
   kernel.addPass(createAssignLayoutsPass());
   // As soon as layouts say how many registers a tile takes: everything after this costs time for each.

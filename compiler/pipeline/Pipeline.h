@@ -26,6 +26,7 @@ struct PipelineOptions {
   std::string schedule;     ///< one of kSchedules; empty: what the module says, else the compiler chooses
   int64_t stages = 0;       ///< slots of the channels that feed products; the compiler chooses
   int64_t consumers = 0;    ///< groups of warps that multiply; the compiler chooses
+  bool byWarps = false;     ///< no products of groups of warps, which are out of registers
   /// Loads and stores through pointers that walk a box go through descriptors, where the launch keeps to what
   /// artifact::kMostCount and kMostPrograms say.
   bool describePointers = false;

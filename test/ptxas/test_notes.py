@@ -5,8 +5,12 @@ from __future__ import annotations
 import pathlib
 import re
 
+import kiln
+import kiln.language as kl
 import pytest
 from kiln import compiler, errors
+from kiln.kernels.case import blank
+from kiln.kernels.launches import launches_of
 
 INPUTS = pathlib.Path(__file__).parents[1] / "compiler" / "kgpu_to_nvvm" / "Inputs"
 
@@ -93,3 +97,29 @@ def test_a_role_that_spills():
 
 def test_a_role_that_does_not():
     assert compiler.compile_text(SPILLING.replace("REGISTERS", "0"), "opt", {"target": "sm_90a"}).output
+
+
+@kiln.jit
+def sums_of_one_row(x, y, out, k, SIDE: kl.constexpr, SUMS: kl.constexpr):
+    """Products that are all carried by one loop: SIDE registers a thread for each, of four warps."""
+    i, j = kl.arange(0, 64), kl.arange(0, SIDE)
+    first = kl.zeros((64, SIDE), kl.float32)
+    sums = kl.tuple([first for _ in kl.static_range(SUMS)])
+    for at in range(0, k, 64):
+        d = at + kl.arange(0, 64)
+        a = kl.load(x + i[:, None] * k + d[None, :])
+        sums = kl.tuple([kl.dot(a, kl.load(y + (n * SIDE + j)[None, :] * k + d[:, None]), sums[n])
+                         for n in kl.static_range(SUMS)])  # fmt: skip
+    for n in kl.static_range(SUMS):
+        kl.store(out + i[:, None] * (SUMS * SIDE) + (n * SIDE + j)[None, :], sums[n])
+
+
+@pytest.mark.parametrize("sums, products", [(1, "wgmma.mma_async"), (3, "mma.sync")])
+def test_products_that_have_no_registers_to_go_on_beside_each_other(sums, products):
+    """Nobody asked for a schedule: products of single warps instead, and a remark says so."""
+    arrays = [blank((64, 4096), "float16"), blank((1024, 4096), "float16"), blank((64, 1024), "float32")]
+    (launch,) = launches_of(lambda: sums_of_one_row[1](*arrays, 4096, 256, sums, num_warps=4))
+    artifact = launch.compile("sm_90a", keep_stages=True)
+    assert products in artifact.text("ptx")
+    said = any("products of single warps" in diagnostic["message"] for diagnostic in artifact.diagnostics)
+    assert said == (products == "mma.sync")

@@ -33,6 +33,7 @@ def SelectProductsPass : Pass<"kiln-select-products", "::mlir::ModuleOp"> {
     accumulators are summed in f32 and rounded once; 8-bit floats are multiplied as f16 unless a whole dot may be summed in
     less than the accumulator's precision: then each dot is a sum of its own, added in f32.
   }];
+  let options = [Option<"byWarps", "by-warps", "bool", "false", "take no products of groups of warps">];
   let dependentDialects = ["::kiln::kgpu::KgpuDialect", "::mlir::arith::ArithDialect"];
 }
 

@@ -413,6 +413,9 @@ void Selector::replace(std::optional<int64_t> groups) {
 
 namespace {
 struct SelectProducts : kiln::impl::SelectProductsPassBase<SelectProducts> {
+  using Base = kiln::impl::SelectProductsPassBase<SelectProducts>;
+  using Base::Base;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     Target target = Target::fromModule(module);
@@ -437,14 +440,15 @@ struct SelectProducts : kiln::impl::SelectProductsPassBase<SelectProducts> {
           int64_t groups = op.getGroups()[index], size = op.getWarps()[index];
           Selector role(target, analysis, size, ctas);
           body.walk([&](tile::DotOp dot) { role.add(dot); });
-          bool byGroups = target.has(Feature::WarpgroupMma) && size == kGroupWarps && role.suitsGroups(groups);
+          bool byGroups =
+              !byWarps && target.has(Feature::WarpgroupMma) && size == kGroupWarps && role.suitsGroups(groups);
           if (byGroups || groups == 1)
             roles.push_back({std::move(role), byGroups ? std::optional<int64_t>(groups) : std::nullopt});
         }
     }
     std::optional<int64_t> groups;
-    if (target.has(Feature::WarpgroupMma) && warps % kGroupWarps == 0 && !module->hasAttr(kgpu::kNumGroupsAttrName) &&
-        common.suitsGroups(warps / kGroupWarps)) {
+    bool mayGroup = !byWarps && target.has(Feature::WarpgroupMma) && !module->hasAttr(kgpu::kNumGroupsAttrName);
+    if (mayGroup && warps % kGroupWarps == 0 && common.suitsGroups(warps / kGroupWarps)) {
       groups = warps / kGroupWarps;
       Builder b(module.getContext());
       module->setAttr(kgpu::kNumWarpsAttrName, b.getI32IntegerAttr(kGroupWarps));
