@@ -3,6 +3,7 @@
 #include "dialects/kgpu/KgpuOps.h"
 #include "dialects/tile/TileOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Interfaces/Utils/InferIntRangeCommon.h"
 #include "runtime/artifact/Artifact.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -294,6 +295,16 @@ std::optional<RangeAnalysis::Range> RangeAnalysis::infer(Operation *op, Value re
         Range bySign =
             Range::fromSigned(llvm::APIntOps::smin(lhs.smin(), zero), llvm::APIntOps::smax(lhs.smax(), zero));
         return intrange::inferRemS({lhs, rhs}).intersection(bySign);
+      })
+      .Case([&](math::AbsIOp abs) -> std::optional<Range> {
+        // Of the least number it is the least number.
+        Range of = get(abs.getOperand());
+        APInt far = llvm::APIntOps::umax(of.smin().abs(), of.smax().abs());
+        if (far.isNegative())
+          return std::nullopt;
+        bool crosses = of.smin().isNegative() && !of.smax().isNegative();
+        return Range::fromSigned(
+            crosses ? APInt::getZero(width) : llvm::APIntOps::umin(of.smin().abs(), of.smax().abs()), far);
       })
       .Case([&](arith::DivSIOp div) -> std::optional<Range> {
         // No quotient is farther from zero than its dividend; division by zero and of the least number by -1 are

@@ -34,6 +34,23 @@ func.func @remainder(%n: i32) {
   return
 }
 
+// CHECK-LABEL: func @sizes
+func.func @sizes(%n: i32) {
+  %lanes = tile.make_range 0 to 32 : tensor<32xi32>
+  %ten = arith.constant dense<10> : tensor<32xi32>
+  %forty = arith.constant dense<40> : tensor<32xi32>
+  %across = arith.subi %lanes, %ten : tensor<32xi32>
+  // CHECK: math.absi {{.*}}range [0, 21]
+  %near = math.absi %across : tensor<32xi32>
+  %below = arith.subi %lanes, %forty : tensor<32xi32>
+  // CHECK: math.absi {{.*}}range [9, 40]
+  %far = math.absi %below : tensor<32xi32>
+  // The least number has no size.
+  // CHECK: math.absi {{.*}}range [-2147483648, 2147483647]
+  %any = math.absi %n : i32
+  return
+}
+
 // CHECK-LABEL: func @loops
 func.func @loops(%n: i32) {
   %zero = arith.constant 0 : i32
