@@ -137,7 +137,8 @@ std::optional<ChainedProducts> schedule::findChainedProducts(func::FuncOp kernel
     if (chain.isPart(&op))
       continue;
     bool changes = op.walk([&](Operation *inner) {
-                       bool alone = inner->getNumRegions() != 0 || isMemoryEffectFree(inner);
+                       bool alone =
+                           inner->getNumRegions() != 0 || isMemoryEffectFree(inner) || isa<tile::AssumeOp>(inner);
                        return alone || isConstantRead(kernel, inner) ? WalkResult::advance() : WalkResult::interrupt();
                      }).wasInterrupted();
     if (changes) {

@@ -1,4 +1,5 @@
 // Several branches on one condition, which the last steps alone take: steps before have none of them, the last ones all.
+// What is promised of a step is promised wherever it is computed.
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kiln-set-target{target=sm_90a},func.func(kiln-choose-schedule,kiln-materialize-schedule),canonicalize,cse,func.func(kiln-verify-channels))' | FileCheck %s
 
 module attributes {kgpu.num_warps = 8 : i32} {
@@ -9,12 +10,14 @@ module attributes {kgpu.num_warps = 8 : i32} {
 // CHECK:   scf.if
 // CHECK:   scf.for
 // CHECK:     kgpu.mma_wait %{{.*}} pending 1
+// CHECK:     tile.assume
 // CHECK-NOT: arith.mulf
 // CHECK-NOT: math.absf
 // CHECK-NOT: scf.if
 // CHECK:     scf.yield
 // CHECK:   scf.for
 // CHECK:     kgpu.mma_wait %{{.*}} pending 1
+// CHECK:     tile.assume
 // CHECK-NOT: scf.if
 // CHECK:     arith.mulf
 // CHECK:     math.absf
@@ -24,6 +27,7 @@ module attributes {kgpu.num_warps = 8 : i32} {
       %s0: i64 {tile.divisibility = 16 : i64}, %i: i32, %end: i32) attributes {tile.kernel} {
     %c0 = arith.constant 0 : i32
     %step = arith.constant 64 : i32
+    %far = arith.constant 4096 : i32
     %one = arith.constant 1 : i64
     %none = arith.constant dense<0.0> : tensor<128x64xf32>
     %zero = arith.constant dense<0.0> : tensor<128x64xf32>
@@ -36,6 +40,8 @@ module attributes {kgpu.num_warps = 8 : i32} {
       %k = tile.desc_load %dk[%at, %c0] : !tile.desc<tensor<64x64xf16>> -> tensor<64x64xf16>
       %t = tile.trans %k [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
       %s = tile.dot %x, %t, %none : tensor<128x64xf16>, tensor<64x64xf16> -> tensor<128x64xf32>
+      %near = arith.cmpi sle, %at, %far : i32
+      tile.assume %near
       %after = arith.addi %at, %step : i32
       %late = arith.cmpi sgt, %after, %i : i32
       %a = scf.if %late -> (tensor<128x64xf32>) {
