@@ -688,6 +688,7 @@ static Attempt compileOnce(Program &program, Stage from, const CompileOptions &o
     attempt.spilt = compilation.spilt();
     attempt.slotsTooMany = compilation.slotsTooMany();
   });
+  attempt.result.fitted = options.pipeline;
   return attempt;
 }
 

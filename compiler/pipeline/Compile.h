@@ -50,6 +50,8 @@ struct Failure {
 };
 
 struct CompileResult {
+  /// What the code was made with: options that were asked for, but for a schedule that was chosen and did not fit.
+  std::optional<PipelineOptions> fitted;
   /// Text or bytes of stage `to`; meaningless unless succeeded().
   std::string output;
   TargetKind kind = TargetKind::Cpu;                   ///< of the target that was compiled for

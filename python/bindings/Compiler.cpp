@@ -248,7 +248,11 @@ public:
     auto it = texts.find(stage);
     if (it != texts.end())
       return it->second;
+    // The text of this code, and not of what did not fit.
+    if (!result.fitted && stage >= Stage::Lowered && kind() == TargetKind::Cuda)
+      result.fitted = run(options).fitted;
     CompileOptions again = options;
+    again.pipeline = result.fitted.value_or(options.pipeline);
     again.to = stage;
     again.toName = name;
     again.dumpDirectory.clear();
