@@ -53,7 +53,7 @@
 // KGPU-NEXT: ),
 // KGPU-NEXT: canonicalize{
 // KGPU-NEXT: cse,
-// KGPU-NEXT: kiln-select-products,
+// KGPU-NEXT: kiln-select-products{by-warps=false},
 // KGPU-NEXT: func.func(
 // KGPU-NEXT: kiln-assign-layouts
 // KGPU: kiln-check-registers
