@@ -205,7 +205,18 @@ void RoleScalars::assumeEnd(Value end, bool outer, int64_t begin, int64_t step) 
   assumed.varies |= !outer;
   int64_t trips = assumed.trips(key, outer);
   // The last iteration need not be a whole step.
-  assumed.assume(key, begin + trips * step - (trips ? assumed.choose(key, step) : 0));
+  int64_t number = begin + trips * step - (trips ? assumed.choose(key, step) : 0);
+  assumed.assume(key, number);
+  // Conditions may go by what it was computed from instead: `i < n - 128` in a loop to n - 32.
+  for (Operation *op = end.getDefiningOp(); isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op);) {
+    APInt constant;
+    Scalar from = scalarOf(op->getOperand(0));
+    if (!matchPattern(op->getOperand(1), m_ConstantInt(&constant)) || known(from))
+      return;
+    number += (isa<arith::AddIOp>(op) ? -1 : 1) * constant.getSExtValue();
+    assumed.assume(from.key, number);
+    op = op->getOperand(0).getDefiningOp();
+  }
 }
 
 RoleScalars::Trips RoleScalars::tripsOf(Value lowerBound, Value upperBound, Value step, bool outer) {

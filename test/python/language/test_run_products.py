@@ -150,3 +150,29 @@ def test_how_far_sums_of_fp8_may_be_imprecise(limit, error):
     got = evaluate(f"kl.dot(a, b, acc, max_num_imprecise_acc={limit})", ((64, 64), F32), a=a, b=b, acc=big)
     a, b = a.astype(F64), b.astype(F64)
     close(got, a @ b + big, np.abs(a) @ np.abs(b) + (big if limit is None else 0), error)
+
+
+PEELED = """
+import kiln.language as kl
+def kernel(a, b, c, depth, M: kl.constexpr, K: kl.constexpr):
+    i, k = kl.arange(0, M), kl.arange(0, K)
+    acc = kl.zeros((M, M), kl.float32)
+    most = kl.cdiv(depth, K) * K - K
+    for start in range(0, most, K):
+        left = kl.load(a + i[:, None] * depth + start + k)
+        right = kl.load(b + i[:, None] * depth + start + k).T
+        acc = kl.dot(left, right, acc)
+    rest = (most + k < depth)[None, :]
+    left = kl.load(a + i[:, None] * depth + most + k, mask=rest, other=0.0)
+    right = kl.load(b + i[:, None] * depth + most + k, mask=rest, other=0.0).T
+    kl.store(c + i[:, None] * M + i, kl.dot(left, right, acc))
+"""
+
+
+@pytest.mark.parametrize("depth", [8, 64, 72, 128, 328])
+def test_a_loop_whose_last_step_is_peeled(depth):
+    """It ends a constant before a number of which conditions ask at another distance."""
+    a, b = matrix("float16", 64, depth), matrix("float16", 64, depth)
+    c = np.zeros((64, 64), F32)
+    launch(PEELED, a, b, c, depth, M=64, K=64)
+    close(c, a.astype(F64) @ b.T.astype(F64), np.abs(a.astype(F64)) @ np.abs(b.T.astype(F64)), 1e-5)
