@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -176,6 +177,14 @@ class Statements(Walker):
                 if annotated
                 else f"drop the annotation of {name}, or use another name",
             )
+            if not annotated and not self.function.strict:
+                del self.constants[name]
+                text = (
+                    f"{error.message}; from here on it is a variable like others, as Triton has it\nhint: {error.hint}"
+                )
+                code = self.function.fn.__code__
+                warnings.warn_explicit(text, UserWarning, code.co_filename, getattr(target, "lineno", 0))
+                return
             error = self.locate(error, target)
             raise error.note(f"{name} became a constexpr here", self.range(place))
         if annotated and held is not scopes.MISSING and not isinstance(held, scopes.Undefined):

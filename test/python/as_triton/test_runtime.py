@@ -796,3 +796,22 @@ def test_microscaling_formats(triton):
     assert scales.to(torch.float32)[:3].tolist() == [1.0, 2.0, 0.25] and scales.to(torch.float32).isnan()[3:].all()
     assert MXFP4Tensor(size=(4, 4)).random().to(torch.float32).abs().max() <= 6
     assert MXScaleTensor(size=(64,)).random(low=0.5, high=2.0).to(torch.float32).unique().tolist() == [0.5, 1.0, 2.0]
+
+
+def test_a_constexpr_that_is_assigned_again_is_a_variable(triton, tl):
+    """As in Triton; a kernel of Kiln's is refused."""
+
+    @triton.jit
+    def kernel(x, n, EVEN: tl.constexpr):
+        if EVEN:
+            most: tl.constexpr = 0
+        else:
+            most: tl.constexpr = 16
+        most = min(n, most)
+        for i in tl.range(0, most, step=4):
+            tl.store(x + i, most)
+
+    x = np.zeros(16, np.int32)
+    with pytest.warns(UserWarning, match="expected most to be assigned once .* as Triton has it"):
+        kernel[(1,)](x, 8, False)
+    assert x.tolist() == [8, 0, 0, 0, 8] + [0] * 11
