@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -225,11 +224,7 @@ class Expressions(Walker):
             left, right = self.visit(node.left), self.visit(node.right)
             if _is_mask(left) != _is_mask(right):
                 error = self._missing_parentheses(comparison)
-                if self.function.strict:
-                    raise error
-                text = f"{error.message}; it is taken as it is written, as Triton does\nhint: {error.hint}"
-                code = self.function.fn.__code__
-                warnings.warn_explicit(text, UserWarning, code.co_filename, comparison.lineno)
+                self.refuse_slip(error, "it is taken as it is written, as Triton does", comparison)
             return self._binary(node, left, right)
 
     def _missing_parentheses(self, node: ast.Compare) -> CompilationError:

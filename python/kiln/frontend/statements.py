@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -177,16 +176,12 @@ class Statements(Walker):
                 if annotated
                 else f"drop the annotation of {name}, or use another name",
             )
-            if not annotated and not self.function.strict:
-                del self.constants[name]
-                text = (
-                    f"{error.message}; from here on it is a variable like others, as Triton has it\nhint: {error.hint}"
-                )
-                code = self.function.fn.__code__
-                warnings.warn_explicit(text, UserWarning, code.co_filename, getattr(target, "lineno", 0))
-                return
-            error = self.locate(error, target)
-            raise error.note(f"{name} became a constexpr here", self.range(place))
+            error = self.locate(error, target).note(f"{name} became a constexpr here", self.range(place))
+            if annotated:
+                raise error
+            self.refuse_slip(error, "from here on it is a variable like others, as Triton has it", target)
+            del self.constants[name]
+            return
         if annotated and held is not scopes.MISSING and not isinstance(held, scopes.Undefined):
             if self.annotated.get(name) is target:
                 return

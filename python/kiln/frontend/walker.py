@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -132,6 +133,13 @@ class Walker:
     def locate(self, error: CompilationError, node: ast.AST) -> CompilationError:
         """Adds the position to an error, unless this function is the language's own: its callers are what counts."""
         return error if self.is_library else error.at(self.range(node))
+
+    def refuse_slip(self, error: CompilationError, meaning: str, node: ast.AST) -> None:
+        """Ends the compile at what is surely a slip; where that means something (Triton's), a warning tells what."""
+        if self.function.strict:
+            raise error
+        text, code = f"{error.message}; {meaning}\nhint: {error.hint}", self.function.fn.__code__
+        warnings.warn_explicit(text, UserWarning, code.co_filename, getattr(node, "lineno", 0))
 
     # -- names -------------------------------------------------------------------------------
 
