@@ -48,7 +48,7 @@ STREAM_THREADS = 256
 MOST_IDLE = 1.1
 SEVERAL_THREADS = 256
 # With two vectors, many rows of up to so many elements are read twice, the second time from near, in blocks of which a
-# thread has one access (LayerNorm of 4096×18944 89 µs instead of 108, of 4096×24576 106 instead of 127).
+# thread has one access (LayerNorm of 4096×18944 89 µs instead of 108, of 4096×24576 109 instead of 127).
 LONG_WITH_VECTORS, LONG_BLOCK = 24576, 4096
 # One exchange of what the warps of a row found costs less than two, as long as a thread holds few of its elements; or
 # where exchanges take longest, over a large cluster (softmax of 44×24576 4.30 µs, not 4.62).
