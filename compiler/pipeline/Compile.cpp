@@ -673,6 +673,9 @@ struct Attempt {
   CompileResult result;
   bool chosen = false, serialized = false;
   int64_t spilt = 0, slotsTooMany = 0;
+
+  /// Registers are what it lacks.
+  bool isShort() const { return spilt > 0 || serialized; }
 };
 } // namespace
 
@@ -737,11 +740,10 @@ CompileResult kiln::compile(Program &program, Stage from, const CompileOptions &
   CompileOptions simpler = options;
   Attempt best = compileToFit(program, from, simpler);
   // A schedule that nobody asked for and that is out of registers: the next simpler one, if it needs fewer.
-  bool again = best.chosen && (best.spilt > 0 || best.serialized);
+  bool again = best.chosen && best.isShort();
   for (const char *schedule : {"simple", "none"}) {
     // Without roles it was `simple`.
-    if (!again || (best.spilt == 0 && !best.serialized) ||
-        (best.chosen && best.result.succeeded() && schedule == StringRef("simple")))
+    if (!again || !best.isShort() || (best.chosen && best.result.succeeded() && schedule == StringRef("simple")))
       continue;
     simpler.pipeline.schedule = schedule;
     Attempt next = compileOnce(program, from, simpler);

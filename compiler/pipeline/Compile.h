@@ -50,8 +50,6 @@ struct Failure {
 };
 
 struct CompileResult {
-  /// What the code was made with: options that were asked for, but for a schedule that was chosen and did not fit.
-  std::optional<PipelineOptions> fitted;
   /// Text or bytes of stage `to`; meaningless unless succeeded().
   std::string output;
   TargetKind kind = TargetKind::Cpu;                   ///< of the target that was compiled for
@@ -59,6 +57,8 @@ struct CompileResult {
   std::vector<std::pair<std::string, double>> timings; ///< stage, milliseconds
   std::vector<Diagnostic> diagnostics;
   std::optional<Failure> failure;
+  /// What the code was made with: options that were asked for, but for a schedule that was chosen and did not fit.
+  std::optional<PipelineOptions> fitted;
 
   bool succeeded() const;
   /// The first error in the user's program.

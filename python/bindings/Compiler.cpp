@@ -249,8 +249,8 @@ public:
     if (it != texts.end())
       return it->second;
     // The text of this code, and not of what did not fit.
-    if (!result.fitted && stage >= Stage::Lowered && kind() == TargetKind::Cuda)
-      result.fitted = run(options).fitted;
+    if (stage >= Stage::Lowered && kind() == TargetKind::Cuda)
+      compileAgain();
     CompileOptions again = options;
     again.pipeline = result.fitted.value_or(options.pipeline);
     again.to = stage;
@@ -263,17 +263,23 @@ public:
   }
 
   py::list diagnostics() {
-    if (!diagnosed) {
-      std::vector<Diagnostic> found = run(options).diagnostics; // other threads go on meanwhile, and must not find none
-      result.diagnostics = std::move(found);
-      diagnosed = true;
-    }
+    compileAgain();
     return diagnosticsToPython(result);
   }
 
   CompileResult result;
 
 private:
+  /// What kept code does not say of itself: remarks, and what it was made with.
+  void compileAgain() {
+    if (diagnosed)
+      return;
+    CompileResult made = run(options); // other threads go on meanwhile, and must not find none
+    result.diagnostics = std::move(made.diagnostics);
+    result.fitted = std::move(made.fitted);
+    diagnosed = true;
+  }
+
   CompileResult run(const CompileOptions &how) const {
     struct State {
       std::shared_ptr<Program> program;
