@@ -84,12 +84,10 @@ private:
     if (a == first.getInductionVar())
       return b == second.getInductionVar();
     Operation *one = a.getDefiningOp(), *other = b.getDefiningOp();
-    if (!one || !other || one->getName() != other->getName() || one->getNumRegions() || one->getNumResults() != 1 ||
-        !isMemoryEffectFree(one) || one->getAttrDictionary() != other->getAttrDictionary() ||
-        a.getType() != b.getType() || one->getNumOperands() != other->getNumOperands())
-      return false;
-    return llvm::all_of(llvm::zip(one->getOperands(), other->getOperands()),
-                        [&](auto pair) { return areSame(std::get<0>(pair), std::get<1>(pair)); });
+    return one && other && one->getNumResults() == 1 && !one->getNumRegions() && isMemoryEffectFree(one) &&
+           OperationEquivalence::isEquivalentTo(
+               one, other, [&](Value left, Value right) { return success(areSame(left, right)); },
+               /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
   }
 
   scf::ForOp first, second;

@@ -124,12 +124,19 @@ static bool isShifted(Value tile, Value from) {
   return true;
 }
 
+/// What a tile that a loop carries and shifts is before the loop; null where it is none.
+static Value beforeShifts(BlockArgument argument) {
+  auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+  bool shifts =
+      loop && argument != loop.getInductionVar() && isShifted(loop.getTiedLoopYieldedValue(argument)->get(), argument);
+  return shifts ? loop.getTiedLoopInit(argument)->get() : Value();
+}
+
 /// No two elements are equal: counted up, shifted, carried by a loop that shifts them.
 static bool areDistinct(Value tile) {
   if (auto argument = dyn_cast<BlockArgument>(tile)) {
-    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
-    return loop && argument != loop.getInductionVar() && areDistinct(loop.getTiedLoopInit(argument)->get()) &&
-           isShifted(loop.getTiedLoopYieldedValue(argument)->get(), argument);
+    Value before = beforeShifts(argument);
+    return before && areDistinct(before);
   }
   Operation *op = tile.getDefiningOp();
   if (isa<tile::MakeRangeOp>(op))
@@ -150,10 +157,8 @@ static int64_t reachOf(Value tile) {
   if (auto range = dyn_cast_or_null<tile::MakeRangeOp>(op))
     return range.getType().getNumElements();
   if (auto argument = dyn_cast<BlockArgument>(tile)) {
-    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
-    bool shifts = loop && argument != loop.getInductionVar() &&
-                  isShifted(loop.getTiedLoopYieldedValue(argument)->get(), argument);
-    return shifts ? reachOf(loop.getTiedLoopInit(argument)->get()) : 0;
+    Value before = beforeShifts(argument);
+    return before ? reachOf(before) : 0;
   }
   if (isa_and_nonnull<tile::HintOp, tile::ExpandDimsOp, ConvertOp, arith::ExtSIOp>(op))
     return reachOf(op->getOperand(0));
