@@ -29,9 +29,8 @@ static Type typeOfConstraint(OpBuilder &b, StringRef constraint, Type own) {
 static int64_t elementsPerRegister(Type element) { return std::max<int64_t>(4 / memoryBytes(element), 1); }
 
 /// The registers of `values` as the text takes them. Missing elements of the last one are zero.
-static void pack(Lowering &lowering, Type element, ArrayRef<Value> values, ArrayRef<StringRef> constraints,
-                 unsigned &next, SmallVectorImpl<Value> &operands) {
-  CodeBuilder &b = lowering.b;
+static void pack(CodeBuilder &b, Type element, ArrayRef<Value> values, ArrayRef<StringRef> constraints, unsigned &next,
+                 SmallVectorImpl<Value> &operands) {
   unsigned per = unsigned(elementsPerRegister(element));
   for (unsigned first = 0; first < values.size(); first += per) {
     Value bits;
@@ -54,9 +53,8 @@ static void pack(Lowering &lowering, Type element, ArrayRef<Value> values, Array
 }
 
 /// The reverse for `count` elements from result `next` on.
-static void unpack(Lowering &lowering, Type element, unsigned count, ArrayRef<Value> results, unsigned &next,
+static void unpack(CodeBuilder &b, Type element, unsigned count, ArrayRef<Value> results, unsigned &next,
                    Registers &values) {
-  CodeBuilder &b = lowering.b;
   unsigned per = unsigned(elementsPerRegister(element)), width = unsigned(8 * memoryBytes(element));
   for (unsigned first = 0; first < count; first += per) {
     Value bits = b.toBits(results[next++]);
@@ -78,8 +76,7 @@ static void unpack(Lowering &lowering, Type element, unsigned count, ArrayRef<Va
   }
 }
 
-static LogicalResult emitInlineAsm(Lowering &lowering, tile::InlineAsmOp op) {
-  CodeBuilder &b = lowering.b;
+SmallVector<Registers> nvvm::emitAssembly(CodeBuilder &b, tile::InlineAsmOp op, ArrayRef<Registers> groups) {
   SmallVector<StringRef> parts, outputs, inputs;
   op.getConstraints().split(parts, ',', -1, /*KeepEmpty=*/false);
   for (StringRef part : parts) {
@@ -89,34 +86,43 @@ static LogicalResult emitInlineAsm(Lowering &lowering, tile::InlineAsmOp op) {
     else if (!part.starts_with("~"))
       inputs.push_back(part);
   }
+  unsigned packed = unsigned(op.getPacked()), next = 0;
+  SmallVector<Value> operands;
+  for (auto [operand, group] : llvm::zip(op.getOperands(), groups))
+    pack(b, elementOf(operand), group, inputs, next, operands);
+  SmallVector<Type> types;
+  next = 0;
+  for (Value result : op.getResults()) {
+    Type element = elementOf(result);
+    unsigned width = elementsPerRegister(element) > 1 ? 32 : unsigned(8 * memoryBytes(element));
+    for (int64_t left = packed; left > 0; left -= elementsPerRegister(element))
+      types.push_back(typeOfConstraint(b, outputs[next++], b.getIntegerType(width)));
+  }
+  Registers raw = b.ptx(op.getAssembly(), op.getConstraints(), types, operands, op.getIsPure());
+  SmallVector<Registers> results(op.getNumResults());
+  next = 0;
+  for (auto [result, registers] : llvm::zip(op.getResults(), results))
+    unpack(b, elementOf(result), packed, raw, next, registers);
+  return results;
+}
+
+static LogicalResult emitInlineAsm(Lowering &lowering, tile::InlineAsmOp op) {
   Type shaped = op.getNumResults()         ? op.getResult(0).getType()
-                : op.getOperands().empty() ? Type(b.getI32Type())
+                : op.getOperands().empty() ? Type(lowering.b.getI32Type())
                                            : op.getOperand(0).getType();
   unsigned count = registerCount(shaped), packed = unsigned(op.getPacked());
   SmallVector<Registers> results(op.getNumResults());
   for (unsigned first = 0; first < count; first += packed) {
-    SmallVector<Value> operands;
-    unsigned next = 0;
+    SmallVector<Registers> groups;
     for (Value operand : op.getOperands()) {
       ArrayRef<Value> registers = lowering.get(operand);
       // A thread with fewer elements than the text takes repeats its last one.
-      Registers group;
+      Registers &group = groups.emplace_back();
       for (unsigned i = 0; i < packed; ++i)
         group.push_back(registers[std::min<size_t>(first + i, registers.size() - 1)]);
-      pack(lowering, elementOf(operand), group, inputs, next, operands);
     }
-    SmallVector<Type> types;
-    next = 0;
-    for (Value result : op.getResults()) {
-      Type element = elementOf(result);
-      unsigned width = elementsPerRegister(element) > 1 ? 32 : unsigned(8 * memoryBytes(element));
-      for (int64_t left = packed; left > 0; left -= elementsPerRegister(element))
-        types.push_back(typeOfConstraint(b, outputs[next++], b.getIntegerType(width)));
-    }
-    Registers raw = b.ptx(op.getAssembly(), op.getConstraints(), types, operands, op.getIsPure());
-    next = 0;
-    for (auto [result, registers] : llvm::zip(op.getResults(), results))
-      unpack(lowering, elementOf(result), packed, raw, next, registers);
+    for (auto [registers, more] : llvm::zip(results, emitAssembly(lowering.b, op, groups)))
+      llvm::append_range(registers, more);
   }
   for (auto [result, registers] : llvm::zip(op.getResults(), results)) {
     registers.truncate(count);

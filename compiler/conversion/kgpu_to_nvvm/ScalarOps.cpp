@@ -87,6 +87,12 @@ SmallVector<Value, 2> ScalarOps::apply(Operation *op, ArrayRef<Value> operands) 
     Value result = emitExternCall(b, call, operands);
     return result ? SmallVector<Value, 2>{result} : SmallVector<Value, 2>();
   }
+  if (auto text = dyn_cast<tile::InlineAsmOp>(op)) {
+    SmallVector<Registers> groups;
+    for (Value operand : operands)
+      groups.push_back({operand});
+    return llvm::map_to_vector<2>(emitAssembly(b, text, groups), [](const Registers &one) { return one.front(); });
+  }
   if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) || op->getNumRegions() != 0) {
     op->emitOpError("expected arithmetic on scalars (because one thread applies it to its elements), got this op");
     return {};

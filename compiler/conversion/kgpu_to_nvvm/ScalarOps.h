@@ -27,6 +27,9 @@ private:
   std::function<mlir::Value(mlir::Value)> outside;
 };
 
+/// Library.cpp: assembly text, applied once, to a group of elements of each operand; a group of each result.
+llvm::SmallVector<Registers> emitAssembly(CodeBuilder &b, tile::InlineAsmOp op, llvm::ArrayRef<Registers> groups);
+
 /// Library.cpp: a call of a library function on scalars; null when there is none of that name (reported).
 mlir::Value emitExternCall(CodeBuilder &b, tile::ExternCallOp op, llvm::ArrayRef<mlir::Value> operands);
 

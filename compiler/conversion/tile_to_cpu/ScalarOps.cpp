@@ -14,7 +14,7 @@ using namespace kiln::cpu;
 static LogicalResult verifyRegion(Region &region) {
   bool good = true;
   for (Operation &op : region.front().without_terminator()) {
-    if (isa<arith::ConstantOp, tile::ExternCallOp>(op) ||
+    if (isa<arith::ConstantOp, tile::ExternCallOp, tile::InlineAsmOp>(op) ||
         (op.getNumRegions() == 0 && isa<arith::ArithDialect, math::MathDialect>(op.getDialect())))
       continue;
     op.emitError("expected arithmetic in a combine or portable region (because it is applied to vectors of elements), "
@@ -116,6 +116,11 @@ SmallVector<Value> cpu::emitRegion(CodeBuilder &b, Region &region, ArrayRef<Valu
     SmallVector<Value> operands = llvm::map_to_vector(op.getOperands(), lookup);
     if (auto call = dyn_cast<tile::ExternCallOp>(op)) {
       values[call.getResult()] = emitExternCall(b, call, operands);
+      continue;
+    }
+    if (auto text = dyn_cast<tile::InlineAsmOp>(op)) {
+      for (auto [result, value] : llvm::zip(op.getResults(), emitRegion(b, text.getPortable(), operands, lookup)))
+        values[result] = value;
       continue;
     }
     Operation *clone = cloneFor(b, &op, operands, width);

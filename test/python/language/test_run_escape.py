@@ -51,6 +51,47 @@ def test_assembly_on_pointers_assembles():
     assert "ld.global.cg.f32" in ptx and "st.global.f32 [%rd" in ptx
 
 
+COMBINED = """
+@jit
+def _add(a, b):
+    return a + b
+
+@jit
+def _lower_and_higher(a, b):
+    return kl.minimum(a, b), kl.maximum(a, b)
+
+@jit
+def add(a, b):
+    return kl.inline_asm_elementwise("add.s32 $0, $1, $2;", "=r,r,r", [a, b], kl.int32, True, 1, portable=_add)
+
+@jit
+def outermost(low, high, other_low, other_high):
+    low, _ = kl.inline_asm_elementwise(
+        "min.s16 $0, $2, $3; max.s16 $1, $2, $3;", "=h,=h,h,h", [low, other_low], (kl.int16, kl.int16), True, 1,
+        portable=_lower_and_higher)
+    return low, kl.maximum(high, other_high)
+
+@jit
+def kernel(x, y, z):
+    at = kl.arange(0, 256)
+    value = kl.load(x + at)
+    kl.store(y + at, kl.associative_scan(value, 0, add))
+    kl.store(y + 256, kl.reduce(value, 0, add))
+    low, high = kl.reduce((value.to(kl.int16), value.to(kl.int16)), 0, outermost)
+    kl.store(z, low)
+    kl.store(z + 1, high)
+"""
+
+
+def test_assembly_combines():
+    """Functions of reductions and scans may use text too: it takes single elements there, of 16 bits as well."""
+    x = np.random.default_rng(3).integers(-999, 1000, 256).astype(np.int32)
+    y, z = np.zeros(257, np.int32), np.zeros(2, np.int16)
+    launch(COMBINED, x, y, z)
+    assert np.array_equal(y, [*np.cumsum(x), x.sum()])
+    assert list(z) == [x.min(), x.max()]
+
+
 TUPLES = """
 @jit
 def scale(values, factor):
