@@ -30,6 +30,9 @@ public:
 
 private:
   bool reduceRegisters(ArrayRef<AxisDigit> digits);
+  /// The first of `run` and all registers that differ from it in `digits` only, in the order of the axis.
+  SmallVector<int64_t> runFrom(int64_t first, ArrayRef<AxisDigit> digits);
+  bool comparePairs(ArrayRef<AxisDigit> digits);
   bool reduceLane(unsigned digit);
   bool reduceByRedux();
   Tuple reduceRun(ArrayRef<Tuple> run);
@@ -54,6 +57,72 @@ Tuple WarpReduction::reduceRun(ArrayRef<Tuple> run) {
   return sum;
 }
 
+SmallVector<int64_t> WarpReduction::runFrom(int64_t first, ArrayRef<AxisDigit> digits) {
+  SmallVector<int64_t> registers = {first};
+  for (const AxisDigit &digit : digits) {
+    SmallVector<int64_t> more;
+    for (int64_t value = 0; value < digit.radix; ++value)
+      for (int64_t known : registers)
+        more.push_back(withDigit(layout, known, digit.index, value));
+    registers = more;
+  }
+  return registers;
+}
+
+/// The extremum of numbers that were widened from 16 bits is that of the narrow ones, which are compared two at a time:
+///
+///     max(extf(a), extf(b), extf(c), extf(d))  ->  extf(max of both halves of max.f16x2({a, b}, {c, d}))
+///
+/// False: these are others.
+bool WarpReduction::comparePairs(ArrayRef<AxisDigit> digits) {
+  Operation *compare = kgpu::singleOp(region);
+  auto widen = op->getOperand(0).getDefiningOp<arith::ExtFOp>();
+  if (!isa_and_nonnull<arith::MaxNumFOp, arith::MinNumFOp, arith::MaximumFOp, arith::MinimumFOp>(compare) || !widen)
+    return false;
+  Type narrow = elementOf(widen.getIn());
+  if (!(narrow.isF16() || narrow.isBF16()) || kgpu::layoutOf(widen.getIn().getType()) != layout)
+    return false;
+  CodeBuilder &b = lowering.b;
+  auto compared = [&](Value left, Value right) {
+    Operation *one = compare->clone();
+    one->setOperands({left, right});
+    one->getResult(0).setType(left.getType());
+    one->setLoc(b.getLoc());
+    return b.insert(one)->getResult(0);
+  };
+  ArrayRef<Value> registers = lowering.get(widen.getIn());
+  std::map<int64_t, Tuple> result;
+  for (auto &entry : tuples) {
+    int64_t first = entry.first;
+    if (!llvm::all_of(digits, [&](const AxisDigit &d) { return digitOf(layout, first, d.index) == 0; }))
+      continue;
+    SmallVector<int64_t> run = runFrom(first, digits);
+    if (run.size() < 4 || run.size() % 2 != 0)
+      return false;
+    SmallVector<Value> pairs;
+    for (size_t i = 0; i < run.size(); i += 2) {
+      Value pair = b.zero(VectorType::get({2}, narrow));
+      for (size_t half : {0, 1})
+        pair = LLVM::InsertElementOp::create(b, pair, registers[run[i + half]], b.i32(half));
+      pairs.push_back(pair);
+    }
+    while (pairs.size() > 1) {
+      SmallVector<Value> fewer;
+      for (size_t i = 0; i + 1 < pairs.size(); i += 2)
+        fewer.push_back(compared(pairs[i], pairs[i + 1]));
+      if (pairs.size() % 2 != 0)
+        fewer.push_back(pairs.back());
+      pairs = std::move(fewer);
+    }
+    Value halves[] = {LLVM::ExtractElementOp::create(b, pairs.front(), b.i32(0)),
+                      LLVM::ExtractElementOp::create(b, pairs.front(), b.i32(1))};
+    Value wide = arith::ExtFOp::create(b, elementOf(op->getOperand(0)), compared(halves[0], halves[1]));
+    result[first] = {wide};
+  }
+  tuples = std::move(result);
+  return true;
+}
+
 /// Combines all registers that differ in `digits` only (ascending steps: the order of the axis).
 bool WarpReduction::reduceRegisters(ArrayRef<AxisDigit> digits) {
   if (digits.empty())
@@ -64,15 +133,7 @@ bool WarpReduction::reduceRegisters(ArrayRef<AxisDigit> digits) {
     bool first = llvm::all_of(digits, [&](const AxisDigit &d) { return digitOf(layout, reg, d.index) == 0; });
     if (!first)
       continue;
-    SmallVector<int64_t> registers = {reg};
-    for (const AxisDigit &digit : digits) {
-      SmallVector<int64_t> more;
-      for (int64_t value = 0; value < digit.radix; ++value)
-        for (int64_t known : registers)
-          more.push_back(withDigit(layout, known, digit.index, value));
-      registers = more;
-    }
-    SmallVector<Tuple> run = llvm::map_to_vector(registers, [&](int64_t r) { return tuples.at(r); });
+    SmallVector<Tuple> run = llvm::map_to_vector(runFrom(reg, digits), [&](int64_t r) { return tuples.at(r); });
     // Runs side by side hide the latency of a chain; chains, not pairs, let products fuse with sums.
     size_t ways = run.size() >= 8 ? 4 : run.size() >= 4 ? 2 : 1;
     SmallVector<Tuple> parts;
@@ -174,7 +235,7 @@ bool WarpReduction::run() {
     (digit.coord == Coord::Reg ? registers : lanes).push_back(digit);
   bool registersFirst = lanes.empty() || registers.empty() || registers.back().step < lanes.front().step;
   if (commutative || registersFirst) {
-    if (!reduceRegisters(registers))
+    if (!comparePairs(registers) && !reduceRegisters(registers))
       return false;
     if (lanes.size() == 5 && reduceByRedux())
       return true;

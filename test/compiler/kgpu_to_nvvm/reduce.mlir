@@ -127,3 +127,78 @@ module attributes {kgpu.num_warps = 4 : i32} {
     return
   }
 }
+
+// -----
+
+// Numbers that were widened from 16 bits are compared as they were, two at a time; the extremum of each thread is widened
+// for the lanes.
+// CHECK-LABEL: llvm.func @kiln_pairs(
+// CHECK-COUNT-3: arith.maxnumf %{{.*}}, %{{.*}} : vector<2xbf16>
+// CHECK-NOT: arith.maxnumf %{{.*}} : f32
+// CHECK: %[[MAX:.*]] = arith.maxnumf %{{.*}}, %{{.*}} : bf16
+// CHECK-NEXT: %[[WIDE:.*]] = arith.extf %[[MAX]] : bf16 to f32
+// CHECK-NEXT: arith.bitcast %[[WIDE]]
+// CHECK-COUNT-5: arith.maxnumf %{{.*}}, %{{.*}} : f32
+// CHECK-NOT: maxnumf
+// CHECK: llvm.return
+#row = #layout.map<blocked [256] vector 8 warps 1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @pairs(%p: !tile.ptr<bf16>, %q: !tile.ptr<f32>) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 256 : tensor<256xi32, #row>
+    %ps = tile.splat %p : !tile.ptr<bf16> -> tensor<256x!tile.ptr<bf16>, #row>
+    %pp = tile.addptr %ps, %r : tensor<256x!tile.ptr<bf16>, #row>, tensor<256xi32, #row>
+    %x = tile.load %pp : tensor<256x!tile.ptr<bf16>, #row> -> tensor<256xbf16, #row>
+    %w = arith.extf %x : tensor<256xbf16, #row> to tensor<256xf32, #row>
+    %s = tile.reduce(%w) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.maxnumf %a, %b : f32
+      tile.yield %c : f32
+    } : (tensor<256xf32, #row>) -> f32
+    tile.store %q, %s : !tile.ptr<f32>, f32
+    return
+  }
+}
+
+// -----
+
+// A sum is not: each step would be rounded. Nor are two registers worth a pair.
+// CHECK-LABEL: llvm.func @kiln_rounded(
+// CHECK-COUNT-12: arith.addf %{{.*}}, %{{.*}} : f32
+// CHECK-NOT: vector<2xf16>
+// CHECK: llvm.return
+// CHECK-LABEL: llvm.func @kiln_few(
+// CHECK-COUNT-6: arith.minnumf %{{.*}}, %{{.*}} : f32
+// CHECK-NOT: arith.minnumf
+// CHECK: llvm.return
+#row = #layout.map<blocked [256] vector 8 warps 1>
+#two = #layout.map<blocked [64] vector 2 warps 1>
+module attributes {kgpu.num_warps = 1 : i32} {
+  func.func public @rounded(%p: !tile.ptr<f16>, %q: !tile.ptr<f32>) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 256 : tensor<256xi32, #row>
+    %ps = tile.splat %p : !tile.ptr<f16> -> tensor<256x!tile.ptr<f16>, #row>
+    %pp = tile.addptr %ps, %r : tensor<256x!tile.ptr<f16>, #row>, tensor<256xi32, #row>
+    %x = tile.load %pp : tensor<256x!tile.ptr<f16>, #row> -> tensor<256xf16, #row>
+    %w = arith.extf %x : tensor<256xf16, #row> to tensor<256xf32, #row>
+    %s = tile.reduce(%w) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    } : (tensor<256xf32, #row>) -> f32
+    tile.store %q, %s : !tile.ptr<f32>, f32
+    return
+  }
+  func.func public @few(%p: !tile.ptr<f16>, %q: !tile.ptr<f32>) attributes {tile.kernel} {
+    %r = tile.make_range 0 to 64 : tensor<64xi32, #two>
+    %ps = tile.splat %p : !tile.ptr<f16> -> tensor<64x!tile.ptr<f16>, #two>
+    %pp = tile.addptr %ps, %r : tensor<64x!tile.ptr<f16>, #two>, tensor<64xi32, #two>
+    %x = tile.load %pp : tensor<64x!tile.ptr<f16>, #two> -> tensor<64xf16, #two>
+    %w = arith.extf %x : tensor<64xf16, #two> to tensor<64xf32, #two>
+    %s = tile.reduce(%w) axis 0 {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.minnumf %a, %b : f32
+      tile.yield %c : f32
+    } : (tensor<64xf32, #two>) -> f32
+    tile.store %q, %s : !tile.ptr<f32>, f32
+    return
+  }
+}
