@@ -18,13 +18,17 @@ from kiln.kernels.rows import RowPlan
 from kiln.kernels.views import Rows, rows_view
 
 LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
+LOWEST: kl.constexpr = kl.constexpr(-3.4028234663852886e38)  # of float32
 
 
 @kiln.jit
 def level(top, NARROW: kl.constexpr):
-    """What exponents are counted from. NARROW: top · log2(e), since then no product is infinite, rounded before
-    anything is subtracted from it: weights and what they are multiplied by have to count from the same number."""
-    return kl.fma(top, LOG2_E, 0.0) if NARROW else top
+    """What exponents are counted from: the maximum; if NARROW, top · log2(e), which is finite there, rounded before
+    anything is subtracted from it, since weights and their factors have to count from the same number.
+
+    It is finite, so that the weights of a part that is all -inf are exp2(-inf) = 0.
+    """
+    return kl.maximum(kl.fma(top, LOG2_E, 0.0) if NARROW else top, LOWEST)
 
 
 @kiln.jit
@@ -34,15 +38,9 @@ def exponent(value, base, NARROW: kl.constexpr):
 
 
 @kiln.jit
-def between(base, higher, NARROW: kl.constexpr):
-    """What weights by one level have to be multiplied by, to be weights by a higher one."""
-    return kl.exp2(base - higher if NARROW else (base - higher) * LOG2_E)
-
-
-@kiln.jit
-def finite(base):
-    """Counted from 0 where there is nothing but -inf, weights are exp2(-inf) = 0."""
-    return kl.where(base == -float("inf"), 0.0, base)
+def scale(distance, NARROW: kl.constexpr):
+    """2^distance for the distance between two levels, which scales weights of one to those of the other."""
+    return exp2_flushed(distance if NARROW else distance * LOG2_E)
 
 
 @kiln.jit
@@ -52,33 +50,37 @@ def softmax_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
     tile = PLAN.parts(x)
     value = x.load(tile, -float("inf")).to(kl.float32)
     base = level(PLAN.max(value), NARROW)
-    weight = exp2_flushed(exponent(value, base if PLAN.PARTS == 1 else finite(base), NARROW))
+    weight = exp2_flushed(exponent(value, base, NARROW))
     total = PLAN.sum(weight)
     y.store(tile, weight * (1.0 / total if PLAN.PARTS == 1 else share(base, total, NARROW)))
 
 
 @kiln.jit
 def share(base, total, NARROW: kl.constexpr):
-    """What turns the weights of each part of a row, whose sums are ``total``, into those of the row: one exchange for
-    its maximum and its sum."""
+    """The factor that turns the weights of each part of a row, whose sums are ``total``, into softmax of the row: one
+    exchange for the row's maximum and its sum."""
     highest, whole = kl.reduce((base, total), 0, joined if NARROW else joined_wide, keep_dims=True)
-    return between(base, highest, NARROW) / whole
+    return scale(base - highest, NARROW) / whole
 
 
 @kiln.jit
 def joined(base, total, other, more):
     """The level and the sum of two parts together."""
-    higher = kl.maximum(base, other)
-    seen = finite(higher)
-    return higher, total * between(base, seen, True) + more * between(other, seen, True)
+    return _joined(base, total, other, more, True)
 
 
 @kiln.jit
 def joined_wide(base, total, other, more):
-    """The same of levels that are maxima."""
-    higher = kl.maximum(base, other)
-    seen = finite(higher)
-    return higher, total * between(base, seen, False) + more * between(other, seen, False)
+    """The same for levels that are maxima."""
+    return _joined(base, total, other, more, False)
+
+
+@kiln.jit
+def _joined(base, total, other, more, NARROW: kl.constexpr):
+    # Only the sum of the lower level is scaled: one exponential a pair.
+    distance = base - other
+    higher, lower = kl.where(distance >= 0, total, more), kl.where(distance >= 0, more, total)
+    return kl.maximum(base, other), kl.fma(lower, scale(-kl.abs(distance), NARROW), higher)
 
 
 @kiln.jit

@@ -56,6 +56,20 @@ def test_infinities():
     assert np.isnan(softmax(np.full((1, 3), -np.inf, np.float32))).all()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parts_of_a_row_without_weight(rng, dtype):
+    """A row is reduced in parts, of which some see nothing but -inf, or differ by more than exp2 can hold."""
+    x = random(rng, (6, 4096), dtype)
+    x[0, :3000] = -np.inf
+    x[1, 5:] = -np.inf
+    x[2, 1024:2048] = -20000.0
+    x[3, ::512] = 30000.0
+    x[4, 77] = np.inf
+    x[5, 4095] = np.nan
+    assert_close(softmax(x[:4]), reference.softmax(x[:4]), length=4096)
+    assert np.isnan(softmax(x[4:]).astype(np.float32)).all()
+
+
 def test_rows_sum_to_one_and_are_the_same_every_time(rng):
     x = random(rng, (16, 3000))
     first = softmax(x)
