@@ -87,21 +87,16 @@ def _joined(base, total, other, more, NARROW: kl.constexpr):
 def softmax_long_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
     """The same for one row that no registers hold: a running maximum and sum over blocks, then the row once more."""
     x, y = x.row(kl.program_id(0)), y.row(kl.program_id(0))
-    top = kl.full((PLAN.BLOCK,), -float("inf"), kl.float32)
-    total = kl.zeros((PLAN.BLOCK,), kl.float32)
+    top, total = kl.full((PLAN.BLOCK,), LOWEST, kl.float32), kl.zeros((PLAN.BLOCK,), kl.float32)
     for start in range(0, x.columns, PLAN.BLOCK):
         value = x.load(PLAN.block(x, start), -float("inf")).to(kl.float32)
-        higher = kl.maximum(top, value)
-        # Subtracting 0 where nothing but -inf was seen keeps the weights there at exp2(-inf) = 0.
-        safe = kl.where(higher == -float("inf"), 0.0, higher)
-        total = total * kl.exp2((top - safe) * LOG2_E) + kl.exp2((value - safe) * LOG2_E)
-        top = higher
+        top, total = joined_wide(top, total, value, 1.0)
     highest = kl.max(top, axis=0)
-    whole = kl.sum(total * kl.exp2((top - highest) * LOG2_E), axis=0)
+    whole = kl.sum(total * scale(top - highest, False), axis=0)
     for start in range(0, x.columns, PLAN.BLOCK):
         tile = PLAN.block(x, start)
         value = x.load(tile).to(kl.float32)
-        y.store(tile, kl.exp2((value - highest) * LOG2_E) / whole)
+        y.store(tile, exp2_flushed(exponent(value, highest, False)) / whole)
 
 
 @operator(

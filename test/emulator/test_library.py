@@ -7,6 +7,7 @@ import importlib
 
 import kiln
 import kiln.language as kl
+import ml_dtypes
 import numpy as np
 import pytest
 from fuzz.check import check
@@ -122,17 +123,22 @@ def test_softmax(rng, close, name):
 
 
 @pytest.mark.parametrize(
-    "plan", [RowPlan(2048, num_warps=4), RowPlan(2048, num_warps=2, cluster=2)], ids=["block", "cluster"]
+    "plan",
+    [RowPlan(2048, num_warps=4), RowPlan(2048, num_warps=2, cluster=2), RowPlan(256, num_warps=4, loop=True)],
+    ids=["block", "cluster", "loop"],
 )
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_softmax_of_parts_without_numbers(rng, close, plan, dtype):
-    """Warps that see nothing but -inf, or what lies behind the row; a row of -inf; levels far apart."""
-    x = np.full((4, 1100), -np.inf, dtype)
+    """Warps that see nothing but -inf, or what lies behind the row; levels far apart; rows of -inf, of the least
+    number, and with one +inf."""
+    x = np.full((6, 1100), -np.inf, dtype)
     x[0, 700] = -30000
     x[1, :300] = random(rng, 300, dtype)
     x[3] = np.linspace(-60000, 60000, 1100)
+    x[4] = ml_dtypes.finfo(dtype).min
+    x[5, 40], x[5, 900] = np.inf, 1
     exact = exactly("softmax").softmax(x)
-    assert (exact[0] == (np.arange(1100) == 700)).all() and np.isnan(exact[2].astype(np.float32)).all()
+    assert (exact[0] == (np.arange(1100) == 700)).all() and np.isnan(exact[[2, 5]].astype(np.float32)).all()
     close(lambda: softmax(x, plan=plan), exact, length=1100)
 
 
