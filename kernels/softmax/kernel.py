@@ -1,7 +1,8 @@
 """Softmax over the last dimension: a row stays in registers, so that memory is read once and written once.
 
-Exponentials are powers of two of ``(x - max) · log2(e)``. The difference comes first, but for float16: other types have
-numbers that times log2(e) are not finite, and a row that is masked by the least of them has equal weights.
+Exponentials are powers of two of ``(x - max) · log2(e)``, in one multiply-add where x and y have 16 bits: float16 times
+log2(e) is finite, and bfloat16 times 16 bits of log2(e) is exact. Else the difference comes first: the ends of float32
+times log2(e) are not finite, and a row that is masked by its least number has equal weights.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from kiln.kernels.rows import RowPlan
 from kiln.kernels.views import Rows, rows_view
 
 LOG2_E: kl.constexpr = kl.constexpr(1.4426950408889634)
+SHORT_LOG2_E: kl.constexpr = kl.constexpr(47274 / 32768)  # 16 bits of it, 4.9e-6 too small
+LARGE: kl.constexpr = kl.constexpr(2.0**126)
 LOWEST: kl.constexpr = kl.constexpr(-3.4028234663852886e38)  # of float32
 
 
@@ -32,9 +35,16 @@ def level(top, NARROW: kl.constexpr):
 
 
 @kiln.jit
-def exponent(value, base, NARROW: kl.constexpr):
-    """(value - top) · log2(e) by top's level; NARROW: in one operation."""
-    return kl.fma(value, LOG2_E, -base) if NARROW else (value - base) * LOG2_E
+def exponent(value, base, EXACT: kl.constexpr, NARROW: kl.constexpr):
+    """(value - top) · log2(e) by top's level; if NARROW or EXACT, in one operation. EXACT: of bfloat16, whose products
+    with 16 bits of log2(e) lose nothing, however large both sides of the difference are."""
+    if NARROW:
+        return kl.fma(value, LOG2_E, -base)
+    if EXACT:
+        # No product is infinite by the smaller factor. Numbers that large are so far apart that all weights are 0 or 1.
+        factor = kl.where(kl.abs(base) > LARGE, SHORT_LOG2_E / 256, SHORT_LOG2_E)
+        return kl.fma(value, factor, -(base * factor))
+    return (value - base) * LOG2_E
 
 
 @kiln.jit
@@ -47,10 +57,11 @@ def scale(distance, NARROW: kl.constexpr):
 def softmax_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
     """y = exp(x - max(x)) / sum(exp(x - max(x)))"""
     NARROW: kl.constexpr = x.dtype == kl.float16
+    EXACT: kl.constexpr = x.dtype == kl.bfloat16 and y.dtype.primitive_bitwidth == 16
     tile = PLAN.parts(x)
     value = x.load(tile, -float("inf")).to(kl.float32)
     base = level(PLAN.max(value), NARROW)
-    weight = exp2_flushed(exponent(value, base, NARROW))
+    weight = exp2_flushed(exponent(value, base, EXACT, NARROW))
     total = PLAN.sum(weight)
     y.store(tile, weight * (1.0 / total if PLAN.PARTS == 1 else share(base, total, NARROW)))
 
@@ -96,7 +107,7 @@ def softmax_long_kernel(x: Rows, y: Rows, PLAN: kl.constexpr):
     for start in range(0, x.columns, PLAN.BLOCK):
         tile = PLAN.block(x, start)
         value = x.load(tile).to(kl.float32)
-        y.store(tile, exp2_flushed(exponent(value, highest, False)) / whole)
+        y.store(tile, exp2_flushed(exponent(value, highest, False, False)) / whole)
 
 
 @operator(

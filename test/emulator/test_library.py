@@ -127,7 +127,7 @@ def test_softmax(rng, close, name):
     [RowPlan(2048, num_warps=4), RowPlan(2048, num_warps=2, cluster=2), RowPlan(256, num_warps=4, loop=True)],
     ids=["block", "cluster", "loop"],
 )
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_softmax_of_parts_without_numbers(rng, close, plan, dtype):
     """Warps that see nothing but -inf, or what lies behind the row; levels far apart; rows of -inf, of the least
     number, and with one +inf."""
