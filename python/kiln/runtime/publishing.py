@@ -5,6 +5,9 @@ to be over when a kernel is launched, so a thread does it, one entry after the o
 left. It is no daemon: the interpreter's end waits for it, that of a child of `multiprocessing` too. What a process
 loses that is killed is what it loses that is killed a little earlier: the entries that it has not published.
 
+At most MOST entries wait, since each holds its bytes: who compiles faster than a disk takes them waits for room. A disk
+that makes none for PATIENCE seconds loses what comes until it does; the next process compiles that again.
+
 Whoever reads an entry of this process's own waits until it is written (`wait_for`), as does a fork for all: a child has
 no thread, and would find the store's locks as they were.
 """
@@ -16,19 +19,25 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-# Seconds that a fork, or a reader, waits for a disk.
+# Seconds that a fork, a reader, or the next entry waits for a disk.
 PATIENCE = 30.0
+MOST = 128
 
 _lock = threading.Condition()
 _jobs: deque[tuple[str, Callable[[], None]]] = deque()
 _pending: dict[str, int] = {}  # how many jobs there are for each key, the one that runs among them
 _writer: threading.Thread | None = None
+_stuck = False  # somebody has waited in vain for room, and no job has ended since
 
 
 def write(key: str, job: Callable[[], None]) -> None:
     """Runs `job`, which publishes the entry with this key and raises nothing, before long."""
-    global _writer
+    global _writer, _stuck
     with _lock:
+        if len(_jobs) >= MOST and threading.current_thread() is not _writer:
+            _stuck = _stuck or not _lock.wait_for(lambda: len(_jobs) < MOST, PATIENCE)
+            if len(_jobs) >= MOST:
+                return
         _jobs.append((key, job))
         _pending[key] = _pending.get(key, 0) + 1
         if _writer is None:
@@ -45,7 +54,7 @@ def write(key: str, job: Callable[[], None]) -> None:
 
 
 def _run() -> None:
-    global _writer
+    global _writer, _stuck
     while True:
         with _lock:
             if not _jobs:
@@ -56,6 +65,7 @@ def _run() -> None:
             job()
         finally:
             with _lock:
+                _stuck = False
                 _pending[key] -= 1
                 if not _pending[key]:
                     del _pending[key]
@@ -78,8 +88,8 @@ def flush() -> None:
 
 def _forget() -> None:
     """In a child, which has no thread: what is still to be written is its parent's."""
-    global _lock, _writer
-    _lock = threading.Condition()
+    global _lock, _writer, _stuck
+    _lock, _stuck = threading.Condition(), False
     _jobs.clear()
     _pending.clear()
     _writer = None

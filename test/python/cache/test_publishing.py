@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import warnings
 
 import kiln
@@ -84,6 +85,53 @@ def test_who_reads_an_entry_waits_for_it(store, monkeypatch):
     finally:
         kiln.hooks.compile_end.remove(hook)
     assert compiles == [False, True], "compiled once"
+
+
+def test_few_entries_wait(monkeypatch):
+    """Each holds its bytes: while the store is cleaned up, or on a slow disk, compiles wait."""
+    monkeypatch.setattr(publishing, "MOST", 3)
+    go, done = threading.Event(), []
+
+    def job(number):
+        assert go.wait(60)
+        done.append(number)
+
+    def fill():
+        for i in range(9):
+            publishing.write(f"few {i}", lambda i=i: job(i))
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive() and len(publishing._jobs) == 3
+    go.set()
+    thread.join(60)
+    publishing.flush()
+    assert done == list(range(9)), "none is lost"
+
+
+def test_a_disk_that_hangs_is_waited_for_once(monkeypatch):
+    monkeypatch.setattr(publishing, "MOST", 2)
+    monkeypatch.setattr(publishing, "PATIENCE", 0.3)
+    began, go, done = threading.Event(), threading.Event(), []
+
+    def hang():
+        began.set()
+        assert go.wait(60)
+
+    publishing.write("hangs", hang)
+    assert began.wait(60)
+    start = time.monotonic()
+    for i in range(20):
+        publishing.write(f"behind {i}", lambda i=i: done.append(i))
+    assert 0.3 <= time.monotonic() - start < 3
+    publishing.wait_for("behind 19")  # which is not coming
+    go.set()
+    monkeypatch.undo()
+    publishing.flush()
+    publishing.write("after", lambda: done.append("after"))
+    publishing.flush()
+    assert done == [0, 1, "after"]
 
 
 def test_the_thread_ends_when_there_is_nothing_left(store):
